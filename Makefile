@@ -1,0 +1,63 @@
+# Everything a developer does by name. `make help` lists it.
+
+VENV := .venv
+BIN := $(VENV)/bin
+PYTHON ?= $(firstword $(foreach name,python3.13 python3.12 python3.11 python3,$(shell command -v $(name))))
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes
+PYTEST_ARGS ?=
+
+# What `make check` and the tests run with, whatever the shell or a .env says.
+export PYTHONDONTWRITEBYTECODE := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help install install-dev demo test check lint format tests lock clean
+
+help: ## List these targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+install: $(VENV)/.installed ## Make .venv from requirements.lock; again only when that changes
+
+install-dev: $(VENV)/.installed-dev ## The same, with what the checks and tests need
+
+demo: install ## Serve the demo on loopback until Ctrl-C; no key and no service needed
+	@exec $(BIN)/python manage.py demo
+
+test: check tests ## Check and test everything, as CI does
+
+check: lint ## Lint, types, layers, migrations and deployment settings
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m tests.checks
+
+lint: install-dev
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+
+format: install-dev ## Put the code in its usual form
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+tests: install-dev ## Only the tests: on SQLite, then on PostgreSQL where there is one
+	$(BIN)/python -m tests.suite $(PYTEST_ARGS)
+
+lock: ## Write the lock files anew from requirements*.in
+	scripts/lock
+
+clean: ## Remove .venv and caches; the data in var/ stays
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "opsconsole needs Python 3.11 or newer, but $(PYTHON) is not: make PYTHON=/path/to/it" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
+		echo "Python cannot make a virtual environment here; on Debian: apt install python3-venv" >&2; exit 1; }
+
+$(VENV)/.installed: requirements.lock | $(BIN)/python
+	@echo "Installing from requirements.lock (about half a minute, once)"
+	@$(PIP) -r requirements.lock
+	@touch $@
+
+$(VENV)/.installed-dev: requirements-dev.lock | $(BIN)/python
+	@echo "Installing from requirements-dev.lock (about a minute, once)"
+	@$(PIP) -r requirements-dev.lock
+	@touch $@ $(VENV)/.installed
