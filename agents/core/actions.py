@@ -1,0 +1,145 @@
+"""Parse what a worker model said into an action, strictly.
+
+An action is {"kind": "tool", "name", "args"} or {"kind": "final", "answer"}. Inside it holds
+``amount_minor``; the model writes ``amount_usd``. Reasons and their order are the reference's
+(conformance cases sup-035 to sup-103).
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from typing import TypeAlias, TypeGuard
+
+from agents.core.effects import Json, Stop
+from agents.core.money import BadAmount, minor_of_number
+from agents.core.strict_json import BadJson, parse
+
+ArgSpecs: TypeAlias = Mapping[str, Mapping[str, str]]  # tool -> argument -> int | usd | str | str?
+Action: TypeAlias = dict[str, Json]
+
+MAX_TEXT = 4000  # characters of one text argument or answer
+_BIDI = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\u061c")
+
+
+class InvalidAction(Exception):
+    """The reply is no action that a worker may propose. The message is the reason code."""
+
+
+def read_action(text: str, *, specs: ArgSpecs, proposable: Collection[str]) -> Action:
+    """Return the action that a worker's reply proposes. Raises Stop("invalid_action:…").
+
+    An empty reply reads as {}, as the reference reads it, and so has no kind.
+    """
+    raw: Json = {"kind": "invalid", "raw": text}
+    try:
+        said = parse(text or "{}", keep_non_finite=True)
+    except BadJson:
+        raise _invalid("non_json", raw) from None
+    with suppress(BadJson):
+        # What cannot be stored as JSON (NaN, 1e400) is kept as the text that was said.
+        raw = parse(text or "{}")
+    try:
+        return check_action(said, specs=specs, proposable=proposable)
+    except InvalidAction as error:
+        raise _invalid(str(error), raw) from None
+
+
+def check_action(said: Json, *, specs: ArgSpecs, proposable: Collection[str]) -> Action:
+    """Return `said` as an action, trimmed, amounts in minor units. Raises InvalidAction."""
+    if not isinstance(said, dict):
+        raise InvalidAction("not_object")
+    if said.get("kind") == "final":
+        return _final(said)
+    if said.get("kind") == "tool":
+        return _tool(said, specs, proposable)
+    raise InvalidAction("bad_kind")
+
+
+def _invalid(reason: str, raw: Json) -> Stop:
+    return Stop(f"invalid_action:{reason}", phase="worker", raw_action=raw)
+
+
+def _final(said: dict[str, Json]) -> Action:
+    if set(said) - {"kind", "answer"}:
+        raise InvalidAction("extra_keys_final")
+    answer = said.get("answer")
+    if not is_text(answer):
+        raise InvalidAction("bad_final_answer")
+    return {"kind": "final", "answer": answer.strip()}
+
+
+def _tool(said: dict[str, Json], specs: ArgSpecs, proposable: Collection[str]) -> Action:
+    if set(said) - {"kind", "name", "args"}:
+        raise InvalidAction("extra_keys_tool")
+    name = said.get("name")
+    if not isinstance(name, str) or not name.strip():
+        raise InvalidAction("bad_tool_name")
+    name = name.strip()
+    args = said.get("args")
+    args = {} if args is None else args
+    if not isinstance(args, dict):
+        raise InvalidAction("bad_tool_args")
+    if name not in specs:
+        raise InvalidAction(f"unknown_tool:{name}")
+    if name not in proposable:
+        raise InvalidAction(f"tool_not_allowed:{name}")
+    return {"kind": "tool", "name": name, "args": _args(name, args, specs[name])}
+
+
+def _args(name: str, args: dict[str, Json], spec: Mapping[str, str]) -> dict[str, Json]:
+    if set(args) - set(spec):
+        raise InvalidAction(f"extra_tool_args:{name}")
+    for arg, kind in spec.items():
+        if arg not in args and not kind.endswith("?"):
+            raise InvalidAction(f"missing_required_arg:{name}:{arg}")
+    given: dict[str, Json] = {}
+    for arg, kind in spec.items():
+        if arg in args:
+            given.update(_arg(name, arg, kind, args[arg]))
+    return given
+
+
+def _arg(name: str, arg: str, kind: str, value: Json) -> dict[str, Json]:
+    bad = InvalidAction(f"bad_arg_type:{name}:{arg}")
+    match kind.removesuffix("?"):
+        case "int":
+            if not isinstance(value, int) or isinstance(value, bool):
+                raise bad
+            return {arg: value}
+        case "usd":
+            if not isinstance(value, int | float) or isinstance(value, bool):
+                raise bad
+            return _amount(arg, value, bad)
+        case "str":
+            if not is_text(value):
+                raise bad
+            return {arg: value.strip()}
+    raise InvalidAction(f"unknown_arg_spec:{name}:{arg}")
+
+
+def _amount(arg: str, value: int | float, bad: InvalidAction) -> dict[str, Json]:
+    """Read an amount into ``…_minor``.
+
+    What is not above nought is not money: it stays under the model's own name, so that the
+    trace shows it, and no rule or tool that needs ``amount_minor`` takes it.
+    """
+    if value <= 0 and value != float("-inf"):
+        return {arg: float(value)}
+    try:
+        return {arg.removesuffix("_usd") + "_minor": minor_of_number(value)}
+    except BadAmount:
+        raise bad from None
+
+
+def is_text(value: Json) -> TypeGuard[str]:
+    """Tell whether `value` is text that a person may be shown: not blank, bounded, no tricks."""
+    if not isinstance(value, str) or not value.strip() or len(value) > MAX_TEXT:
+        return False
+    return not any(hides(char) for char in value)
+
+
+def hides(char: str) -> bool:
+    """Tell whether a character controls the display instead of being displayed."""
+    return char in _BIDI or (unicodedata.category(char) in ("Cc", "Cs") and char not in "\n\r\t")

@@ -1,0 +1,68 @@
+"""How much a run may use, and what the gateway lets through."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from agents.core.digest import args_hash
+from agents.core.effects import Json
+from agents.core.limits import Limits
+from agents.core.money import told
+
+BUDGETS = frozenset({"max_seconds", "max_tokens", "max_cost"})
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What a run has used so far: sums over its steps."""
+
+    seconds: float = 0.0  # active time only
+    tokens: int = 0  # with what was reserved for calls whose answer never came
+    cost_micro_usd: int = 0  # of the calls whose price is known
+
+
+def exceeded(spent: Spent, limits: Limits) -> str:
+    """Return the stop reason of the budget that is used up, or "" if the run may go on.
+
+    A budget of 30 seconds is used up at 30.0; tokens and cost may be used to the last.
+    """
+    if spent.seconds >= limits.max_seconds:
+        return "max_seconds"
+    if spent.tokens > limits.max_tokens:
+        return "max_tokens"
+    if spent.cost_micro_usd > limits.max_cost_micro_usd:
+        return "max_cost"
+    return ""
+
+
+@dataclass(frozen=True)
+class Call:
+    """One tool call that a run has begun."""
+
+    tool: str
+    args: Json
+
+    @property
+    def signature(self) -> str:
+        return f"{self.tool}:{args_hash(told(self.args))}"
+
+
+def refusal(
+    call: Call, *, before: Sequence[Call], limits: Limits, registered: Collection[str]
+) -> str:
+    """Return why the gateway refuses a call, or "" if it may be made.
+
+    The order is the reference's: budget, allowlist, registry, loops (sup-152 to sup-188).
+    """
+    if len(before) >= limits.max_tool_calls:
+        return "max_tool_calls"
+    if call.tool not in limits.executable:
+        return f"tool_denied:{call.tool}"
+    if call.tool not in registered:
+        return f"tool_missing:{call.tool}"
+    if sum(past.tool == call.tool for past in before) >= limits.calls_of(call.tool):
+        return "loop_detected:per_tool_limit"
+    if sum(past.signature == call.signature for past in before) >= limits.repeats_of(call.tool):
+        return "loop_detected:signature_repeat"
+    return ""

@@ -1,0 +1,32 @@
+"""How one event is bound to the one before it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from agents.core.digest import sha256
+from agents.core.effects import Json
+
+
+def link(previous: str, event: dict[str, Json]) -> str:
+    """Return the hash of `event` after `previous` ("" for the first), SHA-256 in hex.
+
+    `event` has workspace, run, seq, kind, facts, actor and at. Change one of them, or their
+    order in the chain, and every later hash is another.
+    """
+    if _has_fraction(event["facts"]):
+        raise TypeError(f"{event['kind']}: an event holds no fractions; databases respell them")
+    return sha256({**event, "at": spelled(event["at"]), "previous": previous})
+
+
+def _has_fraction(value: Json) -> bool:
+    if isinstance(value, dict):
+        return any(map(_has_fraction, value.values()))
+    if isinstance(value, list | tuple):
+        return any(map(_has_fraction, value))
+    return isinstance(value, float)
+
+
+def spelled(at: datetime) -> str:
+    """Return a time as the chain spells it: UTC, always with six digits of a second."""
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

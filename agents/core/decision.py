@@ -1,0 +1,72 @@
+"""What the policy may say of an action: one ruling a rule, and a review of them all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from enum import IntEnum
+
+from agents.core.effects import Json
+
+
+class Verdict(IntEnum):
+    """What a ruling says. The greatest is heeded: what is cut down is asked about afterwards."""
+
+    APPROVE = 0
+    ESCALATE = 1
+    REVISE = 2
+    BLOCK = 3
+
+    @property
+    def word(self) -> str:
+        return self.name.lower()
+
+
+@dataclass(frozen=True)
+class Ruling:
+    """What one rule says, and why, in a code for programs and a sentence for people."""
+
+    verdict: Verdict
+    reason: str  # a stable code such as high_refund_requires_human
+    sentence: str
+    risk: int = 0  # 0 none to 100
+    observed: Json = None  # the value that was judged: minor units, days, a count, a name
+    limit: Json = None  # what it was held against, in the same unit
+    flip: str = ""  # the nearest change that would have been approved, as a sentence
+    action: Json = None  # for revise: the action as it should be
+    rule: str = ""  # refunds.auto_limit; set by the registry
+
+    def as_json(self) -> dict[str, Json]:
+        return {**asdict(self), "verdict": self.verdict.word}
+
+
+@dataclass(frozen=True)
+class Review:
+    """What came of putting an action to every rule until nothing changed."""
+
+    decision: str  # approve, revise, escalate, block: the word for the trace
+    deciding: Ruling
+    action: Json  # as it may go on: revised where the policy revised it
+    rulings: Sequence[Ruling]  # of the last round
+    revisions: Sequence[Ruling] = field(default=())
+
+    @property
+    def allows(self) -> bool:
+        """True where the action may run now, without a person."""
+        return self.decision in ("approve", "revise")
+
+    @property
+    def escalating(self) -> list[str]:
+        """The rules that want a person; a person's decision settles these and no others."""
+        return [r.rule for r in self.rulings if r.verdict is Verdict.ESCALATE]
+
+    def as_json(self) -> dict[str, Json]:
+        return {
+            "decision": self.decision,
+            "allows": self.allows,
+            "deciding": self.deciding.as_json(),
+            "action": self.action,
+            "rulings": [ruling.as_json() for ruling in self.rulings],
+            "revisions": [ruling.as_json() for ruling in self.revisions],
+            "escalating": self.escalating,
+        }

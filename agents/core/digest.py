@@ -1,0 +1,52 @@
+"""One spelling per value, so that equal things hash equal."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+from agents.core.effects import Effect, Json, asked
+
+
+def canonical(value: Json) -> str:
+    """Return `value` as JSON with sorted keys and no spaces. Raises TypeError, ValueError."""
+    return json.dumps(
+        value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    )
+
+
+def plain(value: Json) -> Json:
+    """Return `value` as it will look when read back, so that first time and replay agree."""
+    return json.loads(canonical(value))
+
+
+def sha256(value: Json) -> str:
+    """Return the SHA-256 of the canonical form in hex. It binds approvals to arguments."""
+    return hashlib.sha256(canonical(value).encode()).hexdigest()
+
+
+def fingerprint(effect: Effect) -> str:
+    """Return what a step asked for in one word; a replay that differs has diverged."""
+    return sha256(asked(effect))
+
+
+def args_hash(args: Json, *, fold_spaces: bool = True) -> str:
+    """Return the 12 hex digits the reference prints of arguments; {"user_id": 42} is feaa769a39ae.
+
+    It serves loop detection and the trace. It folds white space and is cut to 48 bits, so it
+    never binds an approval: `sha256` does. The orchestrator's variant does not fold spaces.
+    """
+    value = _folded(args) if fold_spaces else args
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def _folded(value: Any) -> Any:
+    if isinstance(value, str):
+        return " ".join(value.split())
+    if isinstance(value, dict):
+        return {key: _folded(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_folded(item) for item in value]
+    return value

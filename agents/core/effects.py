@@ -1,0 +1,105 @@
+"""What a pattern may ask for.
+
+A pattern is a generator: each ``yield`` hands the engine one effect and gets the recorded
+reply back. Effects are plain data, so running a pattern again over the same replies always
+reaches the same place. Whatever could answer differently tomorrow is an effect: a model, a
+tool, a person, and also the policy, because the facts it reads change while a run waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, TypeAlias
+
+Json: TypeAlias = Any  # whatever json.dumps accepts
+
+STOP_REASON_LENGTH = 200  # a stop reason may quote the model, so it is cut to its column
+
+
+@dataclass(frozen=True)
+class Ask:
+    """Ask a model. Reply: {"text"}; text is "" when the model said nothing."""
+
+    label: str
+    role: str
+    inputs: Json
+    as_json: bool = True
+
+
+@dataclass(frozen=True)
+class Review:
+    """Put an action to the policy. Reply: a Review as JSON (see `core.decision`).
+
+    `granted` names the escalation whose decision allowed exactly this action, or is "".
+    """
+
+    label: str
+    action: Json
+    granted: str = ""
+
+
+@dataclass(frozen=True)
+class Escalate:
+    """Wait for a person. Reply: {"decision", "granted_minor", "by", "comment", …}."""
+
+    label: str
+    kind: str  # action, effect_unknown, output, question, hand_over
+    action: Json
+    review: Json
+
+
+@dataclass(frozen=True)
+class Use:
+    """Call a tool through the gateway. Reply: what the tool returned.
+
+    `allowed_by` names the step that allowed these very arguments: a review or an escalation.
+    """
+
+    label: str
+    tool: str
+    args: Json
+    allowed_by: str
+
+
+@dataclass(frozen=True)
+class Together:
+    """Run flows side by side. Reply: {name: Outcome} once every flow has ended."""
+
+    label: str
+    flows: Mapping[str, Flow]
+
+
+Effect: TypeAlias = Ask | Review | Escalate | Use | Together
+Flow: TypeAlias = Generator[Effect, Any, Json]
+
+
+def asked(effect: Effect) -> Json:
+    """Return what an effect asks for, as it is stored with its step; the label is the key."""
+    body = {f.name: getattr(effect, f.name) for f in fields(effect) if f.name != "label"}
+    return {"effect": type(effect).__name__.lower(), **body}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a flow ended: with a value, or stopped for a reason."""
+
+    value: Json = None
+    stopped: str = ""
+
+
+class Stop(Exception):
+    """End the run on purpose; `reason` is shown to people and kept in the record."""
+
+    def __init__(self, reason: str, **details: Json) -> None:
+        super().__init__(reason)
+        self.reason = reason[:STOP_REASON_LENGTH]
+        self.details = details
+
+
+class Failed(Exception):
+    """A step came to nothing. Raised inside the pattern, which may catch it."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason[:STOP_REASON_LENGTH]

@@ -1,0 +1,73 @@
+"""What a review may know. It comes from the ledger and the run, never from a model's text."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+from agents.core.effects import Json
+
+
+@dataclass(frozen=True)
+class RefundFact:
+    """One refund of this run that was executed, or may have been. Amounts in minor units."""
+
+    customer: int
+    amount_minor: int
+    reference: str  # "" while its outcome is not known
+    by_person: bool
+    mailed: bool
+    settled: bool  # the system of record confirmed it
+
+
+@dataclass(frozen=True)
+class ChargeFact:
+    """The latest charge of the customer that an action names."""
+
+    amount_minor: int
+    refundable_minor: int  # charge less what was refunded and what is held
+    currency: str
+    age_days: int
+
+
+@dataclass(frozen=True)
+class MailFact:
+    """The mail that the ledger calls for next: for the newest refund not yet mailed."""
+
+    customer: int
+    amount_minor: int
+    message: str
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Everything the rules may look at."""
+
+    subject: int | None = None  # the customer the run may act on; None: not bound
+    context_of: tuple[int, ...] = ()  # customers whose context this run has read
+    refunds: tuple[RefundFact, ...] = ()
+    charge: ChargeFact | None = None
+    unattended_minor: int = 0  # refunded on this charge without a person, over the rolling window
+    mail: MailFact | None = None
+    stated_minor: tuple[int, ...] = ()  # amounts of the record that an answer may well mention
+
+    @property
+    def refunded_minor(self) -> int:
+        """Return what this run has refunded or has in flight."""
+        return sum(refund.amount_minor for refund in self.refunds)
+
+    def as_json(self) -> Json:
+        return asdict(self)
+
+
+def read_facts(stored: Json) -> Facts:
+    """Return the facts that `as_json` wrote, so that a draft policy can be tried on history."""
+    charge, mail = stored["charge"], stored["mail"]
+    return Facts(
+        subject=stored["subject"],
+        context_of=tuple(stored["context_of"]),
+        refunds=tuple(RefundFact(**refund) for refund in stored["refunds"]),
+        charge=ChargeFact(**charge) if charge else None,
+        unattended_minor=stored["unattended_minor"],
+        mail=MailFact(**mail) if mail else None,
+        stated_minor=tuple(stored["stated_minor"]),
+    )

@@ -1,0 +1,103 @@
+"""A policy version as data: what rules there are, and how far anyone may go.
+
+The document is plain JSON, checked here once, immutable once published, pinned by each run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+
+from agents.core.effects import Json
+
+
+class BadPolicy(ValueError):
+    """The policy document cannot be used. The message says which key and why."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Every number and name a policy version holds. Amounts in minor units, times in seconds."""
+
+    profile: str  # strict or reference: a label; what differs is the rules and this data
+    rules: tuple[str, ...]
+    proposable: tuple[str, ...]  # tools a model may propose
+    executable: tuple[str, ...]  # tools the gateway may call
+    max_steps: int = 8
+    max_tool_calls: int = 5
+    max_seconds: float = 30  # of active time; waiting for a person does not count
+    max_tokens: int = 60_000
+    max_cost_micro_usd: int = 500_000
+    auto_limit_minor: int = 100_000  # above it a person decides
+    run_limit_minor: int = 200_000
+    window_days: int = 14  # a charge older than this is not refunded
+    rolling_days: int = 30  # over which refunds without a person add up
+    escalation_seconds: int = 24 * 3600
+    four_eyes: bool = True  # who launched a run may not decide its escalations
+    finalize: bool = False  # after the last step ask for a closing text, as the reference does
+    errors_fail: bool = True  # a tool that answers "error" shows as not ok in the trace
+    tool_calls: Mapping[str, int] | None = None  # calls of one tool in a run; absent: DEFAULT
+    tool_repeats: Mapping[str, int] | None = None  # calls with the same arguments
+
+    def calls_of(self, tool: str) -> int:
+        return (self.tool_calls or {}).get(tool, 2)
+
+    def repeats_of(self, tool: str) -> int:
+        return (self.tool_repeats or {}).get(tool, 1)
+
+    def as_json(self) -> dict[str, Json]:
+        return {key: list(v) if isinstance(v, tuple) else v for key, v in asdict(self).items()}
+
+
+def read_limits(document: Json) -> Limits:
+    """Return the limits a policy document holds. Raises BadPolicy."""
+    if not isinstance(document, dict):
+        raise BadPolicy("A policy is a JSON object.")
+    known = {f.name: f for f in fields(Limits)}
+    for key in document:
+        if key not in known:
+            raise BadPolicy(f"A policy has no {key!r}; it has {', '.join(sorted(known))}.")
+    read = {key: _value(key, str(known[key].type), value) for key, value in document.items()}
+    try:
+        return Limits(**read)
+    except TypeError as error:
+        raise BadPolicy(f"The policy is not complete: {error}.") from None
+
+
+def _value(key: str, kind: str, value: Json) -> Json:
+    """Check one value against the kind of its field, as the annotation names it."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    is_whole = is_number and isinstance(value, int) and 0 <= value < 2**53
+    if kind == "int" and is_whole:
+        return value
+    if kind == "float" and is_number and 0 <= value < 10**9:
+        return value
+    if kind == "bool" and isinstance(value, bool):
+        return value
+    if kind == "str" and isinstance(value, str) and value:
+        return value
+    if kind.startswith("tuple") and isinstance(value, list | tuple) and _all_names(value):
+        return tuple(value)
+    if kind.startswith("Mapping") and (value is None or _all_counts(value)):
+        return value
+    raise BadPolicy(f"{key} cannot be {value!r}: it takes {_WANTED[kind.partition('[')[0]]}.")
+
+
+def _all_names(value: Json) -> bool:
+    return all(isinstance(item, str) and item for item in value)
+
+
+def _all_counts(value: Json) -> bool:
+    return isinstance(value, dict) and all(
+        isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in value.values()
+    )
+
+
+_WANTED = {
+    "int": "a whole number from 0",
+    "float": "a number of seconds from 0",
+    "bool": "true or false",
+    "str": "a name",
+    "tuple": "a list of names",
+    "Mapping": "an object of tool names and counts",
+}

@@ -1,0 +1,74 @@
+"""Money is integer minor units and a currency; numbers with a point exist only at the edge.
+
+Inside, keys end in ``_minor``. What a model says and what the reference prints ends in
+``_usd``; `told` and `minor_of_number` are the two doors between them.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+
+from agents.core.effects import Json
+
+CURRENCY = "USD"
+MAX_MINOR = 2**53 - 1  # beyond it a float, and so JSON elsewhere, loses cents
+_AMOUNT = re.compile(r"(0|[1-9][0-9]{0,8})(?:\.([0-9]{1,2}))?", re.ASCII)
+
+
+class BadAmount(ValueError):
+    """The text or number is no amount of money. The message says what would be."""
+
+
+def minor_of_text(text: str) -> int:
+    """Read "800", "800.5" or "800.00" as minor units. Raises BadAmount for anything else.
+
+    The one parser for forms, API, command line and policy files: ASCII digits, a point, no
+    sign, no separator, no exponent, no blanks.
+    """
+    match = _AMOUNT.fullmatch(text)
+    if not match:
+        raise BadAmount(f"{text!r} is not an amount; write digits and a point, such as 800.00")
+    whole, cents = match.groups()
+    return int(whole) * 100 + int((cents or "").ljust(2, "0"))
+
+
+def minor_of_number(number: int | float | Decimal) -> int:
+    """Return the minor units of a JSON number, exact: 1e3 is 100000. Raises BadAmount.
+
+    A JSON float is read as the digits that were written, so 10.1 is 1010 and 10.005 is refused.
+    """
+    value = Decimal(repr(number)) if isinstance(number, float) else Decimal(number)
+    if not value.is_finite() or abs(value) > Decimal(MAX_MINOR) / 100:
+        raise BadAmount(f"{number} is not an amount of money")
+    minor = value * 100
+    if minor != minor.to_integral_value():
+        raise BadAmount(f"{number} is not a whole number of cents")
+    return int(minor)
+
+
+def spoken(minor: int, currency: str = CURRENCY) -> str:
+    """Return an amount for people: USD 1,200.00, and −USD 0.50 below nought."""
+    sign = "−" if minor < 0 else ""
+    whole, cents = divmod(abs(minor), 100)
+    return f"{sign}{currency} {whole:,}.{cents:02d}"
+
+
+def plain_amount(minor: int) -> str:
+    """Return an amount as a form field holds it: 1200.00."""
+    return f"{minor // 100}.{minor % 100:02d}"
+
+
+def told(value: Json) -> Json:
+    """Return `value` as models and the reference's results see it: 120000 minor as 1200.0 usd."""
+    if isinstance(value, dict):
+        return dict(_told_item(key, item) for key, item in value.items())
+    if isinstance(value, list):
+        return [told(item) for item in value]
+    return value
+
+
+def _told_item(key: str, item: Json) -> tuple[str, Json]:
+    if key.endswith("_minor") and isinstance(item, int):
+        return key.removesuffix("_minor") + "_usd", item / 100
+    return key, told(item)

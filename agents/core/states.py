@@ -1,0 +1,45 @@
+"""Where a run, an escalation and an effect may go from where they are."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class RunState(StrEnum):
+    QUEUED = "queued"
+    RUNNING = "running"
+    WAITING = "waiting"  # for a person
+    DONE = "done"
+    STOPPED = "stopped"  # on purpose: policy, budget, person
+    FAILED = "failed"  # our fault
+
+
+ENDED = frozenset({RunState.DONE, RunState.STOPPED, RunState.FAILED})
+
+MOVES: dict[RunState, frozenset[RunState]] = {
+    RunState.QUEUED: frozenset({RunState.RUNNING, RunState.STOPPED}),
+    RunState.RUNNING: frozenset({RunState.QUEUED, RunState.WAITING}) | ENDED,
+    RunState.WAITING: frozenset({RunState.QUEUED, RunState.STOPPED}),
+    RunState.DONE: frozenset(),
+    RunState.STOPPED: frozenset(),
+    RunState.FAILED: frozenset(),
+}
+
+
+class EscalationState(StrEnum):
+    OPEN = "open"
+    APPROVED = "approved"
+    ADJUSTED = "adjusted"
+    REJECTED = "rejected"
+    EXPIRED = "expired"
+    CANCELLED = "cancelled"  # the run ended before anyone decided
+
+
+DECIDED = frozenset({EscalationState.APPROVED, EscalationState.ADJUSTED, EscalationState.REJECTED})
+
+
+class EffectState(StrEnum):
+    INTENDED = "intended"  # committed before the call; whether it happened is not known yet
+    DONE = "done"
+    REFUSED = "refused"  # the system of record said no, or never did it
+    UNKNOWN = "unknown"  # nobody can tell by key: a person is asked

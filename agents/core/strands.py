@@ -1,0 +1,91 @@
+"""A flow being driven, the address of its next step, and the replay over what is recorded."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from agents.core.effects import Effect, Failed, Flow, Json, Outcome, Stop, Together
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a step came to: a value, or the reason it failed."""
+
+    value: Json = None
+    failed: str = ""
+
+
+class Diverged(Exception):
+    """The code no longer asks for what was recorded under this key."""
+
+
+@dataclass(eq=False)
+class Strand:
+    """One flow, and where its next step is written. Only one reply is ever outstanding."""
+
+    flow: Flow
+    path: str = ""
+    parent: Strand | None = None
+    labels: Counter[str] = field(default_factory=Counter)
+    children: dict[str, Strand] = field(default_factory=dict)
+    outcome: Outcome | None = None
+    details: dict[str, Json] = field(default_factory=dict)  # of the Stop that ended it
+
+    def key(self, label: str) -> str:
+        """Name a step: ``dispatch/sales/work``, and ``work#2`` the second time round."""
+        self.labels[label] += 1
+        again = f"#{self.labels[label]}" if self.labels[label] > 1 else ""
+        return f"{self.path}{label}{again}"
+
+    def send(self, reply: Reply | Json) -> Effect | None:
+        """Resume the flow. Return its next effect, or None once it has an outcome."""
+        try:
+            if isinstance(reply, Reply) and reply.failed:
+                return self.flow.throw(Failed(reply.failed))
+            return self.flow.send(reply.value if isinstance(reply, Reply) else reply)
+        except StopIteration as end:
+            self.outcome = Outcome(value=end.value)
+        except Stop as end:
+            self.outcome, self.details = Outcome(stopped=end.reason), end.details
+        except Failed as end:
+            self.outcome = Outcome(stopped=end.reason)
+        return None
+
+    def branch(self, key: str, together: Together) -> list[Strand]:
+        """Begin the flows of a Together, each under its own path."""
+        self.children = {
+            name: Strand(flow, f"{key}/{name}/", self) for name, flow in together.flows.items()
+        }
+        return list(self.children.values())
+
+    def joined(self) -> dict[str, Outcome] | None:
+        """Return how the branches ended, or None while one of them has not."""
+        ended = {name: child.outcome for name, child in self.children.items() if child.outcome}
+        return ended if len(ended) == len(self.children) else None
+
+
+def replay(flow: Flow, replies: Mapping[str, Reply]) -> Strand:
+    """Run `flow` as far as the recorded replies go; nothing is asked of anyone.
+
+    The strand that comes back has no outcome where a reply is still missing.
+    """
+    root = Strand(flow)
+    ready: deque[tuple[Strand, Reply | Json]] = deque([(root, None)])
+    while ready:
+        strand, reply = ready.popleft()
+        effect = strand.send(reply)
+        if effect is None:
+            joined = strand.parent.joined() if strand.parent else None
+            if strand.parent and joined is not None:
+                ready.append((strand.parent, joined))
+            continue
+        key = strand.key(effect.label)
+        if isinstance(effect, Together):
+            ready.extend((child, None) for child in strand.branch(key, effect))
+            if not strand.children:
+                ready.append((strand, {}))
+        elif key in replies:
+            ready.append((strand, replies[key]))
+    return root

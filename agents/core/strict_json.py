@@ -1,0 +1,77 @@
+"""Read JSON that somebody untrusted wrote, without surprises.
+
+Refused beyond what the grammar refuses: text over a size, nesting over a depth, a key twice
+in one object, NaN and Infinity, numbers that no machine keeps exactly, half a surrogate pair.
+"""
+
+from __future__ import annotations
+
+import json
+
+from agents.core.effects import Json
+
+MAX_CHARS = 256 * 1024
+MAX_DEPTH = 20
+MAX_DIGITS = 400  # of one integer
+
+
+class BadJson(ValueError):
+    """The text is not JSON that we accept. The message says why."""
+
+
+def parse(text: str, *, keep_non_finite: bool = False) -> Json:
+    """Return the value that `text` spells. Raises BadJson.
+
+    `keep_non_finite` lets NaN, Infinity and 1e400 through as floats, for a caller that names
+    the very argument that held one.
+    """
+    if len(text) > MAX_CHARS:
+        raise BadJson(f"longer than {MAX_CHARS} characters")
+    if _depth(text) > MAX_DEPTH:
+        raise BadJson(f"nested deeper than {MAX_DEPTH}")
+    try:
+        value = json.loads(
+            text,
+            object_pairs_hook=_unique,
+            parse_int=_bounded_int,
+        )
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise BadJson(str(error)) from None
+    try:
+        json.dumps(value, ensure_ascii=False, allow_nan=keep_non_finite).encode()
+    except UnicodeEncodeError:
+        raise BadJson("holds half a surrogate pair") from None
+    except ValueError:
+        raise BadJson("holds a number that is not finite") from None
+    return value
+
+
+def _depth(text: str) -> int:
+    """Return how deep brackets nest outside strings."""
+    depth = deepest = 0
+    in_string = escaped = False
+    for char in text:
+        if in_string:
+            in_string = escaped or char != '"'
+            escaped = char == "\\" and not escaped
+        elif char == '"':
+            in_string = True
+        elif char in "[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif char in "]}":
+            depth -= 1
+    return deepest
+
+
+def _unique(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise BadJson("a key stands twice in one object")
+    return found
+
+
+def _bounded_int(digits: str) -> int:
+    if len(digits) > MAX_DIGITS:
+        raise BadJson(f"an integer of more than {MAX_DIGITS} digits")
+    return int(digits)

@@ -1,0 +1,114 @@
+"""Take a run as far as it goes: to its end, or to the next person."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from django.db import transaction
+from django.utils import timezone
+
+from agents import patterns, tools
+from agents.core.effects import Json
+from agents.core.states import EscalationState, RunState
+from agents.core.strands import Diverged, Strand
+from agents.engine import lease
+from agents.engine.database import in_database
+from agents.engine.drive import drive
+from agents.engine.journal import Journal
+from agents.engine.perform import Later, RunWorld
+from agents.models import Escalation, LostRun, Run
+
+log = logging.getLogger(__name__)
+
+MAX_CLAIMS = 20  # claims in a row without an end: then the run is set aside, visible as failed
+
+
+@dataclass(frozen=True)
+class _End:
+    """Where a run goes when its worker is done with it."""
+
+    to: RunState
+    columns: dict[str, Json]
+    facts: dict[str, Json]
+
+
+async def advance(run_id: UUID) -> RunState | None:
+    """Claim a run and drive it. Safe to call at any time, any number of times.
+
+    Return the state it was left in, or None where it was not to be had.
+    """
+    run = await in_database(_claim, run_id)
+    if run is None:
+        return None
+    try:
+        return await _driven(run)
+    except LostRun:
+        return None  # its new owner carries on
+    except Later as later:
+        end = _End(RunState.QUEUED, {"wake_at": later.at}, {"until": later.at.isoformat()})
+        return await _left(run, end)
+    except Exception as error:  # ours to fix; leaving it running would only repeat it
+        log.exception("Run %s failed", run.pk)
+        reason = "diverged" if isinstance(error, Diverged) else "internal_error"
+        facts = {"stop_reason": reason, "error": type(error).__name__}
+        end = _End(RunState.FAILED, {"stop_reason": reason}, facts)
+        return await _left(run, end)
+
+
+def _claim(run_id: UUID) -> Run | None:
+    return Run.claim(run_id, owner=lease.OWNER, lease=lease.length(), at=timezone.now())
+
+
+def brief_of(run: Run) -> patterns.Brief:
+    """Return what a run was launched with. Raises BadPolicy."""
+    extra = run.simulation.get("tool_arg_types", {})
+    return patterns.Brief(run.goal, run.policy.limits(), {**tools.specs(), **extra})
+
+
+async def _driven(run: Run) -> RunState:
+    """Drive a claimed run and commit what waits together with its move."""
+    if run.attempts > MAX_CLAIMS:
+        raise RuntimeError(f"claimed {run.attempts} times without an end")
+    brief = brief_of(run)
+    journal = await in_database(Journal, run)
+    world = RunWorld(journal, brief.limits)
+    flow = patterns.PATTERNS[run.pattern](brief, patterns.Notes())
+    strand = await drive(flow, world)
+
+    def move(at: datetime) -> RunState:
+        end = _end_of(run, strand)
+        run.move(end.to, at=at, facts=end.facts, **end.columns)
+        return end.to
+
+    return await journal.transact(move)
+
+
+def _end_of(run: Run, strand: Strand) -> _End:
+    """Say where a driven run goes; call under the run's lock."""
+    if strand.outcome and strand.outcome.stopped:
+        reason = strand.outcome.stopped
+        return _End(RunState.STOPPED, {"stop_reason": reason}, {"stop_reason": reason})
+    if strand.outcome:
+        done = {"stop_reason": "success", "outcome": strand.outcome.value}
+        return _End(RunState.DONE, done, {"stop_reason": "success"})
+    # A person may have answered while siblings ran; then there is no one left to wait for.
+    undecided = Escalation.objects.filter(run=run, step__ended_at=None)
+    decided = undecided.exclude(state=EscalationState.OPEN).exists()
+    return _End(RunState.QUEUED if decided else RunState.WAITING, {}, {})
+
+
+async def _left(run: Run, end: _End) -> RunState | None:
+    """Move a run whose drive broke off; its unwritten steps are done again."""
+
+    def move() -> RunState | None:
+        try:
+            with transaction.atomic():
+                run.move(end.to, at=timezone.now(), facts=end.facts, **end.columns)
+        except LostRun:
+            return None
+        return end.to
+
+    return await in_database(move)

@@ -1,0 +1,69 @@
+"""Give a step that waits its answer, and wake the run."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.db import transaction
+
+from agents.core.effects import Json
+from agents.core.states import EffectState, EscalationState, RunState
+from agents.engine.dispatch import ring
+from agents.models import Effect, Escalation, Run, Step
+from agents.tools import TOOLS
+
+
+def expire(pk: int, *, at: datetime) -> bool:
+    """Expire one escalation, if it is still open, and let its run go on to its end."""
+    with transaction.atomic():
+        run_id = Escalation.objects.values_list("run_id", flat=True).get(pk=pk)
+        run = Run.objects.select_for_update().get(pk=run_id)
+        still_open = Escalation.objects.filter(pk=pk, state=EscalationState.OPEN)
+        if not still_open.update(state=EscalationState.EXPIRED):
+            return False
+        escalation = Escalation.objects.select_related("step").get(pk=pk)
+        escalation.run = run
+        facts = {"escalation": pk, "expired_at": escalation.expires_at.isoformat()}
+        run.say("escalation.expired", at=at, facts=facts)
+        answer(escalation, {"decision": EscalationState.EXPIRED.value, "comment": ""}, at=at)
+        return True
+
+
+def answer(escalation: Escalation, reply: dict[str, Json], *, at: datetime) -> None:
+    """Write a decision as the reply of its step and queue the run, if it waits for it.
+
+    Call inside a transaction that has locked the run's row; `escalation.run` is that row.
+    """
+    step, run = escalation.step, escalation.run
+    if escalation.kind == "effect_unknown":
+        _answer_unknown(escalation, step, reply, at)
+    else:
+        defaults = {"granted_minor": None, "revised": False, "by": ""}
+        step.reply = {**defaults, **reply, "key": step.key}
+    step.ended_at = at
+    step.save(update_fields=["reply", "failed", "ended_at"])
+    if run.state == RunState.WAITING:
+        run.move(RunState.QUEUED, at=at, attempts=0)
+        ring(run.pk)
+
+
+def _answer_unknown(
+    escalation: Escalation, step: Step, reply: dict[str, Json], at: datetime
+) -> None:
+    """Settle an effect by a person's word: approved means that it took place."""
+    effect = Effect.objects.get(step=step)
+    decision = reply["decision"]
+    if decision == EscalationState.APPROVED:
+        step.reply = {"status": "ok", "confirmed_by": reply["by"]}
+        state = EffectState.DONE
+    elif decision == EscalationState.REJECTED:
+        step.failed = f"tool_error:{effect.tool}"
+        state = EffectState.REFUSED
+    else:
+        step.failed = "effect_unknown"
+        return
+    Effect.objects.filter(pk=effect.pk).update(state=state, result=step.reply, settled_at=at)
+    release = TOOLS[effect.tool].release
+    if release and state is EffectState.REFUSED:
+        release(effect.key, at)
+    escalation.run.say(f"effect.{state.value}", at=at, facts={"key": effect.key})

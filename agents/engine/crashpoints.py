@@ -1,0 +1,45 @@
+"""Places where a worker may die, named, so that tests can make it die there.
+
+A no-op unless OPSCONSOLE_CRASH_AT=name[:n] is set; then the process ends without a word, as
+kill -9 would end it, when it comes to that point for the n-th time (from 1).
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable
+
+POINTS = (
+    "journal.before_commit",
+    "journal.after_commit",
+    "model.before_call",
+    "model.after_call",
+    "gateway.before_call",
+    "gateway.after_call",
+    "decide.after_commit",
+    "sweep.after_commit",
+)
+
+_reached: Counter[str] = Counter()
+_hook: Callable[[str], None] | None = None
+
+
+def crashpoint(name: str) -> None:
+    """Die here if a test has asked for it."""
+    if _hook:
+        _hook(name)
+    wanted = os.environ.get("OPSCONSOLE_CRASH_AT")
+    if not wanted:
+        return
+    point, _, count = wanted.partition(":")
+    if point == name:
+        _reached[name] += 1
+        if _reached[name] == int(count or 1):
+            os._exit(137)
+
+
+def watch(hook: Callable[[str], None] | None) -> None:
+    """Call `hook` with the name of each point that is reached, in this process; None ends it."""
+    global _hook
+    _hook = hook

@@ -1,0 +1,89 @@
+"""Drive a flow: replay what is recorded, do what is not.
+
+One loop over strands. A strand that needs a person is left where it is and its siblings run
+on, so a run waits exactly when nothing is left to do and the root has not ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from contextlib import suppress
+from typing import Protocol
+
+from agents.core.effects import Effect, Flow, Json, Together
+from agents.core.strands import Reply, Strand
+from agents.engine.journal import Waiting
+
+
+class World(Protocol):
+    """Where wishes come true."""
+
+    def recall(self, key: str, effect: Effect) -> Reply | None:
+        """Return the recorded reply or None. Raises Waiting, Diverged."""
+
+    async def do(self, key: str, effect: Effect) -> Reply:
+        """Do it and write down what came back. Raises Waiting where a person has to decide."""
+
+    async def flush(self) -> None:
+        """Commit what was written down."""
+
+
+async def drive(flow: Flow, world: World) -> Strand:
+    """Take `flow` as far as it goes. The strand has no outcome if a person has to decide."""
+    root = Strand(flow)
+    ready: deque[tuple[Strand, Reply | Json]] = deque([(root, None)])
+    busy: dict[asyncio.Task[Reply], Strand] = {}
+    try:
+        while ready or busy:
+            while ready:
+                strand, reply = ready.popleft()
+                _advance(strand, reply, world, ready, busy)
+            if busy:
+                await _until_one_is_done(ready, busy)
+    finally:
+        for task in busy:
+            task.cancel()
+        await asyncio.gather(*busy, return_exceptions=True)
+    return root
+
+
+def _advance(
+    strand: Strand,
+    reply: Reply | Json,
+    world: World,
+    ready: deque[tuple[Strand, Reply | Json]],
+    busy: dict[asyncio.Task[Reply], Strand],
+) -> None:
+    """Give a strand its reply and see to what it asks for next."""
+    effect = strand.send(reply)
+    if effect is None:
+        joined = strand.parent.joined() if strand.parent else None
+        if strand.parent and joined is not None:
+            ready.append((strand.parent, joined))
+        return
+    key = strand.key(effect.label)
+    if isinstance(effect, Together):
+        ready.extend((child, None) for child in strand.branch(key, effect))
+        if not strand.children:
+            ready.append((strand, {}))
+        return
+    try:
+        recorded = world.recall(key, effect)
+    except Waiting:
+        return
+    if recorded is not None:
+        ready.append((strand, recorded))
+    else:
+        busy[asyncio.ensure_future(world.do(key, effect))] = strand
+
+
+async def _until_one_is_done(
+    ready: deque[tuple[Strand, Reply | Json]], busy: dict[asyncio.Task[Reply], Strand]
+) -> None:
+    """Wait, and hand each reply that has come to its strand."""
+    done, _ = await asyncio.wait(busy, return_when=asyncio.FIRST_COMPLETED)
+    for task in done:
+        strand = busy.pop(task)
+        with suppress(Waiting):  # then the strand stays where it is until somebody decides
+            ready.append((strand, task.result()))

@@ -1,0 +1,35 @@
+"""Hold an action until a person decides."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from agents.core.digest import sha256
+from agents.core.effects import Json
+from agents.core.limits import Limits
+from agents.models import Escalation, Step
+from agents.models.event import Entry
+
+
+def hold(
+    step: Step, kind: str, action: Json, review: Json, *, limits: Limits, at: datetime
+) -> list[Entry]:
+    """Put a step's action into the inbox, in the journal's transaction."""
+    args = action.get("args", {})
+    customer = args.get("user_id")
+    escalation = Escalation.objects.create(
+        workspace_id=step.run.workspace_id,
+        run=step.run,
+        step=step,
+        kind=kind,
+        action=action,
+        action_sha256=sha256(action),
+        review=review,
+        customer=customer if customer is not None and abs(customer) < 2**63 else None,
+        requested_minor=args.get("amount_minor"),
+        created_at=at,
+        expires_at=at + timedelta(seconds=limits.escalation_seconds),
+    )
+    facts = {"escalation": escalation.pk, "key": step.key, "kind": kind}
+    reason = review["deciding"]["reason"]
+    return [Entry("escalation.opened", {**facts, "reason": reason})]

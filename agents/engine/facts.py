@@ -1,0 +1,122 @@
+"""Gather what a review may know, from the ledger, the run and the desk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from django.db.models import Sum
+
+from agents.core.actions import Action
+from agents.core.facts import ChargeFact, Facts, MailFact, RefundFact
+from agents.core.limits import Limits
+from agents.core.states import EffectState
+from agents.desk import billing, mail
+from agents.models import Effect, Escalation, Run, Step
+
+MAYBE_PAID = (EffectState.INTENDED, EffectState.DONE, EffectState.UNKNOWN)
+
+
+def gather(
+    run: Run, action: Action, limits: Limits, steps: Iterable[Step], *, at: datetime, lock: bool
+) -> tuple[Facts, int | None]:
+    """Return the facts for reviewing `action`, and the desk's id of the charge it is about.
+
+    `lock` holds the charge until the transaction ends: two runs cannot both find room on it.
+    """
+    customer = action.get("args", {}).get("user_id", run.subject)
+    charge = None
+    if customer is not None and action.get("name") != "get_refund_context":
+        charge = billing.latest_charge(
+            book_id=run.book_id, customer_number=customer, at=at, lock=lock
+        )
+    effects = list(run.effects.filter(state__in=MAYBE_PAID).order_by("pk"))
+    refunds = [effect for effect in effects if effect.tool == "issue_refund"]
+    letters = [e.args["message"] for e in effects if e.tool == "send_refund_email"]
+    facts = Facts(
+        subject=run.subject,
+        context_of=tuple(sorted(_contexts(steps))),
+        refunds=tuple(_refund(effect, letters) for effect in refunds),
+        charge=_charge(charge),
+        unattended_minor=_unattended(charge.charge_id, limits, at) if charge else 0,
+        mail=_mail(run, refunds, letters),
+        stated_minor=_stated(run, charge) if action["kind"] == "final" else (),
+    )
+    return facts, charge.charge_id if charge else None
+
+
+def _contexts(steps: Iterable[Step]) -> set[int]:
+    """Return the customers whose context was really read: the desk named them in its answer."""
+    return {
+        step.reply["user"]["id"]
+        for step in steps
+        if step.effect == "use"
+        and step.asked["tool"] == "get_refund_context"
+        and isinstance(step.reply, dict)
+        and isinstance(step.reply.get("user"), dict)
+        and isinstance(step.reply["user"].get("id"), int)
+    }
+
+
+def _refund(effect: Effect, letters: list[str]) -> RefundFact:
+    reference = _reference(effect)
+    return RefundFact(
+        customer=effect.customer or 0,
+        amount_minor=effect.amount_minor or 0,
+        reference=reference,
+        by_person=effect.escalation_id is not None,
+        mailed=bool(reference) and any(reference in letter for letter in letters),
+        settled=effect.state == EffectState.DONE,
+    )
+
+
+def _reference(effect: Effect) -> str:
+    """Return what the desk calls a refund that it has paid; a letter about it quotes that."""
+    refund = (effect.result or {}).get("refund") or {}
+    return str(refund.get("transaction_id", "")) if effect.state == EffectState.DONE else ""
+
+
+def _charge(charge: billing.ChargeFacts | None) -> ChargeFact | None:
+    if charge is None:
+        return None
+    return ChargeFact(
+        charge.amount_minor, charge.refundable_minor, charge.currency, charge.age_days
+    )
+
+
+def _unattended(charge_id: int, limits: Limits, at: datetime) -> int:
+    """Return what was refunded on a charge without a person, by any run, in the window."""
+    since = at - timedelta(days=limits.rolling_days)
+    ours = Effect.objects.filter(
+        charge=charge_id,
+        tool="issue_refund",
+        state__in=MAYBE_PAID,
+        escalation=None,
+        intended_at__gte=since,
+    )
+    return ours.aggregate(total=Sum("amount_minor"))["total"] or 0
+
+
+def _mail(run: Run, refunds: list[Effect], letters: list[str]) -> MailFact | None:
+    """Return the mail that is due: for the newest refund of the run not yet written about."""
+    for effect in reversed(refunds):
+        reference = _reference(effect)
+        if not reference or any(reference in letter for letter in letters):
+            continue
+        message = mail.refund_message(
+            name=billing.customer_name(book_id=run.book_id, customer_number=effect.customer),
+            amount_minor=effect.amount_minor,
+            currency=effect.currency,
+            reference=reference,
+        )
+        return MailFact(effect.customer or 0, effect.amount_minor or 0, message)
+    return None
+
+
+def _stated(run: Run, charge: billing.ChargeFacts | None) -> tuple[int, ...]:
+    """Return the amounts an answer may mention besides what was paid: the charge, the request."""
+    asked = Escalation.objects.filter(run=run).exclude(requested_minor=None)
+    amounts = set(asked.values_list("requested_minor", flat=True))
+    if charge:
+        amounts |= {charge.amount_minor, charge.refundable_minor}
+    return tuple(sorted(amount for amount in amounts if amount))

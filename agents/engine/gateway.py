@@ -1,0 +1,283 @@
+"""The gateway: intent -> call -> result.
+
+An intent is committed before its effect, with everything that allows it proved once more
+under lock. No transaction is open during the call. The result is committed after it, and a
+crash in between is settled by the key.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db import close_old_connections
+from django.utils import timezone
+
+from agents.core.budget import Call, exceeded, refusal
+from agents.core.digest import sha256
+from agents.core.effects import Json, Use
+from agents.core.limits import Limits
+from agents.core.states import EffectState
+from agents.core.strands import Reply
+from agents.engine import simulation
+from agents.engine.crashpoints import crashpoint
+from agents.engine.escalating import hold
+from agents.engine.facts import gather
+from agents.engine.journal import Journal, Waiting
+from agents.models import Effect, Escalation, Run, Step, Workspace
+from agents.models.event import Entry
+from agents.policies import review
+from agents.tools import TOOLS, Context, OutcomeUnknown, Tool, accepts
+
+BIGINT = 2**63
+THREADS = 16  # plain tools that run at once in this process
+
+_pool = ThreadPoolExecutor(THREADS, thread_name_prefix="tool")
+
+
+class NotAllowed(Exception):
+    """The pattern used a tool that no review allowed with these arguments: a bug of ours."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a call came to, as far as anyone can tell."""
+
+    state: EffectState
+    reply: Reply
+
+
+async def use(key: str, effect: Use, journal: Journal, limits: Limits) -> Reply:
+    """Call a tool once, if it may be called. Raises Waiting where only a person can tell."""
+    run = journal.run
+    opened = journal.steps.get(key)
+    refused = await journal.transact(lambda at: _admit(key, effect, journal, limits, at))
+    step = journal.steps[key]
+    if refused:
+        return Reply(failed=refused)
+    tool = TOOLS[effect.tool]
+    context = Context(run.book_id, _effect_key(run, key), timezone.now(), limits)
+    started = time.monotonic()
+    outcome = await _found(tool, context) if opened and tool.writes else None
+    outcome = outcome or await _call(tool, effect.args, context, journal, key)
+    step.seconds += time.monotonic() - started
+    if outcome.state is EffectState.UNKNOWN:
+        await journal.transact(lambda at: _ask_person(step, effect, journal, limits, at))
+        raise Waiting(key)
+    return journal.finish(
+        step, outcome.reply, lambda at: _settle(tool, step, outcome, at), tool=effect.tool
+    )
+
+
+def _admit(key: str, effect: Use, journal: Journal, limits: Limits, at: datetime) -> str:
+    """Commit the intent, or the reason why there is none. Return the reason or ""."""
+    step = journal.begin(key, effect)
+    if step.attempts > 1:
+        return ""  # the intent was committed before a crash; what became of it is asked by key
+    reason = _refusal(key, effect, journal, limits) or _intend(step, effect, journal, limits, at)
+    if reason:
+        journal.finish(step, Reply(failed=reason), tool=effect.tool)
+    return reason
+
+
+def _refusal(key: str, effect: Use, journal: Journal, limits: Limits) -> str:
+    """Return why this call is not made, from what is known without the ledger."""
+    over = exceeded(journal.spent(), limits)
+    if over:
+        return over
+    removed = journal.run.simulation.get("registry_remove", ())
+    call = Call(effect.tool, effect.args)
+    registered = set(TOOLS) - set(removed)
+    reason = refusal(call, before=journal.calls(but=key), limits=limits, registered=registered)
+    if not reason and not accepts(TOOLS[effect.tool], effect.args):
+        return f"tool_bad_args:{effect.tool}"
+    return reason
+
+
+def _intend(step: Step, effect: Use, journal: Journal, limits: Limits, at: datetime) -> str:
+    """Prove that the call is allowed, now and under lock, and write the intent of a write."""
+    run, tool = journal.run, TOOLS[effect.tool]
+    action = {"kind": "tool", "name": effect.tool, "args": effect.args}
+    allowing = journal.steps.get(effect.allowed_by)
+    if not _allows(allowing, action):
+        raise NotAllowed(f"{step.key}: {effect.allowed_by} does not allow {effect.tool}")
+    if not tool.writes:
+        return ""
+    # The row is locked, so a kill switch that commits later sees no write start after it.
+    if Workspace.objects.select_for_update().get(pk=run.workspace_id).killed_at:
+        return "killed"
+    others = [other for other in journal.steps.values() if other is not step]
+    facts, charge = gather(run, action, limits, others, at=at, lock=True)
+    escalation = _granted(allowing)
+    settled = escalation.review["escalating"] if escalation else ()
+    again = review(action, facts, limits, settled=settled)
+    if not again.allows or again.action != action:
+        return "review_changed"
+    effect_key = _effect_key(run, step.key)
+    journal.write(
+        lambda at: _insert_effect(step, allowing, escalation, effect_key, charge, action, at)
+    )
+    if tool.reserve:
+        tool.reserve(Context(run.book_id, effect_key, at, limits), **effect.args)
+    return ""
+
+
+def _allows(allowing: Step | None, action: Json) -> bool:
+    """Tell whether a review of this run allows exactly this action."""
+    return (
+        allowing is not None
+        and allowing.effect == "review"
+        and bool(allowing.reply)
+        and allowing.reply["allows"]
+        and sha256(allowing.reply["action"]) == sha256(action)
+    )
+
+
+def _granted(allowing: Step | None) -> Escalation | None:
+    """Return the escalation whose decision the review rested on."""
+    granted = allowing.asked["granted"] if allowing else ""
+    if not (allowing and granted):
+        return None
+    return Escalation.objects.get(run_id=allowing.run_id, step__key=granted)
+
+
+def _insert_effect(
+    step: Step,
+    allowing: Step | None,
+    escalation: Escalation | None,
+    key: str,
+    charge: int | None,
+    action: Json,
+    at: datetime,
+) -> list[Entry]:
+    args = action["args"]
+    customer = args.get("user_id")
+    effect = Effect.objects.create(
+        run=step.run,
+        step=step,
+        key=key,
+        tool=action["name"],
+        args=args,
+        args_sha256=sha256(action),
+        review=allowing,
+        escalation=escalation,
+        customer=customer if customer is not None and abs(customer) < BIGINT else None,
+        charge=charge,
+        amount_minor=args.get("amount_minor"),
+        currency="USD" if "amount_minor" in args else "",
+        intended_at=at,
+    )
+    said = {"key": key, "tool": effect.tool, "args_sha256": effect.args_sha256}
+    return [Entry("effect.intended", {**said, "amount_minor": effect.amount_minor})]
+
+
+def _effect_key(run: Run, step_key: str) -> str:
+    return f"{run.pk}:{step_key}"
+
+
+async def _found(tool: Tool, context: Context) -> Outcome | None:
+    """Ask by key what became of a call that was begun before a crash; None: call it (again)."""
+    if tool.find is None:
+        return None if tool.touch.value != "once" else _unknown()
+    try:
+        result = await _in_thread(tool.find, context.key)
+    except OutcomeUnknown:
+        return _unknown()
+    return Outcome(EffectState.DONE, Reply(result)) if result is not None else None
+
+
+def _unknown() -> Outcome:
+    return Outcome(EffectState.UNKNOWN, Reply())
+
+
+async def _call(tool: Tool, args: Json, context: Context, journal: Journal, key: str) -> Outcome:
+    """Call the tool within its deadline, and judge what came back."""
+    fault = simulation.fault_for(journal.run, tool.name, nth=_nth(tool.name, key, journal))
+    crashpoint("gateway.before_call")
+    try:
+        async with asyncio.timeout(tool.timeout):
+            if fault:
+                result = await simulation.happen(fault, lambda: _invoke(tool, context, args))
+            else:
+                result = await _invoke(tool, context, args)
+    except TimeoutError as error:
+        # A deadline of ours leaves the call under way; a tool's own TimeoutError ended it.
+        if tool.writes and not fault and isinstance(error.__cause__, asyncio.CancelledError):
+            return _unknown()
+        return await _failed(tool, context, f"tool_error:{tool.name}")
+    except OutcomeUnknown:
+        return _unknown()
+    except Exception:  # whatever a tool raises, the run goes on to an honest end
+        return await _failed(tool, context, f"tool_error:{tool.name}")
+    crashpoint("gateway.after_call")
+    if not isinstance(result, dict) or (tool.valid and not tool.valid(result, args)):
+        return await _failed(tool, context, f"tool_bad_result:{tool.name}")
+    done = result.get("status") == "ok" or not tool.writes
+    return Outcome(EffectState.DONE if done else EffectState.REFUSED, Reply(result))
+
+
+async def _failed(tool: Tool, context: Context, reason: str) -> Outcome:
+    """Settle a call that ended badly: by key where the tool can tell, else for a person."""
+    found = await _found(tool, context) if tool.writes else None
+    return found or Outcome(EffectState.REFUSED, Reply(failed=reason))
+
+
+def _nth(tool: str, key: str, journal: Journal) -> int:
+    """Return which call of a tool this is in its run, from 1."""
+    return 1 + sum(call.tool == tool for call in journal.calls(but=key))
+
+
+async def _invoke(tool: Tool, context: Context, args: Json) -> Json:
+    if inspect.iscoroutinefunction(tool.call):
+        return await tool.call(context, **args)
+    return await _in_thread(tool.call, context, **args)
+
+
+async def _in_thread(call, /, *args: Json, **kwargs: Json) -> Json:  # type: ignore[no-untyped-def]
+    """Run a plain function in a thread of the tools' pool, with a live connection."""
+
+    def work() -> Json:
+        close_old_connections()
+        return call(*args, **kwargs)
+
+    return await asyncio.get_running_loop().run_in_executor(_pool, work)
+
+
+def _settle(tool: Tool, step: Step, outcome: Outcome, at: datetime) -> list[Entry]:
+    """Write what became of the intent; a hold that was not used is given back."""
+    intended = Effect.objects.filter(step=step).exclude(state__in=_SETTLED)
+    if not intended.update(state=outcome.state, result=outcome.reply.value, settled_at=at):
+        return []
+    if tool.release and outcome.state is EffectState.REFUSED:
+        tool.release(_effect_key(step.run, step.key), at)
+    return [Entry(f"effect.{outcome.state.value}", {"key": _effect_key(step.run, step.key)})]
+
+
+_SETTLED = (EffectState.DONE, EffectState.REFUSED)
+
+
+def _ask_person(step: Step, effect: Use, journal: Journal, limits: Limits, at: datetime) -> None:
+    """Hold the step until a person says whether the effect took place."""
+    Effect.objects.filter(step=step, state=EffectState.INTENDED).update(
+        state=EffectState.UNKNOWN, settled_at=at
+    )
+    action = {"kind": "tool", "name": effect.tool, "args": effect.args}
+    asked = {"escalating": [], "deciding": UNKNOWN_RULING, "facts": {}, "rulings": []}
+    journal.write(lambda at: hold(step, "effect_unknown", action, asked, limits=limits, at=at))
+
+
+UNKNOWN_RULING: Json = {
+    "verdict": "escalate",
+    "rule": "gateway.outcome",
+    "reason": "effect_unknown",
+    "sentence": "The call was made, but nobody can tell by its key whether it took effect. "
+    "Look it up: did this happen?",
+    "risk": 90,
+    "observed": None,
+    "limit": None,
+    "flip": "",
+}

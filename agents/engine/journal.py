@@ -1,0 +1,159 @@
+"""What a run has written down, and how it writes more.
+
+A write waits in memory until the run is about to do something outside, then all that wait go
+into one transaction that also proves the run is still ours. What is lost with a crash in
+between has not left the process, so doing it again changes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import datetime
+from typing import TypeAlias, TypeVar
+
+from django.db import transaction
+from django.utils import timezone
+
+from agents.core.budget import Call, Spent
+from agents.core.digest import fingerprint, plain
+from agents.core.effects import Effect, Json, asked
+from agents.core.strands import Diverged, Reply
+from agents.engine import lease
+from agents.engine.crashpoints import crashpoint
+from agents.engine.database import in_database
+from agents.models import Escalation, Run, Step
+from agents.models.event import Entry, append
+
+T = TypeVar("T")
+Write: TypeAlias = Callable[[datetime], list[Entry]]  # in a transaction; returns what to say
+
+
+class Waiting(Exception):
+    """The step waits for a person."""
+
+
+class Journal:
+    """The steps of one run that this worker has claimed."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.steps = {step.key: step for step in run.steps.order_by("position")}
+        self.escalated = dict(
+            Escalation.objects.filter(run=run, step__ended_at=None).values_list("step_id", "pk")
+        )
+        self._waiting: list[Write] = []
+        self._lock = asyncio.Lock()
+
+    def recall(self, key: str, effect: Effect) -> Reply | None:
+        """Return the recorded reply, or None if the step has to be done.
+
+        Raises Waiting where it is with a person, Diverged where something else was recorded.
+        """
+        step = self.steps.get(key)
+        if step is None:
+            return None
+        if step.fingerprint != fingerprint(effect):
+            raise Diverged(f"{key}: recorded {step.asked}, asked {asked(effect)}")
+        if step.pk in self.escalated:
+            raise Waiting(key)
+        return Reply(step.reply, step.failed) if step.ended_at else None
+
+    def begin(self, key: str, effect: Effect) -> Step:
+        """Open a step, or open it once more after a crash. The write waits for a flush."""
+        step = self.steps.get(key)
+        if step:
+            step.attempts += 1
+            self.write(lambda at: self._again(step, "after a crash"))
+            return step
+        step = self.steps[key] = Step(
+            run=self.run,
+            position=len(self.steps) + 1,
+            key=key,
+            effect=type(effect).__name__.lower(),
+            fingerprint=fingerprint(effect),
+            asked=plain(asked(effect)),
+            begun_at=timezone.now(),
+        )
+        self.write(lambda at: self._insert(step))
+        return step
+
+    def retried(self, step: Step, why: str) -> None:
+        """Write down that a call came to nothing and is made once more."""
+        step.attempts += 1
+        self.write(lambda at: self._again(step, why))
+
+    def finish(self, step: Step, reply: Reply, *also: Write, **facts: Json) -> Reply:
+        """Close a step with its reply. Return the reply as a replay will see it."""
+        step.reply, step.failed = plain(reply.value), reply.failed
+        self.write(lambda at: self._close(step, facts, also, at))
+        return Reply(step.reply, step.failed)
+
+    def write(self, write: Write) -> None:
+        self._waiting.append(write)
+
+    async def flush(self) -> None:
+        """Commit what waits. Raises LostRun, and then nothing was written."""
+        if self._waiting:
+            await self.transact(lambda at: None)
+
+    async def transact(self, work: Callable[[datetime], T]) -> T:
+        """Commit what waits and `work` in one transaction, and return what `work` returns."""
+        async with self._lock:
+            writes, self._waiting = self._waiting, []
+            return await in_database(self._commit, writes, work)
+
+    def _commit(self, writes: list[Write], work: Callable[[datetime], T]) -> T:
+        crashpoint("journal.before_commit")
+        at = timezone.now()
+        with transaction.atomic():
+            self.run.hold(lease=lease.length())
+            self._apply(writes, at)
+            result = work(at)
+            late, self._waiting = self._waiting, []  # what `work` itself wrote down
+            self._apply(late, at)
+        crashpoint("journal.after_commit")
+        return result
+
+    def _apply(self, writes: list[Write], at: datetime) -> None:
+        entries = [entry for write in writes for entry in write(at)]
+        if entries:
+            append(entries, run=self.run, workspace_id=self.run.workspace_id, at=at)
+
+    @staticmethod
+    def _insert(step: Step) -> list[Entry]:
+        step.save(force_insert=True)
+        return [Entry("step.begun", {"key": step.key})]
+
+    @staticmethod
+    def _again(step: Step, why: str) -> list[Entry]:
+        step.save(update_fields=["attempts", "seconds", "tokens_lost"])
+        return [Entry("step.retried", {"key": step.key, "attempt": step.attempts, "why": why})]
+
+    @staticmethod
+    def _close(step: Step, facts: Json, also: tuple[Write, ...], at: datetime) -> list[Entry]:
+        step.ended_at = at
+        step.save()
+        ended = {"key": step.key, **facts, **({"failed": step.failed} if step.failed else {})}
+        said = [Entry("step.failed" if step.failed else "step.done", ended)]
+        return said + [entry for write in also for entry in write(at)]
+
+    def spent(self) -> Spent:
+        """Return what the run has used: sums over its steps."""
+        steps = list(self.steps.values())
+        return Spent(
+            seconds=sum(step.seconds for step in steps),
+            tokens=sum(s.tokens_in + s.tokens_out + s.tokens_lost for s in steps),
+            cost_micro_usd=sum(step.cost_micro_usd or 0 for step in steps),
+        )
+
+    def calls(self, *, but: str) -> list[Call]:
+        """Return the tool calls begun so far, except the step `but`."""
+        return [
+            Call(step.asked["tool"], step.asked["args"])
+            for step in self.steps.values()
+            if step.effect == "use" and step.key != but
+        ]
+
+    def replies(self) -> dict[str, Reply]:
+        return {k: Reply(s.reply, s.failed) for k, s in self.steps.items() if s.ended_at}

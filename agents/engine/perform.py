@@ -1,0 +1,143 @@
+"""Do what a pattern asks for, and write down what came back."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import time
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.utils import timezone
+
+from agents import llm
+from agents.core.budget import exceeded
+from agents.core.effects import Ask, Effect, Escalate, Json, Review, Together, Use
+from agents.core.limits import Limits
+from agents.core.retry import ATTEMPTS, pause_before
+from agents.core.strands import Reply
+from agents.engine import gateway
+from agents.engine.crashpoints import crashpoint
+from agents.engine.database import in_database
+from agents.engine.escalating import hold
+from agents.engine.facts import gather
+from agents.engine.journal import Journal, Waiting
+from agents.models import Escalation, Step
+from agents.policies import review
+
+PATIENCE = 5.0  # seconds that a retry may wait here; a longer wait is given back to the queue
+ANSWER_TOKENS = 256  # reserved for an answer before it is known
+
+
+class Later(Exception):
+    """The run can go on, but not before `at`; until then it holds no worker."""
+
+    def __init__(self, at: datetime) -> None:
+        super().__init__(str(at))
+        self.at = at
+
+
+class RunWorld:
+    """The world of one claimed run."""
+
+    def __init__(self, journal: Journal, limits: Limits) -> None:
+        self.journal, self.limits = journal, limits
+
+    def recall(self, key: str, effect: Effect) -> Reply | None:
+        return self.journal.recall(key, effect)
+
+    async def flush(self) -> None:
+        await self.journal.flush()
+
+    async def do(self, key: str, effect: Effect) -> Reply:
+        """Do one effect. Raises Waiting where a person has to decide, Later, LostRun."""
+        match effect:
+            case Ask():
+                return await self._ask(key, effect)
+            case Review():
+                return await self._review(key, effect)
+            case Escalate():
+                return self._escalate(key, effect)
+            case Use():
+                return await gateway.use(key, effect, self.journal, self.limits)
+            case Together():
+                raise TypeError("the loop itself runs flows side by side")
+
+    async def _ask(self, key: str, effect: Ask) -> Reply:
+        """Ask a model, again where that may help, within the budgets of the run."""
+        step = self.journal.begin(key, effect)
+        over = exceeded(self.journal.spent(), self.limits)
+        if over:
+            return self.journal.finish(step, Reply(failed=over))
+        question = llm.Question(effect.role, effect.inputs, effect.as_json)
+        reserve = len(json.dumps(effect.inputs)) // 4 + ANSWER_TOKENS
+        while True:
+            # Counted as used before the call: an answer that never comes may still cost.
+            step.tokens_lost += reserve
+            await self.journal.flush()
+            try:
+                answer = await self._answer(step, question)
+            except llm.ModelFailed as error:
+                reason = await self._again_or_reason(step, error)
+                if reason:
+                    return self.journal.finish(step, Reply(failed=reason))
+                continue
+            step.tokens_lost -= reserve
+            step.tokens_in, step.tokens_out = answer.tokens_in, answer.tokens_out
+            step.cost_micro_usd, step.model = answer.cost_micro_usd, answer.model
+            return self.journal.finish(step, Reply({"text": answer.text, "demo": answer.demo}))
+
+    async def _answer(self, step: Step, question: llm.Question) -> llm.Answer:
+        """Make one call, timed, within what the run has left."""
+        left = self.limits.max_seconds - self.journal.spent().seconds
+        started = time.monotonic()
+        crashpoint("model.before_call")
+        try:
+            timeout = min(settings.OPENAI_TIMEOUT_SECONDS, max(left, 0.01))
+            return await llm.ask(question, timeout=timeout)
+        finally:
+            step.seconds += time.monotonic() - started
+            crashpoint("model.after_call")
+
+    async def _again_or_reason(self, step: Step, error: llm.ModelFailed) -> str:
+        """Return why the step fails, or "" once the next attempt may be made."""
+        over = exceeded(self.journal.spent(), self.limits)
+        if over or not error.retry or step.attempts >= ATTEMPTS:
+            return over or error.reason
+        self.journal.retried(step, error.reason)
+        jitter = random.random()  # noqa: S311 - spreads retries, guards nothing
+        pause = pause_before(step.attempts, hint=error.retry_after, jitter=jitter)
+        if pause > PATIENCE:
+            await self.journal.flush()
+            raise Later(timezone.now() + timedelta(seconds=pause))
+        await asyncio.sleep(pause)
+        return ""
+
+    async def _review(self, key: str, effect: Review) -> Reply:
+        """Put an action to the policy, with facts that are fresh and stored with the ruling."""
+        step = self.journal.begin(key, effect)
+        facts, settled = await in_database(self._facts, effect)
+        ruled = review(effect.action, facts, self.limits, settled=settled)
+        reply: Json = {**ruled.as_json(), "facts": facts.as_json(), "key": key}
+        deciding = ruled.deciding
+        said = {"decision": ruled.decision, "rule": deciding.rule, "reason": deciding.reason}
+        return self.journal.finish(step, Reply(reply), **said)
+
+    def _facts(self, effect: Review) -> tuple[Json, Json]:
+        run, steps = self.journal.run, self.journal.steps.values()
+        facts, _ = gather(run, effect.action, self.limits, steps, at=timezone.now(), lock=False)
+        if not effect.granted:
+            return facts, ()
+        escalation = Escalation.objects.get(run=run, step__key=effect.granted)
+        return facts, escalation.review["escalating"]
+
+    def _escalate(self, key: str, effect: Escalate) -> Reply:
+        """Put an action into the inbox; the commit comes with the run's move to waiting."""
+        step = self.journal.begin(key, effect)
+        self.journal.write(
+            lambda at: hold(
+                step, effect.kind, effect.action, effect.review, limits=self.limits, at=at
+            )
+        )
+        raise Waiting(key)

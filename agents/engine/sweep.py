@@ -1,0 +1,67 @@
+"""Put right what a crash or a lost bell left behind.
+
+Every worker sweeps; conditional updates make many sweepers harmless.
+"""
+
+from __future__ import annotations
+
+from django.db import transaction
+from django.db.models import F
+from django.db.models.functions import Now
+from django.utils import timezone
+
+from agents.core.states import EscalationState, RunState
+from agents.engine.answering import expire
+from agents.engine.crashpoints import crashpoint
+from agents.engine.dispatch import ring
+from agents.models import Escalation, LostRun, Run
+
+BATCH = 100  # rows put right in one sweep; the next one does the rest
+
+
+def sweep() -> int:
+    """Queue what can go on and expire what is due. Return how many rows were put right."""
+    put_right = _expire() + _requeue_abandoned() + _requeue_decided()
+    crashpoint("sweep.after_commit")
+    return put_right
+
+
+def _expire() -> int:
+    """Close escalations whose time is over: silence is a no."""
+    due = Escalation.objects.filter(
+        state=EscalationState.OPEN, expires_at__lte=Now(), workspace__killed_at=None
+    )
+    return sum(expire(pk, at=timezone.now()) for pk in due.values_list("pk", flat=True)[:BATCH])
+
+
+def _requeue_abandoned() -> int:
+    """Queue runs whose worker went quiet: its lease ran out by the database's clock."""
+    gone = Run.objects.filter(state=RunState.RUNNING, lease_ends_at__lt=Now())
+    count = 0
+    for run in gone.order_by("lease_ends_at")[:BATCH]:
+        with transaction.atomic():
+            ours = Run.objects.filter(
+                pk=run.pk, fence=run.fence, state=RunState.RUNNING, lease_ends_at__lt=Now()
+            )
+            if not ours.update(fence=F("fence")):  # locks the row while we look
+                continue
+            run.move(RunState.QUEUED, at=timezone.now(), facts={"why": "its worker went quiet"})
+            ring(run.pk)
+            count += 1
+    return count
+
+
+def _requeue_decided() -> int:
+    """Queue waiting runs that have nothing left to wait for."""
+    waiting = Run.objects.filter(state=RunState.WAITING)
+    answered = waiting.exclude(escalations__state=EscalationState.OPEN).order_by("created_at")
+    count = 0
+    for run in answered[:BATCH]:
+        try:
+            with transaction.atomic():
+                run.move(RunState.QUEUED, at=timezone.now(), facts={"why": "it was decided"})
+                ring(run.pk)
+                count += 1
+        except LostRun:
+            continue  # somebody queued it first
+    return count

@@ -1,0 +1,69 @@
+"""Decide an escalation from the command line, through the same operation as the browser."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.core.management.base import BaseCommand, CommandError
+from django.utils import timezone
+
+from agents import operations
+from agents.core.money import BadAmount, minor_of_text, spoken
+from agents.models import Escalation
+
+BAD_USAGE, REFUSED = 2, 3
+
+
+class Command(BaseCommand):
+    help = "Decide an escalation. Exit code: 0 decided, 3 refused or decided before, 2 bad usage."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("escalation", type=int)
+        verdict = parser.add_mutually_exclusive_group(required=True)
+        verdict.add_argument("--approve", action="store_true")
+        verdict.add_argument("--reject", action="store_true")
+        parser.add_argument("--amount", help="grant less than was asked for, such as 800.00")
+        parser.add_argument("--reason", default="")
+        parser.add_argument("--as", dest="actor", required=True, help="the reviewer's user name")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if options["reject"] and options["amount"]:
+            raise CommandError("--amount goes with --approve.", returncode=BAD_USAGE)
+        try:
+            decided = operations.decide(
+                escalation_id=options["escalation"],
+                by=User.objects.get(username=options["actor"]),
+                approve=options["approve"],
+                amount_minor=minor_of_text(options["amount"]) if options["amount"] else None,
+                comment=options["reason"],
+                at=timezone.now(),
+            )
+        except User.DoesNotExist:
+            raise CommandError(
+                f"There is no user {options['actor']!r}.", returncode=BAD_USAGE
+            ) from None
+        except Escalation.DoesNotExist:
+            raise CommandError(
+                f"There is no escalation {options['escalation']}.", returncode=BAD_USAGE
+            ) from None
+        except BadAmount as error:
+            raise CommandError(f"--amount: {error}.", returncode=BAD_USAGE) from None
+        except operations.Refused as no:
+            raise CommandError(str(no), returncode=REFUSED) from None
+        except operations.AlreadyDecided as first:
+            raise CommandError(_who(first.escalation), returncode=REFUSED) from None
+        granted = f": {spoken(decided.granted_minor)}" if decided.granted_minor else ""
+        self.stdout.write(f"escalation {decided.pk} {decided.state}{granted}")
+
+
+def _who(escalation: Escalation) -> str:
+    """Say who was first, when, and what they decided."""
+    if escalation.decided_by is None:
+        return f"Escalation {escalation.pk} is {escalation.state}; nothing was changed."
+    granted = f": {spoken(escalation.granted_minor)}" if escalation.granted_minor else ""
+    return (
+        f"{escalation.decided_by.get_username()} decided this at "
+        f"{escalation.decided_at:%H:%M:%S} UTC: {escalation.state}{granted}. Nothing was changed."
+    )

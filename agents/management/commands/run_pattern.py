@@ -1,0 +1,185 @@
+"""Launch a run and drive it to its end, or to the first person."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.core.management.base import BaseCommand, CommandError
+from django.utils import timezone
+
+from agents import llm, operations, queries
+from agents.core.effects import Json
+from agents.core.money import BadAmount, minor_of_text
+from agents.core.states import ENDED, EscalationState, RunState
+from agents.core.strict_json import BadJson, parse
+from agents.engine import lease
+from agents.engine.advance import advance
+from agents.engine.database import close_threads_connections, in_database
+from agents.models import Membership, PolicyVersion, Role, Run, Workspace
+from agents.operations.recorded import read_config
+from agents.operations.refusal import Refused
+from agents.operations.simulated import Human, decide_simulated, read_human
+from agents.patterns import PATTERNS
+from agents.policies.profiles import PROFILES
+
+EXIT = {"ok": 0, "waiting": 4}  # anything else: 3, stopped
+BAD_USAGE = 2
+LOOK = 0.1  # seconds between looks at a run that another worker has taken
+
+
+class Command(BaseCommand):
+    help = (
+        "Launch a run in the demo workspace and drive it to its end or to the first person. "
+        "Exit code: 0 ok, 3 stopped, 4 waiting for a person, 2 bad usage."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("pattern", choices=sorted(PATTERNS))
+        parser.add_argument("--goal", required=True, help="what the run is to achieve")
+        parser.add_argument("--subject", type=int, help="the customer it may act on, such as 42")
+        parser.add_argument("--profile", choices=sorted(PROFILES), default="strict")
+        parser.add_argument("--config", type=Path, help="a recorded case's config (reference only)")
+        parser.add_argument("--human", help="ask, or a simulated person: cap:800, as-is, reject")
+        parser.add_argument("--actor", default="operator", help="who launches it")
+        parser.add_argument("--json", action="store_true", help="print the result as one document")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            run, human = self._launched(options)
+        except Refused as no:
+            raise CommandError(str(no), returncode=BAD_USAGE) from None
+        asyncio.run(_driven(run, human, self._say))
+        run.refresh_from_db()
+        result = queries.result(run)
+        self._print(result, as_json=options["json"])
+        code = EXIT.get(result["status"], 3)
+        if code:
+            sys.exit(code)
+
+    def _launched(self, options: dict[str, Any]) -> tuple[Run, Human | None]:
+        at = timezone.now()
+        workspace = operations.ensure_demo_workspace(at=at)
+        config = _config(options["config"], options["profile"])
+        policy, simulation = _policy(workspace, options["profile"], config)
+        human = _human(options["human"], config)
+        run = operations.launch(
+            workspace=workspace,
+            pattern=options["pattern"],
+            goal=options["goal"],
+            subject=options["subject"],
+            by=_actor(workspace, options["actor"]),
+            policy=policy,
+            simulation=simulation,
+            at=at,
+        )
+        self._say(f"run {run.pk} launched")
+        return run, human
+
+    def _say(self, line: str) -> None:
+        self.stderr.write(line)
+
+    def _print(self, result: dict[str, Json], *, as_json: bool) -> None:
+        if as_json:
+            self.stdout.write(json.dumps(result, ensure_ascii=False, indent=2))
+            return
+        for line in result["trace"]:
+            word = "ok" if line["ok"] else line.get("stop_reason", "not ok")
+            self.stdout.write(
+                f"{line['step']:>3}  {line['tool']}: {line['supervisor_decision']} "
+                f"({line['reason']}), {word}"
+            )
+        self.stdout.write(f"{result['status']}: {result.get('stop_reason', '')}".rstrip(": "))
+        if result.get("answer"):
+            self.stdout.write(result["answer"])
+        if result.get("escalation"):
+            waiting = result["escalation"]
+            self.stdout.write(f"escalation {waiting['id']}: {waiting['sentence']}")
+        if result["demo_model"]:
+            self.stdout.write("(answered by the demo model)")
+
+
+def _config(path: Path | None, profile: str) -> Json:
+    """Return the config file's content, or None without one. Raises Refused."""
+    if path is None:
+        return None
+    if profile != "reference":
+        raise Refused("config_elsewhere", "--config goes with --profile reference only.")
+    try:
+        return parse(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, BadJson) as error:
+        raise Refused("bad_config", f"--config {path} cannot be read: {error}") from None
+
+
+def _policy(workspace: Workspace, profile: str, config: Json) -> tuple[PolicyVersion, Json]:
+    """Return the policy version to run under, and what is simulated. Raises Refused."""
+    if profile == "strict":
+        return workspace.policy, {}
+    limits, simulation = read_config(config or {})
+    at = timezone.now()
+    version = operations.policy_version(workspace, limits, at=at, is_replay=True)
+    return version, simulation
+
+
+def _human(said: str | None, config: Json) -> Human | None:
+    """Return the simulated person, or None where a real one is asked. Raises Refused."""
+    if said is None:
+        return read_human(config.get("human")) if config is not None else None
+    if said == "ask":
+        return None
+    if said == "as-is":
+        return Human(True)
+    if said == "reject":
+        return Human(False, comment="rejected by the simulated person")
+    if said.startswith("cap:"):
+        try:
+            return Human(True, minor_of_text(said.removeprefix("cap:")))
+        except BadAmount as error:
+            raise Refused("bad_human", f"--human {said}: {error}.") from None
+    raise Refused("bad_human", f"--human is ask, cap:800, as-is or reject, not {said!r}.")
+
+
+def _actor(workspace: Workspace, name: str) -> User:
+    """Return the person who launches; in the demo workspace an unknown one becomes an operator."""
+    user = User.objects.filter(username=name).first()
+    if user is None:
+        user = User(username=name[:150])
+        user.set_unusable_password()
+        user.save()
+    if not Membership.objects.filter(workspace=workspace, user=user).exists():
+        operations.add_member(workspace=workspace, user=user, role=Role.OPERATOR, at=timezone.now())
+    return user
+
+
+async def _driven(run: Run, human: Human | None, say: Any) -> None:
+    """Drive the run here, as a worker would, until it ends or waits for a real person."""
+    try:
+        async with lease.kept():
+            while not await in_database(_settled, run, human, say):
+                if await advance(run.pk) is None:
+                    await asyncio.sleep(LOOK)
+    finally:
+        await llm.close()
+        close_threads_connections()
+
+
+def _settled(run: Run, human: Human | None, say: Any) -> bool:
+    """Tell whether there is nothing more to do here; let the simulated person decide."""
+    run.refresh_from_db()
+    if run.state in ENDED:
+        return True
+    if run.state != RunState.WAITING:
+        return False
+    open_ones = run.escalations.filter(state=EscalationState.OPEN).select_related("workspace")
+    for escalation in open_ones.order_by("pk"):
+        say(f"escalation {escalation.pk}: {escalation.review['deciding']['sentence']}")
+        if human is None or escalation.kind != "action":
+            return True
+        decided = decide_simulated(escalation, human, at=timezone.now())
+        say(f"escalation {decided.pk} {decided.state} by the simulated person")
+    return False

@@ -1,0 +1,23 @@
+"""Run a worker: take runs that can go on, and sweep."""
+
+from __future__ import annotations
+
+import asyncio
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from agents.engine.worker import work
+
+
+class Command(BaseCommand):
+    help = "Take runs that can go on and drive them, until told to stop (Ctrl-C, SIGTERM)."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument(
+            "--once", action="store_true", help="end when no run is left that can go on"
+        )
+
+    def handle(self, *args: Any, once: bool, **options: Any) -> None:
+        asyncio.run(work(once=once))

@@ -1,0 +1,52 @@
+"""The intent ledger: what was about to be done, written down before it was done."""
+
+from __future__ import annotations
+
+from django.db import models
+from django.db.models import Q
+
+from agents.core.states import EffectState
+
+
+class Effect(models.Model):
+    """One write in the world. It is intended, then settled; what nobody can tell is unknown."""
+
+    run = models.ForeignKey("agents.Run", models.PROTECT, related_name="effects")
+    step = models.OneToOneField("agents.Step", models.PROTECT)  # one effect a step
+    key = models.CharField(max_length=120, unique=True)  # the idempotency key the tool is given
+    tool = models.CharField(max_length=60)
+    args = models.JSONField()
+    args_sha256 = models.CharField(max_length=64)  # equal to that of what was allowed
+    review = models.ForeignKey("agents.Step", models.PROTECT, related_name="+")
+    escalation = models.ForeignKey("agents.Escalation", models.PROTECT, null=True)
+    customer = models.BigIntegerField(null=True)
+    charge = models.BigIntegerField(null=True)  # the desk's id of what is being refunded
+    amount_minor = models.BigIntegerField(null=True)
+    currency = models.CharField(max_length=3, blank=True)
+    state = models.CharField(max_length=10, default=EffectState.INTENDED)
+    result = models.JSONField(null=True)
+    intended_at = models.DateTimeField()
+    settled_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(state__in=list(EffectState)), name="effect_state_known"
+            ),
+            models.CheckConstraint(
+                condition=Q(amount_minor__isnull=True) | Q(amount_minor__gt=0),
+                name="effect_amount_positive",
+            ),
+            models.CheckConstraint(
+                condition=Q(state=EffectState.INTENDED, settled_at__isnull=True)
+                | (~Q(state=EffectState.INTENDED) & Q(settled_at__isnull=False)),
+                name="effect_settled_has_time",
+            ),
+        ]
+        indexes = [
+            # What has been refunded on a charge without a person, over all runs.
+            models.Index(fields=["charge", "state", "intended_at"], name="effect_of_charge"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.tool} {self.state}"

@@ -1,0 +1,59 @@
+"""An escalation: an action that is held until a person decides."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import models
+from django.db.models import F, Q
+
+from agents.core.states import DECIDED, EscalationState
+
+
+class Escalation(models.Model):
+    """Its decision is the reply of the step that asked for it."""
+
+    workspace = models.ForeignKey("agents.Workspace", models.PROTECT, related_name="escalations")
+    run = models.ForeignKey("agents.Run", models.CASCADE, related_name="escalations")
+    step = models.OneToOneField("agents.Step", models.CASCADE)
+    kind = models.CharField(max_length=20)  # action, effect_unknown, output, question, hand_over
+    state = models.CharField(max_length=10, default=EscalationState.OPEN)
+    action = models.JSONField()
+    action_sha256 = models.CharField(max_length=64)  # what a decision is bound to
+    review = models.JSONField()  # the review that escalated, with the facts it saw
+    customer = models.BigIntegerField(null=True)
+    requested_minor = models.BigIntegerField(null=True)
+    currency = models.CharField(max_length=3, default="USD")
+    created_at = models.DateTimeField()
+    expires_at = models.DateTimeField()
+
+    decided_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.PROTECT, null=True, related_name="+"
+    )
+    decided_at = models.DateTimeField(null=True)
+    granted_minor = models.BigIntegerField(null=True)
+    comment = models.TextField(blank=True)
+    is_simulated = models.BooleanField(default=False)  # decided by a program that plays a person
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(state__in=list(EscalationState)), name="escalation_state_known"
+            ),
+            models.CheckConstraint(
+                condition=Q(state__in=DECIDED, decided_at__isnull=False, decided_by__isnull=False)
+                | (~Q(state__in=DECIDED) & Q(decided_by__isnull=True)),
+                name="escalation_decided_has_person",
+            ),
+            models.CheckConstraint(
+                condition=Q(granted_minor__isnull=True)
+                | Q(granted_minor__gt=0, granted_minor__lte=F("requested_minor")),
+                name="escalation_granted_within_request",
+            ),
+        ]
+        indexes = [
+            # The inbox: what is open here, soonest to expire first; and the sweep: what expired?
+            models.Index(fields=["workspace", "state", "expires_at"], name="escalation_inbox"),
+        ]
+
+    def __str__(self) -> str:
+        return f"escalation {self.pk}: {self.state}"

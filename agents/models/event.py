@@ -1,0 +1,106 @@
+"""The record: events are only ever added, each bound to the one before it by its hash."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from django.db import models
+from django.db.models import F, Q
+
+from agents.core.chain import link
+from agents.core.effects import Json
+
+if TYPE_CHECKING:
+    from agents.models.run import Run
+    from agents.models.workspace import Workspace
+
+
+class Event(models.Model):
+    """One line of the trace and of the audit, written with the change it tells of."""
+
+    workspace = models.ForeignKey("agents.Workspace", models.PROTECT, related_name="events")
+    run = models.ForeignKey("agents.Run", models.PROTECT, null=True, related_name="events")
+    seq = models.PositiveBigIntegerField()  # from 1, without gaps, in its chain
+    kind = models.CharField(max_length=40)
+    facts = models.JSONField(default=dict)
+    actor = models.CharField(max_length=150, blank=True)  # a user's name; "" is the engine
+    at = models.DateTimeField()
+    previous = models.CharField(max_length=64, blank=True)
+    hash = models.CharField(max_length=64)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["run", "seq"], name="event_seq_once_in_run"),
+            models.UniqueConstraint(
+                fields=["workspace", "seq"],
+                condition=Q(run__isnull=True),
+                name="event_seq_once_in_workspace",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.seq} {self.kind}"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What is to be said: a kind, facts without fractions, and who did it ("" is the engine)."""
+
+    kind: str
+    facts: Json = field(default_factory=dict)
+    actor: str = ""
+
+
+def append(
+    entries: Sequence[Entry], *, workspace_id: int, at: datetime, run: Run | None = None
+) -> None:
+    """Add events to the chain of a run, or of the workspace where they belong to no run.
+
+    Call inside the transaction of the change. The count is moved by an UPDATE first, which
+    locks the row: two writers cannot take the same place, nor read a head about to move.
+    """
+    head = _head(run, workspace_id, len(entries))
+    first = head.event_count - len(entries) + 1
+    previous = head.head_hash
+    events = []
+    for seq, entry in enumerate(entries, first):
+        event = Event(
+            workspace_id=workspace_id,
+            run_id=run.pk if run else None,
+            seq=seq,
+            kind=entry.kind,
+            facts=entry.facts,
+            actor=entry.actor,
+            at=at,
+            previous=previous,
+        )
+        event.hash = previous = link(previous, linked(event))
+        events.append(event)
+    Event.objects.bulk_create(events)
+    type(head)._default_manager.filter(pk=head.pk).update(head_hash=previous)
+
+
+def linked(event: Event) -> dict[str, Json]:
+    """Return what the hash of an event covers, besides the hash before it."""
+    return {
+        "workspace": event.workspace_id,
+        "run": str(event.run_id) if event.run_id else None,
+        "seq": event.seq,
+        "kind": event.kind,
+        "facts": event.facts,
+        "actor": event.actor,
+        "at": event.at,
+    }
+
+
+def _head(run: Run | None, workspace_id: int, added: int) -> Run | Workspace:
+    """Return the row that ends the chain, locked, with the count that includes `added`."""
+    from agents.models.run import Run
+    from agents.models.workspace import Workspace
+
+    model, pk = (Run, run.pk) if run else (Workspace, workspace_id)
+    model._default_manager.filter(pk=pk).update(event_count=F("event_count") + added)
+    return model._default_manager.only("event_count", "head_hash").get(pk=pk)

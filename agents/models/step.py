@@ -1,0 +1,36 @@
+"""A step: one effect that a run asked for, and what came of it."""
+
+from __future__ import annotations
+
+from django.db import models
+
+
+class Step(models.Model):
+    """Steps are the state of a run: a replay over them leads to the same place."""
+
+    run = models.ForeignKey("agents.Run", models.CASCADE, related_name="steps")
+    position = models.PositiveIntegerField()  # order in which steps were begun, from 1
+    key = models.CharField(max_length=200)  # 2/execute, dispatch/sales/work#2
+    effect = models.CharField(max_length=10)  # ask, review, escalate, use
+    fingerprint = models.CharField(max_length=64)  # of what was asked; a replay must agree
+    asked = models.JSONField()
+    reply = models.JSONField(null=True)
+    failed = models.CharField(max_length=200, blank=True)
+    attempts = models.PositiveSmallIntegerField(default=1)
+    seconds = models.FloatField(default=0)  # of active time, over all attempts
+    tokens_in = models.PositiveIntegerField(default=0)
+    tokens_out = models.PositiveIntegerField(default=0)
+    tokens_lost = models.PositiveIntegerField(default=0)  # reserved for calls without an answer
+    cost_micro_usd = models.PositiveBigIntegerField(null=True)  # None: no call, or price unknown
+    model = models.CharField(max_length=100, blank=True)
+    begun_at = models.DateTimeField()
+    ended_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["run", "key"], name="step_key_once"),
+            models.UniqueConstraint(fields=["run", "position"], name="step_position_once"),
+        ]
+
+    def __str__(self) -> str:
+        return self.key

@@ -1,0 +1,33 @@
+"""What people and programs may change. One verb is one transaction: change and event.
+
+The clock comes in as `at`. What is refused is refused with a sentence for the person.
+"""
+
+from agents.operations.deciding import AlreadyDecided, decide
+from agents.operations.launching import launch
+from agents.operations.people import (
+    add_member,
+    ensure_demo_workspace,
+    ensure_simulated_person,
+    policy_version,
+)
+from agents.operations.refusal import Refused
+from agents.operations.simulated import Human, decide_simulated, read_human
+from agents.operations.stopping import cancel, kill, release
+
+__all__ = [
+    "AlreadyDecided",
+    "Human",
+    "Refused",
+    "add_member",
+    "cancel",
+    "decide",
+    "decide_simulated",
+    "ensure_demo_workspace",
+    "ensure_simulated_person",
+    "kill",
+    "launch",
+    "policy_version",
+    "read_human",
+    "release",
+]

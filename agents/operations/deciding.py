@@ -1,0 +1,205 @@
+"""Decide an escalation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.db.models.functions import Now
+
+from agents.core.effects import Json
+from agents.core.money import spoken
+from agents.core.states import EscalationState
+from agents.engine.answering import answer, expire
+from agents.engine.crashpoints import crashpoint
+from agents.engine.facts import gather
+from agents.models import Escalation, Membership, Role, Run
+from agents.models.event import Entry, append
+from agents.operations.refusal import Refused, member
+from agents.policies import review
+
+MAX_COMMENT = 2000  # characters
+
+
+class AlreadyDecided(Exception):
+    """Somebody answered this escalation first, or its time is over."""
+
+    def __init__(self, escalation: Escalation) -> None:
+        super().__init__(f"escalation {escalation.pk} is {escalation.state}")
+        self.escalation = escalation
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """What the person wants."""
+
+    approve: bool
+    amount_minor: int | None
+    comment: str
+
+
+def decide(
+    *,
+    escalation_id: int,
+    by: User,
+    approve: bool,
+    at: datetime,
+    amount_minor: int | None = None,
+    comment: str = "",
+    action_sha256: str | None = None,
+) -> Escalation:
+    """Answer an escalation and queue its run. Raises Refused, AlreadyDecided.
+
+    `amount_minor` lowers a refund; nothing else can be changed. `action_sha256`, if given, is
+    of the action the person saw: a decision about anything else is refused.
+    """
+    wanted = _Answer(approve, amount_minor, comment.strip())
+    try:
+        with transaction.atomic():
+            decided = _decide(escalation_id, by, wanted, action_sha256, at)
+    except (Refused, AlreadyDecided) as no:
+        _record_refusal(escalation_id, by, no, at)
+        raise
+    crashpoint("decide.after_commit")
+    return decided
+
+
+def _decide(pk: int, by: User, wanted: _Answer, seen: str | None, at: datetime) -> Escalation:
+    # The run's row first, as everyone else takes it: then decisions and the engine queue up.
+    run_id = Escalation.objects.values_list("run_id", flat=True).get(pk=pk)
+    run = Run.objects.select_for_update().get(pk=run_id)
+    escalation = Escalation.objects.select_related("step", "workspace", "decided_by").get(pk=pk)
+    escalation.run = run
+    person = member(escalation.workspace, by, Role.REVIEWER, Role.ADMIN)
+    if escalation.state != EscalationState.OPEN:
+        raise AlreadyDecided(escalation)
+    _check_person(escalation, person, wanted)
+    if seen is not None and seen != escalation.action_sha256:
+        raise Refused("stale", "The action has changed since you opened it. Load the page again.")
+    granted = _granted(escalation, person, wanted, at) if wanted.approve else None
+    _take(escalation, by, person, wanted, granted, at)
+    return escalation
+
+
+def _check_person(escalation: Escalation, person: Membership, wanted: _Answer) -> None:
+    """Refuse who may not decide this, and what is no answer. Raises Refused."""
+    limits = escalation.run.policy.limits()
+    if limits.four_eyes and escalation.run.launched_by_id == person.user_id:
+        raise Refused(
+            "four_eyes", "You launched this run, so somebody else has to decide about it."
+        )
+    if person.is_simulated and not escalation.workspace.is_demo:
+        raise Refused("simulated", "A simulated person decides only in a demo workspace.")
+    if not wanted.approve and not wanted.comment:
+        raise Refused("no_reason", "Say why you reject it; the agent and the record need it.")
+    if len(wanted.comment) > MAX_COMMENT:
+        raise Refused("long_reason", f"A reason has at most {MAX_COMMENT} characters.")
+
+
+def _granted(
+    escalation: Escalation, person: Membership, wanted: _Answer, at: datetime
+) -> int | None:
+    """Return the amount the person allows, once the policy has judged it too. Raises Refused."""
+    if escalation.kind != "action" or escalation.requested_minor is None:
+        if wanted.amount_minor is not None:
+            raise Refused("no_amount", "This escalation is not about an amount.")
+        return None
+    amount = escalation.requested_minor if wanted.amount_minor is None else wanted.amount_minor
+    limits = escalation.run.policy.limits()
+    action = {
+        **escalation.action,
+        "args": {**escalation.action["args"], "amount_minor": amount},
+    }
+    steps = escalation.run.steps.all()
+    facts, _ = gather(escalation.run, action, limits, steps, at=at, lock=True)
+    refundable = facts.charge.refundable_minor if facts.charge else 0
+    _check_amount(amount, escalation, person, refundable)
+    judged = review(action, facts, limits, settled=escalation.review["escalating"])
+    if not judged.allows or judged.action != action:
+        raise Refused("policy", f"The policy stops this. {judged.deciding.sentence}")
+    return amount
+
+
+def _check_amount(amount: int, escalation: Escalation, person: Membership, refundable: int) -> None:
+    """Refuse an amount that this person cannot grant here. Raises Refused."""
+    limit, asked = person.refund_limit_minor, escalation.requested_minor or 0
+    if amount < 1:
+        raise Refused("too_little", f"The least that can be refunded is {spoken(1)}.")
+    if amount > refundable:
+        raise Refused(
+            "above_charge",
+            f"{spoken(amount)} is more than the {spoken(refundable)} that can still be refunded "
+            "on this charge.",
+        )
+    if amount > asked:
+        raise Refused(
+            "above_request",
+            f"{spoken(amount)} is more than the {spoken(asked)} that was asked for; you can only "
+            "lower it.",
+        )
+    if limit is not None and amount > limit:
+        raise Refused(
+            "above_own_limit",
+            f"{spoken(amount)} is above your own limit of {spoken(limit)}. Grant at most that, "
+            "or leave it to somebody with a higher limit.",
+        )
+
+
+def _take(
+    escalation: Escalation,
+    by: User,
+    person: Membership,
+    wanted: _Answer,
+    granted: int | None,
+    at: datetime,
+) -> None:
+    """Make the decision, if nobody was first: the UPDATE decides. Raises AlreadyDecided."""
+    state = _state(escalation, wanted, granted)
+    still_open = Escalation.objects.filter(
+        pk=escalation.pk, state=EscalationState.OPEN, expires_at__gt=Now()
+    )
+    columns = {
+        "state": state,
+        "decided_by": by,
+        "decided_at": at,
+        "granted_minor": granted,
+        "comment": wanted.comment,
+        "is_simulated": person.is_simulated,
+    }
+    if not still_open.update(**columns):
+        raise AlreadyDecided(Escalation.objects.select_related("decided_by").get(pk=escalation.pk))
+    for name, value in columns.items():
+        setattr(escalation, name, value)
+    reply: dict[str, Json] = {
+        "decision": state.value,
+        "granted_minor": granted,
+        "revised": wanted.amount_minor is not None,
+        "comment": wanted.comment,
+        "by": by.get_username(),
+        "simulated": person.is_simulated,
+    }
+    facts = {"escalation": escalation.pk, "key": escalation.step.key, **reply}
+    escalation.run.say("escalation.decided", at=at, facts=facts, actor=by.get_username())
+    answer(escalation, reply, at=at)
+
+
+def _state(escalation: Escalation, wanted: _Answer, granted: int | None) -> EscalationState:
+    if not wanted.approve:
+        return EscalationState.REJECTED
+    lowered = granted is not None and granted < (escalation.requested_minor or 0)
+    return EscalationState.ADJUSTED if lowered else EscalationState.APPROVED
+
+
+def _record_refusal(pk: int, by: User, no: Exception, at: datetime) -> None:
+    """Put a decision that was refused on record too; expire what was found overdue."""
+    with transaction.atomic():
+        escalation = Escalation.objects.select_related("run").get(pk=pk)
+        why = no.code if isinstance(no, Refused) else "already_decided"
+        facts = {"escalation": pk, "why": why}
+        said = Entry("decision.refused", facts, by.get_username())
+        append([said], run=escalation.run, workspace_id=escalation.workspace_id, at=at)
+    if isinstance(no, AlreadyDecided) and no.escalation.state == EscalationState.OPEN:
+        expire(pk, at=at)
+        no.escalation.state = EscalationState.EXPIRED

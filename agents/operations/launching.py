@@ -1,0 +1,113 @@
+"""Launch a run."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.contrib.auth.models import User
+from django.db import IntegrityError, transaction
+
+from agents import patterns
+from agents.core.actions import hides
+from agents.core.effects import Json
+from agents.desk import billing, books
+from agents.engine.dispatch import ring
+from agents.models import PolicyVersion, Role, Run, Workspace
+from agents.models.event import Entry, append
+from agents.operations.refusal import Refused, member
+
+MAX_GOAL = 8000  # characters
+BIGINT = 2**63
+
+
+def launch(
+    *,
+    workspace: Workspace,
+    pattern: str,
+    goal: str,
+    subject: int | None,
+    by: User,
+    at: datetime,
+    policy: PolicyVersion | None = None,
+    simulation: Json = None,
+    token: str | None = None,
+) -> Run:
+    """Record a goal as a run and queue it. Raises Refused.
+
+    A demo launch gets its own copy of the demo customers. `token` makes a second submit of
+    the same form return the first run. `simulation` is what a recorded case wants of its tools.
+    """
+    member(workspace, by, Role.OPERATOR, Role.ADMIN)
+    version = policy or workspace.policy
+    if version is None:
+        raise Refused("no_policy", f"{workspace.name} has no published policy to run under.")
+    _check(workspace, pattern, goal, subject, version, simulation)
+    try:
+        with transaction.atomic():
+            book = books.open_demo_book(at=at) if workspace.is_demo else workspace.book
+            if subject is not None and not _is_customer(book.pk, subject, at):
+                raise Refused("unknown_subject", f"There is no customer {subject} in this book.")
+            run = Run.objects.create(
+                workspace=workspace,
+                policy=version,
+                book=book,
+                pattern=pattern,
+                goal=goal,
+                subject=subject,
+                simulation=simulation or {},
+                launched_by=by,
+                launch_token=token,
+                created_at=at,
+            )
+            facts = {"pattern": pattern, "subject": subject, "policy": version.number}
+            said = Entry("run.queued", facts, by.get_username())
+            append([said], run=run, workspace_id=workspace.pk, at=at)
+            ring(run.pk)
+            return run
+    except IntegrityError:
+        return _already_launched(workspace, token)
+
+
+def _already_launched(workspace: Workspace, token: str | None) -> Run:
+    """Return the run that a first submit of the same form has made."""
+    first = Run.objects.filter(workspace=workspace, launch_token=token).first() if token else None
+    if first is None:
+        raise Refused("not_recorded", "The run could not be recorded; try again.")
+    return first
+
+
+def _check(
+    workspace: Workspace,
+    pattern: str,
+    goal: str,
+    subject: int | None,
+    version: PolicyVersion,
+    simulation: Json,
+) -> None:
+    """Refuse what no run can be made of. Raises Refused."""
+    if pattern not in patterns.PATTERNS:
+        known = ", ".join(sorted(patterns.PATTERNS))
+        raise Refused("unknown_pattern", f"There is no pattern {pattern!r}; there is {known}.")
+    if not goal.strip():
+        raise Refused("no_goal", "Say in a sentence what the run is to achieve.")
+    if len(goal) > MAX_GOAL or any(map(hides, goal)):
+        raise Refused(
+            "bad_goal", f"A goal is at most {MAX_GOAL} characters, without control characters."
+        )
+    profile = version.limits().profile
+    if subject is None and profile != "reference":
+        raise Refused("no_subject", "Say which customer the run may act on.")
+    if profile == "reference" and not workspace.is_demo:
+        raise Refused(
+            "reference_elsewhere",
+            "The profile reference has known holes; it runs only on a demo workspace's books.",
+        )
+    if simulation and profile != "reference":
+        raise Refused("simulation_elsewhere", "Faults are simulated only under profile reference.")
+
+
+def _is_customer(book_id: int, subject: int, at: datetime) -> bool:
+    if abs(subject) >= BIGINT:
+        return False
+    found = billing.customer_context(book_id=book_id, customer_number=subject, at=at)
+    return found is not None

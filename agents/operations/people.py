@@ -1,0 +1,106 @@
+"""Workspaces, the people in them, and the policies they run under."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.db.models import Max
+
+from agents.core.digest import sha256
+from agents.core.limits import Limits
+from agents.desk import books
+from agents.models import Membership, PolicyVersion, Role, Workspace
+from agents.models.event import Entry, append
+from agents.policies.profiles import STRICT
+
+DEMO = "demo"
+DEMO_EXPIRY = 30 * 60  # seconds: long enough to look round, short enough to see one expire
+SIMULATED = "simulated-reviewer"
+
+
+def ensure_demo_workspace(*, at: datetime) -> Workspace:
+    """Return the demo workspace with its book and its strict policy; make what is missing."""
+    with transaction.atomic():
+        found = Workspace.objects.filter(slug=DEMO).first()
+        if found:
+            return found
+        book = books.open_demo_book(at=at)
+        workspace = Workspace.objects.create(
+            slug=DEMO, name="Demo", is_demo=True, book=book, created_at=at
+        )
+        append([Entry("workspace.created", {"slug": DEMO})], workspace_id=workspace.pk, at=at)
+        strict = replace(STRICT, escalation_seconds=DEMO_EXPIRY)
+        workspace.policy = policy_version(workspace, strict, at=at)
+        workspace.save(update_fields=["policy"])
+        return workspace
+
+
+def policy_version(
+    workspace: Workspace, limits: Limits, *, at: datetime, is_replay: bool = False
+) -> PolicyVersion:
+    """Return the workspace's version with exactly these limits; make it if there is none."""
+    document = limits.as_json()
+    digest = sha256(document)
+    with transaction.atomic():
+        Workspace.objects.select_for_update().get(pk=workspace.pk)  # one numbering at a time
+        found = PolicyVersion.objects.filter(workspace=workspace, sha256=digest).first()
+        if found:
+            return found
+        numbers = PolicyVersion.objects.filter(workspace=workspace)
+        highest = numbers.aggregate(highest=Max("number"))["highest"] or 0
+        version = PolicyVersion.objects.create(
+            workspace=workspace,
+            number=highest + 1,
+            document=document,
+            sha256=digest,
+            is_replay=is_replay,
+            created_at=at,
+        )
+        facts = {"number": version.number, "sha256": digest, "profile": limits.profile}
+        append([Entry("policy.created", facts)], workspace_id=workspace.pk, at=at)
+        return version
+
+
+def add_member(
+    *,
+    workspace: Workspace,
+    user: User,
+    role: Role | str,
+    at: datetime,
+    refund_limit_minor: int | None = None,
+    is_simulated: bool = False,
+) -> Membership:
+    """Give a person a role in a workspace, or change the one they have."""
+    with transaction.atomic():
+        membership, _ = Membership.objects.update_or_create(
+            workspace=workspace,
+            user=user,
+            defaults={
+                "role": Role(role),
+                "refund_limit_minor": refund_limit_minor,
+                "is_simulated": is_simulated,
+            },
+        )
+        facts = {
+            "user": user.get_username(),
+            "role": str(role),
+            "refund_limit_minor": refund_limit_minor,
+        }
+        append([Entry("member.set", facts)], workspace_id=workspace.pk, at=at)
+        return membership
+
+
+def ensure_simulated_person(*, workspace: Workspace, role: Role, at: datetime) -> User:
+    """Return the program that plays a person in a demo workspace; nobody can sign in as it."""
+    name = SIMULATED if role is Role.REVIEWER else f"simulated-{role.value}"
+    user = User.objects.filter(username=name).first()
+    if user is None:
+        user = User(username=name)
+        user.set_unusable_password()
+        user.save()
+    if not Membership.objects.filter(workspace=workspace, user=user).exists():
+        add_member(workspace=workspace, user=user, role=role, at=at, is_simulated=True)
+    return user

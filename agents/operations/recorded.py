@@ -1,0 +1,91 @@
+"""Read the "config" of a recorded case: limits for a policy version, and a simulation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from decimal import ROUND_DOWN, Decimal
+from typing import Any
+
+from agents.core.effects import Json
+from agents.core.limits import BadPolicy, Limits, read_limits
+from agents.operations.refusal import Refused
+from agents.policies.profiles import REFERENCE
+
+_BUDGET = ("max_steps", "max_tool_calls", "max_seconds")
+_POLICY = {
+    "auto_refund_limit_usd": "auto_limit_minor",
+    "max_refund_per_run_usd": "run_limit_minor",
+}
+_SIMULATED = ("faults", "registry_remove", "tool_arg_types")
+_KEYS = ("budget", "policy", "human", "allowed_policy", "allowed_execution", *_SIMULATED)
+
+
+def read_config(config: Json) -> tuple[Limits, dict[str, Json]]:
+    """Return the limits and the simulation that a case's config asks for. Raises Refused."""
+    if not isinstance(config, dict):
+        raise _bad("The config is a JSON object.")
+    for key in config:
+        if key not in _KEYS:
+            raise _bad(f"The config has no {key!r}; it takes {', '.join(_KEYS)}.")
+    changed: dict[str, Any] = {
+        **_part(config, "budget", _BUDGET, lambda key, value: (key, value)),
+        **_part(config, "policy", tuple(_POLICY), lambda key, value: (_POLICY[key], _cents(value))),
+    }
+    arg_types = config.get("tool_arg_types", {})
+    if not isinstance(arg_types, dict):
+        raise _bad("tool_arg_types is an object of tools and their arguments.")
+    changed["proposable"] = [*config.get("allowed_policy", REFERENCE.proposable), *arg_types]
+    changed["executable"] = config.get("allowed_execution", REFERENCE.executable)
+    try:
+        limits = read_limits({**REFERENCE.as_json(), **changed})
+    except (BadPolicy, TypeError) as error:
+        raise _bad(str(error)) from None
+    simulation = {key: config[key] for key in _SIMULATED if key in config}
+    for fault in _faults(simulation.get("faults", [])):
+        _check_fault(fault)
+    return replace(limits, profile="reference"), simulation
+
+
+def _part(
+    config: Json, name: str, known: tuple[str, ...], read: Callable[[str, Json], tuple[str, Json]]
+) -> dict[str, Json]:
+    part = config.get(name, {})
+    if not isinstance(part, dict):
+        raise _bad(f"{name} is a JSON object.")
+    for key in part:
+        if key not in known:
+            raise _bad(f"{name} has no {key!r}; it takes {', '.join(known)}.")
+    return dict(read(key, value) for key, value in part.items())
+
+
+def _cents(value: Json) -> int:
+    """Return a limit in minor units; a fraction of a cent is no money and is cut off."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise _bad(f"A limit in USD is a number, not {value!r}.")
+    exact = Decimal(str(value)) * 100
+    if not exact.is_finite() or exact < 0:
+        raise _bad(f"A limit in USD is a number from 0, not {value!r}.")
+    return int(exact.to_integral_value(ROUND_DOWN))
+
+
+def _faults(faults: Json) -> list[Json]:
+    if not isinstance(faults, list):
+        raise _bad("faults is a list.")
+    return faults
+
+
+def _check_fault(fault: Json) -> None:
+    """Refuse a fault that the simulation would not understand. Raises Refused."""
+    if not isinstance(fault, dict) or not isinstance(fault.get("target"), str):
+        raise _bad('A fault names its "target", a tool.')
+    if fault.get("do") not in (None, "raise", "return"):
+        raise _bad('What a fault does is "raise" or "return".')
+    if fault.get("do") == "raise" and not isinstance(fault.get("exc"), str):
+        raise _bad('A fault that raises names the exception in "exc".')
+    if fault.get("do") == "return" and "value" not in fault:
+        raise _bad('A fault that returns has a "value".')
+
+
+def _bad(sentence: str) -> Refused:
+    return Refused("bad_config", sentence)

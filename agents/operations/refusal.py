@@ -1,0 +1,28 @@
+"""How an operation says no."""
+
+from __future__ import annotations
+
+from django.contrib.auth.models import User
+
+from agents.models import Membership, Role, Workspace
+
+
+class Refused(Exception):
+    """The operation was refused; the message is a sentence that says why and what to do."""
+
+    def __init__(self, code: str, sentence: str) -> None:
+        super().__init__(sentence)
+        self.code = code
+
+
+def member(workspace: Workspace, user: User, *roles: Role) -> Membership:
+    """Return a person's membership, if it has one of `roles`. Raises Refused."""
+    found = Membership.objects.filter(workspace=workspace, user=user, user__is_active=True).first()
+    if found is None or found.role not in roles:
+        wanted = " or ".join(role.value for role in roles)
+        has = f"has the role {found.role}" if found else "is not a member"
+        raise Refused(
+            "not_permitted",
+            f"{user.get_username()} {has} in {workspace.name}; this takes the role {wanted}.",
+        )
+    return found

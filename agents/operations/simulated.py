@@ -1,0 +1,89 @@
+"""A program that plays the person, for demos and recorded cases; shown as such in the record."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import ROUND_DOWN, Decimal
+
+from agents.core.effects import Json
+from agents.core.money import told
+from agents.models import Escalation, Role
+from agents.operations.deciding import decide
+from agents.operations.people import ensure_simulated_person
+from agents.operations.refusal import Refused
+
+
+@dataclass(frozen=True)
+class Human:
+    """What the simulated person does with every refund that is put to them."""
+
+    approve: bool
+    cap_minor: int | None = None  # grants at most this; None: the amount as it is
+    revised_action: Json = None  # wants this action instead
+    comment: str = ""
+
+
+def read_human(said: Json) -> Human:
+    """Read a recorded case's "human"; absent is the reference's cap of 800. Raises Refused."""
+    said = {"decision": "approve", "cap_usd": 800.0} if said is None else said
+    if not isinstance(said, dict) or said.get("decision") not in ("approve", "reject"):
+        raise Refused("bad_human", 'human has a "decision", which is "approve" or "reject".')
+    comment = str(said.get("comment", ""))
+    if said["decision"] == "reject":
+        return Human(False, comment=comment)
+    if "cap_usd" in said:
+        cap = Decimal(str(said["cap_usd"])) * 100
+        return Human(True, int(cap.to_integral_value(ROUND_DOWN)), comment=comment)
+    return Human(True, revised_action=said.get("revised_action"), comment=comment)
+
+
+def decide_simulated(escalation: Escalation, human: Human, *, at: datetime) -> Escalation:
+    """Decide as the simulated person would; what they may not do, they reject. Raises Refused."""
+    if not escalation.workspace.is_demo:
+        raise Refused("simulated", "A simulated person decides only in a demo workspace.")
+    by = ensure_simulated_person(workspace=escalation.workspace, role=Role.REVIEWER, at=at)
+    approve, amount, comment = _intends(escalation, human)
+    try:
+        return decide(
+            escalation_id=escalation.pk,
+            by=by,
+            approve=approve,
+            amount_minor=amount,
+            comment=comment,
+            at=at,
+        )
+    except Refused as no:
+        refused = f"the decision was refused: {no}"
+        return decide(escalation_id=escalation.pk, by=by, approve=False, comment=refused, at=at)
+
+
+def _intends(escalation: Escalation, human: Human) -> tuple[bool, int | None, str]:
+    """Return approve, amount and comment, in the reference's words."""
+    requested = escalation.requested_minor
+    if not human.approve:
+        return False, None, human.comment or "rejected"
+    if human.revised_action is not None:
+        return _revision(escalation, human)
+    if human.cap_minor is None:
+        return True, None, human.comment or "ok"
+    if requested is None:
+        return True, None, human.comment or "approved_by_human"
+    granted = min(requested, human.cap_minor)
+    if granted < 1:
+        return False, None, "invalid_requested_amount"
+    return True, granted, human.comment or f"approved_with_cap:{granted / 100}"
+
+
+def _revision(escalation: Escalation, human: Human) -> tuple[bool, int | None, str]:
+    """Take a revision for what a person may do: lower the amount. Anything else is refused."""
+    asked = told(escalation.action)
+    wanted = human.revised_action
+    amount = wanted.get("args", {}).get("amount_usd") if isinstance(wanted, dict) else None
+    same = isinstance(amount, int | float) and wanted == {
+        **asked,
+        "args": {**asked["args"], "amount_usd": amount},
+    }
+    if not same:
+        return False, None, "revision_refused: a person may lower the amount and nothing else"
+    return True, int(Decimal(str(amount)) * 100), human.comment or "ok"

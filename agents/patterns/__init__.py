@@ -1,0 +1,62 @@
+"""Patterns: generators that say what they want next and do nothing themselves."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from agents.core.actions import ArgSpecs
+from agents.core.effects import Flow, Json
+from agents.core.limits import Limits
+from agents.core.money import told
+from agents.core.registry import load
+from agents.core.strands import Reply, replay
+
+
+@dataclass(frozen=True)
+class Brief:
+    """What a run was launched with; pinned, so that a replay reads the same."""
+
+    goal: str
+    limits: Limits
+    specs: ArgSpecs  # the arguments of every tool a model may name
+
+
+@dataclass
+class Notes:
+    """What a flow writes down of its own course, in the reference's words."""
+
+    trace: list[Json] = field(default_factory=list)
+    history: list[Json] = field(default_factory=list)
+
+
+PatternFlow: TypeAlias = Callable[[Brief, Notes], Flow]
+PATTERNS: dict[str, PatternFlow] = {}
+
+
+def pattern(flow: PatternFlow) -> PatternFlow:
+    """Register a generator function under its own name; its docstring is its phases."""
+    PATTERNS[flow.__name__] = flow
+    return flow
+
+
+def result(name: str, brief: Brief, replies: Mapping[str, Reply]) -> dict[str, Json]:
+    """Return what the reference prints of a run, derived from its recorded steps alone.
+
+    A run that has not ended has status "running"; amounts are told in ``_usd``.
+    """
+    notes = Notes()
+    strand = replay(PATTERNS[name](brief, notes), replies)
+    end: dict[str, Json] = {"status": "running"}
+    if strand.outcome and strand.outcome.stopped:
+        end = {"status": "stopped", "stop_reason": strand.outcome.stopped, **strand.details}
+    elif strand.outcome:
+        end = {"status": "ok", "stop_reason": "success", **strand.outcome.value}
+    # What a model said raw stays as it was said.
+    raw = {"raw_action": end.pop("raw_action")} if "raw_action" in end else {}
+    return {**told({**end, "trace": notes.trace, "history": notes.history}), **raw}
+
+
+load(sys.modules[__name__])

@@ -1,0 +1,216 @@
+"""Supervisor: a worker proposes, the policy reviews, only a cleared action runs."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from agents.core.actions import Action, read_action
+from agents.core.budget import BUDGETS
+from agents.core.digest import args_hash
+from agents.core.effects import Ask, Effect, Escalate, Failed, Flow, Json, Review, Stop, Use
+from agents.core.money import told
+from agents.patterns import Brief, Notes, pattern
+
+T = TypeVar("T")
+Steps = Generator[Effect, Any, T]
+
+RECENT = 3  # steps that the worker is reminded of
+ROUNDS = 3  # of review for one action, because facts move while a person thinks
+REVIEW_CHANGED = "review_changed"  # the gateway's word: what was allowed no longer is
+REFUSED = {
+    "rejected": "human_rejected",
+    "expired": "escalation_expired",
+    "cancelled": "cancelled",
+}
+
+
+@pattern
+def supervisor(brief: Brief, notes: Notes) -> Flow:
+    """Propose -> Review -> a person where the policy wants one -> Execute, until an answer."""
+    limits = brief.limits
+    for step in range(1, limits.max_steps + 1):
+        text = yield from ask(f"{step}/propose", "worker", situation(brief.goal, notes), "worker")
+        action = read_action(text, specs=brief.specs, proposable=limits.proposable)
+        turn = Turn(step, action, notes)
+        seen = yield from carried_out(turn)
+        if turn.action["kind"] == "final":
+            return {"answer": turn.action["answer"]}
+        turn.done(seen, failed=limits.errors_fail and seen.get("status") == "error")
+
+    if not limits.finalize:
+        raise Stop("max_steps")
+    return (yield from closing_answer(brief, notes))
+
+
+def closing_answer(brief: Brief, notes: Notes) -> Steps[Json]:
+    """Have a closing text written, and reviewed like any other answer."""
+    inputs = told({"goal": brief.goal, "history": notes.history})
+    text = yield from ask("finalize", "writer", inputs, "finalize", as_json=False)
+    if not text.strip():
+        raise Stop("llm_empty", phase="finalize")
+    final = {"kind": "final", "answer": text.strip()}
+    review = yield Review("finalize/review", final)
+    if not review["allows"]:
+        raise Stop(block_reason(review), phase="finalize", action=final)
+    return {"answer": final["answer"]}
+
+
+def situation(goal: str, notes: Notes) -> Json:
+    """Return what the worker is told: the goal, the state in brief, the last few steps."""
+    history: list[Json] = notes.history
+    return told(
+        {
+            "goal": goal,
+            "state_summary": {
+                "steps_completed": len(history),
+                "tools_used": [past["executed_action"]["name"] for past in history],
+                "supervisor_decisions": [past["supervisor"]["decision"] for past in history],
+                "last_step": history[-1] if history else None,
+            },
+            "recent_step_summaries": [
+                {
+                    "step": past["step"],
+                    "proposed_tool": past["action"]["name"],
+                    "supervisor_decision": past["supervisor"]["decision"],
+                    "executed_tool": past["executed_action"]["name"],
+                    "executed_from": past["executed_from"],
+                    "observation_status": past["observation"].get("status"),
+                }
+                for past in history[-RECENT:]
+            ],
+        }
+    )
+
+
+def ask(label: str, role: str, inputs: Json, phase: str, *, as_json: bool = True) -> Steps[str]:
+    """Return a model's text, or stop the run with the reason why there is none."""
+    try:
+        reply = yield Ask(label, role, inputs, as_json)
+    except Failed as error:
+        raise stop(error.reason, phase=phase) from None
+    return str(reply["text"])
+
+
+def stop(reason: str, **details: Json) -> Stop:
+    """Return the Stop for a failed step; a budget that ran out belongs to no phase."""
+    return Stop(reason, **({} if reason in BUDGETS else details))
+
+
+@dataclass
+class Turn:
+    """One step of the worker: what it proposed and what has become of it so far."""
+
+    step: int
+    proposed: Action
+    notes: Notes
+
+    def __post_init__(self) -> None:
+        self.action = self.proposed
+        self.source = "original"  # or supervisor_revised, human_revised
+        self.review: Json = None  # the one whose decision is the step's decision
+        self.person: Json = None  # what a person decided
+
+    def line(self, **more: Json) -> None:
+        """Add this step to the trace."""
+        of_tool = self.action["kind"] == "tool"
+        entry = {
+            "step": self.step,
+            "tool": self.action["name"] if of_tool else "final",
+            "supervisor_decision": self.review["decision"],
+            "executed_from": self.source,
+            **({"args_hash": args_hash(told(self.action["args"]))} if of_tool else {}),
+            **({"human_approved": self.person["approved"]} if self.person else {}),
+            **more,
+            "rule": self.review["deciding"]["rule"],
+            "reason": self.review["deciding"]["reason"],
+        }
+        self.notes.trace.append(entry)
+
+    def refuse(self, reason: str, phase: str) -> Stop:
+        """Close this step as refused, and return the Stop that says so."""
+        comment = {"human_approval": self.person} if self.person else {}
+        self.line(ok=False, stop_reason=reason, **comment)
+        return stop(reason, phase=phase, action=self.action)
+
+    def done(self, observation: Json, *, failed: bool = False) -> None:
+        """Close this step as executed."""
+        self.line(ok=not failed)
+        revised = self.review["decision"] == "revise"
+        self.notes.history.append(
+            {
+                "step": self.step,
+                "action": self.proposed,
+                "supervisor": {
+                    "decision": self.review["decision"],
+                    "reason": self.review["deciding"]["reason"],
+                    **({"revised_action": self.review["action"]} if revised else {}),
+                },
+                "executed_action": self.action,
+                "executed_from": self.source,
+                "observation": observation,
+                **({"human_approval": self.person} if self.person else {}),
+            }
+        )
+
+
+def carried_out(turn: Turn) -> Steps[Json]:
+    """Bring a turn to its end and return what the tool said; an answer is only reviewed."""
+    for _ in range(ROUNDS):
+        allowed_by = yield from cleared(turn)
+        action = turn.action
+        if action["kind"] == "final":
+            turn.done({"status": "final"})
+            return None
+        try:
+            return (yield Use(f"{turn.step}/execute", action["name"], action["args"], allowed_by))
+        except Failed as error:
+            # The world moved between the review and the call: let the policy look once more.
+            if error.reason != REVIEW_CHANGED:
+                raise turn.refuse(error.reason, "execution") from None
+    raise turn.refuse("supervisor_block:review_does_not_settle", "supervisor")
+
+
+def cleared(turn: Turn) -> Steps[str]:
+    """Bring a turn's action past the policy and, where it wants one, a person.
+
+    Return the key of the review that allows it. A person's decision settles only what they
+    were asked: what they leave is reviewed again, with fresh facts, before it may run.
+    """
+    granted = ""
+    for _ in range(ROUNDS):
+        review = yield Review(f"{turn.step}/review", turn.action, granted)
+        if not (granted and review["allows"]):
+            turn.review = review
+        if review["decision"] == "block":
+            raise turn.refuse(block_reason(review), "supervisor")
+        if review["action"] != turn.action:
+            turn.action, turn.source = review["action"], "supervisor_revised"
+            if granted:  # what a person allowed was cut down since: it is no longer theirs
+                granted = ""
+                continue
+        if review["allows"]:
+            return str(review["key"])
+        granted = yield from decided(turn, review)
+    raise turn.refuse("supervisor_block:review_does_not_settle", "supervisor")
+
+
+def block_reason(review: Json) -> str:
+    """Return the stop reason of a review that does not allow an action."""
+    reason = review["deciding"]["reason"]
+    return reason if reason == "answer_contradicts_ledger" else f"supervisor_block:{reason}"
+
+
+def decided(turn: Turn, review: Json) -> Steps[str]:
+    """Wait for a person and leave the turn's action as they want it. Return the step's key."""
+    decision = yield Escalate(f"{turn.step}/person", "action", turn.action, review)
+    turn.person = {"approved": decision["decision"] in ("approved", "adjusted")}
+    if decision["revised"]:
+        args = {**turn.action["args"], "amount_minor": decision["granted_minor"]}
+        turn.action, turn.source = {**turn.action, "args": args}, "human_revised"
+        turn.person["revised_action"] = turn.action
+    turn.person["comment"] = decision["comment"]
+    if not turn.person["approved"]:
+        raise turn.refuse(REFUSED[decision["decision"]], "human_approval")
+    return str(decision["key"])

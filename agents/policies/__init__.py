@@ -1,0 +1,115 @@
+"""Policy: every rule is asked, the weightiest answer is heeded, silence blocks.
+
+A rule is a pure function `(action, facts, limits) -> Ruling | None`. One file is one topic.
+A policy version names the rules it uses and holds their limits.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+from agents.core.actions import Action
+from agents.core.decision import Review, Ruling, Verdict
+from agents.core.facts import Facts
+from agents.core.limits import Limits
+from agents.core.registry import load
+
+Rule: TypeAlias = Callable[[Action, Facts, Limits], Ruling | None]
+RULES: dict[str, Rule] = {}
+
+ROUNDS = 3  # the action as proposed, and at most two revisions of it
+
+
+def rule(check: Rule) -> Rule:
+    """Register a rule under the name of its module and function: ``refunds.auto_limit``."""
+    RULES[f"{check.__module__.rpartition('.')[2]}.{check.__name__}"] = check
+    return check
+
+
+def review(
+    action: Action, facts: Facts, limits: Limits, *, settled: Collection[str] = ()
+) -> Review:
+    """Put `action` to the rules of `limits` until nothing changes; then it escalates.
+
+    `settled` are the rules whose escalation a person has answered for this very action: they
+    no longer hold it up. A revision never lowers the outcome, because the revised action is
+    reviewed from the start (SUP-Q1, SUP-Q2).
+    """
+    revisions: list[Ruling] = []
+    for _ in range(ROUNDS):
+        rulings = judge(action, facts, limits, settled=settled)
+        heaviest = max(rulings, key=lambda ruling: ruling.verdict)
+        if heaviest.verdict is not Verdict.REVISE:
+            return _reviewed(heaviest, action, rulings, revisions)
+        revisions.append(heaviest)
+        action = heaviest.action
+    return _reviewed(_UNSETTLED, action, [_UNSETTLED], revisions)
+
+
+def judge(
+    action: Action, facts: Facts, limits: Limits, *, settled: Collection[str] = ()
+) -> list[Ruling]:
+    """Return what the rules say in one round; never empty, because silence blocks."""
+    rulings = [
+        _settle(said, settled)
+        for name in limits.rules
+        if (said := _ask(name, action, facts, limits))
+    ]
+    return rulings or [_silence(action)]
+
+
+def _ask(name: str, action: Action, facts: Facts, limits: Limits) -> Ruling | None:
+    """Ask one rule. A rule that is missing or raises blocks: policy fails closed."""
+    try:
+        said = RULES[name](action, facts, limits)
+    except Exception as error:  # whatever a rule does wrong, nothing may run because of it
+        said = Ruling(
+            Verdict.BLOCK,
+            "rule_failed",
+            f"The rule {name} could not be asked ({type(error).__name__}), so nothing may run.",
+            risk=100,
+        )
+    return replace(said, rule=name) if said else None
+
+
+def _settle(ruling: Ruling, settled: Collection[str]) -> Ruling:
+    if ruling.verdict is not Verdict.ESCALATE or ruling.rule not in settled:
+        return ruling
+    return replace(
+        ruling,
+        verdict=Verdict.APPROVE,
+        reason="approved_by_person",
+        sentence=f"A person has decided this. The rule had said: {ruling.sentence}",
+    )
+
+
+def _silence(action: Action) -> Ruling:
+    name = action.get("name")
+    reason = f"unknown_tool_for_supervisor:{name}" if name else "unknown_action_kind"
+    return Ruling(
+        Verdict.BLOCK, reason, f"No rule allows {name or 'this action'}, so it may not run.", 90
+    )
+
+
+def _reviewed(
+    heaviest: Ruling, action: Action, rulings: Sequence[Ruling], revisions: Sequence[Ruling]
+) -> Review:
+    """Word the outcome: an approved revision is a "revise", and its first reason is the reason."""
+    if heaviest.verdict is Verdict.APPROVE and revisions:
+        return Review("revise", revisions[0], action, rulings, revisions)
+    return Review(heaviest.verdict.word, heaviest, action, rulings, revisions)
+
+
+_UNSETTLED = Ruling(
+    Verdict.ESCALATE,
+    "revisions_do_not_settle",
+    "The policy kept changing this action, so a person has to look at it.",
+    risk=70,
+    rule="policy.rounds",
+)
+
+
+load(sys.modules[__name__])

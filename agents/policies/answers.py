@@ -1,0 +1,105 @@
+"""What a run may say when it ends."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from agents.core.actions import Action
+from agents.core.decision import Ruling, Verdict
+from agents.core.facts import Facts
+from agents.core.limits import Limits
+from agents.core.money import BadAmount, minor_of_text, spoken
+from agents.policies import rule
+
+CONTRADICTION = "answer_contradicts_ledger"
+
+_CLAUSE = re.compile(r"[;!?\n]|\.(?=\s|$)|,(?=\s)|\b(?:but|however|although|while|because)\b", re.I)
+_MONEY = re.compile(
+    r"(?:(?:USD|US\$|\$|EUR|€|£)\s*(\d[\d,]*(?:\.\d+)?))"
+    r"|(?:(\d[\d,]*(?:\.\d+)?)\s*(?:USD|US dollars?|dollars?|EUR|euros?|€|\$))",
+    re.I,
+)
+_REFUND = re.compile(r"\b(?:refund\w*|repa(?:y|id)\w*|paid back|credited|reimburs\w*)\b", re.I)
+_MADE = re.compile(
+    r"\brefunded\b|\b(?:paid back|credited|reimbursed)\b"
+    r"|\brefund\w*\b.*\b(?:issued|processed|made|completed|sent|executed|approved|done|given)\b"
+    r"|\b(?:issued|processed|made|completed|sent|executed|approved|gave)\b.*\brefund",
+    re.I,
+)
+_DENIED = re.compile(
+    r"\b(?:no|not|nothing|never|without|cannot|could not|couldn't|wasn't|unable|declined|denied"
+    r"|rejected|refused|blocked)\b",
+    re.I,
+)
+_ASKED = re.compile(r"\b(?:request\w*|ask\w*|wanted|charge\w*|paid for|instead of|limit)\b", re.I)
+
+
+@rule
+def after_context(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
+    """No answer about a customer whose context was never read."""
+    if action.get("kind") != "final":
+        return None
+    if facts.context_of:
+        sentence = "The customer's context was read, so the run may answer."
+        return Ruling(Verdict.APPROVE, "final_with_context", sentence, 5)
+    return Ruling(
+        Verdict.BLOCK,
+        "final_requires_context",
+        "The run answers without having read the customer's context.",
+        risk=40,
+        flip="After get_refund_context the answer is reviewed on its merits.",
+    )
+
+
+@rule
+def matches_ledger(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
+    """An answer claims no refund that the ledger does not hold, and denies none it does."""
+    if action.get("kind") != "final":
+        return None
+    claim = next(contradictions(action["answer"], facts), None)
+    if claim is None:
+        return None
+    paid = ", ".join(spoken(r.amount_minor) for r in facts.refunds if r.settled) or "nothing"
+    return Ruling(
+        Verdict.BLOCK,
+        CONTRADICTION,
+        f"The answer says “{claim[:160]}”; in this run {paid} was refunded.",
+        risk=85,
+        observed=claim[:160],
+        limit=paid,
+    )
+
+
+def contradictions(answer: str, facts: Facts) -> Iterator[str]:
+    """Yield each clause of `answer` that says other than the ledger. Careful, not clever.
+
+    It errs towards a contradiction: an answer that is held back costs a look, a false one
+    that is published costs a customer.
+    """
+    settled = [refund.amount_minor for refund in facts.refunds if refund.settled]
+    true_amounts = {*settled, sum(settled)}
+    for clause in filter(None, map(str.strip, _CLAUSE.split(answer))):
+        amounts = set(_amounts(clause))
+        if not _REFUND.search(clause):
+            if amounts - true_amounts - set(facts.stated_minor):
+                yield clause
+        elif _DENIED.search(clause):
+            if settled and not amounts - true_amounts and not _ASKED.search(clause):
+                yield clause
+        elif _MADE.search(clause):
+            allowed = true_amounts | (set(facts.stated_minor) if _ASKED.search(clause) else set())
+            if not settled or amounts - allowed:
+                yield clause
+        elif amounts - true_amounts - set(facts.stated_minor):
+            yield clause
+
+
+def _amounts(clause: str) -> Iterator[int]:
+    """Yield the amounts a clause names in minor units; −1 for one that cannot be read."""
+    for match in _MONEY.finditer(clause):
+        digits = (match[1] or match[2]).replace(",", "")
+        try:
+            yield minor_of_text(digits)
+        except BadAmount:
+            yield -1

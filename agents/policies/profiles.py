@@ -1,0 +1,59 @@
+"""The two profiles that ship, as policy documents: strict, and the reference's rules alone.
+
+A profile is only a set of rules and limits. `reference` replays recorded cases on an isolated
+demo book; operations refuse it anywhere else.
+"""
+
+from __future__ import annotations
+
+from agents.core.effects import Json
+from agents.core.limits import Limits
+
+TOOLS = ("get_refund_context", "issue_refund", "send_refund_email")
+
+# The reference's gateway: three context calls, two of them alike; two refunds and two mails.
+_LOOPS: dict[str, Json] = {
+    "tool_calls": {"get_refund_context": 3},
+    "tool_repeats": {"get_refund_context": 2},
+}
+
+_REFERENCE_RULES = (
+    "refunds.positive",
+    "refunds.run_limit",
+    "refunds.reason_given",
+    "refunds.auto_limit",
+    "subject.reading",
+    "mail.after_refund",
+    "answers.after_context",
+)
+
+REFERENCE = Limits(
+    profile="reference",
+    rules=_REFERENCE_RULES,
+    proposable=TOOLS,
+    executable=TOOLS,
+    finalize=True,
+    errors_fail=False,
+    **_LOOPS,
+)
+
+STRICT = Limits(
+    profile="strict",
+    rules=(
+        "subject.bound",
+        "subject.context_before_money",
+        *_REFERENCE_RULES,
+        "refunds.charge_left",
+        "refunds.window",
+        "refunds.unattended_total",
+        "refunds.after_person",
+        "refunds.same_again",
+        "mail.from_ledger",
+        "answers.matches_ledger",
+    ),
+    proposable=TOOLS,
+    executable=TOOLS,
+    **_LOOPS,
+)
+
+PROFILES = {limits.profile: limits for limits in (STRICT, REFERENCE)}

@@ -1,0 +1,202 @@
+"""What may be paid back, and who must agree."""
+
+from __future__ import annotations
+
+from agents.core.actions import Action
+from agents.core.decision import Ruling, Verdict
+from agents.core.effects import Json
+from agents.core.facts import Facts
+from agents.core.limits import Limits
+from agents.core.money import CURRENCY, spoken
+from agents.policies import rule
+
+DEFAULT_REASON = "Customer requested refund within policy review"
+
+
+def _amount(action: Action) -> int | None:
+    """Return the minor units a refund asks for; None for other actions and for non-amounts."""
+    if action.get("name") != "issue_refund":
+        return None
+    amount = (action.get("args") or {}).get("amount_minor")
+    return amount if isinstance(amount, int) and amount > 0 else None
+
+
+def _with(action: Action, **changed: Json) -> Action:
+    return {**action, "args": {**action["args"], **changed}}
+
+
+@rule
+def positive(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
+    """A refund pays at least one cent."""
+    if action.get("name") != "issue_refund" or _amount(action) is not None:
+        return None
+    return Ruling(
+        Verdict.BLOCK,
+        "invalid_refund_amount",
+        "The amount is not above nought, so there is nothing to refund.",
+        risk=60,
+        observed=(action.get("args") or {}).get("amount_usd"),
+        limit=1,
+        flip=f"The least that can be refunded is {spoken(1)}.",
+    )
+
+
+@rule
+def run_limit(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
+    """One run never refunds more than its cap: the rest is cut off, then reviewed again."""
+    amount = _amount(action)
+    left = limits.run_limit_minor - facts.refunded_minor
+    if amount is None or amount <= left:
+        return None
+    judged: Json = {"observed": amount, "limit": max(left, 0)}
+    if left <= 0:
+        sentence = f"This run has refunded all of its {spoken(limits.run_limit_minor)}."
+        return Ruling(Verdict.BLOCK, "refund_budget_exhausted", sentence, 70, **judged)
+    return Ruling(
+        Verdict.REVISE,
+        "cap_to_remaining_run_budget",
+        f"{spoken(amount)} is more than the {spoken(left)} this run may still refund.",
+        risk=60,
+        flip=f"{spoken(left)} or less would not have been cut.",
+        action=_with(action, amount_minor=left),
+        **judged,
+    )
+
+
+@rule
+def reason_given(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
+    """A refund carries a reason; a missing one is filled in, then reviewed again."""
+    if _amount(action) is None or str(action["args"].get("reason") or "").strip():
+        return None
+    return Ruling(
+        Verdict.REVISE,
+        "refund_reason_required",
+        "The refund has no reason, so the standard one was filled in.",
+        risk=20,
+        flip="With a reason the refund would not have been changed.",
+        action=_with(action, reason=DEFAULT_REASON),
+    )
+
+
+@rule
+def auto_limit(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
+    """Small refunds need nobody; above the limit a person decides."""
+    amount, limit = _amount(action), limits.auto_limit_minor
+    if amount is None:
+        return None
+    if amount <= limit:
+        sentence = f"{spoken(amount)} is within the {spoken(limit)} that need nobody."
+        return Ruling(
+            Verdict.APPROVE, "refund_within_auto_limit", sentence, 15, observed=amount, limit=limit
+        )
+    return Ruling(
+        Verdict.ESCALATE,
+        "high_refund_requires_human",
+        f"{spoken(amount)} is {spoken(amount - limit)} above the {spoken(limit)} that need nobody.",
+        risk=min(90, 40 + 30 * (amount - limit) // max(limit, 1)),
+        observed=amount,
+        limit=limit,
+        flip=f"{spoken(limit)} or less would have been approved automatically.",
+    )
+
+
+@rule
+def charge_left(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
+    """Never more than what is left of the charge, whatever was refunded by whom (SUP-Q7)."""
+    amount = _amount(action)
+    if amount is None:
+        return None
+    if facts.charge is None or facts.charge.currency != CURRENCY:
+        sentence = f"The customer has no charge in {CURRENCY} that could be refunded."
+        return Ruling(Verdict.BLOCK, "no_charge_to_refund", sentence, 80, observed=amount, limit=0)
+    left = facts.charge.refundable_minor
+    if amount <= left:
+        return None
+    judged: Json = {"observed": amount, "limit": max(left, 0)}
+    if left <= 0:
+        sentence = "The charge has been refunded in full."
+        return Ruling(Verdict.BLOCK, "charge_fully_refunded", sentence, 80, **judged)
+    return Ruling(
+        Verdict.REVISE,
+        "cap_to_refundable",
+        f"{spoken(amount)} is more than the {spoken(left)} that is left of the charge.",
+        risk=60,
+        flip=f"{spoken(left)} or less would not have been cut.",
+        action=_with(action, amount_minor=left),
+        **judged,
+    )
+
+
+@rule
+def window(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
+    """A charge is refunded only within the refund window (SUP-Q12)."""
+    if _amount(action) is None or facts.charge is None:
+        return None
+    age, days = facts.charge.age_days, limits.window_days
+    if age <= days:
+        return None
+    return Ruling(
+        Verdict.BLOCK,
+        "outside_refund_window",
+        f"The charge was paid {age} days ago; refunds are possible for {days} days.",
+        risk=70,
+        observed=age,
+        limit=days,
+        flip=f"A charge paid at most {days} days ago could have been refunded.",
+    )
+
+
+@rule
+def unattended_total(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
+    """Refunds that no person saw add up, over all runs of the rolling window (SUP-Q7)."""
+    amount, limit = _amount(action), limits.auto_limit_minor
+    if amount is None or facts.unattended_minor == 0:
+        return None
+    total = facts.unattended_minor + amount
+    if total <= limit:
+        return None
+    left = max(limit - facts.unattended_minor, 0)
+    return Ruling(
+        Verdict.ESCALATE,
+        "refunds_add_up",
+        f"With {spoken(facts.unattended_minor)} refunded on this charge without a person in "
+        f"{limits.rolling_days} days, {spoken(amount)} more makes {spoken(total)}.",
+        risk=75,
+        observed=total,
+        limit=limit,
+        flip=f"{spoken(left)} or less would not have needed a person." if left else "",
+    )
+
+
+@rule
+def after_person(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
+    """Once a person has set an amount for this customer, more of it goes to a person too."""
+    if _amount(action) is None:
+        return None
+    granted = sum(r.amount_minor for r in facts.refunds if r.by_person)
+    if not granted:
+        return None
+    return Ruling(
+        Verdict.ESCALATE,
+        "person_decided_before",
+        f"In this run a person has allowed {spoken(granted)}; more than that is theirs to decide.",
+        risk=70,
+        observed=_amount(action),
+        limit=0,
+    )
+
+
+@rule
+def same_again(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
+    """The same amount to the same customer twice in a run is a slip, however worded (SUP-Q25)."""
+    amount = _amount(action)
+    customer = (action.get("args") or {}).get("user_id")
+    if not any(r.amount_minor == amount and r.customer == customer for r in facts.refunds):
+        return None
+    return Ruling(
+        Verdict.BLOCK,
+        "duplicate_refund",
+        f"This run has already refunded {spoken(amount or 0)} to customer {customer}.",
+        risk=85,
+        observed=amount,
+    )

@@ -1,0 +1,119 @@
+"""Tools: plain annotated functions that the gateway may call.
+
+A tool declares what it touches. Its argument schema comes from its annotations; ``context``
+is given by the gateway, never by a model.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from inspect import Parameter, signature
+from typing import NewType, TypeAlias
+
+from agents.core.actions import ArgSpecs
+from agents.core.effects import Json
+from agents.core.limits import Limits
+from agents.core.registry import load
+
+Minor = NewType("Minor", int)  # an argument ``amount_minor: Minor`` is ``amount_usd`` to a model
+
+
+class Touch(StrEnum):
+    READ = "read"  # changes nothing: may be called again freely
+    SAFE = "safe"  # changes the world once per key: may be called again with the same key
+    ONCE = "once"  # changes the world each time: where it is unsure whether it ran, ask a person
+
+
+@dataclass(frozen=True)
+class Context:
+    """What the gateway gives a tool besides its arguments."""
+
+    book_id: int
+    key: str  # the idempotency key: one key, one effect
+    at: datetime
+    limits: Limits
+
+
+class OutcomeUnknown(Exception):
+    """Nobody can tell by key whether the effect took place."""
+
+
+Call: TypeAlias = Callable[..., Json]  # (context, **args), plain or async
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A function with what the gateway must know of it."""
+
+    name: str
+    call: Call
+    touch: Touch
+    timeout: float  # seconds, in total
+    spec: dict[str, str]  # argument -> int | usd | str, with ? where it may be left out
+    reserve: Callable[..., None] | None = None  # hold what the call will use, with the intent
+    release: Callable[[str, datetime], object] | None = None  # give it back, by key
+    find: Callable[[str], Json] | None = None  # what became of a key: a result, None, or raises
+    valid: Callable[[Json, Json], bool] | None = None  # (result, args): is the result in contract?
+
+    @property
+    def writes(self) -> bool:
+        return self.touch is not Touch.READ
+
+
+TOOLS: dict[str, Tool] = {}
+
+
+def tool(
+    touch: Touch,
+    *,
+    timeout: float = 10.0,
+    reserve: Callable[..., None] | None = None,
+    release: Callable[[str, datetime], object] | None = None,
+    find: Callable[[str], Json] | None = None,
+    valid: Callable[[Json, Json], bool] | None = None,
+) -> Callable[[Call], Call]:
+    """Register a function as a tool under its own name."""
+
+    def register(call: Call) -> Call:
+        name = call.__name__
+        spec = dict(
+            _spec(parameter)
+            for parameter in signature(call, eval_str=True).parameters.values()
+            if parameter.name != "context"
+        )
+        TOOLS[name] = Tool(name, call, touch, timeout, spec, reserve, release, find, valid)
+        return call
+
+    return register
+
+
+_SPECS = {int: "int", Minor: "usd", str: "str", str | None: "str?"}
+
+
+def _spec(parameter: Parameter) -> tuple[str, str]:
+    """Return the name and kind of an argument as a model sees it."""
+    kind = _SPECS[parameter.annotation]
+    name = parameter.name
+    return (name.removesuffix("_minor") + "_usd" if kind == "usd" else name), kind
+
+
+def specs() -> ArgSpecs:
+    """Return the arguments of every tool, as models are to give them."""
+    return {name: registered.spec for name, registered in TOOLS.items()}
+
+
+def accepts(registered: Tool, args: Json) -> bool:
+    """Tell whether a tool can be called with these arguments, amounts in minor units."""
+    inside = {
+        (name.removesuffix("_usd") + "_minor" if kind == "usd" else name): kind
+        for name, kind in registered.spec.items()
+    }
+    needed = {name for name, kind in inside.items() if not kind.endswith("?")}
+    return needed <= set(args) <= set(inside)
+
+
+load(sys.modules[__name__])

@@ -1,0 +1,129 @@
+"""Refund tools, on the desk's books."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import datetime
+
+from agents.core.effects import Json
+from agents.core.money import CURRENCY
+from agents.desk import billing, mail, refunds
+from agents.tools import Context, Minor, OutcomeUnknown, Touch, tool
+
+
+@tool(Touch.READ, timeout=5)
+def get_refund_context(context: Context, *, user_id: int) -> Json:
+    """Return a customer, their latest charge and the policy's hint."""
+    found = billing.customer_context(
+        book_id=context.book_id, customer_number=user_id, at=context.at
+    )
+    if found is None:
+        return {"error": f"context_not_found_for_user:{user_id}"}
+    hint = {
+        "auto_refund_limit_minor": context.limits.auto_limit_minor,
+        "refund_window_days": context.limits.window_days,
+    }
+    return {**found, "policy_hint": hint}
+
+
+def _hold(context: Context, *, user_id: int, amount_minor: Minor, reason: str) -> None:
+    """Hold the amount on the charge; what cannot be held the refund itself will refuse."""
+    with suppress(refunds.RefundRefused):
+        refunds.reserve(**_asked(context, user_id, amount_minor, reason))
+
+
+def _release(key: str, at: datetime) -> bool:
+    return refunds.release(key=key, at=at)
+
+
+def _find_refund(key: str) -> Json:
+    receipt = refunds.find(key=key)
+    return _paid(receipt) if receipt and receipt.state == "paid" else None
+
+
+def _valid_refund(result: Json, args: Json) -> bool:
+    """An "ok" names the amount that was asked for; anything else paid nothing (SUP-Q30)."""
+    if result.get("status") != "ok":
+        return True
+    paid = result.get("refund")
+    return isinstance(paid, dict) and paid.get("amount_minor") == args["amount_minor"]
+
+
+@tool(
+    Touch.SAFE, timeout=10, reserve=_hold, release=_release, find=_find_refund, valid=_valid_refund
+)
+def issue_refund(
+    context: Context, *, user_id: int, amount_minor: Minor, reason: str | None = None
+) -> Json:
+    """Pay part of the latest charge back to a customer. The same key pays once."""
+    try:
+        receipt = refunds.pay(**_asked(context, user_id, amount_minor, reason or ""))
+    except refunds.RefundRefused as error:
+        most = {} if error.max_minor is None else {"max_refund_minor": error.max_minor}
+        return {"status": "error", "error": error.code, **most}
+    return _paid(receipt)
+
+
+def _asked(context: Context, user_id: int, amount_minor: int, reason: str) -> dict[str, Json]:
+    return {
+        "book_id": context.book_id,
+        "customer_number": user_id,
+        "amount_minor": amount_minor,
+        "currency": CURRENCY,
+        "reason": reason,
+        "key": context.key,
+        "at": context.at,
+    }
+
+
+def _paid(receipt: refunds.Receipt) -> Json:
+    return {
+        "status": "ok",
+        "refund": {
+            "user_id": receipt.customer_number,
+            "currency": receipt.currency,
+            "amount_minor": receipt.amount_minor,
+            "reason": receipt.reason,
+            "transaction_id": receipt.reference,
+        },
+    }
+
+
+def _find_mail(key: str) -> Json:
+    receipt = mail.find(key=key)
+    if receipt and receipt.state != "sent":
+        raise OutcomeUnknown(key)
+    return _sent(receipt) if receipt else None
+
+
+@tool(Touch.ONCE, timeout=20, find=_find_mail)
+def send_refund_email(context: Context, *, user_id: int, amount_minor: Minor, message: str) -> Json:
+    """Write to a customer about a refund. Mail cannot be taken back nor sent twice by key."""
+    try:
+        receipt = mail.send_refund_mail(
+            book_id=context.book_id,
+            customer_number=user_id,
+            amount_minor=amount_minor,
+            currency=CURRENCY,
+            message=message,
+            key=context.key,
+            at=context.at,
+        )
+    except mail.MailRefused as error:
+        return {"status": "error", "error": error.code}
+    except mail.OutcomeUnknown:
+        raise OutcomeUnknown(context.key) from None
+    return _sent(receipt)
+
+
+def _sent(receipt: mail.MailReceipt) -> Json:
+    return {
+        "status": "ok",
+        "email": {
+            "to": receipt.to,
+            "template": receipt.template,
+            "amount_minor": receipt.amount_minor,
+            "message": receipt.message,
+            "email_id": receipt.reference,
+        },
+    }

@@ -1,0 +1,67 @@
+"""A world in memory for the pure loop: scripted replies, and a crash at any write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from agents.core.digest import fingerprint, plain
+from agents.core.effects import Effect, Escalate, Json
+from agents.core.strands import Diverged, Reply
+from agents.engine.journal import Waiting
+
+
+class Crash(BaseException):
+    """The process died here."""
+
+
+class MemoryWorld:
+    """Steps in a dict. `perform` answers what is asked; the same key has one effect."""
+
+    def __init__(self, perform: Callable[[str, Effect], Json]) -> None:
+        self.perform = perform
+        self.steps: dict[str, tuple[str, Reply | None]] = {}
+        self.waiting: dict[str, Escalate] = {}
+        self.done: dict[str, Json] = {}  # the world outside: what took effect, by key
+        self.calls: list[str] = []
+        self.writes = 0
+        self.crash_at: int | None = None
+
+    def recall(self, key: str, effect: Effect) -> Reply | None:
+        if key not in self.steps:
+            return None
+        recorded, reply = self.steps[key]
+        if recorded != fingerprint(effect):
+            raise Diverged(key)
+        if reply is None and key in self.waiting:
+            raise Waiting(key)
+        return reply
+
+    async def flush(self) -> None:
+        return None
+
+    async def do(self, key: str, effect: Effect) -> Reply:
+        self._write(key, effect, None)
+        if isinstance(effect, Escalate):
+            self.waiting[key] = effect
+            raise Waiting(key)
+        self.calls.append(key)
+        if key not in self.done:
+            self.done[key] = self.perform(key, effect)
+        said = self.done[key]
+        reply = said if isinstance(said, Reply) else Reply(plain(said))
+        self._write(key, effect, reply)
+        return reply
+
+    def decide(self, **decision: Any) -> None:
+        """Answer the oldest question that waits for a person."""
+        key = next(iter(self.waiting))
+        effect = self.waiting.pop(key)
+        value = {"granted_minor": None, "revised": False, "comment": "", "key": key} | decision
+        self._write(key, effect, Reply(value))
+
+    def _write(self, key: str, effect: Effect, reply: Reply | None) -> None:
+        self.writes += 1
+        if self.writes == self.crash_at:
+            raise Crash
+        self.steps[key] = (fingerprint(effect), reply)

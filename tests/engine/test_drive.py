@@ -1,0 +1,199 @@
+"""The loop, over a journal in memory."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from agents.core.effects import Ask, Effect, Escalate, Failed, Flow, Json, Stop, Together, Use
+from agents.core.strands import Diverged, Reply, Strand
+from agents.engine.drive import drive
+from agents.patterns import Brief, Notes
+from agents.patterns.supervisor import supervisor
+from agents.policies.profiles import STRICT
+from agents.tools import specs
+from tests.engine.memory import Crash, MemoryWorld
+
+CONTEXT = {"kind": "tool", "name": "get_refund_context", "args": {"user_id": 42}}
+REFUND = {
+    "kind": "tool",
+    "name": "issue_refund",
+    "args": {"user_id": 42, "amount_minor": 120000, "reason": "r"},
+}
+
+
+def go(flow: Flow, world: MemoryWorld) -> Strand:
+    return asyncio.run(drive(flow, world))
+
+
+def flow_of_supervisor() -> Flow:
+    return supervisor(Brief("refund 42", STRICT, specs()), Notes())
+
+
+def refund_world() -> MemoryWorld:
+    """A worker that reads, asks for 1200 and answers; a policy that wants a person for it."""
+    said = {
+        "1/propose": '{"kind": "tool", "name": "get_refund_context", "args": {"user_id": 42}}',
+        "2/propose": '{"kind": "tool", "name": "issue_refund", '
+        '"args": {"user_id": 42, "amount_usd": 1200, "reason": "r"}}',
+        "3/propose": '{"kind": "final", "answer": "Done."}',
+    }
+
+    def perform(key: str, effect: Effect) -> Json:
+        if isinstance(effect, Ask):
+            return {"text": said[key]}
+        if isinstance(effect, Use):
+            return {"status": "ok"}
+        action: Any = effect.action  # type: ignore[union-attr]
+        high = action.get("args", {}).get("amount_minor", 0) > 100000 and not effect.granted  # type: ignore[union-attr]
+        word = "escalate" if high else "approve"
+        deciding = {"rule": "test", "reason": "test"}
+        reply = {"decision": word, "allows": not high, "deciding": deciding, "action": action}
+        return {**reply, "key": key}
+
+    return MemoryWorld(perform)
+
+
+def test_waits_for_a_person_and_runs_what_they_left() -> None:
+    world = refund_world()
+    assert go(flow_of_supervisor(), world).outcome is None
+    assert list(world.waiting) == ["2/person"]
+    assert "2/execute" not in world.done
+
+    world.decide(decision="adjusted", granted_minor=80000, revised=True)
+    strand = go(flow_of_supervisor(), world)
+
+    assert strand.outcome is not None
+    assert strand.outcome.value == {"answer": "Done."}
+    assert world.calls.count("2/propose") == 1
+
+
+def test_stops_when_the_person_says_no() -> None:
+    world = refund_world()
+    go(flow_of_supervisor(), world)
+
+    world.decide(decision="rejected", comment="no")
+    strand = go(flow_of_supervisor(), world)
+
+    assert strand.outcome is not None
+    assert strand.outcome.stopped == "human_rejected"
+    assert strand.details["phase"] == "human_approval"
+    assert "2/execute" not in world.done
+
+
+def test_crashing_at_every_write_ends_in_the_same_place() -> None:
+    def run(crash_at: int | None) -> tuple[Strand, MemoryWorld]:
+        world = refund_world()
+        world.crash_at = crash_at
+        for _ in range(10):
+            try:
+                strand = go(flow_of_supervisor(), world)
+                if strand.outcome:
+                    return strand, world
+                world.decide(decision="adjusted", granted_minor=80000, revised=True)
+            except Crash:
+                world.crash_at = None
+                # What a crash left begun and unanswered is asked again by the next worker.
+                world.waiting = {
+                    k: e for k, e in world.waiting.items() if world.steps[k][1] is None
+                }
+        raise AssertionError("it never ended")
+
+    calm, calm_world = run(None)
+    assert calm_world.writes > 10
+    for crash_at in range(1, calm_world.writes + 1):
+        strand, world = run(crash_at)
+        assert strand.outcome == calm.outcome
+        assert world.steps == calm_world.steps
+        assert len(world.calls) <= len(calm_world.calls) + 1
+
+
+def test_a_strand_that_waits_does_not_hold_up_its_siblings() -> None:
+    def asks() -> Flow:
+        return (yield Escalate("person", "question", {}, {}))
+
+    def uses() -> Flow:
+        return (yield Use("work", "sales", {}, ""))
+
+    def both() -> Flow:
+        return (yield Together("both", {"ask": asks(), "use": uses()}))
+
+    world = MemoryWorld(lambda key, effect: 7)
+    assert go(both(), world).outcome is None
+    assert world.steps["both/use/work"][1] == Reply(7)
+
+    world.decide(decision="approved")
+    strand = go(both(), world)
+
+    assert strand.outcome is not None
+    assert strand.outcome.value["use"].value == 7
+    assert strand.outcome.value["ask"].value["decision"] == "approved"
+
+
+def test_flows_side_by_side_really_run_at_once() -> None:
+    under_way: list[str] = []
+
+    class Slow(MemoryWorld):
+        async def do(self, key: str, effect: Effect) -> Reply:
+            under_way.append(key)
+            while len(under_way) < 3:
+                await asyncio.sleep(0)
+            return await super().do(key, effect)
+
+    def one() -> Flow:
+        return (yield Use("work", "t", {}, ""))
+
+    def three() -> Flow:
+        return (yield Together("all", {"a": one(), "b": one(), "c": one()}))
+
+    strand = asyncio.run(asyncio.wait_for(drive(three(), Slow(lambda k, e: k)), 5))
+
+    assert strand.outcome is not None
+    assert {o.value for o in strand.outcome.value.values()} == set(under_way)
+
+
+def test_one_flow_that_stops_leaves_the_others_their_outcome() -> None:
+    def stops() -> Flow:
+        yield Use("work", "t", {}, "")
+        raise Stop("enough")
+
+    def fails() -> Flow:
+        return (yield Use("broken", "t", {}, ""))
+
+    def both() -> Flow:
+        return (yield Together("all", {"a": stops(), "b": fails()}))
+
+    def perform(key: str, effect: Effect) -> Json:
+        return Reply(failed="tool_error:t") if key.endswith("broken") else 1
+
+    strand = go(both(), MemoryWorld(perform))
+
+    assert strand.outcome is not None
+    ended = strand.outcome.value
+    assert (ended["a"].stopped, ended["b"].stopped) == ("enough", "tool_error:t")
+
+
+def test_a_pattern_may_catch_a_step_that_failed() -> None:
+    def flow() -> Flow:
+        try:
+            yield Ask("ask", "worker", {})
+        except Failed as error:
+            return error.reason
+
+    strand = go(flow(), MemoryWorld(lambda key, effect: Reply(failed="llm_timeout")))
+
+    assert strand.outcome is not None
+    assert strand.outcome.value == "llm_timeout"
+
+
+def test_a_replay_that_asks_for_something_else_has_diverged() -> None:
+    def asks(version: int) -> Flow:
+        return (yield Ask("ask", "worker", {"version": version}))
+
+    world = MemoryWorld(lambda key, effect: 1)
+    go(asks(1), world)
+
+    with pytest.raises(Diverged):
+        go(asks(2), world)
