@@ -2,7 +2,9 @@
 
 VENV := .venv
 BIN := $(VENV)/bin
-PYTHON ?= $(firstword $(foreach name,python3.13 python3.12 python3.11 python3,$(shell command -v $(name))))
+# The first that is new enough; a name alone proves nothing where a version manager puts shims.
+PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11; do \
+	$$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$name && break; done)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes
 PYTEST_ARGS ?=
 
@@ -47,8 +49,8 @@ clean: ## Remove .venv and caches; the data in var/ stays
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 
 $(BIN)/python:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
-		echo "opsconsole needs Python 3.11 or newer, but $(PYTHON) is not: make PYTHON=/path/to/it" >&2; exit 1; }
+	@test -n "$(PYTHON)" || { \
+		echo "opsconsole needs Python 3.11 or newer and found none: make PYTHON=/path/to/python3" >&2; exit 1; }
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
 		echo "Python cannot make a virtual environment here; on Debian: apt install python3-venv" >&2; exit 1; }
 
