@@ -1,0 +1,5 @@
+"""The app's addresses."""
+
+from django.urls import URLPattern
+
+urlpatterns: list[URLPattern] = []

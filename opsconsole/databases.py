@@ -1,0 +1,74 @@
+"""How the database is opened; the options are measured, not tuned by taste."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import dj_database_url
+from django.core.exceptions import ImproperlyConfigured
+
+SQLITE, POSTGRESQL = "django.db.backends.sqlite3", "django.db.backends.postgresql"
+
+# IMMEDIATE takes the write lock at the start: with DEFERRED, several processes get "database is
+# locked" at once, whatever the timeout. FULL, because NORMAL may lose a committed intent when
+# the power goes. Without recursive_triggers INSERT OR REPLACE would pass append-only triggers.
+SQLITE_OPTIONS = {
+    "timeout": 10,
+    "transaction_mode": "IMMEDIATE",
+    "init_command": (
+        "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; "
+        "PRAGMA foreign_keys=ON; PRAGMA recursive_triggers=ON;"
+    ),
+}
+
+# Milliseconds. A transaction here is short: one that stands idle for ten seconds is a fault.
+POSTGRESQL_LIMITS = {
+    "lock_timeout": 5_000,
+    "statement_timeout": 15_000,
+    "idle_in_transaction_session_timeout": 10_000,
+}
+
+
+def described_by(url: str, *, base: Path, default: Path, keep: int) -> dict[str, Any]:
+    """Return Django's settings for a DATABASE_URL; "" is the SQLite file `default`.
+
+    `keep` is how many seconds a connection to PostgreSQL may be used again.
+    """
+    if not url:
+        return _sqlite(default)
+    try:
+        found: dict[str, Any] = dict(dj_database_url.parse(url))
+    except ValueError:
+        raise _refused() from None  # its text may hold the password
+    if found["ENGINE"] == SQLITE:
+        name = str(found["NAME"])
+        if not name or ":memory:" in name:
+            raise ImproperlyConfigured(
+                "DATABASE_URL names an SQLite database in memory, which web and worker cannot "
+                "share: give a file, sqlite:///var/opsconsole.sqlite3, or PostgreSQL."
+            )
+        return _sqlite(base / name)
+    if found["ENGINE"] != POSTGRESQL or not found["NAME"]:
+        raise _refused()
+    return _postgresql(found, keep=keep)
+
+
+def _sqlite(path: Path) -> dict[str, Any]:
+    return {"ENGINE": SQLITE, "NAME": str(path), "OPTIONS": dict(SQLITE_OPTIONS)}
+
+
+def _postgresql(found: dict[str, Any], *, keep: int) -> dict[str, Any]:
+    options = dict(found.get("OPTIONS") or {})
+    limits = " ".join(f"-c {name}={value}" for name, value in POSTGRESQL_LIMITS.items())
+    # What the URL says comes last, so it wins.
+    options["options"] = f"{limits} {options.get('options', '')}".strip()
+    options.setdefault("connect_timeout", 5)
+    return {**found, "OPTIONS": options, "CONN_MAX_AGE": keep, "CONN_HEALTH_CHECKS": True}
+
+
+def _refused() -> ImproperlyConfigured:
+    return ImproperlyConfigured(
+        "DATABASE_URL is not a database that opsconsole can use (its value is not shown): give "
+        "postgresql://user:password@host:5432/name or sqlite:///path/to/file.sqlite3."
+    )

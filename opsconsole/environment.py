@@ -1,0 +1,134 @@
+"""Settings from the environment and an optional file of NAME=value lines.
+
+What is wrong is said in one sentence: the variable, what was read, what is allowed. Secrets
+are never repeated in it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from django.core.exceptions import ImproperlyConfigured
+
+_TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
+_LINE = re.compile(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)")
+
+
+class Environment:
+    """Typed answers from a mapping of names to text; an empty value counts as not given."""
+
+    def __init__(self, values: Mapping[str, str]) -> None:
+        self.values = values
+
+    def text(self, name: str, default: str = "") -> str:
+        """Return the value without the white space around it."""
+        return self.values.get(name, "").strip() or default
+
+    def flag(self, name: str, *, default: bool) -> bool:
+        read = self.text(name).lower()
+        if not read:
+            return default
+        if read not in _TRUE + _FALSE:
+            raise _wrong(name, read, "1 or 0")
+        return read in _TRUE
+
+    def number(self, name: str, *, default: float, low: float, high: float) -> float:
+        read = self.text(name)
+        try:
+            value = float(read) if read else default
+        except ValueError:
+            value = math.nan
+        if not low <= value <= high:  # also refuses NaN
+            raise _wrong(name, read, f"a number from {low:g} to {high:g}")
+        return value
+
+    def whole(self, name: str, *, default: int, low: int, high: int) -> int:
+        read = self.text(name)
+        value = self.number(name, default=default, low=low, high=high)
+        if value != int(value):
+            raise _wrong(name, read, f"a whole number from {low} to {high}")
+        return int(value)
+
+    def choice(self, name: str, *, default: str, allowed: Sequence[str]) -> str:
+        value = self.text(name, default)
+        if value not in allowed:
+            raise _wrong(name, value, "one of " + ", ".join(allowed))
+        return value
+
+    def items(self, name: str, *, default: Sequence[str] = ()) -> list[str]:
+        """Return the parts of a list that is separated by commas."""
+        parts = [part.strip() for part in self.text(name).split(",")]
+        return [part for part in parts if part] or list(default)
+
+    def url(self, name: str) -> str:
+        """Return an http(s) address without user, query or fragment; "" if none is given."""
+        value = self.text(name)
+        if value and not _is_plain_address(value):
+            # Not repeated: people paste addresses that carry a password.
+            raise ImproperlyConfigured(
+                f"{name} is not an address that can be used: give one like "
+                "https://models.example.com/v1, without user, query or fragment."
+            )
+        return value
+
+    def secret(self, name: str, *, least: int = 1) -> str:
+        """Return printable ASCII of at least `least` characters; "" if none is given."""
+        value = self.text(name)
+        if value and (len(value) < least or not re.fullmatch(r"[!-~]+", value)):
+            length = f"at least {least} " if least > 1 else ""
+            raise ImproperlyConfigured(
+                f"{name} is set to something that cannot be a key (its value is not shown): "
+                f"give {length}printable ASCII characters without spaces."
+            )
+        return value
+
+
+def from_file(path: Path) -> dict[str, str]:
+    """Return what the file's NAME=value lines say; {} if there is no such file."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError) as error:
+        raise ImproperlyConfigured(
+            f"{path.name} cannot be read ({type(error).__name__}): make it a readable UTF-8 text "
+            "file, or remove it."
+        ) from error
+    found: dict[str, str] = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        line = line.strip()
+        if not line or line.startswith("#"):
+            continue
+        match = _LINE.fullmatch(line)
+        if not match:
+            raise ImproperlyConfigured(
+                f"{path.name}, line {number}, is not of the form NAME=value: "
+                "write it so, or begin the line with #."
+            )
+        found[match[1]] = _unquoted(match[2])
+    return found
+
+
+def _unquoted(value: str) -> str:
+    """Return the value without its quotes, or without a comment that follows it."""
+    if len(value) >= 2 and value[0] == value[-1] and value[0] in "'\"":
+        return value[1:-1]
+    return re.sub(r"(^|\s+)#.*", "", value)
+
+
+def _is_plain_address(value: str) -> bool:
+    try:
+        parts = urlsplit(value)
+        parts.port  # noqa: B018 - raises ValueError when it is not a port
+    except ValueError:
+        return False
+    clean = not (parts.username or parts.password or parts.query or parts.fragment)
+    return parts.scheme in ("http", "https") and bool(parts.hostname) and clean
+
+
+def _wrong(name: str, read: str, allowed: str) -> ImproperlyConfigured:
+    return ImproperlyConfigured(f"{name} is {read[:60]!r}, but it must be {allowed}.")

@@ -1,0 +1,43 @@
+"""The secret key of an installation that was not given one: made once, kept in its data."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from pathlib import Path
+
+from django.core.exceptions import ImproperlyConfigured
+from django.core.management.utils import get_random_secret_key
+
+
+def kept_in(path: Path) -> str:
+    """Return the key in the file; make it first, readable by its owner only, if there is none."""
+    if not path.exists():
+        _make(path)
+    if stat.S_IMODE(path.stat().st_mode) & 0o077:
+        raise ImproperlyConfigured(
+            f"The secret key in {path.name} can be read by others: chmod 600 {path.name}, or "
+            "remove it to have a new one made (everybody will have to sign in again)."
+        )
+    key = path.read_text(encoding="ascii").strip()
+    if len(key) < 50:
+        raise ImproperlyConfigured(
+            f"The secret key in {path.name} is not whole: remove the file to have a new one "
+            "made (everybody will have to sign in again)."
+        )
+    return key
+
+
+def _make(path: Path) -> None:
+    """Write a new key under another name and give it its own in one step."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".secret-key-")  # made with 0600
+    try:
+        with os.fdopen(handle, "w", encoding="ascii") as file:
+            file.write(get_random_secret_key() + "\n")
+        # Web and worker start together: whoever links first has made the key for both.
+        os.link(name, path)
+    except FileExistsError:
+        pass
+    finally:
+        os.unlink(name)

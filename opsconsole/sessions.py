@@ -1,0 +1,32 @@
+"""How long a person stays signed in: idle time and a limit that no activity moves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from django.conf import settings
+from django.contrib.auth import logout
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+
+RENEWED = 60  # seconds between writes that move the idle limit; a write a request would be waste
+
+
+class SessionLifetime:
+    """End a session SESSION_COOKIE_AGE after its last request, and at its absolute limit."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        if request.user.is_authenticated:
+            self._renew_or_end(request)
+        return self.get_response(request)
+
+    def _renew_or_end(self, request: HttpRequest) -> None:
+        now = int(timezone.now().timestamp())
+        began = request.session.setdefault("began_at", now)
+        if now - began >= settings.OPSCONSOLE_SESSION_SECONDS:
+            logout(request)
+        elif now - request.session.get("seen_at", 0) >= RENEWED:
+            request.session["seen_at"] = now  # saved with a new expiry

@@ -1,0 +1,226 @@
+"""Django's settings, from the environment and an optional .env beside manage.py.
+
+README lists the variables. What is given in the environment wins over .env.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from csp.constants import NONE, SELF
+from django.core.exceptions import ImproperlyConfigured
+
+from opsconsole import databases, secret_key
+from opsconsole.environment import Environment, from_file
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+# OPSCONSOLE_ENV_FILE names another file; set and empty, none is read.
+_env_file = os.environ.get("OPSCONSOLE_ENV_FILE", ".env")
+_given = from_file(BASE_DIR / _env_file) if _env_file else {}
+_env = Environment({**_given, **os.environ})
+
+# Everything that the machine writes: database, secret key, mail, collected static files.
+DATA_DIR = BASE_DIR / _env.text("OPSCONSOLE_DATA_DIR", "var")
+try:
+    DATA_DIR.mkdir(mode=0o700, parents=True, exist_ok=True)
+except OSError as error:
+    raise ImproperlyConfigured(
+        f"OPSCONSOLE_DATA_DIR is a place that cannot be used ({error.strerror}): "
+        "name a directory that this user may write."
+    ) from error
+
+# The deployment
+
+PRODUCTION = _env.flag("OPSCONSOLE_PRODUCTION", default=False)
+DEBUG = _env.flag("OPSCONSOLE_DEBUG", default=False)
+if PRODUCTION and DEBUG:
+    raise ImproperlyConfigured(
+        "OPSCONSOLE_DEBUG and OPSCONSOLE_PRODUCTION are both on, and debug pages show secrets: "
+        "switch one of them off."
+    )
+SECRET_KEY = _env.secret("OPSCONSOLE_SECRET_KEY", least=50) or secret_key.kept_in(
+    DATA_DIR / "secret-key"
+)
+ALLOWED_HOSTS = _env.items(
+    "OPSCONSOLE_ALLOWED_HOSTS", default=[] if PRODUCTION else ["localhost", "127.0.0.1", "[::1]"]
+)
+if PRODUCTION and (not ALLOWED_HOSTS or "*" in ALLOWED_HOSTS):
+    raise ImproperlyConfigured(
+        "OPSCONSOLE_ALLOWED_HOSTS must name the hosts that people use, separated by commas, "
+        "when OPSCONSOLE_PRODUCTION is on; * is not allowed."
+    )
+CSRF_TRUSTED_ORIGINS = _env.items("OPSCONSOLE_CSRF_TRUSTED_ORIGINS")
+if any(not origin.startswith(("https://", "http://")) for origin in CSRF_TRUSTED_ORIGINS):
+    raise ImproperlyConfigured(
+        "OPSCONSOLE_CSRF_TRUSTED_ORIGINS must be origins with their scheme, separated by commas, "
+        "like https://ops.example.com."
+    )
+OPSCONSOLE_PORT = _env.whole("OPSCONSOLE_PORT", default=8000, low=1, high=65535)
+
+# The application
+
+INSTALLED_APPS = [
+    "django.contrib.contenttypes",
+    "django.contrib.auth",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "csp",
+    "django_htmx",
+    "template_partials",
+    "agents.desk",
+    "agents",
+]
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "servestatic.middleware.ServeStaticMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "opsconsole.sessions.SessionLifetime",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+]
+ROOT_URLCONF = "opsconsole.urls"
+ASGI_APPLICATION = "opsconsole.asgi.application"
+WSGI_APPLICATION = "opsconsole.wsgi.application"
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    }
+]
+
+# Data
+
+DATABASES = {
+    "default": databases.described_by(
+        _env.text("DATABASE_URL"),
+        base=BASE_DIR,
+        default=DATA_DIR / "opsconsole.sqlite3",
+        keep=_env.whole("OPSCONSOLE_CONNECTION_SECONDS", default=0, low=0, high=3600),
+    )
+}
+DATABASES["default"]["ATOMIC_REQUESTS"] = False  # under IMMEDIATE a page would lock out writers
+LANGUAGE_CODE = "en"
+TIME_ZONE = "UTC"
+USE_TZ = True
+
+# People
+
+LOGIN_URL = "sign-in"
+LOGIN_REDIRECT_URL = "/"
+LOGOUT_REDIRECT_URL = LOGIN_URL
+SESSION_COOKIE_AGE = 2 * 60 * 60  # seconds without a request
+OPSCONSOLE_SESSION_SECONDS = 12 * 60 * 60  # from sign-in, however busy
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+    {
+        "NAME": "django.contrib.auth.password_validation.MinimumLengthValidator",
+        "OPTIONS": {"min_length": 12},
+    },
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+
+# The browser
+
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": [NONE],
+        "script-src": [SELF],
+        "style-src": [SELF],
+        "connect-src": [SELF],
+        "img-src": [SELF],
+        "font-src": [SELF],
+        "form-action": [SELF],
+        "frame-ancestors": [NONE],
+        "base-uri": [NONE],  # the one that does not fall back on default-src
+    }
+}
+X_FRAME_OPTIONS = "DENY"
+SECURE_REFERRER_POLICY = "same-origin"
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_SSL_REDIRECT = PRODUCTION
+if PRODUCTION:
+    SECURE_HSTS_SECONDS = 365 * 24 * 60 * 60
+    SECURE_HSTS_INCLUDE_SUBDOMAINS = True
+    SECURE_HSTS_PRELOAD = True  # only permits it; browsers' lists are asked by the domain's owner
+if _env.flag("OPSCONSOLE_BEHIND_PROXY", default=False):
+    # Only for a proxy that sets this header itself: otherwise anybody can claim HTTPS.
+    SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+
+STATIC_URL = "/static/"
+STATIC_ROOT = DATA_DIR / "static"
+STATICFILES_DIRS = [BASE_DIR / "static"]
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "servestatic.storage.CompressedManifestStaticFilesStorage"},
+}
+
+# Mail: without a server it goes to files that can be read.
+
+EMAIL_HOST = _env.text("EMAIL_HOST")
+EMAIL_PORT = _env.whole("EMAIL_PORT", default=587, low=1, high=65535)
+EMAIL_HOST_USER = _env.text("EMAIL_HOST_USER")
+EMAIL_HOST_PASSWORD = _env.text("EMAIL_HOST_PASSWORD")
+EMAIL_USE_TLS = _env.flag("EMAIL_USE_TLS", default=True)
+EMAIL_TIMEOUT = 10  # seconds; without it a dead server would hold a worker's thread for ever
+EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
+if not EMAIL_HOST:
+    EMAIL_BACKEND = "django.core.mail.backends.filebased.EmailBackend"
+EMAIL_FILE_PATH = DATA_DIR / "mail"
+DEFAULT_FROM_EMAIL = _env.text("DEFAULT_FROM_EMAIL", "Refunds <refunds@localhost>")
+
+# The model
+
+OPENAI_API_KEY = _env.secret("OPENAI_API_KEY")
+OPENAI_BASE_URL = _env.url("OPENAI_BASE_URL")
+OPENAI_MODEL = _env.text("OPENAI_MODEL", "gpt-4.1-mini")
+OPENAI_TIMEOUT_SECONDS = _env.number("OPENAI_TIMEOUT_SECONDS", default=60, low=0.1, high=600)
+OPENAI_STRUCTURED_OUTPUT = _env.choice(
+    "OPENAI_STRUCTURED_OUTPUT", default="auto", allowed=("auto", "json_schema", "json_object")
+)
+# Roles that another model than OPENAI_MODEL plays.
+OPENAI_MODELS = {
+    role: model
+    for role in ("worker", "writer", "router", "planner", "judge")
+    if (model := _env.text(f"OPENAI_MODEL_{role.upper()}"))
+}
+
+# The worker
+
+OPSCONSOLE_DISPATCH = "agents.engine.dispatch.Polling"
+OPSCONSOLE_LEASE_SECONDS = _env.number("OPSCONSOLE_LEASE_SECONDS", default=15, low=1, high=3600)
+OPSCONSOLE_POLL_SECONDS = _env.number("OPSCONSOLE_POLL_SECONDS", default=0.1, low=0.01, high=60)
+OPSCONSOLE_WORKER_CONCURRENCY = _env.whole(
+    "OPSCONSOLE_WORKER_CONCURRENCY", default=50, low=1, high=1000
+)
+
+# One line an event to stderr. The clients of the model stay quiet: they would log what is sent.
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"()": "opsconsole.logs.OneLine"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["stderr"], "level": "INFO"},
+    "loggers": {
+        "django": {"handlers": [], "level": "INFO", "propagate": True},
+        "openai": {"level": "WARNING"},
+        "httpx2": {"level": "WARNING"},
+        "httpcore2": {"level": "WARNING"},
+        "aiohttp": {"level": "WARNING"},
+    },
+}
