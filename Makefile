@@ -8,9 +8,6 @@ PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11; do \
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes
 PYTEST_ARGS ?=
 
-# What `make check` and the tests run with, whatever the shell or a .env says.
-export PYTHONDONTWRITEBYTECODE := 1
-
 .DEFAULT_GOAL := help
 .PHONY: help install install-dev demo test check lint format tests lock clean
 
@@ -29,9 +26,9 @@ test: check tests ## Check and test everything, as CI does
 check: lint ## Lint, types, layers, migrations and deployment settings
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m tests.checks
+	scripts/check-settings
 
-lint: install-dev
+lint: install-dev ## Only the code's form
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 

@@ -1,0 +1,71 @@
+"""What holds for every test: no way out of this machine, and the database's part of the suite."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import settings
+
+from tests.settings import ON_POSTGRES
+
+settings.register_profile("suite", deadline=None, database=None, derandomize=True)
+settings.register_profile("search", deadline=None, max_examples=2000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))
+
+_attempts: list[str] = []
+
+
+def _is_outside(host: object) -> bool:
+    if isinstance(host, bytes):
+        host = host.decode("ascii", "replace")
+    if not isinstance(host, str) or host in ("", "localhost"):
+        return False
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return True
+    return not (address.is_loopback or address.is_unspecified)
+
+
+def _guard(event: str, args: tuple[Any, ...]) -> None:
+    """Refuse what would leave this machine, and remember it: the caller may swallow the error."""
+    if event == "socket.getaddrinfo":
+        host = args[0]
+    elif event in ("socket.connect", "socket.sendto") and isinstance(args[1], tuple):
+        host = args[1][0]
+    else:
+        return
+    if _is_outside(host):
+        _attempts.append(f"{event} {host!r}")
+        raise ConnectionRefusedError(f"A test wanted to reach {host!r}")
+
+
+# An audit hook sees every socket that Python opens, whichever library asks for it.
+sys.addaudithook(_guard)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_leaves_this_machine() -> Iterator[None]:
+    """Fail the test that tried to reach another machine, also where the code coped with it."""
+    _attempts.clear()
+    yield
+    tried = list(_attempts)
+    _attempts.clear()
+    assert not tried, f"reached for another machine: {tried}"
+
+
+def pytest_report_header() -> str:
+    return f"database: {'PostgreSQL' if ON_POSTGRES else 'SQLite, in a file'}"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if ON_POSTGRES:
+        return
+    for item in items:
+        if item.get_closest_marker("postgres"):
+            item.add_marker(pytest.mark.skip(reason="only PostgreSQL can show it"))

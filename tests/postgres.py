@@ -1,0 +1,29 @@
+"""Where the PostgreSQL is that the tests may use: they make a database of their own on it."""
+
+from __future__ import annotations
+
+import os
+
+import psycopg
+
+VARIABLE = "OPSCONSOLE_TEST_POSTGRES_URL"
+DEFAULT_URL = "postgresql://opsconsole:opsconsole@127.0.0.1:5432/opsconsole"
+
+
+def url() -> str:
+    """Return the address of a server whose user may create databases."""
+    return os.environ.get(VARIABLE) or DEFAULT_URL
+
+
+def is_expected() -> bool:
+    """Tell whether somebody said that there is a server: then its absence is a failure."""
+    return bool(os.environ.get(VARIABLE))
+
+
+def refusal() -> str:
+    """Return why the server cannot be used, in a line; "" if it can."""
+    try:
+        psycopg.connect(url(), connect_timeout=3).close()
+    except psycopg.Error as error:
+        return " ".join(str(error).split()) or type(error).__name__
+    return ""
