@@ -1,0 +1,95 @@
+"""Serve the demo on this machine: one command, web and worker, until Ctrl-C."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+import sys
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandError
+from django.utils import timezone
+
+from agents.management.processes import Program, run_together
+from agents.management.sign_ins import PEOPLE, ensure_sign_ins
+from agents.operations import ensure_demo_workspace
+
+
+class Command(BaseCommand):
+    help = "Prepare the demo's data and serve it on loopback, web and worker together."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--host", default="127.0.0.1", help="a loopback address")
+        parser.add_argument("--port", type=int, default=settings.OPSCONSOLE_PORT)
+
+    def handle(self, *, host: str, port: int, **options: Any) -> None:
+        if settings.PRODUCTION:
+            raise CommandError(
+                "The demo has well-known people and speaks plain HTTP: switch "
+                "OPSCONSOLE_PRODUCTION off, or serve this installation as the README says."
+            )
+        _must_be_free(host, port)
+        call_command("migrate", interactive=False, verbosity=0)
+        call_command("collectstatic", interactive=False, verbosity=0)
+        self._prepare(Path(settings.DATA_DIR) / "demo-sign-ins.json")
+        shown = f"[{host}]" if ":" in host else host
+        self.stdout.write(f"\nServing http://{shown}:{port}/ until Ctrl-C.\n\n")
+        self.stdout.flush()
+        run_together(programs(host=host, port=port))
+        self.stdout.write("Stopped. The data stays; `make demo` goes on with it.")
+
+    def _prepare(self, path: Path) -> None:
+        """Make the workspace and its people; show the passwords that are new."""
+        at = timezone.now()
+        new = ensure_sign_ins(workspace=ensure_demo_workspace(at=at), path=path, at=at)
+        where = f"The passwords are in {path}, readable by you alone."
+        if not new:
+            self.stdout.write(where)
+            return
+        self.stdout.write("Sign-ins (the passwords are shown this once):")
+        for person in PEOPLE:
+            password = new.get(person.name, "as before")
+            self.stdout.write(f"  {person.role:<9} {person.name:<5} {password}")
+        self.stdout.write(where)
+
+
+def programs(*, host: str, port: int) -> list[Program]:
+    """Return the demo's processes."""
+    project = str(settings.BASE_DIR)
+    web = [sys.executable, "-m", "uvicorn", "opsconsole.asgi:application", "--app-dir", project]
+    web += ["--host", host, "--port", str(port), "--lifespan", "off"]
+    # Without a limit on its shutdown, one open live stream would keep the server alive.
+    web += ["--timeout-graceful-shutdown", "2"]
+    web += ["--no-server-header", "--no-access-log", "--log-level", "warning"]
+    worker = [sys.executable, str(settings.BASE_DIR / "manage.py"), "work"]
+    return [Program("web", web), Program("worker", worker)]
+
+
+def _must_be_free(host: str, port: int) -> None:
+    """Refuse what other machines could reach, and a port that somebody listens on."""
+    try:
+        is_loopback = host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        is_loopback = False
+    if not is_loopback:
+        raise CommandError(
+            f"The demo serves this machine only, and {host} is not a loopback address: "
+            "use 127.0.0.1, ::1 or localhost."
+        )
+    if not 1 <= port <= 65535:
+        raise CommandError(f"{port} is not a port: give a number from 1 to 65535.")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            raise CommandError(
+                f"Port {port} cannot be used ({error.strerror}): end the program that has it, "
+                f"or choose another one: OPSCONSOLE_PORT={port + 1 if port < 65535 else 8000} "
+                "make demo"
+            ) from error

@@ -1,0 +1,78 @@
+"""The demo's people: one sign-in a role, with random passwords in a file of their owner's."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from django.contrib.auth.models import User
+
+from agents.models import Membership, Role, Workspace
+from agents.operations import add_member
+
+
+@dataclass(frozen=True)
+class Person:
+    """Someone in the demo."""
+
+    name: str
+    role: Role
+    refund_limit_minor: int | None = None
+
+
+PEOPLE = (
+    Person("eve", Role.VIEWER),
+    Person("omar", Role.OPERATOR),
+    Person("rita", Role.REVIEWER, refund_limit_minor=80000),
+    Person("ada", Role.AUDITOR),
+    Person("iris", Role.ADMIN),
+)
+
+
+def ensure_sign_ins(*, workspace: Workspace, path: Path, at: datetime) -> dict[str, str]:
+    """Make the demo's people and their passwords where missing. Return the new passwords.
+
+    A person whose password is not in the file gets a new one: nobody else could know it.
+    """
+    known = _read(path)
+    new: dict[str, str] = {}
+    for person in PEOPLE:
+        user, _ = User.objects.get_or_create(username=person.name)
+        if not user.check_password(known.get(person.name)):
+            new[person.name] = secrets.token_urlsafe(12)
+            user.set_password(new[person.name])
+            user.save(update_fields=["password"])
+        if not Membership.objects.filter(workspace=workspace, user=user).exists():
+            add_member(
+                workspace=workspace,
+                user=user,
+                role=person.role,
+                refund_limit_minor=person.refund_limit_minor,
+                at=at,
+            )
+    if new:
+        _write(path, {**known, **new})
+    return new
+
+
+def _read(path: Path) -> dict[str, str]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _write(path: Path, passwords: dict[str, str]) -> None:
+    """Replace the file, readable by its owner only from its first byte."""
+    draft = path.with_suffix(".new")
+    draft.unlink(missing_ok=True)
+    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        json.dump(passwords, file, indent=2)
+        file.write("\n")
+    draft.replace(path)
