@@ -1,0 +1,80 @@
+"""DATABASE_URL as Django's settings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+from django.db import connection
+
+from opsconsole.databases import described_by
+
+BASE, DEFAULT = Path("/srv/ops"), Path("/srv/ops/var/ops.sqlite3")
+
+
+def described(url: str) -> dict[str, Any]:
+    return described_by(url, base=BASE, default=DEFAULT, keep=60)
+
+
+@pytest.mark.parametrize(
+    ("url", "file"),
+    [
+        ("", DEFAULT),
+        ("sqlite:///data/x.sqlite3", BASE / "data/x.sqlite3"),
+        ("sqlite:////data/x.sqlite3", Path("/data/x.sqlite3")),
+    ],
+)
+def test_sqlite_is_a_file_that_does_not_depend_on_where_one_stands(url: str, file: Path) -> None:
+    found = described(url)
+
+    assert found["NAME"] == str(file)
+    assert found["OPTIONS"]["transaction_mode"] == "IMMEDIATE"
+
+
+def test_what_the_address_of_a_postgresql_says_wins_over_our_limits() -> None:
+    found = described("postgres://omar:pw@db/ops?sslmode=require&options=-c%20lock_timeout=9")
+
+    assert found["OPTIONS"]["sslmode"] == "require"
+    assert found["OPTIONS"]["options"].startswith("-c lock_timeout=5000")
+    assert found["OPTIONS"]["options"].endswith("-c lock_timeout=9")
+    assert (found["CONN_MAX_AGE"], found["CONN_HEALTH_CHECKS"]) == (60, True)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "mysql://omar:hunter2@db/ops",
+        "postgres://omar:hunter2@db:port/ops",
+        "postgres://omar:hunter2@db",
+        "sqlite://:memory:",
+        "sqlite://",
+        "hunter2",
+    ],
+)
+def test_another_database_is_refused_without_repeating_the_password(url: str) -> None:
+    with pytest.raises(ImproperlyConfigured, match="^DATABASE_URL ") as refused:
+        described(url)
+
+    assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.both
+@pytest.mark.django_db
+def test_the_connection_is_as_the_settings_ask() -> None:
+    if connection.vendor == "sqlite":
+        asked = {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1, "recursive_triggers": 1}
+        question = "PRAGMA "
+    else:
+        asked = {
+            "lock_timeout": "5s",
+            "statement_timeout": "15s",
+            "idle_in_transaction_session_timeout": "10s",
+        }
+        question = "SHOW "
+
+    with connection.cursor() as cursor:
+        found = {name: cursor.execute(question + name).fetchone()[0] for name in asked}
+
+    assert found == asked

@@ -1,0 +1,69 @@
+"""The settings as a command meets them: in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def manage(*arguments: str, **given: str) -> subprocess.CompletedProcess[str]:
+    """Run a command with these variables beside what the suite sets."""
+    environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "opsconsole.settings", **given}
+    return subprocess.run(
+        [sys.executable, "manage.py", *arguments],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"OPSCONSOLE_LEASE_SECONDS": "soon"}, "OPSCONSOLE_LEASE_SECONDS is 'soon', but it must"),
+        ({"DATABASE_URL": "mysql://omar:hunter2@db/ops"}, "DATABASE_URL is not a database"),
+        ({"OPSCONSOLE_PRODUCTION": "1"}, "OPSCONSOLE_ALLOWED_HOSTS must name the hosts"),
+        (
+            {"OPSCONSOLE_PRODUCTION": "1", "OPSCONSOLE_DEBUG": "1"},
+            "OPSCONSOLE_DEBUG and OPSCONSOLE_PRODUCTION are both on",
+        ),
+        ({"OPSCONSOLE_DATA_DIR": "/dev/null/var"}, "OPSCONSOLE_DATA_DIR is a place that cannot"),
+        ({"OPSCONSOLE_CSRF_TRUSTED_ORIGINS": "ops.example.com"}, "like https://ops.example.com"),
+    ],
+)
+def test_a_wrong_setting_is_one_sentence_and_exit_code_2(
+    given: dict[str, str], sentence: str
+) -> None:
+    done = manage("check", **given)
+
+    assert done.returncode == 2
+    assert done.stderr.startswith("opsconsole cannot start: ")
+    assert sentence in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert "hunter2" not in done.stderr
+
+
+def test_the_environment_wins_over_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "settings.env"
+    file.write_text("OPENAI_MODEL=from-file\nOPENAI_MODEL_WRITER=from-file\n")
+    program = "from django.conf import settings as s; print(s.OPENAI_MODEL, s.OPENAI_MODELS)"
+
+    done = manage(
+        "shell", "-v", "0", "-c", program, OPSCONSOLE_ENV_FILE=str(file), OPENAI_MODEL="given"
+    )
+
+    assert done.stdout.strip() == "given {'writer': 'from-file'}"
+
+
+def test_debug_is_off_unless_asked_for() -> None:
+    done = manage("shell", "-v", "0", "-c", "from django.conf import settings; print(settings.DEBUG)")
+
+    assert done.stdout.strip() == "False"
