@@ -54,7 +54,7 @@ def test_what_the_address_of_a_postgresql_says_wins_over_our_limits() -> None:
     ],
 )
 def test_another_database_is_refused_without_repeating_the_password(url: str) -> None:
-    with pytest.raises(ImproperlyConfigured, match="^DATABASE_URL ") as refused:
+    with pytest.raises(ImproperlyConfigured, match=r"^DATABASE_URL ") as refused:
         described(url)
 
     assert "hunter2" not in str(refused.value)
@@ -64,7 +64,12 @@ def test_another_database_is_refused_without_repeating_the_password(url: str) ->
 @pytest.mark.django_db
 def test_the_connection_is_as_the_settings_ask() -> None:
     if connection.vendor == "sqlite":
-        asked = {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1, "recursive_triggers": 1}
+        asked = {
+            "journal_mode": "wal",
+            "synchronous": 2,
+            "foreign_keys": 1,
+            "recursive_triggers": 1,
+        }
         question = "PRAGMA "
     else:
         asked = {

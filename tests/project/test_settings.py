@@ -64,6 +64,8 @@ def test_the_environment_wins_over_the_file(tmp_path: Path) -> None:
 
 
 def test_debug_is_off_unless_asked_for() -> None:
-    done = manage("shell", "-v", "0", "-c", "from django.conf import settings; print(settings.DEBUG)")
+    program = "from django.conf import settings; print(settings.DEBUG)"
+
+    done = manage("shell", "-v", "0", "-c", program)
 
     assert done.stdout.strip() == "False"
