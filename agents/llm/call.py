@@ -1,0 +1,106 @@
+"""Ask a model once, under one deadline and one size cap."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import aiohttp
+import httpx2
+import openai
+from django.conf import settings
+from openai import AsyncOpenAI
+
+from agents.core.effects import Json
+from agents.llm.client import Backend, backend, client_of
+from agents.llm.exchange import Answer, ModelFailed, Question
+from agents.llm.prices import cost_micro_usd
+from agents.llm.prompts import prompt
+from agents.llm.reply import read_reply
+
+MAX_BODY = 1024 * 1024  # bytes, unpacked
+CHARACTERS_A_TOKEN = 4  # about, where a server does not count
+
+
+async def ask(question: Question, *, timeout: float) -> Answer:
+    """Return a model's answer, had within `timeout` seconds in all. Raises ModelFailed.
+
+    One attempt: who asks decides whether to try again.
+    """
+    server = backend()
+    request = request_for(question, server)
+    try:
+        async with asyncio.timeout(timeout):
+            body = await _fetched(await client_of(server), request, timeout)
+    except TimeoutError:
+        message = f"The model did not answer within {timeout:g} s."
+        raise ModelFailed("llm_timeout", message, retry=True) from None
+    except httpx2.DecodingError:
+        message = "The model's answer is packed in a way that cannot be unpacked."
+        raise ModelFailed("llm_bad_response", message) from None
+    except (openai.APIConnectionError, httpx2.RequestError) as error:
+        message = f"The connection to the model failed ({type(error).__name__})."
+        raise ModelFailed("llm_timeout", message, retry=True) from None
+    except aiohttp.ClientError:  # the client lets pass what it has no name for: it is not HTTP
+        message = "The model's server does not speak HTTP. Check OPENAI_BASE_URL."
+        raise ModelFailed("llm_bad_response", message) from None
+    return _answer(body, request, demo=server.demo)
+
+
+def request_for(question: Question, server: Backend) -> dict[str, Json]:
+    """Return the body of the call that puts a question to a server."""
+    model = settings.OPENAI_MODELS.get(question.role, settings.OPENAI_MODEL)
+    request: dict[str, Json] = {
+        "model": "demo" if server.demo else model,
+        "messages": [
+            {"role": "system", "content": prompt(question.role)},
+            {"role": "user", "content": json.dumps(question.inputs, ensure_ascii=False)},
+        ],
+    }
+    if question.as_json:
+        request["response_format"] = _format(question)
+    return request
+
+
+def _format(question: Question) -> Json:
+    """Return the form of answer to ask for: a schema where the server is known to take one."""
+    wanted = settings.OPENAI_STRUCTURED_OUTPUT
+    if wanted == "auto":
+        wanted = "json_object" if settings.OPENAI_BASE_URL else "json_schema"
+    if wanted == "json_object" or question.schema is None:
+        return {"type": "json_object"}
+    # Not strict: that forbids optional arguments, and our own parser has the last word anyway.
+    schema = {"name": question.role, "schema": question.schema, "strict": False}
+    return {"type": "json_schema", "json_schema": schema}
+
+
+async def _fetched(client: AsyncOpenAI, request: dict[str, Json], timeout: float) -> bytes:
+    """Return the body of a successful call, as it is: the package parses anything into anything."""
+    completions = client.chat.completions.with_streaming_response
+    body = bytearray()
+    async with completions.create(**request, timeout=timeout) as response:
+        async for chunk in response.iter_bytes():
+            body += chunk
+            if len(body) > MAX_BODY:
+                message = f"The model's answer is larger than {MAX_BODY} bytes."
+                raise ModelFailed("llm_bad_response", message)
+    return bytes(body)
+
+
+def _answer(body: bytes, request: dict[str, Json], *, demo: bool) -> Answer:
+    reply = read_reply(body)
+    model = reply.model or request["model"]
+    asked = sum(len(message["content"]) for message in request["messages"])
+    estimate = tokens_in_text(asked), tokens_in_text(len(reply.text))
+    tokens_in, tokens_out = reply.tokens or estimate
+    cost = None
+    if demo:
+        cost = 0
+    elif reply.tokens:
+        cost = cost_micro_usd(model, tokens_in=tokens_in, tokens_out=tokens_out)
+    return Answer(reply.text, model, tokens_in, tokens_out, cost, demo)
+
+
+def tokens_in_text(characters: int) -> int:
+    """Return about how many tokens a text of so many characters has, at least 1."""
+    return max(1, -(-characters // CHARACTERS_A_TOKEN))

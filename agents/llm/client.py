@@ -1,0 +1,105 @@
+"""Where questions go, and the open connections to there.
+
+Settings are read at each call. The connections of an event loop are pooled for as long as it
+runs, one pool for each address and key, so that a key never travels to another address.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from asyncio import AbstractEventLoop
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass, field
+from functools import cache
+from ssl import SSLContext
+from typing import TypeAlias
+
+import httpx2
+from django.conf import settings
+from openai import AsyncOpenAI, DefaultAioHttpClient
+
+from agents.llm.demo import DemoModel
+from agents.llm.exchange import ModelFailed
+from agents.llm.faults import refuse_faults
+
+OFFICIAL = "https://api.openai.com/v1"
+NO_KEY = "not-needed"  # what servers that want no key are sent, because the header must be there
+
+
+@dataclass(frozen=True)
+class Backend:
+    """A server of models, or the demo model."""
+
+    base_url: str
+    key: str = field(repr=False)
+    demo: bool = False
+
+
+def is_demo() -> bool:
+    """Tell whether the demo model answers: neither a key nor an address is configured."""
+    return not (settings.OPENAI_API_KEY or settings.OPENAI_BASE_URL)
+
+
+def backend() -> Backend:
+    """Return where questions go now. Raises ModelFailed for an address that is not HTTP(S)."""
+    if is_demo():
+        return Backend("https://demo.invalid/v1", NO_KEY, demo=True)
+    url = settings.OPENAI_BASE_URL or OFFICIAL
+    if not url.startswith(("https://", "http://")):
+        message = "OPENAI_BASE_URL must begin with https:// or http://."
+        raise ModelFailed("llm_error", message)
+    return Backend(url, settings.OPENAI_API_KEY or NO_KEY)
+
+
+Place: TypeAlias = tuple[AbstractEventLoop, Backend]
+_clients: dict[Place, tuple[AsyncOpenAI, AsyncGenerator[None, None]]] = {}
+
+
+async def client_of(server: Backend) -> AsyncOpenAI:
+    """Return the running event loop's client for a server, opened on first use."""
+    place = (asyncio.get_running_loop(), server)
+    if place not in _clients:
+        client = _opened(server)
+        end = _closing_with_the_loop(place, client)
+        _clients[place] = client, end
+        await anext(end)
+    return _clients[place][0]
+
+
+async def close() -> None:
+    """Close the running event loop's clients. They open again when they are needed."""
+    loop = asyncio.get_running_loop()
+    for _, end in [held for (of, _), held in _clients.items() if of is loop]:
+        await end.aclose()
+
+
+def _opened(server: Backend) -> AsyncOpenAI:
+    hooks = {"response": [refuse_faults]}
+    http: httpx2.AsyncClient
+    if server.demo:
+        http = httpx2.AsyncClient(transport=DemoModel(), event_hooks=hooks, trust_env=False)
+    else:
+        # aiohttp, because httpx's own pool walks all its connections for every call.
+        http = DefaultAioHttpClient(verify=_tls(), event_hooks=hooks, follow_redirects=False)
+    # The engine retries, and writes down each attempt.
+    return AsyncOpenAI(
+        api_key=server.key, base_url=server.base_url, max_retries=0, http_client=http
+    )
+
+
+@cache
+def _tls() -> SSLContext:
+    """Return the one context for all clients: reading the certificates takes a while."""
+    return httpx2.create_ssl_context()
+
+
+async def _closing_with_the_loop(place: Place, client: AsyncOpenAI) -> AsyncGenerator[None, None]:
+    """Close a client at the latest when its event loop ends.
+
+    A loop that ends closes the generators that were begun on it; it knows nothing of clients.
+    """
+    try:
+        yield
+    finally:
+        _clients.pop(place, None)
+        await client.close()

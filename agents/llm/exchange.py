@@ -1,0 +1,46 @@
+"""What goes to a model, what comes back, and what may come instead."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from agents.core.effects import Json
+
+
+@dataclass(frozen=True)
+class Question:
+    """One call of a model: the prompt of its role, then `inputs` as JSON, keys in their order."""
+
+    role: str  # names the prompt and, in the settings, the model
+    inputs: Json
+    as_json: bool
+    schema: Json | None = None  # a JSON schema for the answer, used where the server takes one
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a model said. It is untrusted; only what no database could keep was replaced."""
+
+    text: str  # "" when the model said nothing
+    model: str  # the one that answered, as the server names it
+    tokens_in: int  # counted by the server, else estimated, never 0 for want of a count
+    tokens_out: int
+    cost_micro_usd: int | None  # None: not known
+    demo: bool
+
+
+class ModelFailed(Exception):
+    """The model gave no answer that can be used.
+
+    `reason` is the code for the record, `retry` whether the same call may succeed later, and
+    `retry_after` the seconds that the server asks us to wait. The message is for operators: it
+    holds neither the key nor anything that was sent.
+    """
+
+    def __init__(
+        self, reason: str, message: str, *, retry: bool = False, retry_after: float | None = None
+    ) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.retry = retry
+        self.retry_after = retry_after

@@ -1,0 +1,61 @@
+"""What a refusal over HTTP means, read from its status and headers alone.
+
+The body of a refusal is never read: it may have no end, and it may quote the key.
+"""
+
+from __future__ import annotations
+
+import email.utils
+import math
+import re
+from datetime import UTC, datetime
+
+import httpx2
+
+from agents.llm.exchange import ModelFailed
+
+_SECONDS = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
+_RETRYABLE = (408, 409)  # and every 5xx
+_ADVICE = {
+    401: "refused the key (401). Set OPENAI_API_KEY to a valid one.",
+    403: "does not let this key use the model (403). Check OPENAI_API_KEY and OPENAI_MODEL.",
+    404: "knows no such model or address (404). Check OPENAI_MODEL and OPENAI_BASE_URL.",
+}
+
+
+async def refuse_faults(response: httpx2.Response) -> None:
+    """Raise ModelFailed unless the server accepted the call. A hook of the HTTP client."""
+    if not response.is_success:
+        raise fault(response.status_code, response.headers.get("retry-after"), at=datetime.now(UTC))
+
+
+def fault(status: int, hint: str | None, *, at: datetime) -> ModelFailed:
+    """Return the failure that an HTTP status stands for; `hint` is its Retry-After header."""
+    wait = retry_after(hint, at=at)
+    if status == 429:
+        message = "The model's server is limiting our rate (429)."
+        return ModelFailed("llm_rate_limited", message, retry=True, retry_after=wait)
+    if status >= 500 or status in _RETRYABLE:
+        message = f"The model's server is in trouble ({status})."
+        return ModelFailed("llm_error", message, retry=True, retry_after=wait)
+    if 300 <= status < 400:
+        # Following would send what customers said to an address that nobody has configured.
+        message = f"redirects ({status}), which is not followed. Set OPENAI_BASE_URL to its end."
+        return ModelFailed("llm_error", f"The model's server {message}")
+    advice = _ADVICE.get(status, f"refused the request ({status}).")
+    return ModelFailed("llm_error", f"The model's server {advice}")
+
+
+def retry_after(hint: str | None, *, at: datetime) -> float | None:
+    """Return the seconds that a Retry-After header asks for; None if it says nothing usable."""
+    hint = (hint or "").strip()
+    if _SECONDS.fullmatch(hint):
+        seconds = float(hint)
+    else:
+        try:
+            date = email.utils.parsedate_to_datetime(hint)
+        except (ValueError, OverflowError):
+            return None
+        # HTTP dates are GMT; an offset of -0000 leaves the zone unsaid.
+        seconds = (date.replace(tzinfo=date.tzinfo or UTC) - at).total_seconds()
+    return seconds if 0 <= seconds < math.inf else None

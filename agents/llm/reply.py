@@ -1,0 +1,93 @@
+"""Read the body of a chat completion. The server is trusted no more than the model behind it."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+
+from agents.core.effects import Json
+from agents.llm.exchange import ModelFailed
+
+MAX_TOKENS = 1_000_000_000  # a larger count is a slip, and would not fit its column
+MAX_MODEL = 100  # characters of a model's name that are kept
+
+# PostgreSQL refuses NUL in text, and neither database takes half a surrogate pair.
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What the body of a successful call says."""
+
+    text: str
+    model: str  # "" if the server does not say
+    tokens: tuple[int, int] | None  # in and out; None if the server does not say
+
+
+def read_reply(body: bytes) -> Reply:
+    """Return what a completion says. Raises ModelFailed where it says nothing to act on."""
+    completion = _parsed(body)
+    choice = _first(_of(completion, "choices"))
+    message = _of(choice, "message")
+    if not isinstance(message, dict):
+        raise _bad("The model's server answered without a message.")
+    text = message.get("content")
+    if not isinstance(text, str | None):
+        raise _bad("The model's message is not text.")
+    _check_finished(choice, refused=bool(message.get("refusal")) and not text)
+    model = _of(completion, "model")
+    return Reply(
+        text=_storable(text or ""),
+        model=_storable(model)[:MAX_MODEL] if isinstance(model, str) else "",
+        tokens=_tokens(_of(completion, "usage")),
+    )
+
+
+def _parsed(body: bytes) -> Json:
+    if body.lstrip()[:1] == b"<":
+        raise _bad("The model's server answered with a web page. Check OPENAI_BASE_URL.")
+    try:
+        return json.loads(body.decode())
+    except (ValueError, RecursionError):  # also for broken UTF-8 and endless digits or brackets
+        raise _bad("The model's server answered with something that is not JSON.") from None
+
+
+def _of(value: Json, key: str) -> Json:
+    return value.get(key) if isinstance(value, dict) else None
+
+
+def _first(choices: Json) -> Json:
+    if not isinstance(choices, list) or not choices:
+        raise _bad("The model's server answered without choices.")
+    return choices[0]
+
+
+def _check_finished(choice: Json, *, refused: bool) -> None:
+    """Raise ModelFailed if the model stopped for another reason than being done.
+
+    What a cut-off answer begins with may parse, and yet say the opposite of the whole.
+    """
+    finish = _of(choice, "finish_reason")
+    if finish == "length":
+        raise ModelFailed("llm_truncated", "The model's answer was cut off at its length limit.")
+    if finish == "content_filter":
+        raise ModelFailed("llm_refused", "A content filter withheld the model's answer.")
+    if refused:
+        raise ModelFailed("llm_refused", "The model refused to answer.")
+
+
+def _tokens(usage: Json) -> tuple[int, int] | None:
+    counts = _of(usage, "prompt_tokens"), _of(usage, "completion_tokens")
+    # `type`, because True is an int too.
+    if all(type(count) is int and 0 <= count <= MAX_TOKENS for count in counts):
+        return counts
+    return None
+
+
+def _storable(text: str) -> str:
+    return _UNSTORABLE.sub("\ufffd", text)
+
+
+def _bad(message: str) -> ModelFailed:
+    return ModelFailed("llm_bad_response", message)
