@@ -1,0 +1,56 @@
+"""The demo model: offline, deterministic, and in the place of a server, not of our client.
+
+It is a transport of the HTTP client, so whatever it says comes in by the way of every real
+answer. What makes it misbehave is listed in `goals`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+
+import httpx2
+
+from agents.core.effects import Json
+from agents.llm.demo import worker, writer
+from agents.llm.demo.goals import Misfortune, read_goal
+
+MODEL = "demo"
+_ROLES: dict[str, Callable[[Json], str]] = {"worker": worker.said, "writer": writer.said}
+
+
+class DemoModel(httpx2.AsyncBaseTransport):
+    """Answers chat completions without a network."""
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Answer as the role that the system message names, or fail as the goal demands."""
+        system, *_, last = json.loads(request.content)["messages"]
+        inputs = json.loads(last["content"])
+        match read_goal(inputs["goal"]).misfortune:
+            case Misfortune.TIMEOUT:
+                await asyncio.Event().wait()  # never set: the caller's deadline ends it
+            case Misfortune.RATE_LIMIT:
+                return httpx2.Response(429, headers={"Retry-After": "1"})
+        role = system["content"].partition("\n")[0].removeprefix("Role: ")
+        return httpx2.Response(200, json=_completion(_ROLES[role](inputs), asked=request.content))
+
+
+def _completion(text: str, *, asked: bytes) -> Json:
+    sent, back = -(-len(asked) // 4), -(-len(text) // 4)
+    return {
+        "object": "chat.completion",
+        "model": MODEL,
+        "choices": [
+            {
+                "index": 0,
+                "message": {"role": "assistant", "content": text},
+                "finish_reason": "stop",
+            }
+        ],
+        "usage": {
+            "prompt_tokens": sent,
+            "completion_tokens": back,
+            "total_tokens": sent + back,
+        },
+    }

@@ -1,0 +1,76 @@
+"""What the demo model understands of a goal.
+
+It is no language model: it looks for a customer (`user_id=7`, `customer 7`, or Anna and Max by
+name), an amount (`500 USD`, `USD 500`, `$500`) and whether a refund is asked for at all. The
+phrases of `Misfortune` in a goal make it misbehave, to show what the console does about it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+ANNA, MAX = 42, 7  # the demo's customers
+_NAMES = {"anna": ANNA, "max": MAX}
+
+
+class Misfortune(StrEnum):
+    """Each value is the phrase that brings it about, in any case of letters.
+
+    They are phrases that nobody uses who simply wants a refund.
+    """
+
+    NO_REASON = "without a reason"  # the refund is proposed without one
+    NO_CONTEXT = "without checking first"  # the refund is the first thing proposed
+    TWICE = "same refund twice"  # the refund is proposed again, in other words, once it is paid
+    LOOP = "in a loop"  # the context is read again and again
+    STRANGER = "pay another customer"  # the refund goes to somebody else
+    FALSE_CLAIM = "falsely claim a refund"  # the answer speaks of a refund that was never made
+    BROKEN_JSON = "broken json"  # the proposal breaks off in the middle
+    TIMEOUT = "model timeout"  # no answer ever comes
+    RATE_LIMIT = "model rate limit"  # the model's server refuses every call
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What is wanted, as far as it was understood."""
+
+    customer: int
+    amount_usd: float | None  # None: no amount is named
+    wants_refund: bool
+    misfortune: Misfortune | None
+
+
+_CUSTOMER = re.compile(r"\b(?:user|customer)(?:[_ ]?id)?\s*[=:#]?\s*(\d{1,18})\b", re.I)
+_NUMBER = r"(-?(?:\d{1,3}(?:,\d{3})+|\d{1,12})(?:\.\d+)?)"
+_AMOUNT = re.compile(
+    rf"(?:USD|US\$|\$)\s*{_NUMBER}(?!\w|[.,]\w)"
+    rf"|(?<![\w.,]){_NUMBER}\s*(?:(?:USD|US dollars?|dollars?)\b|\$)",
+    re.I,
+)
+_REFUND = re.compile(r"\brefund|\breimburse|\bmoney back\b|\b(?:pay|give|send)\b.*\bback\b", re.I)
+
+
+def read_goal(text: str) -> Goal:
+    """Return what the demo model makes of a goal; without a customer it thinks of Anna."""
+    phrase = text.lower()
+    return Goal(
+        customer=_customer(text),
+        amount_usd=_amount(text),
+        wants_refund=bool(_REFUND.search(text)),
+        misfortune=next((m for m in Misfortune if re.search(rf"\b{m}\b", phrase)), None),
+    )
+
+
+def _customer(text: str) -> int:
+    number = _CUSTOMER.search(text)
+    if number:
+        return int(number[1])
+    words = re.findall(r"\w+", text.lower())
+    return next((_NAMES[word] for word in words if word in _NAMES), ANNA)
+
+
+def _amount(text: str) -> float | None:
+    found = _AMOUNT.search(text)
+    return float((found[1] or found[2]).replace(",", "")) if found else None

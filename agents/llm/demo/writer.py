@@ -1,0 +1,35 @@
+"""The writer that the demo model plays: the closing answer, from the history alone."""
+
+from __future__ import annotations
+
+from agents.core.effects import Json
+
+
+def said(inputs: Json) -> str:
+    """Return a few sentences that say what the history shows was done."""
+    done = [
+        (past["executed_action"]["name"], past["observation"])
+        for past in inputs["history"]
+        if past["observation"].get("status") == "ok"
+    ]
+    refunds = [seen["refund"] for name, seen in done if name == "issue_refund"]
+    if not refunds:
+        return "Nothing was refunded."
+    mails = [seen for name, seen in done if name == "send_refund_email"]
+    return " ".join(
+        told_of_refund(
+            refund["amount_usd"], customer=refund["user_id"], mailed=number <= len(mails)
+        )
+        for number, refund in enumerate(refunds, 1)
+    )
+
+
+def told_of_refund(amount_usd: float, *, customer: int, mailed: bool) -> str:
+    """Return the sentence about a refund that was made."""
+    mail = "the customer was told by e-mail" if mailed else "no e-mail was sent"
+    return f"{usd(amount_usd)} was refunded to customer {customer}; {mail}."
+
+
+def usd(amount: float) -> str:
+    """Return an amount as an answer names it: 1,200.00 USD."""
+    return f"{amount:,.2f} USD"
