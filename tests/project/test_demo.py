@@ -1,0 +1,118 @@
+"""The demo as a newcomer starts it: one process, an address, sign-ins, Ctrl-C."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+NAMES = ["eve", "omar", "rita", "ada", "iris"]
+
+pytestmark = pytest.mark.slow
+
+
+class Demo:
+    """The demo on a free port, with data of its own."""
+
+    def __init__(self, data: Path) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as probe:
+            self.port: int = probe.getsockname()[1]
+        self.data = data
+        self.started: list[subprocess.Popen[str]] = []
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, "manage.py", "demo", *arguments],
+            cwd=ROOT,
+            env={
+                **os.environ,
+                "DJANGO_SETTINGS_MODULE": "opsconsole.settings",
+                "DATABASE_URL": "",
+                "OPSCONSOLE_DATA_DIR": str(self.data),
+                "OPSCONSOLE_PORT": str(self.port),
+            },
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self.started.append(process)
+        return process
+
+    def stop(self, process: subprocess.Popen[str]) -> tuple[str, float]:
+        """Press Ctrl-C. Return what was printed and how many seconds the end took."""
+        began = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        output, _ = process.communicate(timeout=10)
+        return output, time.monotonic() - began
+
+    def answers(self) -> bool:
+        """Wait until the web process answers with a page of ours."""
+        for _ in range(150):
+            try:
+                with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/") as page:
+                    return b"opsconsole" in page.read().lower()
+            except urllib.error.URLError:
+                time.sleep(0.1)
+        return False
+
+
+@pytest.fixture
+def demo(tmp_path: Path) -> Iterator[Demo]:
+    demo = Demo(tmp_path / "data")
+    yield demo
+    for process in demo.started:
+        if process.poll() is None:
+            process.terminate()
+            process.communicate(timeout=10)
+
+
+def test_the_demo_serves_shows_its_passwords_once_and_ends_at_ctrl_c(demo: Demo) -> None:
+    first = demo.start()
+    assert demo.answers()
+    shown, seconds = demo.stop(first)
+    second = demo.start()
+    assert demo.answers()
+    shown_again, _ = demo.stop(second)
+
+    file = demo.data / "demo-sign-ins.json"
+    passwords = json.loads(file.read_text())
+    assert list(passwords) == NAMES
+    assert all(f"{name:<5} {passwords[name]}" in shown for name in NAMES)
+    assert not any(password in shown_again for password in passwords.values())
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert f"http://127.0.0.1:{demo.port}/" in shown
+    assert "Traceback" not in shown + shown_again
+    assert (first.returncode, second.returncode) == (0, 0)
+    assert seconds < 5
+
+
+def test_a_port_that_is_taken_is_said_in_a_sentence(demo: Demo) -> None:
+    with socket.create_server(("127.0.0.1", demo.port)):
+        process = demo.start()
+        output, _ = process.communicate(timeout=30)
+
+    assert process.returncode == 1
+    assert f"Port {demo.port} cannot be used" in output
+    assert f"OPSCONSOLE_PORT={demo.port + 1}" in output
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1", "::", "ops.example.com"])  # noqa: S104
+def test_the_demo_is_not_served_to_other_machines(demo: Demo, host: str) -> None:
+    process = demo.start("--host", host)
+    output, _ = process.communicate(timeout=30)
+
+    assert process.returncode == 1
+    assert f"{host} is not a loopback address" in output
+    assert not (demo.data / "demo-sign-ins.json").exists()
