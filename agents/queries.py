@@ -33,7 +33,7 @@ def result(run: Run) -> dict[str, Json]:
 
 
 def _is_answer(step: Json) -> bool:
-    return step.effect == "ask" and isinstance(step.reply, dict)
+    return step.kind == "ask" and isinstance(step.reply, dict)
 
 
 def _waiting_for(run: Run) -> Json:

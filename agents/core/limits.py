@@ -29,6 +29,7 @@ class Limits:
     max_tokens: int = 60_000
     max_cost_micro_usd: int = 500_000
     auto_limit_minor: int = 100_000  # above it a person decides
+    told_limit_minor: int | None = None  # what the worker is told of it; None: the limit itself
     run_limit_minor: int = 200_000
     window_days: int = 14  # a charge older than this is not refunded
     rolling_days: int = 30  # over which refunds without a person add up
@@ -70,6 +71,8 @@ def _value(key: str, kind: str, value: Json) -> Json:
     is_whole = is_number and isinstance(value, int) and 0 <= value < 2**53
     if kind == "int" and is_whole:
         return value
+    if kind == "int | None" and (value is None or is_whole):
+        return value
     if kind == "float" and is_number and 0 <= value < 10**9:
         return value
     if kind == "bool" and isinstance(value, bool):
@@ -95,6 +98,7 @@ def _all_counts(value: Json) -> bool:
 
 _WANTED = {
     "int": "a whole number from 0",
+    "int | None": "a whole number from 0, or null",
     "float": "a number of seconds from 0",
     "bool": "true or false",
     "str": "a name",

@@ -12,7 +12,7 @@ from agents.core.effects import Json
 
 MAX_CHARS = 256 * 1024
 MAX_DEPTH = 20
-MAX_DIGITS = 400  # of one integer
+MAX_DIGITS = 1000  # of one integer
 
 
 class BadJson(ValueError):

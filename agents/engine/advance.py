@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from uuid import UUID
 
-from django.db import transaction
+from django.db import DatabaseError, transaction
 from django.utils import timezone
 
 from agents import patterns, tools
@@ -23,6 +23,7 @@ from agents.models import Escalation, LostRun, Run
 
 log = logging.getLogger(__name__)
 
+AFTER_DATABASE_ERROR = timedelta(seconds=1)
 MAX_CLAIMS = 20  # claims in a row without an end: then the run is set aside, visible as failed
 
 
@@ -43,19 +44,27 @@ async def advance(run_id: UUID) -> RunState | None:
     run = await in_database(_claim, run_id)
     if run is None:
         return None
+    journal = await in_database(Journal, run)
     try:
-        return await _driven(run)
+        return await _driven(run, journal)
     except LostRun:
+        await in_database(journal.record_truths)
         return None  # its new owner carries on
     except Later as later:
-        end = _End(RunState.QUEUED, {"wake_at": later.at}, {"until": later.at.isoformat()})
-        return await _left(run, end)
+        return await _left(run, _again(later.at))
+    except DatabaseError:
+        log.exception("Run %s met an error of the database; it is tried again", run.pk)
+        await in_database(journal.record_truths)
+        return await _left(run, _again(timezone.now() + AFTER_DATABASE_ERROR))
     except Exception as error:  # ours to fix; leaving it running would only repeat it
         log.exception("Run %s failed", run.pk)
         reason = "diverged" if isinstance(error, Diverged) else "internal_error"
         facts = {"stop_reason": reason, "error": type(error).__name__}
-        end = _End(RunState.FAILED, {"stop_reason": reason}, facts)
-        return await _left(run, end)
+        return await _left(run, _End(RunState.FAILED, {"stop_reason": reason}, facts))
+
+
+def _again(at: datetime) -> _End:
+    return _End(RunState.QUEUED, {"wake_at": at}, {"until": at.isoformat()})
 
 
 def _claim(run_id: UUID) -> Run | None:
@@ -68,12 +77,11 @@ def brief_of(run: Run) -> patterns.Brief:
     return patterns.Brief(run.goal, run.policy.limits(), {**tools.specs(), **extra})
 
 
-async def _driven(run: Run) -> RunState:
+async def _driven(run: Run, journal: Journal) -> RunState:
     """Drive a claimed run and commit what waits together with its move."""
     if run.attempts > MAX_CLAIMS:
         raise RuntimeError(f"claimed {run.attempts} times without an end")
     brief = brief_of(run)
-    journal = await in_database(Journal, run)
     world = RunWorld(journal, brief.limits)
     flow = patterns.PATTERNS[run.pattern](brief, patterns.Notes())
     strand = await drive(flow, world)

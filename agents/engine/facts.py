@@ -50,7 +50,7 @@ def _contexts(steps: Iterable[Step]) -> set[int]:
     return {
         step.reply["user"]["id"]
         for step in steps
-        if step.effect == "use"
+        if step.kind == "use"
         and step.asked["tool"] == "get_refund_context"
         and isinstance(step.reply, dict)
         and isinstance(step.reply.get("user"), dict)

@@ -10,11 +10,10 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
-from django.db import close_old_connections
 from django.utils import timezone
 
 from agents.core.budget import Call, exceeded, refusal
@@ -28,15 +27,13 @@ from agents.engine.crashpoints import crashpoint
 from agents.engine.escalating import hold
 from agents.engine.facts import gather
 from agents.engine.journal import Journal, Waiting
+from agents.engine.threads import TOOLS as TOOL_THREADS
 from agents.models import Effect, Escalation, Run, Step, Workspace
 from agents.models.event import Entry
 from agents.policies import review
 from agents.tools import TOOLS, Context, OutcomeUnknown, Tool, accepts
 
 BIGINT = 2**63
-THREADS = 16  # plain tools that run at once in this process
-
-_pool = ThreadPoolExecutor(THREADS, thread_name_prefix="tool")
 
 
 class NotAllowed(Exception):
@@ -68,9 +65,8 @@ async def use(key: str, effect: Use, journal: Journal, limits: Limits) -> Reply:
     if outcome.state is EffectState.UNKNOWN:
         await journal.transact(lambda at: _ask_person(step, effect, journal, limits, at))
         raise Waiting(key)
-    return journal.finish(
-        step, outcome.reply, lambda at: _settle(tool, step, outcome, at), tool=effect.tool
-    )
+    journal.write_truth(lambda at: _settle(tool, step, outcome, at))
+    return journal.finish(step, outcome.reply, tool=effect.tool)
 
 
 def _admit(key: str, effect: Use, journal: Journal, limits: Limits, at: datetime) -> str:
@@ -130,7 +126,7 @@ def _allows(allowing: Step | None, action: Json) -> bool:
     """Tell whether a review of this run allows exactly this action."""
     return (
         allowing is not None
-        and allowing.effect == "review"
+        and allowing.kind == "review"
         and bool(allowing.reply)
         and allowing.reply["allows"]
         and sha256(allowing.reply["action"]) == sha256(action)
@@ -184,7 +180,7 @@ async def _found(tool: Tool, context: Context) -> Outcome | None:
     if tool.find is None:
         return None if tool.touch.value != "once" else _unknown()
     try:
-        result = await _in_thread(tool.find, context.key)
+        result = await TOOL_THREADS.run(partial(tool.find, context.key))
     except OutcomeUnknown:
         return _unknown()
     return Outcome(EffectState.DONE, Reply(result)) if result is not None else None
@@ -221,7 +217,7 @@ async def _call(tool: Tool, args: Json, context: Context, journal: Journal, key:
 
 
 async def _failed(tool: Tool, context: Context, reason: str) -> Outcome:
-    """Settle a call that ended badly: by key where the tool can tell, else for a person."""
+    """Settle a call that ended badly: by key where the tool can tell, else a person is asked."""
     found = await _found(tool, context) if tool.writes else None
     return found or Outcome(EffectState.REFUSED, Reply(failed=reason))
 
@@ -234,17 +230,7 @@ def _nth(tool: str, key: str, journal: Journal) -> int:
 async def _invoke(tool: Tool, context: Context, args: Json) -> Json:
     if inspect.iscoroutinefunction(tool.call):
         return await tool.call(context, **args)
-    return await _in_thread(tool.call, context, **args)
-
-
-async def _in_thread(call, /, *args: Json, **kwargs: Json) -> Json:  # type: ignore[no-untyped-def]
-    """Run a plain function in a thread of the tools' pool, with a live connection."""
-
-    def work() -> Json:
-        close_old_connections()
-        return call(*args, **kwargs)
-
-    return await asyncio.get_running_loop().run_in_executor(_pool, work)
+    return await TOOL_THREADS.run(partial(tool.call, context, **args))
 
 
 def _settle(tool: Tool, step: Step, outcome: Outcome, at: datetime) -> list[Entry]:

@@ -43,6 +43,7 @@ class Journal:
             Escalation.objects.filter(run=run, step__ended_at=None).values_list("step_id", "pk")
         )
         self._waiting: list[Write] = []
+        self._truths: list[Write] = []
         self._lock = asyncio.Lock()
 
     def recall(self, key: str, effect: Effect) -> Reply | None:
@@ -70,7 +71,7 @@ class Journal:
             run=self.run,
             position=len(self.steps) + 1,
             key=key,
-            effect=type(effect).__name__.lower(),
+            kind=type(effect).__name__.lower(),
             fingerprint=fingerprint(effect),
             asked=plain(asked(effect)),
             begun_at=timezone.now(),
@@ -83,14 +84,27 @@ class Journal:
         step.attempts += 1
         self.write(lambda at: self._again(step, why))
 
-    def finish(self, step: Step, reply: Reply, *also: Write, **facts: Json) -> Reply:
+    def finish(self, step: Step, reply: Reply, **facts: Json) -> Reply:
         """Close a step with its reply. Return the reply as a replay will see it."""
         step.reply, step.failed = plain(reply.value), reply.failed
-        self.write(lambda at: self._close(step, facts, also, at))
+        self.write(lambda at: self._close(step, facts, at))
         return Reply(step.reply, step.failed)
 
     def write(self, write: Write) -> None:
         self._waiting.append(write)
+
+    def write_truth(self, write: Write) -> None:
+        """Add what has happened in the world: it is recorded even where the run was lost."""
+        self.write(write)
+        self._truths.append(write)
+
+    def record_truths(self) -> None:
+        """Commit what has happened in the world though the run is no longer ours."""
+        truths, self._truths = self._truths, []
+        if truths:
+            with transaction.atomic():
+                Run.objects.select_for_update().get(pk=self.run.pk)
+                self._apply(truths, timezone.now())
 
     async def flush(self) -> None:
         """Commit what waits. Raises LostRun, and then nothing was written."""
@@ -101,7 +115,8 @@ class Journal:
         """Commit what waits and `work` in one transaction, and return what `work` returns."""
         async with self._lock:
             writes, self._waiting = self._waiting, []
-            return await in_database(self._commit, writes, work)
+            # Not tried again: `work` may change the journal, so a database error ends the drive.
+            return await in_database(self._commit, writes, work, tries=1)
 
     def _commit(self, writes: list[Write], work: Callable[[datetime], T]) -> T:
         crashpoint("journal.before_commit")
@@ -112,6 +127,7 @@ class Journal:
             result = work(at)
             late, self._waiting = self._waiting, []  # what `work` itself wrote down
             self._apply(late, at)
+        self._truths = []
         crashpoint("journal.after_commit")
         return result
 
@@ -131,12 +147,11 @@ class Journal:
         return [Entry("step.retried", {"key": step.key, "attempt": step.attempts, "why": why})]
 
     @staticmethod
-    def _close(step: Step, facts: Json, also: tuple[Write, ...], at: datetime) -> list[Entry]:
+    def _close(step: Step, facts: Json, at: datetime) -> list[Entry]:
         step.ended_at = at
         step.save()
         ended = {"key": step.key, **facts, **({"failed": step.failed} if step.failed else {})}
-        said = [Entry("step.failed" if step.failed else "step.done", ended)]
-        return said + [entry for write in also for entry in write(at)]
+        return [Entry("step.failed" if step.failed else "step.done", ended)]
 
     def spent(self) -> Spent:
         """Return what the run has used: sums over its steps."""
@@ -152,7 +167,7 @@ class Journal:
         return [
             Call(step.asked["tool"], step.asked["args"])
             for step in self.steps.values()
-            if step.effect == "use" and step.key != but
+            if step.kind == "use" and step.key != but
         ]
 
     def replies(self) -> dict[str, Reply]:

@@ -40,6 +40,6 @@ async def _renew_for_ever() -> None:
     while True:
         await asyncio.sleep(length().total_seconds() / RENEWALS)
         try:
-            await in_database(Run.renew, OWNER, lease=length())
+            await in_database(Run.renew, OWNER, length())
         except Exception:  # tried again long before the lease runs out
             log.exception("Leases could not be renewed")

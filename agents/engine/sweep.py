@@ -5,23 +5,27 @@ Every worker sweeps; conditional updates make many sweepers harmless.
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from django.db import transaction
 from django.db.models import F
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from agents.core.states import EscalationState, RunState
+from agents.core.states import ENDED, EffectState, EscalationState, RunState
 from agents.engine.answering import expire
 from agents.engine.crashpoints import crashpoint
 from agents.engine.dispatch import ring
-from agents.models import Escalation, LostRun, Run
+from agents.models import Effect, Escalation, LostRun, Run
+from agents.tools import TOOLS, OutcomeUnknown
 
+ORPHANED = timedelta(minutes=1)  # longer than any tool may take
 BATCH = 100  # rows put right in one sweep; the next one does the rest
 
 
 def sweep() -> int:
     """Queue what can go on and expire what is due. Return how many rows were put right."""
-    put_right = _expire() + _requeue_abandoned() + _requeue_decided()
+    put_right = _expire() + _requeue_abandoned() + _requeue_decided() + _settle_orphans()
     crashpoint("sweep.after_commit")
     return put_right
 
@@ -65,3 +69,33 @@ def _requeue_decided() -> int:
         except LostRun:
             continue  # somebody queued it first
     return count
+
+
+def _settle_orphans() -> int:
+    """Settle intents whose run has ended without them: ask by key what became of the call."""
+    orphans = Effect.objects.filter(
+        state=EffectState.INTENDED,
+        run__state__in=ENDED,
+        intended_at__lt=timezone.now() - ORPHANED,
+    )
+    return sum(settle_orphan(effect) for effect in orphans.select_related("run")[:BATCH])
+
+
+def settle_orphan(effect: Effect) -> bool:
+    """Write what became of an intent, as the tool tells by its key. Return False if settled."""
+    tool, at = TOOLS.get(effect.tool), timezone.now()
+    try:
+        result = tool.find(effect.key) if tool and tool.find else None
+        state = EffectState.DONE if result is not None else EffectState.REFUSED
+        if not (tool and tool.find):
+            state = EffectState.UNKNOWN
+    except OutcomeUnknown:
+        result, state = None, EffectState.UNKNOWN
+    with transaction.atomic():
+        intended = Effect.objects.filter(pk=effect.pk, state=EffectState.INTENDED)
+        if not intended.update(state=state, result=result, settled_at=at):
+            return False
+        if tool and tool.release and state is EffectState.REFUSED:
+            tool.release(effect.key, at)
+        effect.run.say(f"effect.{state.value}", at=at, facts={"key": effect.key})
+        return True

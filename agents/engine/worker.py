@@ -15,8 +15,9 @@ from agents import llm
 from agents.core.states import RunState
 from agents.engine import lease
 from agents.engine.advance import advance
-from agents.engine.database import close_threads_connections, in_database
+from agents.engine.database import in_database
 from agents.engine.sweep import sweep
+from agents.engine.threads import close_connections
 from agents.models import Run
 
 log = logging.getLogger(__name__)
@@ -37,7 +38,7 @@ async def work(*, once: bool = False) -> None:
             await Worker(stop).run(once=once)
     finally:
         await llm.close()
-        close_threads_connections()
+        close_connections()
 
 
 class Worker:

@@ -93,7 +93,7 @@ class Run(models.Model):
             return run
 
     @classmethod
-    def renew(cls, owner: str, *, lease: timedelta) -> int:
+    def renew(cls, owner: str, lease: timedelta) -> int:
         """Lengthen every lease that `owner` holds. Return how many."""
         return cls.objects.filter(lease_owner=owner, state=RunState.RUNNING).update(
             lease_ends_at=_after(lease)

@@ -11,7 +11,7 @@ class Step(models.Model):
     run = models.ForeignKey("agents.Run", models.CASCADE, related_name="steps")
     position = models.PositiveIntegerField()  # order in which steps were begun, from 1
     key = models.CharField(max_length=200)  # 2/execute, dispatch/sales/work#2
-    effect = models.CharField(max_length=10)  # ask, review, escalate, use
+    kind = models.CharField(max_length=10)  # ask, review, escalate, use
     fingerprint = models.CharField(max_length=64)  # of what was asked; a replay must agree
     asked = models.JSONField()
     reply = models.JSONField(null=True)

@@ -114,25 +114,18 @@ def _granted(
     }
     steps = escalation.run.steps.all()
     facts, _ = gather(escalation.run, action, limits, steps, at=at, lock=True)
-    refundable = facts.charge.refundable_minor if facts.charge else 0
-    _check_amount(amount, escalation, person, refundable)
+    if amount < 1:
+        raise Refused("too_little", f"The least that can be refunded is {spoken(1)}.")
     judged = review(action, facts, limits, settled=escalation.review["escalating"])
     if not judged.allows or judged.action != action:
         raise Refused("policy", f"The policy stops this. {judged.deciding.sentence}")
+    _check_amount(amount, escalation, person)
     return amount
 
 
-def _check_amount(amount: int, escalation: Escalation, person: Membership, refundable: int) -> None:
+def _check_amount(amount: int, escalation: Escalation, person: Membership) -> None:
     """Refuse an amount that this person cannot grant here. Raises Refused."""
     limit, asked = person.refund_limit_minor, escalation.requested_minor or 0
-    if amount < 1:
-        raise Refused("too_little", f"The least that can be refunded is {spoken(1)}.")
-    if amount > refundable:
-        raise Refused(
-            "above_charge",
-            f"{spoken(amount)} is more than the {spoken(refundable)} that can still be refunded "
-            "on this charge.",
-        )
     if amount > asked:
         raise Refused(
             "above_request",

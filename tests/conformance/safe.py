@@ -69,7 +69,8 @@ def a_person_saw_it(case: dict[str, Any], result: Result) -> None:
     assert sum(paid(result)) <= CHARGE
     asked = re.findall(r'"amount_usd": ?([0-9.e+]+)', " ".join(map(str, case["llm"])))
     if sum(float(amount) for amount in asked if float(amount) < 1e300) > AUTO_LIMIT:
-        assert people(result), "nobody was asked"
+        blocked = str(result.get("stop_reason")).startswith("supervisor_block:")
+        assert people(result) or blocked, "nobody was asked"
 
 
 def garbage_is_refused(case: dict[str, Any], result: Result) -> None:

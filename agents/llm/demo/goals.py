@@ -72,5 +72,6 @@ def _customer(text: str) -> int:
 
 
 def _amount(text: str) -> float | None:
-    found = _AMOUNT.search(text)
+    # The customer's number goes first: in "customer 7 USD 50" it is no amount.
+    found = _AMOUNT.search(_CUSTOMER.sub(" ", text))
     return float((found[1] or found[2]).replace(",", "")) if found else None

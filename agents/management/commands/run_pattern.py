@@ -20,7 +20,8 @@ from agents.core.states import ENDED, EscalationState, RunState
 from agents.core.strict_json import BadJson, parse
 from agents.engine import lease
 from agents.engine.advance import advance
-from agents.engine.database import close_threads_connections, in_database
+from agents.engine.database import in_database
+from agents.engine.threads import close_connections
 from agents.models import Membership, PolicyVersion, Role, Run, Workspace
 from agents.operations.recorded import read_config
 from agents.operations.refusal import Refused
@@ -165,7 +166,7 @@ async def _driven(run: Run, human: Human | None, say: Any) -> None:
                     await asyncio.sleep(LOOK)
     finally:
         await llm.close()
-        close_threads_connections()
+        close_connections()
 
 
 def _settled(run: Run, human: Human | None, say: Any) -> bool:

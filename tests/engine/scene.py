@@ -1,0 +1,114 @@
+"""A workspace with its people and the means to drive a refund; the demo model answers."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from datetime import timedelta
+from uuid import UUID
+
+from agents.desk.models import Refund, SentMail
+from django.contrib.auth.models import User
+from django.utils import timezone
+
+from agents import llm, operations
+from agents.core.effects import Json
+from agents.core.states import ENDED, EscalationState, RunState
+from agents.engine.advance import advance
+from agents.engine.sweep import sweep
+from agents.engine.threads import close_connections
+from agents.models import Escalation, Role, Run, Workspace
+
+REFUND_1200 = "User Anna (user_id=42) requests a refund of 1200 USD for the annual plan."
+REFUND_500 = "User Anna (user_id=42) requests a refund of 500 USD for the annual plan."
+
+
+@dataclass(frozen=True)
+class Scene:
+    """The demo workspace; Rita reviews up to 800, Omar operates, Eve only looks."""
+
+    workspace: Workspace
+    rita: User
+    omar: User
+    eve: User
+
+    def launch(self, goal: str = REFUND_1200, **more: Json) -> Run:
+        at = timezone.now()
+        return operations.launch(
+            workspace=self.workspace,
+            pattern="supervisor",
+            goal=goal,
+            by=self.omar,
+            at=at,
+            **({"subject": 42} | more),
+        )
+
+    def decide(self, run: Run, *, approve: bool = True, amount_minor: int | None = 80000) -> None:
+        escalation = Escalation.objects.get(run=run, state=EscalationState.OPEN)
+        operations.decide(
+            escalation_id=escalation.pk,
+            by=self.rita,
+            approve=approve,
+            amount_minor=amount_minor if approve else None,
+            comment="partly used",
+            at=timezone.now(),
+        )
+
+
+def set_scene() -> Scene:
+    """Make the workspace and its three people."""
+    at = timezone.now()
+    workspace = operations.ensure_demo_workspace(at=at)
+    people = {name: User.objects.create_user(name) for name in ("rita", "omar", "eve")}
+    limits = {Role.REVIEWER: 80000}
+    roles = {"rita": Role.REVIEWER, "omar": Role.OPERATOR, "eve": Role.VIEWER}
+    for name, role in roles.items():
+        operations.add_member(
+            workspace=workspace,
+            user=people[name],
+            role=role,
+            refund_limit_minor=limits.get(role),
+            at=at,
+        )
+    return Scene(workspace, **people)
+
+
+def go(run: Run) -> Run:
+    """Advance a run once, as a worker would, and return it as it then is."""
+
+    async def once() -> None:
+        try:
+            await advance(run.pk)
+        finally:
+            await llm.close()
+            close_connections()
+
+    asyncio.run(once())
+    return fresh(run)
+
+
+def fresh(run: Run) -> Run:
+    return Run.objects.select_related("policy", "workspace").get(pk=run.pk)
+
+
+def recover(run_id: UUID) -> None:
+    """Let the lease of a worker that died run out, and sweep."""
+    gone = Run.objects.filter(pk=run_id, state=RunState.RUNNING)
+    gone.update(lease_ends_at=timezone.now() - timedelta(minutes=1))
+    sweep()
+
+
+def has_ended(run: Run) -> bool:
+    return fresh(run).state in ENDED
+
+
+def paid(run: Run) -> list[int]:
+    """Return what the desk has paid in the run's book, in minor units."""
+    refunds = Refund.objects.filter(charge__customer__book_id=run.book_id, state="paid")
+    return list(refunds.order_by("pk").values_list("amount_minor", flat=True))
+
+
+def mailed(run: Run) -> list[int]:
+    """Return the amounts of the mails that were sent about the run's book."""
+    mails = SentMail.objects.filter(book_id=run.book_id, state="sent")
+    return list(mails.order_by("pk").values_list("amount_minor", flat=True))

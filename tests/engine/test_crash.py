@@ -1,0 +1,104 @@
+"""A worker that dies anywhere: the run ends as if nothing had happened, and pays once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from agents import queries
+from agents.core.states import RunState
+from agents.engine import crashpoints
+from agents.models import Run
+from tests.engine.memory import Crash
+from tests.engine.scene import Scene, fresh, go, has_ended, mailed, paid, recover, set_scene
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+
+
+@pytest.fixture
+def reached() -> Iterator[list[str]]:
+    """Watch the crash points; with `die` set in the list's place, die at the n-th."""
+    seen: list[str] = []
+    crashpoints.watch(seen.append)
+    yield seen
+    crashpoints.watch(None)
+
+
+def die_at(number: int) -> None:
+    """Die when a crash point is reached for the `number`-th time, and never again."""
+    count = 0
+
+    def hook(name: str) -> None:
+        nonlocal count
+        count += 1
+        if count == number:
+            raise Crash(name)
+
+    crashpoints.watch(hook)
+
+
+def to_the_end(scene: Scene, run: Run) -> None:
+    """Work, decide and recover until the run has ended."""
+    for _ in range(12):
+        try:
+            state = go(run).state
+            if state == RunState.WAITING:
+                scene.decide(run)
+        except Crash:
+            recover(run.pk)
+        if has_ended(run):
+            return
+    raise AssertionError(f"it never ended: {fresh(run).state}")
+
+
+def told(run: Run) -> dict[str, Any]:
+    """Return what a run came to, without what differs from run to run by its nature."""
+    result = queries.result(fresh(run))
+    result.pop("run_id")
+    for past in result["history"]:
+        for part in ("refund", "email"):
+            made = past["observation"].get(part, {})
+            for key in ("transaction_id", "email_id", "message"):
+                made.pop(key, None)
+        for action in ("executed_action",):
+            past[action].get("args", {}).pop("message", None)
+        past["supervisor"].pop("revised_action", None)
+        past.pop("human_approval", None)
+    result["trace"] = [
+        {k: v for k, v in line.items() if k != "args_hash"} for line in result["trace"]
+    ]
+    return result
+
+
+def test_a_crash_at_any_point_changes_nothing(reached: list[str]) -> None:
+    scene = set_scene()
+    calm = scene.launch()
+    to_the_end(scene, calm)
+    points = list(reached)
+    expected = told(calm)
+    assert len(points) > 20
+    assert paid(calm) == [80000]
+
+    for number in range(1, len(points) + 1):
+        run = scene.launch()
+        die_at(number)
+        to_the_end(scene, run)
+        crashpoints.watch(None)
+        where = f"{number}: {points[number - 1]}"
+        assert paid(run) == [80000], where
+        assert mailed(run) == [80000], where
+        assert told(run) == expected, where
+        keys = list(run.steps.order_by("position").values_list("key", flat=True))
+        assert keys == list(calm.steps.order_by("position").values_list("key", flat=True)), where
+
+
+def test_every_crash_point_of_the_registry_is_reached(reached: list[str]) -> None:
+    scene = set_scene()
+    run = scene.launch()
+
+    to_the_end(scene, run)
+    recover(run.pk)
+
+    assert set(reached) == set(crashpoints.POINTS)

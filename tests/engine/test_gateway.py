@@ -1,0 +1,190 @@
+"""Intent, call, result: what the gateway does when the world moves or a call goes wrong."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from agents.desk import refunds
+from django.utils import timezone
+
+from agents import operations
+from agents.core.states import EffectState, EscalationState, RunState
+from agents.engine import crashpoints
+from agents.models import Effect, Escalation, Run
+from agents.tools import TOOLS, Context
+from tests.engine.scene import REFUND_500, Scene, go, mailed, paid, set_scene
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+
+
+@pytest.fixture
+def scene() -> Iterator[Scene]:
+    yield set_scene()
+    crashpoints.watch(None)
+
+
+def exchange(monkeypatch: pytest.MonkeyPatch, name: str, **parts: Any) -> None:
+    """Exchange a tool, which is the world outside; the engine stays as it is."""
+    monkeypatch.setitem(TOOLS, name, replace(TOOLS[name], **parts))
+
+
+def test_a_refund_made_elsewhere_after_the_review_is_seen_before_the_call(scene: Scene) -> None:
+    run = scene.launch(REFUND_500)
+    commits = 0
+
+    def somebody_else_refunds(point: str) -> None:
+        nonlocal commits
+        commits += point == "journal.before_commit"
+        if point == "journal.before_commit" and commits == 4:  # that of the refund's intent
+            refunds.pay(
+                book_id=run.book_id,
+                customer_number=42,
+                amount_minor=120000,
+                currency="USD",
+                reason="by phone",
+                key="by-phone",
+                at=timezone.now(),
+            )
+
+    crashpoints.watch(somebody_else_refunds)
+    run = go(run)
+
+    assert (run.state, run.stop_reason) == (
+        RunState.STOPPED,
+        "supervisor_block:charge_fully_refunded",
+    )
+    assert paid(run) == [120000]
+    assert run.steps.get(key="2/execute").failed == "review_changed"
+
+
+def test_a_refund_whose_call_hangs_is_put_to_a_person(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hangs(context: Context, **args: Any) -> Any:
+        time.sleep(0.2)
+        return {}
+
+    exchange(monkeypatch, "issue_refund", call=hangs, timeout=0.05)
+    run = go(scene.launch(REFUND_500))
+
+    assert run.state == RunState.WAITING
+    asked = Escalation.objects.get(run=run)
+    assert asked.kind == "effect_unknown"
+    assert Effect.objects.get(run=run).state == EffectState.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("happened", "state", "stop_reason"),
+    [(True, EffectState.DONE, ""), (False, EffectState.REFUSED, "tool_error:issue_refund")],
+)
+def test_a_person_settles_what_nobody_could_tell(
+    scene: Scene,
+    monkeypatch: pytest.MonkeyPatch,
+    happened: bool,
+    state: EffectState,
+    stop_reason: str,
+) -> None:
+    def hangs(context: Context, **args: Any) -> Any:
+        time.sleep(0.2)
+        return {}
+
+    exchange(monkeypatch, "issue_refund", call=hangs, timeout=0.05)
+    run = go(scene.launch(REFUND_500))
+    asked = Escalation.objects.get(run=run)
+
+    operations.decide(
+        escalation_id=asked.pk,
+        by=scene.rita,
+        approve=happened,
+        comment="looked it up",
+        at=timezone.now(),
+    )
+    run = go(run)
+
+    assert Effect.objects.get(run=run, tool="issue_refund").state == state
+    if stop_reason:
+        assert run.stop_reason == stop_reason
+    assert Escalation.objects.get(pk=asked.pk).state in (
+        EscalationState.APPROVED,
+        EscalationState.REJECTED,
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "stop_reason"),
+    [
+        ([1], "tool_bad_result:issue_refund"),
+        (None, "tool_bad_result:issue_refund"),
+        ({"status": "ok"}, "tool_bad_result:issue_refund"),
+        ({"status": "ok", "refund": {"amount_minor": -1}}, "tool_bad_result:issue_refund"),
+    ],
+)
+def test_a_result_out_of_contract_stops_the_run_and_gives_the_hold_back(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, said: Any, stop_reason: str
+) -> None:
+    exchange(monkeypatch, "issue_refund", call=lambda context, **args: said)
+
+    run = go(scene.launch(REFUND_500))
+
+    assert run.stop_reason == stop_reason
+    assert paid(run) == []
+    assert Effect.objects.get(run=run).state == EffectState.REFUSED
+    key = Effect.objects.get(run=run).key
+    receipt = refunds.find(key=key)
+    assert receipt is not None
+    assert receipt.state == "released"
+
+
+def test_a_tool_that_raises_after_it_paid_is_found_by_its_key(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = TOOLS["issue_refund"].call
+
+    def pays_then_raises(context: Context, **args: Any) -> Any:
+        real(context, **args)
+        raise ConnectionError("the answer was lost")
+
+    exchange(monkeypatch, "issue_refund", call=pays_then_raises)
+    run = go(scene.launch(REFUND_500))
+
+    assert (run.state, run.stop_reason) == (RunState.DONE, "success")
+    assert paid(run) == [50000]
+    assert mailed(run) == [50000]
+
+
+def test_a_run_cancelled_during_the_call_still_records_what_happened(scene: Scene) -> None:
+    run = scene.launch(REFUND_500)
+    calls = 0
+
+    def cancelled_meanwhile(point: str) -> None:
+        nonlocal calls
+        calls += point == "gateway.after_call"
+        if point == "gateway.after_call" and calls == 2:
+            cancel_in_thread(run, scene)
+
+    crashpoints.watch(cancelled_meanwhile)
+    run = go(run)
+
+    assert (run.state, run.stop_reason) == (RunState.STOPPED, "cancelled")
+    assert paid(run) == [50000]
+    assert Effect.objects.get(run=run).state == EffectState.DONE
+    assert mailed(run) == []
+
+
+def cancel_in_thread(run: Run, scene: Scene) -> None:
+    """Cancel from another thread: the hook runs on the event loop, where the ORM may not."""
+    from threading import Thread
+
+    from django.db import connection
+
+    def cancel() -> None:
+        operations.cancel(run_id=run.pk, by=scene.omar, reason="stop", at=timezone.now())
+        connection.close()
+
+    thread = Thread(target=cancel)
+    thread.start()
+    thread.join()

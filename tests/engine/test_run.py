@@ -1,0 +1,260 @@
+"""One supervised refund on the real engine, from the goal to the money."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from agents import operations, queries
+from agents.core.digest import sha256
+from agents.core.states import EscalationState, RunState
+from agents.engine.sweep import sweep
+from agents.models import Effect, Escalation, LostRun, Run
+from tests.engine.scene import (
+    REFUND_500,
+    Scene,
+    fresh,
+    go,
+    mailed,
+    paid,
+    set_scene,
+)
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return set_scene()
+
+
+def test_a_refund_within_the_limit_needs_nobody(scene: Scene) -> None:
+    run = go(scene.launch(REFUND_500))
+
+    assert (run.state, run.stop_reason) == (RunState.DONE, "success")
+    assert paid(run) == [50000]
+    assert mailed(run) == [50000]
+
+
+def test_a_refund_above_the_limit_waits_and_pays_what_the_person_left(scene: Scene) -> None:
+    run = go(scene.launch())
+    assert run.state == RunState.WAITING
+    assert paid(run) == []
+
+    scene.decide(run, amount_minor=80000)
+    run = go(run)
+
+    assert (run.state, run.stop_reason) == (RunState.DONE, "success")
+    assert paid(run) == [80000]
+    assert mailed(run) == [80000]
+    sources = [line["executed_from"] for line in queries.result(run)["trace"]]
+    assert "human_revised" in sources
+
+
+def test_a_run_that_waits_holds_no_lease(scene: Scene) -> None:
+    run = go(scene.launch())
+
+    assert (run.state, run.lease_owner, run.lease_ends_at) == (RunState.WAITING, "", None)
+
+
+def test_a_rejected_refund_pays_nothing_and_stops(scene: Scene) -> None:
+    run = go(scene.launch())
+
+    scene.decide(run, approve=False)
+    run = go(run)
+
+    assert (run.state, run.stop_reason) == (RunState.STOPPED, "human_rejected")
+    assert paid(run) == []
+    assert queries.result(run)["trace"][-1]["human_approval"]["comment"] == "partly used"
+
+
+@pytest.mark.parametrize(
+    ("amount", "code", "says"),
+    [
+        (100000, "above_own_limit", "your own limit of USD 800.00"),
+        (130000, "policy", "USD 1,200.00 that is left of the charge"),
+        (0, "too_little", "USD 0.01"),
+    ],
+)
+def test_an_amount_the_person_cannot_grant_is_refused_in_words(
+    scene: Scene, amount: int, code: str, says: str
+) -> None:
+    run = go(scene.launch())
+
+    with pytest.raises(operations.Refused, match=says) as refused:
+        scene.decide(run, amount_minor=amount)
+
+    assert refused.value.code == code
+    assert Escalation.objects.get(run=run).state == EscalationState.OPEN
+    assert run.events.filter(kind="decision.refused").count() == 1
+
+
+def test_a_person_may_not_raise_the_amount(scene: Scene) -> None:
+    operations.add_member(
+        workspace=scene.workspace, user=scene.rita, role="reviewer", at=timezone.now()
+    )
+    run = go(scene.launch("Refund 1100 USD to user_id=42."))
+
+    with pytest.raises(operations.Refused, match="you can only lower it"):
+        scene.decide(run, amount_minor=110001)
+
+
+def test_the_second_decision_is_told_who_was_first(scene: Scene) -> None:
+    run = go(scene.launch())
+    escalation = Escalation.objects.get(run=run)
+    scene.decide(run)
+
+    with pytest.raises(operations.AlreadyDecided) as late:
+        operations.decide(
+            escalation_id=escalation.pk,
+            by=scene.rita,
+            approve=False,
+            comment="late",
+            at=timezone.now(),
+        )
+
+    assert late.value.escalation.decided_by == scene.rita
+    assert late.value.escalation.granted_minor == 80000
+
+
+def test_who_launched_a_run_may_not_decide_about_it(scene: Scene) -> None:
+    operations.add_member(
+        workspace=scene.workspace, user=scene.omar, role="admin", at=timezone.now()
+    )
+    run = go(scene.launch())
+    escalation = Escalation.objects.get(run=run)
+
+    with pytest.raises(operations.Refused, match="You launched this run"):
+        operations.decide(
+            escalation_id=escalation.pk, by=scene.omar, approve=True, at=timezone.now()
+        )
+
+
+def test_eve_may_neither_launch_nor_decide_nor_cancel(scene: Scene) -> None:
+    run = go(scene.launch())
+    escalation = Escalation.objects.get(run=run)
+    at = timezone.now()
+
+    with pytest.raises(operations.Refused, match="takes the role"):
+        operations.launch(
+            workspace=scene.workspace,
+            pattern="supervisor",
+            goal="g",
+            subject=42,
+            by=scene.eve,
+            at=at,
+        )
+    with pytest.raises(operations.Refused, match="takes the role"):
+        operations.decide(escalation_id=escalation.pk, by=scene.eve, approve=True, at=at)
+    with pytest.raises(operations.Refused, match="takes the role"):
+        operations.cancel(run_id=run.pk, by=scene.eve, reason="", at=at)
+
+
+def test_an_escalation_that_expires_is_a_no(scene: Scene) -> None:
+    run = go(scene.launch())
+    Escalation.objects.filter(run=run).update(expires_at=timezone.now() - timedelta(seconds=1))
+
+    sweep()
+    run = go(run)
+
+    assert (run.state, run.stop_reason) == (RunState.STOPPED, "escalation_expired")
+    assert paid(run) == []
+
+
+def test_a_decision_that_comes_after_the_expiry_changes_nothing(scene: Scene) -> None:
+    run = go(scene.launch())
+    Escalation.objects.filter(run=run).update(expires_at=timezone.now() - timedelta(seconds=1))
+
+    with pytest.raises(operations.AlreadyDecided):
+        scene.decide(run)
+
+    run = go(run)
+    assert run.stop_reason == "escalation_expired"
+    assert paid(run) == []
+
+
+def test_a_cancelled_run_pays_nothing_and_its_escalation_is_closed(scene: Scene) -> None:
+    run = go(scene.launch())
+
+    operations.cancel(run_id=run.pk, by=scene.omar, reason="mistake", at=timezone.now())
+
+    run = fresh(run)
+    assert (run.state, run.stop_reason) == (RunState.STOPPED, "cancelled")
+    assert Escalation.objects.get(run=run).state == EscalationState.CANCELLED
+    with pytest.raises(operations.Refused):
+        operations.cancel(run_id=run.pk, by=scene.omar, reason="", at=timezone.now())
+
+
+def test_no_write_starts_after_the_kill_switch(scene: Scene) -> None:
+    run = go(scene.launch())
+    scene.decide(run)
+    operations.add_member(
+        workspace=scene.workspace, user=scene.eve, role="admin", at=run.created_at
+    )
+    operations.kill(
+        workspace=scene.workspace, by=scene.eve, reason="model misbehaves", at=timezone.now()
+    )
+
+    run = go(run)
+
+    assert (run.state, run.stop_reason) == (RunState.STOPPED, "killed")
+    assert paid(run) == []
+
+
+def test_a_double_submit_makes_one_run(scene: Scene) -> None:
+    first = scene.launch(token="form-1")
+    second = scene.launch(token="form-1")
+
+    assert first == second
+    assert Run.objects.count() == 1
+
+
+def test_only_one_worker_gets_a_run(scene: Scene) -> None:
+    run = scene.launch()
+    lease = timedelta(seconds=15)
+    at = timezone.now()
+
+    assert Run.claim(run.pk, owner="a", lease=lease, at=at)
+    assert Run.claim(run.pk, owner="b", lease=lease, at=at) is None
+
+
+def test_a_worker_that_lost_its_lease_writes_nothing(scene: Scene) -> None:
+    run = scene.launch()
+    late = Run.claim(run.pk, owner="a", lease=timedelta(seconds=-1), at=timezone.now())
+    assert late is not None
+
+    sweep()
+    assert Run.claim(run.pk, owner="b", lease=timedelta(seconds=15), at=timezone.now())
+
+    with pytest.raises(LostRun):
+        late.hold(lease=timedelta(seconds=15))
+
+
+def test_two_runs_cannot_share_what_is_refunded_without_a_person(scene: Scene) -> None:
+    """Refunds on one charge add up over runs: here both runs are given the same book."""
+    first = go(scene.launch("Refund 600 USD to user_id=42."))
+    second = scene.launch("Refund 500 USD to user_id=42.")
+    Run.objects.filter(pk=second.pk).update(book_id=first.book_id)
+
+    second = go(second)
+
+    assert paid(first) == [60000]
+    assert second.state == RunState.WAITING
+    review = Escalation.objects.get(run=second).review
+    assert review["deciding"]["reason"] == "refunds_add_up"
+
+
+def test_every_write_was_allowed_with_these_very_arguments(scene: Scene) -> None:
+    run = go(scene.launch())
+    scene.decide(run)
+    run = go(run)
+
+    for effect in Effect.objects.filter(run=run):
+        assert effect.review.reply["allows"]
+        assert sha256(effect.review.reply["action"]) == effect.args_sha256
+        assert effect.review.ended_at <= effect.intended_at
+    refund = Effect.objects.get(run=run, tool="issue_refund")
+    assert refund.escalation is not None
+    assert refund.escalation.granted_minor == refund.amount_minor == 80000

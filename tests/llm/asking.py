@@ -1,0 +1,87 @@
+"""Ask through the real client: one question, one event loop, a server on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+from django.test import override_settings
+
+from agents import llm
+from agents.core.effects import Json
+from tests.conformance.replay_server import ReplayServer, Session
+
+KEY = "sk-canary-5b1f"
+QUESTION = llm.Question("worker", {"goal": "Refund Anna", "größe": 1}, as_json=True)
+
+
+def asked(
+    url: str, question: llm.Question = QUESTION, *, timeout: float = 5, **settings: Json
+) -> llm.Answer:
+    """Return the answer of the server at `url`."""
+    configured = {"OPENAI_BASE_URL": url, "OPENAI_API_KEY": KEY, **settings}
+    with override_settings(**configured):
+        return asyncio.run(llm.ask(question, timeout=timeout))
+
+
+def failed(url: str, *, timeout: float = 5, **settings: Json) -> llm.ModelFailed:
+    """Return how asking the server at `url` fails; the test fails if it does not."""
+    with pytest.raises(llm.ModelFailed) as raised:
+        asked(url, timeout=timeout, **settings)
+    return raised.value
+
+
+def scripted(replay: ReplayServer, *entries: Json, name: str = "llm") -> tuple[str, Session]:
+    """Return the address of a script, and its session to look at afterwards."""
+    return replay.base_url(name), replay.load(name, list(entries))
+
+
+Respond = Callable[[BaseHTTPRequestHandler], None]
+
+
+@contextmanager
+def serving(respond: Respond, *, keep: bool = False) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """Serve every POST with `respond`. Gives the address and the headers that were received.
+
+    `keep` leaves connections open for a next call, as most servers do.
+    """
+    seen: list[dict[str, Any]] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            seen.append({name.lower(): value for name, value in self.headers.items()})
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            with suppress(OSError):  # the client hangs up, which is what some tests want
+                respond(self)
+            self.close_connection = not keep
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/v1", seen
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def send(
+    handler: BaseHTTPRequestHandler, body: bytes, *, status: int = 200, **headers: str
+) -> None:
+    """Answer with a body; `content_type` and the like name headers."""
+    handler.send_response(status)
+    for name, value in {"content_length": str(len(body)), **headers}.items():
+        handler.send_header(name.replace("_", "-"), value)
+    handler.end_headers()
+    handler.wfile.write(body)

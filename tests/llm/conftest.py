@@ -1,0 +1,16 @@
+"""A scripted server for the whole package of tests; each test has a script of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.conformance.harness import replaying
+from tests.conformance.replay_server import ReplayServer
+
+
+@pytest.fixture(scope="session")
+def replay() -> Iterator[ReplayServer]:
+    with replaying() as server:
+        yield server

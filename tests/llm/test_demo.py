@@ -1,0 +1,262 @@
+"""The demo model works a case to its end, and misbehaves only when a goal says so."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+
+import pytest
+from django.test import override_settings
+
+from agents import llm
+from agents.core.actions import check_action
+from agents.core.effects import Json
+from agents.core.facts import Facts, RefundFact
+from agents.core.money import told
+from agents.llm.demo.goals import read_goal
+from agents.policies.answers import contradictions
+from agents.policies.profiles import TOOLS
+from tests.conformance.harness import cases
+
+pytestmark = pytest.mark.usefixtures("_nothing_is_configured")
+
+GOAL = "User Anna (user_id=42) requests a refund of 1200 USD for the annual plan."
+SPECS = {
+    "get_refund_context": {"user_id": "int"},
+    "issue_refund": {"user_id": "int", "amount_usd": "usd", "reason": "str?"},
+    "send_refund_email": {"user_id": "int", "amount_usd": "usd", "message": "str"},
+}
+READ = {"kind": "tool", "name": "get_refund_context", "args": {"user_id": 42}}
+CONTEXT = {
+    "user": {"id": 42, "name": "Anna", "country": "US", "tier": "enterprise"},
+    "billing": {
+        "plan": "annual_enterprise",
+        "currency": "USD",
+        "last_charge_usd": 1200.0,
+        "days_since_payment": 10,
+    },
+}
+
+
+@pytest.fixture
+def _nothing_is_configured(settings: Json) -> None:
+    settings.OPENAI_API_KEY = settings.OPENAI_BASE_URL = ""
+
+
+def asked(role: str, inputs: Json) -> llm.Answer:
+    return asyncio.run(llm.ask(llm.Question(role, inputs, role == "worker"), timeout=5))
+
+
+def proposed(goal: str, last: Json = None, recent: Json = ()) -> Json:
+    """Return the action that the demo model proposes, checked as a run would check it."""
+    state = {"steps_completed": len(recent), "last_step": last}
+    inputs = {"goal": goal, "state_summary": state, "recent_step_summaries": list(recent)}
+    said = json.loads(asked("worker", inputs).text)
+    return told(check_action(said, specs=SPECS, proposable=TOOLS))
+
+
+def step(action: Json, observation: Json) -> Json:
+    return {
+        "step": 1,
+        "action": action,
+        "supervisor": {"decision": "approve", "reason": "read_only_context"},
+        "executed_action": action,
+        "executed_from": "original",
+        "observation": observation,
+    }
+
+
+def refund(amount: float, status: str = "ok", **more: Json) -> Json:
+    args = {"user_id": 42, "amount_usd": amount, "reason": "Asked for"}
+    seen = {"status": status, **({"refund": args} if status == "ok" else {}), **more}
+    return step({"kind": "tool", "name": "issue_refund", "args": args}, seen)
+
+
+def test_a_case_is_worked_from_the_context_to_the_answer() -> None:
+    recorded = next(case for case in cases("supervisor") if case["id"] == "sup-002")
+
+    actions = [
+        json.loads(asked("worker", request["user"]).text) for request in recorded["llm_requests"]
+    ]
+
+    assert [action.get("name", "final") for action in actions] == [*TOOLS, "final"]
+    assert actions[1]["args"]["amount_usd"] == 1200.0
+    assert actions[1]["args"]["reason"]
+    assert actions[2]["args"]["amount_usd"] == 800.0
+    assert actions[3]["answer"] == (
+        "800.00 USD was refunded to customer 42; the customer was told by e-mail."
+        " A person set the amount."
+    )
+
+
+def test_an_answer_is_labelled_as_the_demos_and_costs_nothing() -> None:
+    answer = asked("writer", {"goal": GOAL, "history": []})
+
+    assert (answer.model, answer.demo, answer.cost_micro_usd) == ("demo", True, 0)
+    assert answer.tokens_in > 0
+    assert answer.tokens_out > 0
+
+
+def test_the_same_question_has_the_same_answer() -> None:
+    assert proposed(GOAL, step(READ, CONTEXT)) == proposed(GOAL, step(READ, CONTEXT))
+
+
+def test_the_whole_charge_is_refunded_where_no_amount_is_named() -> None:
+    action = proposed("Please refund customer 42", step(READ, CONTEXT))
+
+    assert action["args"]["amount_usd"] == 1200.0
+
+
+def test_a_question_that_asks_for_no_money_gets_an_answer() -> None:
+    action = proposed("Which plan does Anna have?", step(READ, CONTEXT))
+
+    assert action["kind"] == "final"
+    assert "annual_enterprise" in action["answer"]
+
+
+def test_an_unknown_customer_is_refunded_nothing() -> None:
+    seen = {"error": "context_not_found_for_user:9"}
+
+    action = proposed("Refund customer 9", step(READ, seen))
+
+    assert action["answer"] == "Nothing was refunded: customer 9 is not known."
+
+
+def test_a_refused_refund_is_not_claimed() -> None:
+    last = refund(5000.0, "error", error="refund_exceeds_last_charge", max_refund_usd=1200.0)
+
+    action = proposed(GOAL, last)
+
+    assert action["answer"] == "Nothing was refunded: the amount is more than the last charge."
+
+
+def test_a_refund_without_a_mail_says_so() -> None:
+    args = {"user_id": 42, "amount_usd": 800.0, "message": "Hello"}
+    mail = {"kind": "tool", "name": "send_refund_email", "args": args}
+
+    action = proposed(GOAL, step(mail, {"status": "error", "error": "mail_refused"}))
+
+    assert action["answer"] == "800.00 USD was refunded to customer 42; no e-mail was sent."
+
+
+@pytest.mark.parametrize(
+    ("paid", "answer"),
+    [
+        ([], "Nothing was refunded."),
+        ([800.0], "800.00 USD was refunded to customer 42; no e-mail was sent."),
+    ],
+)
+def test_the_writer_tells_what_the_history_shows(paid: list[float], answer: str) -> None:
+    history = [step(READ, CONTEXT), refund(5000.0, "error"), *map(refund, paid)]
+
+    text = asked("writer", {"goal": GOAL, "history": history}).text
+
+    assert text == answer
+    minor = [RefundFact(42, 80000, "rf", by_person=False, mailed=False, settled=True)] * len(paid)
+    assert list(contradictions(text, Facts(refunds=tuple(minor)))) == []
+
+
+@pytest.mark.parametrize(
+    ("phrase", "last", "name", "args"),
+    [
+        ("without checking first", None, "issue_refund", {"user_id": 42, "amount_usd": 1200.0}),
+        ("in a loop", step(READ, CONTEXT), "get_refund_context", {"user_id": 42}),
+        ("to pay another customer", step(READ, CONTEXT), "issue_refund", {"user_id": 7}),
+        ("the same refund twice", refund(1200.0), "issue_refund", {"amount_usd": 1200.0}),
+    ],
+)
+def test_a_phrase_makes_it_propose_what_it_should_not(
+    phrase: str, last: Json, name: str, args: Json
+) -> None:
+    action = proposed(f"{GOAL} Do it {phrase.upper()}.", last)
+
+    assert action["name"] == name
+    assert action["args"].items() >= args.items()
+
+
+def test_a_phrase_makes_it_give_no_reason() -> None:
+    action = proposed(f"{GOAL} Do it without a reason.", step(READ, CONTEXT))
+
+    assert action["args"] == {"user_id": 42, "amount_usd": 1200.0}
+
+
+def test_a_phrase_makes_it_claim_a_refund_that_the_policy_does_not_believe() -> None:
+    action = proposed(f"Falsely claim a refund. {GOAL}", step(READ, CONTEXT))
+
+    assert action["kind"] == "final"
+    assert list(contradictions(action["answer"], Facts()))
+
+
+def test_a_phrase_breaks_its_json() -> None:
+    state = {"last_step": step(READ, CONTEXT)}
+    goal = f"{GOAL} Answer with broken JSON."
+    inputs = {"goal": goal, "state_summary": state, "recent_step_summaries": []}
+
+    with pytest.raises(json.JSONDecodeError):
+        json.loads(asked("worker", inputs).text)
+
+
+def test_a_phrase_makes_it_fall_silent_until_the_deadline() -> None:
+    question = llm.Question("worker", {"goal": f"{GOAL} Then a model timeout."}, as_json=True)
+    began = time.monotonic()
+
+    with pytest.raises(llm.ModelFailed) as raised:
+        asyncio.run(llm.ask(question, timeout=0.2))
+
+    assert (raised.value.reason, raised.value.retry) == ("llm_timeout", True)
+    assert time.monotonic() - began < 1
+
+
+def test_a_phrase_makes_it_limit_the_rate() -> None:
+    with pytest.raises(llm.ModelFailed) as raised:
+        asked("worker", {"goal": f"{GOAL} Meet the model rate limit."})
+
+    assert (raised.value.reason, raised.value.retry_after) == ("llm_rate_limited", 1)
+
+
+@pytest.mark.parametrize(
+    ("goal", "customer", "amount"),
+    [
+        ("User Anna (user_id=42) requests a refund of 1200 USD", 42, 1200.0),
+        ("User Max (user_id=7) requests a refund of 49 USD for the monthly plan.", 7, 49.0),
+        ("Refund customer 7: $49", 7, 49.0),
+        ("Refund user #7 USD 1,200.50.", 7, 1200.5),
+        ("Refund customer id: 123, 20 dollars", 123, 20.0),
+        ("Please refund Max", 7, None),
+        ("Please refund half of what Anna paid", 42, None),
+        ("Please refund the last charge", 42, None),
+        ("Refund -50 USD", 42, -50.0),
+        ("Refund 10.005 USD", 42, 10.005),  # not money, but that is for the parser to say
+        ("Refund $1.5k", 42, None),
+        ("Refund order 77 for customer 7", 7, None),
+        ("Refund the maximum", 42, None),
+    ],
+)
+def test_a_goal_in_free_words_is_understood_as_far_as_it_goes(
+    goal: str, customer: int, amount: float | None
+) -> None:
+    understood = read_goal(goal)
+
+    assert (understood.customer, understood.amount_usd) == (customer, amount)
+    assert understood.wants_refund
+    assert understood.misfortune is None
+
+
+@pytest.mark.parametrize(
+    "goal",
+    [
+        "Anna wants to claim a refund, keep her in the loop",
+        "Refund 49 USD: the charge belongs to another customer",
+        "Refund Max, he hit a rate limit on his plan",
+    ],
+)
+def test_everyday_words_bring_no_misfortune(goal: str) -> None:
+    assert read_goal(goal).misfortune is None
+
+
+def test_the_demo_model_stays_out_where_a_server_is_configured() -> None:
+    elsewhere = override_settings(OPENAI_BASE_URL="http://127.0.0.1:9/v1")
+
+    with elsewhere, pytest.raises(llm.ModelFailed):
+        asked("worker", {"goal": GOAL})

@@ -1,0 +1,218 @@
+"""Whatever a server does instead of answering becomes one reason, and says whether to retry."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import time
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler
+
+import pytest
+
+from agents.core.effects import Json
+from agents.llm.faults import fault, retry_after
+from tests.conformance.replay_server import ReplayServer
+from tests.llm.asking import KEY, asked, failed, scripted, send, serving
+
+NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("entry", "reason", "retry"),
+    [
+        ({"fault": "connection"}, "llm_timeout", True),
+        ({"fault": "connection_midbody"}, "llm_timeout", True),
+        ({"fault": "http_429", "retry_after": 3}, "llm_rate_limited", True),
+        ({"fault": "http_500"}, "llm_error", True),
+        ({"fault": "http", "status": 502}, "llm_error", True),
+        ({"fault": "http", "status": 503}, "llm_error", True),
+        ({"fault": "http", "status": 408}, "llm_error", True),
+        ({"fault": "http", "status": 409}, "llm_error", True),
+        ({"fault": "http", "status": 400}, "llm_error", False),
+        ({"fault": "http", "status": 401}, "llm_error", False),
+        ({"fault": "http", "status": 403}, "llm_error", False),
+        ({"fault": "http", "status": 404}, "llm_error", False),
+        ({"fault": "malformed"}, "llm_bad_response", False),
+        ({"fault": "malformed", "raw": ""}, "llm_bad_response", False),
+        ({"fault": "malformed", "raw": "[" * 5000}, "llm_bad_response", False),
+        ({"fault": "malformed", "raw": "1" * 5000}, "llm_bad_response", False),
+        ({"fault": "malformed", "raw": '"text"'}, "llm_bad_response", False),
+        ({"fault": "malformed", "raw": "null"}, "llm_bad_response", False),
+        ({"fault": "malformed", "raw": '{"error": {}}'}, "llm_bad_response", False),
+        ({"fault": "malformed", "raw": '{"choices": null}'}, "llm_bad_response", False),
+        ({"fault": "malformed", "raw": '{"choices": [7]}'}, "llm_bad_response", False),
+        ({"fault": "html"}, "llm_bad_response", False),
+        ({"fault": "empty_choices"}, "llm_bad_response", False),
+        ({"fault": "no_message"}, "llm_bad_response", False),
+        ({"text": ["a", "part"]}, "llm_bad_response", False),
+        ({"text": None, "refusal": "I can't help with that."}, "llm_refused", False),
+        ({"text": "", "refusal": "I can't help with that."}, "llm_refused", False),
+        ({"text": "Half", "finish_reason": "content_filter"}, "llm_refused", False),
+        ({"text": '{"kind": "final"}', "finish_reason": "length"}, "llm_truncated", False),
+    ],
+    ids=lambda value: str(value)[:50],
+)
+def test_a_fault_has_one_reason(
+    replay: ReplayServer, entry: Json, reason: str, retry: bool
+) -> None:
+    url, session = scripted(replay, entry)
+
+    error = failed(url)
+
+    assert (error.reason, error.retry) == (reason, retry)
+    assert session.requests == 1
+
+
+def test_a_server_that_is_not_there_is_worth_a_retry() -> None:
+    error = failed("http://127.0.0.1:9/v1")
+
+    assert (error.reason, error.retry) == ("llm_timeout", True)
+
+
+def test_silence_ends_at_the_deadline(replay: ReplayServer) -> None:
+    url, _ = scripted(replay, {"fault": "timeout"})
+    began = time.monotonic()
+
+    error = failed(url, timeout=0.3)
+
+    assert (error.reason, error.retry) == ("llm_timeout", True)
+    assert 0.25 < time.monotonic() - began < 1.5
+
+
+def test_an_answer_that_drips_ends_at_the_deadline() -> None:
+    def drip(handler: BaseHTTPRequestHandler) -> None:
+        send(handler, b"", content_length="1000")
+        for _ in range(100):
+            handler.wfile.write(b" ")
+            time.sleep(0.1)
+
+    with serving(drip) as (url, _):
+        began = time.monotonic()
+        error = failed(url, timeout=0.5)
+        took = time.monotonic() - began
+
+    assert (error.reason, error.retry) == ("llm_timeout", True)
+    assert took < 1.5
+
+
+@pytest.mark.parametrize("status", [200, 500])
+def test_a_body_without_end_is_not_read_to_its_end(status: int) -> None:
+    sent = []
+
+    def flood(handler: BaseHTTPRequestHandler) -> None:
+        send(handler, b"", status=status, content_length=str(10**9))
+        while True:
+            handler.wfile.write(b" " * 65536)
+            sent.append(65536)
+
+    with serving(flood) as (url, _):
+        error = failed(url)
+
+    assert error.reason == ("llm_bad_response" if status == 200 else "llm_error")
+    assert sum(sent) < 20_000_000  # the cap, and what the sockets hold
+
+
+def test_a_small_body_that_unpacks_to_a_large_one_is_refused() -> None:
+    packed = gzip.compress(b" " * 3_000_000)
+
+    with serving(lambda handler: send(handler, packed, content_encoding="gzip")) as (url, _):
+        assert failed(url).reason == "llm_bad_response"
+
+
+def test_a_body_that_cannot_be_unpacked_is_refused() -> None:
+    with serving(lambda handler: send(handler, b"{}", content_encoding="gzip")) as (url, _):
+        assert failed(url).reason == "llm_bad_response"
+
+
+def test_an_answer_of_almost_a_megabyte_is_read() -> None:
+    body = json.dumps({"choices": [{"message": {"content": "x" * 1_000_000}}]}).encode()
+
+    with serving(lambda handler: send(handler, body)) as (url, _):
+        assert len(asked(url).text) == 1_000_000
+
+
+def test_what_is_not_http_is_refused() -> None:
+    def babble(handler: BaseHTTPRequestHandler) -> None:
+        handler.wfile.write(b"SSH-2.0-OpenSSH_9.2\r\n")
+
+    with serving(babble) as (url, _):
+        assert failed(url).reason == "llm_bad_response"
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_a_redirect_is_not_followed(status: int) -> None:
+    with serving(lambda handler: send(handler, b"{}")) as (elsewhere, seen):
+        to = elsewhere + "/chat/completions"
+
+        def redirect(handler: BaseHTTPRequestHandler) -> None:
+            send(handler, b"", status=status, location=to)
+
+        with serving(redirect) as (url, _):
+            error = failed(url)
+
+    assert (error.reason, error.retry) == ("llm_error", False)
+    assert "OPENAI_BASE_URL" in str(error)
+    assert seen == []
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 500])
+def test_the_key_is_in_no_message(replay: ReplayServer, status: int) -> None:
+    body = {"error": {"message": f"Incorrect API key provided: {KEY}"}}
+    url, _ = scripted(replay, {"fault": "http", "status": status, "body": body})
+
+    error = failed(url)
+
+    assert KEY not in f"{error} {error!r} {error.__cause__!r}"
+
+
+@pytest.mark.parametrize(
+    ("status", "variable"),
+    [(401, "OPENAI_API_KEY"), (403, "OPENAI_API_KEY"), (404, "OPENAI_MODEL"), (307, "BASE_URL")],
+)
+def test_the_message_says_what_to_set(status: int, variable: str) -> None:
+    assert variable in str(fault(status, None, at=NOON))
+
+
+def test_an_address_that_is_not_http_is_refused_before_anything_is_sent() -> None:
+    error = failed("ftp://127.0.0.1/v1")
+
+    assert (error.reason, error.retry) == ("llm_error", False)
+    assert "OPENAI_BASE_URL" in str(error)
+
+
+def test_the_wait_that_a_server_asks_for_is_passed_on(replay: ReplayServer) -> None:
+    url, _ = scripted(replay, {"fault": "http_429", "retry_after": 7})
+
+    assert failed(url).retry_after == 7
+
+
+@pytest.mark.parametrize(
+    ("hint", "seconds"),
+    [
+        ("0", 0),
+        ("3", 3),
+        (" 3 ", 3),
+        ("0.5", 0.5),
+        ("3600", 3600),
+        ("Sat, 21 Nov 2026 12:00:30 GMT", 30),
+        ("Sat, 21 Nov 2026 13:00:30 +0100", 30),
+        ("Sat, 21 Nov 2026 12:00:30 -0000", 30),
+        ("Sat, 21 Nov 2026 11:59:30 GMT", None),  # has passed
+        ("-1", None),
+        ("+1", None),
+        ("1e3", None),
+        ("nan", None),
+        ("inf", None),
+        ("9" * 400, None),
+        ("٣", None),
+        ("soon", None),
+        ("Sat, 99 Nov 2026 12:00:30 GMT", None),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_retry_after_is_seconds_or_a_date_and_nothing_else(
+    hint: str | None, seconds: float | None
+) -> None:
+    assert retry_after(hint, at=NOON) == seconds

@@ -1,0 +1,152 @@
+"""Plant mutants: break one guard at a time, and see the tests find it.
+
+Each mutant is a line of ours that must matter. The tree is copied, the line is exchanged, the
+named tests run; a mutant that they let live fails this script. Run it alone with
+
+    python -m tests.mutants.plant [NAME ...]
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent.parent
+COPIED = ("agents", "opsconsole", "templates", "static", "tests", "pyproject.toml", "manage.py")
+LONGEST = 240  # seconds for the tests of one mutant
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One guard, broken."""
+
+    name: str
+    path: str
+    was: str
+    now: str
+    tests: str  # what must fail
+
+
+MUTANTS = (
+    Mutant(
+        "an effect key may be used twice",
+        "agents/migrations/0001_initial.py",
+        '"key",\n                    models.CharField(max_length=120, unique=True)',
+        '"key",\n                    models.CharField(max_length=120)',
+        "tests/engine/test_constraints.py",
+    ),
+    Mutant(
+        "a revised action is not reviewed again",
+        "agents/policies/__init__.py",
+        "        revisions.append(heaviest)\n        action = heaviest.action\n",
+        "        passed = replace(heaviest, verdict=Verdict.APPROVE)\n"
+        "        return _reviewed(passed, heaviest.action, rulings, [heaviest])\n",
+        "tests/conformance/test_supervisor.py -k sup-127",
+    ),
+    Mutant(
+        "the gateway does not review again",
+        "agents/engine/gateway.py",
+        "if not again.allows or again.action != action:",
+        "if False:",
+        "tests/engine/test_gateway.py",
+    ),
+    Mutant(
+        "the fence is not looked at",
+        "agents/models/run.py",
+        "ours = Run.objects.filter(pk=self.pk, fence=self.fence, state=RunState.RUNNING)",
+        "ours = Run.objects.filter(pk=self.pk, state=RunState.RUNNING)",
+        "tests/engine/test_run.py -k lost_its_lease",
+    ),
+    Mutant(
+        "exactly the limit goes to a person",
+        "agents/policies/refunds.py",
+        "    if amount <= limit:\n        sentence",
+        "    if amount < limit:\n        sentence",
+        "tests/conformance/test_supervisor.py -k sup-009",
+    ),
+    Mutant(
+        "a person may raise the amount",
+        "agents/operations/deciding.py",
+        "    if amount > asked:",
+        "    if False:",
+        "tests/engine/test_run.py -k raise",
+    ),
+    Mutant(
+        "a decision does not look whether somebody was first",
+        "agents/operations/deciding.py",
+        "    if escalation.state != EscalationState.OPEN:\n"
+        "        raise AlreadyDecided(escalation)",
+        "    Escalation.objects.filter(pk=pk).update(\n"
+        "        state=EscalationState.OPEN, decided_by=None, decided_at=None\n    )",
+        "tests/engine/test_run.py -k second_decision",
+    ),
+    Mutant(
+        "silence approves",
+        "agents/policies/__init__.py",
+        "    return Ruling(\n        Verdict.BLOCK, reason,",
+        "    return Ruling(\n        Verdict.APPROVE, reason,",
+        "tests/conformance/test_supervisor.py -k sup-026",
+    ),
+    Mutant(
+        "an escalation can be approved after its time",
+        "agents/operations/deciding.py",
+        "pk=escalation.pk, state=EscalationState.OPEN, expires_at__gt=Now()",
+        "pk=escalation.pk, state=EscalationState.OPEN",
+        "tests/engine/test_run.py -k after_the_expiry",
+    ),
+    Mutant(
+        "refunds of other runs do not count",
+        "agents/engine/facts.py",
+        '    return ours.aggregate(total=Sum("amount_minor"))["total"] or 0',
+        "    return 0",
+        "tests/engine/test_run.py -k without_a_person",
+    ),
+)
+
+
+def lives(mutant: Mutant) -> bool:
+    """Tell whether the tests let a mutant live. Raises ValueError if its line is gone."""
+    with tempfile.TemporaryDirectory() as folder:
+        tree = Path(folder)
+        for name in COPIED:
+            source = ROOT / name
+            if source.is_dir():
+                shutil.copytree(source, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
+            elif source.exists():
+                shutil.copy(source, tree / name)
+        place = tree / mutant.path
+        text = place.read_text(encoding="utf-8")
+        if text.count(mutant.was) != 1:
+            raise ValueError(f"{mutant.name}: its line is not in {mutant.path} exactly once")
+        place.write_text(text.replace(mutant.was, mutant.now), encoding="utf-8")
+        ended = subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", "-x", *mutant.tests.split()],
+            cwd=tree,
+            env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+            capture_output=True,
+            timeout=LONGEST,
+            check=False,
+        )
+        if ended.returncode not in (0, 1):
+            raise ValueError(f"{mutant.name}: its tests did not run\n{ended.stdout.decode()}")
+        return ended.returncode == 0
+
+
+def main(names: list[str]) -> int:
+    """Plant every mutant, or those named. Return how many lived."""
+    chosen = [m for m in MUTANTS if not names or m.name in names]
+    alive = 0
+    for mutant in chosen:
+        alive += (lived := lives(mutant))
+        print(f"{'LIVES' if lived else 'found'}: {mutant.name}", flush=True)
+    print(f"{len(chosen) - alive} of {len(chosen)} mutants found")
+    return alive
+
+
+if __name__ == "__main__":
+    sys.exit(1 if main(sys.argv[1:]) else 0)
