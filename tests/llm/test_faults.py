@@ -113,10 +113,17 @@ def test_a_body_without_end_is_not_read_to_its_end(status: int) -> None:
     assert sum(sent) < 20_000_000  # the cap, and what the sockets hold
 
 
-def test_a_small_body_that_unpacks_to_a_large_one_is_refused() -> None:
-    packed = gzip.compress(b" " * 3_000_000)
+def completion(content: str) -> bytes:
+    return json.dumps({"choices": [{"message": {"content": content}}]}).encode()
 
-    with serving(lambda handler: send(handler, packed, content_encoding="gzip")) as (url, _):
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_an_answer_over_a_megabyte_is_refused_however_it_is_packed(packed: bool) -> None:
+    body = completion("x" * 1_100_000)
+    headers = {"content_encoding": "gzip"} if packed else {}
+    sent = gzip.compress(body) if packed else body
+
+    with serving(lambda handler: send(handler, sent, **headers)) as (url, _):
         assert failed(url).reason == "llm_bad_response"
 
 
@@ -126,7 +133,7 @@ def test_a_body_that_cannot_be_unpacked_is_refused() -> None:
 
 
 def test_an_answer_of_almost_a_megabyte_is_read() -> None:
-    body = json.dumps({"choices": [{"message": {"content": "x" * 1_000_000}}]}).encode()
+    body = completion("x" * 1_000_000)
 
     with serving(lambda handler: send(handler, body)) as (url, _):
         assert len(asked(url).text) == 1_000_000
