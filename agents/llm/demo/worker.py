@@ -9,6 +9,7 @@ from agents.llm.demo.goals import ANNA, MAX, Goal, Misfortune, read_goal
 from agents.llm.demo.writer import told_of_refund, usd
 
 CONTEXT, REFUND, MAIL = "get_refund_context", "issue_refund", "send_refund_email"
+UNCHECKED_USD = 100.0  # what is proposed where neither the goal nor the context names an amount
 _REASONS = {
     "refund_exceeds_last_charge": "the amount is more than the last charge",
     "refund_amount_must_be_positive": "the amount is not above zero",
@@ -71,7 +72,7 @@ def _refund(goal: Goal, billing: Json) -> Json:
         customer = ANNA if customer == MAX else MAX
     amount = goal.amount_usd
     if amount is None:
-        amount = billing.get("last_charge_usd", 100.0)
+        amount = billing.get("last_charge_usd", UNCHECKED_USD)
     args = {"user_id": customer, "amount_usd": amount}
     if goal.misfortune != Misfortune.NO_REASON:
         args["reason"] = _reason(billing)
