@@ -121,7 +121,7 @@ def _policy(workspace: Workspace, profile: str, config: Json) -> tuple[PolicyVer
     """Return the policy version to run under, and what is simulated. Raises Refused."""
     if profile == "strict":
         return workspace.policy, {}
-    limits, simulation = read_config(config or {})
+    limits, simulation = read_config({} if config is None else config)
     at = timezone.now()
     version = operations.policy_version(workspace, limits, at=at, is_replay=True)
     return version, simulation

@@ -1,0 +1,87 @@
+"""Read what a customer has paid."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from agents.desk.models import Charge, Customer
+
+BIGINT = 2**63
+
+
+@dataclass(frozen=True)
+class ChargeFacts:
+    """A charge as it stands. Amounts in minor units, age in whole days."""
+
+    charge_id: int
+    customer_number: int
+    plan: str
+    amount_minor: int
+    currency: str
+    paid_at: datetime
+    age_days: int
+    refunded_minor: int
+    held_minor: int
+
+    @property
+    def refundable_minor(self) -> int:
+        return self.amount_minor - self.refunded_minor - self.held_minor
+
+
+def customer(*, book_id: int, customer_number: int) -> Customer | None:
+    """Return a customer, or None; a number that no column holds is nobody's."""
+    if not -BIGINT <= customer_number < BIGINT:
+        return None
+    return Customer.objects.filter(book_id=book_id, number=customer_number).first()
+
+
+def customer_name(*, book_id: int, customer_number: int) -> str:
+    """Return what a customer is called, or "" for nobody."""
+    found = customer(book_id=book_id, customer_number=customer_number)
+    return found.name if found else ""
+
+
+def customer_context(*, book_id: int, customer_number: int, at: datetime) -> dict[str, Any] | None:
+    """Return who a customer is and their latest charge, or None for nobody."""
+    found = customer(book_id=book_id, customer_number=customer_number)
+    if found is None:
+        return None
+    user = {"id": found.number, "name": found.name, "country": found.country, "tier": found.tier}
+    charge = latest_charge(book_id=book_id, customer_number=customer_number, at=at)
+    if charge is None:
+        return {"user": user, "billing": {}}
+    return {
+        "user": user,
+        "billing": {
+            "plan": charge.plan,
+            "currency": charge.currency,
+            "last_charge_minor": charge.amount_minor,
+            "days_since_payment": charge.age_days,
+        },
+    }
+
+
+def latest_charge(
+    *, book_id: int, customer_number: int, at: datetime, lock: bool = False
+) -> ChargeFacts | None:
+    """Return a customer's newest charge, or None. `lock` holds it until the transaction ends."""
+    found = customer(book_id=book_id, customer_number=customer_number)
+    if found is None:
+        return None
+    charges = Charge.objects.filter(customer=found).order_by("-paid_at", "-pk")
+    charge = (charges.select_for_update() if lock else charges).first()
+    if charge is None:
+        return None
+    return ChargeFacts(
+        charge_id=charge.pk,
+        customer_number=found.number,
+        plan=charge.plan,
+        amount_minor=charge.amount_minor,
+        currency=charge.currency,
+        paid_at=charge.paid_at,
+        age_days=(at - charge.paid_at).days,
+        refunded_minor=charge.refunded_minor,
+        held_minor=charge.held_minor,
+    )

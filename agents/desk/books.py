@@ -1,0 +1,70 @@
+"""Open a book."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.db import transaction
+
+from agents.desk.models import Book, Charge, Customer, Subscription
+
+CURRENCY = "USD"
+
+
+@dataclass(frozen=True)
+class _Person:
+    """A demo customer; ages are days before the book is opened."""
+
+    number: int
+    name: str
+    tier: str
+    charge: tuple[str, int, int]  # plan, minor units, days ago
+    subscription: tuple[str, int, int]  # plan, minor units a month, days since first paid
+
+
+_PEOPLE = (
+    _Person(
+        42, "Anna", "enterprise", ("annual_enterprise", 120_000, 10), ("pro_monthly", 4900, 10)
+    ),
+    _Person(7, "Max", "pro", ("pro_monthly", 4900, 35), ("free", 0, 120)),
+)
+
+
+def open_demo_book(*, at: datetime) -> Book:
+    """Return a fresh, isolated copy of the demo customers, their charges dated from `at`.
+
+    So a demo works the tenth time, and next month.
+    """
+    with transaction.atomic():
+        book = Book.objects.create(name="Demo", is_demo=True, is_isolated=True, created_at=at)
+        for person in _PEOPLE:
+            _enter(book, person, at)
+        return book
+
+
+def _enter(book: Book, person: _Person, at: datetime) -> None:
+    customer = Customer.objects.create(
+        book=book,
+        number=person.number,
+        name=person.name,
+        email=f"{person.name.lower()}@example.com",
+        country="US",
+        tier=person.tier,
+    )
+    plan, amount, days = person.charge
+    Charge.objects.create(
+        customer=customer,
+        plan=plan,
+        amount_minor=amount,
+        currency=CURRENCY,
+        paid_at=at - timedelta(days=days),
+    )
+    plan, price, days = person.subscription
+    Subscription.objects.create(
+        customer=customer,
+        plan=plan,
+        price_minor=price,
+        currency=CURRENCY,
+        first_paid_at=at - timedelta(days=days),
+    )

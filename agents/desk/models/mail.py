@@ -1,0 +1,39 @@
+"""A mail to a customer. Its row is there before it is sent."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from django.db import models
+from django.db.models import Q
+
+
+class MailState(StrEnum):
+    SENDING = "sending"  # after a crash nobody knows whether it left
+    SENT = "sent"
+
+
+class SentMail(models.Model):
+    """One row an idempotency key."""
+
+    book = models.ForeignKey("desk.Book", models.PROTECT, related_name="mails")
+    customer = models.ForeignKey("desk.Customer", models.PROTECT, related_name="mails")
+    key = models.CharField(max_length=120, unique=True)
+    to = models.EmailField()
+    template = models.CharField(max_length=60)
+    subject = models.CharField(max_length=120)
+    body = models.TextField()
+    amount_minor = models.BigIntegerField()
+    currency = models.CharField(max_length=3)
+    state = models.CharField(max_length=10, default=MailState.SENDING)
+    reference = models.CharField(max_length=60, unique=True)
+    started_at = models.DateTimeField()
+    sent_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=Q(state__in=list(MailState)), name="mail_state_known"),
+        ]
+
+    def __str__(self) -> str:
+        return self.reference

@@ -1,0 +1,40 @@
+"""A refund: part of a charge that is held to go back, went back, or was given up."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from django.db import models
+from django.db.models import Q
+
+
+class RefundState(StrEnum):
+    HELD = "held"
+    PAID = "paid"
+    RELEASED = "released"
+
+
+class Refund(models.Model):
+    """One row an idempotency key."""
+
+    charge = models.ForeignKey("desk.Charge", models.PROTECT, related_name="refunds")
+    key = models.CharField(max_length=120, unique=True)
+    amount_minor = models.BigIntegerField()
+    currency = models.CharField(max_length=3)
+    reason = models.TextField(blank=True)
+    state = models.CharField(max_length=10, default=RefundState.HELD)
+    reference = models.CharField(max_length=60, unique=True)  # what the customer is told
+    held_at = models.DateTimeField()
+    paid_at = models.DateTimeField(null=True)
+    released_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=Q(amount_minor__gt=0), name="refund_above_nought"),
+            models.CheckConstraint(
+                condition=Q(state__in=list(RefundState)), name="refund_state_known"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.reference

@@ -1,0 +1,225 @@
+"""The command line, as a person or a script uses it: exit codes, streams, sentences."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from agents.core.states import EscalationState
+from agents.models import Escalation, Membership, Run
+from tests.engine.scene import mailed, paid
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+
+GOAL_1200 = "User Anna (user_id=42) requests a refund of 1200 USD for the annual plan."
+GOAL_500 = "User Anna (user_id=42) requests a refund of 500 USD for the annual plan."
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def document(self) -> dict[str, Any]:
+        return json.loads(self.out)
+
+
+def command(*arguments: str) -> Ended:
+    """Call a command as manage.py would."""
+    out, err, code = StringIO(), StringIO(), 0
+    try:
+        call_command(*arguments, stdout=out, stderr=err)
+    except SystemExit as end:
+        code = int(end.code or 0)
+    except CommandError as error:
+        code = error.returncode
+        err.write(str(error))
+    return Ended(code, out.getvalue(), err.getvalue())
+
+
+def supervisor(goal: str, *more: str) -> Ended:
+    return command("run_pattern", "supervisor", "--goal", goal, *more)
+
+
+def test_a_refund_within_the_limit_ends_with_code_0_and_one_document() -> None:
+    ended = supervisor(GOAL_500, "--subject", "42", "--json")
+
+    assert ended.code == 0
+    assert ended.document["status"] == "ok"
+    assert ended.document["demo_model"] is True
+    run = Run.objects.get(pk=ended.document["run_id"])
+    assert (paid(run), mailed(run)) == ([50000], [50000])
+
+
+def test_a_run_that_waits_ends_with_code_4_and_names_its_escalation() -> None:
+    ended = supervisor(GOAL_1200, "--subject", "42", "--json")
+
+    assert ended.code == 4
+    assert ended.document["status"] == "waiting"
+    waiting = Escalation.objects.get(pk=ended.document["escalation"]["id"])
+    assert waiting.state == EscalationState.OPEN
+    assert ended.document["escalation"]["action"]["args"]["amount_usd"] == 1200.0
+
+
+@pytest.mark.parametrize(
+    ("human", "code", "amounts"),
+    [("cap:800", 0, [80000]), ("as-is", 0, [120000]), ("reject", 3, [])],
+)
+def test_a_simulated_person_decides_and_is_shown_as_such(
+    human: str, code: int, amounts: list[int]
+) -> None:
+    ended = supervisor(GOAL_1200, "--subject", "42", "--human", human, "--json")
+
+    assert ended.code == code
+    run = Run.objects.get(pk=ended.document["run_id"])
+    assert paid(run) == amounts
+    decided = Escalation.objects.get(run=run)
+    assert decided.is_simulated
+    assert decided.decided_by is not None
+    assert Membership.objects.get(user=decided.decided_by).is_simulated
+    event = run.events.get(kind="escalation.decided")
+    assert event.facts["simulated"] is True
+
+
+def test_progress_goes_to_stderr_and_the_plain_result_names_the_demo_model() -> None:
+    ended = supervisor(GOAL_500, "--subject", "42")
+
+    assert "launched" in ended.err
+    assert "launched" not in ended.out
+    assert "demo model" in ended.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ([], "which customer"),
+        (["--subject", "999"], "no customer 999"),
+        (["--subject", "99999999999999999999999"], "no customer"),
+        (["--subject", "42", "--human", "maybe"], "cap:800"),
+        (["--subject", "42", "--human", "cap:8e2"], "800.00"),
+        (["--subject", "42", "--config", "x.json"], "reference"),
+        (["--profile", "reference", "--config", "/no/such/file"], "cannot be read"),
+    ],
+)
+def test_bad_usage_ends_with_code_2_and_says_what_to_do(arguments: list[str], says: str) -> None:
+    ended = supervisor(GOAL_500, *arguments)
+
+    assert ended.code == 2
+    assert says in ended.err
+    assert ended.out == ""
+    assert not Run.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("config", "says"),
+    [
+        ("{", "cannot be read"),
+        ("[]", "JSON object"),
+        ('{"surprise": 1}', "surprise"),
+        ('{"budget": {"max_steps": -1}}', "max_steps"),
+        ('{"budget": {"max_steps": "8"}}', "max_steps"),
+        ('{"budget": {"max_jumps": 1}}', "max_jumps"),
+        ('{"policy": {"auto_refund_limit_usd": NaN}}', "cannot be read"),
+        ('{"policy": {"auto_refund_limit_usd": "a lot"}}', "number"),
+        ('{"human": {"decision": "perhaps"}}', "approve"),
+        ('{"faults": [{"do": "raise"}]}', "target"),
+        ('{"faults": [{"target": "issue_refund", "do": "explode"}]}', "raise"),
+        ('{"budget": {"max_steps": 1}, "budget": {"max_steps": 2}}', "twice"),
+    ],
+)
+def test_a_config_that_cannot_be_read_ends_with_code_2(
+    tmp_path: Path, config: str, says: str
+) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(config)
+
+    ended = supervisor(GOAL_500, "--profile", "reference", "--config", str(path))
+
+    assert ended.code == 2
+    assert says in ended.err
+    assert not Run.objects.exists()
+
+
+def waiting() -> tuple[Escalation, str]:
+    """Return an escalation that waits, and the name of a reviewer who may decide it."""
+    from django.contrib.auth.models import User
+    from django.utils import timezone
+
+    from agents import operations
+
+    document = supervisor(GOAL_1200, "--subject", "42", "--json").document
+    escalation = Escalation.objects.get(pk=document["escalation"]["id"])
+    operations.add_member(
+        workspace=escalation.workspace,
+        user=User.objects.create_user("rita"),
+        role="reviewer",
+        refund_limit_minor=80000,
+        at=timezone.now(),
+    )
+    return escalation, "rita"
+
+
+def test_decide_adjusts_and_says_so() -> None:
+    escalation, rita = waiting()
+
+    ended = command("decide", str(escalation.pk), "--approve", "--amount", "800.00", "--as", rita)
+
+    assert ended.code == 0
+    assert "adjusted: USD 800.00" in ended.out
+    escalation.refresh_from_db()
+    assert escalation.granted_minor == 80000
+    assert not escalation.is_simulated
+
+
+def test_decide_refuses_in_words_with_code_3() -> None:
+    escalation, rita = waiting()
+
+    above_own = command("decide", str(escalation.pk), "--approve", "--amount", "1000", "--as", rita)
+    above_charge = command(
+        "decide", str(escalation.pk), "--approve", "--amount", "1300", "--as", rita
+    )
+    command("decide", str(escalation.pk), "--reject", "--reason", "no", "--as", rita)
+    second = command("decide", str(escalation.pk), "--approve", "--as", rita)
+
+    assert [above_own.code, above_charge.code, second.code] == [3, 3, 3]
+    assert "your own limit" in above_own.err
+    assert "left of the charge" in above_charge.err
+    assert "rita decided this" in second.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--approve", "--amount", "1e3", "--as", "rita"], "digits and a point"),
+        (["--approve", "--as", "nobody"], "no user 'nobody'"),
+        (["--reject", "--amount", "5", "--reason", "r", "--as", "rita"], "--approve"),
+    ],
+)
+def test_decide_with_bad_usage_ends_with_code_2(arguments: list[str], says: str) -> None:
+    escalation, _ = waiting()
+
+    ended = command("decide", str(escalation.pk), *arguments)
+
+    assert ended.code == 2
+    assert says in ended.err
+    escalation.refresh_from_db()
+    assert escalation.state == EscalationState.OPEN
+
+
+def test_decide_of_nothing_says_so() -> None:
+    escalation, rita = waiting()
+
+    ended = command("decide", str(escalation.pk + 1), "--approve", "--as", rita)
+
+    assert ended.code == 2
+    assert "no escalation" in ended.err
