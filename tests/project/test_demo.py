@@ -58,11 +58,11 @@ class Demo:
         return output, time.monotonic() - began
 
     def answers(self) -> bool:
-        """Wait until the web process answers with a page of ours."""
+        """Wait until the web process serves a file of ours."""
         for _ in range(150):
             try:
-                with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/") as page:
-                    return b"opsconsole" in page.read().lower()
+                with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/static/mark.svg") as it:
+                    return it.read().startswith(b"<svg")
             except urllib.error.URLError:
                 time.sleep(0.1)
         return False
