@@ -103,13 +103,14 @@ def _mail(run: Run, refunds: list[Effect], letters: list[str]) -> MailFact | Non
         reference = _reference(effect)
         if not reference or any(reference in letter for letter in letters):
             continue
+        customer, amount = effect.customer or 0, effect.amount_minor or 0
         message = mail.refund_message(
-            name=billing.customer_name(book_id=run.book_id, customer_number=effect.customer),
-            amount_minor=effect.amount_minor,
+            name=billing.customer_name(book_id=run.book_id, customer_number=customer),
+            amount_minor=amount,
             currency=effect.currency,
             reference=reference,
         )
-        return MailFact(effect.customer or 0, effect.amount_minor or 0, message)
+        return MailFact(customer, amount, message)
     return None
 
 

@@ -98,9 +98,7 @@ def _intend(step: Step, effect: Use, journal: Journal, limits: Limits, at: datet
     """Prove that the call is allowed, now and under lock, and write the intent of a write."""
     run, tool = journal.run, TOOLS[effect.tool]
     action = {"kind": "tool", "name": effect.tool, "args": effect.args}
-    allowing = journal.steps.get(effect.allowed_by)
-    if not _allows(allowing, action):
-        raise NotAllowed(f"{step.key}: {effect.allowed_by} does not allow {effect.tool}")
+    allowing = _allowing(journal, effect, action)
     if not tool.writes:
         return ""
     # The row is locked, so a kill switch that commits later sees no write start after it.
@@ -122,28 +120,27 @@ def _intend(step: Step, effect: Use, journal: Journal, limits: Limits, at: datet
     return ""
 
 
-def _allows(allowing: Step | None, action: Json) -> bool:
-    """Tell whether a review of this run allows exactly this action."""
-    return (
-        allowing is not None
-        and allowing.kind == "review"
-        and bool(allowing.reply)
-        and allowing.reply["allows"]
-        and sha256(allowing.reply["action"]) == sha256(action)
-    )
+def _allowing(journal: Journal, effect: Use, action: Json) -> Step:
+    """Return the review of this run that allows exactly this action. Raises NotAllowed."""
+    step = journal.steps.get(effect.allowed_by)
+    if step is None or step.kind != "review" or not step.reply or not step.reply["allows"]:
+        raise NotAllowed(f"{effect.allowed_by} allows nothing")
+    if sha256(step.reply["action"]) != sha256(action):
+        raise NotAllowed(f"{effect.allowed_by} allows something else than this {effect.tool}")
+    return step
 
 
-def _granted(allowing: Step | None) -> Escalation | None:
+def _granted(allowing: Step) -> Escalation | None:
     """Return the escalation whose decision the review rested on."""
-    granted = allowing.asked["granted"] if allowing else ""
-    if not (allowing and granted):
+    granted = allowing.asked["granted"]
+    if not granted:
         return None
     return Escalation.objects.get(run_id=allowing.run_id, step__key=granted)
 
 
 def _insert_effect(
     step: Step,
-    allowing: Step | None,
+    allowing: Step,
     escalation: Escalation | None,
     key: str,
     charge: int | None,

@@ -62,11 +62,10 @@ class Journal:
 
     def begin(self, key: str, effect: Effect) -> Step:
         """Open a step, or open it once more after a crash. The write waits for a flush."""
-        step = self.steps.get(key)
-        if step:
-            step.attempts += 1
-            self.write(lambda at: self._again(step, "after a crash"))
-            return step
+        known = self.steps.get(key)
+        if known:
+            self.retried(known, "after a crash")
+            return known
         step = self.steps[key] = Step(
             run=self.run,
             position=len(self.steps) + 1,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from django.db import models
 from django.db.models import F, Q
@@ -15,7 +15,6 @@ from agents.core.effects import Json
 
 if TYPE_CHECKING:
     from agents.models.run import Run
-    from agents.models.workspace import Workspace
 
 
 class Event(models.Model):
@@ -62,7 +61,9 @@ def append(
     Call inside the transaction of the change. The count is moved by an UPDATE first, which
     locks the row: two writers cannot take the same place, nor read a head about to move.
     """
-    head = _head(run, workspace_id, len(entries))
+    rows, pk = _chain(run, workspace_id)
+    rows.filter(pk=pk).update(event_count=F("event_count") + len(entries))
+    head = rows.only("event_count", "head_hash").get(pk=pk)
     first = head.event_count - len(entries) + 1
     previous = head.head_hash
     events = []
@@ -80,7 +81,7 @@ def append(
         event.hash = previous = link(previous, linked(event))
         events.append(event)
     Event.objects.bulk_create(events)
-    type(head)._default_manager.filter(pk=head.pk).update(head_hash=previous)
+    rows.filter(pk=pk).update(head_hash=previous)
 
 
 def linked(event: Event) -> dict[str, Json]:
@@ -96,11 +97,9 @@ def linked(event: Event) -> dict[str, Json]:
     }
 
 
-def _head(run: Run | None, workspace_id: int, added: int) -> Run | Workspace:
-    """Return the row that ends the chain, locked, with the count that includes `added`."""
+def _chain(run: Run | None, workspace_id: int) -> tuple[models.Manager[Any], Any]:
+    """Return the rows and the key of the one that ends the chain."""
     from agents.models.run import Run
     from agents.models.workspace import Workspace
 
-    model, pk = (Run, run.pk) if run else (Workspace, workspace_id)
-    model._default_manager.filter(pk=pk).update(event_count=F("event_count") + added)
-    return model._default_manager.only("event_count", "head_hash").get(pk=pk)
+    return (Run.objects, run.pk) if run else (Workspace.objects, workspace_id)

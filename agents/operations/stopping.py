@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from uuid import UUID
 
 from django.contrib.auth.models import User
 from django.db import transaction
@@ -13,7 +14,7 @@ from agents.models.event import Entry, append
 from agents.operations.refusal import Refused, member
 
 
-def cancel(*, run_id: object, by: User, reason: str, at: datetime) -> Run:
+def cancel(*, run_id: UUID, by: User, reason: str, at: datetime) -> Run:
     """Stop a run for good. What is under way is still recorded; nothing new begins.
 
     Raises Refused where the run has ended or the person may not.

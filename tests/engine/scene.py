@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
 
-from agents.desk.models import Refund, SentMail
 from django.contrib.auth.models import User
 from django.utils import timezone
 
 from agents import llm, operations
-from agents.core.effects import Json
 from agents.core.states import ENDED, EscalationState, RunState
+from agents.desk.models import Refund, SentMail
 from agents.engine.advance import advance
 from agents.engine.sweep import sweep
 from agents.engine.threads import close_connections
@@ -32,15 +31,15 @@ class Scene:
     omar: User
     eve: User
 
-    def launch(self, goal: str = REFUND_1200, **more: Json) -> Run:
-        at = timezone.now()
+    def launch(self, goal: str = REFUND_1200, *, token: str | None = None) -> Run:
         return operations.launch(
             workspace=self.workspace,
             pattern="supervisor",
             goal=goal,
+            subject=42,
             by=self.omar,
-            at=at,
-            **({"subject": 42} | more),
+            at=timezone.now(),
+            token=token,
         )
 
     def decide(self, run: Run, *, approve: bool = True, amount_minor: int | None = 80000) -> None:

@@ -252,9 +252,12 @@ def test_every_write_was_allowed_with_these_very_arguments(scene: Scene) -> None
     run = go(run)
 
     for effect in Effect.objects.filter(run=run):
-        assert effect.review.reply["allows"]
-        assert sha256(effect.review.reply["action"]) == effect.args_sha256
-        assert effect.review.ended_at <= effect.intended_at
+        allowing = effect.review
+        assert allowing.reply is not None
+        assert allowing.reply["allows"]
+        assert sha256(allowing.reply["action"]) == effect.args_sha256
+        assert allowing.ended_at is not None
+        assert allowing.ended_at <= effect.intended_at
     refund = Effect.objects.get(run=run, tool="issue_refund")
     assert refund.escalation is not None
     assert refund.escalation.granted_minor == refund.amount_minor == 80000

@@ -120,7 +120,7 @@ def completion(content: str) -> bytes:
 @pytest.mark.parametrize("packed", [False, True])
 def test_an_answer_over_a_megabyte_is_refused_however_it_is_packed(packed: bool) -> None:
     body = completion("x" * 1_100_000)
-    headers = {"content_encoding": "gzip"} if packed else {}
+    headers: dict[str, Any] = {"content_encoding": "gzip"} if packed else {}
     sent = gzip.compress(body) if packed else body
 
     with serving(lambda handler: send(handler, sent, **headers)) as (url, _):

@@ -117,7 +117,7 @@ def _config(path: Path | None, profile: str) -> Json:
         raise Refused("bad_config", f"--config {path} cannot be read: {error}") from None
 
 
-def _policy(workspace: Workspace, profile: str, config: Json) -> tuple[PolicyVersion, Json]:
+def _policy(workspace: Workspace, profile: str, config: Json) -> tuple[PolicyVersion | None, Json]:
     """Return the policy version to run under, and what is simulated. Raises Refused."""
     if profile == "strict":
         return workspace.policy, {}
