@@ -7,6 +7,7 @@ import json
 import time
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler
+from typing import Any
 
 import pytest
 

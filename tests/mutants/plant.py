@@ -36,8 +36,8 @@ MUTANTS = (
     Mutant(
         "an effect key may be used twice",
         "agents/migrations/0001_initial.py",
-        '"key",\n                    models.CharField(max_length=120, unique=True)',
-        '"key",\n                    models.CharField(max_length=120)',
+        '("key", models.CharField(max_length=120, unique=True)),\n                ("tool"',
+        '("key", models.CharField(max_length=120)),\n                ("tool"',
         "tests/engine/test_constraints.py",
     ),
     Mutant(
@@ -46,7 +46,7 @@ MUTANTS = (
         "        revisions.append(heaviest)\n        action = heaviest.action\n",
         "        passed = replace(heaviest, verdict=Verdict.APPROVE)\n"
         "        return _reviewed(passed, heaviest.action, rulings, [heaviest])\n",
-        "tests/conformance/test_supervisor.py -k sup-127",
+        "tests/engine/test_rounds.py",
     ),
     Mutant(
         "the gateway does not review again",

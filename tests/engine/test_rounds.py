@@ -1,0 +1,26 @@
+"""A review goes round until nothing changes."""
+
+from __future__ import annotations
+
+from agents.core.facts import ChargeFact, Facts
+from agents.policies import review
+from agents.policies.profiles import STRICT
+from agents.policies.refunds import DEFAULT_REASON
+
+FACTS = Facts(subject=42, context_of=(42,), charge=ChargeFact(120000, 120000, "USD", 10))
+
+
+def test_a_revised_action_is_reviewed_from_the_start() -> None:
+    """SUP-Q1: leaving the reason out must not be a way round the person."""
+    action = {
+        "kind": "tool",
+        "name": "issue_refund",
+        "args": {"user_id": 42, "amount_minor": 120000},
+    }
+
+    ruled = review(action, FACTS, STRICT)
+
+    assert ruled.decision == "escalate"
+    assert not ruled.allows
+    assert ruled.action["args"]["reason"] == DEFAULT_REASON
+    assert [revision.reason for revision in ruled.revisions] == ["refund_reason_required"]
