@@ -1,37 +1,39 @@
 """The project's settings for tests: nothing of this machine's environment, all data in a temp dir.
 
-Processes that a test starts inherit what is set here. OPSCONSOLE_TEST_ON=postgres runs the tests
-on the server that OPSCONSOLE_TEST_POSTGRES_URL names, else on a file of SQLite's.
+OPSCONSOLE_TEST_ON=postgres runs the tests on the server that OPSCONSOLE_TEST_POSTGRES_URL names,
+else on a file of SQLite's. Processes that a test starts inherit these settings with the same
+directory; what the test gives them in their environment (DATABASE_URL, a lease) counts there.
 """
 
 import atexit
 import os
 import shutil
 import tempfile
-from pathlib import Path
 
 from tests import postgres
 
 ON_POSTGRES = os.environ.get("OPSCONSOLE_TEST_ON") == "postgres"
 
-_directory = Path(tempfile.mkdtemp(prefix="opsconsole-tests-"))
-atexit.register(shutil.rmtree, _directory, ignore_errors=True)
+_INHERITED = "OPSCONSOLE_TEST_DIRECTORY"
 
-for name in list(os.environ):
-    if name.startswith(("OPENAI_", "OPSCONSOLE_", "EMAIL_")) and "_TEST_" not in name:
-        del os.environ[name]
-os.environ["OPSCONSOLE_ENV_FILE"] = ""  # a developer's key must not reach a model from here
-os.environ["OPSCONSOLE_DATA_DIR"] = str(_directory)
-os.environ["DATABASE_URL"] = postgres.url() if ON_POSTGRES else ""
+if _INHERITED not in os.environ:  # the suite itself, not a process that it has started
+    for name in list(os.environ):
+        if name.startswith(("OPENAI_", "OPSCONSOLE_", "EMAIL_")) and "_TEST_" not in name:
+            del os.environ[name]
+    os.environ[_INHERITED] = tempfile.mkdtemp(prefix="opsconsole-tests-")
+    atexit.register(shutil.rmtree, os.environ[_INHERITED], ignore_errors=True)
+    os.environ["OPSCONSOLE_DATA_DIR"] = os.environ[_INHERITED]
+    os.environ["OPSCONSOLE_ENV_FILE"] = ""  # a developer's key must not reach a model from here
+    os.environ["DATABASE_URL"] = postgres.url() if ON_POSTGRES else ""
 
 from opsconsole.settings import *  # noqa: E402, F403 - the environment had to be set first
-from opsconsole.settings import DATABASES, STATIC_ROOT, STORAGES  # noqa: E402
+from opsconsole.settings import DATA_DIR, DATABASES, STATIC_ROOT, STORAGES  # noqa: E402
 
 if not ON_POSTGRES:
     # A file: threads and processes see the same data, under the locks of every day. In memory
     # they would share one connection.
-    DATABASES["default"]["TEST"] = {"NAME": str(_directory / "test.sqlite3")}
+    DATABASES["default"]["TEST"] = {"NAME": str(DATA_DIR / "test.sqlite3")}
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # signing in is not tested
 STORAGES["staticfiles"] = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
-STATIC_ROOT.mkdir()
+STATIC_ROOT.mkdir(exist_ok=True)
 SERVESTATIC_USE_FINDERS = True

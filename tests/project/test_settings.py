@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from django.conf import settings
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -69,3 +70,19 @@ def test_debug_is_off_unless_asked_for() -> None:
     done = manage("shell", "-v", "0", "-c", program)
 
     assert done.stdout.strip() == "False"
+
+
+def test_a_process_that_a_test_starts_shares_its_data_and_heeds_what_it_is_given() -> None:
+    program = "from django.conf import settings as s; print(s.DATA_DIR, s.OPSCONSOLE_LEASE_SECONDS)"
+
+    done = manage(
+        "shell",
+        "-v",
+        "0",
+        "-c",
+        program,
+        DJANGO_SETTINGS_MODULE="tests.settings",
+        OPSCONSOLE_LEASE_SECONDS="2",
+    )
+
+    assert done.stdout.strip() == f"{settings.DATA_DIR} 2.0"
