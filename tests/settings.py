@@ -8,6 +8,7 @@ directory; what the test gives them in their environment (DATABASE_URL, a lease)
 import atexit
 import os
 import shutil
+import sys
 import tempfile
 
 from tests import postgres
@@ -16,7 +17,8 @@ ON_POSTGRES = os.environ.get("OPSCONSOLE_TEST_ON") == "postgres"
 
 _INHERITED = "OPSCONSOLE_TEST_DIRECTORY"
 
-if _INHERITED not in os.environ:  # the suite itself, not a process that it has started
+# A suite, also one that a test starts (on mutants), has data of its own; other processes share it.
+if "pytest" in sys.modules or _INHERITED not in os.environ:
     for name in list(os.environ):
         if name.startswith(("OPENAI_", "OPSCONSOLE_", "EMAIL_")) and "_TEST_" not in name:
             del os.environ[name]

@@ -8,11 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from agents.desk import refunds
 from django.utils import timezone
 
 from agents import operations
 from agents.core.states import EffectState, EscalationState, RunState
+from agents.desk import refunds
 from agents.engine import crashpoints
 from agents.models import Effect, Escalation, Run
 from agents.tools import TOOLS, Context
