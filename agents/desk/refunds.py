@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.db.models import F
 
 from agents.desk import billing
@@ -56,23 +56,26 @@ def reserve(
     at: datetime,
 ) -> Receipt:
     """Hold an amount on the customer's latest charge. Raises RefundRefused, KeyReused."""
-    with transaction.atomic():
-        known = Refund.objects.select_related("charge__customer").filter(key=key).first()
-        if known:
-            _check_same(known, book_id, customer_number, amount_minor, currency)
-            return _receipt(known)
-        charge = _charge(book_id, customer_number, amount_minor, currency, at)
-        _hold(charge, amount_minor)
-        refund = Refund.objects.create(
-            charge_id=charge.charge_id,
-            key=key,
-            amount_minor=amount_minor,
-            currency=currency,
-            reason=reason.strip(),
-            reference=f"rf_{customer_number}_{sha256(key.encode()).hexdigest()[:12]}",
-            held_at=at,
-        )
-        return _receipt(refund)
+    known = _known(key)
+    if known is None:
+        try:
+            with transaction.atomic():
+                charge = _charge(book_id, customer_number, amount_minor, currency, at)
+                _hold(charge, amount_minor)
+                known = Refund.objects.create(
+                    charge_id=charge.charge_id,
+                    key=key,
+                    amount_minor=amount_minor,
+                    currency=currency,
+                    reason=reason.strip(),
+                    reference=f"rf_{customer_number}_{sha256(key.encode()).hexdigest()[:12]}",
+                    held_at=at,
+                )
+        except IntegrityError:
+            # Somebody used the key in between; what we held for it went back with the savepoint.
+            known = Refund.objects.select_related("charge__customer").get(key=key)
+    _check_same(known, book_id, customer_number, amount_minor, currency)
+    return _receipt(known)
 
 
 def pay(
@@ -126,8 +129,8 @@ def release(*, key: str, at: datetime) -> bool:
 
 def find(*, key: str) -> Receipt | None:
     """Return what became of a key, or None where it is not known."""
-    refund = Refund.objects.select_related("charge__customer").filter(key=key).first()
-    return _receipt(refund) if refund else None
+    known = _known(key)
+    return _receipt(known) if known else None
 
 
 def paid_refunds(*, book_id: int, customer_number: int) -> list[Receipt]:
@@ -138,6 +141,10 @@ def paid_refunds(*, book_id: int, customer_number: int) -> list[Receipt]:
         state=RefundState.PAID,
     )
     return [_receipt(refund) for refund in paid.order_by("-paid_at", "-pk")]
+
+
+def _known(key: str) -> Refund | None:
+    return Refund.objects.select_related("charge__customer").filter(key=key).first()
 
 
 def _check_same(
