@@ -1,0 +1,177 @@
+"""Real processes: a worker, a model server over HTTP, the command line, kill -9 in the middle."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from agents import queries
+from agents.core.states import RunState
+from agents.engine.sweep import sweep
+from agents.models import Escalation, Run
+from tests.conformance import harness
+from tests.conformance.replay_server import ReplayServer
+from tests.engine.scene import Scene, fresh, mailed, paid, set_scene
+from tests.processes import ROOT, environment, running
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both, pytest.mark.slow]
+
+SCRIPT = [
+    '{"kind": "tool", "name": "get_refund_context", "args": {"user_id": 42}}',
+    '{"kind": "tool", "name": "issue_refund", '
+    '"args": {"user_id": 42, "amount_usd": 1200, "reason": "not used"}}',
+    '{"kind": "tool", "name": "send_refund_email", '
+    '"args": {"user_id": 42, "amount_usd": 800, "message": "done"}}',
+    '{"kind": "final", "answer": "USD 800.00 was refunded."}',
+]
+PATIENCE = 30.0  # seconds
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return set_scene()
+
+
+@pytest.fixture
+def model() -> Iterator[ReplayServer]:
+    with harness.replaying() as server:
+        server.load("refund", SCRIPT)
+        yield server
+
+
+def settings_of(model: ReplayServer, **more: str) -> dict[str, str]:
+    """Return a worker's environment: the scripted model, and leases short enough to watch."""
+    return {
+        "OPENAI_BASE_URL": model.base_url("refund"),
+        "OPENAI_API_KEY": "any",
+        "OPSCONSOLE_LEASE_SECONDS": "1",
+        **more,
+    }
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Wait until something is so; fail when it takes too long."""
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end, "it took too long"
+        time.sleep(0.05)
+
+
+def has_state(run: Run, state: RunState) -> Callable[[], bool]:
+    return lambda: fresh(run).state == state
+
+
+def manage(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "manage.py", *arguments],
+        cwd=ROOT,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def decide(run: Run, amount: str) -> subprocess.CompletedProcess[str]:
+    escalation = Escalation.objects.get(run=run)
+    return manage("decide", str(escalation.pk), "--approve", "--amount", amount, "--as", "rita")
+
+
+@pytest.mark.parametrize("point", ["gateway.before_call:2", "gateway.after_call:2"])
+def test_the_refund_is_paid_once_though_its_worker_dies_in_the_middle(
+    scene: Scene, model: ReplayServer, point: str
+) -> None:
+    run = scene.launch()
+    with running("manage.py", "work", **settings_of(model)):
+        until(has_state(run, RunState.WAITING))
+    above_own, above_charge = decide(run, "1000"), decide(run, "1300")
+    assert [above_own.returncode, above_charge.returncode] == [3, 3]
+    assert above_own.stderr != above_charge.stderr
+    assert decide(run, "800").returncode == 0
+
+    # This process's points start anew, so its first tool call is the refund.
+    dying = settings_of(model, OPSCONSOLE_CRASH_AT=point.replace(":2", ":1"))
+    with running("manage.py", "work", **dying) as worker:
+        assert worker.wait(PATIENCE) == 137
+    assert fresh(run).state == RunState.RUNNING
+    with running("manage.py", "work", **settings_of(model)):
+        until(has_state(run, RunState.DONE))
+
+    assert paid(run) == [80000]
+    assert mailed(run) == [80000]
+    result = queries.result(fresh(run))
+    assert "human_revised" in [line["executed_from"] for line in result["trace"]]
+    assert result["answer"] == "USD 800.00 was refunded."
+    assert model.sessions["refund"].state()["calls"] == 4
+
+
+def test_a_worker_that_is_killed_while_the_model_thinks_is_replaced(
+    scene: Scene, model: ReplayServer
+) -> None:
+    model.load("refund", [{"text": SCRIPT[0], "delay_s": 1.0}, *SCRIPT[:2]])
+    run = scene.launch()
+    with running("manage.py", "work", **settings_of(model)) as worker:
+        until(lambda: model.sessions["refund"].requests == 1)
+        os.kill(worker.pid, signal.SIGKILL)
+        worker.wait(PATIENCE)
+    assert fresh(run).state == RunState.RUNNING
+
+    with running("manage.py", "work", **settings_of(model)):
+        until(has_state(run, RunState.WAITING))
+
+    assert run.steps.get(key="1/propose").attempts == 2
+    assert run.steps.filter(key="1/propose").count() == 1
+
+
+def test_a_worker_told_to_stop_ends_with_code_0_and_leaves_the_run_to_others(
+    scene: Scene, model: ReplayServer
+) -> None:
+    run = scene.launch()
+    with running("manage.py", "work", **settings_of(model)) as worker:
+        until(has_state(run, RunState.WAITING))
+        worker.terminate()
+        assert worker.wait(15) == 0
+
+    assert fresh(run).state == RunState.WAITING
+
+
+def test_a_worker_that_was_frozen_past_its_lease_writes_nothing_more(
+    scene: Scene, model: ReplayServer
+) -> None:
+    model.load("refund", [{"text": SCRIPT[0], "delay_s": 1.5}, *SCRIPT[:2]])
+    run = scene.launch()
+    with running("manage.py", "work", **settings_of(model)) as frozen:
+        until(lambda: model.sessions["refund"].requests == 1)
+        os.kill(frozen.pid, signal.SIGSTOP)
+        until(lambda: sweep() > 0)
+        with running("manage.py", "work", **settings_of(model)):
+            until(has_state(run, RunState.WAITING))
+        events = run.events.count()
+        os.kill(frozen.pid, signal.SIGCONT)
+        time.sleep(0.2)  # long enough for what it would write
+
+    assert run.events.count() == events
+    assert fresh(run).state == RunState.WAITING
+
+
+def test_run_pattern_prints_exactly_one_document_from_a_real_process(scene: Scene) -> None:
+    ended = manage(
+        "run_pattern",
+        "supervisor",
+        "--goal",
+        "Refund 500 USD to user_id=42",
+        "--subject",
+        "42",
+        "--json",
+    )
+
+    assert ended.returncode == 0
+    assert json.loads(ended.stdout)["status"] == "ok"
