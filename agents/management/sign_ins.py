@@ -28,8 +28,8 @@ PEOPLE = (
     Person("eve", Role.VIEWER),
     Person("omar", Role.OPERATOR),
     Person("rita", Role.REVIEWER, refund_limit_minor=80000),
-    Person("ada", Role.AUDITOR),
-    Person("iris", Role.ADMIN),
+    Person("auditor", Role.AUDITOR),
+    Person("admin", Role.ADMIN),
 )
 
 
