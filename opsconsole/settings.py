@@ -99,7 +99,9 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
+                "agents.web.frame.frame",
             ],
+            "builtins": ["agents.web.formats"],
         },
     }
 ]

@@ -36,7 +36,8 @@ def from_ledger(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
     if mail is None or mail.customer != args["user_id"]:
         sentence = "Every refund of this run to this customer has been written about."
         return Ruling(Verdict.BLOCK, "nothing_to_mail", sentence, 60)
-    if args.get("amount_minor") == mail.amount_minor and args.get("message") == mail.message:
+    amount = args.get("amount_minor")
+    if amount == mail.amount_minor and args.get("message") == mail.message:
         return None
     ledger = {"user_id": mail.customer, "amount_minor": mail.amount_minor, "message": mail.message}
     return Ruling(
@@ -44,7 +45,7 @@ def from_ledger(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
         "mail_from_ledger",
         f"The mail says what the ledger says: {spoken(mail.amount_minor)} was refunded.",
         risk=30,
-        observed=args.get("amount_minor"),
+        observed=amount if amount != mail.amount_minor else None,
         limit=mail.amount_minor,
         action={**action, "args": ledger},
     )

@@ -1,0 +1,1 @@
+"""The pages: get and check, parse, one call, render."""

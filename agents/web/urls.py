@@ -1,5 +1,17 @@
-"""The app's addresses."""
+"""The app's addresses: nouns, with the verb last."""
 
-from django.urls import URLPattern
+from django.urls import URLPattern, path
 
-urlpatterns: list[URLPattern] = []
+from agents.web.views import approvals, runs, session
+
+urlpatterns: list[URLPattern] = [
+    path("", session.home, name="home"),
+    path("sign-in/", session.sign_in, name="sign-in"),
+    path("sign-out/", session.sign_out, name="sign-out"),
+    path("theme/", session.theme, name="theme"),
+    path("approvals/", approvals.approvals, name="approvals"),
+    path("approvals/<int:pk>/", approvals.approval, name="approval"),
+    path("approvals/<int:pk>/decide/", approvals.decide, name="decide"),
+    path("runs/", runs.runs, name="runs"),
+    path("runs/<uuid:pk>/", runs.run, name="run"),
+]

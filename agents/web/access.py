@@ -1,0 +1,73 @@
+"""Who may see and do what. A getter returns the thing or raises; no view asks for itself.
+
+What is in another workspace is not found, as if it were not there. Within a workspace, what a
+role may not do is denied.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+from uuid import UUID
+
+from django.contrib.auth.models import User
+from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
+from django.http import Http404, HttpRequest
+
+from agents.models import Escalation, Membership, Role, Run
+
+DECIDES = (Role.REVIEWER, Role.ADMIN)
+
+
+def person(request: HttpRequest) -> User:
+    """Return who is signed in; the view has seen to it that somebody is."""
+    return cast(User, request.user)
+
+
+def membership(user: User, workspace_id: int) -> Membership:
+    """Return a person's part in a workspace. Raises Http404 where they have none."""
+    found = Membership.objects.filter(user=user, workspace_id=workspace_id).first()
+    if found is None:
+        raise Http404
+    return found
+
+
+def escalations_of(user: User) -> QuerySet[Escalation]:
+    """Return the escalations of the person's workspaces."""
+    mine = Membership.objects.filter(user=user).values("workspace_id")
+    return Escalation.objects.filter(workspace_id__in=mine)
+
+
+def runs_of(user: User) -> QuerySet[Run]:
+    """Return the runs of the person's workspaces."""
+    mine = Membership.objects.filter(user=user).values("workspace_id")
+    return Run.objects.filter(workspace_id__in=mine)
+
+
+def escalation_for(user: User, pk: int) -> Escalation:
+    """Return an escalation that a person may read. Raises Http404."""
+    found = (
+        escalations_of(user)
+        .select_related("run__policy", "run__launched_by", "step", "workspace", "decided_by")
+        .filter(pk=pk)
+        .first()
+    )
+    if found is None:
+        raise Http404
+    return found
+
+
+def escalation_to_decide(user: User, pk: int) -> Escalation:
+    """Return an escalation that a person may decide. Raises Http404, PermissionDenied."""
+    found = escalation_for(user, pk)
+    if membership(user, found.workspace_id).role not in DECIDES:
+        raise PermissionDenied("Deciding takes the role reviewer or admin.")
+    return found
+
+
+def run_for(user: User, pk: UUID) -> Run:
+    """Return a run that a person may read. Raises Http404."""
+    found = runs_of(user).select_related("policy", "launched_by", "workspace").filter(pk=pk).first()
+    if found is None:
+        raise Http404
+    return found

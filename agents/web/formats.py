@@ -1,0 +1,126 @@
+"""How pages write money, times and states; loaded into every template."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from django import template
+from django.templatetags.static import static
+from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from agents.core.money import spoken
+
+register = template.Library()
+
+# State is always icon, word and colour: the role gives icon and colour, the word says it.
+RUN_ROLES = {
+    "queued": ("waiting", "Queued"),
+    "running": ("running", "Running"),
+    "waiting": ("waiting", "Waiting"),
+    "done": ("approve", "Done"),
+    "stopped": ("block", "Stopped"),
+    "failed": ("failed", "Failed"),
+}
+ESCALATION_ROLES = {
+    "open": ("escalate", "Escalated"),
+    "approved": ("human", "Approved"),
+    "adjusted": ("human", "Adjusted"),
+    "rejected": ("block", "Rejected"),
+    "expired": ("block", "Expired"),
+    "cancelled": ("block", "Cancelled"),
+}
+RULING_ROLES = {
+    "approve": ("approve", "Approved"),
+    "revise": ("revise", "Revised"),
+    "escalate": ("escalate", "Escalated"),
+    "block": ("block", "Blocked"),
+}
+
+
+@register.simple_tag
+def icon(name: str, classes: str = "") -> SafeString:
+    """Return an icon of the sprite, hidden from screen readers: a word stands beside it."""
+    return format_html(
+        '<svg class="icon {}" aria-hidden="true"><use href="{}#i-{}"/></svg>',
+        classes,
+        static("icons.svg"),
+        name,
+    )
+
+
+def _chip(role: str, word: str) -> SafeString:
+    return format_html('<span class="chip" data-role="{}">{}{}</span>', role, icon(role), word)
+
+
+@register.simple_tag
+def run_chip(state: str) -> SafeString:
+    return _chip(*RUN_ROLES[state])
+
+
+@register.simple_tag
+def escalation_chip(state: str) -> SafeString:
+    return _chip(*ESCALATION_ROLES[state])
+
+
+@register.simple_tag
+def ruling_chip(verdict: str) -> SafeString:
+    return _chip(*RULING_ROLES[verdict])
+
+
+@register.simple_tag
+def measured(ruling: dict[str, Any]) -> str:
+    """Write what a rule saw against what it allows: USD 1,200.00 vs USD 1,000.00."""
+    observed, limit = ruling.get("observed"), ruling.get("limit")
+    if observed is None:
+        return "nothing to measure"
+    if ruling.get("rule") == "refunds.window":
+        return f"{observed} of {limit} days"
+    if ruling.get("rule", "").startswith(("refunds.", "mail.")):
+        observed, limit = (spoken(v) if isinstance(v, int) else v for v in (observed, limit))
+    return f"{observed} vs {limit}"
+
+
+@register.filter
+def role_of(verdict: str) -> str:
+    return RULING_ROLES[verdict][0]
+
+
+@register.filter
+def money(minor: int | None) -> str:
+    """Write minor units as USD 1,200.00; "none" where there is no amount."""
+    return "none" if minor is None else spoken(minor)
+
+
+@register.filter
+def left(at: datetime) -> str:
+    """Write how long it is until `at`: 5:48 under an hour, 1 h 12 beyond it."""
+    rest = max(at - timezone.now(), timedelta())
+    minutes, seconds = divmod(int(rest.total_seconds()), 60)
+    if minutes < 60:
+        return f"{minutes}:{seconds:02d}"
+    return f"{minutes // 60} h {minutes % 60:02d}"
+
+
+@register.filter
+def urgency(at: datetime) -> str:
+    """Return how a countdown looks: "now" in the last six minutes, "soon" in the last thirty."""
+    rest = at - timezone.now()
+    if rest < timedelta(minutes=6):
+        return "now"
+    return "soon" if rest < timedelta(minutes=30) else ""
+
+
+@register.simple_tag
+def moment(at: datetime | None) -> SafeString:
+    """Write a time of day, with the date where it is not today's and the exact time in the markup.
+
+    Times are UTC; a page says so once.
+    """
+    if at is None:
+        return format_html("<span>{}</span>", "not yet")
+    is_today = at.date() == timezone.now().date()
+    words = at.strftime("%H:%M:%S") if is_today else at.strftime("%-d %b %H:%M")
+    return format_html('<time datetime="{}" title="{}">{}</time>', *(at.isoformat(),) * 2, words)

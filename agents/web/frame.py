@@ -1,0 +1,23 @@
+"""What stands around every page."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest
+
+from agents.core.effects import Json
+from agents.core.states import EscalationState
+from agents.models import Membership
+from agents.web.access import escalations_of, person
+from agents.web.views.session import THEMES
+
+
+def frame(request: HttpRequest) -> dict[str, Json]:
+    """Return the theme, the person's workspaces and how much waits, for the base template."""
+    chosen = request.COOKIES.get("theme", "")
+    around: dict[str, Json] = {"theme": chosen if chosen in THEMES else ""}
+    if not getattr(request, "user", None) or not request.user.is_authenticated:
+        return around
+    user = person(request)
+    parts = Membership.objects.filter(user=user).select_related("workspace").order_by("pk")
+    waiting = escalations_of(user).filter(state=EscalationState.OPEN).count()
+    return {**around, "parts": list(parts), "waiting": waiting}

@@ -1,0 +1,44 @@
+"""Signing in and out, and the theme."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.contrib.auth import views as auth
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.http import require_POST, require_safe
+
+THEMES = ("light", "dark")
+YEAR = 365 * 24 * 60 * 60  # seconds
+
+sign_in = auth.LoginView.as_view(
+    template_name="registration/sign_in.html", redirect_authenticated_user=True
+)
+sign_out = auth.LogoutView.as_view()
+
+
+@require_safe
+def home(request: HttpRequest) -> HttpResponse:
+    """Go where the work is."""
+    return redirect("approvals")
+
+
+@require_POST
+def theme(request: HttpRequest) -> HttpResponse:
+    """Remember light or dark, and go back to the page."""
+    back = request.POST.get("back", "/")
+    if not url_has_allowed_host_and_scheme(back, allowed_hosts={request.get_host()}):
+        back = "/"
+    response = redirect(back)
+    chosen = request.POST.get("theme")
+    if chosen in THEMES:
+        response.set_cookie(
+            "theme",
+            chosen,
+            max_age=YEAR,
+            httponly=True,
+            samesite="Lax",
+            secure=settings.SESSION_COOKIE_SECURE,
+        )
+    return response

@@ -1,0 +1,118 @@
+"""A real browser with JavaScript off, a real server, a real worker: the way of one refund."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from shutil import which
+
+import pytest
+from playwright.sync_api import Page, expect, sync_playwright
+
+from agents.core.states import RunState
+from agents.models import Escalation
+from tests.e2e.test_worker import has_state, until
+from tests.engine.scene import Scene, fresh, mailed, paid, set_scene
+from tests.processes import running
+
+# Playwright runs an event loop in this thread, where Django would refuse its ORM.
+os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
+
+CHROMIUM = which("chromium") or "/usr/bin/chromium"
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+PASSWORD = "a-password-of-the-test"
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
+
+
+@pytest.fixture
+def scene() -> Scene:
+    scene = set_scene()
+    scene.rita.set_password(PASSWORD)
+    scene.rita.save()
+    return scene
+
+
+@pytest.fixture
+def page() -> Iterator[Page]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        context = browser.new_context(java_script_enabled=False)
+        yield context.new_page()
+        browser.close()
+
+
+@contextmanager
+def served() -> Iterator[str]:
+    """Serve the pages from a process of their own; yield the address."""
+    with closing(socket.socket()) as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    arguments = ["-m", "uvicorn", "opsconsole.asgi:application", "--port", str(port)]
+    quiet = ["--log-level", "warning", "--lifespan", "off", "--timeout-graceful-shutdown", "2"]
+    with running(*arguments, *quiet, DJANGO_SETTINGS_MODULE="tests.settings"):
+        end = time.monotonic() + 20
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", port), 0.2).close()
+                break
+            except OSError:
+                assert time.monotonic() < end, "the server did not come up"
+                time.sleep(0.05)
+        yield f"http://127.0.0.1:{port}"
+
+
+def test_rita_decides_a_refund_with_javascript_off(scene: Scene, page: Page) -> None:
+    messages: list[str] = []
+    page.on("console", lambda message: messages.append(message.text))
+    run = scene.launch()
+
+    with served() as site, running("manage.py", "work"):
+        until(has_state(run, RunState.WAITING))
+        page.goto(site)
+        page.get_by_label("Name").fill("rita")
+        page.get_by_label("Password").fill(PASSWORD)
+        page.get_by_role("button", name="Sign in").click()
+        expect(page.get_by_role("heading", name="Approvals")).to_be_visible()
+        page.locator(".qlist a").click()
+
+        amount = page.get_by_label("Pay Anna")
+        expect(amount).to_have_value("800.00")
+        page.get_by_label("Reason").fill("partly used")
+        pay = page.get_by_role("button", name="Pay the amount above")
+        amount.fill("1000")
+        pay.click()
+        above_own = page.locator("#amount-error").inner_text()
+        page.get_by_label("Pay Anna").fill("1300")
+        page.get_by_role("button", name="Pay the amount above").click()
+        above_charge = page.locator("#amount-error").inner_text()
+        assert above_own != above_charge
+        assert "your own limit of USD 800.00" in above_own
+        assert "USD 1,200.00 that is left of the charge" in above_charge
+        assert paid(run) == []
+
+        page.get_by_label("Pay Anna").fill("800")
+        page.get_by_role("button", name="Pay the amount above").click()
+        until(has_state(run, RunState.DONE))
+        page.reload()
+        expect(page.locator(".consequence")).to_contain_text("USD 800.00 was paid to Anna")
+        page.goto(f"{site}/runs/{run.pk}/")
+        expect(page.locator("main")).to_contain_text("rita: adjusted, USD 800.00")
+        page.locator("details summary").click()
+        expect(page.locator(".raw")).to_contain_text('"executed_from": "human_revised"')
+
+    assert paid(fresh(run)) == [80000]
+    assert mailed(run) == [80000]
+    assert Escalation.objects.get(run=run).comment == "partly used"
+    assert not [text for text in messages if "Content Security Policy" in text]

@@ -1,0 +1,240 @@
+"""The pages over Django's client: who may, what is refused, what is shown as text."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from agents import operations
+from agents.core.states import EscalationState
+from agents.desk.books import open_demo_book
+from agents.models import Escalation, Role, Run, Workspace
+from agents.web.urls import urlpatterns
+from tests.engine.scene import Scene, fresh, go, paid, set_scene
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+MARKUP = "<img src=x onerror=alert(1)>\"'&{{ 7|add:7 }}"
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return set_scene()
+
+
+def signed_in(user: User) -> Client:
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+def waiting(scene: Scene, goal: str = "Refund 1200 USD to user_id=42.") -> Escalation:
+    run = go(scene.launch(goal))
+    return Escalation.objects.get(run=run, state=EscalationState.OPEN)
+
+
+def form(escalation: Escalation, **fields: str) -> dict[str, str]:
+    given = {"verdict": "adjust", "amount": "800.00", "comment": "partly used"}
+    return {**given, "action_sha256": escalation.action_sha256, **fields}
+
+
+def stranger() -> User:
+    """Return an admin of another workspace."""
+    at = timezone.now()
+    other = Workspace.objects.create(
+        slug="other", name="Other", is_demo=True, book=open_demo_book(at=at), created_at=at
+    )
+    user = User.objects.create_user("stranger")
+    operations.add_member(workspace=other, user=user, role=Role.ADMIN, at=at)
+    return user
+
+
+PEOPLE = ("anon", "stranger", "eve", "rita")
+# What each of PEOPLE gets by GET and by POST. 302 leads on, 405 is the wrong verb.
+ADDRESSES: dict[str, tuple[tuple[int, int], ...]] = {
+    "home": ((302, 405), (302, 405), (302, 405), (302, 405)),
+    "sign-in": ((200, 200), (302, 302), (302, 302), (302, 302)),
+    "sign-out": ((405, 302), (405, 302), (405, 302), (405, 302)),
+    "theme": ((405, 302), (405, 302), (405, 302), (405, 302)),
+    "approvals": ((302, 405), (200, 405), (200, 405), (200, 405)),
+    "approval": ((302, 405), (404, 405), (200, 405), (200, 405)),
+    "decide": ((405, 302), (405, 404), (405, 403), (405, 422)),
+    "runs": ((302, 405), (200, 405), (200, 405), (200, 405)),
+    "run": ((302, 405), (404, 405), (200, 405), (200, 405)),
+}
+
+
+def names() -> set[str]:
+    return {str(pattern.name) for pattern in urlpatterns}
+
+
+def test_every_address_has_its_row() -> None:
+    assert names() == set(ADDRESSES)
+
+
+@pytest.mark.parametrize("htmx", [False, True])
+@pytest.mark.parametrize("name", sorted(ADDRESSES))
+def test_who_gets_what(scene: Scene, name: str, htmx: bool) -> None:
+    escalation = waiting(scene)
+    parts: dict[str, Any] = {"approval": [escalation.pk], "decide": [escalation.pk]}
+    parts["run"] = [escalation.run_id]
+    address = reverse(name, args=parts.get(name))
+    people = {"stranger": stranger(), "eve": scene.eve, "rita": scene.rita}
+    headers = {"HX-Request": "true"} if htmx else {}
+
+    for who, expected in zip(PEOPLE, ADDRESSES[name], strict=True):
+        client = signed_in(people[who]) if who in people else Client()
+        got = client.get(address, headers=headers).status_code
+        client = signed_in(people[who]) if who in people else Client()
+        posted = client.post(address, headers=headers).status_code
+        assert (got, posted) == expected, who
+
+    escalation.refresh_from_db()
+    assert escalation.state == EscalationState.OPEN
+
+
+def test_rita_adjusts_and_sees_what_really_happened(scene: Scene) -> None:
+    escalation = waiting(scene)
+    client = signed_in(scene.rita)
+
+    answered = client.post(reverse("decide", args=[escalation.pk]), form(escalation))
+    assert answered.status_code == 302
+    assert "has not paid it yet" in client.get(answered["Location"]).text
+    go(escalation.run)
+
+    page = client.get(answered["Location"]).text
+    assert "USD 800.00</b> was paid to Anna" in page
+    assert paid(fresh(escalation.run)) == [80000]
+    assert "human_revised" in client.get(reverse("run", args=[escalation.run_id])).text
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"amount": "1000"}, "above your own limit of USD 800.00"),
+        ({"amount": "1300"}, "left of the charge"),
+        ({"amount": "0"}, "least that can be refunded"),
+        ({"amount": "1e3"}, "digits and a point"),
+        ({"amount": "٣٠٠"}, "digits and a point"),
+        ({"amount": ""}, "digits and a point"),
+        ({"comment": " "}, "Say why"),
+        ({"verdict": "reject", "comment": ""}, "Say why"),
+        ({"verdict": "pay"}, "Choose whether"),
+        ({"verdict": "approve"}, "above your own limit"),
+        ({"action_sha256": "0" * 64}, "changed since you opened it"),
+        ({"subject": "7"}, "fields that it should not"),
+    ],
+)
+def test_a_form_that_cannot_be_granted_is_refused_and_kept(
+    scene: Scene, fields: dict[str, str], says: str
+) -> None:
+    escalation = waiting(scene)
+
+    answered = signed_in(scene.rita).post(
+        reverse("decide", args=[escalation.pk]), form(escalation, **fields)
+    )
+
+    assert answered.status_code == 422
+    assert says in answered.text
+    if fields.get("amount"):
+        assert f'value="{fields["amount"]}"' in answered.text
+    escalation.refresh_from_db()
+    assert escalation.state == EscalationState.OPEN
+    assert paid(escalation.run) == []
+
+
+def test_the_second_of_two_reviewers_is_told_who_was_first(scene: Scene) -> None:
+    escalation = waiting(scene)
+    scene.decide(escalation.run)
+    second = User.objects.create_user("second")
+    operations.add_member(
+        workspace=scene.workspace, user=second, role=Role.REVIEWER, at=timezone.now()
+    )
+
+    answered = signed_in(second).post(reverse("decide", args=[escalation.pk]), form(escalation))
+
+    assert answered.status_code == 409
+    assert "rita decided at" in answered.text
+    assert "What you filled in was not sent" in answered.text
+
+
+def test_who_launched_the_run_is_told_that_somebody_else_decides(scene: Scene) -> None:
+    operations.add_member(
+        workspace=scene.workspace, user=scene.omar, role=Role.ADMIN, at=timezone.now()
+    )
+    escalation = waiting(scene)
+    client = signed_in(scene.omar)
+
+    page = client.get(reverse("approval", args=[escalation.pk])).text
+    answered = client.post(reverse("decide", args=[escalation.pk]), form(escalation))
+
+    assert "You launched this run" in page
+    assert "dform" not in page
+    assert answered.status_code == 422
+    escalation.refresh_from_db()
+    assert escalation.state == EscalationState.OPEN
+
+
+def test_markup_from_anyone_shows_as_text(scene: Scene) -> None:
+    escalation = waiting(scene, f"Refund 1200 USD to user_id=42. {MARKUP}")
+    Escalation.objects.filter(pk=escalation.pk).update(comment=MARKUP)
+    Run.objects.filter(pk=escalation.run_id).update(stop_reason=MARKUP, outcome={"answer": MARKUP})
+    escalation.run.steps.filter(key="1/propose").update(
+        reply={"text": MARKUP, "demo": True}, failed=""
+    )
+    User.objects.filter(pk=scene.omar.pk).update(username="omar<b>")
+    client = signed_in(scene.rita)
+
+    for name, key in (("approval", escalation.pk), ("run", escalation.run_id)):
+        page = client.get(reverse(name, args=[key])).text
+        assert "&lt;img src=x onerror=alert(1)&gt;" in page
+        assert "<img src=x" not in page
+        assert "omar<b>" not in page
+    for name in ("approvals", "runs"):
+        assert "<img src=x" not in client.get(reverse(name)).text
+
+
+def test_pages_are_not_stored_and_carry_the_policy(scene: Scene) -> None:
+    page = signed_in(scene.rita).get(reverse("approvals"))
+
+    assert "no-store" in page["Cache-Control"]
+    policy = page["Content-Security-Policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert not re.search(r"<script|\bstyle=|\son[a-z]+=", page.text)
+
+
+@pytest.mark.parametrize("count", [1, 5])
+def test_the_inbox_takes_as_many_queries_however_much_waits(
+    scene: Scene, count: int, django_assert_num_queries: Any
+) -> None:
+    for _ in range(count):
+        waiting(scene)
+    client = signed_in(scene.rita)
+    client.get(reverse("approvals"))  # the first request of a minute moves the session's end
+
+    with django_assert_num_queries(5):
+        client.get(reverse("approvals"))
+    with django_assert_num_queries(5):
+        client.get(reverse("runs"))
+
+
+def test_a_wrong_password_is_said_in_words(scene: Scene) -> None:
+    answered = Client().post(reverse("sign-in"), {"username": "rita", "password": "wrong"})
+
+    assert answered.status_code == 200
+    assert "do not fit" in answered.text
+
+
+@pytest.mark.parametrize("back", ["//evil.example", "https://evil.example/", "javascript:alert(1)"])
+def test_the_theme_leads_back_to_our_pages_only(scene: Scene, back: str) -> None:
+    answered = Client().post(reverse("theme"), {"theme": "dark", "back": back})
+
+    assert answered["Location"] == "/"
+    assert answered.cookies["theme"].value == "dark"
