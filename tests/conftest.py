@@ -9,8 +9,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from django.db import connection
 from hypothesis import settings
 
+from agents import record
 from tests.settings import ON_POSTGRES
 
 settings.register_profile("suite", deadline=None, database=None, derandomize=True)
@@ -57,6 +59,22 @@ def _nothing_leaves_this_machine() -> Iterator[None]:
     tried = list(_attempts)
     _attempts.clear()
     assert not tried, f"reached for another machine: {tried}"
+
+
+@pytest.fixture(autouse=True)
+def _the_record_can_be_emptied(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Lift the record's triggers before a transactional test's tables are emptied.
+
+    It is set up after pytest-django's fixture and so torn down before it; emptying ends with the
+    signal that makes the triggers again.
+    """
+    marker = request.node.get_closest_marker("django_db")
+    empties = marker is not None and marker.kwargs.get("transaction")
+    if empties:
+        request.getfixturevalue("transactional_db")
+    yield
+    if empties:
+        record.unprotect(connection)
 
 
 def pytest_report_header() -> str:

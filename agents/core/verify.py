@@ -1,0 +1,56 @@
+"""Walk a chain of events and find the first that does not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from agents.core.chain import link
+from agents.core.effects import Json
+
+
+@dataclass(frozen=True)
+class Linked:
+    """An event as it is stored: what its hash covers, and the two hashes."""
+
+    covered: dict[str, Json]  # workspace, run, seq, kind, facts, actor, at
+    previous: str
+    hash: str
+
+
+@dataclass(frozen=True)
+class Fault:
+    """The first event of a chain that does not fit. `seq` is where, from 1."""
+
+    seq: int
+    why: str
+
+
+def first_fault(events: Iterable[Linked], *, count: int, head: str) -> Fault | None:
+    """Return the first fault of a chain in order of seq, or None if it holds.
+
+    `count` and `head` are what the chain's row says: without them a cut tail looks whole.
+    """
+    seq, previous = 0, ""
+    for event in events:
+        seq += 1
+        if event.covered["seq"] != seq:
+            return Fault(seq, f"event {seq} is missing; the next one is {event.covered['seq']}")
+        if event.previous != previous:
+            return Fault(seq, "it does not follow the event before it")
+        if event.hash != _link(event):
+            return Fault(seq, "its content is not what was hashed")
+        previous = event.hash
+    if seq != count:
+        return Fault(seq + 1, f"the chain ends after {seq} events; {count} were written")
+    if previous != head:
+        return Fault(seq, "it is not the event that the chain's head names")
+    return None
+
+
+def _link(event: Linked) -> str:
+    """Return the hash an event should have; "" for content that no event could hold."""
+    try:
+        return link(event.previous, event.covered)
+    except (TypeError, ValueError):
+        return ""

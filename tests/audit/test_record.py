@@ -1,0 +1,164 @@
+"""The record: nobody changes it unseen, and whoever does is found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.db import DatabaseError, connection, transaction
+from django.db.models import F
+
+from agents import record
+from agents.core.chain import link
+from agents.core.verify import Fault, Linked, first_fault
+from agents.models import Event, Run, Workspace
+from agents.models.event import linked
+from tests.commands.test_run_pattern import command
+from tests.engine.scene import REFUND_500, Scene, go, set_scene
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+
+
+@pytest.fixture
+def run() -> Run:
+    scene = set_scene()
+    return go(scene.launch(REFUND_500))
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return set_scene()
+
+
+def test_the_chains_of_a_run_and_its_workspace_hold(run: Run) -> None:
+    ended = command("verify_audit")
+
+    assert (ended.code, ended.out) == (0, "2 chains hold.\n")
+
+
+@pytest.mark.parametrize("statement", ["UPDATE agents_event SET kind = 'x'", "DELETE FROM {0}"])
+def test_the_database_refuses_to_change_an_event(run: Run, statement: str) -> None:
+    with (
+        pytest.raises(DatabaseError, match="append-only"),
+        transaction.atomic(),
+        connection.cursor() as cursor,
+    ):
+        cursor.execute(statement.format("agents_event"))
+
+
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite cannot truncate")
+def test_the_database_refuses_to_truncate_the_events(run: Run) -> None:
+    with (
+        pytest.raises(DatabaseError, match="append-only"),
+        transaction.atomic(),
+        connection.cursor() as cursor,
+    ):
+        cursor.execute("TRUNCATE agents_event")
+
+
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="an idiom of SQLite")
+def test_insert_or_replace_does_not_pass_the_triggers(run: Run) -> None:
+    with (
+        pytest.raises(DatabaseError, match="append-only"),
+        connection.cursor() as cursor,
+    ):
+        cursor.execute("INSERT OR REPLACE INTO agents_event SELECT * FROM agents_event LIMIT 1")
+
+
+def test_a_missing_trigger_is_said_loudly_and_made_again_by_migrate(run: Run) -> None:
+    assert record.check_record(databases=["default"]) == []
+
+    record.unprotect(connection)
+    said = record.check_record(databases=["default"])
+    call_command("migrate", verbosity=0, skip_checks=True)
+
+    assert [message.id for message in said] == ["agents.E001"]
+    assert record.check_record(databases=["default"]) == []
+
+
+def edit(run: Run) -> None:
+    Event.objects.filter(run=run, seq=3).update(facts={"key": "another"})
+
+
+def rename(run: Run) -> None:
+    Event.objects.filter(run=run, seq=3).update(actor="somebody else")
+
+
+def delete(run: Run) -> None:
+    Event.objects.filter(run=run, seq=3).delete()
+
+
+def insert(run: Run) -> None:
+    Event.objects.filter(run=run, seq__gte=3).order_by("-seq").update(seq=F("seq") + 1000)
+    Event.objects.filter(run=run, seq__gte=1000).update(seq=F("seq") - 999)
+    third = Event.objects.get(run=run, seq=2)
+    third.pk, third.seq = None, 3
+    third.save(force_insert=True)
+
+
+def swap(run: Run) -> None:
+    Event.objects.filter(run=run, seq=3).update(seq=9999)
+    Event.objects.filter(run=run, seq=4).update(seq=3)
+    Event.objects.filter(run=run, seq=9999).update(seq=4)
+
+
+def cut(run: Run) -> None:
+    Event.objects.filter(run=run).order_by("-seq").first().delete()  # type: ignore[union-attr]
+
+
+def rehash(run: Run) -> None:
+    """Change an event and hash everything after it anew, without the chain's head."""
+    Event.objects.filter(run=run, seq=3).update(actor="somebody else")
+    previous = Event.objects.get(run=run, seq=2).hash
+    for event in Event.objects.filter(run=run, seq__gte=3).order_by("seq"):
+        event.previous, event.hash = previous, link(previous, linked(event))
+        previous = event.hash
+        event.save()
+
+
+@pytest.mark.parametrize(
+    ("tamper", "seq"),
+    [(edit, 3), (rename, 3), (delete, 3), (insert, 3), (swap, 3), (cut, None), (rehash, None)],
+)
+def test_whoever_gets_past_the_triggers_is_found(
+    run: Run, tamper: Callable[[Run], None], seq: int | None
+) -> None:
+    last = run.event_count
+    record.unprotect(connection)
+
+    tamper(run)
+    ended = command("verify_audit", "--run", str(run.pk), "--json")
+
+    assert ended.code == 3
+    assert [fault["seq"] for fault in ended.document["faults"]] == [seq or last]
+
+
+def test_verify_audit_says_which_event_and_why(run: Run) -> None:
+    record.unprotect(connection)
+    edit(run)
+
+    ended = command("verify_audit")
+
+    assert ended.code == 3
+    assert f"run {run.pk}: event 3: its content is not what was hashed" in ended.out
+
+
+def test_verify_audit_of_nothing_known_is_bad_usage(run: Run) -> None:
+    assert command("verify_audit", "--run", "no-such-run").code == 2
+    assert command("verify_audit", "--workspace", "nowhere").code == 2
+
+
+def test_events_of_a_workspace_have_a_chain_of_their_own(scene: Scene) -> None:
+    events = Event.objects.filter(run=None).order_by("seq")
+    workspace = Workspace.objects.get(pk=scene.workspace.pk)
+
+    found = [Linked(linked(event), event.previous, event.hash) for event in events]
+
+    assert len(found) == workspace.event_count > 3
+    whole: dict[str, Any] = {"count": workspace.event_count, "head": workspace.head_hash}
+    assert first_fault(found, **whole) is None
+    assert first_fault(found[:-1], **whole) == Fault(
+        len(found), f"the chain ends after {len(found) - 1} events; {len(found)} were written"
+    )
