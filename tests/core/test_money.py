@@ -1,0 +1,128 @@
+"""Amounts: one strict parser for text, one exact door for numbers."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agents.core.money import (
+    MAX_MINOR,
+    BadAmount,
+    minor_of_number,
+    minor_of_text,
+    plain_amount,
+    spoken,
+    told,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "minor"),
+    [
+        ("0", 0),
+        ("0.01", 1),
+        ("0.1", 10),
+        ("5", 500),
+        ("800", 80000),
+        ("800.0", 80000),
+        ("800.00", 80000),
+        ("1199.99", 119999),
+        ("999999999.99", 99999999999),
+    ],
+)
+def test_text_that_is_an_amount(text: str, minor: int) -> None:
+    assert minor_of_text(text) == minor
+
+
+NO_AMOUNTS = [
+    "",
+    " ",
+    " 12 ",
+    "12 ",
+    "\n12",
+    "12\n",
+    "+5",
+    "-5",
+    "-0",
+    "−5",
+    ".5",
+    "5.",
+    "00.5",
+    "01",
+    "1,000",
+    "1.000",
+    "1.005",
+    "1 000",
+    "1_000",
+    "1'000",
+    "1e3",
+    "1E+2",
+    "0x10",
+    "NaN",
+    "nan",
+    "Infinity",
+    "-inf",
+    "٣٠٠",
+    "１２",
+    "½",
+    "²",
+    "USD 5",
+    "$5",
+    "5 USD",
+    "1000000000",
+    "9" * 400,
+    "12.34.56",
+    "1,5",
+    "true",
+    "None",
+    "12;DROP TABLE",
+    "5\x00",
+]
+
+
+@pytest.mark.parametrize("text", NO_AMOUNTS)
+def test_text_that_is_none(text: str) -> None:
+    with pytest.raises(BadAmount, match="digits and a point"):
+        minor_of_text(text)
+
+
+@pytest.mark.parametrize(
+    ("number", "minor"),
+    [(1000, 100000), (1e3, 100000), (10.1, 1010), (0.1, 10), (-5, -500), (0, 0), (1199.99, 119999)],
+)
+def test_a_number_of_whole_cents(number: float, minor: int) -> None:
+    assert minor_of_number(number) == minor
+
+
+@pytest.mark.parametrize(
+    "number",
+    [10.005, 0.001, 5e-324, 1000.004, float("nan"), float("inf"), -float("inf"), 1e308, 10**400],
+)
+def test_a_number_that_is_no_amount(number: float) -> None:
+    with pytest.raises(BadAmount):
+        minor_of_number(number)
+
+
+@given(st.integers(0, 10**11 - 1))
+def test_what_is_written_is_read_again(minor: int) -> None:
+    assert minor_of_text(plain_amount(minor)) == minor
+
+
+@given(st.integers(-MAX_MINOR // 100, MAX_MINOR // 100))
+def test_what_a_model_is_told_comes_back_exactly(minor: int) -> None:
+    assert minor_of_number(told({"amount_minor": minor})["amount_usd"]) == minor
+
+
+def test_people_are_told_currency_and_cents() -> None:
+    assert [spoken(120000), spoken(1), spoken(-50)] == ["USD 1,200.00", "USD 0.01", "−USD 0.50"]
+
+
+def test_only_minor_units_are_told_anew() -> None:
+    inside = {"a": [{"amount_minor": 5, "x": 1}], "note_minor": "text", "b": {"c_minor": 120000}}
+
+    assert told(inside) == {
+        "a": [{"amount_usd": 0.05, "x": 1}],
+        "note_minor": "text",
+        "b": {"c_usd": 1200.0},
+    }

@@ -1,0 +1,173 @@
+"""What holds of the strict policy for every amount, age and history."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agents import policies
+from agents.core.decision import Review, Ruling, Verdict
+from agents.core.facts import ChargeFact, Facts, RefundFact
+from agents.core.limits import Limits
+from agents.core.money import MAX_MINOR
+from agents.policies import RULES, review
+from agents.policies.profiles import PROFILES, STRICT
+
+amounts = st.integers(1, 250_000)
+CLASSES = {"approve": 0, "revise": 0, "escalate": 1, "block": 2}
+
+
+def refund(amount: int, **more: Any) -> dict[str, Any]:
+    args = {"user_id": 42, "amount_minor": amount, "reason": "r", **more}
+    return {"kind": "tool", "name": "issue_refund", "args": args}
+
+
+@st.composite
+def situations(draw: st.DrawFn) -> Facts:
+    """A charge with some of it refunded, by this run or others, with or without a person."""
+    charge = draw(st.integers(1, 200_000))
+    left = draw(st.integers(0, charge))
+    mine = draw(st.lists(st.tuples(st.integers(1, 60_000), st.booleans()), max_size=2))
+    refunds = tuple(
+        RefundFact(42, amount, "rf", by_person=by_person, mailed=False, settled=True)
+        for amount, by_person in mine
+    )
+    return Facts(
+        subject=42,
+        context_of=(42,),
+        refunds=refunds,
+        charge=ChargeFact(charge, left, "USD", draw(st.integers(0, 30))),
+        unattended_minor=draw(st.integers(0, 150_000)),
+    )
+
+
+def executed(ruled: Review) -> int:
+    """Return the minor units that would be paid without a person: 0 unless it is allowed."""
+    return ruled.action["args"]["amount_minor"] if ruled.allows else 0
+
+
+@given(facts=situations(), amount=amounts, more=st.integers(1, 100_000))
+def test_a_larger_amount_never_gets_a_weaker_answer(facts: Facts, amount: int, more: int) -> None:
+    """But for an amount that is paid twice: that is blocked however small it is."""
+    if amount in [r.amount_minor for r in facts.refunds]:
+        return
+    small, large = (
+        review(refund(amount), facts, STRICT),
+        review(refund(amount + more), facts, STRICT),
+    )
+
+    if executed(large):
+        # What is paid of the larger one would be paid when it is asked for as it is.
+        assert review(refund(executed(large)), facts, STRICT).allows
+        assert executed(large) >= executed(small) or not small.allows
+    if small.decision == "block":
+        assert not large.allows
+
+
+@given(facts=situations(), amount=amounts, days=st.integers(1, 60))
+def test_an_older_charge_never_gets_a_weaker_answer(facts: Facts, amount: int, days: int) -> None:
+    assert facts.charge is not None
+    older = replace(facts, charge=replace(facts.charge, age_days=facts.charge.age_days + days))
+
+    young, old = review(refund(amount), facts, STRICT), review(refund(amount), older, STRICT)
+
+    assert CLASSES[old.decision] >= CLASSES[young.decision]
+
+
+@given(facts=situations(), amount=amounts, more=st.integers(1, 100_000))
+def test_more_refunded_before_never_gets_a_weaker_answer(
+    facts: Facts, amount: int, more: int
+) -> None:
+    fuller = replace(facts, unattended_minor=facts.unattended_minor + more)
+
+    before, after = review(refund(amount), facts, STRICT), review(refund(amount), fuller, STRICT)
+
+    assert CLASSES[after.decision] >= CLASSES[before.decision]
+    assert executed(after) <= executed(before)
+
+
+@given(facts=situations(), amount=st.integers(1, MAX_MINOR), reason=st.sampled_from(["", "r"]))
+def test_what_may_run_may_run_by_itself(facts: Facts, amount: int, reason: str) -> None:
+    """A revision is no way round: the revised action alone gets the same leave."""
+    ruled = review(refund(amount, reason=reason), facts, STRICT)
+
+    if ruled.allows:
+        alone = review(ruled.action, facts, STRICT)
+        assert alone.decision == "approve"
+        assert alone.action == ruled.action
+        assert facts.charge is not None
+        paid = ruled.action["args"]["amount_minor"]
+        assert paid <= facts.charge.refundable_minor
+        assert facts.unattended_minor + paid <= STRICT.auto_limit_minor
+        assert facts.refunded_minor + paid <= STRICT.run_limit_minor
+
+
+@given(facts=situations(), amount=amounts, customer=st.integers(-5, 100))
+def test_nobody_but_the_subject_is_touched(facts: Facts, amount: int, customer: int) -> None:
+    if customer == 42:
+        return
+    for action in (
+        refund(amount, user_id=customer),
+        {"kind": "tool", "name": "get_refund_context", "args": {"user_id": customer}},
+    ):
+        assert review(action, facts, STRICT).decision == "block"
+
+
+@given(facts=situations(), amount=amounts)
+def test_a_person_lifts_only_what_they_were_asked(facts: Facts, amount: int) -> None:
+    asked = review(refund(amount), facts, STRICT)
+    if asked.decision != "escalate":
+        return
+
+    again = review(asked.action, facts, STRICT, settled=asked.escalating)
+
+    assert again.decision == "approve"
+    for name in asked.escalating:
+        others = [rule for rule in asked.escalating if rule != name]
+        assert review(asked.action, facts, STRICT, settled=others).decision == "escalate"
+
+
+@pytest.mark.parametrize("profile", sorted(PROFILES))
+def test_what_no_rule_speaks_of_is_blocked(profile: str) -> None:
+    action = {"kind": "tool", "name": "drop_table", "args": {}}
+
+    ruled = review(action, Facts(), PROFILES[profile])
+
+    assert ruled.decision == "block"
+    assert ruled.deciding.reason == "unknown_tool_for_supervisor:drop_table"
+
+
+def test_a_rule_that_raises_or_is_missing_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    def raises(action: Any, facts: Facts, limits: Limits) -> Ruling | None:
+        raise ZeroDivisionError
+
+    monkeypatch.setitem(RULES, "test.raises", raises)
+    facts = Facts(subject=42, context_of=(42,), charge=ChargeFact(120000, 120000, "USD", 1))
+    for name in ("test.raises", "no.such_rule"):
+        limits = replace(STRICT, rules=(*STRICT.rules, name))
+        ruled = review(refund(100), facts, limits)
+        assert (ruled.decision, ruled.deciding.reason) == ("block", "rule_failed")
+        assert ruled.deciding.rule == name
+
+
+def test_a_policy_that_never_settles_asks_a_person(monkeypatch: pytest.MonkeyPatch) -> None:
+    def one_cent_less(action: Any, facts: Facts, limits: Limits) -> Ruling | None:
+        args = {**action["args"], "amount_minor": action["args"]["amount_minor"] - 1}
+        return Ruling(Verdict.REVISE, "less", "less", action={**action, "args": args})
+
+    monkeypatch.setitem(RULES, "test.less", one_cent_less)
+
+    ruled = review(refund(100), Facts(), replace(STRICT, rules=("test.less",)))
+
+    assert ruled.decision == "escalate"
+    assert ruled.deciding.reason == "revisions_do_not_settle"
+    assert len(ruled.revisions) == policies.ROUNDS
+
+
+def test_every_rule_of_the_profiles_exists() -> None:
+    for limits in PROFILES.values():
+        assert set(limits.rules) <= set(RULES)
