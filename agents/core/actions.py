@@ -46,6 +46,21 @@ def read_action(text: str, *, specs: ArgSpecs, proposable: Collection[str]) -> A
         raise _invalid(str(error), raw) from None
 
 
+def action_schema(specs: ArgSpecs, *, proposable: Collection[str]) -> Json:
+    """Return the JSON schema of an action. It guides a model; the checks here still decide."""
+    names = [name for name in specs if name in proposable]
+    return {
+        "type": "object",
+        "properties": {
+            "kind": {"type": "string", "enum": ["tool", "final"]},
+            "name": {"type": "string", "enum": names},
+            "args": {"type": "object"},
+            "answer": {"type": "string"},
+        },
+        "required": ["kind"],
+    }
+
+
 def check_action(said: Json, *, specs: ArgSpecs, proposable: Collection[str]) -> Action:
     """Return `said` as an action, trimmed, amounts in minor units. Raises InvalidAction."""
     if not isinstance(said, dict):

@@ -25,6 +25,7 @@ class Ask:
     role: str
     inputs: Json
     as_json: bool = True
+    schema: Json = None  # of the JSON answer, for servers that take one
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
 
+from django.core.exceptions import ValidationError
 from django.core.mail import EmailMessage
 from django.core.validators import validate_email
 from django.db import IntegrityError, transaction
 
-from agents.core.money import spoken
+from agents.core.money import MAX_MINOR, spoken
 from agents.desk import billing
 from agents.desk.models import Customer, SentMail
 from agents.desk.models.mail import MailState
+from agents.desk.refunds import KeyReused
 
 TEMPLATE = "refund_confirmation_v2"
 SUBJECT = "Your refund"
@@ -62,21 +64,19 @@ def send_refund_mail(
     key: str,
     at: datetime,
 ) -> MailReceipt:
-    """Send one mail. Raises MailRefused, OutcomeUnknown.
+    """Send one mail. Raises MailRefused, KeyReused, OutcomeUnknown.
 
     The row is committed before the mail leaves. A crash in between leaves it "sending", and
     then only a person can tell: it is never sent twice to find out.
     """
-    known = SentMail.objects.filter(key=key).first()
+    known = _known(key)
     if known is None:
-        found = billing.customer(book_id=book_id, customer_number=customer_number)
-        if found is None:
-            raise MailRefused(f"email_user_not_found:{customer_number}")
-        validate_email(found.email)  # one address; a comma would make it two
-        known = _begun(found, amount_minor, currency, message, key, at)
-        _send(known)
-        SentMail.objects.filter(pk=known.pk).update(state=MailState.SENT, sent_at=at)
-        known.state = MailState.SENT
+        customer = _recipient(book_id, customer_number)
+        known, is_ours = _begun(customer, amount_minor, currency, message, key, at)
+        if is_ours:
+            return _receipt(_sent(known, at))
+    if _asked(known) != (book_id, customer_number, amount_minor, currency, message):
+        raise KeyReused(key)
     if known.state != MailState.SENT:
         raise OutcomeUnknown(key)
     return _receipt(known)
@@ -84,17 +84,36 @@ def send_refund_mail(
 
 def find(*, key: str) -> MailReceipt | None:
     """Return what became of a key, or None where no mail was begun."""
-    known = SentMail.objects.filter(key=key).first()
+    known = _known(key)
     return _receipt(known) if known else None
+
+
+def _known(key: str) -> SentMail | None:
+    return SentMail.objects.select_related("customer").filter(key=key).first()
+
+
+def _recipient(book_id: int, customer_number: int) -> Customer:
+    """Return whom to write to, at exactly one address. Raises MailRefused."""
+    customer = billing.customer(book_id=book_id, customer_number=customer_number)
+    if customer is None:
+        raise MailRefused(f"email_user_not_found:{customer_number}")
+    try:
+        validate_email(customer.email)  # a comma would make it two people, a line break a header
+    except ValidationError:
+        raise MailRefused(f"email_address_unusable:{customer_number}") from None
+    return customer
 
 
 def _begun(
     customer: Customer, amount_minor: int, currency: str, message: str, key: str, at: datetime
-) -> SentMail:
-    """Commit the row of a mail that is about to leave. Raises OutcomeUnknown if another has."""
+) -> tuple[SentMail, bool]:
+    """Commit the row of a mail that is about to leave. Return it and whether it is ours to send."""
+    if not 1 <= amount_minor <= MAX_MINOR:
+        raise MailRefused("email_amount_out_of_range")
     try:
-        with transaction.atomic():
-            return SentMail.objects.create(
+        # Durable: within a caller's transaction the mail could leave and its row be rolled back.
+        with transaction.atomic(durable=True):
+            mail = SentMail.objects.create(
                 book_id=customer.book_id,
                 customer=customer,
                 key=key,
@@ -107,15 +126,25 @@ def _begun(
                 reference=f"em_{customer.number}_{sha256(key.encode()).hexdigest()[:12]}",
                 started_at=at,
             )
+            return mail, True
     except IntegrityError:
-        raise OutcomeUnknown(key) from None
+        # Somebody used the key since we looked: the mail is theirs to send.
+        return SentMail.objects.select_related("customer").get(key=key), False
 
 
-def _send(mail: SentMail) -> None:
+def _sent(mail: SentMail, at: datetime) -> SentMail:
+    """Hand a mail over and note that it left. What is raised here leaves it "sending"."""
     message_id = f"<{sha256(mail.key.encode()).hexdigest()[:32]}@opsconsole>"
     EmailMessage(
         subject=mail.subject, body=mail.body, to=[mail.to], headers={"Message-ID": message_id}
     ).send()
+    mail.state, mail.sent_at = MailState.SENT, at
+    mail.save(update_fields=["state", "sent_at"])
+    return mail
+
+
+def _asked(mail: SentMail) -> tuple[int, int, int, str, str]:
+    return mail.book_id, mail.customer.number, mail.amount_minor, mail.currency, mail.body
 
 
 def _receipt(mail: SentMail) -> MailReceipt:

@@ -45,6 +45,18 @@ class Receipt:
     paid_at: datetime | None
 
 
+@dataclass(frozen=True)
+class _Order:
+    """What is asked for by a key. The same key must always ask for the same."""
+
+    book_id: int
+    customer_number: int
+    amount_minor: int
+    currency: str
+    reason: str
+    key: str
+
+
 def reserve(
     *,
     book_id: int,
@@ -55,27 +67,12 @@ def reserve(
     key: str,
     at: datetime,
 ) -> Receipt:
-    """Hold an amount on the customer's latest charge. Raises RefundRefused, KeyReused."""
-    known = _known(key)
-    if known is None:
-        try:
-            with transaction.atomic():
-                charge = _charge(book_id, customer_number, amount_minor, currency, at)
-                _hold(charge, amount_minor)
-                known = Refund.objects.create(
-                    charge_id=charge.charge_id,
-                    key=key,
-                    amount_minor=amount_minor,
-                    currency=currency,
-                    reason=reason.strip(),
-                    reference=f"rf_{customer_number}_{sha256(key.encode()).hexdigest()[:12]}",
-                    held_at=at,
-                )
-        except IntegrityError:
-            # Somebody used the key in between; what we held for it went back with the savepoint.
-            known = Refund.objects.select_related("charge__customer").get(key=key)
-    _check_same(known, book_id, customer_number, amount_minor, currency)
-    return _receipt(known)
+    """Hold an amount on the customer's latest charge. Raises RefundRefused, KeyReused.
+
+    A key that is known returns its receipt, whatever became of it since.
+    """
+    order = _Order(book_id, customer_number, amount_minor, currency, reason.strip(), key)
+    return _receipt(_reserved(order, at))
 
 
 def pay(
@@ -90,28 +87,21 @@ def pay(
 ) -> Receipt:
     """Pay a refund, held before or not. Raises RefundRefused, KeyReused.
 
-    A key that has paid returns its receipt again; one that was released holds anew first.
+    A key that has paid returns its receipt again. A key that was released pays no more: who
+    released it was told that nothing will happen, and a call that comes late must not undo that.
     """
+    order = _Order(book_id, customer_number, amount_minor, currency, reason.strip(), key)
     with transaction.atomic():
-        reserve(
-            book_id=book_id,
-            customer_number=customer_number,
-            amount_minor=amount_minor,
-            currency=currency,
-            reason=reason,
-            key=key,
-            at=at,
-        )
-        refund = Refund.objects.select_related("charge__customer").get(key=key)
-        if refund.state == RefundState.RELEASED and _move(refund, RefundState.HELD, at=None):
-            charge = _charge(book_id, customer_number, amount_minor, currency, at)
-            _hold(charge, amount_minor)
+        refund = _reserved(order, at)
         if _move(refund, RefundState.PAID, at=at):
             Charge.objects.filter(pk=refund.charge_id).update(
                 held_minor=F("held_minor") - amount_minor,
                 refunded_minor=F("refunded_minor") + amount_minor,
             )
-        refund.refresh_from_db()
+        # Somebody may have paid or released it since we read it; then there was nothing to move.
+        refund.refresh_from_db(fields=["state", "paid_at"])
+        if refund.state == RefundState.RELEASED:
+            raise RefundRefused("refund_released")
         return _receipt(refund)
 
 
@@ -147,57 +137,78 @@ def _known(key: str) -> Refund | None:
     return Refund.objects.select_related("charge__customer").filter(key=key).first()
 
 
-def _check_same(
-    known: Refund, book_id: int, customer_number: int, amount_minor: int, currency: str
-) -> None:
-    customer = known.charge.customer
-    before = (customer.book_id, customer.number, known.amount_minor, known.currency)
-    if before != (book_id, customer_number, amount_minor, currency):
-        raise KeyReused(known.key)
+def _reserved(order: _Order, at: datetime) -> Refund:
+    """Return the refund of a key, held now if the key is new. Raises RefundRefused, KeyReused."""
+    known = _known(order.key)
+    if known is None:
+        try:
+            with transaction.atomic():
+                known = _held(order, at)
+        except (IntegrityError, RefundRefused):
+            # Somebody may have used the key since we looked, and taken the last cents with it.
+            # What we held ourselves went back with the savepoint.
+            known = _known(order.key)
+            if known is None:
+                raise
+    if _order(known) != order:
+        raise KeyReused(order.key)
+    return known
 
 
-def _charge(
-    book_id: int, customer_number: int, amount_minor: int, currency: str, at: datetime
-) -> billing.ChargeFacts:
-    """Return the charge that an amount can be refunded on. Raises RefundRefused."""
-    charge = billing.latest_charge(book_id=book_id, customer_number=customer_number, at=at)
+def _held(order: _Order, at: datetime) -> Refund:
+    """Hold an amount under a new key. Raises RefundRefused; IntegrityError if the key is used."""
+    charge = billing.latest_charge(
+        book_id=order.book_id, customer_number=order.customer_number, at=at
+    )
     if charge is None:
-        raise RefundRefused(f"refund_user_not_found:{customer_number}")
-    if amount_minor < 1:
+        raise RefundRefused(f"refund_user_not_found:{order.customer_number}")
+    if order.amount_minor < 1:
         raise RefundRefused("refund_amount_must_be_positive")
-    if currency != charge.currency:
+    if order.currency != charge.currency:
         raise RefundRefused("currency_mismatch")
-    return charge
+    _take_room(charge, order.amount_minor)
+    refund = Refund.objects.create(
+        charge_id=charge.charge_id,
+        key=order.key,
+        amount_minor=order.amount_minor,
+        currency=order.currency,
+        reason=order.reason,
+        reference=f"rf_{order.customer_number}_{sha256(order.key.encode()).hexdigest()[:12]}",
+        held_at=at,
+    )
+    return Refund.objects.select_related("charge__customer").get(pk=refund.pk)
 
 
-def _hold(charge: billing.ChargeFacts, amount_minor: int) -> None:
+def _take_room(charge: billing.ChargeFacts, amount_minor: int) -> None:
     """Take room on a charge, if there is enough: the UPDATE decides. Raises RefundRefused."""
+    # More than was ever paid is refused without arithmetic: the sum might leave the column.
+    is_possible = amount_minor <= charge.amount_minor
     room = Charge.objects.filter(
         pk=charge.charge_id,
         amount_minor__gte=F("refunded_minor") + F("held_minor") + amount_minor,
     )
-    if not room.update(held_minor=F("held_minor") + amount_minor):
+    if not is_possible or not room.update(held_minor=F("held_minor") + amount_minor):
         left = Charge.objects.get(pk=charge.charge_id)
         most = left.amount_minor - left.refunded_minor - left.held_minor
         raise RefundRefused("refund_exceeds_last_charge", most)
 
 
-_FROM = {
-    RefundState.HELD: RefundState.RELEASED,
-    RefundState.PAID: RefundState.HELD,
-    RefundState.RELEASED: RefundState.HELD,
-}
+def _move(refund: Refund, to: RefundState, *, at: datetime) -> bool:
+    """Move a held refund to `to`. Return False if it is held no more."""
+    held = Refund.objects.filter(pk=refund.pk, state=RefundState.HELD)
+    return bool(held.update(**{"state": to, f"{to.value}_at": at}))
 
 
-def _move(refund: Refund, to: RefundState, *, at: datetime | None) -> bool:
-    """Move a refund to `to`, if it still is where that may be done from."""
-    columns: dict[str, object] = {"state": to}
-    if at:
-        columns[f"{to.value}_at"] = at
-    moved = Refund.objects.filter(pk=refund.pk, state=_FROM[to]).update(**columns)
-    if moved:
-        refund.state = to
-    return bool(moved)
+def _order(refund: Refund) -> _Order:
+    customer = refund.charge.customer
+    return _Order(
+        customer.book_id,
+        customer.number,
+        refund.amount_minor,
+        refund.currency,
+        refund.reason,
+        refund.key,
+    )
 
 
 def _receipt(refund: Refund) -> Receipt:

@@ -6,7 +6,7 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from agents.core.actions import Action, read_action
+from agents.core.actions import Action, action_schema, read_action
 from agents.core.budget import BUDGETS
 from agents.core.digest import args_hash
 from agents.core.effects import Ask, Effect, Escalate, Failed, Flow, Json, Review, Stop, Use
@@ -18,6 +18,8 @@ Steps = Generator[Effect, Any, T]
 
 RECENT = 3  # steps that the worker is reminded of
 ROUNDS = 3  # of review for one action, because facts move while a person thinks
+# Of the ruling that decided a step, for the trace.
+SHOWN = ("verdict", "rule", "reason", "observed", "limit", "sentence", "risk")
 REVIEW_CHANGED = "review_changed"  # the gateway's word: what was allowed no longer is
 REFUSED = {
     "rejected": "human_rejected",
@@ -30,8 +32,10 @@ REFUSED = {
 def supervisor(brief: Brief, notes: Notes) -> Flow:
     """Propose -> Review -> a person where the policy wants one -> Execute, until an answer."""
     limits = brief.limits
+    schema = action_schema(brief.specs, proposable=limits.proposable)
     for step in range(1, limits.max_steps + 1):
-        text = yield from ask(f"{step}/propose", "worker", situation(brief.goal, notes), "worker")
+        asked = Ask(f"{step}/propose", "worker", situation(brief.goal, notes), schema=schema)
+        text = yield from answer_to(asked, phase="worker")
         action = read_action(text, specs=brief.specs, proposable=limits.proposable)
         turn = Turn(step, action, notes)
         seen = yield from carried_out(turn)
@@ -47,7 +51,7 @@ def supervisor(brief: Brief, notes: Notes) -> Flow:
 def closing_answer(brief: Brief, notes: Notes) -> Steps[Json]:
     """Have a closing text written, and reviewed like any other answer."""
     inputs = told({"goal": brief.goal, "history": notes.history})
-    text = yield from ask("finalize", "writer", inputs, "finalize", as_json=False)
+    text = yield from answer_to(Ask("finalize", "writer", inputs, as_json=False), phase="finalize")
     if not text.strip():
         raise Stop("llm_empty", phase="finalize")
     final = {"kind": "final", "answer": text.strip()}
@@ -84,10 +88,10 @@ def situation(goal: str, notes: Notes) -> Json:
     )
 
 
-def ask(label: str, role: str, inputs: Json, phase: str, *, as_json: bool = True) -> Steps[str]:
+def answer_to(asked: Ask, *, phase: str) -> Steps[str]:
     """Return a model's text, or stop the run with the reason why there is none."""
     try:
-        reply = yield Ask(label, role, inputs, as_json)
+        reply = yield asked
     except Failed as error:
         raise stop(error.reason, phase=phase) from None
     return str(reply["text"])
@@ -123,8 +127,7 @@ class Turn:
             **({"args_hash": args_hash(told(self.action["args"]))} if of_tool else {}),
             **({"human_approved": self.person["approved"]} if self.person else {}),
             **more,
-            "rule": self.review["deciding"]["rule"],
-            "reason": self.review["deciding"]["reason"],
+            "ruling": {part: self.review["deciding"][part] for part in SHOWN},
         }
         self.notes.trace.append(entry)
 

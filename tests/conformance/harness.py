@@ -22,6 +22,7 @@ from django.test import override_settings
 from tests.conformance.replay_server import ReplayServer, Session
 
 HERE = Path(os.environ.get("CONFORMANCE_DIR", Path(__file__).parent))
+IS_OURS = "CONFORMANCE_DIR" not in os.environ
 MADE_UP = ("transaction_id", "email_id")  # constants of the reference; ours are real
 
 

@@ -131,6 +131,7 @@ def test_a_policy_document_that_is_refused(changed: dict[str, Any], says: str) -
 
 
 def test_a_policy_that_is_no_object_or_not_whole_is_refused() -> None:
-    for document in ([], {"max_steps": 8}):
+    documents: list[Any] = [[], {"max_steps": 8}]
+    for document in documents:
         with pytest.raises(BadPolicy):
             read_limits(document)

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
@@ -18,20 +18,11 @@ from agents.engine.sweep import sweep
 from agents.models import Escalation, Run
 from tests.conformance import harness
 from tests.conformance.replay_server import ReplayServer
+from tests.e2e.workers import PATIENCE, SCRIPT, has_state, settings_of, until
 from tests.engine.scene import Scene, fresh, mailed, paid, set_scene
 from tests.processes import ROOT, environment, running
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both, pytest.mark.slow]
-
-SCRIPT = [
-    '{"kind": "tool", "name": "get_refund_context", "args": {"user_id": 42}}',
-    '{"kind": "tool", "name": "issue_refund", '
-    '"args": {"user_id": 42, "amount_usd": 1200, "reason": "not used"}}',
-    '{"kind": "tool", "name": "send_refund_email", '
-    '"args": {"user_id": 42, "amount_usd": 800, "message": "done"}}',
-    '{"kind": "final", "answer": "USD 800.00 was refunded."}',
-]
-PATIENCE = 30.0  # seconds
 
 
 @pytest.fixture
@@ -44,28 +35,6 @@ def model() -> Iterator[ReplayServer]:
     with harness.replaying() as server:
         server.load("refund", SCRIPT)
         yield server
-
-
-def settings_of(model: ReplayServer, **more: str) -> dict[str, str]:
-    """Return a worker's environment: the scripted model, and leases short enough to watch."""
-    return {
-        "OPENAI_BASE_URL": model.base_url("refund"),
-        "OPENAI_API_KEY": "any",
-        "OPSCONSOLE_LEASE_SECONDS": "1",
-        **more,
-    }
-
-
-def until(condition: Callable[[], bool]) -> None:
-    """Wait until something is so; fail when it takes too long."""
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < end, "it took too long"
-        time.sleep(0.05)
-
-
-def has_state(run: Run, state: RunState) -> Callable[[], bool]:
-    return lambda: fresh(run).state == state
 
 
 def manage(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -11,7 +11,7 @@ from agents.core.effects import Ask, Effect, Escalate, Failed, Flow, Json, Stop,
 from agents.core.strands import Diverged, Reply, Strand
 from agents.engine.drive import drive
 from agents.patterns import Brief, Notes
-from agents.patterns.supervisor import supervisor
+from agents.patterns.supervisor import SHOWN, supervisor
 from agents.policies.profiles import STRICT
 from agents.tools import specs
 from tests.engine.memory import Crash, MemoryWorld
@@ -49,7 +49,7 @@ def refund_world() -> MemoryWorld:
         action: Any = effect.action  # type: ignore[union-attr]
         high = action.get("args", {}).get("amount_minor", 0) > 100000 and not effect.granted  # type: ignore[union-attr]
         word = "escalate" if high else "approve"
-        deciding = {"rule": "test", "reason": "test"}
+        deciding = dict.fromkeys(SHOWN, "test")
         reply = {"decision": word, "allows": not high, "deciding": deciding, "action": action}
         return {**reply, "key": key}
 

@@ -14,7 +14,9 @@ from playwright.sync_api import Page, expect, sync_playwright
 
 from agents.core.states import RunState
 from agents.models import Escalation
-from tests.e2e.test_worker import has_state, until
+from tests.conformance import harness
+from tests.conformance.replay_server import ReplayServer
+from tests.e2e.workers import SCRIPT, has_state, settings_of, until
 from tests.engine.scene import Scene, fresh, mailed, paid, set_scene
 from tests.processes import running
 
@@ -53,6 +55,13 @@ def page() -> Iterator[Page]:
         browser.close()
 
 
+@pytest.fixture
+def model() -> Iterator[ReplayServer]:
+    with harness.replaying() as server:
+        server.load("refund", SCRIPT)
+        yield server
+
+
 @contextmanager
 def served() -> Iterator[str]:
     """Serve the pages from a process of their own; yield the address."""
@@ -73,13 +82,17 @@ def served() -> Iterator[str]:
         yield f"http://127.0.0.1:{port}"
 
 
-def test_rita_decides_a_refund_with_javascript_off(scene: Scene, page: Page) -> None:
+def test_rita_decides_a_refund_with_javascript_off(
+    scene: Scene, page: Page, model: ReplayServer
+) -> None:
+    """The server, a worker and the model are processes of their own; one worker dies on the way."""
     messages: list[str] = []
     page.on("console", lambda message: messages.append(message.text))
     run = scene.launch()
 
-    with served() as site, running("manage.py", "work"):
-        until(has_state(run, RunState.WAITING))
+    with served() as site:
+        with running("manage.py", "work", **settings_of(model)):
+            until(has_state(run, RunState.WAITING))
         page.goto(site)
         page.get_by_label("Name").fill("rita")
         page.get_by_label("Password").fill(PASSWORD)
@@ -104,7 +117,11 @@ def test_rita_decides_a_refund_with_javascript_off(scene: Scene, page: Page) -> 
 
         page.get_by_label("Pay Anna").fill("800")
         page.get_by_role("button", name="Pay the amount above").click()
-        until(has_state(run, RunState.DONE))
+        dying = settings_of(model, OPSCONSOLE_CRASH_AT="gateway.after_call:1")
+        with running("manage.py", "work", **dying) as worker:
+            assert worker.wait(30) == 137
+        with running("manage.py", "work", **settings_of(model)):
+            until(has_state(run, RunState.DONE))
         page.reload()
         expect(page.locator(".consequence")).to_contain_text("USD 800.00 was paid to Anna")
         page.goto(f"{site}/runs/{run.pk}/")

@@ -224,31 +224,46 @@ class Migration(migrations.Migration):
             model_name="refund",
             constraint=models.CheckConstraint(
                 condition=models.Q(
-                    (
-                        "state__in",
-                        [
-                            agents.desk.models.refund.RefundState["HELD"],
-                            agents.desk.models.refund.RefundState["PAID"],
-                            agents.desk.models.refund.RefundState["RELEASED"],
-                        ],
-                    )
+                    models.Q(
+                        ("paid_at", None),
+                        ("released_at", None),
+                        ("state", agents.desk.models.refund.RefundState["HELD"]),
+                    ),
+                    models.Q(
+                        ("paid_at__isnull", False),
+                        ("released_at", None),
+                        ("state", agents.desk.models.refund.RefundState["PAID"]),
+                    ),
+                    models.Q(
+                        ("paid_at", None),
+                        ("released_at__isnull", False),
+                        ("state", agents.desk.models.refund.RefundState["RELEASED"]),
+                    ),
+                    _connector="OR",
                 ),
-                name="refund_state_known",
+                name="refund_times_fit_state",
+            ),
+        ),
+        migrations.AddConstraint(
+            model_name="sentmail",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("amount_minor__gt", 0)), name="mail_above_nought"
             ),
         ),
         migrations.AddConstraint(
             model_name="sentmail",
             constraint=models.CheckConstraint(
                 condition=models.Q(
-                    (
-                        "state__in",
-                        [
-                            agents.desk.models.mail.MailState["SENDING"],
-                            agents.desk.models.mail.MailState["SENT"],
-                        ],
-                    )
+                    models.Q(
+                        ("sent_at", None), ("state", agents.desk.models.mail.MailState["SENDING"])
+                    ),
+                    models.Q(
+                        ("sent_at__isnull", False),
+                        ("state", agents.desk.models.mail.MailState["SENT"]),
+                    ),
+                    _connector="OR",
                 ),
-                name="mail_state_known",
+                name="mail_time_fits_state",
             ),
         ),
         migrations.AddConstraint(

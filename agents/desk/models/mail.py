@@ -32,7 +32,13 @@ class SentMail(models.Model):
 
     class Meta:
         constraints = [
-            models.CheckConstraint(condition=Q(state__in=list(MailState)), name="mail_state_known"),
+            models.CheckConstraint(condition=Q(amount_minor__gt=0), name="mail_above_nought"),
+            # Also the list of states: no other one fits.
+            models.CheckConstraint(
+                condition=Q(state=MailState.SENDING, sent_at=None)
+                | Q(state=MailState.SENT, sent_at__isnull=False),
+                name="mail_time_fits_state",
+            ),
         ]
 
     def __str__(self) -> str:

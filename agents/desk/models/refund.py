@@ -31,8 +31,12 @@ class Refund(models.Model):
     class Meta:
         constraints = [
             models.CheckConstraint(condition=Q(amount_minor__gt=0), name="refund_above_nought"),
+            # Paid or released, never both; and no other state than these fits.
             models.CheckConstraint(
-                condition=Q(state__in=list(RefundState)), name="refund_state_known"
+                condition=Q(state=RefundState.HELD, paid_at=None, released_at=None)
+                | Q(state=RefundState.PAID, paid_at__isnull=False, released_at=None)
+                | Q(state=RefundState.RELEASED, paid_at=None, released_at__isnull=False),
+                name="refund_times_fit_state",
             ),
         ]
 

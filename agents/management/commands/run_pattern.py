@@ -93,7 +93,7 @@ class Command(BaseCommand):
             word = "ok" if line["ok"] else line.get("stop_reason", "not ok")
             self.stdout.write(
                 f"{line['step']:>3}  {line['tool']}: {line['supervisor_decision']} "
-                f"({line['reason']}), {word}"
+                f"({line['ruling']['reason']}), {word}"
             )
         self.stdout.write(f"{result['status']}: {result.get('stop_reason', '')}".rstrip(": "))
         if result.get("answer"):

@@ -1,0 +1,43 @@
+"""A scripted refund, and how to run and watch real workers on it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from agents.core.states import RunState
+from agents.models import Run
+from tests.conformance.replay_server import ReplayServer
+from tests.engine.scene import fresh
+
+SCRIPT = [
+    '{"kind": "tool", "name": "get_refund_context", "args": {"user_id": 42}}',
+    '{"kind": "tool", "name": "issue_refund", '
+    '"args": {"user_id": 42, "amount_usd": 1200, "reason": "not used"}}',
+    '{"kind": "tool", "name": "send_refund_email", '
+    '"args": {"user_id": 42, "amount_usd": 800, "message": "done"}}',
+    '{"kind": "final", "answer": "USD 800.00 was refunded."}',
+]
+PATIENCE = 30.0  # seconds
+
+
+def settings_of(model: ReplayServer, **more: str) -> dict[str, str]:
+    """Return a worker's environment: the scripted model, and leases short enough to watch."""
+    return {
+        "OPENAI_BASE_URL": model.base_url("refund"),
+        "OPENAI_API_KEY": "any",
+        "OPSCONSOLE_LEASE_SECONDS": "1",
+        **more,
+    }
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Wait until something is so; fail when it takes too long."""
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end, "it took too long"
+        time.sleep(0.05)
+
+
+def has_state(run: Run, state: RunState) -> Callable[[], bool]:
+    return lambda: fresh(run).state == state
