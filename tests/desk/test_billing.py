@@ -1,0 +1,166 @@
+"""Books and what can be read in them: who a customer is, what they paid, how long ago."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from agents.desk import billing, refunds
+from agents.desk.books import open_demo_book
+from agents.desk.models import Charge, Customer, Subscription
+from tests.desk.ordering import AT, charge_of, demo_book, refund
+
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
+
+NOBODY = [1, 0, -42, 2**63, -(2**63) - 1, 10**30, -(10**30)]
+ANNA: dict[str, Any] = {
+    "user": {"id": 42, "name": "Anna", "country": "US", "tier": "enterprise"},
+    "billing": {
+        "plan": "annual_enterprise",
+        "currency": "USD",
+        "last_charge_minor": 120000,
+        "days_since_payment": 10,
+    },
+}
+MAX: dict[str, Any] = {
+    "user": {"id": 7, "name": "Max", "country": "US", "tier": "pro"},
+    "billing": {
+        "plan": "pro_monthly",
+        "currency": "USD",
+        "last_charge_minor": 4900,
+        "days_since_payment": 35,
+    },
+}
+
+
+@pytest.mark.parametrize(("number", "told"), [(42, ANNA), (7, MAX)])
+def test_a_demo_customer_reads_as_the_reference_tells_them(
+    number: int, told: dict[str, Any]
+) -> None:
+    book = demo_book()
+
+    context = billing.customer_context(book_id=book.pk, customer_number=number, at=AT)
+
+    assert context == told
+    assert list(context) == list(told)
+    assert [list(part) for part in context.values()] == [list(part) for part in told.values()]
+
+
+@pytest.mark.parametrize(
+    ("number", "plan", "price", "days"), [(42, "pro_monthly", 4900, 10), (7, "free", 0, 120)]
+)
+def test_a_demo_customer_has_a_subscription(number: int, plan: str, price: int, days: int) -> None:
+    book = demo_book()
+
+    kept = Subscription.objects.get(customer__book=book, customer__number=number)
+
+    assert (kept.plan, kept.price_minor, kept.currency) == (plan, price, "USD")
+    assert kept.first_paid_at == AT - timedelta(days=days)
+
+
+def test_a_book_opened_next_month_is_as_young_as_the_first() -> None:
+    later = AT + timedelta(days=30)
+    book = open_demo_book(at=later)
+
+    charge = billing.latest_charge(book_id=book.pk, customer_number=42, at=later)
+
+    assert charge is not None
+    assert charge.age_days == 10
+
+
+def test_a_refund_in_one_book_leaves_the_next_untouched() -> None:
+    spent, fresh = demo_book(), demo_book()
+
+    refunds.pay(**refund(spent, amount_minor=120000))
+
+    assert charge_of(spent).refunded_minor == 120000
+    assert charge_of(fresh).refunded_minor == 0
+    assert refunds.paid_refunds(book_id=fresh.pk, customer_number=42) == []
+    assert fresh.is_demo
+    assert fresh.is_isolated
+
+
+@pytest.mark.parametrize("number", NOBODY)
+def test_a_number_that_is_nobodys_reads_as_unknown(number: int) -> None:
+    book = demo_book()
+    asked: dict[str, Any] = {"book_id": book.pk, "customer_number": number}
+
+    assert billing.customer_context(**asked, at=AT) is None
+    assert billing.latest_charge(**asked, at=AT) is None
+    assert billing.customer_name(**asked) == ""
+    assert refunds.paid_refunds(**asked) == []
+
+
+def test_a_customer_of_another_book_is_nobody() -> None:
+    there, here = demo_book(), demo_book()
+    anna = Customer.objects.get(book=there, number=42)
+    anna.number = 43
+    anna.save(update_fields=["number"])
+
+    context = billing.customer_context(book_id=here.pk, customer_number=43, at=AT)
+
+    assert context is None
+
+
+def test_a_customer_who_never_paid_has_no_charge() -> None:
+    book = demo_book()
+    charge_of(book).delete()
+
+    context = billing.customer_context(book_id=book.pk, customer_number=42, at=AT)
+
+    assert context == {"user": ANNA["user"], "billing": {}}
+
+
+@pytest.mark.parametrize(
+    ("age", "days"),
+    [
+        (timedelta(0), 0),
+        (timedelta(hours=23, minutes=59), 0),
+        (timedelta(days=14), 14),
+        (timedelta(days=15) - timedelta(microseconds=1), 14),
+        (timedelta(days=15), 15),
+    ],
+)
+def test_the_age_of_a_charge_counts_whole_days(age: timedelta, days: int) -> None:
+    book = demo_book()
+    paid_at = charge_of(book).paid_at
+
+    charge = billing.latest_charge(book_id=book.pk, customer_number=42, at=paid_at + age)
+
+    assert charge is not None
+    assert charge.age_days == days
+
+
+@pytest.mark.parametrize("lock", [False, True])
+def test_the_newest_charge_counts_and_of_two_at_once_the_later_entry(lock: bool) -> None:
+    book = demo_book()
+    anna = Customer.objects.get(book=book, number=42)
+    entered = [
+        Charge.objects.create(
+            customer=anna, plan=plan, amount_minor=1000, currency="USD", paid_at=AT - age
+        )
+        for plan, age in [
+            ("older", timedelta(days=90)),
+            ("first", timedelta(days=1)),
+            ("second", timedelta(days=1)),
+        ]
+    ]
+
+    charge = billing.latest_charge(book_id=book.pk, customer_number=42, at=AT, lock=lock)
+
+    assert charge is not None
+    assert charge.charge_id == entered[-1].pk
+
+
+def test_what_is_held_cannot_be_refunded_again() -> None:
+    book = demo_book()
+    refunds.pay(**refund(book, amount_minor=20000, key="paid"))
+    refunds.reserve(**refund(book, amount_minor=30000, key="held"))
+
+    charge = billing.latest_charge(book_id=book.pk, customer_number=42, at=AT)
+
+    assert charge is not None
+    assert (charge.refunded_minor, charge.held_minor) == (20000, 30000)
+    assert charge.refundable_minor == 70000

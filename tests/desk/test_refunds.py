@@ -1,0 +1,228 @@
+"""Hold, pay, give back: each key once, and never more than was paid."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from agents.desk import refunds
+from agents.desk.models import Book, Charge, Customer, Refund
+from tests.desk.ordering import AT, charge_of, demo_book, refund, standing
+
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
+
+LATER = AT + timedelta(hours=1)
+KEY = "the key"
+
+
+@pytest.fixture
+def book() -> Book:
+    return demo_book()
+
+
+def test_a_refund_is_held_and_then_paid(book: Book) -> None:
+    held = refunds.reserve(**refund(book, key=KEY))
+    assert (held.state, standing(book)) == ("held", (0, 50000))
+
+    paid = refunds.pay(**refund(book, key=KEY, at=LATER))
+
+    assert (paid.state, paid.paid_at, standing(book)) == ("paid", LATER, (50000, 0))
+    assert paid.reference == held.reference
+
+
+def test_a_refund_that_was_not_held_is_paid_at_once(book: Book) -> None:
+    receipt = refunds.pay(**refund(book, key=KEY, reason="  partly used "))
+
+    assert standing(book) == (50000, 0)
+    assert receipt == refunds.Receipt(
+        key=KEY,
+        reference=receipt.reference,
+        customer_number=42,
+        amount_minor=50000,
+        currency="USD",
+        reason="partly used",
+        state="paid",
+        paid_at=AT,
+    )
+
+
+def test_paying_again_by_the_same_key_returns_the_first_receipt(book: Book) -> None:
+    first = refunds.pay(**refund(book))
+
+    again = refunds.pay(**refund(book, at=LATER))
+
+    assert again == first
+    assert standing(book) == (50000, 0)
+
+
+def test_holding_again_by_the_same_key_holds_once(book: Book) -> None:
+    first = refunds.reserve(**refund(book))
+
+    again = refunds.reserve(**refund(book, at=LATER))
+
+    assert again == first
+    assert standing(book) == (0, 50000)
+
+
+@pytest.mark.parametrize("verb", [refunds.reserve, refunds.pay])
+@pytest.mark.parametrize("before", [refunds.reserve, refunds.pay])
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"customer_number": 7},
+        {"customer_number": 10**30},
+        {"amount_minor": 50001},
+        {"amount_minor": 10**30},
+        {"currency": "EUR"},
+        {"reason": "another"},
+    ],
+    ids=str,
+)
+def test_a_key_used_with_other_arguments_is_an_error(
+    book: Book, before: Any, verb: Any, other: dict[str, Any]
+) -> None:
+    before(**refund(book))
+    stood = standing(book)
+
+    with pytest.raises(refunds.KeyReused):
+        verb(**refund(book, **other))
+
+    assert standing(book) == stood
+    assert Refund.objects.count() == 1
+
+
+def test_a_key_of_another_book_is_an_error(book: Book) -> None:
+    refunds.pay(**refund(book, key=KEY))
+
+    with pytest.raises(refunds.KeyReused):
+        refunds.pay(**refund(demo_book(), key=KEY))
+
+
+@pytest.mark.parametrize("verb", [refunds.reserve, refunds.pay])
+@pytest.mark.parametrize(
+    ("other", "code", "most"),
+    [
+        ({"customer_number": 1}, "refund_user_not_found:1", None),
+        ({"customer_number": -42}, "refund_user_not_found:-42", None),
+        ({"customer_number": 10**30}, f"refund_user_not_found:{10**30}", None),
+        ({"amount_minor": 0}, "refund_amount_must_be_positive", None),
+        ({"amount_minor": -1}, "refund_amount_must_be_positive", None),
+        ({"amount_minor": 120001}, "refund_exceeds_last_charge", 120000),
+        ({"amount_minor": 2**63 - 1}, "refund_exceeds_last_charge", 120000),
+        ({"amount_minor": 10**30}, "refund_exceeds_last_charge", 120000),
+        ({"customer_number": 7, "amount_minor": 4901}, "refund_exceeds_last_charge", 4900),
+        ({"currency": "EUR"}, "currency_mismatch", None),
+    ],
+    ids=str,
+)
+def test_a_refund_that_cannot_be_is_refused_and_leaves_nothing(
+    book: Book, verb: Any, other: dict[str, Any], code: str, most: int | None
+) -> None:
+    with pytest.raises(refunds.RefundRefused) as refusal:
+        verb(**refund(book, **other))
+
+    assert (refusal.value.code, refusal.value.max_minor) == (code, most)
+    assert standing(book) == (0, 0)
+    assert not Refund.objects.exists()
+
+
+@pytest.mark.parametrize("amount", [1, 120000])
+def test_the_first_and_the_last_cent_can_be_refunded(book: Book, amount: int) -> None:
+    refunds.pay(**refund(book, amount_minor=amount))
+
+    assert standing(book) == (amount, 0)
+
+
+def test_what_was_refunded_or_is_held_leaves_less(book: Book) -> None:
+    refunds.pay(**refund(book, amount_minor=50000, key="paid"))
+    refunds.reserve(**refund(book, amount_minor=40000, key="held"))
+
+    with pytest.raises(refunds.RefundRefused) as refusal:
+        refunds.pay(**refund(book, amount_minor=30001, key="too much"))
+    refunds.pay(**refund(book, amount_minor=30000, key="the rest"))
+
+    assert refusal.value.max_minor == 30000
+    assert standing(book) == (80000, 40000)
+
+
+def test_a_refund_held_before_a_newer_charge_is_paid_on_its_own_charge(book: Book) -> None:
+    refunds.reserve(**refund(book))
+    older = charge_of(book)
+    newer = Charge.objects.create(
+        customer=Customer.objects.get(book=book, number=42),
+        plan="addon",
+        amount_minor=9900,
+        currency="USD",
+        paid_at=AT,
+    )
+
+    refunds.pay(**refund(book))
+
+    older.refresh_from_db()
+    newer.refresh_from_db()
+    assert (older.refunded_minor, older.held_minor) == (50000, 0)
+    assert (newer.refunded_minor, newer.held_minor) == (0, 0)
+
+
+def test_a_released_amount_can_be_refunded_under_another_key(book: Book) -> None:
+    refunds.reserve(**refund(book, amount_minor=120000, key="given up"))
+
+    assert refunds.release(key="given up", at=LATER)
+
+    assert standing(book) == (0, 0)
+    refunds.pay(**refund(book, amount_minor=120000, key="another"))
+    assert standing(book) == (120000, 0)
+
+
+def test_a_call_that_comes_after_the_release_pays_nothing(book: Book) -> None:
+    refunds.reserve(**refund(book, key=KEY))
+    refunds.release(key=KEY, at=LATER)
+
+    with pytest.raises(refunds.RefundRefused, match="refund_released"):
+        refunds.pay(**refund(book, key=KEY, at=LATER))
+
+    assert standing(book) == (0, 0)
+    assert refunds.reserve(**refund(book, key=KEY, at=LATER)).state == "released"
+    assert standing(book) == (0, 0)
+
+
+def test_only_what_is_held_is_released(book: Book) -> None:
+    refunds.pay(**refund(book, key="paid"))
+    refunds.reserve(**refund(book, key="held"))
+
+    released = [refunds.release(key=key, at=AT) for key in ("nobody's", "paid", "held", "held")]
+
+    assert released == [False, False, True, False]
+    assert standing(book) == (50000, 0)
+
+
+def test_a_key_tells_what_became_of_it(book: Book) -> None:
+    states = [refunds.find(key=KEY)]
+    states.append(refunds.reserve(**refund(book, key=KEY)))
+    states.append(refunds.find(key=KEY))
+    refunds.pay(**refund(book, key=KEY))
+    states.append(refunds.find(key=KEY))
+
+    assert [state and state.state for state in states] == [None, "held", "held", "paid"]
+
+
+def test_two_keys_have_two_references_and_a_key_keeps_its_own(book: Book) -> None:
+    one, two = (refunds.pay(**refund(book, amount_minor=1, key=key)) for key in ("a", "b"))
+
+    assert one.reference != two.reference
+    assert one.reference.startswith("rf_42_")
+    assert refunds.pay(**refund(book, amount_minor=1, key="a")).reference == one.reference
+
+
+def test_the_paid_refunds_of_a_customer_come_newest_first(book: Book) -> None:
+    for hours, key in enumerate(["first", "second", "third"]):
+        at = AT + timedelta(hours=hours)
+        refunds.pay(**refund(book, amount_minor=100, key=key, at=at))
+    refunds.reserve(**refund(book, amount_minor=100, key="held"))
+    refunds.pay(**refund(book, customer_number=7, amount_minor=100, key="Max's"))
+
+    paid = refunds.paid_refunds(book_id=book.pk, customer_number=42)
+
+    assert [receipt.key for receipt in paid] == ["third", "second", "first"]
