@@ -14,9 +14,10 @@ from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest
 
-from agents.models import Escalation, Membership, Role, Run
+from agents.models import Escalation, Membership, Role, Run, Workspace
 
 DECIDES = (Role.REVIEWER, Role.ADMIN)
+LAUNCHES = (Role.OPERATOR, Role.ADMIN)
 
 
 def person(request: HttpRequest) -> User:
@@ -71,3 +72,12 @@ def run_for(user: User, pk: UUID) -> Run:
     if found is None:
         raise Http404
     return found
+
+
+def workspace_to_launch_in(user: User) -> Workspace:
+    """Return the first workspace that a person may launch runs in. Raises PermissionDenied."""
+    mine = Membership.objects.filter(user=user, role__in=LAUNCHES)
+    found = mine.select_related("workspace__policy").order_by("pk").first()
+    if found is None:
+        raise PermissionDenied("Launching takes the role operator or admin.")
+    return found.workspace

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from django.http import QueryDict
 
 from agents.core.money import BadAmount, minor_of_text
+from agents.operations.scenarios import BY_KEY
 
 FIELDS = {"csrfmiddlewaretoken", "verdict", "amount", "comment", "action_sha256"}
 VERDICTS = ("adjust", "approve", "reject")
@@ -31,12 +32,8 @@ class Wanted:
 
 
 def read_decision(posted: QueryDict) -> Wanted:
-    """Return what the decision form asks for. Raises BadForm.
-
-    Only known fields, each once: what else a form carries is not ours and nothing is done.
-    """
-    if set(posted) - FIELDS or any(len(values) > 1 for _, values in posted.lists()):
-        raise BadForm("", "The form holds fields that it should not. Load the page again.")
+    """Return what the decision form asks for. Raises BadForm."""
+    _only(posted, FIELDS)
     verdict = posted.get("verdict", "")
     if verdict not in VERDICTS:
         raise BadForm("verdict", "Choose whether to adjust, approve or reject.")
@@ -52,3 +49,39 @@ def _amount(text: str) -> int:
         return minor_of_text(text.strip())
     except BadAmount as error:
         raise BadForm("amount", f"{error}.") from None
+
+
+LAUNCH_FIELDS = {"csrfmiddlewaretoken", "scenario", "goal", "subject", "token"}
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A run as it was asked for."""
+
+    pattern: str
+    goal: str
+    subject: int
+    token: str  # of the form: sent twice, it is still one run
+
+
+def read_launch(posted: QueryDict) -> Launch:
+    """Return what the launch form asks for: a scenario, or a goal of one's own. Raises BadForm."""
+    _only(posted, LAUNCH_FIELDS)
+    token = posted.get("token", "")
+    if not token.isalnum() or len(token) > 64:
+        raise BadForm("goal", "The form has lost its token. Load the page again.")
+    if "scenario" in posted:
+        scenario = BY_KEY.get(posted.get("scenario", ""))
+        if scenario is None:
+            raise BadForm("goal", "There is no such scenario. Load the page again.")
+        return Launch(scenario.pattern, scenario.goal, scenario.subject, token)
+    subject = posted.get("subject", "").strip()
+    if not (subject.isascii() and subject.isdigit() and len(subject) <= 18):
+        raise BadForm("subject", "A customer is a number, such as 42.")
+    return Launch("supervisor", posted.get("goal", ""), int(subject), token)
+
+
+def _only(posted: QueryDict, fields: set[str]) -> None:
+    """Refuse a form that carries what is not ours, or a field twice. Raises BadForm."""
+    if set(posted) - fields or any(len(values) > 1 for _, values in posted.lists()):
+        raise BadForm("", "The form holds fields that it should not. Load the page again.")

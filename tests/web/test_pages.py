@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
-from django.test import Client
+from django.test import Client, override_settings
 from django.urls import reverse
 from django.utils import timezone
 
 from agents import operations
-from agents.core.states import EscalationState
+from agents.core.states import EscalationState, RunState
 from agents.desk.books import open_demo_book
 from agents.models import Escalation, Role, Run, Workspace
+from agents.operations.scenarios import SCENARIOS, Scenario
 from agents.web.urls import urlpatterns
 from tests.engine.scene import Scene, fresh, go, paid, set_scene
 
@@ -65,6 +66,7 @@ ADDRESSES: dict[str, tuple[tuple[int, int], ...]] = {
     "approvals": ((302, 405), (200, 405), (200, 405), (200, 405)),
     "approval": ((302, 405), (404, 405), (200, 405), (200, 405)),
     "decide": ((405, 302), (405, 404), (405, 403), (405, 422)),
+    "launch": ((302, 302), (200, 422), (403, 403), (403, 403)),
     "runs": ((302, 405), (200, 405), (200, 405), (200, 405)),
     "run": ((302, 405), (404, 405), (200, 405), (200, 405)),
 }
@@ -223,6 +225,76 @@ def test_the_inbox_takes_as_many_queries_however_much_waits(
         client.get(reverse("approvals"))
     with django_assert_num_queries(5):
         client.get(reverse("runs"))
+
+
+def test_omar_launches_a_scenario_and_a_double_submit_is_one_run(scene: Scene) -> None:
+    client = signed_in(scene.omar)
+    page = client.get(reverse("launch")).text
+    assert page.count('name="scenario"') == len(SCENARIOS)
+    fields = {"scenario": "above-limit", "token": "a1b2"}
+
+    first, second = (client.post(reverse("launch"), fields) for _ in range(2))
+
+    assert first.status_code == second.status_code == 302
+    run = Run.objects.get()
+    assert first["Location"] == second["Location"] == reverse("run", args=[run.pk])
+    assert (run.launched_by, run.subject) == (scene.omar, 42)
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"goal": "Refund", "subject": "Anna"}, "A customer is a number"),
+        ({"goal": "Refund", "subject": "٤٢"}, "A customer is a number"),
+        ({"goal": "Refund", "subject": "999"}, "no customer 999"),
+        ({"goal": "  ", "subject": "42"}, "Say in a sentence"),
+        ({"goal": "a\x00b", "subject": "42"}, "control characters"),
+        ({"goal": "g" * 8001, "subject": "42"}, "8000 characters"),
+        ({"scenario": "no-such"}, "no such scenario"),
+        ({"goal": "g", "subject": "42", "token": "-"}, "lost its token"),
+        ({"goal": "g", "subject": "42", "policy": "9"}, "fields that it should not"),
+    ],
+)
+def test_a_launch_that_makes_no_sense_is_refused_and_kept(
+    scene: Scene, fields: dict[str, str], says: str
+) -> None:
+    answered = signed_in(scene.omar).post(reverse("launch"), {"token": "a1b2", **fields})
+
+    assert answered.status_code == 422
+    assert says in answered.text
+    assert not Run.objects.exists()
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.key)
+def test_a_scenario_goes_where_its_line_says(scene: Scene, scenario: Scenario) -> None:
+    expected = {
+        "within-limit": "success",
+        "above-limit": "",
+        "no-reason": "",
+        "another-customer": "supervisor_block:subject_mismatch",
+        "no-context": "supervisor_block:context_required",
+        "outside-window": "supervisor_block:outside_refund_window",
+        "twice": "supervisor_block:duplicate_refund",
+        "loop": "loop_detected:signature_repeat",
+        "rejected": "",
+        "false-claim": "answer_contradicts_ledger",
+        "broken-json": "invalid_action:non_json",
+        "model-timeout": "llm_timeout",
+    }
+    run = operations.launch(
+        workspace=scene.workspace,
+        pattern=scenario.pattern,
+        goal=scenario.goal,
+        subject=scenario.subject,
+        by=scene.omar,
+        at=timezone.now(),
+    )
+
+    with override_settings(OPENAI_TIMEOUT_SECONDS=0.1):
+        run = go(run)
+
+    assert run.stop_reason == expected[scenario.key]
+    assert run.state == (RunState.WAITING if not run.stop_reason else run.state)
 
 
 def test_a_wrong_password_is_said_in_words(scene: Scene) -> None:

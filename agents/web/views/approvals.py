@@ -74,6 +74,7 @@ def _page(
     user = access.person(request)
     card = reading.card(escalation, user, at=timezone.now())
     shown = {
+        "nav": "approvals",
         "card": card,
         "escalation": escalation,
         "rows": reading.inbox(user),

@@ -19,7 +19,8 @@ from agents.web import access, reading
 @login_required
 def runs(request: HttpRequest) -> HttpResponse:
     """List the newest runs."""
-    return render(request, "runs/list.html", {"runs": reading.recent_runs(access.person(request))})
+    found = reading.recent_runs(access.person(request))
+    return render(request, "runs/list.html", {"runs": found, "nav": "runs"})
 
 
 @require_safe
@@ -29,4 +30,5 @@ def run(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Show a run: what it was to do, each step, and what came of it."""
     page = reading.run_page(access.run_for(access.person(request), pk))
     raw = json.dumps(page.result, indent=2, ensure_ascii=False)
-    return render(request, "runs/detail.html", {"page": page, "run": page.run, "raw": raw})
+    shown = {"page": page, "run": page.run, "raw": raw, "nav": "runs"}
+    return render(request, "runs/detail.html", shown)

@@ -1,0 +1,70 @@
+"""Launch a run: from the gallery, or in one's own words."""
+
+from __future__ import annotations
+
+from uuid import uuid4
+
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods
+
+from agents import operations
+from agents.models import Run, Workspace
+from agents.operations.scenarios import SCENARIOS
+from agents.web import access
+from agents.web.forms import BadForm, Launch, read_launch
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@never_cache
+@login_required
+def launch(request: HttpRequest) -> HttpResponse:
+    """Show the gallery, or launch what was chosen; a second submit of a form is the same run."""
+    workspace = access.workspace_to_launch_in(access.person(request))
+    if request.method != "POST":
+        return _page(request, workspace)
+    try:
+        run = _launched(request, workspace, read_launch(request.POST))
+    except BadForm as bad:
+        return _page(request, workspace, field=bad.field, sentence=str(bad), status=422)
+    except operations.Refused as no:
+        field = "subject" if "subject" in no.code else "goal"
+        return _page(request, workspace, field=field, sentence=str(no), status=422)
+    return redirect("run", pk=run.pk)
+
+
+def _launched(request: HttpRequest, workspace: Workspace, wanted: Launch) -> Run:
+    return operations.launch(
+        workspace=workspace,
+        pattern=wanted.pattern,
+        goal=wanted.goal,
+        subject=wanted.subject,
+        by=access.person(request),
+        token=wanted.token,
+        at=timezone.now(),
+    )
+
+
+def _page(
+    request: HttpRequest,
+    workspace: Workspace,
+    *,
+    field: str = "",
+    sentence: str = "",
+    status: int = 200,
+) -> HttpResponse:
+    cards = [(scenario, uuid4().hex) for scenario in SCENARIOS]
+    shown = {
+        "workspace": workspace,
+        "cards": cards if workspace.is_demo else [],
+        "token": uuid4().hex,
+        "field": field,
+        "sentence": sentence,
+        "goal": request.POST.get("goal", ""),
+        "subject": request.POST.get("subject", ""),
+        "nav": "launch",
+    }
+    return render(request, "launch.html", shown, status=status)
