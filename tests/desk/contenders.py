@@ -1,0 +1,32 @@
+"""What the processes of a race do at the desk; each returns what became of it."""
+
+from __future__ import annotations
+
+from agents.desk import mail, refunds
+from agents.desk.models import Book
+from tests.desk.ordering import AT, letter, refund
+
+
+def pays(book: int, amount: int, key: str) -> str:
+    """Pay a refund; return its reference, or why not."""
+    try:
+        receipt = refunds.pay(**refund(Book.objects.get(pk=book), amount_minor=amount, key=key))
+    except refunds.RefundRefused as refusal:
+        return refusal.code
+    return receipt.reference
+
+
+def settles(book: int, verb: str, key: str) -> str:
+    """Pay a held refund or release it; return what came of that."""
+    if verb == "release":
+        return "released" if refunds.release(key=key, at=AT) else "nothing to release"
+    return pays(book, 50000, key)
+
+
+def mails(book: int, key: str) -> str:
+    """Send a mail that quotes its key; return its reference, or that nobody knows."""
+    try:
+        receipt = mail.send_refund_mail(**letter(Book.objects.get(pk=book), key=key, message=key))
+    except mail.OutcomeUnknown:
+        return "unknown"
+    return receipt.reference

@@ -1,0 +1,181 @@
+"""A mail leaves at most once a key, to one address, and its row is there before it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.core.mail import EmailMessage
+from django.db import transaction
+from pytest_django import Settings
+
+from agents.desk import mail
+from agents.desk.models import Book, Customer, SentMail
+from agents.desk.refunds import KeyReused
+from tests.desk import letterboxes
+from tests.desk.ordering import demo_book, letter
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+
+
+@pytest.fixture
+def book() -> Book:
+    return demo_book()
+
+
+def test_one_plain_mail_goes_to_the_customers_address(
+    book: Book, mailoutbox: list[EmailMessage]
+) -> None:
+    receipt = mail.send_refund_mail(**letter(book, key="a key"))
+
+    [sent] = mailoutbox
+    assert (sent.to, sent.cc, sent.bcc) == (["anna@example.com"], [], [])
+    assert sent.body == "Hello Anna,\n\nwe have refunded USD 500.00."
+    assert sent.content_subtype == "plain"
+    assert (receipt.state, receipt.to) == ("sent", "anna@example.com")
+    assert (receipt.template, receipt.amount_minor) == ("refund_confirmation_v2", 50000)
+    assert receipt.reference.startswith("em_42_")
+
+
+def test_a_key_gives_the_mail_its_message_id(book: Book, mailoutbox: list[EmailMessage]) -> None:
+    for key in ("one", "two"):
+        mail.send_refund_mail(**letter(book, key=key))
+
+    ids = [sent.extra_headers["Message-ID"] for sent in mailoutbox]
+
+    assert len(set(ids)) == 2
+    SentMail.objects.filter(key="one").delete()
+    mail.send_refund_mail(**letter(book, key="one"))
+    assert mailoutbox[-1].extra_headers["Message-ID"] == ids[0]
+
+
+def test_a_second_call_by_the_same_key_sends_nothing(
+    book: Book, mailoutbox: list[EmailMessage]
+) -> None:
+    first = mail.send_refund_mail(**letter(book))
+
+    assert mail.send_refund_mail(**letter(book)) == first
+    assert len(mailoutbox) == 1
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"customer_number": 7}, {"amount_minor": 1}, {"currency": "EUR"}, {"message": "Hello"}],
+    ids=str,
+)
+def test_a_key_used_for_another_mail_is_an_error(
+    book: Book, mailoutbox: list[EmailMessage], other: dict[str, Any]
+) -> None:
+    mail.send_refund_mail(**letter(book))
+
+    with pytest.raises(KeyReused):
+        mail.send_refund_mail(**letter(book, **other))
+
+    assert len(mailoutbox) == 1
+
+
+def test_the_row_is_committed_before_the_mail_leaves(book: Book, settings: Settings) -> None:
+    settings.EMAIL_BACKEND = "tests.desk.letterboxes.Watching"
+    letterboxes.seen.clear()
+
+    mail.send_refund_mail(**letter(book))
+
+    assert letterboxes.seen == [("sending", False)]
+
+
+def test_a_mail_that_broke_off_is_never_sent_again(
+    book: Book, settings: Settings, mailoutbox: list[EmailMessage]
+) -> None:
+    working = settings.EMAIL_BACKEND
+    settings.EMAIL_BACKEND = "tests.desk.letterboxes.Broken"
+    with pytest.raises(ConnectionResetError):
+        mail.send_refund_mail(**letter(book, key="a key"))
+    settings.EMAIL_BACKEND = working
+
+    with pytest.raises(mail.OutcomeUnknown):
+        mail.send_refund_mail(**letter(book, key="a key"))
+
+    begun = mail.find(key="a key")
+    assert begun is not None
+    assert begun.state == "sending"
+    assert mailoutbox == []
+
+
+def test_a_mail_within_a_transaction_is_refused(book: Book, mailoutbox: list[EmailMessage]) -> None:
+    """The transaction could be rolled back after the mail has left."""
+    with pytest.raises(RuntimeError, match="durable"), transaction.atomic():
+        mail.send_refund_mail(**letter(book))
+
+    assert mailoutbox == []
+    assert not SentMail.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("other", "code"),
+    [
+        ({"customer_number": 1}, "email_user_not_found:1"),
+        ({"customer_number": -42}, "email_user_not_found:-42"),
+        ({"customer_number": 10**30}, f"email_user_not_found:{10**30}"),
+        ({"amount_minor": 0}, "email_amount_out_of_range"),
+        ({"amount_minor": -50000}, "email_amount_out_of_range"),
+        ({"amount_minor": 10**30}, "email_amount_out_of_range"),
+    ],
+    ids=str,
+)
+def test_a_mail_that_cannot_be_written_is_refused(
+    book: Book, mailoutbox: list[EmailMessage], other: dict[str, Any], code: str
+) -> None:
+    with pytest.raises(mail.MailRefused) as refusal:
+        mail.send_refund_mail(**letter(book, **other))
+
+    assert refusal.value.code == code
+    assert mailoutbox == []
+    assert not SentMail.objects.exists()
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "",
+        "anna",
+        "anna@example.com,max@example.com",
+        "anna@example.com; max@example.com",
+        "Anna <anna@example.com>",
+        "anna@example.com\nBcc: max@example.com",
+        "anna@example.com\r\n\r\nHello",
+    ],
+)
+def test_an_address_that_is_not_exactly_one_is_refused(
+    book: Book, mailoutbox: list[EmailMessage], address: str
+) -> None:
+    Customer.objects.filter(book=book, number=42).update(email=address)
+
+    with pytest.raises(mail.MailRefused, match="email_address_unusable:42"):
+        mail.send_refund_mail(**letter(book))
+
+    assert mailoutbox == []
+
+
+def test_headers_within_the_message_stay_text(book: Book, mailoutbox: list[EmailMessage]) -> None:
+    mail.send_refund_mail(**letter(book, message="Bcc: max@example.com\nSubject: other\n\n<b>"))
+
+    written = mailoutbox[0].message()
+
+    assert written["Bcc"] is None
+    assert written["Subject"] == "Your refund"
+    assert written.get_content_type() == "text/plain"
+    assert mailoutbox[0].recipients() == ["anna@example.com"]
+
+
+def test_a_key_that_nobody_used_has_no_mail() -> None:
+    assert mail.find(key="nobody's") is None
+
+
+def test_the_letter_names_the_customer_the_amount_and_the_reference() -> None:
+    text = mail.refund_message(
+        name="Anna", amount_minor=80000, currency="USD", reference="rf_42_0a1b2c3d4e5f"
+    )
+
+    assert text.startswith("Hello Anna,")
+    assert "USD 800.00" in text
+    assert "rf_42_0a1b2c3d4e5f" in text

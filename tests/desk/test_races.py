@@ -1,0 +1,65 @@
+"""Processes of their own use one key at the same moment: the desk acts once and says so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from django.conf import settings
+
+from agents.desk import mail, refunds
+from agents.desk.models import Book, Refund
+from tests.desk.ordering import demo_book, refund, standing
+from tests.processes import together
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+
+ROUNDS = 3
+
+
+@pytest.fixture
+def book() -> Book:
+    return demo_book()
+
+
+@pytest.mark.parametrize("_round", range(ROUNDS))
+def test_one_key_for_the_last_cents_pays_once_and_all_are_told(book: Book, _round: int) -> None:
+    """The first leaves no room for the others, who want what it has done, not more."""
+    said = together("tests.desk.contenders:pays", [[book.pk, 120000, "one key"]] * 6)
+
+    assert said == [Refund.objects.get().reference] * 6
+    assert standing(book) == (120000, 0)
+
+
+@pytest.mark.parametrize("_round", range(ROUNDS))
+def test_a_held_refund_is_either_paid_or_released(book: Book, _round: int) -> None:
+    reference = refunds.reserve(**refund(book, key="one key")).reference
+    verbs = ["pay", "release"] * 3
+
+    said = together("tests.desk.contenders:settles", [[book.pk, v, "one key"] for v in verbs])
+
+    paid, released = said[::2], sorted(said[1::2])
+    if paid == [reference] * 3:
+        assert released == ["nothing to release"] * 3
+        assert standing(book) == (50000, 0)
+    else:
+        assert paid == ["refund_released"] * 3
+        assert released == ["nothing to release"] * 2 + ["released"]
+        assert standing(book) == (0, 0)
+
+
+@pytest.mark.parametrize("_round", range(ROUNDS))
+def test_one_key_sends_one_mail(book: Book, _round: int) -> None:
+    """Who comes while the mail is on its way cannot know whether it leaves."""
+    key = str(uuid4())  # the letters of other tests lie in the same folder
+
+    said = together("tests.desk.contenders:mails", [[book.pk, key]] * 6)
+
+    receipt = mail.find(key=key)
+    assert receipt is not None
+    assert receipt.state == "sent"
+    assert receipt.reference in said
+    assert set(said) <= {receipt.reference, "unknown"}
+    folder = Path(settings.EMAIL_FILE_PATH)
+    assert sum(key in letter.read_text() for letter in folder.iterdir()) == 1
