@@ -3,6 +3,7 @@
 The clock comes in as `at`. What is refused is refused with a sentence for the person.
 """
 
+from agents.operations.auditing import record_export, record_verification
 from agents.operations.deciding import AlreadyDecided, decide
 from agents.operations.launching import launch
 from agents.operations.people import (
@@ -29,5 +30,7 @@ __all__ = [
     "launch",
     "policy_version",
     "read_human",
+    "record_export",
+    "record_verification",
     "release",
 ]

@@ -17,6 +17,7 @@ from django.http import Http404, HttpRequest
 from agents.models import Escalation, Membership, Role, Run, Workspace
 
 DECIDES = (Role.REVIEWER, Role.ADMIN)
+AUDITS = (Role.AUDITOR, Role.ADMIN)
 LAUNCHES = (Role.OPERATOR, Role.ADMIN)
 
 
@@ -81,3 +82,12 @@ def workspace_to_launch_in(user: User) -> Workspace:
     if found is None:
         raise PermissionDenied("Launching takes the role operator or admin.")
     return found.workspace
+
+
+def workspaces_to_audit(user: User) -> QuerySet[Workspace]:
+    """Return the workspaces whose record a person may read. Raises PermissionDenied."""
+    mine = Membership.objects.filter(user=user, role__in=AUDITS).values("workspace_id")
+    found = Workspace.objects.filter(pk__in=mine)
+    if not found:
+        raise PermissionDenied("The record takes the role auditor or admin.")
+    return found

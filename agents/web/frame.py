@@ -7,7 +7,7 @@ from django.http import HttpRequest
 from agents.core.effects import Json
 from agents.core.states import EscalationState
 from agents.models import Membership
-from agents.web.access import LAUNCHES, escalations_of, person
+from agents.web.access import AUDITS, LAUNCHES, escalations_of, person
 from agents.web.views.session import THEMES
 
 
@@ -20,5 +20,10 @@ def frame(request: HttpRequest) -> dict[str, Json]:
     user = person(request)
     parts = Membership.objects.filter(user=user).select_related("workspace").order_by("pk")
     waiting = escalations_of(user).filter(state=EscalationState.OPEN).count()
-    may_launch = any(part.role in LAUNCHES for part in parts)
-    return {**around, "parts": list(parts), "waiting": waiting, "may_launch": may_launch}
+    return {
+        **around,
+        "parts": list(parts),
+        "waiting": waiting,
+        "may_launch": any(part.role in LAUNCHES for part in parts),
+        "may_audit": any(part.role in AUDITS for part in parts),
+    }

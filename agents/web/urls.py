@@ -2,7 +2,7 @@
 
 from django.urls import URLPattern, path
 
-from agents.web.views import approvals, launch, runs, session
+from agents.web.views import approvals, audit, launch, runs, session
 
 urlpatterns: list[URLPattern] = [
     path("", session.home, name="home"),
@@ -12,6 +12,9 @@ urlpatterns: list[URLPattern] = [
     path("approvals/", approvals.approvals, name="approvals"),
     path("approvals/<int:pk>/", approvals.approval, name="approval"),
     path("approvals/<int:pk>/decide/", approvals.decide, name="decide"),
+    path("audit/", audit.audit, name="audit"),
+    path("audit/verify/", audit.verify, name="verify"),
+    path("audit/export/", audit.export, name="export"),
     path("launch/", launch.launch, name="launch"),
     path("runs/", runs.runs, name="runs"),
     path("runs/<uuid:pk>/", runs.run, name="run"),

@@ -5,19 +5,16 @@ from __future__ import annotations
 import json
 import sys
 from argparse import ArgumentParser
-from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
 from django.core.management.base import BaseCommand, CommandError
 from django.db.models import QuerySet
 
-from agents.core.verify import Fault, Linked, first_fault
-from agents.models import Event, Run, Workspace
-from agents.models.event import linked
+from agents import queries
+from agents.models import Run, Workspace
 
 BROKEN, BAD_USAGE = 3, 2
-CHUNK = 500  # events in memory at once
 
 
 class Command(BaseCommand):
@@ -30,24 +27,20 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         runs, workspaces = _chosen(options["run"], options["workspace"])
-        faults: list[dict[str, Any]] = []
-        chains = 0
-        for name, events, row in _chains(runs, workspaces):
-            chains += 1
-            fault = first_fault(_linked(events), count=row.event_count, head=row.head_hash)
-            if fault:
-                faults.append({"chain": name, "seq": fault.seq, "why": fault.why})
-                self._say(options, name, fault)
+        found = list(queries.chains(runs, workspaces))
+        faults = [chain for chain in found if chain.fault]
         if options["json"]:
-            self.stdout.write(json.dumps({"chains": chains, "faults": faults}))
-        elif not faults:
-            self.stdout.write(f"{chains} chains hold.")
+            said = [
+                {"chain": c.name, "seq": c.fault.seq, "why": c.fault.why} for c in faults if c.fault
+            ]
+            self.stdout.write(json.dumps({"chains": len(found), "faults": said}))
+        else:
+            for chain in faults:
+                self.stdout.write(str(chain))
+            if not faults:
+                self.stdout.write(f"{len(found)} chains hold.")
         if faults:
             sys.exit(BROKEN)
-
-    def _say(self, options: dict[str, Any], name: str, fault: Fault) -> None:
-        if not options["json"]:
-            self.stdout.write(f"{name}: event {fault.seq}: {fault.why}")
 
 
 def _chosen(run: str | None, slug: str | None) -> tuple[QuerySet[Run], QuerySet[Workspace]]:
@@ -72,19 +65,3 @@ def _uuid(text: str) -> UUID | None:
         return UUID(text)
     except ValueError:
         return None
-
-
-def _chains(
-    runs: QuerySet[Run], workspaces: QuerySet[Workspace]
-) -> Iterator[tuple[str, QuerySet[Event], Run | Workspace]]:
-    """Yield the name, the events and the row of each chain."""
-    for workspace in workspaces.order_by("pk"):
-        of_it = Event.objects.filter(workspace=workspace, run=None)
-        yield f"workspace {workspace.slug}", of_it, workspace
-    for run in runs.order_by("created_at", "pk").iterator(CHUNK):
-        yield f"run {run.pk}", Event.objects.filter(run=run), run
-
-
-def _linked(events: QuerySet[Event]) -> Iterator[Linked]:
-    for event in events.order_by("seq").iterator(CHUNK):
-        yield Linked(linked(event), event.previous, event.hash)

@@ -1,0 +1,29 @@
+"""Reading the record is on record too."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.contrib.auth.models import User
+from django.db import transaction
+
+from agents.core.effects import Json
+from agents.models import Role, Workspace
+from agents.models.event import Entry, append
+from agents.operations.refusal import member
+
+
+def record_export(*, workspace: Workspace, by: User, facts: Json, at: datetime) -> None:
+    """Write down that somebody took a copy of the record. Raises Refused."""
+    _record(workspace, by, "audit.exported", facts, at)
+
+
+def record_verification(*, workspace: Workspace, by: User, facts: Json, at: datetime) -> None:
+    """Write down that somebody had the chains checked, and what came of it. Raises Refused."""
+    _record(workspace, by, "audit.verified", facts, at)
+
+
+def _record(workspace: Workspace, by: User, kind: str, facts: Json, at: datetime) -> None:
+    with transaction.atomic():
+        member(workspace, by, Role.AUDITOR, Role.ADMIN)
+        append([Entry(kind, facts, by.get_username())], workspace_id=workspace.pk, at=at)

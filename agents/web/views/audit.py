@@ -1,0 +1,74 @@
+"""The record: browse it, have its chains checked, take a copy."""
+
+from __future__ import annotations
+
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils import timezone
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST, require_safe
+
+from agents import operations, queries
+from agents.models import Event, Run
+from agents.web import access, auditing
+
+
+@require_safe
+@never_cache
+@login_required
+def audit(request: HttpRequest) -> HttpResponse:
+    """List the events of the record, newest first."""
+    return _page(request)
+
+
+@require_POST
+@never_cache
+@login_required
+def verify(request: HttpRequest) -> HttpResponse:
+    """Check every chain of the person's workspaces, and say which do not hold."""
+    workspaces = access.workspaces_to_audit(access.person(request))
+    runs = Run.objects.filter(workspace__in=workspaces)
+    found = list(queries.chains(runs, workspaces))
+    faults = [str(chain) for chain in found if chain.fault]
+    for workspace in workspaces:
+        operations.record_verification(
+            workspace=workspace,
+            by=access.person(request),
+            facts={"chains": len(found), "faults": faults[:20]},
+            at=timezone.now(),
+        )
+    return _page(request, {"checked": len(found), "faults": faults})
+
+
+@require_POST
+@never_cache
+@login_required
+def export(request: HttpRequest) -> HttpResponse:
+    """Give the filtered record as CSV; that it was taken is on record."""
+    workspaces = access.workspaces_to_audit(access.person(request))
+    wanted = auditing.read_filter(request.POST)
+    at = timezone.now()
+    found = list(auditing.events(workspaces, wanted)[: auditing.EXPORTED])
+    for workspace in workspaces:
+        facts = {"rows": len(found), "filter": wanted.given}
+        operations.record_export(workspace=workspace, by=access.person(request), facts=facts, at=at)
+    response = HttpResponse(auditing.as_csv(found), content_type="text/csv; charset=utf-8")
+    response["Content-Disposition"] = f'attachment; filename="record-{at:%Y%m%d-%H%M%S}.csv"'
+    return response
+
+
+def _page(request: HttpRequest, checked: dict[str, object] | None = None) -> HttpResponse:
+    workspaces = access.workspaces_to_audit(access.person(request))
+    wanted = auditing.read_filter(request.GET)
+    found = auditing.events(workspaces, wanted)
+    kinds = Event.objects.filter(workspace__in=workspaces).values_list("kind", flat=True)
+    shown = {
+        "nav": "audit",
+        "page": auditing.page_of(found, request.GET.get("before", "")),
+        "wanted": wanted,
+        "given": wanted.given,
+        "kinds": kinds.order_by("kind").distinct(),
+        **(checked or {}),
+    }
+    return render(request, "audit.html", shown)
