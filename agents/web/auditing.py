@@ -58,7 +58,7 @@ def events(workspaces: QuerySet[Workspace], wanted: Filter) -> QuerySet[Event]:
     if "kind" in given:
         found = found.filter(kind=given["kind"])
     if "run" in given:
-        found = found.filter(run=given["run"])
+        found = found.filter(run__pk=given["run"])
     if "since" in given:
         found = found.filter(at__gte=_time(given["since"]))
     if "until" in given:

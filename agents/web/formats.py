@@ -95,6 +95,12 @@ def money(minor: int | None) -> str:
 
 
 @register.filter
+def cost(micro_usd: int) -> str:
+    """Write a model's cost, which is small: USD 0.038."""
+    return f"USD {micro_usd / 1_000_000:.3f}"
+
+
+@register.filter
 def left(at: datetime) -> str:
     """Write how long it is until `at`: 5:48 under an hour, 1 h 12 beyond it."""
     rest = max(at - timezone.now(), timedelta())

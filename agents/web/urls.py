@@ -2,10 +2,10 @@
 
 from django.urls import URLPattern, path
 
-from agents.web.views import approvals, audit, launch, runs, session
+from agents.web.views import approvals, audit, launch, overview, runs, session
 
 urlpatterns: list[URLPattern] = [
-    path("", session.home, name="home"),
+    path("", overview.home, name="home"),
     path("sign-in/", session.sign_in, name="sign-in"),
     path("sign-out/", session.sign_out, name="sign-out"),
     path("theme/", session.theme, name="theme"),

@@ -7,7 +7,7 @@ from django.contrib.auth import views as auth
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.utils.http import url_has_allowed_host_and_scheme
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_POST
 
 THEMES = ("light", "dark")
 YEAR = 365 * 24 * 60 * 60  # seconds
@@ -16,12 +16,6 @@ sign_in = auth.LoginView.as_view(
     template_name="registration/sign_in.html", redirect_authenticated_user=True
 )
 sign_out = auth.LogoutView.as_view()
-
-
-@require_safe
-def home(request: HttpRequest) -> HttpResponse:
-    """Go where the work is."""
-    return redirect("approvals")
 
 
 @require_POST

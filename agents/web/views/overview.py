@@ -1,0 +1,22 @@
+"""The first page."""
+
+from __future__ import annotations
+
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils import timezone
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from agents.web import access
+from agents.web.overview import overview
+
+
+@require_safe
+@never_cache
+@login_required
+def home(request: HttpRequest) -> HttpResponse:
+    """Show what waits, how today went and where somebody is needed."""
+    found = overview(access.person(request), at=timezone.now())
+    return render(request, "overview.html", {"o": found, "nav": "home"})

@@ -1,0 +1,71 @@
+"""The first page: its figures are those of the ledger and the record."""
+
+from __future__ import annotations
+
+import pytest
+from django.urls import reverse
+from django.utils import timezone
+
+from agents.core.states import RunState
+from agents.models import Effect, Run
+from agents.web.overview import DAYS, overview
+from tests.engine.scene import REFUND_500, Scene, go, set_scene
+from tests.web.test_pages import signed_in, stranger
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return set_scene()
+
+
+def test_the_figures_are_those_of_the_ledger(scene: Scene) -> None:
+    go(scene.launch(REFUND_500))
+    adjusted = go(scene.launch())
+    scene.decide(adjusted, amount_minor=70000)
+    go(adjusted)
+    rejected = go(scene.launch())
+    scene.decide(rejected, approve=False)
+    go(rejected)
+    waiting = go(scene.launch())
+
+    found = overview(scene.rita, at=timezone.now())
+
+    assert found.waiting == 1
+    assert found.oldest is not None
+    assert found.oldest.run == waiting
+    assert found.moved_minor == 50000 + 70000
+    assert found.lowered_minor == 120000 - 70000
+    assert found.refused == 1
+    assert found.today == {"Done": 2, "Stopped": 1, "Failed": 0, "Waiting": 1}
+    assert (found.cost_micro_usd, found.unknown_cost) == (0, 0)
+    assert len(found.days) == DAYS
+    assert list(found.days[-1].counts) == [2, 1, 0, 1]
+    bar = found.days[-1].segments
+    assert round(sum(segment.height for segment in bar)) == 100
+    assert found.needy == []
+
+
+def test_what_failed_or_is_unknown_needs_somebody(scene: Scene) -> None:
+    failed, unknown = go(scene.launch(REFUND_500)), go(scene.launch(REFUND_500))
+    Run.objects.filter(pk=failed.pk).update(state=RunState.FAILED, stop_reason="internal_error")
+    Effect.objects.filter(run=unknown, tool="issue_refund").update(state="unknown")
+
+    page = signed_in(scene.eve).get(reverse("home")).text
+
+    assert "internal_error" in page
+    assert page.count("/runs/") >= 3
+    assert {run.pk for run in overview(scene.eve, at=timezone.now()).needy} == {
+        failed.pk,
+        unknown.pk,
+    }
+
+
+def test_nobody_sees_the_figures_of_another_workspace(scene: Scene) -> None:
+    go(scene.launch())
+    go(scene.launch(REFUND_500))
+
+    found = overview(stranger(), at=timezone.now())
+
+    assert (found.waiting, found.moved_minor, sum(found.today.values())) == (0, 0, 0)
