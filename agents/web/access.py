@@ -17,6 +17,7 @@ from django.http import Http404, HttpRequest
 from agents.models import Escalation, Membership, Role, Run, Workspace
 
 DECIDES = (Role.REVIEWER, Role.ADMIN)
+CANCELS = (Role.OPERATOR, Role.REVIEWER, Role.ADMIN)
 AUDITS = (Role.AUDITOR, Role.ADMIN)
 LAUNCHES = (Role.OPERATOR, Role.ADMIN)
 
@@ -72,6 +73,14 @@ def run_for(user: User, pk: UUID) -> Run:
     found = runs_of(user).select_related("policy", "launched_by", "workspace").filter(pk=pk).first()
     if found is None:
         raise Http404
+    return found
+
+
+def run_to_cancel(user: User, pk: UUID) -> Run:
+    """Return a run that a person may stop. Raises Http404, PermissionDenied."""
+    found = run_for(user, pk)
+    if membership(user, found.workspace_id).role not in CANCELS:
+        raise PermissionDenied("Stopping a run takes the role operator, reviewer or admin.")
     return found
 
 

@@ -17,7 +17,6 @@ from agents.models import Effect, Escalation, Run, Step
 from agents.web import access
 
 INBOX = 100  # escalations on one page
-RUNS = 50
 
 
 @dataclass(frozen=True)
@@ -190,9 +189,3 @@ def _outcome(reply: Json) -> dict[str, Json]:
 
 def _fields(values: dict[str, Json]) -> str:
     return " · ".join(f"{key}: {value}" for key, value in values.items())
-
-
-def recent_runs(user: User) -> Sequence[Run]:
-    """Return the newest runs of the person's workspaces."""
-    found = access.runs_of(user).select_related("launched_by", "policy")
-    return list(found.order_by("-created_at", "-pk")[:RUNS])

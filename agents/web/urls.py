@@ -18,4 +18,6 @@ urlpatterns: list[URLPattern] = [
     path("launch/", launch.launch, name="launch"),
     path("runs/", runs.runs, name="runs"),
     path("runs/<uuid:pk>/", runs.run, name="run"),
+    path("runs/<uuid:pk>/result.json", runs.run_json, name="run-json"),
+    path("runs/<uuid:pk>/cancel/", runs.cancel, name="cancel"),
 ]

@@ -72,6 +72,8 @@ ADDRESSES: dict[str, tuple[tuple[int, int], ...]] = {
     "launch": ((302, 302), (200, 422), (403, 403), (403, 403)),
     "runs": ((302, 405), (200, 405), (200, 405), (200, 405)),
     "run": ((302, 405), (404, 405), (200, 405), (200, 405)),
+    "run-json": ((302, 405), (404, 405), (200, 405), (200, 405)),
+    "cancel": ((405, 302), (405, 404), (405, 403), (405, 422)),
 }
 
 
@@ -88,7 +90,8 @@ def test_every_address_has_its_row() -> None:
 def test_who_gets_what(scene: Scene, name: str, htmx: bool) -> None:
     escalation = waiting(scene)
     parts: dict[str, Any] = {"approval": [escalation.pk], "decide": [escalation.pk]}
-    parts["run"] = [escalation.run_id]
+    for of_run in ("run", "run-json", "cancel"):
+        parts[of_run] = [escalation.run_id]
     address = reverse(name, args=parts.get(name))
     people = {"stranger": stranger(), "eve": scene.eve, "rita": scene.rita}
     headers = {"HX-Request": "true"} if htmx else {}

@@ -1,4 +1,4 @@
-"""Runs: the newest, and one with all its steps."""
+"""Runs: find them, read one with all its steps, stop it."""
 
 from __future__ import annotations
 
@@ -6,21 +6,29 @@ import json
 from uuid import UUID
 
 from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_safe
+from django.views.decorators.http import require_POST, require_safe
 
-from agents.web import access, reading
+from agents import operations, queries
+from agents.core.states import ENDED
+from agents.models import Run
+from agents.patterns import PATTERNS
+from agents.web import access, listing, reading
 
 
 @require_safe
 @never_cache
 @login_required
 def runs(request: HttpRequest) -> HttpResponse:
-    """List the newest runs."""
-    found = reading.recent_runs(access.person(request))
-    return render(request, "runs/list.html", {"runs": found, "nav": "runs"})
+    """List the runs that fit the filter, newest first."""
+    found = listing.find_runs(access.person(request), request.GET)
+    shown = {"found": found, "given": found.given, "nav": "runs"}
+    return render(
+        request, "runs/list.html", {**shown, "states": listing.STATES, "patterns": PATTERNS}
+    )
 
 
 @require_safe
@@ -28,7 +36,48 @@ def runs(request: HttpRequest) -> HttpResponse:
 @login_required
 def run(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Show a run: what it was to do, each step, and what came of it."""
-    page = reading.run_page(access.run_for(access.person(request), pk))
-    raw = json.dumps(page.result, indent=2, ensure_ascii=False)
-    shown = {"page": page, "run": page.run, "raw": raw, "nav": "runs"}
-    return render(request, "runs/detail.html", shown)
+    return _page(request, access.run_for(access.person(request), pk))
+
+
+@require_safe
+@never_cache
+@login_required
+def run_json(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """Give a run's result, as the command line prints it, for programs and for the files."""
+    found = access.run_for(access.person(request), pk)
+    return JsonResponse(queries.result(found), json_dumps_params={"ensure_ascii": False})
+
+
+@require_POST
+@never_cache
+@login_required
+def cancel(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """Stop a run for good; 409 where it has ended or moved on meanwhile."""
+    user = access.person(request)
+    found = access.run_to_cancel(user, pk)
+    reason = request.POST.get("reason", "").strip()
+    if not reason:
+        return _page(
+            request, found, sentence="Say why you stop it; the record needs it.", status=422
+        )
+    try:
+        operations.cancel(run_id=found.pk, by=user, reason=reason, at=timezone.now())
+    except operations.Refused as no:
+        return _page(request, access.run_for(user, pk), sentence=str(no), status=409)
+    return redirect("run", pk=pk)
+
+
+def _page(
+    request: HttpRequest, found: Run, *, sentence: str = "", status: int = 200
+) -> HttpResponse:
+    page = reading.run_page(found)
+    part = access.membership(access.person(request), found.workspace_id)
+    shown = {
+        "page": page,
+        "run": found,
+        "raw": json.dumps(page.result, indent=2, ensure_ascii=False),
+        "may_cancel": part.role in access.CANCELS and found.state not in ENDED,
+        "sentence": sentence,
+        "nav": "runs",
+    }
+    return render(request, "runs/detail.html", shown, status=status)
