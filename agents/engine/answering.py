@@ -10,7 +10,7 @@ from agents.core.effects import Json
 from agents.core.states import EffectState, EscalationState, RunState
 from agents.engine.dispatch import ring
 from agents.models import Effect, Escalation, Run, Step
-from agents.tools import TOOLS
+from agents.tools import TOOLS, OutcomeUnknown, Tool
 
 
 def expire(pk: int, *, at: datetime) -> bool:
@@ -50,20 +50,31 @@ def answer(escalation: Escalation, reply: dict[str, Json], *, at: datetime) -> N
 def _answer_unknown(
     escalation: Escalation, step: Step, reply: dict[str, Json], at: datetime
 ) -> None:
-    """Settle an effect by a person's word: approved means that it took place."""
+    """Settle an effect by a person's word: approved means that it took place.
+
+    A call that came through late outweighs the word: what the key now tells is what happened.
+    """
     effect = Effect.objects.get(step=step)
-    decision = reply["decision"]
-    if decision == EscalationState.APPROVED:
-        step.reply = {"status": "ok", "confirmed_by": reply["by"]}
-        state = EffectState.DONE
-    elif decision == EscalationState.REJECTED:
-        step.failed = f"tool_error:{effect.tool}"
-        state = EffectState.REFUSED
-    else:
+    if reply["decision"] not in (EscalationState.APPROVED, EscalationState.REJECTED):
         step.failed = "effect_unknown"
         return
+    tool = TOOLS[effect.tool]
+    happened = reply["decision"] == EscalationState.APPROVED
+    if not happened and tool.release:
+        tool.release(effect.key, at)  # from now on a late call finds nothing to pay
+    step.reply = _told_by_key(tool, effect.key)
+    if step.reply is None and happened:
+        step.reply = {"status": "ok", "confirmed_by": reply["by"]}
+    if step.reply is None:
+        step.failed = f"tool_error:{effect.tool}"
+    state = EffectState.REFUSED if step.failed else EffectState.DONE
     Effect.objects.filter(pk=effect.pk).update(state=state, result=step.reply, settled_at=at)
-    release = TOOLS[effect.tool].release
-    if release and state is EffectState.REFUSED:
-        release(effect.key, at)
     escalation.run.say(f"effect.{state.value}", at=at, facts={"key": effect.key})
+
+
+def _told_by_key(tool: Tool, key: str) -> Json:
+    """Return the result that a key tells of, or None where it tells nothing."""
+    try:
+        return tool.find(key) if tool.find else None
+    except OutcomeUnknown:
+        return None

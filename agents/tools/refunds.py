@@ -28,10 +28,12 @@ def get_refund_context(context: Context, *, user_id: int) -> Json:
     return {**found, "policy_hint": hint}
 
 
-def _hold(context: Context, *, user_id: int, amount_minor: Minor, reason: str) -> None:
+def _hold(
+    context: Context, *, user_id: int, amount_minor: Minor, reason: str | None = None
+) -> None:
     """Hold the amount on the charge; what cannot be held the refund itself will refuse."""
     with suppress(refunds.RefundRefused):
-        refunds.reserve(**_asked(context, user_id, amount_minor, reason))
+        refunds.reserve(**_asked(context, user_id, amount_minor, reason or ""))
 
 
 def _release(key: str, at: datetime) -> bool:

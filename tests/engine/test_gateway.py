@@ -114,6 +114,30 @@ def test_a_person_settles_what_nobody_could_tell(
     )
 
 
+def test_a_late_payment_counts_though_a_person_said_it_did_not_happen(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = TOOLS["issue_refund"].call
+
+    def pays_late(context: Context, **args: Any) -> Any:
+        time.sleep(0.2)
+        return real(context, **args)
+
+    exchange(monkeypatch, "issue_refund", call=pays_late, timeout=0.05)
+    run = go(scene.launch(REFUND_500))  # its threads end before it returns, so it has paid
+    asked = Escalation.objects.get(run=run)
+
+    operations.decide(
+        escalation_id=asked.pk, by=scene.rita, approve=False, comment="no", at=timezone.now()
+    )
+
+    assert paid(run) == [50000]
+    assert Effect.objects.get(run=run, tool="issue_refund").state == EffectState.DONE
+    reply = run.steps.get(key="2/execute").reply
+    assert reply is not None
+    assert reply["refund"]["amount_minor"] == 50000
+
+
 @pytest.mark.parametrize(
     ("said", "stop_reason"),
     [
