@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from agents.core.actions import Action
 from agents.core.decision import Ruling, Verdict
+from agents.core.effects import Json
 from agents.core.facts import Facts
 from agents.core.limits import Limits
 from agents.core.money import BadAmount, minor_of_text, spoken
 from agents.policies import rule
 
 CONTRADICTION = "answer_contradicts_ledger"
+NO_EVIDENCE = "answer_contradicts_evidence"
 
 _CLAUSE = re.compile(r"[;!?\n]|\.(?=\s|$)|,(?=\s)|\b(?:but|however|although|while|because)\b", re.I)
 _MONEY = re.compile(
@@ -93,6 +95,67 @@ def contradictions(answer: str, facts: Facts) -> Iterator[str]:
                 yield clause
         elif amounts - true_amounts - set(facts.stated_minor):
             yield clause
+
+
+@rule
+def after_specialist(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
+    """No answer to a case that no specialist has looked into."""
+    if action.get("kind") != "final":
+        return None
+    if facts.evidence:
+        sentence = "A specialist has looked into the case, so the run may answer."
+        return Ruling(Verdict.APPROVE, "final_with_evidence", sentence, 5)
+    return Ruling(
+        Verdict.BLOCK,
+        "final_requires_evidence",
+        "The run answers without a specialist having looked into the case.",
+        risk=40,
+    )
+
+
+@rule
+def matches_evidence(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
+    """An answer promises no more than the specialists found, and claims nothing done (ROU-Q13)."""
+    if action.get("kind") != "final":
+        return None
+    claim = next(unfounded(action["answer"], facts.evidence), None)
+    if claim is None:
+        return None
+    found = sorted(_found(facts.evidence))
+    return Ruling(
+        Verdict.BLOCK,
+        NO_EVIDENCE,
+        f"The answer says “{claim[:160]}”; the specialists found nothing of the kind, and a "
+        "case that is only looked into pays nothing.",
+        risk=80,
+        observed=claim[:160],
+        limit=[spoken(amount) for amount in found],
+    )
+
+
+def unfounded(answer: str, evidence: Sequence[Json]) -> Iterator[str]:
+    """Yield each clause of `answer` that the specialists' findings do not bear out."""
+    found = _found(evidence)
+    refusable = any(isinstance(f, dict) and f.get("refund_eligible") is False for f in evidence)
+    for clause in filter(None, map(str.strip, _CLAUSE.split(answer))):
+        amounts = set(_amounts(clause))
+        if amounts - found:
+            yield clause
+        elif _REFUND.search(clause) and not _DENIED.search(clause):
+            promised = refusable and not _ASKED.search(clause)
+            if promised or _MADE.search(clause):
+                yield clause
+
+
+def _found(evidence: Sequence[Json]) -> set[int]:
+    """Return the amounts that the specialists named, in minor units."""
+    findings = [finding for finding in evidence if isinstance(finding, dict)]
+    return {
+        value
+        for finding in findings
+        for key, value in finding.items()
+        if key.endswith("_minor") and isinstance(value, int)
+    }
 
 
 def _amounts(clause: str) -> Iterator[int]:
