@@ -36,6 +36,20 @@ def read_route(text: str, *, allowed: Collection[str], forbidden: Collection[str
     raise Stop(f"invalid_route:{reason}", phase="route", raw_route=raw)
 
 
+def route_schema(allowed: Collection[str]) -> Json:
+    """Return the JSON schema of a route. It guides a model; the checks here still decide."""
+    args = {"type": "object", "properties": {"ticket": {"type": "string"}}, "required": ["ticket"]}
+    return {
+        "type": "object",
+        "properties": {
+            "kind": {"type": "string", "enum": ["route"]},
+            "target": {"type": "string", "enum": list(allowed)},
+            "args": args,
+        },
+        "required": ["kind", "target", "args"],
+    }
+
+
 def check_route(said: Json, *, allowed: Collection[str], forbidden: Collection[str]) -> Route:
     """Return `said` as a route, white space folded. Raises InvalidRoute."""
     if not isinstance(said, dict):
