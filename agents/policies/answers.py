@@ -134,28 +134,30 @@ def matches_evidence(action: Action, facts: Facts, limits: Limits) -> Ruling | N
 
 
 def unfounded(answer: str, evidence: Sequence[Json]) -> Iterator[str]:
-    """Yield each clause of `answer` that the specialists' findings do not bear out."""
-    found = _found(evidence)
-    refusable = any(isinstance(f, dict) and f.get("refund_eligible") is False for f in evidence)
+    """Yield each clause of `answer` that the specialists' findings do not bear out.
+
+    A clause that repeats a finding word for word is borne out.
+    """
+    found, words = _found(evidence), [v for _, v in _findings(evidence) if isinstance(v, str)]
+    not_eligible = any(k == "refund_eligible" and v is False for k, v in _findings(evidence))
     for clause in filter(None, map(str.strip, _CLAUSE.split(answer))):
-        amounts = set(_amounts(clause))
-        if amounts - found:
+        if any(clause in said for said in words):
+            continue
+        speaks_of_one = _REFUND.search(clause) and not _DENIED.search(clause)
+        promises = _MADE.search(clause) or (not_eligible and not _ASKED.search(clause))
+        if set(_amounts(clause)) - found or (speaks_of_one and promises):
             yield clause
-        elif _REFUND.search(clause) and not _DENIED.search(clause):
-            promised = refusable and not _ASKED.search(clause)
-            if promised or _MADE.search(clause):
-                yield clause
 
 
 def _found(evidence: Sequence[Json]) -> set[int]:
     """Return the amounts that the specialists named, in minor units."""
-    findings = [finding for finding in evidence if isinstance(finding, dict)]
-    return {
-        value
-        for finding in findings
-        for key, value in finding.items()
-        if key.endswith("_minor") and isinstance(value, int)
-    }
+    return {v for k, v in _findings(evidence) if k.endswith("_minor") and isinstance(v, int)}
+
+
+def _findings(evidence: Sequence[Json]) -> Iterator[tuple[str, Json]]:
+    for finding in evidence:
+        if isinstance(finding, dict):
+            yield from finding.items()
 
 
 def _amounts(clause: str) -> Iterator[int]:
