@@ -42,9 +42,8 @@ def routing(brief: Brief, notes: Notes) -> Flow:
             return (yield from closing_answer(brief, notes, route))
         refused = forbidden([*refused, route["target"]], limits)
 
-    if limits.hand_over:
-        yield from handed_over(brief, notes)
-    raise Stop(NO_SPECIALIST, phase="route")
+    person = (yield from handed_over(brief, notes)) if limits.hand_over else {}
+    raise Stop(NO_SPECIALIST, phase="route", **person)
 
 
 def forbidden(refused: list[str], limits: Limits) -> list[str]:
@@ -172,8 +171,8 @@ def closing_answer(brief: Brief, notes: Notes, route: Route) -> Steps[Json]:
     return {"selected_route": route["target"], "answer": final["answer"]}
 
 
-def handed_over(brief: Brief, notes: Notes) -> Steps[None]:
-    """Wait until a person has taken the case, or has said why nobody will."""
+def handed_over(brief: Brief, notes: Notes) -> Steps[Json]:
+    """Wait until a person takes the case or says why nobody will. Return what they said."""
     tried = [
         {"target": past["route"]["target"], "reason": past["observation"].get("reason")}
         for past in notes.history
@@ -182,8 +181,7 @@ def handed_over(brief: Brief, notes: Notes) -> Steps[None]:
     review = {"escalating": [], "deciding": NOBODY_TAKES_IT, "facts": {}, "rulings": []}
     decision = yield Escalate("hand_over", "hand_over", action, review)
     taken = decision["decision"] == "approved"
-    person = {"taken": taken, "by": decision["by"], "comment": decision["comment"]}
-    raise Stop(NO_SPECIALIST, phase="route", handed_over=person)
+    return {"handed_over": {"taken": taken, "by": decision["by"], "comment": decision["comment"]}}
 
 
 NOBODY_TAKES_IT: Json = {
