@@ -49,6 +49,7 @@ class Facts:
     unattended_minor: int = 0  # refunded on this charge without a person, over the rolling window
     mail: MailFact | None = None
     stated_minor: tuple[int, ...] = ()  # amounts of the record that an answer may well mention
+    evidence: tuple[Json, ...] = ()  # what specialists found, for an answer to rest on
 
     @property
     def refunded_minor(self) -> int:
@@ -70,4 +71,5 @@ def read_facts(stored: Json) -> Facts:
         unattended_minor=stored["unattended_minor"],
         mail=MailFact(**mail) if mail else None,
         stated_minor=tuple(stored["stated_minor"]),
+        evidence=tuple(stored.get("evidence", ())),
     )

@@ -6,13 +6,17 @@ The document is plain JSON, checked here once, immutable once published, pinned 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
+from typing import TypeAlias
 
 from agents.core.effects import Json
 
 
 class BadPolicy(ValueError):
     """The policy document cannot be used. The message says which key and why."""
+
+
+Overrides: TypeAlias = Mapping[str, Mapping[str, Json]]
 
 
 @dataclass(frozen=True)
@@ -39,12 +43,22 @@ class Limits:
     errors_fail: bool = True  # a tool that answers "error" shows as not ok in the trace
     tool_calls: Mapping[str, int] | None = None  # calls of one tool in a run; absent: DEFAULT
     tool_repeats: Mapping[str, int] | None = None  # calls with the same arguments
+    hand_over: bool = True  # a case that no specialist takes is put to people
+    late_calls: bool = False  # out of time, a call under way is still finished and acted upon
+    forget_refusals: bool = False  # only the last specialist that refused is forbidden
+    loose_topics: bool = False  # a specialist takes a ticket for a keyword within any word
+    patterns: Overrides | None = None  # what is different for one pattern, by its name
 
     def calls_of(self, tool: str) -> int:
         return (self.tool_calls or {}).get(tool, 2)
 
     def repeats_of(self, tool: str) -> int:
         return (self.tool_repeats or {}).get(tool, 1)
+
+    def of(self, pattern: str) -> Limits:
+        """Return the limits that a run of one pattern is held to."""
+        own = {key: _frozen(value) for key, value in (self.patterns or {}).get(pattern, {}).items()}
+        return replace(self, **{**own, "patterns": None})
 
     def as_json(self) -> dict[str, Json]:
         return {key: list(v) if isinstance(v, tuple) else v for key, v in asdict(self).items()}
@@ -60,9 +74,18 @@ def read_limits(document: Json) -> Limits:
             raise BadPolicy(f"A policy has no {key!r}; it has {', '.join(sorted(known))}.")
     read = {key: _value(key, str(known[key].type), value) for key, value in document.items()}
     try:
-        return Limits(**read)
+        limits = Limits(**read)
     except TypeError as error:
         raise BadPolicy(f"The policy is not complete: {error}.") from None
+    for own in (limits.patterns or {}).values():
+        if "patterns" in own or "profile" in own:
+            raise BadPolicy("A pattern has neither patterns nor a profile of its own.")
+        read_limits({**document, "patterns": None, **own})
+    return limits
+
+
+def _frozen(value: Json) -> Json:
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _value(key: str, kind: str, value: Json) -> Json:
@@ -81,6 +104,8 @@ def _value(key: str, kind: str, value: Json) -> Json:
         return value
     if kind.startswith("tuple") and isinstance(value, list | tuple) and _all_names(value):
         return tuple(value)
+    if kind.startswith("Overrides") and (value is None or _all_objects(value)):
+        return value
     if kind.startswith("Mapping") and (value is None or _all_counts(value)):
         return value
     raise BadPolicy(f"{key} cannot be {value!r}: it takes {_WANTED[kind.partition('[')[0]]}.")
@@ -88,6 +113,10 @@ def _value(key: str, kind: str, value: Json) -> Json:
 
 def _all_names(value: Json) -> bool:
     return all(isinstance(item, str) and item for item in value)
+
+
+def _all_objects(value: Json) -> bool:
+    return isinstance(value, dict) and all(isinstance(own, dict) for own in value.values())
 
 
 def _all_counts(value: Json) -> bool:
@@ -104,4 +133,5 @@ _WANTED = {
     "str": "a name",
     "tuple": "a list of names",
     "Mapping": "an object of tool names and counts",
+    "Overrides | None": "an object of pattern names and what is different for them",
 }

@@ -74,7 +74,8 @@ def _claim(run_id: UUID) -> Run | None:
 def brief_of(run: Run) -> patterns.Brief:
     """Return what a run was launched with. Raises BadPolicy."""
     extra = run.simulation.get("tool_arg_types", {})
-    return patterns.Brief(run.goal, run.policy.limits(), {**tools.specs(), **extra})
+    limits = run.policy.limits().of(run.pattern)
+    return patterns.Brief(run.goal, limits, {**tools.specs(), **extra})
 
 
 async def _driven(run: Run, journal: Journal) -> RunState:

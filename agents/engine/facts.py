@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from django.db.models import Sum
 
 from agents.core.actions import Action
+from agents.core.effects import Json
 from agents.core.facts import ChargeFact, Facts, MailFact, RefundFact
 from agents.core.limits import Limits
 from agents.core.states import EffectState
@@ -41,6 +42,7 @@ def gather(
         unattended_minor=_unattended(charge.charge_id, limits, at) if charge else 0,
         mail=_mail(run, refunds, letters),
         stated_minor=_stated(run, charge) if action["kind"] == "final" else (),
+        evidence=_evidence(steps) if action["kind"] == "final" else (),
     )
     return facts, charge.charge_id if charge else None
 
@@ -56,6 +58,16 @@ def _contexts(steps: Iterable[Step]) -> set[int]:
         and isinstance(step.reply.get("user"), dict)
         and isinstance(step.reply["user"].get("id"), int)
     }
+
+
+def _evidence(steps: Iterable[Step]) -> tuple[Json, ...]:
+    """Return what the specialists of the run found, oldest first."""
+    replies = [step.reply for step in steps if step.kind == "use" and not step.failed]
+    return tuple(
+        reply["result"]
+        for reply in replies
+        if isinstance(reply, dict) and reply.get("status") == "done" and "result" in reply
+    )
 
 
 def _refund(effect: Effect, letters: list[str]) -> RefundFact:

@@ -57,7 +57,7 @@ async def use(key: str, effect: Use, journal: Journal, limits: Limits) -> Reply:
     if refused:
         return Reply(failed=refused)
     tool = TOOLS[effect.tool]
-    context = Context(run.book_id, _effect_key(run, key), timezone.now(), limits)
+    context = Context(run.book_id, _effect_key(run, key), timezone.now(), limits, run.subject)
     started = time.monotonic()
     outcome = await _found(tool, context) if opened and tool.writes else None
     outcome = outcome or await _call(tool, effect.args, context, journal, key)
@@ -83,7 +83,7 @@ def _admit(key: str, effect: Use, journal: Journal, limits: Limits, at: datetime
 def _refusal(key: str, effect: Use, journal: Journal, limits: Limits) -> str:
     """Return why this call is not made, from what is known without the ledger."""
     over = exceeded(journal.spent(), limits)
-    if over:
+    if over and not (over == "max_seconds" and limits.late_calls):
         return over
     removed = journal.run.simulation.get("registry_remove", ())
     call = Call(effect.tool, effect.args)
@@ -116,7 +116,7 @@ def _intend(step: Step, effect: Use, journal: Journal, limits: Limits, at: datet
         lambda at: _insert_effect(step, allowing, escalation, effect_key, charge, action, at)
     )
     if tool.reserve:
-        tool.reserve(Context(run.book_id, effect_key, at, limits), **effect.args)
+        tool.reserve(Context(run.book_id, effect_key, at, limits, run.subject), **effect.args)
     return ""
 
 

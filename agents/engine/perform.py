@@ -91,10 +91,11 @@ class RunWorld:
     async def _answer(self, step: Step, question: llm.Question) -> llm.Answer:
         """Make one call, timed, within what the run has left."""
         left = self.limits.max_seconds - self.journal.spent().seconds
+        longest = settings.OPENAI_TIMEOUT_SECONDS
+        timeout = longest if self.limits.late_calls else min(longest, max(left, 0.01))
         started = time.monotonic()
         crashpoint("model.before_call")
         try:
-            timeout = min(settings.OPENAI_TIMEOUT_SECONDS, max(left, 0.01))
             return await llm.ask(question, timeout=timeout)
         finally:
             step.seconds += time.monotonic() - started

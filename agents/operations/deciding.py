@@ -85,7 +85,7 @@ def _decide(pk: int, by: User, wanted: _Answer, seen: str | None, at: datetime) 
 
 def _check_person(escalation: Escalation, person: Membership, wanted: _Answer) -> None:
     """Refuse who may not decide this, and what is no answer. Raises Refused."""
-    limits = escalation.run.policy.limits()
+    limits = escalation.run.policy.limits().of(escalation.run.pattern)
     if limits.four_eyes and escalation.run.launched_by_id == person.user_id:
         raise Refused(
             "four_eyes", "You launched this run, so somebody else has to decide about it."
@@ -107,7 +107,7 @@ def _granted(
             raise Refused("no_amount", "This escalation is not about an amount.")
         return None
     amount = escalation.requested_minor if wanted.amount_minor is None else wanted.amount_minor
-    limits = escalation.run.policy.limits()
+    limits = escalation.run.policy.limits().of(escalation.run.pattern)
     action = {
         **escalation.action,
         "args": {**escalation.action["args"], "amount_minor": amount},

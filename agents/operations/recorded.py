@@ -12,7 +12,14 @@ from agents.core.limits import BadPolicy, Limits, read_limits
 from agents.operations.refusal import Refused
 from agents.policies.profiles import REFERENCE
 
-_BUDGET = ("max_steps", "max_tool_calls", "max_seconds")
+_BUDGETS = {  # what a pattern's budgets are called in a case, and in a policy
+    "supervisor": {key: key for key in ("max_steps", "max_tool_calls", "max_seconds")},
+    "routing": {
+        "max_route_attempts": "max_steps",
+        "max_delegations": "max_tool_calls",
+        "max_seconds": "max_seconds",
+    },
+}
 _POLICY = {
     "auto_refund_limit_usd": "auto_limit_minor",
     "max_refund_per_run_usd": "run_limit_minor",
@@ -21,24 +28,25 @@ _SIMULATED = ("faults", "registry_remove", "tool_arg_types")
 _KEYS = ("budget", "policy", "human", "allowed_policy", "allowed_execution", *_SIMULATED)
 
 
-def read_config(config: Json) -> tuple[Limits, dict[str, Json]]:
+def read_config(config: Json, *, pattern: str) -> tuple[Limits, dict[str, Json]]:
     """Return the limits and the simulation that a case's config asks for. Raises Refused."""
     if not isinstance(config, dict):
         raise _bad("The config is a JSON object.")
     for key in config:
         if key not in _KEYS:
             raise _bad(f"The config has no {key!r}; it takes {', '.join(_KEYS)}.")
+    budgets, base = _BUDGETS[pattern], REFERENCE.of(pattern)
     changed: dict[str, Any] = {
-        **_part(config, "budget", _BUDGET, lambda key, value: (key, value)),
+        **_part(config, "budget", tuple(budgets), lambda key, value: (budgets[key], value)),
         **_part(config, "policy", tuple(_POLICY), lambda key, value: (_POLICY[key], _cents(value))),
     }
     arg_types = config.get("tool_arg_types", {})
     if not isinstance(arg_types, dict):
         raise _bad("tool_arg_types is an object of tools and their arguments.")
-    changed["proposable"] = [*config.get("allowed_policy", REFERENCE.proposable), *arg_types]
-    changed["executable"] = config.get("allowed_execution", REFERENCE.executable)
+    changed["proposable"] = [*config.get("allowed_policy", base.proposable), *arg_types]
+    changed["executable"] = config.get("allowed_execution", base.executable)
     try:
-        limits = read_limits({**REFERENCE.as_json(), **changed})
+        limits = read_limits({**base.as_json(), **changed})
     except (BadPolicy, TypeError) as error:
         raise _bad(str(error)) from None
     simulation = {key: config[key] for key in _SIMULATED if key in config}

@@ -106,6 +106,38 @@ SCENARIOS = (
         "Refund 500 USD to user_id=42; model timeout.",
         42,
     ),
+    Scenario(
+        "routed",
+        "Routed to a specialist",
+        "Billing looks the subscription up; the answer says what was found and pays nothing.",
+        "Anna (user_id=42) asks: can I get a refund for the monthly charge of 10 days ago?",
+        42,
+        "routing",
+    ),
+    Scenario(
+        "rerouted",
+        "The wrong desk first",
+        "Two specialists send it back, each with a reason; neither is asked again.",
+        "Max (user_id=7) wants an invoice explained; ask the wrong desk first.",
+        7,
+        "routing",
+    ),
+    Scenario(
+        "nobodys",
+        "Nobody's case",
+        "No specialist takes it, so it waits in the inbox with what was tried.",
+        "Anna (user_id=42) asks for the way to your office.",
+        42,
+        "routing",
+    ),
+    Scenario(
+        "false-promise",
+        "A promise that nobody made",
+        "The answer speaks of a refund that was never paid, and is held back.",
+        "Explain the monthly charge to user_id=42, and falsely claim a refund.",
+        42,
+        "routing",
+    ),
 )
 
 BY_KEY = {scenario.key: scenario for scenario in SCENARIOS}

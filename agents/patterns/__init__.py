@@ -55,7 +55,7 @@ def result(name: str, brief: Brief, replies: Mapping[str, Reply]) -> dict[str, J
     elif strand.outcome:
         end = {"status": "ok", "stop_reason": "success", **strand.outcome.value}
     # What a model said raw stays as it was said.
-    raw = {"raw_action": end.pop("raw_action")} if "raw_action" in end else {}
+    raw = {key: end.pop(key) for key in ("raw_action", "raw_route") if key in end}
     return {**told({**end, "trace": notes.trace, "history": notes.history}), **raw}
 
 

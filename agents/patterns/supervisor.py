@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Any, TypeVar
 
 from agents.core.actions import Action, action_schema, read_action
-from agents.core.budget import BUDGETS
 from agents.core.digest import args_hash
-from agents.core.effects import Ask, Effect, Escalate, Failed, Flow, Json, Review, Stop, Use
+from agents.core.effects import Ask, Escalate, Failed, Flow, Json, Review, Stop, Use
 from agents.core.money import told
 from agents.patterns import Brief, Notes, pattern
-
-T = TypeVar("T")
-Steps = Generator[Effect, Any, T]
+from agents.patterns.steps import Steps, answer_to, block_reason, stop
 
 RECENT = 3  # steps that the worker is reminded of
 ROUNDS = 3  # of review for one action, because facts move while a person thinks
@@ -86,20 +81,6 @@ def situation(goal: str, notes: Notes) -> Json:
             ],
         }
     )
-
-
-def answer_to(asked: Ask, *, phase: str) -> Steps[str]:
-    """Return a model's text, or stop the run with the reason why there is none."""
-    try:
-        reply = yield asked
-    except Failed as error:
-        raise stop(error.reason, phase=phase) from None
-    return str(reply["text"])
-
-
-def stop(reason: str, **details: Json) -> Stop:
-    """Return the Stop for a failed step; a budget that ran out belongs to no phase."""
-    return Stop(reason, **({} if reason in BUDGETS else details))
 
 
 @dataclass
@@ -197,12 +178,6 @@ def cleared(turn: Turn) -> Steps[str]:
             return str(review["key"])
         granted = yield from decided(turn, review)
     raise turn.refuse("supervisor_block:review_does_not_settle", "supervisor")
-
-
-def block_reason(review: Json) -> str:
-    """Return the stop reason of a review that does not allow an action."""
-    reason = review["deciding"]["reason"]
-    return reason if reason == "answer_contradicts_ledger" else f"supervisor_block:{reason}"
 
 
 def decided(turn: Turn, review: Json) -> Steps[str]:

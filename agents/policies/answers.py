@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from agents.core.actions import Action
 from agents.core.decision import Ruling, Verdict
+from agents.core.effects import Json
 from agents.core.facts import Facts
 from agents.core.limits import Limits
 from agents.core.money import BadAmount, minor_of_text, spoken
 from agents.policies import rule
 
 CONTRADICTION = "answer_contradicts_ledger"
+NO_EVIDENCE = "answer_contradicts_evidence"
 
 _CLAUSE = re.compile(r"[;!?\n]|\.(?=\s|$)|,(?=\s)|\b(?:but|however|although|while|because)\b", re.I)
 _MONEY = re.compile(
@@ -93,6 +95,69 @@ def contradictions(answer: str, facts: Facts) -> Iterator[str]:
                 yield clause
         elif amounts - true_amounts - set(facts.stated_minor):
             yield clause
+
+
+@rule
+def after_specialist(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
+    """No answer to a case that no specialist has looked into."""
+    if action.get("kind") != "final":
+        return None
+    if facts.evidence:
+        sentence = "A specialist has looked into the case, so the run may answer."
+        return Ruling(Verdict.APPROVE, "final_with_evidence", sentence, 5)
+    return Ruling(
+        Verdict.BLOCK,
+        "final_requires_evidence",
+        "The run answers without a specialist having looked into the case.",
+        risk=40,
+    )
+
+
+@rule
+def matches_evidence(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
+    """An answer promises no more than the specialists found, and claims nothing done (ROU-Q13)."""
+    if action.get("kind") != "final":
+        return None
+    claim = next(unfounded(action["answer"], facts.evidence), None)
+    if claim is None:
+        return None
+    found = sorted(_found(facts.evidence))
+    return Ruling(
+        Verdict.BLOCK,
+        NO_EVIDENCE,
+        f"The answer says “{claim[:160]}”; the specialists found nothing of the kind, and a "
+        "case that is only looked into pays nothing.",
+        risk=80,
+        observed=claim[:160],
+        limit=[spoken(amount) for amount in found],
+    )
+
+
+def unfounded(answer: str, evidence: Sequence[Json]) -> Iterator[str]:
+    """Yield each clause of `answer` that the specialists' findings do not bear out.
+
+    A clause that repeats a finding word for word is borne out.
+    """
+    found, words = _found(evidence), [v for _, v in _findings(evidence) if isinstance(v, str)]
+    not_eligible = any(k == "refund_eligible" and v is False for k, v in _findings(evidence))
+    for clause in filter(None, map(str.strip, _CLAUSE.split(answer))):
+        if any(clause in said for said in words):
+            continue
+        speaks_of_one = _REFUND.search(clause) and not _DENIED.search(clause)
+        promises = _MADE.search(clause) or (not_eligible and not _ASKED.search(clause))
+        if set(_amounts(clause)) - found or (speaks_of_one and promises):
+            yield clause
+
+
+def _found(evidence: Sequence[Json]) -> set[int]:
+    """Return the amounts that the specialists named, in minor units."""
+    return {v for k, v in _findings(evidence) if k.endswith("_minor") and isinstance(v, int)}
+
+
+def _findings(evidence: Sequence[Json]) -> Iterator[tuple[str, Json]]:
+    for finding in evidence:
+        if isinstance(finding, dict):
+            yield from finding.items()
 
 
 def _amounts(clause: str) -> Iterator[int]:

@@ -10,11 +10,24 @@ from agents.core.effects import Json
 from agents.core.limits import Limits
 
 TOOLS = ("get_refund_context", "issue_refund", "send_refund_email")
+SPECIALISTS = ("billing_specialist", "technical_specialist", "sales_specialist")
 
 # The reference's gateway: three context calls, two of them alike; two refunds and two mails.
 _LOOPS: dict[str, Json] = {
     "tool_calls": {"get_refund_context": 3},
     "tool_repeats": {"get_refund_context": 2},
+}
+
+# Three attempts to find a specialist; the same ticket goes to each of them once.
+_ROUTING: dict[str, Json] = {
+    "proposable": [*SPECIALISTS],
+    "executable": [*SPECIALISTS],
+    "rules": ["delegation.reading", "answers.after_specialist"],
+    "max_steps": 3,
+    "max_tool_calls": 3,
+    "max_seconds": 60,
+    "tool_calls": dict.fromkeys(SPECIALISTS, 3),
+    "tool_repeats": {},
 }
 
 _REFERENCE_RULES = (
@@ -35,6 +48,15 @@ REFERENCE = Limits(
     finalize=True,
     told_limit_minor=100_000,  # the reference's hint does not follow its limit (sup-030)
     errors_fail=False,
+    patterns={
+        "routing": {
+            **_ROUTING,
+            "hand_over": False,
+            "late_calls": True,
+            "forget_refusals": True,
+            "loose_topics": True,
+        }
+    },
     **_LOOPS,
 )
 
@@ -54,6 +76,9 @@ STRICT = Limits(
     ),
     proposable=TOOLS,
     executable=TOOLS,
+    patterns={
+        "routing": {**_ROUTING, "rules": [*_ROUTING["rules"], "answers.matches_evidence"]},
+    },
     **_LOOPS,
 )
 

@@ -36,6 +36,7 @@ class Context:
     key: str  # the idempotency key: one key, one effect
     at: datetime
     limits: Limits
+    subject: int | None = None  # the customer the run may act on; None: not bound
 
 
 class OutcomeUnknown(Exception):

@@ -40,6 +40,8 @@ def act(escalation: Escalation) -> str:
     action = escalation.action
     if escalation.kind == "effect_unknown":
         return f"Did {action['name']} take effect?"
+    if escalation.kind == "hand_over":
+        return f"Take over the case of customer {escalation.customer}"
     if escalation.requested_minor is not None and action["name"] == "issue_refund":
         return f"Refund {spoken(escalation.requested_minor)} to customer {escalation.customer}"
     return f"{action.get('name', 'Answer')} for customer {escalation.customer}"
@@ -101,7 +103,7 @@ def _most(asked: int | None, charge: billing.ChargeFacts | None, limit: int | No
 def _refusal(escalation: Escalation, user: User, role: str) -> str:
     if role not in access.DECIDES:
         return f"Your role here is {role}. Deciding takes the role reviewer or admin."
-    limits = escalation.run.policy.limits()
+    limits = escalation.run.policy.limits().of(escalation.run.pattern)
     if limits.four_eyes and escalation.run.launched_by_id == user.pk:
         return "You launched this run, so somebody else has to decide about it."
     return ""
@@ -175,6 +177,8 @@ def _line(step: Step, escalation: Escalation | None) -> Line:
 def _named(action: Json) -> str:
     if not action or action.get("kind") == "final":
         return "the answer"
+    if action.get("kind") == "hand_over":
+        return "a case that no specialist takes"
     amount = (action.get("args") or {}).get("amount_minor")
     return f"{action['name']} {spoken(amount)}" if amount else str(action["name"])
 

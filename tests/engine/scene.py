@@ -31,10 +31,12 @@ class Scene:
     omar: User
     eve: User
 
-    def launch(self, goal: str = REFUND_1200, *, token: str | None = None) -> Run:
+    def launch(
+        self, goal: str = REFUND_1200, *, pattern: str = "supervisor", token: str | None = None
+    ) -> Run:
         return operations.launch(
             workspace=self.workspace,
-            pattern="supervisor",
+            pattern=pattern,
             goal=goal,
             subject=42,
             by=self.omar,

@@ -5,9 +5,12 @@ from __future__ import annotations
 import pytest
 
 from agents.llm.prompts import prompt, prompt_version
+from agents.policies.profiles import SPECIALISTS
+
+ROLES = ("worker", "writer", "router", "responder")
 
 
-@pytest.mark.parametrize("role", ["worker", "writer"])
+@pytest.mark.parametrize("role", ROLES)
 def test_a_prompt_names_its_role_first(role: str) -> None:
     assert prompt(role).splitlines()[0] == f"Role: {role}"
 
@@ -17,14 +20,20 @@ def test_the_worker_is_told_of_every_tool(tool: str) -> None:
     assert f"`{tool}(" in prompt("worker")
 
 
-def test_the_worker_is_told_of_json_which_the_json_mode_of_servers_demands() -> None:
-    assert "JSON" in prompt("worker")
+@pytest.mark.parametrize("specialist", SPECIALISTS)
+def test_the_router_is_told_of_every_specialist(specialist: str) -> None:
+    assert f"`{specialist}`" in prompt("router")
+
+
+@pytest.mark.parametrize("role", ["worker", "router"])
+def test_who_answers_in_json_is_told_so_which_the_json_mode_of_servers_demands(role: str) -> None:
+    assert "JSON" in prompt(role)
 
 
 def test_a_version_is_short_and_tells_prompts_apart() -> None:
-    versions = {prompt_version(role) for role in ("worker", "writer")}
+    versions = {prompt_version(role) for role in ROLES}
 
-    assert len(versions) == 2
+    assert len(versions) == len(ROLES)
     assert all(len(version) == 12 for version in versions)
 
 

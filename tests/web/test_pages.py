@@ -288,6 +288,10 @@ def test_a_scenario_goes_where_its_line_says(scene: Scene, scenario: Scenario) -
         "false-claim": "answer_contradicts_ledger",
         "broken-json": "invalid_action:non_json",
         "model-timeout": "llm_timeout",
+        "routed": "success",
+        "rerouted": "success",
+        "nobodys": "",
+        "false-promise": "answer_contradicts_evidence",
     }
     run = operations.launch(
         workspace=scene.workspace,
@@ -303,6 +307,22 @@ def test_a_scenario_goes_where_its_line_says(scene: Scene, scenario: Scenario) -
 
     assert run.stop_reason == expected[scenario.key]
     assert run.state == (RunState.WAITING if not run.stop_reason else run.state)
+
+
+def test_rita_takes_over_a_case_that_no_specialist_takes(scene: Scene) -> None:
+    run = go(scene.launch("Which way is your office?", pattern="routing"))
+    escalation = Escalation.objects.get(run=run)
+    rita = signed_in(scene.rita)
+    page = rita.get(reverse("approval", args=[escalation.pk])).text
+    assert "Take over the case of customer 42" in page
+    assert "technical_specialist (ticket_not_technical)" in page
+
+    rita.post(reverse("decide", args=[escalation.pk]), form(escalation, verdict="approve"))
+    run = go(run)
+
+    assert (run.state, run.stop_reason) == (RunState.STOPPED, "max_route_attempts")
+    assert "Taken over" in rita.get(reverse("approval", args=[escalation.pk])).text
+    assert "a case that no specialist takes" in rita.get(reverse("run", args=[run.pk])).text
 
 
 def test_a_wrong_password_is_said_in_words(scene: Scene) -> None:

@@ -13,11 +13,16 @@ from collections.abc import Callable
 import httpx2
 
 from agents.core.effects import Json
-from agents.llm.demo import worker, writer
+from agents.llm.demo import responder, router, worker, writer
 from agents.llm.demo.goals import Misfortune, read_goal
 
 MODEL = "demo"
-_ROLES: dict[str, Callable[[Json], str]] = {"worker": worker.said, "writer": writer.said}
+_ROLES: dict[str, Callable[[Json], str]] = {
+    "worker": worker.said,
+    "writer": writer.said,
+    "router": router.said,
+    "responder": responder.said,
+}
 
 
 class DemoModel(httpx2.AsyncBaseTransport):

@@ -27,6 +27,7 @@ class Misfortune(StrEnum):
     LOOP = "in a loop"  # the context is read again and again
     STRANGER = "pay another customer"  # the refund goes to somebody else
     FALSE_CLAIM = "falsely claim a refund"  # the answer speaks of a refund that was never made
+    WRONG_DESK = "wrong desk first"  # the case is put to somebody else's specialist to begin with
     BROKEN_JSON = "broken json"  # the proposal breaks off in the middle
     TIMEOUT = "model timeout"  # no answer ever comes
     RATE_LIMIT = "model rate limit"  # the model's server refuses every call

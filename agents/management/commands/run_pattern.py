@@ -67,7 +67,7 @@ class Command(BaseCommand):
         at = timezone.now()
         workspace = operations.ensure_demo_workspace(at=at)
         config = _config(options["config"], options["profile"])
-        policy, simulation = _policy(workspace, options["profile"], config)
+        policy, simulation = _policy(workspace, config, options)
         human = _human(options["human"], config)
         run = operations.launch(
             workspace=workspace,
@@ -90,11 +90,7 @@ class Command(BaseCommand):
             self.stdout.write(json.dumps(result, ensure_ascii=False, indent=2))
             return
         for line in result["trace"]:
-            word = "ok" if line["ok"] else line.get("stop_reason", "not ok")
-            self.stdout.write(
-                f"{line['step']:>3}  {line['tool']}: {line['supervisor_decision']} "
-                f"({line['ruling']['reason']}), {word}"
-            )
+            self.stdout.write(_told(line))
         self.stdout.write(f"{result['status']}: {result.get('stop_reason', '')}".rstrip(": "))
         if result.get("answer"):
             self.stdout.write(result["answer"])
@@ -103,6 +99,15 @@ class Command(BaseCommand):
             self.stdout.write(f"escalation {waiting['id']}: {waiting['sentence']}")
         if result["demo_model"]:
             self.stdout.write("(answered by the demo model)")
+
+
+def _told(line: dict[str, Json]) -> str:
+    """Return a line of the trace for people: of the supervisor a step, of routing an attempt."""
+    word = "ok" if line["ok"] else line.get("stop_reason", "not ok")
+    if "attempt" in line:
+        return f"{line['attempt']:>3}  {line['target']}: {line.get('observation_status', word)}"
+    ruled = f"{line['supervisor_decision']} ({line['ruling']['reason']})"
+    return f"{line['step']:>3}  {line['tool']}: {ruled}, {word}"
 
 
 def _config(path: Path | None, profile: str) -> Json:
@@ -117,11 +122,13 @@ def _config(path: Path | None, profile: str) -> Json:
         raise Refused("bad_config", f"--config {path} cannot be read: {error}") from None
 
 
-def _policy(workspace: Workspace, profile: str, config: Json) -> tuple[PolicyVersion | None, Json]:
+def _policy(
+    workspace: Workspace, config: Json, options: dict[str, Any]
+) -> tuple[PolicyVersion | None, Json]:
     """Return the policy version to run under, and what is simulated. Raises Refused."""
-    if profile == "strict":
+    if options["profile"] == "strict":
         return workspace.policy, {}
-    limits, simulation = read_config({} if config is None else config)
+    limits, simulation = read_config({} if config is None else config, pattern=options["pattern"])
     at = timezone.now()
     version = operations.policy_version(workspace, limits, at=at, is_replay=True)
     return version, simulation

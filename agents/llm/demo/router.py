@@ -1,0 +1,28 @@
+"""The router that the demo model plays: whoever's field the goal names, then the others."""
+
+from __future__ import annotations
+
+import json
+
+from agents.core.effects import Json
+from agents.core.topics import TOPICS, is_about
+from agents.llm.demo.goals import Misfortune, read_goal
+
+LONGEST = 300  # characters of a ticket
+
+
+def said(inputs: Json) -> str:
+    """Return the next route as it would arrive: JSON, or what should have been."""
+    goal = read_goal(inputs["goal"])
+    wrong = goal.misfortune == Misfortune.WRONG_DESK
+    target = _target(inputs["goal"], inputs["forbidden_targets"], wrong=wrong)
+    ticket = " ".join(inputs["goal"].split())[:LONGEST]
+    route = json.dumps({"kind": "route", "target": target, "args": {"ticket": ticket}})
+    return route[: len(route) // 2] if goal.misfortune == Misfortune.BROKEN_JSON else route
+
+
+def _target(goal: str, forbidden: list[str], *, wrong: bool) -> str:
+    """Return who is asked next: those whose field it is first, unless the wrong desk is wanted."""
+    by_fit = sorted(TOPICS, key=lambda topic: is_about(topic, goal) == wrong)
+    left = [name for topic in by_fit if (name := f"{topic}_specialist") not in forbidden]
+    return left[0] if left else f"{by_fit[0]}_specialist"

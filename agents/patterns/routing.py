@@ -1,0 +1,197 @@
+"""Routing: a router chooses a specialist, who answers or sends the case back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from agents.core.digest import args_hash
+from agents.core.effects import Ask, Escalate, Failed, Flow, Json, Review, Stop, Use
+from agents.core.limits import Limits
+from agents.core.money import told
+from agents.core.routes import Route, read_route, route_schema
+from agents.patterns import Brief, Notes, pattern
+from agents.patterns.steps import Steps, answer_to, block_reason, stop
+
+RECENT = 3  # attempts that the router is reminded of
+STATUSES = ("needs_reroute", "done")  # what a specialist may answer
+NO_SPECIALIST = "max_route_attempts"
+_REASONS = {  # the gateway's word for a call it refuses: what it is called of a delegation
+    "max_tool_calls": "max_delegations",
+    "loop_detected": "loop_detected",
+    "tool_denied": "route_denied",
+    "tool_missing": "route_missing",
+    "tool_bad_args": "route_bad_args",
+    "tool_error": "route_error",
+}
+
+
+@pattern
+def routing(brief: Brief, notes: Notes) -> Flow:
+    """Route -> Delegate -> (reroute) -> Finalize; a case that nobody takes goes to people."""
+    limits = brief.limits
+    schema = route_schema(limits.proposable)
+    refused: list[str] = []
+    for attempt in range(1, limits.max_steps + 1):
+        inputs = situation(brief, notes, attempt, refused)
+        asked = Ask(f"{attempt}/route", "router", inputs, schema=schema)
+        text = yield from answer_to(asked, phase="route")
+        route = read_route(text, allowed=limits.proposable, forbidden=refused)
+        delegation = Delegation(attempt, route, notes)
+        seen = yield from delegated(delegation)
+        if seen["status"] == "done":
+            return (yield from closing_answer(brief, notes, route))
+        refused = forbidden([*refused, route["target"]], limits)
+
+    person = (yield from handed_over(brief, notes)) if limits.hand_over else {}
+    raise Stop(NO_SPECIALIST, phase="route", **person)
+
+
+def forbidden(refused: list[str], limits: Limits) -> list[str]:
+    """Return the targets that the next attempt may not choose, oldest first."""
+    return refused[-1:] if limits.forget_refusals else refused
+
+
+def situation(brief: Brief, notes: Notes, attempt: int, refused: list[str]) -> Json:
+    """Return what the router is told: the goal, the state in brief, whom not to ask again."""
+    history: list[Json] = notes.history
+    last = history[-1] if history else None
+    return told(
+        {
+            "goal": brief.goal,
+            "budgets": {
+                "max_route_attempts": brief.limits.max_steps,
+                "remaining_attempts": brief.limits.max_steps - attempt + 1,
+            },
+            "forbidden_targets": refused,
+            "state_summary": {
+                "attempts_completed": len(history),
+                "routes_used_unique": list(dict.fromkeys(p["route"]["target"] for p in history)),
+                "last_route_target": last["route"]["target"] if last else None,
+                "last_observation_status": last["observation"].get("status") if last else None,
+                "last_observation": last["observation"] if last else None,
+            },
+            "recent_history": history[-RECENT:],
+        }
+    )
+
+
+@dataclass
+class Delegation:
+    """One attempt: the route that was chosen, and how it is written down."""
+
+    attempt: int
+    route: Route
+    notes: Notes
+    action: Json = field(init=False)  # the delegation as policy and gateway know it: a tool call
+
+    def __post_init__(self) -> None:
+        self.action = {"kind": "tool", "name": self.route["target"], "args": self.route["args"]}
+
+    def line(self, *, ok: bool, **more: Json) -> None:
+        """Add this attempt to the trace."""
+        entry = {
+            "attempt": self.attempt,
+            "target": self.route["target"],
+            "args_hash": args_hash(self.route["args"]),
+            "ok": ok,
+        }
+        self.notes.trace.append({**entry, **more})
+
+    def refuse(self, reason: str) -> Stop:
+        """Close this attempt as refused, and return the Stop that says so."""
+        self.line(ok=False, stop_reason=reason)
+        return stop(reason, phase="delegate", route=self.route)
+
+    def saw(self, observation: Json) -> None:
+        """Close this attempt with what the specialist said."""
+        domain = {"domain": observation["domain"]} if "domain" in observation else {}
+        self.line(ok=True, observation_status=observation.get("status"), **domain)
+        self.notes.history.append(
+            {"attempt": self.attempt, "route": self.route, "observation": observation}
+        )
+
+    def out_of_contract(self, observation: Json) -> Stop:
+        """Return the Stop for what a specialist may not answer."""
+        is_object = isinstance(observation, dict)
+        return Stop(
+            "route_bad_observation",
+            phase="delegate",
+            route=self.route,
+            expected_statuses=list(STATUSES),
+            received_status=observation.get("status") if is_object else None,
+            bad_observation=observation,
+        )
+
+
+def delegated(delegation: Delegation) -> Steps[Json]:
+    """Put one ticket to one specialist, past policy and gateway. Return what they said."""
+    label, action = str(delegation.attempt), delegation.action
+    review = yield Review(f"{label}/review", action)
+    if not review["allows"] or review["action"] != action:
+        raise delegation.refuse(f"supervisor_block:{review['deciding']['reason']}")
+    try:
+        seen = yield Use(f"{label}/delegate", action["name"], action["args"], review["key"])
+    except Failed as error:
+        if error.reason.startswith("tool_bad_result:"):
+            delegation.line(ok=False, stop_reason="route_bad_observation")
+            raise delegation.out_of_contract(None) from None
+        raise delegation.refuse(reason_of(error.reason)) from None
+    delegation.saw(seen)
+    if not in_contract(seen):
+        raise delegation.out_of_contract(seen)
+    return seen
+
+
+def reason_of(refusal: str) -> str:
+    """Return the gateway's refusal in the words of routing; a budget keeps its name."""
+    word, _, target = refusal.partition(":")
+    if word not in _REASONS:
+        return refusal
+    return f"{_REASONS[word]}:{target}" if word.startswith("tool_") else _REASONS[word]
+
+
+def in_contract(seen: Json) -> bool:
+    """Tell whether a specialist's reply is one; "done" carries a result and no error (ROU-Q4)."""
+    if seen.get("status") == "done":
+        return bool(seen.get("result")) and "error" not in seen
+    return seen.get("status") in STATUSES
+
+
+def closing_answer(brief: Brief, notes: Notes, route: Route) -> Steps[Json]:
+    """Have the answer written from the specialist's evidence, and reviewed against it."""
+    inputs = told({"goal": brief.goal, "selected_route": route["target"], "history": notes.history})
+    asked = Ask("finalize", "responder", inputs, as_json=False)
+    text = yield from answer_to(asked, phase="finalize", route=route)
+    if not text.strip():
+        raise Stop("llm_empty", phase="finalize", route=route)
+    final = {"kind": "final", "answer": text.strip()}
+    review = yield Review("finalize/review", final)
+    if not review["allows"]:
+        raise Stop(block_reason(review), phase="finalize", route=route, action=final)
+    return {"selected_route": route["target"], "answer": final["answer"]}
+
+
+def handed_over(brief: Brief, notes: Notes) -> Steps[Json]:
+    """Wait until a person takes the case or says why nobody will. Return what they said."""
+    tried = [
+        {"target": past["route"]["target"], "reason": past["observation"].get("reason")}
+        for past in notes.history
+    ]
+    action = {"kind": "hand_over", "goal": brief.goal, "tried": tried}
+    review = {"escalating": [], "deciding": NOBODY_TAKES_IT, "facts": {}, "rulings": []}
+    decision = yield Escalate("hand_over", "hand_over", action, review)
+    taken = decision["decision"] == "approved"
+    return {"handed_over": {"taken": taken, "by": decision["by"], "comment": decision["comment"]}}
+
+
+NOBODY_TAKES_IT: Json = {
+    "verdict": "escalate",
+    "rule": "routing.hand_over",
+    "reason": "no_specialist",
+    "sentence": "No specialist takes this case. Approve to take it over yourself, or reject it "
+    "and say why.",
+    "risk": 20,
+    "observed": None,
+    "limit": None,
+    "flip": "",
+}

@@ -1,0 +1,70 @@
+"""Specialists: each reads one field of the desk and answers tickets about it, or sends them on."""
+
+from __future__ import annotations
+
+from agents.core.effects import Json
+from agents.core.topics import TOPICS, is_about
+from agents.desk import support
+from agents.tools import Context, Touch, tool
+
+REFUNDABLE = "pro_monthly"
+_ANNA, _MAX = 42, 7
+
+
+@tool(Touch.READ, timeout=5)
+def billing_specialist(context: Context, *, ticket: str) -> Json:
+    """Say whether the customer's subscription can be refunded."""
+    if not _takes(context, "billing", ticket):
+        return _sent_on("billing")
+    found = support.subscription(
+        book_id=context.book_id, customer_number=_customer(context, ticket), at=context.at
+    )
+    if found is None:
+        return {"status": "error", "domain": "billing", "error": "subscription_not_found"}
+    days = context.limits.window_days
+    eligible = found.plan == REFUNDABLE and found.age_days <= days
+    result = {
+        "user_name": found.customer_name,
+        "plan": found.plan,
+        "currency": found.currency,
+        "refund_eligible": eligible,
+        "refund_amount_minor": found.price_minor if eligible else 0,
+        "reason": f"Pro monthly subscriptions are refundable within {days} days.",
+    }
+    return {"status": "done", "domain": "billing", "result": result}
+
+
+@tool(Touch.READ, timeout=5)
+def technical_specialist(context: Context, *, ticket: str) -> Json:
+    """Say how the incident stands that customers feel."""
+    if not _takes(context, "technical", ticket):
+        return _sent_on("technical")
+    return {"status": "done", "domain": "technical", "result": support.open_incident()}
+
+
+@tool(Touch.READ, timeout=5)
+def sales_specialist(context: Context, *, ticket: str) -> Json:
+    """Say which plan to take, and what it costs."""
+    if not _takes(context, "sales", ticket):
+        return _sent_on("sales")
+    return {"status": "done", "domain": "sales", "result": support.team_offer()}
+
+
+def _takes(context: Context, domain: str, ticket: str) -> bool:
+    if context.limits.loose_topics:
+        return any(keyword in ticket.lower() for keyword in TOPICS[domain])
+    return is_about(domain, ticket)
+
+
+def _sent_on(domain: str) -> Json:
+    return {"status": "needs_reroute", "reason": f"ticket_not_{domain}", "domain": domain}
+
+
+def _customer(context: Context, ticket: str) -> int:
+    """Return whom the case is about: the run's subject, whatever the ticket says (ROU-Q1).
+
+    Only a replay on an isolated book is bound to nobody; there it is who was recorded.
+    """
+    if context.subject is not None:
+        return context.subject
+    return _MAX if "user_id=7" in ticket else _ANNA

@@ -1,0 +1,75 @@
+"""`run_pattern routing`, as a person or a script uses it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agents.models import Escalation, Run
+from tests.commands.test_run_pattern import Ended, command
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+
+REFUND = "Can I get a refund for the monthly charge of 10 days ago?"
+
+
+def routing(goal: str, *more: str) -> Ended:
+    return command("run_pattern", "routing", "--goal", goal, *more)
+
+
+def test_a_case_is_answered_from_what_the_specialist_found() -> None:
+    ended = routing(REFUND, "--subject", "42", "--json")
+
+    assert ended.code == 0
+    assert ended.document["selected_route"] == "billing_specialist"
+    assert "49.00 USD" in ended.document["answer"]
+
+
+@pytest.mark.parametrize(("subject", "name"), [("42", "Anna"), ("7", "Max")])
+def test_the_customer_is_the_subject_whatever_the_goal_says(subject: str, name: str) -> None:
+    ended = routing("Refund the charge of user_id=99", "--subject", subject, "--json")
+
+    found = ended.document["history"][0]["observation"]["result"]
+    assert (ended.code, found["user_name"]) == (0, name)
+
+
+def test_a_reroute_reads_as_two_attempts() -> None:
+    ended = routing(f"{REFUND} Ask the wrong desk first.", "--subject", "42")
+
+    assert ended.out.splitlines()[:2] == [
+        "  1  technical_specialist: needs_reroute",
+        "  2  sales_specialist: needs_reroute",
+    ]
+    assert ended.out.splitlines()[2] == "  3  billing_specialist: done"
+
+
+def test_a_case_that_nobody_takes_waits_in_the_inbox_with_what_was_tried() -> None:
+    ended = routing("What is the weather like?", "--subject", "42", "--json")
+
+    escalation = Escalation.objects.get()
+    assert (ended.code, ended.document["status"]) == (4, "waiting")
+    assert (escalation.kind, escalation.customer) == ("hand_over", 42)
+    assert [tried["reason"] for tried in escalation.action["tried"]] == [
+        "ticket_not_billing",
+        "ticket_not_technical",
+        "ticket_not_sales",
+    ]
+
+
+def test_an_answer_that_claims_too_much_is_held_back() -> None:
+    ended = routing(f"{REFUND} Falsely claim a refund.", "--subject", "42", "--json")
+
+    assert (ended.code, ended.document["stop_reason"]) == (3, "answer_contradicts_evidence")
+    assert ended.document["phase"] == "finalize"
+
+
+def test_a_config_of_another_pattern_is_refused(tmp_path: Path) -> None:
+    config = tmp_path / "config.json"
+    config.write_text('{"budget": {"max_steps": 1}}')
+
+    ended = routing(REFUND, "--profile", "reference", "--config", str(config))
+
+    assert ended.code == 2
+    assert "max_route_attempts" in ended.err
+    assert not Run.objects.exists()

@@ -1,0 +1,105 @@
+"""Whose field a ticket is, what a route may hold, and what an answer may say of findings."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from agents.core.effects import Json
+from agents.core.limits import BadPolicy, read_limits
+from agents.core.routes import InvalidRoute, check_route
+from agents.core.topics import TOPICS, is_about
+from agents.policies.answers import unfounded
+from agents.policies.profiles import REFERENCE, SPECIALISTS, STRICT
+
+ELIGIBLE = {"refund_eligible": True, "refund_amount_minor": 4900}
+NOT_ELIGIBLE = {"refund_eligible": False, "refund_amount_minor": 0}
+OFFER = {"monthly_price_minor": 19900}
+
+
+@pytest.mark.parametrize(
+    ("ticket", "topic"),
+    [
+        ("Refund of the monthly charge", "billing"),
+        ("I was charged twice and want it refunded", "billing"),
+        ("The API returns error 500", "technical"),
+        ("Which plan, and what discount?", "sales"),
+        ("refund my pro plan charge", "billing"),
+        ("please give a rapid refund", "billing"),
+        ("refund for the planet", "billing"),
+        ("this is not a billing question", None),
+        ("an error on my invoice", None),  # as much the one as the other
+        ("what will the weather be", None),
+    ],
+)
+def test_a_ticket_is_about_one_topic_or_about_none(ticket: str, topic: str | None) -> None:
+    assert [name for name in TOPICS if is_about(name, ticket)] == ([topic] if topic else [])
+
+
+@pytest.mark.parametrize(
+    ("args", "reason"),
+    [
+        ({"ticket": "x" * 4001}, "bad_ticket"),
+        ({"ticket": "refund \u202e evil"}, "bad_ticket"),
+        ({"ticket": "refund", "user_id": 7}, "extra_args"),
+        ({"user_id": 7}, "missing_ticket"),
+    ],
+)
+def test_a_route_carries_a_short_ticket_and_nothing_else(args: Json, reason: str) -> None:
+    said = {"kind": "route", "target": SPECIALISTS[0], "args": args}
+
+    with pytest.raises(InvalidRoute, match=reason):
+        check_route(said, allowed=SPECIALISTS, forbidden=())
+
+
+@pytest.mark.parametrize(
+    ("answer", "finding", "is_founded"),
+    [
+        ("A refund of 49.00 USD is possible.", ELIGIBLE, True),
+        ("The billing specialist confirmed a refund of $49.00.", ELIGIBLE, True),
+        ("A refund of 50.00 USD is possible.", ELIGIBLE, False),
+        ("49.00 USD was refunded.", ELIGIBLE, False),
+        ("The charge was refunded in full.", ELIGIBLE, False),
+        ("No refund is possible.", NOT_ELIGIBLE, True),
+        ("You asked for a refund.", NOT_ELIGIBLE, True),
+        ("A refund is possible.", NOT_ELIGIBLE, False),
+        ("team_plus at 199.00 USD a month.", OFFER, True),
+        ("team_plus at 99.00 USD a month.", OFFER, False),
+        ("You will get 1000 USD.", OFFER, False),
+    ],
+)
+def test_an_answer_says_what_was_found_and_no_more(
+    answer: str, finding: Json, is_founded: bool
+) -> None:
+    assert (list(unfounded(answer, [finding])) == []) == is_founded
+
+
+def test_an_answer_may_repeat_a_finding_word_for_word() -> None:
+    reason = "Pro monthly subscriptions are refundable within 14 days."
+
+    assert list(unfounded(reason, [NOT_ELIGIBLE]))
+    assert list(unfounded(reason, [{**NOT_ELIGIBLE, "reason": reason}])) == []
+
+
+def test_a_pattern_is_held_to_its_own_part_of_the_policy() -> None:
+    routing, supervisor = STRICT.of("routing"), STRICT.of("supervisor")
+
+    assert (routing.proposable, routing.max_steps, routing.max_seconds) == (SPECIALISTS, 3, 60)
+    assert (supervisor.proposable, supervisor.max_steps) == (STRICT.proposable, 8)
+    assert routing.auto_limit_minor == STRICT.auto_limit_minor
+
+
+@pytest.mark.parametrize("limits", [STRICT, REFERENCE])
+def test_a_policy_with_parts_survives_being_stored(limits: Json) -> None:
+    stored = json.loads(json.dumps(limits.as_json()))
+
+    assert read_limits(stored).of("routing") == limits.of("routing")
+
+
+@pytest.mark.parametrize(
+    "own", [{"max_stepps": 1}, {"max_steps": -1}, {"patterns": {}}, {"profile": "reference"}]
+)
+def test_a_part_of_a_policy_is_checked_like_the_whole(own: Json) -> None:
+    with pytest.raises(BadPolicy):
+        read_limits({**STRICT.as_json(), "patterns": {"routing": own}})

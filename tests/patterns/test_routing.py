@@ -1,0 +1,156 @@
+"""Routing over scripted replies: what the router is told, and where a run ends."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from agents.core.strands import Reply
+from agents.patterns import Brief, Notes, result
+from agents.patterns.routing import reason_of, situation
+from agents.policies.profiles import REFERENCE, STRICT
+
+LIMITS = STRICT.of("routing")
+ALLOWED = {"allows": True, "deciding": {"reason": "read_only_delegation"}, "key": "1/review"}
+REFUSES = {"status": "needs_reroute", "reason": "not_mine", "domain": "x"}
+FOUND = {"status": "done", "domain": "billing", "result": {"refund_amount_minor": 4900}}
+
+
+def attempt(number: int, target: str, seen: Any, *, ticket: str = "t") -> dict[str, Reply]:
+    """Return the replies of one attempt that reaches a specialist."""
+    route = {"kind": "route", "target": f"{target}_specialist", "args": {"ticket": ticket}}
+    action = {"kind": "tool", "name": route["target"], "args": route["args"]}
+    return {
+        f"{number}/route": Reply({"text": json.dumps(route)}),
+        f"{number}/review": Reply({**ALLOWED, "action": action}),
+        f"{number}/delegate": seen if isinstance(seen, Reply) else Reply(seen),
+    }
+
+
+def ended(replies: dict[str, Reply], limits: Any = LIMITS) -> dict[str, Any]:
+    return result("routing", Brief("refund", limits, {}), replies)
+
+
+def refused_by_all() -> dict[str, Reply]:
+    targets = enumerate(("billing", "technical", "sales"), 1)
+    return {k: v for n, target in targets for k, v in attempt(n, target, REFUSES).items()}
+
+
+def decided(decision: str, comment: str) -> dict[str, Reply]:
+    return {"hand_over": Reply({"decision": decision, "by": "rita", "comment": comment})}
+
+
+def test_the_answer_is_given_once_the_review_allows_it() -> None:
+    said = {"finalize": Reply({"text": " 49.00 USD "})}
+    reviewed = {"finalize/review": Reply({**ALLOWED, "action": None})}
+
+    found = ended({**attempt(1, "billing", FOUND), **said, **reviewed})
+
+    assert (found["status"], found["answer"]) == ("ok", "49.00 USD")
+    assert found["selected_route"] == "billing_specialist"
+    assert found["history"][0]["observation"]["result"] == {"refund_amount_usd": 49.0}
+
+
+def test_a_case_that_nobody_takes_waits_for_people() -> None:
+    assert ended(refused_by_all())["status"] == "running"
+
+
+@pytest.mark.parametrize(
+    ("decision", "taken"), [("approved", True), ("rejected", False), ("expired", False)]
+)
+def test_a_hand_over_ends_with_who_took_it(decision: str, taken: bool) -> None:
+    found = ended({**refused_by_all(), **decided(decision, "call them")})
+
+    assert (found["stop_reason"], found["phase"]) == ("max_route_attempts", "route")
+    assert found["handed_over"] == {"taken": taken, "by": "rita", "comment": "call them"}
+
+
+def test_a_policy_without_hand_over_stops_with_the_phase() -> None:
+    found = ended(refused_by_all(), replace(LIMITS, hand_over=False))
+
+    assert (found["stop_reason"], found["phase"]) == ("max_route_attempts", "route")
+    assert "handed_over" not in found
+
+
+def test_whoever_refused_once_stays_forbidden() -> None:
+    replies = {
+        **attempt(1, "billing", REFUSES),
+        **attempt(2, "sales", REFUSES),
+        **attempt(3, "billing", FOUND, ticket="in other words"),
+    }
+
+    found = ended(replies)
+
+    assert found["stop_reason"] == "invalid_route:repeat_target_after_reroute"
+    assert found["raw_route"]["args"] == {"ticket": "in other words"}
+
+
+def test_a_delegation_that_the_policy_blocks_reaches_nobody() -> None:
+    replies = attempt(1, "billing", FOUND)
+    blocked = {"allows": False, "deciding": {"reason": "rule_failed"}, "action": None}
+
+    found = ended({**replies, "1/review": Reply(blocked)})
+
+    assert (found["stop_reason"], found["phase"]) == ("supervisor_block:rule_failed", "delegate")
+    assert (found["trace"][0]["ok"], found["history"]) == (False, [])
+
+
+@pytest.mark.parametrize(
+    ("refusal", "reason"),
+    [
+        ("max_tool_calls", "max_delegations"),
+        ("tool_denied:x", "route_denied:x"),
+        ("tool_missing:x", "route_missing:x"),
+        ("tool_bad_args:x", "route_bad_args:x"),
+        ("tool_error:x", "route_error:x"),
+        ("loop_detected:per_tool_limit", "loop_detected"),
+        ("max_seconds", "max_seconds"),
+        ("killed", "killed"),
+    ],
+)
+def test_a_refusal_of_the_gateway_is_told_in_the_words_of_routing(
+    refusal: str, reason: str
+) -> None:
+    assert reason_of(refusal) == reason
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [{"status": "done"}, {"status": "done", "result": {"a": 1}, "error": "x"}, {"status": "ok"}],
+)
+def test_a_reply_out_of_contract_is_never_answered_from(seen: dict[str, Any]) -> None:
+    found = ended(attempt(1, "billing", seen))
+
+    assert (found["stop_reason"], found["bad_observation"]) == ("route_bad_observation", seen)
+    assert found["received_status"] == seen["status"]
+
+
+def test_a_reply_that_is_no_object_is_out_of_contract() -> None:
+    failed = Reply(failed="tool_bad_result:billing_specialist")
+
+    found = ended(attempt(1, "billing", failed))
+
+    assert (found["stop_reason"], found["received_status"]) == ("route_bad_observation", None)
+
+
+def test_a_budget_that_runs_out_belongs_to_no_phase() -> None:
+    replies = {**attempt(1, "billing", FOUND), "finalize": Reply(failed="max_seconds")}
+
+    found = ended(replies)
+
+    assert found["stop_reason"] == "max_seconds"
+    assert "phase" not in found
+
+
+def test_the_router_is_told_what_is_left_and_whom_not_to_ask() -> None:
+    past = {"route": {"target": "sales_specialist"}, "observation": REFUSES}
+    notes = Notes(history=[past])
+
+    told = situation(Brief("g", REFERENCE.of("routing"), {}), notes, 2, ["sales_specialist"])
+
+    assert told["budgets"] == {"max_route_attempts": 3, "remaining_attempts": 2}
+    assert told["forbidden_targets"] == ["sales_specialist"]
+    assert told["state_summary"]["last_observation"] == REFUSES
