@@ -1,0 +1,221 @@
+"""Why a run stops, when it is neither the policy nor a person: budgets, the model, ourselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import override_settings
+from django.utils import timezone
+
+from agents import operations, queries
+from agents.core.effects import Flow
+from agents.core.states import RunState
+from agents.engine.worker import claimable
+from agents.models import Run
+from agents.patterns import PATTERNS, Brief, Notes
+from agents.policies.profiles import STRICT
+from tests.conformance import harness
+from tests.conformance.replay_server import ReplayServer
+from tests.engine.scene import REFUND_500, Scene, fresh, go, paid, set_scene
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+CONTEXT = '{"kind": "tool", "name": "get_refund_context", "args": {"user_id": 42}}'
+REFUND = (
+    '{"kind": "tool", "name": "issue_refund", '
+    '"args": {"user_id": 42, "amount_usd": 500, "reason": "r"}}'
+)
+FINAL = '{"kind": "final", "answer": "Done."}'
+DEAR = {"prompt_tokens": 1000, "completion_tokens": 1000}
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return set_scene()
+
+
+@pytest.fixture
+def scripted() -> Iterator[Callable[..., ReplayServer]]:
+    """Let the model say what a script holds; return how to load one."""
+    with (
+        harness.replaying() as server,
+        override_settings(
+            OPENAI_BASE_URL=server.base_url("script"),
+            OPENAI_API_KEY="any",
+            OPENAI_TIMEOUT_SECONDS=0.5,
+        ),
+    ):
+
+        def load(*llm: Any) -> ReplayServer:
+            server.load("script", list(llm))
+            return server
+
+        yield load
+
+
+def launched_under(scene: Scene, **limits: Any) -> Run:
+    """Launch a refund of 500 under the strict policy with other limits."""
+    at = timezone.now()
+    policy = operations.policy_version(scene.workspace, replace(STRICT, **limits), at=at)
+    return operations.launch(
+        workspace=scene.workspace,
+        pattern="supervisor",
+        goal=REFUND_500,
+        subject=42,
+        by=scene.omar,
+        policy=policy,
+        at=at,
+    )
+
+
+@pytest.mark.parametrize(
+    ("reply", "reason"),
+    [
+        ({"fault": "timeout"}, "llm_timeout"),
+        ({"fault": "connection"}, "llm_timeout"),
+        ({"fault": "http_429", "retry_after": 0}, "llm_rate_limited"),
+        ({"fault": "http_500"}, "llm_error"),
+        ({"fault": "http", "status": 401}, "llm_error"),
+        ({"fault": "malformed"}, "llm_bad_response"),
+        ({"fault": "html"}, "llm_bad_response"),
+        ({"fault": "empty_choices"}, "llm_bad_response"),
+        ({"text": None, "refusal": "no"}, "llm_refused"),
+        ({"text": FINAL, "finish_reason": "length"}, "llm_truncated"),
+    ],
+)
+def test_what_is_wrong_with_the_model_is_named(
+    scene: Scene, scripted: Callable[..., ReplayServer], reply: Any, reason: str
+) -> None:
+    scripted(CONTEXT, reply)
+
+    run = go(scene.launch(REFUND_500))
+
+    assert (run.state, run.stop_reason) == (RunState.STOPPED, reason)
+    result = queries.result(run)
+    assert (result["phase"], len(result["history"])) == ("worker", 1)
+
+
+def test_a_call_that_is_made_again_counts_its_attempts(
+    scene: Scene, scripted: Callable[..., ReplayServer]
+) -> None:
+    server = scripted({"fault": "http_500", "times": 2}, CONTEXT, FINAL)
+
+    run = go(scene.launch(REFUND_500))
+
+    assert run.stop_reason == "success"
+    step = run.steps.get(key="1/propose")
+    assert step.attempts == 3
+    assert step.tokens_lost > 0  # of the two calls whose answer never came
+    assert run.events.filter(kind="step.retried").count() == 2
+    assert server.sessions["script"].requests == 4
+
+
+def test_a_long_rate_limit_holds_no_worker_and_the_run_goes_on_after_it(
+    scene: Scene, scripted: Callable[..., ReplayServer]
+) -> None:
+    scripted({"fault": "http_429", "retry_after": 30, "times": 1}, CONTEXT, FINAL)
+    run = go(scene.launch(REFUND_500))
+
+    assert (run.state, run.lease_owner) == (RunState.QUEUED, "")
+    assert run.wake_at is not None
+    assert timedelta(seconds=20) < run.wake_at - timezone.now() <= timedelta(seconds=30)
+    assert run.pk not in claimable(10)
+    Run.objects.filter(pk=run.pk).update(wake_at=timezone.now() - timedelta(seconds=1))
+    assert run.pk in claimable(10)
+
+    assert go(run).stop_reason == "success"
+
+
+def test_tokens_are_a_budget(scene: Scene, scripted: Callable[..., ReplayServer]) -> None:
+    scripted({"text": CONTEXT, "usage": DEAR}, {"text": REFUND, "usage": DEAR}, FINAL)
+
+    run = go(launched_under(scene, max_tokens=3500))
+
+    assert run.stop_reason == "max_tokens"
+    assert "phase" not in queries.result(run)
+    assert paid(run) == []
+
+
+def test_cost_is_a_budget_where_the_price_is_known(
+    scene: Scene, scripted: Callable[..., ReplayServer]
+) -> None:
+    script = [{"text": text, "usage": DEAR} for text in (CONTEXT, REFUND, FINAL)]
+    with override_settings(OPENAI_MODEL="gpt-4.1-mini"):
+        scripted(*script)
+        known = go(launched_under(scene, max_cost_micro_usd=1))
+    with override_settings(OPENAI_MODEL="a-model-nobody-knows"):
+        scripted(CONTEXT, {"fault": "http", "status": 400})
+        unknown = go(launched_under(scene, max_cost_micro_usd=1))
+
+    assert known.stop_reason == "max_cost"
+    assert (known.steps.get(key="1/propose").cost_micro_usd or 0) > 1
+    assert unknown.stop_reason == "llm_error"
+    assert unknown.steps.get(key="1/propose").cost_micro_usd is None
+
+
+def test_time_is_a_budget_and_waiting_for_a_person_costs_none(
+    scene: Scene, scripted: Callable[..., ReplayServer]
+) -> None:
+    scripted(CONTEXT, {"text": REFUND, "delay_s": 0.4}, FINAL)
+    late = go(launched_under(scene, max_seconds=0.3))
+    assert (late.stop_reason, paid(late)) == ("max_seconds", [])
+
+    scripted(CONTEXT, REFUND.replace("500", "1200"), FINAL)
+    waits = go(launched_under(scene, max_seconds=5))
+    waits.steps.update(begun_at=timezone.now() - timedelta(hours=3))
+    scene.decide(waits)
+    waits = go(waits)
+    assert (waits.stop_reason, paid(waits)) == ("success", [80000])
+
+
+def test_steps_are_a_budget_and_running_out_is_no_success(
+    scene: Scene, scripted: Callable[..., ReplayServer]
+) -> None:
+    scripted(CONTEXT, REFUND)
+
+    run = go(launched_under(scene, max_steps=2))
+
+    assert (run.state, run.stop_reason) == (RunState.STOPPED, "max_steps")
+    assert paid(run) == [50000]
+
+
+def test_a_replay_that_asks_for_something_else_stops_loudly(scene: Scene) -> None:
+    run = go(scene.launch())
+    run.steps.filter(key="1/propose").update(fingerprint="0" * 64)
+    scene.decide(run)
+
+    run = go(run)
+
+    assert (run.state, run.stop_reason) == (RunState.FAILED, "diverged")
+    assert paid(run) == []
+    assert queries.result(run)["stop_reason"] == "diverged"
+
+
+def test_a_bug_of_ours_fails_the_run_once_and_is_shown(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(brief: Brief, notes: Notes) -> Flow:
+        raise ZeroDivisionError
+        yield
+
+    monkeypatch.setitem(PATTERNS, "supervisor", broken)
+
+    run = go(scene.launch())
+
+    assert (run.state, run.stop_reason) == (RunState.FAILED, "internal_error")
+    assert run.events.get(kind="run.failed").facts["error"] == "ZeroDivisionError"
+    monkeypatch.undo()
+    assert queries.result(fresh(run))["status"] == "failed"
+
+
+def test_a_poison_run_is_set_aside(scene: Scene) -> None:
+    run = scene.launch()
+    Run.objects.filter(pk=run.pk).update(attempts=20)
+
+    run = go(run)
+
+    assert (run.state, run.stop_reason) == (RunState.FAILED, "internal_error")
