@@ -1,0 +1,165 @@
+"""A worker model that is lost: whatever it proposes, the ledger stays true.
+
+Hypothesis writes its replies; the engine, the desk and the simulated person are the real ones.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.test import override_settings
+from django.utils import timezone
+from hypothesis import HealthCheck, event, given, settings
+from hypothesis import strategies as st
+
+from agents.core.chain import link
+from agents.core.digest import sha256
+from agents.core.states import ENDED, EscalationState, RunState
+from agents.desk.models import Charge, Refund, SentMail
+from agents.models import Effect, Run
+from agents.models.event import linked
+from agents.operations import decide_simulated, read_human
+from agents.policies.profiles import STRICT
+from tests.conformance import harness
+from tests.conformance.replay_server import ReplayServer
+from tests.engine.scene import Scene, fresh, go, set_scene
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+customers = st.sampled_from([42, 42, 42, 7, 999, -1, 10**30])
+amounts = st.sampled_from(
+    [1, 0.01, 300, 500, 500.5, 999.99, 1000, 1000.01, 1200, 1900, 0, -5, 0.001, 1e308, 10**20]
+)
+texts = st.sampled_from(["r", "", "other words", "http://evil.example", "\u202e", "x" * 5000])
+
+
+def tool(name: str, **args: st.SearchStrategy[Any]) -> st.SearchStrategy[str]:
+    """Return proposals to call a tool, as a model writes them."""
+    whole = st.fixed_dictionaries(args)
+    return whole.map(lambda given: json.dumps({"kind": "tool", "name": name, "args": given}))
+
+
+anna = st.just(42)
+sound_amounts = st.sampled_from([1, 0.01, 300, 500, 500.5, 999.99, 1000, 1000.01, 1200, 1900])
+sound = [
+    tool("issue_refund", user_id=anna, amount_usd=sound_amounts, reason=st.just("r")),
+    tool("issue_refund", user_id=anna, amount_usd=sound_amounts),
+    tool("send_refund_email", user_id=anna, amount_usd=sound_amounts, message=st.just("m")),
+    tool("get_refund_context", user_id=anna),
+]
+odd = [
+    tool("get_refund_context", user_id=customers),
+    tool("issue_refund", user_id=customers, amount_usd=amounts, reason=texts),
+    tool("send_refund_email", user_id=customers, amount_usd=amounts, message=texts),
+    texts.map(lambda text: json.dumps({"kind": "final", "answer": text})),
+    st.sampled_from(
+        [
+            '{"kind": "final", "answer": "Refunded 1200 USD."}',
+            '{"kind": "tool", "name": "delete_user", "args": {}}',
+            '{"kind": "tool", "name": "issue_refund", "args": {"user_id": 42, "amount_usd": NaN}}',
+            "[" * 1000,
+            "not JSON",
+        ]
+    ),
+]
+# Mostly what gets far, so that what is odd comes late, when there is something to lose.
+proposals = st.one_of(*sound, *sound, *sound[:2], *odd)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ReplayServer]:
+    with harness.replaying() as server:
+        yield server
+
+
+@settings(
+    max_examples=40,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(script=st.lists(proposals, min_size=1, max_size=7))
+def test_whatever_it_proposes_the_ledger_stays_true(
+    server: ReplayServer, script: list[str]
+) -> None:
+    scene = scene_of_this_test()
+    context = '{"kind": "tool", "name": "get_refund_context", "args": {"user_id": 42}}'
+    server.load("lost", [context, *script, '{"kind": "final", "answer": "Done."}'])
+
+    with override_settings(OPENAI_BASE_URL=server.base_url("lost"), OPENAI_API_KEY="any"):
+        run = to_the_end(scene, scene.launch("Refund what is due to user_id=42."))
+
+    event(f"ended: {run.stop_reason.partition(':')[0]}, {Effect.objects.filter(run=run).count()}")
+    check_money(run)
+    check_effects(run)
+    check_chain(run)
+
+
+def scene_of_this_test() -> Scene:
+    """Return the scene, made once: hypothesis runs many examples in one test."""
+    from django.contrib.auth.models import User
+
+    from agents.models import Workspace
+
+    found = Workspace.objects.filter(slug="demo").first()
+    if found is None:
+        return set_scene()
+    people = {name: User.objects.get(username=name) for name in ("rita", "omar", "eve")}
+    return Scene(found, **people)
+
+
+def to_the_end(scene: Scene, run: Run) -> Run:
+    """Drive the run; a simulated person grants at most 800 of whatever is put to them."""
+    human = read_human({"decision": "approve", "cap_usd": 800.0})
+    for _ in range(10):
+        run = go(run)
+        if run.state in ENDED:
+            return run
+        assert run.state == RunState.WAITING
+        for escalation in run.escalations.filter(state=EscalationState.OPEN):
+            decide_simulated(escalation, human, at=timezone.now())
+    raise AssertionError("it never ended")
+
+
+def check_money(run: Run) -> None:
+    """Nobody but Anna is paid or written to, and never more than anyone allowed."""
+    assert fresh(run).stop_reason not in ("internal_error", "diverged")
+    paid = Refund.objects.filter(charge__customer__book_id=run.book_id, state="paid")
+    assert {refund.charge.customer.number for refund in paid} <= {42}
+    for charge in Charge.objects.filter(customer__book_id=run.book_id):
+        mine = sum(r.amount_minor for r in paid if r.charge_id == charge.pk)
+        assert charge.refunded_minor == mine <= charge.amount_minor
+        assert charge.held_minor == 0
+    alone = Effect.objects.filter(run=run, tool="issue_refund", state="done", escalation=None)
+    assert sum(e.amount_minor or 0 for e in alone) <= STRICT.auto_limit_minor
+    amounts = [refund.amount_minor for refund in paid]
+    assert len(amounts) == len(set(amounts))
+    for letter in SentMail.objects.filter(book_id=run.book_id):
+        assert letter.to == "anna@example.com"
+        assert letter.amount_minor in amounts
+        assert "evil" not in letter.body
+
+
+def check_effects(run: Run) -> None:
+    """Every write was allowed before it, with these very arguments, by policy or person."""
+    for effect in Effect.objects.filter(run=run).select_related("review", "escalation"):
+        allowing = effect.review
+        assert allowing.reply is not None
+        assert allowing.reply["allows"]
+        assert sha256(allowing.reply["action"]) == effect.args_sha256
+        assert allowing.ended_at is not None
+        assert allowing.ended_at <= effect.intended_at
+        if effect.escalation:
+            assert effect.escalation.decided_at is not None
+            assert effect.escalation.decided_at <= effect.intended_at
+            assert effect.escalation.granted_minor == effect.amount_minor
+            assert (effect.amount_minor or 0) <= 80000
+
+
+def check_chain(run: Run) -> None:
+    previous = ""
+    for entry in run.events.order_by("seq"):
+        assert entry.hash == link(previous, linked(entry))
+        previous = entry.hash
+    assert previous == fresh(run).head_hash
