@@ -12,14 +12,14 @@ from django.utils import timezone
 
 from agents import patterns, tools
 from agents.core.effects import Json
-from agents.core.states import EscalationState, RunState
+from agents.core.states import RunState
 from agents.core.strands import Diverged, Strand
 from agents.engine import lease
 from agents.engine.database import in_database
 from agents.engine.drive import drive
 from agents.engine.journal import Journal
 from agents.engine.perform import Later, RunWorld
-from agents.models import Escalation, LostRun, Run
+from agents.models import LostRun, Run, Step
 
 log = logging.getLogger(__name__)
 
@@ -88,14 +88,14 @@ async def _driven(run: Run, journal: Journal) -> RunState:
     strand = await drive(flow, world)
 
     def move(at: datetime) -> RunState:
-        end = _end_of(run, strand)
+        end = _end_of(journal, strand)
         run.move(end.to, at=at, facts=end.facts, **end.columns)
         return end.to
 
     return await journal.transact(move)
 
 
-def _end_of(run: Run, strand: Strand) -> _End:
+def _end_of(journal: Journal, strand: Strand) -> _End:
     """Say where a driven run goes; call under the run's lock."""
     if strand.outcome and strand.outcome.stopped:
         reason = strand.outcome.stopped
@@ -103,10 +103,10 @@ def _end_of(run: Run, strand: Strand) -> _End:
     if strand.outcome:
         done = {"stop_reason": "success", "outcome": strand.outcome.value}
         return _End(RunState.DONE, done, {"stop_reason": "success"})
-    # A person may have answered while siblings ran; then there is no one left to wait for.
-    undecided = Escalation.objects.filter(run=run, step__ended_at=None)
-    decided = undecided.exclude(state=EscalationState.OPEN).exists()
-    return _End(RunState.QUEUED if decided else RunState.WAITING, {}, {})
+    # A person may have answered while siblings ran; then there is something to go on with.
+    held = [step.pk for step in journal.steps.values() if step.ended_at is None]
+    answered = Step.objects.filter(pk__in=held, ended_at__isnull=False).exists()
+    return _End(RunState.QUEUED if answered else RunState.WAITING, {}, {})
 
 
 async def _left(run: Run, end: _End) -> RunState | None:

@@ -25,9 +25,6 @@ class World(Protocol):
     async def do(self, key: str, effect: Effect) -> Reply:
         """Do it and write down what came back. Raises Waiting where a person has to decide."""
 
-    async def flush(self) -> None:
-        """Commit what was written down."""
-
 
 async def drive(flow: Flow, world: World) -> Strand:
     """Take `flow` as far as it goes. The strand has no outcome if a person has to decide."""

@@ -47,9 +47,6 @@ class RunWorld:
     def recall(self, key: str, effect: Effect) -> Reply | None:
         return self.journal.recall(key, effect)
 
-    async def flush(self) -> None:
-        await self.journal.flush()
-
     async def do(self, key: str, effect: Effect) -> Reply:
         """Do one effect. Raises Waiting where a person has to decide, Later, LostRun."""
         match effect:

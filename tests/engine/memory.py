@@ -37,9 +37,6 @@ class MemoryWorld:
             raise Waiting(key)
         return reply
 
-    async def flush(self) -> None:
-        return None
-
     async def do(self, key: str, effect: Effect) -> Reply:
         self._write(key, effect, None)
         if isinstance(effect, Escalate):

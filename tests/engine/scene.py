@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from threading import Thread
 from uuid import UUID
 
 from django.contrib.auth.models import User
+from django.db import connection
 from django.utils import timezone
 
 from agents import llm, operations
@@ -50,7 +53,7 @@ class Scene:
             escalation_id=escalation.pk,
             by=self.rita,
             approve=approve,
-            amount_minor=amount_minor if approve else None,
+            amount_minor=amount_minor if approve and escalation.requested_minor else None,
             comment="partly used",
             at=timezone.now(),
         )
@@ -113,3 +116,22 @@ def mailed(run: Run) -> list[int]:
     """Return the amounts of the mails that were sent about the run's book."""
     mails = SentMail.objects.filter(book_id=run.book_id, state="sent")
     return list(mails.order_by("pk").values_list("amount_minor", flat=True))
+
+
+def in_thread(work: Callable[[], object]) -> None:
+    """Do something to the database from a hook on the event loop, where the ORM refuses to work."""
+    failed: list[BaseException] = []
+
+    def guarded() -> None:
+        try:
+            work()
+        except BaseException as error:
+            failed.append(error)
+        finally:
+            connection.close()
+
+    thread = Thread(target=guarded)
+    thread.start()
+    thread.join()
+    if failed:
+        raise failed[0]

@@ -14,9 +14,9 @@ from agents import operations
 from agents.core.states import EffectState, EscalationState, RunState
 from agents.desk import refunds
 from agents.engine import crashpoints
-from agents.models import Effect, Escalation, Run
+from agents.models import Effect, Escalation
 from agents.tools import TOOLS, Context
-from tests.engine.scene import REFUND_500, Scene, go, mailed, paid, set_scene
+from tests.engine.scene import REFUND_500, Scene, go, in_thread, mailed, paid, set_scene
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
@@ -188,7 +188,8 @@ def test_a_run_cancelled_during_the_call_still_records_what_happened(scene: Scen
         nonlocal calls
         calls += point == "gateway.after_call"
         if point == "gateway.after_call" and calls == 2:
-            cancel_in_thread(run, scene)
+            at = timezone.now()
+            in_thread(lambda: operations.cancel(run_id=run.pk, by=scene.omar, reason="stop", at=at))
 
     crashpoints.watch(cancelled_meanwhile)
     run = go(run)
@@ -197,18 +198,3 @@ def test_a_run_cancelled_during_the_call_still_records_what_happened(scene: Scen
     assert paid(run) == [50000]
     assert Effect.objects.get(run=run).state == EffectState.DONE
     assert mailed(run) == []
-
-
-def cancel_in_thread(run: Run, scene: Scene) -> None:
-    """Cancel from another thread: the hook runs on the event loop, where the ORM may not."""
-    from threading import Thread
-
-    from django.db import connection
-
-    def cancel() -> None:
-        operations.cancel(run_id=run.pk, by=scene.omar, reason="stop", at=timezone.now())
-        connection.close()
-
-    thread = Thread(target=cancel)
-    thread.start()
-    thread.join()

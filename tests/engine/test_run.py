@@ -9,14 +9,18 @@ from django.utils import timezone
 
 from agents import operations, queries
 from agents.core.digest import sha256
+from agents.core.effects import Ask, Escalate, Flow, Together
 from agents.core.states import EscalationState, RunState
+from agents.engine import crashpoints
 from agents.engine.sweep import sweep
 from agents.models import Effect, Escalation, LostRun, Run
+from agents.patterns import PATTERNS, Brief, Notes
 from tests.engine.scene import (
     REFUND_500,
     Scene,
     fresh,
     go,
+    in_thread,
     mailed,
     paid,
     set_scene,
@@ -261,3 +265,35 @@ def test_every_write_was_allowed_with_these_very_arguments(scene: Scene) -> None
     refund = Effect.objects.get(run=run, tool="issue_refund")
     assert refund.escalation is not None
     assert refund.escalation.granted_minor == refund.amount_minor == 80000
+
+
+def test_an_answer_given_while_a_sibling_runs_is_not_waited_for(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One strand waits for a person, the other for a model; the person is the quicker one."""
+
+    def asks_person() -> Flow:
+        review = {"escalating": [], "rulings": [], "deciding": {"reason": "r", "sentence": "s"}}
+        return (yield Escalate("person", "question", {"kind": "question"}, review))
+
+    def asks_model() -> Flow:
+        return (yield Ask("model", "writer", {"goal": "g", "history": []}, as_json=False))
+
+    def both(brief: Brief, notes: Notes) -> Flow:
+        ended = yield Together("both", {"person": asks_person(), "model": asks_model()})
+        return {"answer": ended["person"].value["decision"]}
+
+    def answer(point: str) -> None:
+        if point == "model.before_call":
+            in_thread(lambda: scene.decide(run))
+
+    monkeypatch.setitem(PATTERNS, "supervisor", both)
+    run = scene.launch()
+    crashpoints.watch(answer)
+    try:
+        run = go(run)
+    finally:
+        crashpoints.watch(None)
+
+    assert run.state == RunState.QUEUED
+    assert go(run).outcome == {"answer": "approved"}
