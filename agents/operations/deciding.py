@@ -17,7 +17,7 @@ from agents.engine.crashpoints import crashpoint
 from agents.engine.facts import gather
 from agents.models import Escalation, Membership, Role, Run
 from agents.models.event import Entry, append
-from agents.operations.refusal import Refused, member
+from agents.operations.refusal import Refused, check_text, member
 from agents.policies import review
 
 MAX_COMMENT = 2000  # characters
@@ -94,8 +94,7 @@ def _check_person(escalation: Escalation, person: Membership, wanted: _Answer) -
         raise Refused("simulated", "A simulated person decides only in a demo workspace.")
     if not wanted.approve and not wanted.comment:
         raise Refused("no_reason", "Say why you reject it; the agent and the record need it.")
-    if len(wanted.comment) > MAX_COMMENT:
-        raise Refused("long_reason", f"A reason has at most {MAX_COMMENT} characters.")
+    check_text(wanted.comment, most=MAX_COMMENT)
 
 
 def _granted(

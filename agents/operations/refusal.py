@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.contrib.auth.models import User
 
+from agents.core.actions import hides
 from agents.models import Membership, Role, Workspace
 
 
@@ -26,3 +27,11 @@ def member(workspace: Workspace, user: User, *roles: Role) -> Membership:
             f"{user.get_username()} {has} in {workspace.name}; this takes the role {wanted}.",
         )
     return found
+
+
+def check_text(text: str, *, most: int) -> None:
+    """Refuse a reason that is too long, or that cannot be shown as it was written."""
+    if len(text) > most:
+        raise Refused("long_reason", f"A reason has at most {most} characters.")
+    if any(map(hides, text)):
+        raise Refused("bad_reason", "A reason is plain text, without control characters.")

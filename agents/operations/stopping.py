@@ -11,7 +11,9 @@ from django.db import transaction
 from agents.core.states import ENDED, EscalationState, RunState
 from agents.models import Escalation, LostRun, Role, Run, Workspace
 from agents.models.event import Entry, append
-from agents.operations.refusal import Refused, member
+from agents.operations.refusal import Refused, check_text, member
+
+MAX_REASON = 500  # characters
 
 
 def cancel(*, run_id: UUID, by: User, reason: str, at: datetime) -> Run:
@@ -19,6 +21,7 @@ def cancel(*, run_id: UUID, by: User, reason: str, at: datetime) -> Run:
 
     Raises Refused where the run has ended or the person may not.
     """
+    check_text(reason, most=MAX_REASON)
     with transaction.atomic():
         run = Run.objects.select_for_update().select_related("workspace").get(pk=run_id)
         member(run.workspace, by, Role.OPERATOR, Role.REVIEWER, Role.ADMIN)
@@ -26,7 +29,7 @@ def cancel(*, run_id: UUID, by: User, reason: str, at: datetime) -> Run:
             raise Refused("ended", f"The run has ended already: it is {run.state}.")
         open_ones = Escalation.objects.filter(run=run, state=EscalationState.OPEN)
         open_ones.update(state=EscalationState.CANCELLED)
-        facts = {"stop_reason": "cancelled", "why": reason[:500]}
+        facts = {"stop_reason": "cancelled", "why": reason}
         try:
             run.move(
                 RunState.STOPPED,

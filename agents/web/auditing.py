@@ -7,17 +7,15 @@ import io
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from urllib.parse import urlencode
 from uuid import UUID
 
 from django.db.models import QuerySet
 from django.http import QueryDict
-from django.utils import timezone
-from django.utils.dateparse import parse_datetime
 
 from agents.core.money import spoken
 from agents.models import Event, Workspace
+from agents.web.times import read_time
 
 PAGE = 50
 EXPORTED = 10_000  # rows of one export
@@ -42,7 +40,11 @@ def read_filter(asked: QueryDict) -> Filter:
     """Return the filter that a page's address holds."""
     said = {name: asked.get(name, "").strip() for name in FILTERS}
     given = {name: text for name, text in said.items() if text}
-    readers: dict[str, Callable[[str], object]] = {"run": _uuid, "since": _time, "until": _time}
+    readers: dict[str, Callable[[str], object]] = {
+        "run": _uuid,
+        "since": read_time,
+        "until": read_time,
+    }
     bad = [name for name, read in readers.items() if name in given and read(given[name]) is None]
     return Filter(given, bad[0] if bad else "")
 
@@ -60,9 +62,9 @@ def events(workspaces: QuerySet[Workspace], wanted: Filter) -> QuerySet[Event]:
     if "run" in given:
         found = found.filter(run__pk=given["run"])
     if "since" in given:
-        found = found.filter(at__gte=_time(given["since"]))
+        found = found.filter(at__gte=read_time(given["since"]))
     if "until" in given:
-        found = found.filter(at__lt=_time(given["until"]))
+        found = found.filter(at__lt=read_time(given["until"]))
     return found
 
 
@@ -119,16 +121,6 @@ def as_csv(found: Iterable[Event]) -> str:
 def _safe(cell: object) -> str:
     text = str(cell)
     return f"'{text}" if text.startswith(_FORMULA) else text
-
-
-def _time(text: str) -> datetime | None:
-    try:
-        found = parse_datetime(text)
-    except ValueError:
-        return None
-    if found is None:
-        return None
-    return found if timezone.is_aware(found) else timezone.make_aware(found)
 
 
 def _uuid(text: str) -> UUID | None:

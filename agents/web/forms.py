@@ -68,7 +68,7 @@ def read_launch(posted: QueryDict) -> Launch:
     """Return what the launch form asks for: a scenario, or a goal of one's own. Raises BadForm."""
     _only(posted, LAUNCH_FIELDS)
     token = posted.get("token", "")
-    if not token.isalnum() or len(token) > 64:
+    if not (token.isascii() and token.isalnum()) or len(token) > 64:
         raise BadForm("goal", "The form has lost its token. Load the page again.")
     if "scenario" in posted:
         scenario = BY_KEY.get(posted.get("scenario", ""))

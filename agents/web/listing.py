@@ -11,15 +11,15 @@ from uuid import UUID
 from django.contrib.auth.models import User
 from django.db.models import Q, QuerySet
 from django.http import QueryDict
-from django.utils.dateparse import parse_datetime
 
 from agents.core.states import RunState
 from agents.models import Run
 from agents.web import access
+from agents.web.times import read_time
 
 PAGE = 50
 FILTERS = ("state", "pattern", "stop_reason", "customer", "launcher", "text")
-BIGINT = 2**63
+DIGITS = 19  # fewer than this fit a column of 64 bits
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def _filtered(found: QuerySet[Run], given: dict[str, str]) -> QuerySet[Run]:
         found = found.filter(stop_reason__startswith=given["stop_reason"])
     if "customer" in given:
         number = given["customer"]
-        is_number = number.isascii() and number.isdigit() and int(number) < BIGINT
+        is_number = number.isascii() and number.isdigit() and len(number) < DIGITS
         found = found.filter(subject=int(number)) if is_number else found.none()
     if "text" in given:
         found = found.filter(goal__icontains=given["text"])
@@ -77,9 +77,9 @@ def _after(found: QuerySet[Run], mark: str) -> QuerySet[Run]:
 
 
 def _place(at: str, key: str) -> tuple[datetime, UUID] | None:
+    when = read_time(at)
     try:
-        when = parse_datetime(at)
-        return (when, UUID(key)) if when and when.tzinfo else None
+        return (when, UUID(key)) if when else None
     except ValueError:
         return None
 

@@ -14,7 +14,7 @@ from agents.models import Escalation
 from agents.web import access, reading
 from agents.web.forms import BadForm, read_decision
 
-AT_FIELD = {"no_reason": "comment", "long_reason": "comment", "no_amount": "amount"}
+AT_FIELD = dict.fromkeys(("no_reason", "long_reason", "bad_reason"), "comment")
 
 
 @require_safe

@@ -63,7 +63,8 @@ def cancel(request: HttpRequest, pk: UUID) -> HttpResponse:
     try:
         operations.cancel(run_id=found.pk, by=user, reason=reason, at=timezone.now())
     except operations.Refused as no:
-        return _page(request, access.run_for(user, pk), sentence=str(no), status=409)
+        status = 422 if no.code.endswith("_reason") else 409
+        return _page(request, access.run_for(user, pk), sentence=str(no), status=status)
     return redirect("run", pk=pk)
 
 
