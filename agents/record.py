@@ -17,6 +17,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.utils import DatabaseError
 
 TABLE = "agents_event"
+CHANNEL = "opsconsole_events"  # what PostgreSQL's LISTEN hears at each commit that adds events
 NAMES = ("agents_event_no_update", "agents_event_no_delete")
 
 _SQLITE = """
@@ -31,6 +32,13 @@ _POSTGRES = """
 CREATE OR REPLACE TRIGGER agents_event_no_{verb} BEFORE {verb} ON agents_event
 FOR EACH {each} EXECUTE FUNCTION agents_event_append_only()
 """
+# It wakes who watches and carries nothing: data always comes from the table.
+_POSTGRES_WAKE = f"""
+CREATE OR REPLACE FUNCTION agents_event_wake() RETURNS trigger LANGUAGE plpgsql AS
+$$ BEGIN PERFORM pg_notify('{CHANNEL}', ''); RETURN NULL; END $$;
+CREATE OR REPLACE TRIGGER agents_event_wake AFTER INSERT ON agents_event
+FOR EACH STATEMENT EXECUTE FUNCTION agents_event_wake()
+"""
 
 
 def protect(connection: BaseDatabaseWrapper) -> None:
@@ -43,6 +51,7 @@ def protect(connection: BaseDatabaseWrapper) -> None:
         cursor.execute(_POSTGRES_FUNCTION)
         for verb, each in (("update", "ROW"), ("delete", "ROW"), ("truncate", "STATEMENT")):
             cursor.execute(_POSTGRES.format(verb=verb, each=each))
+        cursor.execute(_POSTGRES_WAKE)
 
 
 def unprotect(connection: BaseDatabaseWrapper) -> None:

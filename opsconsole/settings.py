@@ -127,6 +127,9 @@ LOGIN_URL = "sign-in"
 LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = LOGIN_URL
 SESSION_COOKIE_AGE = 2 * 60 * 60  # seconds without a request
+OPSCONSOLE_LIVE_RECHECK_SECONDS = _env.number(
+    "OPSCONSOLE_LIVE_RECHECK_SECONDS", default=15, low=0.1, high=60
+)  # how long a live stream may outlive the access it was opened with
 OPSCONSOLE_SESSION_SECONDS = 12 * 60 * 60  # from sign-in, however busy
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -37,6 +38,13 @@ def customer_name(*, book_id: int, customer_number: int) -> str:
     """Return what a customer is called, or "" for nobody."""
     found = customer(book_id=book_id, customer_number=customer_number)
     return found.name if found else ""
+
+
+def customer_names(wanted: Collection[tuple[int, int]]) -> dict[tuple[int, int], str]:
+    """Return what customers are called, by (book, number), in one query."""
+    books, numbers = {book for book, _ in wanted}, {number for _, number in wanted}
+    found = Customer.objects.filter(book_id__in=books, number__in=numbers)
+    return {(c.book_id, c.number): c.name for c in found}
 
 
 def customer_context(*, book_id: int, customer_number: int, at: datetime) -> dict[str, Any] | None:

@@ -26,6 +26,12 @@ class Escalation(models.Model):
     created_at = models.DateTimeField()
     expires_at = models.DateTimeField()
 
+    # Until then nobody else decides; a claim that ran out is none.
+    claimed_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.PROTECT, null=True, related_name="+"
+    )
+    claimed_until = models.DateTimeField(null=True)
+
     decided_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, models.PROTECT, null=True, related_name="+"
     )
@@ -45,6 +51,11 @@ class Escalation(models.Model):
                 name="escalation_decided_has_person",
             ),
             models.CheckConstraint(
+                condition=Q(claimed_by__isnull=True, claimed_until__isnull=True)
+                | Q(claimed_by__isnull=False, claimed_until__isnull=False),
+                name="escalation_claim_has_end",
+            ),
+            models.CheckConstraint(
                 condition=Q(granted_minor__isnull=True)
                 | Q(granted_minor__gt=0, granted_minor__lte=F("requested_minor")),
                 name="escalation_granted_within_request",
@@ -53,6 +64,8 @@ class Escalation(models.Model):
         indexes = [
             # The inbox: what is open here, soonest to expire first; and the sweep: what expired?
             models.Index(fields=["workspace", "state", "expires_at"], name="escalation_inbox"),
+            # The tab of what was decided, newest first.
+            models.Index(fields=["workspace", "-decided_at", "id"], name="escalation_decided"),
         ]
 
     def __str__(self) -> str:

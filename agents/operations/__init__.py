@@ -4,6 +4,7 @@ The clock comes in as `at`. What is refused is refused with a sentence for the p
 """
 
 from agents.operations.auditing import record_export, record_verification
+from agents.operations.claiming import Claimed, claim, release_claim
 from agents.operations.deciding import AlreadyDecided, decide
 from agents.operations.launching import launch
 from agents.operations.people import (
@@ -18,10 +19,12 @@ from agents.operations.stopping import cancel, kill, release
 
 __all__ = [
     "AlreadyDecided",
+    "Claimed",
     "Human",
     "Refused",
     "add_member",
     "cancel",
+    "claim",
     "decide",
     "decide_simulated",
     "ensure_demo_workspace",
@@ -33,4 +36,5 @@ __all__ = [
     "record_export",
     "record_verification",
     "release",
+    "release_claim",
 ]

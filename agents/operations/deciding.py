@@ -17,6 +17,7 @@ from agents.engine.crashpoints import crashpoint
 from agents.engine.facts import gather
 from agents.models import Escalation, Membership, Role, Run
 from agents.models.event import Entry, append
+from agents.operations.claiming import Claimed, is_kept_from
 from agents.operations.refusal import Refused, check_text, member
 from agents.policies import review
 
@@ -29,6 +30,9 @@ class AlreadyDecided(Exception):
     def __init__(self, escalation: Escalation) -> None:
         super().__init__(f"escalation {escalation.pk} is {escalation.state}")
         self.escalation = escalation
+
+
+_CODES: dict[type[Exception], str] = {AlreadyDecided: "already_decided", Claimed: "claimed"}
 
 
 @dataclass(frozen=True)
@@ -50,7 +54,7 @@ def decide(
     comment: str = "",
     action_sha256: str | None = None,
 ) -> Escalation:
-    """Answer an escalation and queue its run. Raises Refused, AlreadyDecided.
+    """Answer an escalation and queue its run. Raises Refused, AlreadyDecided, Claimed.
 
     `amount_minor` lowers a refund; nothing else can be changed. `action_sha256`, if given, is
     of the action the person saw: a decision about anything else is refused.
@@ -59,7 +63,7 @@ def decide(
     try:
         with transaction.atomic():
             decided = _decide(escalation_id, by, wanted, action_sha256, at)
-    except (Refused, AlreadyDecided) as no:
+    except (Refused, AlreadyDecided, Claimed) as no:
         _record_refusal(escalation_id, by, no, at)
         raise
     crashpoint("decide.after_commit")
@@ -70,11 +74,15 @@ def _decide(pk: int, by: User, wanted: _Answer, seen: str | None, at: datetime) 
     # The run's row first, as everyone else takes it: then decisions and the engine queue up.
     run_id = Escalation.objects.values_list("run_id", flat=True).get(pk=pk)
     run = Run.objects.select_for_update().get(pk=run_id)
-    escalation = Escalation.objects.select_related("step", "workspace", "decided_by").get(pk=pk)
+    escalation = Escalation.objects.select_related(
+        "step", "workspace", "decided_by", "claimed_by"
+    ).get(pk=pk)
     escalation.run = run
     person = member(escalation.workspace, by, Role.REVIEWER, Role.ADMIN)
     if escalation.state != EscalationState.OPEN:
         raise AlreadyDecided(escalation)
+    if is_kept_from(escalation, by, at=at):
+        raise Claimed(escalation)
     _check_person(escalation, person, wanted)
     if seen is not None and seen != escalation.action_sha256:
         raise Refused("stale", "The action has changed since you opened it. Load the page again.")
@@ -188,7 +196,7 @@ def _record_refusal(pk: int, by: User, no: Exception, at: datetime) -> None:
     """Put a decision that was refused on record too; expire what was found overdue."""
     with transaction.atomic():
         escalation = Escalation.objects.select_related("run").get(pk=pk)
-        why = no.code if isinstance(no, Refused) else "already_decided"
+        why = no.code if isinstance(no, Refused) else _CODES[type(no)]
         facts = {"escalation": pk, "why": why}
         said = Entry("decision.refused", facts, by.get_username())
         append([said], run=escalation.run, workspace_id=escalation.workspace_id, at=at)

@@ -35,6 +35,12 @@ def membership(user: User, workspace_id: int) -> Membership:
     return found
 
 
+def workspaces_of(user: User) -> list[int]:
+    """Return the workspaces that a person is a member of."""
+    mine = Membership.objects.filter(user=user).order_by("workspace_id")
+    return list(mine.values_list("workspace_id", flat=True))
+
+
 def escalations_of(user: User) -> QuerySet[Escalation]:
     """Return the escalations of the person's workspaces."""
     mine = Membership.objects.filter(user=user).values("workspace_id")
@@ -51,7 +57,8 @@ def escalation_for(user: User, pk: int) -> Escalation:
     """Return an escalation that a person may read. Raises Http404."""
     found = (
         escalations_of(user)
-        .select_related("run__policy", "run__launched_by", "step", "workspace", "decided_by")
+        .select_related("run__policy", "run__launched_by", "step", "workspace")
+        .select_related("decided_by", "claimed_by")
         .filter(pk=pk)
         .first()
     )

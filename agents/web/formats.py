@@ -130,3 +130,20 @@ def moment(at: datetime | None) -> SafeString:
     is_today = at.date() == timezone.now().date()
     words = at.strftime("%H:%M:%S") if is_today else at.strftime("%-d %b %H:%M")
     return format_html('<time datetime="{}" title="{}">{}</time>', *(at.isoformat(),) * 2, words)
+
+
+PAST = {"approve": "approved", "revise": "revised", "escalate": "escalated", "block": "blocked"}
+
+
+@register.filter
+def past(verdict: str) -> str:
+    return PAST[verdict]
+
+
+@register.filter
+def duration(seconds: float) -> str:
+    """Write a length of time: 8 s, 26 min, 2 h 14."""
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from django.http import QueryDict
@@ -9,7 +10,20 @@ from django.http import QueryDict
 from agents.core.money import BadAmount, minor_of_text
 from agents.operations.scenarios import BY_KEY
 
-FIELDS = {"csrfmiddlewaretoken", "verdict", "amount", "comment", "action_sha256"}
+FIELDS = {
+    "csrfmiddlewaretoken",
+    "verdict",
+    "amount",
+    "action_sha256",
+    "comment",
+    "ready",
+    "refusal",
+    "ready_refusal",
+}
+# Reasons that need no typing. What rejects has fields of its own: a reason that was begun for an
+# adjustment must not explain a rejection.
+GRANTS = ("", "Partly used", "Goodwill", "Outside the terms, kept small", "As the contract says")
+REFUSALS = ("", "Outside the terms", "Already refunded", "Not the customer's request", "Looks odd")
 VERDICTS = ("adjust", "approve", "reject")
 
 
@@ -37,11 +51,21 @@ def read_decision(posted: QueryDict) -> Wanted:
     verdict = posted.get("verdict", "")
     if verdict not in VERDICTS:
         raise BadForm("verdict", "Choose whether to adjust, approve or reject.")
-    comment = posted.get("comment", "").strip()
+    field = "refusal" if verdict == "reject" and "refusal" in posted else "comment"
+    ready, allowed = ("ready_refusal", REFUSALS) if field == "refusal" else ("ready", GRANTS)
+    comment = _reason(posted, field, ready, allowed)
     if verdict != "approve" and not comment:
-        raise BadForm("comment", "Say why; the agent and the record need the reason.")
+        raise BadForm(field, "Say why; the agent and the record need the reason.")
     amount = _amount(posted.get("amount", "")) if verdict == "adjust" else None
     return Wanted(verdict != "reject", amount, comment, posted.get("action_sha256", ""))
+
+
+def _reason(posted: QueryDict, field: str, ready: str, allowed: Sequence[str]) -> str:
+    """Return a ready reason and what was typed, as one text. Raises BadForm."""
+    chosen = posted.get(ready, "")
+    if chosen not in allowed:
+        raise BadForm(field, "There is no such ready reason. Load the page again.")
+    return ". ".join(filter(None, (chosen, posted.get(field, "").strip())))
 
 
 def _amount(text: str) -> int:

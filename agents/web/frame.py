@@ -14,7 +14,10 @@ from agents.web.views.session import THEMES
 def frame(request: HttpRequest) -> dict[str, Json]:
     """Return the theme, the person's workspaces and how much waits, for the base template."""
     chosen = request.COOKIES.get("theme", "")
-    around: dict[str, Json] = {"theme": chosen if chosen in THEMES else ""}
+    around: dict[str, Json] = {
+        "theme": chosen if chosen in THEMES else "",
+        "keys_off": request.COOKIES.get("keys") == "off",
+    }
     if not getattr(request, "user", None) or not request.user.is_authenticated:
         return around
     user = person(request)

@@ -1,38 +1,99 @@
-"""What the pages show, read in as few queries as there are kinds of thing."""
+"""What the approval pages show, read in as few queries as there are kinds of thing."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from django.contrib.auth.models import User
+from django.db.models import Q
+from django.utils import timezone
 
-from agents import queries
 from agents.core.effects import Json
-from agents.core.money import plain_amount, spoken, told
+from agents.core.money import plain_amount, spoken
 from agents.core.states import EscalationState
 from agents.desk import billing, refunds
-from agents.models import Effect, Escalation, Run, Step
+from agents.models import Effect, Escalation, Role
 from agents.web import access
+from agents.web.changes import Stage, stages
+from agents.web.provenance import Source, sources
+from agents.web.ruler import Ruler, ruler
+from agents.web.times import read_time
 
 INBOX = 100  # escalations on one page
+DECIDED_PAGE = 50
+EARLIER = 5  # decisions about the same customer
+SOON = timedelta(minutes=30)
+KINDS = {
+    "effect_unknown": "unknown",
+    "hand_over": "case",
+    "output": "output",
+    "question": "question",
+}
 
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the inbox."""
+    """One line of the inbox, or of what was decided."""
 
     escalation: Escalation
     act: str
+    kind: str
     why: str
+    customer: str
+    group: str
+    claimed_by: str
 
 
-def inbox(user: User) -> list[Row]:
-    """Return what waits in the person's workspaces, soonest to expire first."""
-    waiting = access.escalations_of(user).filter(state=EscalationState.OPEN)
-    found = waiting.select_related("workspace", "run").order_by("expires_at", "pk")[:INBOX]
-    return [Row(e, act(e), e.review["deciding"]["sentence"]) for e in found]
+def inbox(workspaces: Iterable[int]) -> list[Row]:
+    """Return what waits in some workspaces, soonest to expire first."""
+    waiting = Escalation.objects.filter(
+        state=EscalationState.OPEN, workspace__in=list(workspaces)
+    ).select_related("run", "claimed_by")
+    now = timezone.now()
+    return _rows(waiting.order_by("expires_at", "pk")[:INBOX], at=now)
+
+
+def decided(user: User, before: str) -> tuple[list[Row], str]:
+    """Return a page of what was decided, newest first, and where the next one begins."""
+    found = access.escalations_of(user).filter(decided_at__isnull=False)
+    at, _, pk = before.partition("_")
+    when = read_time(at)
+    if when and pk.isascii() and pk.isdigit() and len(pk) < 19:
+        found = found.filter(Q(decided_at__lt=when) | Q(decided_at=when, pk__lt=int(pk)))
+    newest = found.select_related("run", "decided_by", "claimed_by").order_by("-decided_at", "-pk")
+    rows = _rows(newest[: DECIDED_PAGE + 1], at=timezone.now())
+    if len(rows) <= DECIDED_PAGE:
+        return rows, ""
+    last = rows[DECIDED_PAGE - 1].escalation
+    mark = f"{last.decided_at.isoformat()}_{last.pk}" if last.decided_at else ""
+    return rows[:DECIDED_PAGE], mark
+
+
+def _rows(found: Iterable[Escalation], *, at: datetime) -> list[Row]:
+    held = list(found)
+    names = billing.customer_names(
+        {(e.run.book_id, e.customer) for e in held if e.customer is not None}
+    )
+    return [
+        Row(
+            escalation=e,
+            act=act(e),
+            kind=KINDS.get(e.kind, e.kind),
+            why=e.review["deciding"]["sentence"],
+            customer=names.get((e.run.book_id, e.customer or 0), "No customer"),
+            group="Expires within 30 min" if e.expires_at - at < SOON else "Later",
+            claimed_by=claimant(e, at=at),
+        )
+        for e in held
+    ]
+
+
+def claimant(escalation: Escalation, *, at: datetime) -> str:
+    """Return who keeps an escalation now; "" where nobody does."""
+    until, who = escalation.claimed_until, escalation.claimed_by
+    return who.get_username() if who and until and until > at else ""
 
 
 def act(escalation: Escalation) -> str:
@@ -63,6 +124,13 @@ class Card:
     refusal: str  # why this person cannot decide, or ""
     effect: Effect | None  # what really happened afterwards
     limit_minor: int | None
+    claimed_by: str
+    is_mine: bool
+    may_release: bool
+    decisions: Sequence[Escalation]  # about the same customer, newest first
+    stages: Sequence[Stage]
+    sources: Sequence[Source]
+    ruler: Ruler | None
 
 
 def card(escalation: Escalation, user: User, *, at: datetime) -> Card:
@@ -74,6 +142,8 @@ def card(escalation: Escalation, user: User, *, at: datetime) -> Card:
         name = billing.customer_name(book_id=run.book_id, customer_number=number)
         earlier = refunds.paid_refunds(book_id=run.book_id, customer_number=number)
     part = access.membership(user, escalation.workspace_id)
+    claimed_by = claimant(escalation, at=at)
+    is_mine = bool(claimed_by) and escalation.claimed_by_id == user.pk
     asked = escalation.requested_minor
     most = _most(asked, charge, part.refund_limit_minor)
     return Card(
@@ -89,6 +159,13 @@ def card(escalation: Escalation, user: User, *, at: datetime) -> Card:
         refusal=_refusal(escalation, user, part.role),
         effect=_effect(escalation),
         limit_minor=part.refund_limit_minor,
+        claimed_by=claimed_by,
+        is_mine=is_mine,
+        may_release=is_mine or (bool(claimed_by) and part.role == Role.ADMIN),
+        decisions=_decisions(escalation),
+        stages=_stages(escalation),
+        sources=sources(escalation, charge),
+        ruler=ruler(escalation.review["deciding"], most),
     )
 
 
@@ -109,87 +186,28 @@ def _refusal(escalation: Escalation, user: User, role: str) -> str:
     return ""
 
 
+def _decisions(escalation: Escalation) -> list[Escalation]:
+    """Return what people decided about the same customer before, newest first."""
+    if escalation.customer is None:
+        return []
+    same = Escalation.objects.filter(
+        workspace_id=escalation.workspace_id,
+        customer=escalation.customer,
+        decided_at__isnull=False,
+    ).exclude(pk=escalation.pk)
+    return list(same.select_related("decided_by").order_by("-decided_at", "-pk")[:EARLIER])
+
+
+def _stages(escalation: Escalation) -> list[Stage]:
+    """Return the amount at its four moments, from the steps of the same turn."""
+    turn = escalation.step.key.rpartition("/")[0]
+    steps = list(escalation.run.steps.filter(key__startswith=f"{turn}/").order_by("position"))
+    reviews = [step for step in steps if step.kind == "review" and step.reply]
+    uses = [step for step in steps if step.kind == "use"]
+    return stages(reviews, escalation, uses, _effect(escalation))
+
+
 def _effect(escalation: Escalation) -> Effect | None:
     if escalation.kind == "effect_unknown":
         return Effect.objects.filter(step_id=escalation.step_id).first()
     return Effect.objects.filter(escalation=escalation).first()
-
-
-@dataclass(frozen=True)
-class Line:
-    """One step of a run, for the trace."""
-
-    step: Step
-    title: str
-    ruling: Json  # of a review, else None
-    detail: str
-    escalation: Escalation | None
-
-
-@dataclass(frozen=True)
-class RunPage:
-    """A run with everything it wrote down."""
-
-    run: Run
-    lines: Sequence[Line]
-    result: Json
-    waiting: Escalation | None
-    tokens: int
-    cost: str
-    seconds: float
-
-
-def run_page(run: Run) -> RunPage:
-    """Return a run, its steps in order, and the result as the reference prints it."""
-    steps = list(run.steps.order_by("position"))
-    held = {e.step_id: e for e in run.escalations.select_related("decided_by")}
-    open_ones = [e for e in held.values() if e.state == EscalationState.OPEN]
-    costs = [step.cost_micro_usd for step in steps if step.kind == "ask" and step.ended_at]
-    known = None not in costs
-    return RunPage(
-        run=run,
-        lines=[_line(step, held.get(step.pk)) for step in steps],
-        result=queries.result(run),
-        waiting=open_ones[0] if open_ones else None,
-        tokens=sum(s.tokens_in + s.tokens_out + s.tokens_lost for s in steps),
-        cost=f"USD {sum(c or 0 for c in costs) / 1_000_000:.4f}" if known else "unknown",
-        seconds=round(sum(step.seconds for step in steps), 1),
-    )
-
-
-def _line(step: Step, escalation: Escalation | None) -> Line:
-    reply = step.reply if isinstance(step.reply, dict) else {}
-    ruling = reply.get("deciding") if step.kind == "review" else None
-    titles = {
-        "ask": f"The {step.asked.get('role', 'model')} was asked",
-        "review": f"Policy on {_named(step.asked.get('action'))}",
-        "escalate": f"Put to a person: {_named(step.asked.get('action'))}",
-        "use": f"Called {step.asked.get('tool')}",
-    }
-    detail = ""
-    if step.kind == "ask":
-        detail = str(reply.get("text", ""))
-    elif step.kind == "use":
-        detail = _fields({**told(step.asked["args"]), **_outcome(told(reply))})
-    return Line(step, titles[step.kind], ruling, step.failed or detail, escalation)
-
-
-def _named(action: Json) -> str:
-    if not action or action.get("kind") == "final":
-        return "the answer"
-    if action.get("kind") == "hand_over":
-        return "a case that no specialist takes"
-    amount = (action.get("args") or {}).get("amount_minor")
-    return f"{action['name']} {spoken(amount)}" if amount else str(action["name"])
-
-
-def _outcome(reply: Json) -> dict[str, Json]:
-    """Return what a tool said in one level: its status, or what it answered with."""
-    flat = {key: value for key, value in reply.items() if not isinstance(value, dict)}
-    for part in reply.values():
-        flat |= part if isinstance(part, dict) else {}
-    return flat
-
-
-def _fields(values: dict[str, Json]) -> str:
-    return " · ".join(f"{key}: {value}" for key, value in values.items())

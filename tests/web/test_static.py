@@ -7,7 +7,7 @@ from hashlib import sha256
 from pathlib import Path
 
 STATIC = Path(__file__).resolve().parents[2] / "static"
-OURS = {"README.md", "opsconsole.css", "mark.svg"}
+OURS = {"README.md", "opsconsole.css", "opsconsole.js", "mark.svg"}
 ROW = re.compile(r"^\| `([^`]+)` \|.*, `([^`]+)` \| `([0-9a-f]{64})` \|$", re.MULTILINE)
 
 

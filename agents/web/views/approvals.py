@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -12,9 +14,10 @@ from django.views.decorators.http import require_POST, require_safe
 from agents import operations
 from agents.models import Escalation
 from agents.web import access, reading
-from agents.web.forms import BadForm, read_decision
+from agents.web.forms import GRANTS, REFUSALS, BadForm, read_decision
 
-AT_FIELD = dict.fromkeys(("no_reason", "long_reason", "bad_reason"), "comment")
+TYPED = ("comment", "ready", "refusal", "ready_refusal")
+REASONS = ("no_reason", "long_reason", "bad_reason")
 
 
 @require_safe
@@ -22,7 +25,20 @@ AT_FIELD = dict.fromkeys(("no_reason", "long_reason", "bad_reason"), "comment")
 @login_required
 def approvals(request: HttpRequest) -> HttpResponse:
     """List what waits, soonest to expire first."""
-    return render(request, "approvals/list.html", {"rows": reading.inbox(access.person(request))})
+    rows = reading.inbox(access.workspaces_of(access.person(request)))
+    return render(request, "approvals/list.html", {"rows": rows, "nav": "approvals"})
+
+
+@require_safe
+@never_cache
+@login_required
+def decided(request: HttpRequest) -> HttpResponse:
+    """List what was decided, newest first, beside what waits."""
+    user = access.person(request)
+    rows = reading.inbox(access.workspaces_of(user))
+    found, older = reading.decided(user, request.GET.get("before", ""))
+    shown = {"rows": rows, "decided": found, "older": older, "nav": "approvals"}
+    return render(request, "approvals/decided.html", shown)
 
 
 @require_safe
@@ -31,6 +47,34 @@ def approvals(request: HttpRequest) -> HttpResponse:
 def approval(request: HttpRequest, pk: int) -> HttpResponse:
     """Show one escalation with its evidence and, where it is open, the form."""
     return _page(request, access.escalation_for(access.person(request), pk))
+
+
+@require_POST
+@never_cache
+@login_required
+def claim(request: HttpRequest, pk: int) -> HttpResponse:
+    """Keep an escalation for oneself; 409 where somebody else has it or it waits no longer."""
+    return _claiming(request, pk, operations.claim)
+
+
+@require_POST
+@never_cache
+@login_required
+def release_claim(request: HttpRequest, pk: int) -> HttpResponse:
+    """Give an escalation back to everybody."""
+    return _claiming(request, pk, operations.release_claim)
+
+
+def _claiming(request: HttpRequest, pk: int, change: Callable[..., Escalation]) -> HttpResponse:
+    user = access.person(request)
+    escalation = access.escalation_to_decide(user, pk)
+    try:
+        change(escalation_id=escalation.pk, by=user, at=timezone.now())
+    except operations.Claimed:
+        return _page(request, access.escalation_for(user, pk), kept=True, status=409)
+    except operations.Refused:
+        return _page(request, access.escalation_for(user, pk), late=True, status=409)
+    return redirect("approval", pk=pk)
 
 
 @require_POST
@@ -54,8 +98,11 @@ def decide(request: HttpRequest, pk: int) -> HttpResponse:
     except BadForm as bad:
         return _page(request, escalation, field=bad.field, sentence=str(bad), status=422)
     except operations.Refused as no:
-        field = AT_FIELD.get(no.code, "amount")
+        reason = "comment" if wanted.approve else "refusal"
+        field = reason if no.code in REASONS else "amount"
         return _page(request, escalation, field=field, sentence=str(no), status=422)
+    except operations.Claimed:
+        return _page(request, access.escalation_for(user, pk), kept=True, status=409)
     except operations.AlreadyDecided:
         return _page(request, access.escalation_for(user, pk), late=True, status=409)
     return redirect("approval", pk=pk)
@@ -68,21 +115,30 @@ def _page(
     field: str = "",
     sentence: str = "",
     late: bool = False,
+    kept: bool = False,
     status: int = 200,
 ) -> HttpResponse:
     """Render the card; after a refusal with what was typed and the sentence at its field."""
     user = access.person(request)
     card = reading.card(escalation, user, at=timezone.now())
+    rows = reading.inbox(access.workspaces_of(user))
+    typed = {name: request.POST.get(name, "") for name in TYPED}
     shown = {
+        **typed,
         "nav": "approvals",
         "card": card,
         "escalation": escalation,
-        "rows": reading.inbox(user),
+        "stages": card.stages,
+        "rows": rows,
+        "next": next((row.escalation for row in rows), None),
         "late": late,
+        "kept": kept,
         "field": field,
+        "shown_at": ("amount", "comment", "refusal"),
         "sentence": sentence,
         "verdict": request.POST.get("verdict") or ("approve" if card.may_grant_all else "adjust"),
         "amount": request.POST.get("amount", card.prefilled),
-        "comment": request.POST.get("comment", ""),
+        "grants": GRANTS,
+        "refusals": REFUSALS,
     }
     return render(request, "approvals/detail.html", shown, status=status)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from uuid import UUID
 
 from django.contrib.auth.decorators import login_required
@@ -16,7 +15,7 @@ from agents import operations, queries
 from agents.core.states import ENDED
 from agents.models import Run
 from agents.patterns import PATTERNS
-from agents.web import access, listing, reading
+from agents.web import access, listing, trace
 
 
 @require_safe
@@ -71,12 +70,9 @@ def cancel(request: HttpRequest, pk: UUID) -> HttpResponse:
 def _page(
     request: HttpRequest, found: Run, *, sentence: str = "", status: int = 200
 ) -> HttpResponse:
-    page = reading.run_page(found)
     part = access.membership(access.person(request), found.workspace_id)
     shown = {
-        "page": page,
-        "run": found,
-        "raw": json.dumps(page.result, indent=2, ensure_ascii=False),
+        **trace.shown(found),
         "may_cancel": part.role in access.CANCELS and found.state not in ENDED,
         "sentence": sentence,
         "nav": "runs",

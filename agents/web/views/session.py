@@ -21,14 +21,24 @@ sign_out = auth.LogoutView.as_view()
 @require_POST
 def theme(request: HttpRequest) -> HttpResponse:
     """Remember light or dark, and go back to the page."""
+    return _remember(request, "theme", THEMES)
+
+
+@require_POST
+def keys(request: HttpRequest) -> HttpResponse:
+    """Remember whether single keys do anything (WCAG 2.1.4), and go back to the page."""
+    return _remember(request, "keys", ("on", "off"))
+
+
+def _remember(request: HttpRequest, name: str, allowed: tuple[str, ...]) -> HttpResponse:
     back = request.POST.get("back", "/")
     if not url_has_allowed_host_and_scheme(back, allowed_hosts={request.get_host()}):
         back = "/"
     response = redirect(back)
-    chosen = request.POST.get("theme")
-    if chosen in THEMES:
+    chosen = request.POST.get(name)
+    if chosen in allowed:
         response.set_cookie(
-            "theme",
+            name,
             chosen,
             max_age=YEAR,
             httponly=True,

@@ -1,0 +1,82 @@
+"""Claim an escalation, so that two people do not work on the same one."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from agents.core.states import EscalationState
+from agents.models import Escalation, Role, Run
+from agents.operations.refusal import Refused, member
+
+CLAIM = timedelta(minutes=15)
+
+
+class Claimed(Exception):
+    """Somebody else has claimed this escalation and may decide it alone for now."""
+
+    def __init__(self, escalation: Escalation) -> None:
+        super().__init__(f"escalation {escalation.pk} is claimed")
+        self.escalation = escalation
+
+
+def claim(*, escalation_id: int, by: User, at: datetime) -> Escalation:
+    """Keep an escalation for one person for CLAIM; again, it begins anew. Raises Claimed, Refused.
+
+    A claim that ran out can be taken by anybody.
+    """
+    with transaction.atomic():
+        found = _open(escalation_id, by)
+        free = Q(claimed_by__isnull=True) | Q(claimed_by=by) | Q(claimed_until__lte=Now())
+        mine = Escalation.objects.filter(free, pk=found.pk, state=EscalationState.OPEN)
+        if not mine.update(claimed_by=by, claimed_until=at + CLAIM):
+            raise Claimed(found)
+        if found.claimed_by_id != by.pk or (found.claimed_until or at) <= at:
+            _say(found, "escalation.claimed", by, at)
+        found.claimed_by, found.claimed_until = by, at + CLAIM
+        return found
+
+
+def release_claim(*, escalation_id: int, by: User, at: datetime) -> Escalation:
+    """Give an escalation back to everybody. Raises Claimed where it is somebody else's, Refused.
+
+    An admin may release anybody's.
+    """
+    with transaction.atomic():
+        found = _open(escalation_id, by)
+        role = member(found.workspace, by, Role.REVIEWER, Role.ADMIN).role
+        if found.claimed_by_id is None:
+            return found
+        if found.claimed_by_id != by.pk and role != Role.ADMIN:
+            raise Claimed(found)
+        Escalation.objects.filter(pk=found.pk).update(claimed_by=None, claimed_until=None)
+        _say(found, "escalation.released", by, at)
+        found.claimed_by, found.claimed_until = None, None
+        return found
+
+
+def is_kept_from(escalation: Escalation, user: User, *, at: datetime) -> bool:
+    """Tell whether somebody else has claimed it."""
+    until = escalation.claimed_until
+    return until is not None and until > at and escalation.claimed_by_id != user.pk
+
+
+def _open(pk: int, by: User) -> Escalation:
+    """Lock an escalation that still waits, its run first as everybody does. Raises Refused."""
+    run_id = Escalation.objects.values_list("run_id", flat=True).get(pk=pk)
+    run = Run.objects.select_for_update().get(pk=run_id)
+    found = Escalation.objects.select_related("workspace", "step", "claimed_by").get(pk=pk)
+    found.run = run
+    member(found.workspace, by, Role.REVIEWER, Role.ADMIN)
+    if found.state != EscalationState.OPEN:
+        raise Refused("not_open", f"It waits no longer: it is {found.state}.")
+    return found
+
+
+def _say(escalation: Escalation, kind: str, by: User, at: datetime) -> None:
+    facts = {"escalation": escalation.pk, "key": escalation.step.key}
+    escalation.run.say(kind, at=at, facts=facts, actor=by.get_username())

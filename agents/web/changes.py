@@ -1,0 +1,173 @@
+"""How an action changed on its way: proposed, revised, approved, executed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from agents.core.effects import Json
+from agents.core.money import spoken
+from agents.core.states import EffectState, EscalationState
+from agents.models import Effect, Escalation, Step
+
+NAMES = ("Proposed", "Revised", "Approved", "Executed")
+
+
+@dataclass(frozen=True)
+class Stage:
+    """The amount at one moment, and whose word it was."""
+
+    name: str
+    role: str
+    icon: str
+    amount: str
+    by: str
+    at: datetime | None
+    is_now: bool = False
+    is_ahead: bool = False
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A value at one stage; `by` is who changed it, "" where it is the same."""
+
+    text: str
+    role: str = ""
+    by: str = ""
+    is_same: bool = False
+
+
+@dataclass(frozen=True)
+class Change:
+    """One argument through the four stages."""
+
+    name: str
+    cells: Sequence[Cell]
+
+
+def stages(
+    reviews: Sequence[Step],
+    escalation: Escalation | None,
+    uses: Sequence[Step],
+    effect: Effect | None,
+) -> list[Stage]:
+    """Return the amount at its four moments; [] where the action is about no amount."""
+    if not reviews:
+        return []
+    proposed = _amount(reviews[0].asked["action"])
+    if proposed is None:
+        return []
+    revised = _amount(reply_of(reviews[0])["action"])
+    rules = ", ".join(r["rule"] for r in reply_of(reviews[0])["revisions"])
+    by = f"changed by {rules}" if rules else f"policy: {reply_of(reviews[0])['deciding']['rule']}"
+    verdict = reply_of(reviews[0])["decision"]
+    return [
+        Stage("Proposed", "", "bot", spoken(proposed), "the agent", reviews[0].begun_at),
+        Stage("Reviewed", verdict, verdict, spoken(revised or proposed), by, reviews[0].ended_at),
+        _approved(verdict, revised or proposed, escalation),
+        _executed(escalation, uses, effect),
+    ]
+
+
+def _approved(verdict: str, amount: int, escalation: Escalation | None) -> Stage:
+    if escalation is None:
+        if verdict in ("approve", "revise"):
+            return Stage("Approved", "approve", "approve", spoken(amount), "the policy", None)
+        return Stage("Approved", "block", "block", "never", "the policy", None, is_ahead=True)
+    if escalation.state == EscalationState.OPEN:
+        by = f"until {escalation.expires_at:%H:%M}"
+        return Stage("A person decides", "human", "human", "not yet", by, None, is_now=True)
+    who = escalation.decided_by.get_username() if escalation.decided_by else "nobody"
+    if escalation.granted_minor is None:
+        word = escalation.state.capitalize()
+        return Stage(word, "block", "block", "nothing", who, escalation.decided_at)
+    granted = spoken(escalation.granted_minor)
+    return Stage("Approved", "human", "human", granted, who, escalation.decided_at)
+
+
+def _executed(escalation: Escalation | None, uses: Sequence[Step], effect: Effect | None) -> Stage:
+    if effect is None:
+        is_over = escalation is not None and escalation.state != EscalationState.OPEN
+        is_refused = is_over and escalation is not None and escalation.granted_minor is None
+        text = "never" if is_refused else "not yet"
+        return Stage("Executed", "", "dot", text, "no money moved", None, is_ahead=True)
+    if effect.state == EffectState.DONE:
+        amount = spoken(effect.amount_minor or 0)
+        return Stage("Executed", "approve", "approve", amount, "once", effect.settled_at)
+    word = {EffectState.REFUSED: "refused", EffectState.UNKNOWN: "nobody can tell yet"}
+    text = word.get(EffectState(effect.state), "under way")
+    return Stage("Executed", "waiting", "waiting", text, effect.tool, effect.settled_at)
+
+
+def changes(
+    reviews: Sequence[Step], escalation: Escalation | None, uses: Sequence[Step]
+) -> list[Change]:
+    """Return every argument at its stages, where any changed or a person decided; else []."""
+    if not reviews or reviews[0].asked["action"].get("kind") == "final":
+        return []
+    rows = [_args(reviews[0].asked["action"]), _args(reply_of(reviews[0])["action"])]
+    if len(reviews) > 1:
+        rows.append(_args(reviews[-1].asked["action"]))
+    elif escalation and escalation.state != EscalationState.OPEN:
+        rows.append({} if escalation.granted_minor is None else rows[1])
+    else:
+        rows.append(rows[1] if reply_of(reviews[0])["allows"] else {})
+    rows.append(uses[-1].asked["args"] if uses else {})
+    if rows[0] == rows[1] and escalation is None:
+        return []
+    who = _who(reviews[0], escalation)
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    return [Change(_word(name), _cells(name, rows, who)) for name in names]
+
+
+def _who(review: Step, escalation: Escalation | None) -> list[tuple[str, str]]:
+    """Return role and name of whoever could change something at each stage."""
+    rules = ", ".join(r["rule"] for r in reply_of(review)["revisions"])
+    person = escalation.decided_by if escalation else None
+    decided = ("human", person.get_username()) if person else ("approve", "the policy")
+    return [("", ""), ("revise", rules or "the policy"), decided, ("block", "the gateway")]
+
+
+def _cells(
+    name: str, rows: Sequence[Mapping[str, Json]], who: Sequence[tuple[str, str]]
+) -> list[Cell]:
+    found: list[Cell] = []
+    for number, row in enumerate(rows):
+        if name not in row:
+            found.append(Cell("not yet" if number > 1 else "none"))
+            continue
+        before = next((r[name] for r in reversed(rows[:number]) if name in r), None)
+        text = _told(name, row[name])
+        if number == 0 or (before is not None and before != row[name]):
+            role, by = who[number]
+            found.append(Cell(text, role, by))
+        elif before is None:
+            found.append(Cell(text, *who[number]))
+        else:
+            found.append(Cell(text, is_same=True))
+    return found
+
+
+def reply_of(step: Step) -> Json:
+    """Return the reply of a step that has one."""
+    return step.reply
+
+
+def _args(action: Json) -> Mapping[str, Json]:
+    return action.get("args") or {}
+
+
+def _amount(action: Json) -> int | None:
+    amount = _args(action).get("amount_minor")
+    return amount if isinstance(amount, int) else None
+
+
+def _word(name: str) -> str:
+    return name.removesuffix("_minor").replace("_", " ")
+
+
+def _told(name: str, value: Json) -> str:
+    if name.endswith("_minor") and isinstance(value, int):
+        return spoken(value)
+    return str(value)

@@ -1,0 +1,136 @@
+"""What can be watched: its version, and the frame that shows its newest state.
+
+Everything here reads the database and runs in the hub's thread. A version is read before the
+content, so content is never older than its version says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TypeAlias
+from uuid import UUID
+
+from django.db.models import Max
+from django.template.loader import render_to_string
+
+from agents.core.states import EscalationState
+from agents.models import Escalation, Event, Run
+from agents.web import reading, trace
+
+
+@dataclass(frozen=True)
+class RunTopic:
+    """A run's page."""
+
+    pk: UUID
+    letter = "r"
+
+
+@dataclass(frozen=True)
+class CardTopic:
+    """One escalation; it only says that it changed, since its form belongs to who reads it."""
+
+    pk: int
+    letter = "c"
+
+
+@dataclass(frozen=True)
+class InboxTopic:
+    """What waits in some workspaces."""
+
+    workspaces: tuple[int, ...]
+    letter = "i"
+
+
+@dataclass(frozen=True)
+class ActivityTopic:
+    """That anything happened in some workspaces."""
+
+    workspaces: tuple[int, ...]
+    letter = "a"
+
+
+Topic: TypeAlias = RunTopic | CardTopic | InboxTopic | ActivityTopic
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The newest state of a topic, as the lines of one message; its id is added a viewer."""
+
+    topic: Topic
+    version: str
+    lines: bytes
+
+
+def look(known: Mapping[Topic, str]) -> list[Frame]:
+    """Return a frame for each topic whose version is not the one that is known ("": none is)."""
+    found = dict(_versions(known))
+    return [
+        Frame(topic, version, _lines(topic, version))
+        for topic, version in found.items()
+        if version != known[topic]
+    ]
+
+
+def _versions(topics: Collection[Topic]) -> Iterable[tuple[Topic, str]]:
+    """Read the versions of all topics, one query for each kind that is watched."""
+    yield from _run_versions([t for t in topics if isinstance(t, RunTopic)])
+    yield from _card_versions([t for t in topics if isinstance(t, CardTopic)])
+    yield from _inbox_versions([t for t in topics if isinstance(t, InboxTopic)])
+    for topic in topics:
+        if isinstance(topic, ActivityTopic):
+            newest = Event.objects.filter(workspace__in=topic.workspaces).aggregate(n=Max("pk"))
+            yield topic, str(newest["n"] or 0)
+
+
+def _run_versions(topics: Collection[RunTopic]) -> Iterable[tuple[Topic, str]]:
+    if topics:
+        rows = Run.objects.filter(pk__in=[t.pk for t in topics])
+        yield from ((RunTopic(pk), str(n)) for pk, n in rows.values_list("pk", "event_count"))
+
+
+def _card_versions(topics: Collection[CardTopic]) -> Iterable[tuple[Topic, str]]:
+    if topics:
+        rows = Escalation.objects.filter(pk__in=[t.pk for t in topics])
+        counts = rows.values_list("pk", "run__event_count")
+        yield from ((CardTopic(pk), str(n)) for pk, n in counts)
+
+
+def _inbox_versions(topics: Collection[InboxTopic]) -> Iterable[tuple[Topic, str]]:
+    if not topics:
+        return
+    everywhere = {pk for topic in topics for pk in topic.workspaces}
+    waiting = list(
+        Escalation.objects.filter(state=EscalationState.OPEN, workspace__in=everywhere)
+        .order_by("pk")
+        .values_list("workspace_id", "pk", "claimed_by_id", "claimed_until", "expires_at")
+    )
+    for topic in topics:
+        mine = [row for row in waiting if row[0] in topic.workspaces]
+        yield topic, sha256(repr(mine).encode()).hexdigest()[:12]
+
+
+def _lines(topic: Topic, version: str) -> bytes:
+    if isinstance(topic, RunTopic):
+        run = Run.objects.select_related("policy", "launched_by", "workspace").get(pk=topic.pk)
+        return _swap("#run", render_to_string("runs/_run.html", trace.shown(run)))
+    if isinstance(topic, InboxTopic):
+        rows = reading.inbox(topic.workspaces)
+        shown = {"rows": rows, "waiting": len(rows)}
+        return _swap("#queue", render_to_string("approvals/_queue.html", shown)) + _swap(
+            "#waiting", render_to_string("_waiting.html", shown)
+        )
+    name = "card" if isinstance(topic, CardTopic) else "activity"
+    return f"event: {name}\n".encode() + _data(version)
+
+
+def _swap(target: str, html: str) -> bytes:
+    """Return a part for the page to take over, keeping what is being typed there."""
+    return _data(f'<hx-partial hx-target="{target}" hx-swap="outerMorph">{html}</hx-partial>')
+
+
+def _data(text: str) -> bytes:
+    """Return text as data lines: every line break begins a new one, so none ends the message."""
+    return "".join(f"data: {line}\n" for line in text.splitlines()).encode()

@@ -1,0 +1,63 @@
+"""Know when to look: a commit by anybody wakes the hub. It never carries data."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import psycopg
+from django.db import connection
+
+from agents.record import CHANNEL
+
+log = logging.getLogger(__name__)
+
+SQLITE_TICK = 0.1  # seconds between questions that cost microseconds
+POSTGRES_TICK = 2.0  # seconds; what a lost notification would cost
+AGAIN = 1.0  # seconds before listening again after the connection broke
+
+
+def tick() -> float:
+    """Return how many seconds to wait for a wake before asking the database."""
+    return SQLITE_TICK if connection.vendor == "sqlite" else POSTGRES_TICK
+
+
+def change_number() -> int | None:
+    """Return a number that other connections' commits change; None: the database has none.
+
+    It belongs to the connection that asks, which therefore has to stay the same one.
+    """
+    if connection.vendor != "sqlite":
+        return None
+    with connection.cursor() as cursor:
+        cursor.execute("PRAGMA data_version")
+        return int(cursor.fetchone()[0])
+
+
+@asynccontextmanager
+async def listening(wake: asyncio.Event) -> AsyncIterator[None]:
+    """Set `wake` at each notification while the block runs; on SQLite there are none."""
+    task = asyncio.create_task(_listen(wake)) if connection.vendor == "postgresql" else None
+    try:
+        yield
+    finally:
+        if task:
+            task.cancel()
+
+
+async def _listen(wake: asyncio.Event) -> None:
+    where = connection.get_connection_params()
+    for ours in ("context", "cursor_factory"):  # Django's own, which are not for this connection
+        where.pop(ours, None)
+    while True:
+        try:
+            async with await psycopg.AsyncConnection.connect(**where, autocommit=True) as listener:
+                await listener.execute(f"LISTEN {CHANNEL}")
+                wake.set()
+                async for _ in listener.notifies():
+                    wake.set()
+        except psycopg.Error as error:
+            log.warning("Live updates lost their wake-up (%s); looking now and then", error)
+            await asyncio.sleep(AGAIN)

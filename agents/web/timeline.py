@@ -1,0 +1,59 @@
+"""One time axis for a run: what took how long, with long silences folded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+LONGEST_GAP = 10.0  # seconds; a longer one is folded
+FOLDED = 0.12  # of the active time: how wide a folded gap is drawn
+LEAST = 0.8  # percent: what is shorter could not be seen
+
+
+@dataclass(frozen=True)
+class Bar:
+    """Where something is drawn: percent from the left, and of the width."""
+
+    x: float
+    width: float
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Places moments on a scale of 0 to 100."""
+
+    spans: Sequence[tuple[float, float]]  # (from, to) in seconds: busy, or a gap short enough
+    fold: float  # seconds that a folded gap is drawn as
+    length: float  # of the whole axis, in drawn seconds
+
+    def bar(self, begin: float, end: float) -> Bar:
+        """Return where [begin, end) is drawn."""
+        x, until = self._place(begin), self._place(end)
+        width = max(until - x, LEAST)
+        return Bar(round(min(x, 100 - width), 2), round(width, 2))
+
+    def _place(self, at: float) -> float:
+        drawn = 0.0
+        for number, (begin, end) in enumerate(self.spans):
+            drawn += self.fold if number else 0.0
+            if at <= begin:
+                # Within the gap before this span: half of it stands for any moment in it.
+                drawn -= self.fold / 2 if number and at < begin else 0.0
+                break
+            drawn += min(at, end) - begin
+            if at <= end:
+                break
+        return 100 * drawn / self.length if self.length else 0.0
+
+
+def axis(busy: Sequence[tuple[float, float]]) -> Axis:
+    """Return the axis for some busy spans: (begin, end) in seconds, in any order."""
+    spans: list[tuple[float, float]] = []
+    for begin, end in sorted(busy):
+        if spans and begin - spans[-1][1] <= LONGEST_GAP:
+            spans[-1] = (spans[-1][0], max(spans[-1][1], end))
+        else:
+            spans.append((begin, end))
+    active = sum(end - begin for begin, end in spans)
+    fold = max(active * FOLDED, 0.05)
+    return Axis(spans, fold, active + fold * max(len(spans) - 1, 0))

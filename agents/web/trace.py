@@ -1,0 +1,310 @@
+"""A run as a page shows it: its steps as proposal, ruling, person and execution.
+
+Everything is derived from the rows of the run; nothing here knows who reads it, so that one
+rendering serves everybody who watches.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.utils import timezone
+
+from agents import queries
+from agents.core.budget import Spent
+from agents.core.effects import Json
+from agents.core.limits import Limits
+from agents.core.money import told
+from agents.core.states import ENDED, EscalationState
+from agents.models import Effect, Escalation, Run, Step
+from agents.web.changes import Change, Stage, changes, reply_of, stages
+from agents.web.timeline import Bar, axis
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What was proposed at once, and everything that came of it."""
+
+    name: str  # 2, dispatch/sales, finalize
+    title: str
+    amount_minor: int | None  # as proposed
+    final_minor: int | None  # as it ran or may run
+    said: str
+    role: str  # a ruling's, or the step's own: running, failed, waiting
+    word: str
+    steps: Sequence[Step]
+    ruling: Json  # the first review's deciding ruling; None: nothing was reviewed
+    rulings: Sequence[Json]
+    again: Json  # the ruling after a person had decided
+    escalation: Escalation | None
+    effect: Effect | None
+    stages: Sequence[Stage]
+    changes: Sequence[Change]
+    bars: Sequence[Bar]
+    wait: Bar | None
+    seconds: float
+    cost: str
+    raw: str
+
+    @property
+    def opens(self) -> bool:
+        """True where there is more to it than a line."""
+        return bool(self.escalation or self.changes or len(self.rulings) > 1)
+
+
+@dataclass(frozen=True)
+class Meter:
+    """How much of a budget is used."""
+
+    name: str
+    used: str
+    most: str
+    percent: float
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A run with everything it wrote down."""
+
+    run: Run
+    turns: Sequence[Turn]
+    meters: Sequence[Meter]
+    counts: Sequence[tuple[str, int]]  # rulings by verdict
+    result: Json
+    waiting: Escalation | None
+    moved_minor: int
+    asked_minor: int
+    tokens: int
+    cost: str
+    seconds: float
+    waited: float  # seconds for people
+
+
+def trace(run: Run, *, at: datetime | None = None) -> Trace:
+    """Return a run with its steps, escalations and effects, in four queries."""
+    now = at or timezone.now()
+    steps = list(run.steps.order_by("position"))
+    held = {e.step_id: e for e in run.escalations.select_related("decided_by", "claimed_by")}
+    effects = {effect.step_id: effect for effect in run.effects.all()}
+    turns = _turns(steps, held, effects, now)
+    spent = _spent(steps)
+    open_ones = [e for e in held.values() if e.state == EscalationState.OPEN]
+    paid = [e for e in effects.values() if e.tool == "issue_refund" and e.state == "done"]
+    return Trace(
+        run=run,
+        turns=turns,
+        meters=_meters(run.policy.limits().of(run.pattern), steps, spent, turns),
+        counts=_counts(steps),
+        result=queries.result(run),
+        waiting=open_ones[0] if open_ones else None,
+        moved_minor=sum(effect.amount_minor or 0 for effect in paid),
+        asked_minor=sum(t.amount_minor or 0 for t in turns if "issue_refund" in t.title),
+        tokens=spent.tokens,
+        cost=_cost(steps),
+        seconds=round(spent.seconds, 1),
+        waited=sum(((e.decided_at or now) - e.created_at).total_seconds() for e in held.values()),
+    )
+
+
+def _spent(steps: Sequence[Step]) -> Spent:
+    return Spent(
+        seconds=sum(step.seconds for step in steps),
+        tokens=sum(s.tokens_in + s.tokens_out + s.tokens_lost for s in steps),
+        cost_micro_usd=sum(step.cost_micro_usd or 0 for step in steps),
+    )
+
+
+def _cost(steps: Sequence[Step]) -> str:
+    """Say what the models cost; one call of unknown price makes the sum unknown."""
+    asked = [step for step in steps if step.kind == "ask" and step.ended_at and not step.failed]
+    if not asked:
+        return ""
+    if any(step.cost_micro_usd is None for step in asked):
+        return "unknown"
+    return f"USD {sum(step.cost_micro_usd or 0 for step in asked) / 1_000_000:.3f}"
+
+
+def _meters(
+    limits: Limits, steps: Sequence[Step], spent: Spent, turns: Sequence[Turn]
+) -> list[Meter]:
+    calls = sum(step.kind == "use" for step in steps)
+    told_of = [
+        ("Steps", len([t for t in turns if t.name.isdigit()]), limits.max_steps, "{:,.0f}"),
+        ("Tool calls", calls, limits.max_tool_calls, "{:,.0f}"),
+        ("Active seconds", spent.seconds, limits.max_seconds, "{:,.1f}"),
+        ("Tokens", spent.tokens, limits.max_tokens, "{:,.0f}"),
+        (
+            "Cost",
+            spent.cost_micro_usd / 1_000_000,
+            limits.max_cost_micro_usd / 1_000_000,
+            "USD {:,.3f}",
+        ),
+    ]
+    return [
+        Meter(name, form.format(used), form.format(most), round(min(100 * used / most, 100), 1))
+        for name, used, most, form in told_of
+        if most
+    ]
+
+
+def _counts(steps: Sequence[Step]) -> list[tuple[str, int]]:
+    said = [reply_of(step)["decision"] for step in steps if step.kind == "review" and step.reply]
+    return [(word, said.count(word)) for word in ("approve", "revise", "escalate", "block")]
+
+
+def _group(key: str) -> str:
+    """Return the turn a step belongs to: 2/review#2 is of 2, finalize/review of finalize."""
+    head, slash, _ = key.rpartition("/")
+    return head if slash else key.partition("#")[0]
+
+
+def _turns(
+    steps: Sequence[Step],
+    held: Mapping[int, Escalation],
+    effects: Mapping[int, Effect],
+    now: datetime,
+) -> list[Turn]:
+    groups: dict[str, list[Step]] = {}
+    for step in steps:
+        groups.setdefault(_group(step.key), []).append(step)
+    spans = {step.pk: _span(step, now) for step in steps if step.kind in ("ask", "use")}
+    waits = {pk: (_clock(e.created_at), _clock(e.decided_at or now)) for pk, e in held.items()}
+    scale = axis(list(spans.values()))
+    return [
+        _turn(
+            name,
+            own,
+            escalation=next((held[s.pk] for s in own if s.pk in held), None),
+            effect=next((effects[s.pk] for s in own if s.pk in effects), None),
+            bars=[scale.bar(*spans[s.pk]) for s in own if s.pk in spans],
+            wait=next((scale.bar(*waits[s.pk]) for s in own if s.pk in waits), None),
+        )
+        for name, own in groups.items()
+    ]
+
+
+def _span(step: Step, now: datetime) -> tuple[float, float]:
+    """Return when a step was busy; how long is what was measured, not what rows' times say."""
+    begin = _clock(step.begun_at)
+    return begin, begin + step.seconds if step.ended_at else max(_clock(now), begin)
+
+
+def _clock(at: datetime) -> float:
+    return at.timestamp()
+
+
+def _turn(
+    name: str,
+    steps: Sequence[Step],
+    *,
+    escalation: Escalation | None,
+    effect: Effect | None,
+    bars: Sequence[Bar],
+    wait: Bar | None,
+) -> Turn:
+    reviews = [s for s in steps if s.kind == "review" and s.reply]
+    uses = [s for s in steps if s.kind == "use"]
+    first = reply_of(reviews[0]) if reviews else None
+    action = reviews[0].asked["action"] if reviews else None
+    ran = uses[-1].asked["args"] if uses else None
+    role, word = _standing(steps, first, escalation)
+    return Turn(
+        name=name,
+        title=_title(steps, action),
+        amount_minor=((action or {}).get("args") or {}).get("amount_minor"),
+        final_minor=(ran or {}).get("amount_minor") or getattr(escalation, "granted_minor", None),
+        said=_said(steps, action),
+        role=role,
+        word=word,
+        steps=steps,
+        ruling=first["deciding"] if first else None,
+        rulings=first["rulings"] if first else [],
+        again=reply_of(reviews[-1])["deciding"] if len(reviews) > 1 else None,
+        escalation=escalation,
+        effect=effect,
+        stages=stages(reviews, escalation, uses, effect),
+        changes=changes(reviews, escalation, uses),
+        bars=bars,
+        wait=wait,
+        seconds=sum(step.seconds for step in steps),
+        cost=_cost(steps),
+        raw="\n\n".join(_raw(steps)),
+    )
+
+
+def _standing(steps: Sequence[Step], first: Json, escalation: Escalation | None) -> tuple[str, str]:
+    """Return role and word of where a turn stands."""
+    if any(step.failed for step in steps):
+        return "failed", "Failed"
+    if escalation and escalation.state == EscalationState.OPEN:
+        return "escalate", "Escalated"
+    if first:
+        words = {
+            "approve": ("approve", "Approved"),
+            "revise": ("revise", "Revised"),
+            "escalate": ("escalate", "Escalated"),
+            "block": ("block", "Blocked"),
+        }
+        return words[first["decision"]]
+    is_busy = any(step.ended_at is None for step in steps)
+    return ("running", "Running") if is_busy else ("done", "Done")
+
+
+def _title(steps: Sequence[Step], action: Json) -> str:
+    first = steps[0].asked
+    if first.get("kind") == "hand_over":
+        return "Handed to people: a case that no specialist takes"
+    if not action:
+        return str(first.get("role") or first.get("tool") or "step").capitalize()
+    if action.get("kind") == "final":
+        return "Answer"
+    return str(action.get("name", "Action"))
+
+
+def _said(steps: Sequence[Step], action: Json) -> str:
+    """Say in a line what came of a turn: the outcome of its call, or the words of the model."""
+    failed = next((s.failed for s in steps if s.failed), "")
+    if failed:
+        return failed
+    uses = [s for s in steps if s.kind == "use" and s.reply]
+    if uses:
+        return _fields(told(uses[-1].reply))
+    if action and action.get("kind") == "final":
+        return str(action.get("answer", ""))
+    asks = [s for s in steps if s.kind == "ask" and s.reply]
+    return str(reply_of(asks[-1]).get("text", "")) if asks and not action else ""
+
+
+def _fields(reply: Json) -> str:
+    """Write what a tool answered with on one level, the longer texts left out."""
+    if not isinstance(reply, dict):
+        return str(reply)
+    flat = {key: value for key, value in reply.items() if not isinstance(value, dict)}
+    for part in reply.values():
+        flat |= part if isinstance(part, dict) else {}
+    return " · ".join(f"{key} {value}" for key, value in flat.items() if len(str(value)) <= 60)
+
+
+def _raw(steps: Sequence[Step]) -> Iterable[str]:
+    for step in steps:
+        yield f"{step.key} asked\n{_pretty(step.asked)}"
+        if step.reply is not None:
+            yield f"{step.key} reply\n{_pretty(step.reply)}"
+
+
+def _pretty(value: Json) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def shown(run: Run) -> dict[str, Json]:
+    """Return what the live part of a run's page is rendered from."""
+    found = trace(run)
+    return {
+        "run": run,
+        "page": found,
+        "raw": _pretty(found.result),
+        "has_ended": run.state in ENDED,
+    }

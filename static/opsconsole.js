@@ -1,0 +1,204 @@
+// Every page works without this file. It keeps pages fresh, answers keys and repeats an amount.
+
+// --- Live parts -------------------------------------------------------------------------------
+// The stream sends the newest state of a part. What is under the pointer or has the focus waits.
+
+const live = document.getElementById("live");
+const HELD = "#queue, #runs"; // lists whose rows must not move under the pointer
+const POLL = 5000; // milliseconds between looks while there is no stream
+
+function showLive(isLive) {
+  if (!live) return;
+  live.classList.toggle("stale", !isLive);
+  live.firstElementChild.textContent = isLive ? "Live" : "Not live";
+}
+
+function isInUse(part) {
+  return part.matches(":hover") || (part.contains(document.activeElement) && document.activeElement !== document.body);
+}
+
+// Loads the page again and takes over only the parts that are named.
+async function refresh(parts) {
+  const present = parts.filter((part) => document.querySelector(part));
+  if (!present.length) return true;
+  const answer = await fetch(live.dataset.address ?? location.href, { headers: { "HX-Request": "true" } }).catch(() => null);
+  if (!answer || !answer.ok || answer.redirected) return false;
+  const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+  for (const part of present) {
+    const node = fresh.querySelector(part);
+    if (!node) continue;
+    const text = `<hx-partial hx-target="${part}" hx-swap="outerMorph">${node.outerHTML}</hx-partial>`;
+    await htmx.swap({ sourceElement: live, target: live, swap: "none", text });
+  }
+  return true;
+}
+
+const held = new Set();
+
+function hold(part) {
+  held.add(part);
+  document.querySelectorAll(`${part} .news`).forEach((news) => (news.hidden = false));
+}
+
+async function letGo() {
+  const free = [...held].filter((part) => !document.querySelector(part) || !isInUse(document.querySelector(part)));
+  if (!free.length) return;
+  free.forEach((part) => held.delete(part));
+  if (!(await refresh(free))) free.forEach((part) => held.add(part));
+}
+
+if (live) {
+  document.addEventListener("htmx:before:swap", (event) => {
+    const tasks = event.detail.tasks;
+    for (const task of [...tasks]) {
+      const part = task.target instanceof Element && task.target.matches(HELD) ? task.target : null;
+      if (part && isInUse(part)) {
+        tasks.splice(tasks.indexOf(task), 1);
+        hold(`#${part.id}`);
+      }
+    }
+  });
+  document.addEventListener("htmx:after:swap", () => tick());
+  document.addEventListener("htmx:sse:after:connection", () => showLive(true));
+  document.addEventListener("htmx:sse:error", () => showLive(false));
+  document.addEventListener("htmx:sse:close", () => showLive(false));
+  document.addEventListener("htmx:sse:before:connection", (event) => {
+    if (event.detail.connection.attempt > 0) showLive(false);
+  });
+  // What belongs to who reads it is not sent, only that it changed.
+  live.addEventListener("card", () => refresh(["#card", "#claim", "#evidence"]));
+  let later = null;
+  live.addEventListener("activity", () => {
+    later ??= setTimeout(() => {
+      later = null;
+      const runs = document.querySelector("#runs");
+      if (runs && isInUse(runs)) hold("#runs");
+      refresh(["#overview", ...(runs && !isInUse(runs) ? ["#runs"] : [])]);
+    }, 500);
+  });
+  // Access has ended: the page itself knows what to say about it.
+  live.addEventListener("ended", () => location.reload());
+  document.addEventListener("click", (event) => {
+    if (event.target.closest(".news")) {
+      const parts = [...held];
+      held.clear();
+      refresh(parts);
+    }
+  });
+  document.addEventListener("pointerout", () => setTimeout(letGo));
+  document.addEventListener("focusout", () => setTimeout(letGo));
+  setInterval(() => {
+    if (!live.classList.contains("stale") || document.hidden) return;
+    refresh(["#waiting", "#run", "#card", "#overview", "#queue"].filter((part) => !isInUse(document.querySelector(part) ?? live)));
+  }, POLL);
+}
+
+// --- Clocks -----------------------------------------------------------------------------------
+
+function tick() {
+  for (const clock of document.querySelectorAll("[data-until]")) {
+    const rest = Math.max(0, Math.floor((new Date(clock.dataset.until) - Date.now()) / 1000));
+    const minutes = Math.floor(rest / 60);
+    const text =
+      minutes < 60
+        ? `${minutes}:${String(rest % 60).padStart(2, "0")}`
+        : `${Math.floor(minutes / 60)} h ${String(minutes % 60).padStart(2, "0")}`;
+    if (clock.textContent !== text) clock.textContent = text;
+    const countdown = clock.closest(".countdown");
+    if (countdown) countdown.dataset.sla = minutes < 6 ? "now" : minutes < 30 ? "soon" : "";
+  }
+}
+setInterval(tick, 1000);
+
+// --- The amount -------------------------------------------------------------------------------
+// Cents, never floats. What cannot be read is not repeated; the server says what is wrong.
+
+function minorOf(text) {
+  const found = text.trim().match(/^(\d{1,3}(?:,\d{3})+|\d{1,9})(?:\.(\d{1,2}))?$/);
+  return found ? Number(found[1].replaceAll(",", "")) * 100 + Number((found[2] ?? "0").padEnd(2, "0")) : null;
+}
+
+function spoken(minor) {
+  const whole = String(Math.floor(minor / 100)).replace(/\B(?=(\d{3})+$)/g, ",");
+  return `USD ${whole}.${String(minor % 100).padStart(2, "0")}`;
+}
+
+function repeatAmount() {
+  const field = document.querySelector("[data-amount-in]");
+  if (!field) return;
+  const minor = minorOf(field.value);
+  for (const out of document.querySelectorAll("[data-amount-out]")) {
+    out.dataset.unread ??= out.textContent;
+    out.textContent = minor ? spoken(minor) : out.dataset.unread;
+  }
+  const pin = document.querySelector("[data-amount-pin]");
+  if (pin && minor !== null) {
+    const x = `${Math.min(100, (100 * minor) / Number(pin.dataset.amountPin))}%`;
+    pin.querySelector("circle").setAttribute("cx", x);
+    pin.querySelector("text").setAttribute("x", x);
+  }
+}
+document.addEventListener("input", (event) => {
+  if (event.target.matches("[data-amount-in]")) repeatAmount();
+});
+document.addEventListener("DOMContentLoaded", repeatAmount);
+document.addEventListener("htmx:after:swap", repeatAmount);
+
+// --- Keys -------------------------------------------------------------------------------------
+// A letter selects and moves the focus. It never decides, and it is nothing while one types.
+
+const PICKS = { e: "adjust", a: "approve", r: "reject" };
+
+function pick(verdict) {
+  const radio = document.querySelector(`.dform [value="${verdict}"]`);
+  if (!radio) return false;
+  radio.checked = true;
+  const fields = [...document.querySelectorAll(".dform .inner :is(input, textarea, select)")];
+  const field = fields.find((candidate) => candidate.offsetParent !== null) ?? radio;
+  field.focus();
+  if (field.select) field.select();
+  return true;
+}
+
+function step(by) {
+  const links = [...document.querySelectorAll(".qlist a, .rowlink")];
+  if (!links.length) return false;
+  let at = links.indexOf(document.activeElement);
+  if (at < 0) at = links.findIndex((link) => link.hasAttribute("aria-current"));
+  const to = at < 0 ? (by > 0 ? 0 : links.length - 1) : Math.max(0, Math.min(links.length - 1, at + by));
+  links[to].focus();
+  return true;
+}
+
+function search() {
+  const field = document.querySelector("#text");
+  if (field) field.focus();
+  else document.querySelector("[data-search]")?.click();
+  return true;
+}
+
+function help() {
+  document.getElementById("keys")?.togglePopover();
+  return true;
+}
+
+function press(selector) {
+  const button = document.querySelector(selector);
+  if (button) button.click();
+  return Boolean(button);
+}
+
+const KEYS = { j: () => step(1), k: () => step(-1), c: () => press("#claim button"), "/": search, "?": help };
+
+document.addEventListener("keydown", (event) => {
+  if ((event.ctrlKey || event.metaKey) && event.key === "Enter") {
+    const form = event.target.closest?.(".dform") ?? document.querySelector(".dform");
+    const button = [...(form?.querySelectorAll(".acts [type=submit]") ?? [])].find((b) => b.offsetParent !== null);
+    if (button) form.requestSubmit(button);
+    return;
+  }
+  const types = event.target.matches?.("input:not([type=radio]), textarea, select, [contenteditable]");
+  if (types || event.ctrlKey || event.metaKey || event.altKey || document.body.dataset.keys === "off") return;
+  const done = PICKS[event.key] ? pick(PICKS[event.key]) : KEYS[event.key]?.();
+  if (done) event.preventDefault();
+});
