@@ -35,6 +35,11 @@ async function refresh(parts) {
 
 const held = new Set();
 
+// What a list holds, without its clocks: the same list again is no news.
+function contents(list) {
+  return [...list.querySelectorAll("li[id], tr[id]")].map((row) => row.id + (row.querySelector(".end, .chip")?.textContent ?? "")).join();
+}
+
 function hold(part) {
   held.add(part);
   document.querySelectorAll(`${part} .news`).forEach((news) => (news.hidden = false));
@@ -48,21 +53,21 @@ async function letGo() {
 }
 
 if (live) {
-  document.addEventListener("htmx:before:swap", (event) => {
+  document.addEventListener("htmx-before-swap", (event) => {
     const tasks = event.detail.tasks;
     for (const task of [...tasks]) {
       const part = task.target instanceof Element && task.target.matches(HELD) ? task.target : null;
       if (part && isInUse(part)) {
         tasks.splice(tasks.indexOf(task), 1);
-        hold(`#${part.id}`);
+        if (contents(part) !== contents(task.fragment)) hold(`#${part.id}`);
       }
     }
   });
-  document.addEventListener("htmx:after:swap", () => tick());
-  document.addEventListener("htmx:sse:after:connection", () => showLive(true));
-  document.addEventListener("htmx:sse:error", () => showLive(false));
-  document.addEventListener("htmx:sse:close", () => showLive(false));
-  document.addEventListener("htmx:sse:before:connection", (event) => {
+  document.addEventListener("htmx-after-swap", () => tick());
+  document.addEventListener("htmx-sse-after-connection", () => showLive(true));
+  document.addEventListener("htmx-sse-error", () => showLive(false));
+  document.addEventListener("htmx-sse-close", () => showLive(false));
+  document.addEventListener("htmx-sse-before-connection", (event) => {
     if (event.detail.connection.attempt > 0) showLive(false);
   });
   // What belongs to who reads it is not sent, only that it changed.
@@ -142,7 +147,7 @@ document.addEventListener("input", (event) => {
   if (event.target.matches("[data-amount-in]")) repeatAmount();
 });
 document.addEventListener("DOMContentLoaded", repeatAmount);
-document.addEventListener("htmx:after:swap", repeatAmount);
+document.addEventListener("htmx-after-swap", repeatAmount);
 
 // --- Keys -------------------------------------------------------------------------------------
 // A letter selects and moves the focus. It never decides, and it is nothing while one types.

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import socket
-import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
-from shutil import which
 
 import pytest
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Page, expect
 
 from agents.core.states import RunState
 from agents.models import Escalation
@@ -19,21 +14,7 @@ from tests.conformance.replay_server import ReplayServer
 from tests.e2e.workers import SCRIPT, has_state, settings_of, until
 from tests.engine.scene import Scene, fresh, mailed, paid, set_scene
 from tests.processes import running
-
-# Playwright runs an event loop in this thread, where Django would refuse its ORM.
-os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
-
-CHROMIUM = which("chromium") or "/usr/bin/chromium"
-FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
-PASSWORD = "a-password-of-the-test"
+from tests.web.serving import chromium, served, sign_in, with_passwords
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
@@ -41,18 +22,14 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 @pytest.fixture
 def scene() -> Scene:
     scene = set_scene()
-    scene.rita.set_password(PASSWORD)
-    scene.rita.save()
+    with_passwords(scene.rita)
     return scene
 
 
 @pytest.fixture
 def page() -> Iterator[Page]:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        context = browser.new_context(java_script_enabled=False)
-        yield context.new_page()
-        browser.close()
+    with chromium() as browser:
+        yield browser.new_context(java_script_enabled=False).new_page()
 
 
 @pytest.fixture
@@ -60,26 +37,6 @@ def model() -> Iterator[ReplayServer]:
     with harness.replaying() as server:
         server.load("refund", SCRIPT)
         yield server
-
-
-@contextmanager
-def served() -> Iterator[str]:
-    """Serve the pages from a process of their own; yield the address."""
-    with closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    arguments = ["-m", "uvicorn", "opsconsole.asgi:application", "--port", str(port)]
-    quiet = ["--log-level", "warning", "--lifespan", "off", "--timeout-graceful-shutdown", "2"]
-    with running(*arguments, *quiet, DJANGO_SETTINGS_MODULE="tests.settings"):
-        end = time.monotonic() + 20
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", port), 0.2).close()
-                break
-            except OSError:
-                assert time.monotonic() < end, "the server did not come up"
-                time.sleep(0.05)
-        yield f"http://127.0.0.1:{port}"
 
 
 def test_rita_decides_a_refund_with_javascript_off(
@@ -93,10 +50,7 @@ def test_rita_decides_a_refund_with_javascript_off(
     with served() as site:
         with running("manage.py", "work", **settings_of(model)):
             until(has_state(run, RunState.WAITING))
-        page.goto(site)
-        page.get_by_label("Name").fill("rita")
-        page.get_by_label("Password").fill(PASSWORD)
-        page.get_by_role("button", name="Sign in").click()
+        sign_in(page, site, "rita")
         expect(page.get_by_role("heading", name="Overview")).to_be_visible()
         page.get_by_role("link", name="Approvals").click()
         page.locator(".qlist a").click()

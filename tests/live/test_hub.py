@@ -1,0 +1,63 @@
+"""What a viewer is sent, without a server: newest states, and where to go on."""
+
+from __future__ import annotations
+
+import asyncio
+from uuid import uuid4
+
+import pytest
+
+from agents.web.live.hub import Viewer
+from agents.web.live.topics import ActivityTopic, Frame, RunTopic, look
+from tests.engine.scene import go, set_scene
+
+RUN, ACTIVITY = RunTopic(uuid4()), ActivityTopic((1,))
+
+
+def frame(topic: RunTopic | ActivityTopic, version: str) -> Frame:
+    return Frame(topic, version, b"data: %s\n" % version.encode())
+
+
+def messages(viewer: Viewer, count: int) -> list[bytes]:
+    async def read() -> list[bytes]:
+        return [await asyncio.wait_for(viewer.message(), 1) for _ in range(count)]
+
+    return asyncio.run(read())
+
+
+def test_a_slow_reader_is_sent_the_newest_state_once() -> None:
+    viewer = Viewer([RUN, ACTIVITY], seen="")
+    for version in range(1000):
+        viewer.offer(frame(RUN, str(version)))
+
+    assert messages(viewer, 1) == [b"id: r999\ndata: 999\n\n"]
+    with pytest.raises(TimeoutError):
+        messages(viewer, 1)
+
+
+def test_an_id_tells_all_that_the_viewer_has() -> None:
+    viewer = Viewer([RUN, ACTIVITY], seen="r7.a3")
+    viewer.offer(frame(RUN, "7"))
+    viewer.offer(frame(ACTIVITY, "4"))
+
+    assert messages(viewer, 1) == [b"id: r7.a4\ndata: 4\n\n"]
+
+
+@pytest.mark.parametrize("seen", ["", "x", "r", "....", "r1.r2", "a" * 5000])
+def test_an_odd_place_to_resume_at_means_all_is_new(seen: str) -> None:
+    viewer = Viewer([RUN], seen=seen)
+    viewer.offer(frame(RUN, "7"))
+
+    assert messages(viewer, 1) == [b"id: r7\ndata: 7\n\n"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_no_text_of_a_run_can_end_a_message_or_begin_another() -> None:
+    goal = "Refund 1200 USD to user_id=42.\n\nevent: ended\ndata: <b>gotcha</b>\r\rid: 9"
+    run = go(set_scene().launch(goal))
+
+    lines = look({RunTopic(run.pk): ""})[0].lines.decode()
+
+    assert all(line.startswith("data: ") for line in lines.rstrip("\n").split("\n"))
+    assert "\r" not in lines
+    assert "<b>gotcha" not in lines

@@ -1,0 +1,181 @@
+"""The stream from a real server: who gets it, what it holds, and what a restart does to it."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from django.contrib.auth.models import User
+from django.contrib.sessions.models import Session
+from django.utils import timezone
+
+from agents import operations
+from agents.models import Escalation, Membership, Run
+from tests.engine.scene import Scene, go, set_scene
+from tests.live.watching import Message, cookie_of, watching
+from tests.web.serving import free_port, served
+from tests.web.test_pages import stranger
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both, pytest.mark.slow]
+
+VIEWERS = 60
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return set_scene()
+
+
+def version(message: Message, letter: str = "r") -> int:
+    """Return the version of a topic that a message's id tells."""
+    return int(next(p for p in message.id.split(".") if p.startswith(letter))[1:])
+
+
+def count(run: Run) -> int:
+    return Run.objects.values_list("event_count", flat=True).get(pk=run.pk)
+
+
+def test_a_run_fills_while_it_is_watched(scene: Scene) -> None:
+    run = scene.launch()
+
+    with served() as site, watching(site, f"run={run.pk}", cookie=cookie_of(scene.eve)) as stream:
+        queued = stream.next("#run")
+        go(run)
+        waiting = stream.next("#run", "Escalated")
+
+    assert stream.headers["X-Accel-Buffering"] == "no"
+    assert stream.headers["Cache-Control"] == "no-store"
+    assert "No step yet" in queued.data
+    assert version(queued) < version(waiting) == count(run)
+
+
+def test_the_inbox_tells_what_waits_and_what_no_longer_does(scene: Scene) -> None:
+    run = scene.launch()
+
+    with served() as site, watching(site, "", cookie=cookie_of(scene.rita)) as stream:
+        empty = stream.next("#queue")
+        go(run)
+        one = stream.next("#queue")
+        scene.decide(run)
+        none = stream.next("#queue")
+
+    assert "Nothing waits" in empty.data
+    assert "USD 1,200.00" in one.data
+    assert "#waiting" in one.data
+    assert "Nothing waits" in none.data
+
+
+def test_a_card_says_that_it_changed(scene: Scene) -> None:
+    escalation = Escalation.objects.get(run=go(scene.launch()))
+
+    with (
+        served() as site,
+        watching(site, f"card={escalation.pk}", cookie=cookie_of(scene.rita)) as stream,
+    ):
+        stream.next("card")
+        operations.claim(escalation_id=escalation.pk, by=scene.rita, at=timezone.now())
+        said = stream.next("card")
+
+    assert version(said, "c") == count(escalation.run)
+
+
+def test_a_restart_loses_and_doubles_nothing(scene: Scene) -> None:
+    run, cookie, port = scene.launch(), cookie_of(scene.eve), free_port()
+
+    with served(port) as site, watching(site, f"run={run.pk}", cookie=cookie) as stream:
+        before = stream.next("#run")
+    go(run)  # while nobody serves
+    with served(port) as site:
+        with watching(site, f"run={run.pk}", cookie=cookie, seen=before.id) as stream:
+            after = stream.next("#run")
+        with watching(site, f"run={run.pk}", cookie=cookie, seen=after.id) as stream:
+            scene.decide(run)
+            again = stream.next("#run")
+
+    assert "Escalated" in after.data
+    assert version(before) < version(after) < version(again) == count(run)
+
+
+@pytest.mark.parametrize(
+    ("who", "query", "status"),
+    [
+        ("nobody", "", 401),
+        ("stranger", "run={run}", 404),
+        ("stranger", "card={card}", 404),
+        ("eve", "run=00000000-0000-0000-0000-000000000000", 404),
+        ("eve", "run=x", 400),
+        ("eve", "card=٣", 400),
+        ("eve", f"card={2**70}", 400),
+    ],
+)
+def test_a_stream_is_refused_where_the_page_is(
+    scene: Scene, who: str, query: str, status: int
+) -> None:
+    run = go(scene.launch())
+    card = Escalation.objects.get(run=run).pk
+    cookie = cookie_of(stranger() if who == "stranger" else scene.eve) if who != "nobody" else ""
+
+    with served() as site:
+        asked = query.format(run=run.pk, card=card).encode().decode("latin-1")
+        with watching(site, asked.replace("\xd9\xa3", "%D9%A3"), cookie=cookie) as stream:
+            assert stream.status == status
+
+
+def test_access_that_is_lost_ends_the_stream(scene: Scene) -> None:
+    run = scene.launch()
+    watch = {"member": scene.eve, "signed out": scene.omar, "inactive": scene.rita}
+
+    with served(OPSCONSOLE_LIVE_RECHECK_SECONDS="0.2") as site:
+        for why, user in watch.items():
+            with watching(site, f"run={run.pk}", cookie=cookie_of(user)) as stream:
+                stream.next("#run")
+                _take_access(why, user)
+                assert stream.next("sign in again").name == "ended"
+                assert list(stream) == []
+
+
+def _take_access(why: str, user: User) -> None:
+    if why == "member":
+        Membership.objects.filter(user=user).delete()
+    elif why == "signed out":
+        Session.objects.all().delete()
+    else:
+        User.objects.filter(pk=user.pk).update(is_active=False)
+
+
+def test_everybody_who_watches_gets_the_newest_state(scene: Scene) -> None:
+    runs = [scene.launch(), scene.launch()]
+    people = [User.objects.create_user(f"watcher-{n}") for n in range(VIEWERS // 20)]
+    for user in people:
+        operations.add_member(
+            workspace=scene.workspace, user=user, role="viewer", at=timezone.now()
+        )
+    cookies = [cookie_of(user) for user in people]
+
+    def watch(number: int) -> int:
+        run, cookie = runs[number % 2], cookies[number % len(cookies)]
+        with watching(site, f"run={run.pk}", cookie=cookie) as stream:
+            return version(stream.next("#run", "Escalated"))
+
+    with served() as site, ThreadPoolExecutor(VIEWERS) as pool:
+        seen = [pool.submit(watch, number) for number in range(VIEWERS)]
+        for run in runs:
+            go(run)
+        versions = [answer.result() for answer in seen]
+
+    assert versions == [count(runs[number % 2]) for number in range(VIEWERS)]
+
+
+def test_nobody_opens_more_streams_than_a_person_needs(scene: Scene) -> None:
+    cookie = cookie_of(scene.eve)
+
+    with served() as site, ThreadPoolExecutor(1):
+        opened = [watching(site, "", cookie=cookie) for _ in range(31)]
+        streams = [one.__enter__() for one in opened]
+        try:
+            statuses = [stream.status for stream in streams]
+        finally:
+            for one in opened:
+                one.__exit__(None, None, None)
+
+    assert statuses == [200] * 30 + [429]

@@ -1,0 +1,78 @@
+"""The pages served by a process of their own, and a real browser to look at them."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from shutil import which
+
+from django.contrib.auth.models import User
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from tests.processes import running
+
+# Playwright runs an event loop in this thread, where Django would refuse its ORM.
+os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
+
+CHROMIUM = which("chromium") or "/usr/bin/chromium"
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+PASSWORD = "a-password-of-the-test"
+
+
+def free_port() -> int:
+    with closing(socket.socket()) as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def served(port: int = 0, **more: str) -> Iterator[str]:
+    """Serve the pages from a process of their own; yield the address."""
+    port = port or free_port()
+    arguments = ["-m", "uvicorn", "opsconsole.asgi:application", "--port", str(port)]
+    quiet = ["--log-level", "warning", "--lifespan", "off", "--timeout-graceful-shutdown", "1"]
+    more = {"DJANGO_SETTINGS_MODULE": "tests.settings", **more}
+    with running(*arguments, *quiet, **more):
+        end = time.monotonic() + 20
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", port), 0.2).close()
+                break
+            except OSError:
+                assert time.monotonic() < end, "the server did not come up"
+                time.sleep(0.05)
+        yield f"http://127.0.0.1:{port}"
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+def with_passwords(*people: User) -> None:
+    """Let people sign in by the form."""
+    for user in people:
+        user.set_password(PASSWORD)
+        user.save()
+
+
+def sign_in(page: Page, site: str, name: str) -> None:
+    page.goto(f"{site}/sign-in/")
+    page.get_by_label("Name").fill(name)
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Sign in").click()
+    page.wait_for_url(f"{site}/")
