@@ -197,6 +197,8 @@ OPENAI_TIMEOUT_SECONDS = _env.number("OPENAI_TIMEOUT_SECONDS", default=60, low=0
 OPENAI_STRUCTURED_OUTPUT = _env.choice(
     "OPENAI_STRUCTURED_OUTPUT", default="auto", allowed=("auto", "json_schema", "json_object")
 )
+# What a launcher may choose instead of OPENAI_MODEL.
+OPENAI_MODEL_CHOICES = _env.items("OPENAI_MODEL_CHOICES")
 # Roles that another model than OPENAI_MODEL plays.
 OPENAI_MODELS = {
     role: model

@@ -67,7 +67,9 @@ class RunWorld:
         over = exceeded(self.journal.spent(), self.limits)
         if over:
             return self.journal.finish(step, Reply(failed=over))
-        question = llm.Question(effect.role, effect.inputs, effect.as_json, effect.schema)
+        question = llm.Question(
+            effect.role, effect.inputs, effect.as_json, effect.schema, self.journal.run.model
+        )
         reserve = len(json.dumps(effect.inputs)) // 4 + ANSWER_TOKENS
         while True:
             # Counted as used before the call: an answer that never comes may still cost.

@@ -49,7 +49,7 @@ async def ask(question: Question, *, timeout: float) -> Answer:
 
 def request_for(question: Question, server: Backend) -> dict[str, Json]:
     """Return the body of the call that puts a question to a server."""
-    model = settings.OPENAI_MODELS.get(question.role, settings.OPENAI_MODEL)
+    model = settings.OPENAI_MODELS.get(question.role, question.model or settings.OPENAI_MODEL)
     request: dict[str, Json] = {
         "model": "demo" if server.demo else model,
         "messages": [

@@ -15,6 +15,7 @@ class Question:
     inputs: Json
     as_json: bool
     schema: Json | None = None  # a JSON schema for the answer, used where the server takes one
+    model: str = ""  # in place of OPENAI_MODEL, for roles that have none of their own
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ class Run(models.Model):
     pattern = models.CharField(max_length=40)
     goal = models.TextField()
     subject = models.BigIntegerField(null=True)  # the customer number it may act on
+    model = models.CharField(max_length=100, blank=True)  # chosen at launch; "" is OPENAI_MODEL
     simulation = models.JSONField(default=dict)  # faults and people of a recorded case
     launched_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="+")
     # Makes a double submit one run; null where there was no form, as nulls are never equal.
@@ -66,6 +67,8 @@ class Run(models.Model):
         ]
         indexes = [
             models.Index(fields=["workspace", "-created_at", "id"], name="run_list"),
+            # The list's filter for those who ask what became of one customer.
+            models.Index(fields=["workspace", "subject", "-created_at"], name="run_of_customer"),
             # The worker's question: what is claimable, and whose lease ran out?
             models.Index(fields=["state", "wake_at", "created_at"], name="run_claimable"),
         ]

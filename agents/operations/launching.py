@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 
@@ -31,6 +32,7 @@ def launch(
     policy: PolicyVersion | None = None,
     simulation: Json = None,
     token: str | None = None,
+    model: str = "",
 ) -> Run:
     """Record a goal as a run and queue it. Raises Refused.
 
@@ -42,6 +44,10 @@ def launch(
     if version is None:
         raise Refused("no_policy", f"{workspace.name} has no published policy to run under.")
     _check(workspace, pattern, goal, subject, version, simulation)
+    if model and model not in settings.OPENAI_MODEL_CHOICES:
+        raise Refused("unknown_model", f"The model {model!r} is not among OPENAI_MODEL_CHOICES.")
+    if version.workspace_id != workspace.pk:
+        raise Refused("unknown_policy", f"{workspace.name} has no such policy version.")
     try:
         with transaction.atomic():
             book = books.open_demo_book(at=at) if workspace.is_demo else workspace.book
@@ -54,12 +60,18 @@ def launch(
                 pattern=pattern,
                 goal=goal,
                 subject=subject,
+                model=model,
                 simulation=simulation or {},
                 launched_by=by,
                 launch_token=token,
                 created_at=at,
             )
-            facts = {"pattern": pattern, "subject": subject, "policy": version.number}
+            facts = {
+                "pattern": pattern,
+                "subject": subject,
+                "policy": version.number,
+                "model": model,
+            }
             said = Entry("run.queued", facts, by.get_username())
             append([said], run=run, workspace_id=workspace.pk, at=at)
             ring(run.pk)

@@ -14,7 +14,7 @@ from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest
 
-from agents.models import Escalation, Membership, Role, Run, Workspace
+from agents.models import Escalation, Membership, PolicyVersion, Role, Run, Workspace
 
 DECIDES = (Role.REVIEWER, Role.ADMIN)
 CANCELS = (Role.OPERATOR, Role.REVIEWER, Role.ADMIN)
@@ -98,6 +98,12 @@ def workspace_to_launch_in(user: User) -> Workspace:
     if found is None:
         raise PermissionDenied("Launching takes the role operator or admin.")
     return found.workspace
+
+
+def policies_to_launch_under(workspace: Workspace) -> QuerySet[PolicyVersion]:
+    """Return the versions a run may pin, newest first; those of recorded cases are not for it."""
+    found = PolicyVersion.objects.filter(workspace=workspace, is_replay=False)
+    return found.order_by("-number")
 
 
 def workspaces_to_audit(user: User) -> QuerySet[Workspace]:

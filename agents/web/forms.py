@@ -75,7 +75,16 @@ def _amount(text: str) -> int:
         raise BadForm("amount", f"{error}.") from None
 
 
-LAUNCH_FIELDS = {"csrfmiddlewaretoken", "scenario", "goal", "subject", "token"}
+LAUNCH_FIELDS = {
+    "csrfmiddlewaretoken",
+    "scenario",
+    "goal",
+    "subject",
+    "token",
+    "pattern",
+    "policy",
+    "model",
+}
 
 
 @dataclass(frozen=True)
@@ -86,6 +95,8 @@ class Launch:
     goal: str
     subject: int
     token: str  # of the form: sent twice, it is still one run
+    policy: int | None = None  # a version's number; None: the published one
+    model: str = ""
 
 
 def read_launch(posted: QueryDict) -> Launch:
@@ -102,7 +113,23 @@ def read_launch(posted: QueryDict) -> Launch:
     subject = posted.get("subject", "").strip()
     if not (subject.isascii() and subject.isdigit() and len(subject) <= 18):
         raise BadForm("subject", "A customer is a number, such as 42.")
-    return Launch("supervisor", posted.get("goal", ""), int(subject), token)
+    return Launch(
+        pattern=posted.get("pattern", "supervisor"),
+        goal=posted.get("goal", ""),
+        subject=int(subject),
+        token=token,
+        policy=_number(posted.get("policy", "")),
+        model=posted.get("model", ""),
+    )
+
+
+def _number(text: str) -> int | None:
+    """Return a policy version's number, None for the published one. Raises BadForm."""
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise BadForm("policy", "There is no such policy version. Load the page again.")
+    return int(text)
 
 
 def _only(posted: QueryDict, fields: set[str]) -> None:

@@ -18,7 +18,7 @@ from agents.web import access
 from agents.web.times import read_time
 
 PAGE = 50
-FILTERS = ("state", "pattern", "stop_reason", "customer", "launcher", "text")
+FILTERS = ("state", "pattern", "stop_reason", "customer", "launcher", "text", "since", "until")
 DIGITS = 19  # fewer than this fit a column of 64 bits
 
 
@@ -57,6 +57,10 @@ def _filtered(found: QuerySet[Run], given: dict[str, str]) -> QuerySet[Run]:
         number = given["customer"]
         is_number = number.isascii() and number.isdigit() and len(number) < DIGITS
         found = found.filter(subject=int(number)) if is_number else found.none()
+    for name, lookup in (("since", "created_at__gte"), ("until", "created_at__lt")):
+        if name in given:
+            when = read_time(given[name])
+            found = found.filter(**{lookup: when}) if when else found.none()
     if "text" in given:
         found = found.filter(goal__icontains=given["text"])
     return found

@@ -20,6 +20,7 @@ from agents.core.limits import Limits
 from agents.core.money import told
 from agents.core.states import ENDED, EscalationState
 from agents.models import Effect, Escalation, Run, Step
+from agents.web.attempts import ABOVE
 from agents.web.changes import Change, Stage, changes, reply_of, stages
 from agents.web.timeline import Bar, axis
 
@@ -302,9 +303,12 @@ def _pretty(value: Json) -> str:
 def shown(run: Run) -> dict[str, Json]:
     """Return what the live part of a run's page is rendered from."""
     found = trace(run)
+    part, read = ABOVE.get(run.pattern, ("", None))
     return {
         "run": run,
         "page": found,
         "raw": _pretty(found.result),
         "has_ended": run.state in ENDED,
+        "part": part,
+        "above": read(list(run.steps.order_by("position"))) if read else {},
     }

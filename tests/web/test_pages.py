@@ -266,7 +266,11 @@ def test_omar_launches_a_scenario_and_a_double_submit_is_one_run(scene: Scene) -
         ({"goal": "g" * 8001, "subject": "42"}, "8000 characters"),
         ({"scenario": "no-such"}, "no such scenario"),
         ({"goal": "g", "subject": "42", "token": "-"}, "lost its token"),
-        ({"goal": "g", "subject": "42", "policy": "9"}, "fields that it should not"),
+        ({"goal": "g", "subject": "42", "workspace": "9"}, "fields that it should not"),
+        ({"goal": "g", "subject": "42", "policy": "9"}, "no such policy version"),
+        ({"goal": "g", "subject": "42", "policy": "٩"}, "no such policy version"),
+        ({"goal": "g", "subject": "42", "model": "gpt-x"}, "not among OPENAI_MODEL_CHOICES"),
+        ({"goal": "g", "subject": "42", "pattern": "guess"}, "no pattern"),
     ],
 )
 def test_a_launch_that_makes_no_sense_is_refused_and_kept(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from uuid import uuid4
 
+from django.conf import settings
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -14,8 +15,12 @@ from django.views.decorators.http import require_http_methods
 from agents import operations
 from agents.models import Run, Workspace
 from agents.operations.scenarios import SCENARIOS
+from agents.patterns import PATTERNS
 from agents.web import access
 from agents.web.forms import BadForm, Launch, read_launch
+
+AT_FIELD = {name: name for name in ("subject", "pattern", "policy", "model")}
+GIVEN = ("goal", "subject", "pattern", "policy", "model")
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -31,12 +36,17 @@ def launch(request: HttpRequest) -> HttpResponse:
     except BadForm as bad:
         return _page(request, workspace, field=bad.field, sentence=str(bad), status=422)
     except operations.Refused as no:
-        field = "subject" if "subject" in no.code else "goal"
+        field = AT_FIELD.get(no.code.rpartition("_")[2], "goal")
         return _page(request, workspace, field=field, sentence=str(no), status=422)
     return redirect("run", pk=run.pk)
 
 
 def _launched(request: HttpRequest, workspace: Workspace, wanted: Launch) -> Run:
+    policy = None
+    if wanted.policy is not None:
+        policy = access.policies_to_launch_under(workspace).filter(number=wanted.policy).first()
+        if policy is None:
+            raise BadForm("policy", "There is no such policy version. Load the page again.")
     return operations.launch(
         workspace=workspace,
         pattern=wanted.pattern,
@@ -44,6 +54,8 @@ def _launched(request: HttpRequest, workspace: Workspace, wanted: Launch) -> Run
         subject=wanted.subject,
         by=access.person(request),
         token=wanted.token,
+        policy=policy,
+        model=wanted.model,
         at=timezone.now(),
     )
 
@@ -63,8 +75,10 @@ def _page(
         "token": uuid4().hex,
         "field": field,
         "sentence": sentence,
-        "goal": request.POST.get("goal", ""),
-        "subject": request.POST.get("subject", ""),
+        "given": {name: request.POST.get(name, "") for name in GIVEN},
+        "patterns": PATTERNS,
+        "policies": access.policies_to_launch_under(workspace),
+        "models": settings.OPENAI_MODEL_CHOICES,
         "nav": "launch",
     }
     return render(request, "launch.html", shown, status=status)

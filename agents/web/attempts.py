@@ -1,0 +1,57 @@
+"""What the page of one pattern shows above the steps, from the same rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from agents.core.effects import Json
+from agents.models import Step
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One specialist that was asked, and what they said."""
+
+    number: str
+    target: str
+    role: str
+    icon: str
+    word: str
+    why: str
+
+
+def routing(steps: Sequence[Step]) -> Json:
+    """Return the chain of specialists that a case went through."""
+    found = []
+    for step in steps:
+        if step.kind != "use":
+            continue
+        reply = step.reply if isinstance(step.reply, dict) else {}
+        role, icon, word = _standing(step, str(reply.get("status", "")))
+        found.append(
+            Attempt(
+                number=step.key.partition("/")[0],
+                target=str(step.asked["tool"]),
+                role=role,
+                icon=icon,
+                word=word,
+                why=step.failed or str(reply.get("reason", "")),
+            )
+        )
+    return {"attempts": found}
+
+
+def _standing(step: Step, status: str) -> tuple[str, str, str]:
+    if step.ended_at is None:
+        return "running", "running", "asked"
+    if step.failed:
+        return "failed", "failed", "failed"
+    if status == "needs_reroute":
+        return "revise", "route", "not theirs"
+    return "approve", "approve", status or "answered"
+
+
+ABOVE: Mapping[str, tuple[str, Callable[[Sequence[Step]], Json]]] = {
+    "routing": ("runs/_routing.html", routing),
+}
