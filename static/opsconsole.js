@@ -34,6 +34,7 @@ async function refresh(parts) {
 }
 
 const held = new Set();
+let isAsked = false; // the reader wants to see it now
 
 // What a list holds, without its clocks: the same list again is no news.
 function contents(list) {
@@ -57,7 +58,7 @@ if (live) {
     const tasks = event.detail.tasks;
     for (const task of [...tasks]) {
       const part = task.target instanceof Element && task.target.matches(HELD) ? task.target : null;
-      if (part && isInUse(part)) {
+      if (part && isInUse(part) && !isAsked) {
         tasks.splice(tasks.indexOf(task), 1);
         if (contents(part) !== contents(task.fragment)) hold(`#${part.id}`);
       }
@@ -83,12 +84,13 @@ if (live) {
   });
   // Access has ended: the page itself knows what to say about it.
   live.addEventListener("ended", () => location.reload());
-  document.addEventListener("click", (event) => {
-    if (event.target.closest(".news")) {
-      const parts = [...held];
-      held.clear();
-      refresh(parts);
-    }
+  document.addEventListener("click", async (event) => {
+    if (!event.target.closest(".news")) return;
+    const parts = [...held];
+    held.clear();
+    isAsked = true;
+    await refresh(parts);
+    isAsked = false;
   });
   document.addEventListener("pointerout", () => setTimeout(letGo));
   document.addEventListener("focusout", () => setTimeout(letGo));
@@ -158,7 +160,7 @@ function pick(verdict) {
   const radio = document.querySelector(`.dform [value="${verdict}"]`);
   if (!radio) return false;
   radio.checked = true;
-  const fields = [...document.querySelectorAll(".dform .inner :is(input, textarea, select)")];
+  const fields = [...document.querySelectorAll(".dform .inner :is(input, textarea)")];
   const field = fields.find((candidate) => candidate.offsetParent !== null) ?? radio;
   field.focus();
   if (field.select) field.select();

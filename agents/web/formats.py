@@ -80,6 +80,8 @@ def measured(ruling: dict[str, Any]) -> str:
         return f"{observed} of {limit} days"
     if ruling.get("rule", "").startswith(("refunds.", "mail.")):
         observed, limit = (spoken(v) if isinstance(v, int) else v for v in (observed, limit))
+    if isinstance(limit, list):
+        limit = ", ".join(map(str, limit)) or "nothing"
     return f"{observed} vs {limit}"
 
 

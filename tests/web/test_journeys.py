@@ -1,0 +1,430 @@
+"""What people do all day, in real browsers against a real server and a real worker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import timedelta
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from django.utils import timezone
+from playwright.sync_api import Browser, Page, expect
+
+from agents import operations
+from agents.core.states import EscalationState, RunState
+from agents.models import Escalation, Membership, Role, Run
+from agents.operations.scenarios import SCENARIOS
+from tests.e2e.workers import has_state, until
+from tests.engine.scene import Scene, fresh, go, has_ended, mailed, paid, set_scene
+from tests.processes import running
+from tests.web.serving import chromium, free_port, served, sign_in, with_passwords
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
+
+CUT = ("Failed to load resource", "Failed to fetch", "network error", "ERR_")
+MARKUP = "<img src=x onerror=document.title='gotcha'>"
+
+
+@pytest.fixture
+def scene() -> Scene:
+    scene = set_scene()
+    with_passwords(scene.rita, scene.omar, scene.eve)
+    return scene
+
+
+@pytest.fixture
+def browser() -> Iterator[Browser]:
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture
+def complaints() -> Iterator[list[str]]:
+    """Collect what the browsers complain of; at the end there is nothing."""
+    found: list[str] = []
+    yield found
+    assert not found
+
+
+def desk(browser: Browser, site: str, name: str, complaints: list[str]) -> Page:
+    """Return a browser of its own for somebody who has signed in."""
+    page = browser.new_context().new_page()
+
+    def hear(text: str) -> None:
+        # A connection that a test cuts, or a refusal, is told of by the browser, as it should.
+        if not any(cut in text for cut in CUT):
+            complaints.append(f"{name}: {text}")
+
+    page.on("console", lambda message: hear(message.text))
+    page.on("pageerror", lambda error: hear(str(error)))
+    sign_in(page, site, name)
+    return page
+
+
+@contextmanager
+def console() -> Iterator[str]:
+    """Serve the pages, with a worker beside them."""
+    with served() as site, running("manage.py", "work"):
+        yield site
+
+
+def moved(run: Run) -> Run:
+    """Advance a run once, in a thread: this one has the browser's event loop."""
+
+    def work() -> Run:
+        try:
+            return go(run)
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(work).result()
+
+
+def second_reviewer(scene: Scene) -> User:
+    user = User.objects.create_user("second")
+    with_passwords(user)
+    operations.add_member(
+        workspace=scene.workspace,
+        user=user,
+        role=Role.REVIEWER,
+        refund_limit_minor=90000,
+        at=timezone.now(),
+    )
+    return user
+
+
+def test_two_people_see_one_refund_to_its_end(
+    scene: Scene, browser: Browser, complaints: list[str]
+) -> None:
+    with console() as site:
+        omar = desk(browser, site, "omar", complaints)
+        rita = desk(browser, site, "rita", complaints)
+        rita.goto(f"{site}/approvals/")
+        expect(rita.locator("#live")).to_have_text("Live")
+        omar.goto(f"{site}/launch/")
+        omar.get_by_role("button", name="Launch: Refund above the limit").click()
+
+        # Nobody loads a page again from here on, but for what each of them clicks.
+        expect(omar.locator("#run")).to_contain_text("Waits for a person")
+        expect(omar.locator("#step-2")).to_contain_text("issue_refund")
+        expect(rita.locator("#waiting")).to_have_text(", waiting: 1")
+        rita.locator(".qlist a").click()
+        expect(rita.get_by_label("Pay Anna")).to_have_value("800.00")
+        rita.get_by_label("Pay Anna").fill("750")
+        expect(rita.locator("#consequence")).to_contain_text("Adjusting pays USD 750.00 to Anna")
+        expect(rita.get_by_role("button", name="Pay USD 750.00 to Anna")).to_be_visible()
+
+        sentences = []
+        for amount in ("1000", "1300"):
+            rita.get_by_label("Pay Anna").fill(amount)
+            rita.get_by_label("Reason").fill("partly used")
+            rita.get_by_label("Pay Anna").press("Control+Enter")
+            rita.locator("#amount-error").wait_for()
+            sentences.append(rita.locator("#amount-error").inner_text())
+        rita.get_by_label("Pay Anna").fill("800")
+        rita.get_by_role("button", name="Pay USD 800.00 to Anna").click()
+
+        expect(rita.locator("#card")).to_contain_text("USD 800.00 was paid to Anna")
+        expect(omar.locator("#run")).to_contain_text("Success", ignore_case=True)
+        expect(omar.locator("#run")).to_contain_text("rita: adjusted, USD 800.00")
+        expect(omar.locator("#run")).to_contain_text("of USD 1,200.00 proposed")
+
+    run = Run.objects.get()
+    assert "your own limit of USD 800.00" in sentences[0]
+    assert "USD 1,200.00 that is left of the charge" in sentences[1]
+    assert (paid(run), mailed(run)) == ([80000], [80000])
+
+
+def test_the_second_of_two_reviewers_is_told_who_was_first(
+    scene: Scene, browser: Browser, complaints: list[str]
+) -> None:
+    second_reviewer(scene)
+    escalation = Escalation.objects.get(run=moved(scene.launch()))
+
+    with served() as site:
+        rita = desk(browser, site, "rita", complaints)
+        second = desk(browser, site, "second", complaints)
+        for page in (rita, second):
+            page.goto(f"{site}/approvals/{escalation.pk}/")
+            page.get_by_label("Reason").fill("partly used")
+        second.route("**/live/**", lambda route: route.abort())  # what is live cannot warn in time
+        second.reload()
+        second.get_by_label("Reason").fill("mine")
+        rita.get_by_role("button", name="Pay USD 800.00 to Anna").click()
+        expect(rita.locator("#card")).to_contain_text("800.00 approved")
+        with second.expect_response("**/decide/") as answered:
+            second.get_by_role("button", name="Pay USD 900.00 to Anna").click()
+
+        assert answered.value.status == 409
+        expect(second.locator("#card")).to_contain_text("rita decided at")
+        expect(second.locator("#card")).to_contain_text("USD 800.00 approved")
+        expect(second.locator("#card")).to_contain_text("What you filled in was not sent")
+
+    escalation.refresh_from_db()
+    assert (escalation.decided_by, escalation.granted_minor) == (scene.rita, 80000)
+
+
+def test_a_claim_keeps_the_others_out_until_it_is_released(
+    scene: Scene, browser: Browser, complaints: list[str]
+) -> None:
+    second_reviewer(scene)
+    escalation = Escalation.objects.get(run=moved(scene.launch()))
+
+    with served() as site:
+        rita = desk(browser, site, "rita", complaints)
+        second = desk(browser, site, "second", complaints)
+        for page in (rita, second):
+            page.goto(f"{site}/approvals/{escalation.pk}/")
+            expect(page.locator("#live")).to_have_text("Live")
+        second.get_by_label("Reason").fill("half written")
+        rita.get_by_role("button", name="Claim").click()
+        expect(rita.locator("#claim")).to_contain_text("You have claimed it")
+        expect(second.locator("#claim")).to_contain_text("rita has claimed it")
+        expect(second.get_by_label("Reason")).to_have_value("half written")
+        second.get_by_role("button", name="Pay USD 900.00 to Anna").click()
+        expect(second.locator("#card")).to_contain_text("rita has claimed it until")
+        expect(second.get_by_label("Reason")).to_have_value("half written")
+
+        rita.get_by_role("button", name="Release").click()
+        expect(second.locator("#claim")).to_contain_text("Nobody has claimed it")
+        second.get_by_role("button", name="Pay USD 900.00 to Anna").click()
+        expect(second.locator("#card")).to_contain_text("USD 900.00 approved")
+
+
+def test_time_runs_out_while_the_card_is_open(
+    scene: Scene, browser: Browser, complaints: list[str]
+) -> None:
+    run = moved(scene.launch())
+    escalation = Escalation.objects.get(run=run)
+
+    with console() as site:
+        rita = desk(browser, site, "rita", complaints)
+        rita.goto(f"{site}/approvals/{escalation.pk}/")
+        expect(rita.locator("#live")).to_have_text("Live")
+        soon = timezone.now() + timedelta(seconds=1)
+        Escalation.objects.filter(pk=escalation.pk).update(expires_at=soon)
+
+        expect(rita.locator("#card")).to_contain_text("The time ran out", timeout=20_000)
+        expect(rita.locator("#dform")).to_have_count(0)
+        expect(rita.locator("#waiting")).to_have_text("")
+
+    until(lambda: has_ended(run))
+    assert paid(run) == []
+    assert fresh(run).stop_reason == "escalation_expired"
+
+
+def test_a_restart_while_a_trace_is_open_loses_nothing(
+    scene: Scene, browser: Browser, complaints: list[str]
+) -> None:
+    run, port = scene.launch(), free_port()
+
+    with served(port) as site:
+        eve = desk(browser, site, "eve", complaints)
+        eve.goto(f"{site}/runs/{run.pk}/")
+        expect(eve.locator("#run")).to_contain_text("No step yet")
+        expect(eve.locator("#live")).to_have_text("Live")
+    expect(eve.locator("#live")).to_have_text("Not live")
+    moved(run)
+    with served(port):
+        expect(eve.locator("#run")).to_contain_text("Waits for a person", timeout=20_000)
+        expect(eve.locator("#live")).to_have_text("Live", timeout=20_000)
+        expect(eve.locator("#run .step")).to_have_count(2)
+        scene.decide(run)
+        moved(run)
+        expect(eve.locator("#run .step")).to_have_count(4)
+        expect(eve.locator("#run")).to_contain_text("of USD 1,200.00 proposed")
+
+
+def test_every_scenario_comes_to_its_end(
+    scene: Scene, browser: Browser, complaints: list[str], settings: object
+) -> None:
+    with console() as site:
+        omar = desk(browser, site, "omar", complaints)
+        rita = desk(browser, site, "rita", complaints)
+        for scenario in SCENARIOS:
+            omar.goto(f"{site}/launch/")
+            omar.get_by_role("button", name=f"Launch: {scenario.title}", exact=True).click()
+            expect(omar.locator("#run h2").first).to_have_text(scenario.goal)
+        slow = {s.goal for s in SCENARIOS if s.key == "model-timeout"}
+        quick = Run.objects.exclude(goal__in=slow)
+        until(lambda: not quick.filter(state__in=["queued", "running"]).exists())
+        for escalation in Escalation.objects.filter(state=EscalationState.OPEN):
+            rita.goto(f"{site}/approvals/{escalation.pk}/")
+            rita.locator('.dform input[value="reject"]').check(force=True)
+            why = rita.locator(".dform textarea:visible").last
+            why.fill("not eligible")
+            rita.locator(".dform .acts button:visible").last.click()
+            expect(rita.locator("#dform")).to_have_count(0)
+        until(lambda: all(has_ended(run) for run in quick))
+        for run in quick:
+            omar.goto(f"{site}/runs/{run.pk}/")
+            expect(omar.locator("#run[data-ended]")).to_be_visible()
+
+    assert not quick.filter(state=RunState.FAILED).exists()
+
+
+def test_the_whole_way_by_keyboard(scene: Scene, browser: Browser, complaints: list[str]) -> None:
+    with console() as site:
+        omar = desk(browser, site, "omar", complaints)
+        omar.keyboard.press("Tab")
+        expect(omar.get_by_role("link", name="Skip to content")).to_be_focused()
+        omar.goto(f"{site}/launch/")
+        omar.get_by_role("button", name="Launch: Refund above the limit").focus()
+        omar.keyboard.press("Enter")
+        expect(omar.locator("#run")).to_contain_text("Waits for a person")
+
+        rita = desk(browser, site, "rita", complaints)
+        rita.goto(f"{site}/approvals/")
+        expect(rita.locator(".qlist a")).to_be_visible()
+        for key in "ear":  # no card is open: a key decides nothing and opens nothing
+            rita.keyboard.press(key)
+        rita.keyboard.press("Control+Enter")
+        assert Escalation.objects.get().state == EscalationState.OPEN
+        rita.keyboard.press("j")
+        rita.keyboard.press("Enter")
+        expect(rita.locator("#dform")).to_be_visible()
+        rita.keyboard.press("?")
+        expect(rita.locator("#keys")).to_be_visible()
+        rita.keyboard.press("?")
+        expect(rita.locator("#keys")).to_be_hidden()
+        rita.keyboard.press("c")
+        expect(rita.locator("#claim")).to_contain_text("You have claimed it")
+        rita.keyboard.press("r")
+        expect(rita.get_by_label("Why not")).to_be_focused()
+        rita.keyboard.type("ear, jack?")  # letters are text while one types
+        rita.locator("body").evaluate("() => document.activeElement.blur()")
+        rita.keyboard.press("e")
+        expect(rita.get_by_label("Pay Anna")).to_be_focused()
+        rita.keyboard.type("650")
+        rita.keyboard.press("Enter")  # never pays
+        assert Escalation.objects.get().state == EscalationState.OPEN
+        rita.keyboard.press("Tab")
+        rita.keyboard.press("Tab")
+        rita.keyboard.type("partly used")
+        rita.keyboard.press("Control+Enter")
+        expect(rita.locator("#card")).to_contain_text("USD 650.00 was paid to Anna")
+        rita.keyboard.press("/")
+        rita.wait_for_url(f"{site}/runs/")
+
+    assert Escalation.objects.get().comment == "partly used"
+
+
+def test_single_keys_can_be_switched_off(
+    scene: Scene, browser: Browser, complaints: list[str]
+) -> None:
+    escalation = Escalation.objects.get(run=moved(scene.launch()))
+
+    with served() as site:
+        rita = desk(browser, site, "rita", complaints)
+        rita.goto(f"{site}/approvals/{escalation.pk}/")
+        rita.keyboard.press("?")
+        rita.get_by_role("button", name="Switch the single keys off").click()
+        rita.wait_for_url(f"{site}/approvals/{escalation.pk}/")
+        rita.keyboard.press("r")
+
+        expect(rita.get_by_label("Why not")).to_be_hidden()
+
+
+def test_rows_that_arrive_move_neither_form_nor_pointer(
+    scene: Scene, browser: Browser, complaints: list[str]
+) -> None:
+    first = Escalation.objects.get(run=moved(scene.launch()))
+
+    with served() as site:
+        rita = desk(browser, site, "rita", complaints)
+        rita.goto(f"{site}/approvals/{first.pk}/")
+        expect(rita.locator("#live")).to_have_text("Live")
+        rita.evaluate(
+            """() => {
+                window.shift = 0;
+                new PerformanceObserver((list) => {
+                    for (const entry of list.getEntries())
+                        for (const { node } of entry.sources)
+                            if (node?.parentElement?.closest("#card")) window.shift += entry.value;
+                }).observe({ type: "layout-shift", buffered: false });
+            }"""
+        )
+        rita.get_by_label("Reason").fill("half wri")
+        before = rita.locator("#dform").bounding_box()
+        moved(scene.launch())
+        expect(rita.locator("#queue li")).to_have_count(2)
+        rita.locator("#queue li a").first.hover()
+        moved(scene.launch())
+        news = rita.get_by_role("button", name="The queue has changed")
+        expect(news).to_be_visible()
+        expect(rita.locator("#queue li")).to_have_count(2)  # what is pointed at stays
+        assert rita.locator("#dform").bounding_box() == before
+        assert rita.evaluate("window.shift") == 0
+        expect(rita.get_by_label("Reason")).to_have_value("half wri")
+        news.click()
+        expect(rita.locator("#queue li")).to_have_count(3)
+
+
+def test_markup_stays_text_in_what_arrives_live(
+    scene: Scene, browser: Browser, complaints: list[str]
+) -> None:
+    goal = f"Refund 1200 USD to user_id=42. {MARKUP}"
+    run = scene.launch(goal)
+
+    with served() as site:
+        eve = desk(browser, site, "eve", complaints)
+        eve.goto(f"{site}/runs/{run.pk}/")
+        rita = desk(browser, site, "rita", complaints)
+        rita.goto(f"{site}/approvals/")
+        for page in (eve, rita):
+            expect(page.locator("#live")).to_have_text("Live")
+        moved(run)
+        escalation = Escalation.objects.get()
+        operations.decide(
+            escalation_id=escalation.pk,
+            by=scene.rita,
+            approve=True,
+            amount_minor=80000,
+            comment=MARKUP,
+            at=timezone.now(),
+        )
+        expect(eve.locator("#run")).to_contain_text(f"“{MARKUP}”")
+        expect(eve.locator("#run h2").first).to_have_text(goal)
+        rita.goto(f"{site}/approvals/decided/")
+        expect(rita.locator("main")).to_contain_text(MARKUP)
+
+        assert eve.locator("main img").count() == rita.locator("main img").count() == 0
+        assert "gotcha" not in (eve.title(), rita.title())
+
+
+def test_access_that_is_taken_away_ends_an_open_page(
+    scene: Scene, browser: Browser, complaints: list[str]
+) -> None:
+    run = scene.launch()
+
+    with served(OPSCONSOLE_LIVE_RECHECK_SECONDS="0.3") as site:
+        eve = desk(browser, site, "eve", complaints)
+        eve.goto(f"{site}/runs/{run.pk}/")
+        expect(eve.locator("#live")).to_have_text("Live")
+        Membership.objects.filter(user=scene.eve).delete()
+
+        expect(eve.get_by_role("heading", name="There is nothing here")).to_be_visible()
+
+
+def test_omar_launches_and_stops_a_run_with_javascript_off(scene: Scene, browser: Browser) -> None:
+    with console() as site:
+        page = browser.new_context(java_script_enabled=False).new_page()
+        sign_in(page, site, "omar")
+        page.get_by_role("link", name="Launch").click()
+        page.get_by_label("What the run is to achieve").fill("Refund 1200 USD to user_id=42.")
+        page.get_by_label("Customer it may act on").fill("42")
+        page.get_by_role("button", name="Launch", exact=True).last.click()
+        run = Run.objects.get()
+        until(has_state(run, RunState.WAITING))
+        page.reload()
+        expect(page.locator("#run")).to_contain_text("Waits for a person")
+        page.get_by_text("Stop this run").click()
+        page.get_by_label("Reason").fill("launched by mistake")
+        page.get_by_role("button", name="Stop the run").click()
+        expect(page.locator("#run")).to_contain_text("cancelled")
+        page.get_by_role("link", name="Approvals").click()
+        expect(page.locator("#queue")).to_contain_text("Nothing waits")
