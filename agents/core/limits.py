@@ -48,7 +48,7 @@ class Limits:
     at_once: int = 3  # tasks side by side
     required: tuple[str, ...] = ()  # workers that every plan must use
     critical: tuple[str, ...] = ()  # workers without whom there is no report, whatever a plan says
-    needs_subject: bool = True  # a run acts on a customer, who is named at its launch
+    about: str = "customer"  # or "day": what a run is bound to from its launch on
     late_roles: tuple[str, ...] = ()  # out of time, these models are still heard
     hand_over: bool = True  # a case that no specialist takes is put to people
     late_calls: bool = False  # out of time, a call under way is still finished and acted upon
