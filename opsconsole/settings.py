@@ -200,7 +200,7 @@ OPENAI_STRUCTURED_OUTPUT = _env.choice(
 # Roles that another model than OPENAI_MODEL plays.
 OPENAI_MODELS = {
     role: model
-    for role in ("worker", "writer", "router", "responder", "planner", "judge")
+    for role in ("worker", "writer", "router", "responder", "planner", "reporter", "judge")
     if (model := _env.text(f"OPENAI_MODEL_{role.upper()}"))
 }
 
