@@ -50,7 +50,11 @@ class Journal:
         self._lock = asyncio.Lock()
         # Flows side by side write from the event loop and from the database's threads.
         self._guard = RLock()
-        self._since: dict[str, datetime] = {}  # calls that are under way, by their step's key
+        # Active time: what was recorded, and what this drive has measured and is measuring.
+        self._past = active(_span(step) for step in self.steps.values())
+        self._spans: list[tuple[float, float]] = []
+        self._since: dict[str, float] = {}  # calls that are under way, by their step's key
+        self._assumed = 0.0
 
     def recall(self, key: str, effect: Effect) -> Reply | None:
         """Return the recorded reply, or None if the step has to be done.
@@ -88,13 +92,19 @@ class Journal:
     @contextmanager
     def timed(self, step: Step) -> Iterator[None]:
         """Count the time that the block takes as active time of a step."""
-        self._since[step.key] = timezone.now()
-        started = time.monotonic()
+        started = self._since[step.key] = time.monotonic()
         try:
             yield
         finally:
-            step.seconds += time.monotonic() - started
+            ended = time.monotonic()
+            step.seconds += ended - started
+            self._spans.append((started, ended))
             del self._since[step.key]
+
+    def assume(self, step: Step, seconds: float) -> None:
+        """Count time as used by a step though nobody waited for it."""
+        step.seconds += seconds
+        self._assumed += seconds
 
     def retried(self, step: Step, why: str) -> None:
         """Write down that a call came to nothing and is made once more."""
@@ -181,12 +191,10 @@ class Journal:
 
     def spent(self) -> Spent:
         """Return what the run has used, calls that are under way included."""
-        steps, now = list(self.steps.values()), timezone.now()
-        begins = [(step.begun_at.timestamp(), step.seconds) for step in steps]
-        spans = [(begin, begin + seconds) for begin, seconds in begins]
-        under_way = [(at.timestamp(), now.timestamp()) for at in list(self._since.values())]
+        steps, now = list(self.steps.values()), time.monotonic()
+        under_way = [(since, now) for since in list(self._since.values())]
         return Spent(
-            seconds=active([*spans, *under_way]),
+            seconds=self._past + active([*self._spans, *under_way]) + self._assumed,
             tokens=sum(s.tokens_in + s.tokens_out + s.tokens_lost for s in steps),
             cost_micro_usd=sum(step.cost_micro_usd or 0 for step in steps),
         )
@@ -201,3 +209,9 @@ class Journal:
 
     def replies(self) -> dict[str, Reply]:
         return {k: Reply(s.reply, s.failed) for k, s in self.steps.items() if s.ended_at}
+
+
+def _span(step: Step) -> tuple[float, float]:
+    """Return when a recorded step was busy, as if it had been in one go from its begin."""
+    begun = step.begun_at.timestamp()
+    return begun, begun + step.seconds

@@ -66,7 +66,7 @@ class RunWorld:
     async def _ask(self, key: str, effect: Ask) -> Reply:
         """Ask a model, again where that may help, within the budgets of the run."""
         step = self.journal.begin(key, effect)
-        step.seconds += simulation.pause_before(self.journal.run, effect.role)
+        self.journal.assume(step, simulation.pause_before(self.journal.run, effect.role))
         over = exceeded(self.journal.spent(), self.limits)
         if over and not (over == "max_seconds" and effect.role in self.limits.late_roles):
             return self.journal.finish(step, Reply(failed=over))
