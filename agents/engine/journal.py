@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from agents.core.budget import Call, Spent
 from agents.core.digest import fingerprint, plain
-from agents.core.effects import Effect, Json, asked
+from agents.core.effects import Effect, Json, Say, asked
 from agents.core.strands import Diverged, Reply
 from agents.engine import lease
 from agents.engine.crashpoints import crashpoint
@@ -66,6 +66,11 @@ class Journal:
         if known:
             self.retried(known, "after a crash")
             return known
+        step = self._new(key, effect)
+        self.write(lambda at: self._insert(step))
+        return step
+
+    def _new(self, key: str, effect: Effect) -> Step:
         step = self.steps[key] = Step(
             run=self.run,
             position=len(self.steps) + 1,
@@ -75,7 +80,6 @@ class Journal:
             asked=plain(asked(effect)),
             begun_at=timezone.now(),
         )
-        self.write(lambda at: self._insert(step))
         return step
 
     def retried(self, step: Step, why: str) -> None:
@@ -88,6 +92,12 @@ class Journal:
         step.reply, step.failed = plain(reply.value), reply.failed
         self.write(lambda at: self._close(step, facts, at))
         return Reply(step.reply, step.failed)
+
+    def say(self, key: str, effect: Say) -> Reply:
+        """Put a line on the record; its step keeps a replay from saying it again."""
+        step = self._new(key, effect)
+        self.write(lambda at: self._said(step, effect, at))
+        return Reply()
 
     def write(self, write: Write) -> None:
         self._waiting.append(write)
@@ -151,6 +161,12 @@ class Journal:
         step.save()
         ended = {"key": step.key, **facts, **({"failed": step.failed} if step.failed else {})}
         return [Entry("step.failed" if step.failed else "step.done", ended)]
+
+    @staticmethod
+    def _said(step: Step, effect: Say, at: datetime) -> list[Entry]:
+        step.ended_at = at
+        step.save(force_insert=True)
+        return [Entry(effect.kind, {"key": step.key, **effect.facts})]
 
     def spent(self) -> Spent:
         """Return what the run has used: sums over its steps."""
