@@ -22,6 +22,8 @@ class Brief:
     goal: str
     limits: Limits
     specs: ArgSpecs  # the arguments of every tool a model may name
+    workflow: Json = None  # the declared document, where the pattern follows one
+    inputs: Mapping[str, str] = field(default_factory=dict)  # the values of its parameters
 
 
 @dataclass
