@@ -30,6 +30,17 @@ _ROUTING: dict[str, Json] = {
     "tool_repeats": {},
 }
 
+# A goal may read and reply; what it puts out is held against the ledger. Turns are of one goal.
+_WORKFLOW: dict[str, Json] = {
+    "proposable": ["get_refund_context", "send_reply"],
+    "executable": ["get_refund_context", "send_reply"],
+    "rules": ["subject.reading", "replies.output", "replies.as_accepted"],
+    "max_seconds": 120,
+    "max_tokens": 120_000,
+    "tool_calls": {"get_refund_context": 3, "send_reply": 1},
+    "tool_repeats": {"get_refund_context": 2},
+}
+
 _REFERENCE_RULES = (
     "refunds.positive",
     "refunds.run_limit",
@@ -55,7 +66,8 @@ REFERENCE = Limits(
             "late_calls": True,
             "forget_refusals": True,
             "loose_topics": True,
-        }
+        },
+        "workflow": {**_WORKFLOW, "self_reported": True, "marker_word": True},
     },
     **_LOOPS,
 )
@@ -78,6 +90,15 @@ STRICT = Limits(
     executable=TOOLS,
     patterns={
         "routing": {**_ROUTING, "rules": [*_ROUTING["rules"], "answers.matches_evidence"]},
+        "workflow": {
+            **_WORKFLOW,
+            "rules": [
+                "subject.bound",
+                *_WORKFLOW["rules"],
+                "replies.once",
+                "answers.matches_ledger",
+            ],
+        },
     },
     **_LOOPS,
 )

@@ -112,8 +112,8 @@ def paid(run: Run) -> list[int]:
     return list(refunds.order_by("pk").values_list("amount_minor", flat=True))
 
 
-def mailed(run: Run) -> list[int]:
-    """Return the amounts of the mails that were sent about the run's book."""
+def mailed(run: Run) -> list[int | None]:
+    """Return the amounts of the mails that were sent about the run's book; None for a reply."""
     mails = SentMail.objects.filter(book_id=run.book_id, state="sent")
     return list(mails.order_by("pk").values_list("amount_minor", flat=True))
 
