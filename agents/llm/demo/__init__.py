@@ -13,7 +13,7 @@ from collections.abc import Callable
 import httpx2
 
 from agents.core.effects import Json
-from agents.llm.demo import responder, router, worker, writer
+from agents.llm.demo import judge, responder, router, step_agent, worker, writer
 from agents.llm.demo.goals import Misfortune, read_goal
 
 MODEL = "demo"
@@ -22,6 +22,10 @@ _ROLES: dict[str, Callable[[Json], str]] = {
     "writer": writer.said,
     "router": router.said,
     "responder": responder.said,
+    "committer": step_agent.committed,
+    "executor": step_agent.executed,
+    "assessor": step_agent.assessed,
+    "judge": judge.said,
 }
 
 
