@@ -75,7 +75,8 @@ def brief_of(run: Run) -> patterns.Brief:
     """Return what a run was launched with. Raises BadPolicy."""
     extra = run.simulation.get("tool_arg_types", {})
     limits = run.policy.limits().of(run.pattern)
-    return patterns.Brief(run.goal, limits, {**tools.specs(), **extra})
+    declared, inputs = run.workflow.get("document"), run.workflow.get("inputs", {})
+    return patterns.Brief(run.goal, limits, {**tools.specs(), **extra}, declared, inputs)
 
 
 async def _driven(run: Run, journal: Journal) -> RunState:

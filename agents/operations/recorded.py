@@ -19,13 +19,22 @@ _BUDGETS = {  # what a pattern's budgets are called in a case, and in a policy
         "max_delegations": "max_tool_calls",
         "max_seconds": "max_seconds",
     },
+    "workflow": {
+        "max_reorient_attempts": "max_reorients",
+        **{key: key for key in ("max_steps", "max_tool_calls", "max_seconds")},
+    },
 }
 _POLICY = {
     "auto_refund_limit_usd": "auto_limit_minor",
     "max_refund_per_run_usd": "run_limit_minor",
 }
 _SIMULATED = ("faults", "registry_remove", "tool_arg_types")
-_KEYS = ("budget", "policy", "human", "allowed_policy", "allowed_execution", *_SIMULATED)
+_SWITCHES = ("inbox", "judge")  # whether there is somebody to ask, and a judge at all
+_FOLLOWED = ("workflow", "inputs")  # the document of a workflow and its parameters
+_KEYS = (
+    *("budget", "policy", "human", "allowed_policy", "allowed_execution"),
+    *(*_SIMULATED, *_SWITCHES, *_FOLLOWED),
+)
 
 
 def read_config(config: Json, *, pattern: str) -> tuple[Limits, dict[str, Json]]:
@@ -40,6 +49,9 @@ def read_config(config: Json, *, pattern: str) -> tuple[Limits, dict[str, Json]]
         **_part(config, "budget", tuple(budgets), lambda key, value: (budgets[key], value)),
         **_part(config, "policy", tuple(_POLICY), lambda key, value: (_POLICY[key], _cents(value))),
     }
+    changed |= {key: config[key] for key in _SWITCHES if key in config}
+    if not isinstance(config.get("inputs", {}), dict):
+        raise _bad("inputs is an object of parameters and their values.")
     arg_types = config.get("tool_arg_types", {})
     if not isinstance(arg_types, dict):
         raise _bad("tool_arg_types is an object of tools and their arguments.")
