@@ -46,7 +46,7 @@ def read_config(config: Json, *, pattern: str) -> tuple[Limits, dict[str, Json]]
             raise _bad(f"The config has no {key!r}; it takes {', '.join(_KEYS)}.")
     budgets, base = _BUDGETS[pattern], REFERENCE.of(pattern)
     changed: dict[str, Any] = {
-        **_part(config, "budget", tuple(budgets), lambda key, value: (budgets[key], value)),
+        **_part(config, "budget", tuple(budgets), lambda key, n: (budgets[key], _budget(key, n))),
         **_part(config, "policy", tuple(_POLICY), lambda key, value: (_POLICY[key], _cents(value))),
     }
     changed |= {key: config[key] for key in _SWITCHES if key in config}
@@ -77,6 +77,12 @@ def _part(
         if key not in known:
             raise _bad(f"{name} has no {key!r}; it takes {', '.join(known)}.")
     return dict(read(key, value) for key, value in part.items())
+
+
+def _budget(key: str, value: Json) -> Json:
+    """Return a budget as a policy holds it; no attempt to reorient counts as one (svc-042)."""
+    none = key == "max_reorient_attempts" and isinstance(value, int) and value <= 0
+    return 1 if none else value
 
 
 def _cents(value: Json) -> int:
