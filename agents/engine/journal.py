@@ -66,20 +66,17 @@ class Journal:
         if known:
             self.retried(known, "after a crash")
             return known
-        step = self._new(key, effect)
-        self.write(lambda at: self._insert(step))
-        return step
-
-    def _new(self, key: str, effect: Effect) -> Step:
         step = self.steps[key] = Step(
             run=self.run,
-            position=len(self.steps) + 1,
+            # Not their number: a step that a failed commit lost may have left a gap.
+            position=1 + max((step.position for step in self.steps.values()), default=0),
             key=key,
             kind=type(effect).__name__.lower(),
             fingerprint=fingerprint(effect),
             asked=plain(asked(effect)),
             begun_at=timezone.now(),
         )
+        self.write(lambda at: self._insert(step))
         return step
 
     def retried(self, step: Step, why: str) -> None:
@@ -94,9 +91,8 @@ class Journal:
         return Reply(step.reply, step.failed)
 
     def say(self, key: str, effect: Say) -> Reply:
-        """Put a line on the record; its step keeps a replay from saying it again."""
-        step = self._new(key, effect)
-        self.write(lambda at: self._said(step, effect, at))
+        """Put a line on the record; it is a step, so that a replay does not say it again."""
+        self.begin(key, effect)
         return Reply()
 
     def write(self, write: Write) -> None:
@@ -147,6 +143,10 @@ class Journal:
 
     @staticmethod
     def _insert(step: Step) -> list[Entry]:
+        if step.kind == "say":
+            step.ended_at = step.begun_at
+            step.save(force_insert=True)
+            return [Entry(step.asked["kind"], {"key": step.key, **step.asked["facts"]})]
         step.save(force_insert=True)
         return [Entry("step.begun", {"key": step.key})]
 
@@ -161,12 +161,6 @@ class Journal:
         step.save()
         ended = {"key": step.key, **facts, **({"failed": step.failed} if step.failed else {})}
         return [Entry("step.failed" if step.failed else "step.done", ended)]
-
-    @staticmethod
-    def _said(step: Step, effect: Say, at: datetime) -> list[Entry]:
-        step.ended_at = at
-        step.save(force_insert=True)
-        return [Entry(effect.kind, {"key": step.key, **effect.facts})]
 
     def spent(self) -> Spent:
         """Return what the run has used: sums over its steps."""

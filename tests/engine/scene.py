@@ -35,7 +35,12 @@ class Scene:
     eve: User
 
     def launch(
-        self, goal: str = REFUND_1200, *, pattern: str = "supervisor", token: str | None = None
+        self,
+        goal: str = REFUND_1200,
+        *,
+        pattern: str = "supervisor",
+        token: str | None = None,
+        workflow: str = "",
     ) -> Run:
         return operations.launch(
             workspace=self.workspace,
@@ -45,6 +50,7 @@ class Scene:
             by=self.omar,
             at=timezone.now(),
             token=token,
+            workflow=workflow,
         )
 
     def decide(self, run: Run, *, approve: bool = True, amount_minor: int | None = 80000) -> None:
