@@ -32,7 +32,7 @@ def ending(run: Run) -> dict[str, Any]:
     """Return what a run came to; a mail's reference is its own, agents end in any order."""
     found = told(run)
     found["steps"].sort()
-    return json.loads(_REFERENCE.sub("em", json.dumps(found)))  # type: ignore[no-any-return]
+    return json.loads(_REFERENCE.sub("em", json.dumps(found)))
 
 
 def said(run: Run) -> list[str]:
