@@ -66,6 +66,7 @@ REFERENCE = Limits(
     finalize=True,
     told_limit_minor=100_000,  # the reference's hint does not follow its limit (sup-030)
     errors_fail=False,
+    late=TOOLS,
     patterns={
         "routing": {
             **_ROUTING,
@@ -74,7 +75,7 @@ REFERENCE = Limits(
             "forget_refusals": True,
             "loose_topics": True,
         },
-        "orchestrator": {**_ORCHESTRATOR, "late_roles": ["planner"]},
+        "orchestrator": {**_ORCHESTRATOR, "late": ["planner"]},
     },
     **_LOOPS,
 )
