@@ -93,10 +93,11 @@ class Launch:
 
     pattern: str
     goal: str
-    subject: int
+    subject: int | None
     token: str  # of the form: sent twice, it is still one run
     policy: int | None = None  # a version's number; None: the published one
     model: str = ""
+    off: tuple[str, ...] = ()  # tools that the scenario switches off
 
 
 def read_launch(posted: QueryDict) -> Launch:
@@ -109,7 +110,7 @@ def read_launch(posted: QueryDict) -> Launch:
         scenario = BY_KEY.get(posted.get("scenario", ""))
         if scenario is None:
             raise BadForm("goal", "There is no such scenario. Load the page again.")
-        return Launch(scenario.pattern, scenario.goal, scenario.subject, token)
+        return Launch(scenario.pattern, scenario.goal, scenario.subject, token, off=scenario.off)
     subject = posted.get("subject", "").strip()
     if not (subject.isascii() and subject.isdigit() and len(subject) <= 18):
         raise BadForm("subject", "A customer is a number, such as 42.")

@@ -302,6 +302,12 @@ def test_a_scenario_goes_where_its_line_says(scene: Scene, scenario: Scenario) -
         "rerouted": "success",
         "nobodys": "",
         "false-promise": "answer_contradicts_evidence",
+        "morning-report": "success",
+        "partial-report": "success",
+        "critical-failure": "critical_task_failed",
+        "payments-left-out": "invalid_plan:worker_required:payments_worker",
+        "another-region": "invalid_plan:args_mismatch",
+        "rosy-brief": "brief_contradicts_facts",
     }
     run = operations.launch(
         workspace=scene.workspace,
@@ -309,6 +315,7 @@ def test_a_scenario_goes_where_its_line_says(scene: Scene, scenario: Scenario) -
         goal=scenario.goal,
         subject=scenario.subject,
         by=scene.omar,
+        off=scenario.off,
         at=timezone.now(),
     )
 

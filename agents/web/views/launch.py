@@ -56,6 +56,7 @@ def _launched(request: HttpRequest, workspace: Workspace, wanted: Launch) -> Run
         token=wanted.token,
         policy=policy,
         model=wanted.model,
+        off=wanted.off,
         at=timezone.now(),
     )
 
