@@ -77,6 +77,7 @@ REFERENCE = Limits(
     finalize=True,
     told_limit_minor=100_000,  # the reference's hint does not follow its limit (sup-030)
     errors_fail=False,
+    late=TOOLS,
     patterns={
         "routing": {
             **_ROUTING,
@@ -85,7 +86,7 @@ REFERENCE = Limits(
             "forget_refusals": True,
             "loose_topics": True,
         },
-        "orchestrator": {**_ORCHESTRATOR, "late_roles": ["planner"]},
+        "orchestrator": {**_ORCHESTRATOR, "late": ["planner"]},
         "workflow": {**_WORKFLOW, "self_reported": True, "marker_word": True},
     },
     **_LOOPS,
