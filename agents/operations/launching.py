@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from datetime import datetime
 
 from django.conf import settings
@@ -17,6 +18,7 @@ from agents.desk import billing, books, metrics
 from agents.engine.dispatch import ring
 from agents.models import PolicyVersion, Role, Run, Workspace
 from agents.models.event import Entry, append
+from agents.operations.people import policy_version
 from agents.operations.refusal import Refused, member
 from agents.operations.workflows import checked_workflow
 
@@ -34,6 +36,7 @@ def launch(
     at: datetime,
     policy: PolicyVersion | None = None,
     simulation: Json = None,
+    off: Collection[str] = (),
     token: str | None = None,
     model: str = "",
     workflow: Json = None,
@@ -45,6 +48,7 @@ def launch(
     the same form return the first run. `simulation` is what a recorded case wants of its tools.
     `workflow` is what a run of that pattern follows, the name of one that ships or a document,
     and `inputs` are its parameters.
+    `off` are tools that a demo switches off: the run may plan with them and not call them.
     """
     member(workspace, by, Role.OPERATOR, Role.ADMIN)
     version = policy or workspace.policy
@@ -59,6 +63,8 @@ def launch(
     if pattern == "workflow":
         limits = version.limits().of(pattern)
         pinned = checked_workflow(workflow, inputs or {}, goal=goal, limits=limits)
+    if off:
+        version = _without(workspace, version, pattern, off, at)
     try:
         with transaction.atomic():
             book = books.open_demo_book(at=at) if workspace.is_demo else workspace.book
@@ -130,6 +136,19 @@ def _check(
         )
     if simulation and profile != "reference":
         raise Refused("simulation_elsewhere", "Faults are simulated only under profile reference.")
+
+
+def _without(
+    workspace: Workspace, version: PolicyVersion, pattern: str, off: Collection[str], at: datetime
+) -> PolicyVersion:
+    """Return a policy version that executes all but these tools; the plan's list stays as it is."""
+    if not workspace.is_demo:
+        raise Refused("off_elsewhere", "Tools are switched off for one run only in a demo.")
+    limits = version.limits()
+    left = [name for name in limits.of(pattern).executable if name not in off]
+    parts = limits.patterns or {}
+    changed = {**parts, pattern: {**parts.get(pattern, {}), "executable": left}}
+    return policy_version(workspace, replace(limits, patterns=changed), at=at, is_replay=True)
 
 
 def _scope(book_id: int, limits: Limits) -> Json:

@@ -307,6 +307,12 @@ def test_a_scenario_goes_where_its_line_says(scene: Scene, scenario: Scenario) -
         "judge-asks": "",
         "halted": "halted_by_supervision",
         "exception": "",
+        "morning-report": "success",
+        "partial-report": "success",
+        "critical-failure": "critical_task_failed",
+        "payments-left-out": "invalid_plan:worker_required:payments_worker",
+        "another-region": "invalid_plan:args_mismatch",
+        "rosy-brief": "brief_contradicts_facts",
     }
     run = operations.launch(
         workspace=scene.workspace,
@@ -315,6 +321,7 @@ def test_a_scenario_goes_where_its_line_says(scene: Scene, scenario: Scenario) -
         subject=scenario.subject,
         workflow=scenario.workflow,
         by=scene.omar,
+        off=scenario.off,
         at=timezone.now(),
     )
 
