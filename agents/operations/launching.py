@@ -65,6 +65,8 @@ def launch(
     if pattern == "workflow":
         limits = version.limits().of(pattern)
         pinned = checked_workflow(workflow, inputs or {}, goal=goal, limits=limits)
+    if off:
+        version = _without(workspace, version, pattern, off, at)
     try:
         with transaction.atomic():
             book = books.open_demo_book(at=at) if workspace.is_demo else workspace.book
@@ -85,18 +87,23 @@ def launch(
                 launch_token=token,
                 created_at=at,
             )
-            facts = {
-                "pattern": pattern,
-                "subject": subject,
-                "policy": version.number,
-                "model": model,
-            }
-            said = Entry("run.queued", facts, by.get_username())
-            append([said], run=run, workspace_id=workspace.pk, at=at)
-            ring(run.pk)
+            _queue(run, by, at)
             return run
     except IntegrityError:
         return _already_launched(workspace, token)
+
+
+def _queue(run: Run, by: User, at: datetime) -> None:
+    """Say in the record what was launched, and ring for it."""
+    facts = {
+        "pattern": run.pattern,
+        "subject": run.subject,
+        "policy": run.policy.number,
+        "model": run.model,
+    }
+    said = Entry("run.queued", facts, by.get_username())
+    append([said], run=run, workspace_id=run.workspace_id, at=at)
+    ring(run.pk)
 
 
 def _already_launched(workspace: Workspace, token: str | None) -> Run:
