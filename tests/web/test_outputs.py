@@ -71,6 +71,7 @@ def test_an_approved_output_is_what_comes_out(scene: Scene) -> None:
 
     run = go(escalation.run)
     assert run.state == RunState.DONE
+    assert run.outcome
     assert run.outcome["answer"] == escalation.action["post"]["actual_output"]
 
 
