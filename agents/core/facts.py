@@ -52,6 +52,7 @@ class Facts:
     evidence: tuple[Json, ...] = ()  # what specialists found, for an answer to rest on
     accepted: tuple[str, ...] = ()  # SHA-256 of each output that its supervision let stand
     replies: int = 0  # to the customer, sent by this run or maybe sent
+    scope: Json = None  # the day and the region that a report is about; None: it is no report
 
     @property
     def refunded_minor(self) -> int:
@@ -76,4 +77,5 @@ def read_facts(stored: Json) -> Facts:
         evidence=tuple(stored.get("evidence", ())),
         accepted=tuple(stored.get("accepted", ())),
         replies=stored.get("replies", 0),
+        scope=stored.get("scope"),
     )

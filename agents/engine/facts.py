@@ -45,6 +45,7 @@ def gather(
         evidence=_evidence(steps) if action["kind"] == "final" else (),
         accepted=_accepted(steps) if action.get("name") == "send_reply" else (),
         replies=sum(effect.tool == "send_reply" for effect in effects),
+        scope=run.scope,
     )
     return facts, charge.charge_id if charge else None
 

@@ -6,9 +6,10 @@ import pytest
 
 from agents.core.verdicts import WORDS
 from agents.llm.prompts import prompt, prompt_version
-from agents.policies.profiles import SPECIALISTS, STRICT
+from agents.policies.profiles import SPECIALISTS, STRICT, WORKERS
 
-ROLES = ("worker", "writer", "router", "responder", "committer", "executor", "assessor", "judge")
+AGENTS = ("committer", "executor", "assessor", "judge")
+ROLES = ("worker", "writer", "router", "responder", "planner", "reporter", *AGENTS)
 
 
 @pytest.mark.parametrize("role", ROLES)
@@ -36,7 +37,12 @@ def test_the_router_is_told_of_every_specialist(specialist: str) -> None:
     assert f"`{specialist}`" in prompt("router")
 
 
-@pytest.mark.parametrize("role", ["worker", "router", "committer", "executor", "assessor", "judge"])
+@pytest.mark.parametrize("worker", WORKERS)
+def test_the_planner_is_told_of_every_worker(worker: str) -> None:
+    assert f"`{worker}`" in prompt("planner")
+
+
+@pytest.mark.parametrize("role", ["worker", "router", "planner", *AGENTS])
 def test_who_answers_in_json_is_told_so_which_the_json_mode_of_servers_demands(role: str) -> None:
     assert "JSON" in prompt(role)
 

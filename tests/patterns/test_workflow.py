@@ -66,7 +66,7 @@ class Play:
         self.said: list[str] = []  # the kinds of the lines on the record
         lines = {**usual, "judge": [CONTINUE], **answers}
         self.world = MemoryWorld(playing(lines, self.asked, self.said))
-        self.brief = Brief("goal", limits, specs(), document)
+        self.brief = Brief("goal", limits, specs(), workflow=document)
         self.notes = Notes()
 
     def go(self, **decision: Any) -> Strand:

@@ -110,7 +110,11 @@ class Command(BaseCommand):
 
 
 def _told(line: dict[str, Json]) -> str:
-    """Return a line of the trace for people: a step, an attempt of routing, a workflow's phase."""
+    """Return a line of the trace for people: a step, an attempt, a task or a phase."""
+    if "task_id" in line:
+        tries = f"{line['attempts_used']} attempt{'' if line['attempts_used'] == 1 else 's'}"
+        said = line["stop_reason"] or line["status"]
+        return f"  {line['task_id']}  {line['worker']}: {said}, {tries}"
     if "phase" in line:
         return _of_phase(line)
     word = "ok" if line["ok"] else line.get("stop_reason", "not ok")

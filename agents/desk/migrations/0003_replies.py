@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("desk", "0001_initial"),
+        ("desk", "0002_daily_metrics"),
     ]
 
     operations = [
