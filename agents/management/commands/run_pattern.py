@@ -31,6 +31,7 @@ from agents.policies.profiles import PROFILES
 
 EXIT = {"ok": 0, "waiting": 4}  # anything else: 3, stopped
 BAD_USAGE = 2
+DECIDABLE = ("action", "output", "question")  # kinds that the simulated person answers
 LOOK = 0.1  # seconds between looks at a run that another worker has taken
 
 
@@ -218,7 +219,7 @@ def _settled(run: Run, human: Human | None, say: Any) -> bool:
     open_ones = run.escalations.filter(state=EscalationState.OPEN).select_related("workspace")
     for escalation in open_ones.order_by("pk"):
         say(f"escalation {escalation.pk}: {escalation.review['deciding']['sentence']}")
-        if human is None or escalation.kind != "action":
+        if human is None or escalation.kind not in DECIDABLE:
             return True
         decided = decide_simulated(escalation, human, at=timezone.now())
         say(f"escalation {decided.pk} {decided.state} by the simulated person")
