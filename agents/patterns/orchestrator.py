@@ -27,6 +27,8 @@ _REASONS = {  # the gateway's word for a call that came to nothing: what it is c
 @pattern
 def orchestrator(brief: Brief, notes: Notes) -> Flow:
     """Plan -> Dispatch in parallel -> Aggregate -> Finalize."""
+    if brief.scope is None:  # launched under a policy that has no part for reports
+        raise Stop("no_report_scope", phase="plan")
     plan = yield from planned(brief)
     lines = yield from dispatched(plan, brief.limits)
     write_down(lines, notes)

@@ -14,7 +14,7 @@ from datetime import datetime
 from django.utils import timezone
 
 from agents import queries
-from agents.core.budget import Spent
+from agents.core.budget import Spent, active
 from agents.core.effects import Json
 from agents.core.limits import Limits
 from agents.core.money import told
@@ -112,7 +112,7 @@ def trace(run: Run, *, at: datetime | None = None) -> Trace:
 
 def _spent(steps: Sequence[Step]) -> Spent:
     return Spent(
-        seconds=sum(step.seconds for step in steps),
+        seconds=active(step.span for step in steps),
         tokens=sum(s.tokens_in + s.tokens_out + s.tokens_lost for s in steps),
         cost_micro_usd=sum(step.cost_micro_usd or 0 for step in steps),
     )
@@ -232,7 +232,7 @@ def _turn(
         changes=changes(reviews, escalation, uses),
         bars=bars,
         wait=wait,
-        seconds=sum(step.seconds for step in steps),
+        seconds=active(step.span for step in steps),
         cost=_cost(steps),
         raw="\n\n".join(_raw(steps)),
     )

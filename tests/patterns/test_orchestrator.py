@@ -206,3 +206,9 @@ def test_a_brief_that_contradicts_the_facts_is_held_back() -> None:
 
     assert (found["stop_reason"], found["phase"]) == ("brief_contradicts_facts", "finalize")
     assert "answer" not in found
+
+
+def test_a_policy_that_knows_no_reports_lets_none_begin() -> None:
+    found = result("orchestrator", Brief("report", LIMITS, specs()), whole_day())
+
+    assert (found["stop_reason"], found["phase"]) == ("no_report_scope", "plan")
