@@ -208,7 +208,17 @@ OPENAI_MODELS = {
 
 # The worker
 
-OPSCONSOLE_DISPATCH = "agents.engine.dispatch.Polling"
+OPSCONSOLE_DISPATCH = _env.choice(
+    "OPSCONSOLE_DISPATCH", default="polling", allowed=("polling", "procrastinate")
+)
+if OPSCONSOLE_DISPATCH == "procrastinate":
+    if DATABASES["default"]["ENGINE"] != databases.POSTGRESQL:
+        raise ImproperlyConfigured(
+            "OPSCONSOLE_DISPATCH is 'procrastinate', which needs PostgreSQL: give DATABASE_URL as "
+            "postgresql://user:password@host:5432/name, or leave OPSCONSOLE_DISPATCH out."
+        )
+    INSTALLED_APPS.append("procrastinate.contrib.django")
+OPSCONSOLE_DRAIN_SECONDS = _env.number("OPSCONSOLE_DRAIN_SECONDS", default=6, low=0, high=600)
 OPSCONSOLE_LEASE_SECONDS = _env.number("OPSCONSOLE_LEASE_SECONDS", default=15, low=1, high=3600)
 OPSCONSOLE_POLL_SECONDS = _env.number("OPSCONSOLE_POLL_SECONDS", default=0.1, low=0.01, high=60)
 OPSCONSOLE_WORKER_CONCURRENCY = _env.whole(
@@ -229,5 +239,6 @@ LOGGING = {
         "httpx2": {"level": "WARNING"},
         "httpcore2": {"level": "WARNING"},
         "aiohttp": {"level": "WARNING"},
+        "procrastinate": {"level": "WARNING"},
     },
 }

@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both, pytest.
 
 
 @pytest.fixture
-def scene() -> Scene:
+def scene(dispatch: str) -> Scene:
     return set_scene()
 
 
