@@ -37,8 +37,8 @@ from opsconsole.settings import (  # noqa: E402
     STORAGES,
 )
 
-if ON_POSTGRES:
-    INSTALLED_APPS = [*INSTALLED_APPS, "procrastinate.contrib.django"]  # for its tables
+if ON_POSTGRES and "procrastinate.contrib.django" not in INSTALLED_APPS:
+    INSTALLED_APPS.append("procrastinate.contrib.django")  # its tables, whatever a test chooses
 
 if not ON_POSTGRES:
     # A file: threads and processes see the same data, under the locks of every day. In memory

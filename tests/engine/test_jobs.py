@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from django.db import OperationalError, connection, transaction
 
@@ -17,15 +19,20 @@ pytestmark = [
     pytest.mark.parametrize("dispatch", ["procrastinate"], indirect=True),
 ]
 
+CUT = """
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+WHERE datname = current_database() AND pid <> pg_backend_pid() AND pid <> %s
+"""
+
 
 @pytest.fixture
 def scene(dispatch: str) -> Scene:
     return set_scene()
 
 
-def run_sql(statement: str) -> None:
+def run_sql(statement: str, given: Sequence[object] = ()) -> None:
     with connection.cursor() as cursor:
-        cursor.execute(statement)
+        cursor.execute(statement, given)
 
 
 def test_a_job_whose_worker_died_is_taken_over(scene: Scene) -> None:
@@ -62,11 +69,7 @@ def test_a_worker_outlives_the_connections_it_loses(scene: Scene) -> None:
 
     def both_ended() -> bool:
         if has_ended(first) and not after:
-            run_sql(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
-                "WHERE datname = current_database() "
-                f"AND pid NOT IN (pg_backend_pid(), {ours})"
-            )
+            run_sql(CUT, [ours])
             after.append(scene.launch(REFUND_500))
         return bool(after) and has_ended(after[0])
 
