@@ -157,6 +157,8 @@ CONTENT_SECURITY_POLICY = {
 }
 X_FRAME_OPTIONS = "DENY"
 SECURE_REFERRER_POLICY = "same-origin"
+# Probes and a scraper speak plain HTTP to the process itself, without the proxy in between.
+SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$", r"^metrics$"]
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_SSL_REDIRECT = PRODUCTION
 if PRODUCTION:
     SECURE_HSTS_SECONDS = 365 * 24 * 60 * 60
@@ -173,6 +175,9 @@ STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {"BACKEND": "servestatic.storage.CompressedManifestStaticFilesStorage"},
 }
+
+# What may read /metrics from elsewhere than this machine.
+OPSCONSOLE_METRICS_TOKEN = _env.secret("OPSCONSOLE_METRICS_TOKEN", least=20)
 
 # Mail: without a server it goes to files that can be read.
 

@@ -18,7 +18,7 @@ from django.utils import timezone
 from agents.core.states import RunState
 from agents.engine.database import in_database
 from agents.engine.dispatch import ring
-from agents.models import LostRun, Run
+from agents.models import LostRun, Run, Worker
 
 log = logging.getLogger(__name__)
 
@@ -57,15 +57,17 @@ async def kept() -> AsyncIterator[None]:
     finally:
         renewing.cancel()
         await asyncio.gather(renewing, return_exceptions=True)
+        await in_database(Worker.leave, OWNER)
 
 
 async def _renew_for_ever() -> None:
     while True:
-        await asyncio.sleep(length().total_seconds() / RENEWALS)
         try:
             await in_database(Run.renew, OWNER, length(), driven())
+            await in_database(Worker.give_sign, OWNER)
         except Exception:  # tried again long before the lease runs out
             log.exception("Leases could not be renewed")
+        await asyncio.sleep(length().total_seconds() / RENEWALS)
 
 
 def let_go() -> int:

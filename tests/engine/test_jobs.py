@@ -30,7 +30,7 @@ def scene(dispatch: str) -> Scene:
     return set_scene()
 
 
-def run_sql(statement: str, given: Sequence[object] = ()) -> None:
+def run_sql(statement: str, given: Sequence[int] = ()) -> None:
     with connection.cursor() as cursor:
         cursor.execute(statement, given)
 
