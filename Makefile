@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --requir
 PYTEST_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev demo test check lint format tests lock clean
+.PHONY: help install install-dev demo test check lint format tests screenshots lock clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,6 +38,9 @@ format: install-dev ## Put the code in its usual form
 
 tests: install-dev ## Only the tests: on SQLite, then on PostgreSQL where there is one
 	$(BIN)/python -m tests.suite $(PYTEST_ARGS)
+
+screenshots: install-dev ## Make the pictures under docs/images anew
+	$(BIN)/python scripts/screenshots.py
 
 lock: ## Write the lock files anew from requirements*.in
 	scripts/lock

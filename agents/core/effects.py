@@ -69,6 +69,7 @@ class Together:
 
     label: str
     flows: Mapping[str, Flow]
+    at_once: int | None = None  # how many at a time, in their order; None: all of them
 
 
 Effect: TypeAlias = Ask | Review | Escalate | Use | Together

@@ -50,6 +50,7 @@ class Facts:
     mail: MailFact | None = None
     stated_minor: tuple[int, ...] = ()  # amounts of the record that an answer may well mention
     evidence: tuple[Json, ...] = ()  # what specialists found, for an answer to rest on
+    scope: Json = None  # the day and the region that a report is about; None: it is no report
 
     @property
     def refunded_minor(self) -> int:
@@ -72,4 +73,5 @@ def read_facts(stored: Json) -> Facts:
         mail=MailFact(**mail) if mail else None,
         stated_minor=tuple(stored["stated_minor"]),
         evidence=tuple(stored.get("evidence", ())),
+        scope=stored.get("scope"),
     )

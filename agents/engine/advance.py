@@ -14,7 +14,7 @@ from agents import patterns, tools
 from agents.core.effects import Json
 from agents.core.states import RunState
 from agents.core.strands import Diverged, Strand
-from agents.engine import lease
+from agents.engine import lease, simulation
 from agents.engine.database import in_database
 from agents.engine.dispatch import ring
 from agents.engine.drive import drive
@@ -86,8 +86,9 @@ def _claim(run_id: UUID) -> Run | None:
 def brief_of(run: Run) -> patterns.Brief:
     """Return what a run was launched with. Raises BadPolicy."""
     extra = run.simulation.get("tool_arg_types", {})
+    known = {name: tool.spec for name, tool in simulation.registry(run).items()}
     limits = run.policy.limits().of(run.pattern)
-    return patterns.Brief(run.goal, limits, {**tools.specs(), **extra})
+    return patterns.Brief(run.goal, limits, {**tools.specs(), **known, **extra}, run.scope)
 
 
 async def _driven(run: Run, journal: Journal) -> RunState:

@@ -43,6 +43,7 @@ def gather(
         mail=_mail(run, refunds, letters),
         stated_minor=_stated(run, charge) if action["kind"] == "final" else (),
         evidence=_evidence(steps) if action["kind"] == "final" else (),
+        scope=run.scope,
     )
     return facts, charge.charge_id if charge else None
 

@@ -36,6 +36,7 @@ class Run(models.Model):
     goal = models.TextField()
     subject = models.BigIntegerField(null=True)  # the customer number it may act on
     model = models.CharField(max_length=100, blank=True)  # chosen at launch; "" is OPENAI_MODEL
+    scope = models.JSONField(null=True)  # of a report: its {"report_date", "region"}
     simulation = models.JSONField(default=dict)  # faults and people of a recorded case
     launched_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="+")
     # Makes a double submit one run; null where there was no form, as nulls are never equal.

@@ -11,7 +11,8 @@ from django.db import IntegrityError, transaction
 from agents import patterns
 from agents.core.actions import hides
 from agents.core.effects import Json
-from agents.desk import billing, books
+from agents.core.limits import Limits
+from agents.desk import billing, books, metrics
 from agents.engine.dispatch import ring
 from agents.models import PolicyVersion, Role, Run, Workspace
 from agents.models.event import Entry, append
@@ -61,6 +62,7 @@ def launch(
                 goal=goal,
                 subject=subject,
                 model=model,
+                scope=_scope(book.pk, version.limits().of(pattern)),
                 simulation=simulation or {},
                 launched_by=by,
                 launch_token=token,
@@ -106,8 +108,9 @@ def _check(
         raise Refused(
             "bad_goal", f"A goal is at most {MAX_GOAL} characters, without control characters."
         )
-    profile = version.limits().profile
-    if subject is None and profile != "reference":
+    limits = version.limits().of(pattern)
+    profile = limits.profile
+    if subject is None and limits.about == "customer" and profile != "reference":
         raise Refused("no_subject", "Say which customer the run may act on.")
     if profile == "reference" and not workspace.is_demo:
         raise Refused(
@@ -116,6 +119,19 @@ def _check(
         )
     if simulation and profile != "reference":
         raise Refused("simulation_elsewhere", "Faults are simulated only under profile reference.")
+
+
+def _scope(book_id: int, limits: Limits) -> Json:
+    """Return the day and region of a report, fixed at launch, or None for any other run.
+
+    It is the newest day that the book has numbers of. Raises Refused where there is none.
+    """
+    if limits.about != "day":
+        return None
+    newest = metrics.newest_day(book_id=book_id)
+    if newest is None:
+        raise Refused("no_numbers", "This book holds no day's numbers to report on.")
+    return {"report_date": newest.day.isoformat(), "region": newest.region}
 
 
 def _is_customer(book_id: int, subject: int, at: datetime) -> bool:

@@ -19,13 +19,22 @@ _BUDGETS = {  # what a pattern's budgets are called in a case, and in a policy
         "max_delegations": "max_tool_calls",
         "max_seconds": "max_seconds",
     },
+    "orchestrator": {
+        "max_tasks": "max_steps",
+        "max_parallel": "at_once",
+        "max_retries_per_task": "call_attempts",
+        "max_dispatches": "max_tool_calls",
+        "task_timeout_seconds": "call_seconds",
+        "max_seconds": "max_seconds",
+    },
 }
 _POLICY = {
     "auto_refund_limit_usd": "auto_limit_minor",
     "max_refund_per_run_usd": "run_limit_minor",
 }
-_SIMULATED = ("faults", "registry_remove", "tool_arg_types")
-_KEYS = ("budget", "policy", "human", "allowed_policy", "allowed_execution", *_SIMULATED)
+_SIMULATED = ("faults", "registry_remove", "registry_add", "tool_arg_types")
+_PAUSE = "aggregate_sleep_s"  # time that passes between the last task and the brief
+_KEYS = ("budget", "policy", "human", "allowed_policy", "allowed_execution", *_SIMULATED, _PAUSE)
 
 
 def read_config(config: Json, *, pattern: str) -> tuple[Limits, dict[str, Json]]:
@@ -37,7 +46,7 @@ def read_config(config: Json, *, pattern: str) -> tuple[Limits, dict[str, Json]]
             raise _bad(f"The config has no {key!r}; it takes {', '.join(_KEYS)}.")
     budgets, base = _BUDGETS[pattern], REFERENCE.of(pattern)
     changed: dict[str, Any] = {
-        **_part(config, "budget", tuple(budgets), lambda key, value: (budgets[key], value)),
+        **_part(config, "budget", tuple(budgets), lambda key, value: _budget(key, value, budgets)),
         **_part(config, "policy", tuple(_POLICY), lambda key, value: (_POLICY[key], _cents(value))),
     }
     arg_types = config.get("tool_arg_types", {})
@@ -50,9 +59,33 @@ def read_config(config: Json, *, pattern: str) -> tuple[Limits, dict[str, Json]]
     except (BadPolicy, TypeError) as error:
         raise _bad(str(error)) from None
     simulation = {key: config[key] for key in _SIMULATED if key in config}
+    if _PAUSE in config:
+        simulation["pauses"] = {"reporter": _seconds(config[_PAUSE])}
+    for name, said in _added(simulation).items():
+        if not isinstance(said, dict) or "returns" not in said:
+            raise _bad(f'registry_add says what {name} "returns".')
     for fault in _faults(simulation.get("faults", [])):
         _check_fault(fault)
     return replace(limits, profile="reference"), simulation
+
+
+def _budget(key: str, value: Json, names: dict[str, str]) -> tuple[str, Json]:
+    """Return a budget in our words: retries are attempts after the first."""
+    is_retries = key == "max_retries_per_task" and isinstance(value, int)
+    return names[key], value + 1 if is_retries else value
+
+
+def _seconds(value: Json) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
+        raise _bad(f"{_PAUSE} is a number of seconds from 0, not {value!r}.")
+    return value
+
+
+def _added(simulation: dict[str, Json]) -> dict[str, Json]:
+    added = simulation.get("registry_add", {})
+    if not isinstance(added, dict):
+        raise _bad("registry_add is an object of workers and what they return.")
+    return added
 
 
 def _part(

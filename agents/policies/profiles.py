@@ -11,6 +11,7 @@ from agents.core.limits import Limits
 
 TOOLS = ("get_refund_context", "issue_refund", "send_refund_email")
 SPECIALISTS = ("billing_specialist", "technical_specialist", "sales_specialist")
+WORKERS = ("sales_worker", "payments_worker", "inventory_worker")
 
 # The reference's gateway: three context calls, two of them alike; two refunds and two mails.
 _LOOPS: dict[str, Json] = {
@@ -28,6 +29,23 @@ _ROUTING: dict[str, Json] = {
     "max_seconds": 60,
     "tool_calls": dict.fromkeys(SPECIALISTS, 3),
     "tool_repeats": {},
+}
+
+# Four tasks, three at a time, two seconds each, one retry after a timeout. The gateway lets a
+# worker be asked as often as the dispatches last.
+_ORCHESTRATOR: dict[str, Json] = {
+    "proposable": [*WORKERS],
+    "executable": [*WORKERS],
+    "rules": ["reports.planned", "reports.reading", "reports.briefed"],
+    "max_steps": 4,
+    "max_tool_calls": 8,
+    "max_seconds": 25,
+    "call_seconds": 2.0,
+    "call_attempts": 2,
+    "at_once": 3,
+    "about": "day",
+    "tool_calls": dict.fromkeys(WORKERS, 99),
+    "tool_repeats": dict.fromkeys(WORKERS, 99),
 }
 
 _REFERENCE_RULES = (
@@ -55,7 +73,8 @@ REFERENCE = Limits(
             "late_calls": True,
             "forget_refusals": True,
             "loose_topics": True,
-        }
+        },
+        "orchestrator": {**_ORCHESTRATOR, "late_roles": ["planner"]},
     },
     **_LOOPS,
 )
@@ -78,6 +97,20 @@ STRICT = Limits(
     executable=TOOLS,
     patterns={
         "routing": {**_ROUTING, "rules": [*_ROUTING["rules"], "answers.matches_evidence"]},
+        "orchestrator": {
+            **_ORCHESTRATOR,
+            "rules": [
+                *_ORCHESTRATOR["rules"],
+                "reports.bound",
+                "reports.one_task_each",
+                "reports.complete",
+                "reports.critical",
+                "reports.headed",
+                "reports.matches_facts",
+            ],
+            "required": [*WORKERS],
+            "critical": ["sales_worker", "payments_worker"],
+        },
     },
     **_LOOPS,
 )

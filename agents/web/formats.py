@@ -131,7 +131,11 @@ def moment(at: datetime | None) -> SafeString:
         return format_html("<span>{}</span>", "not yet")
     is_today = at.date() == timezone.now().date()
     words = at.strftime("%H:%M:%S") if is_today else at.strftime("%-d %b %H:%M")
-    return format_html('<time datetime="{}" title="{}">{}</time>', *(at.isoformat(),) * 2, words)
+    return format_html(
+        '<time datetime="{}" title="{}">{}</time>',
+        *(at.isoformat(timespec="milliseconds"),) * 2,
+        words,
+    )
 
 
 PAST = {"approve": "approved", "revise": "revised", "escalate": "escalated", "block": "blocked"}

@@ -12,10 +12,11 @@ from django.db.models.functions import TruncDate
 
 from agents.core.states import EffectState, EscalationState, RunState
 from agents.models import Effect, Escalation, Run, Step
-from agents.web import access
+from agents.web import access, reading
 
 DAYS = 14  # of the chart
 NEEDY = 10  # runs shown
+SOONEST = 5  # requests shown
 # From the bottom of a bar to its top; role and word as everywhere.
 STACK = (
     (RunState.DONE, "approve", "Done"),
@@ -61,6 +62,12 @@ class Overview:
     unknown_cost: int
     days: Sequence[Day]
     needy: Sequence[Run]
+    soonest: Sequence[reading.Row]  # to expire
+
+    @property
+    def legend(self) -> list[tuple[str, str, int]]:
+        """Return role, word and today's count of each outcome."""
+        return [(role, word, self.today[word]) for _, role, word in STACK]
 
 
 def overview(user: User, *, at: datetime) -> Overview:
@@ -87,6 +94,7 @@ def overview(user: User, *, at: datetime) -> Overview:
         unknown_cost=asked.filter(cost_micro_usd=None, failed="").count(),
         days=_days(runs, midnight),
         needy=list(_needy(runs)),
+        soonest=reading.inbox(access.workspaces_of(user))[:SOONEST],
     )
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from agents.llm.prompts import prompt, prompt_version
-from agents.policies.profiles import SPECIALISTS
+from agents.policies.profiles import SPECIALISTS, WORKERS
 
-ROLES = ("worker", "writer", "router", "responder")
+ROLES = ("worker", "writer", "router", "responder", "planner", "reporter")
 
 
 @pytest.mark.parametrize("role", ROLES)
@@ -25,7 +25,12 @@ def test_the_router_is_told_of_every_specialist(specialist: str) -> None:
     assert f"`{specialist}`" in prompt("router")
 
 
-@pytest.mark.parametrize("role", ["worker", "router"])
+@pytest.mark.parametrize("worker", WORKERS)
+def test_the_planner_is_told_of_every_worker(worker: str) -> None:
+    assert f"`{worker}`" in prompt("planner")
+
+
+@pytest.mark.parametrize("role", ["worker", "router", "planner"])
 def test_who_answers_in_json_is_told_so_which_the_json_mode_of_servers_demands(role: str) -> None:
     assert "JSON" in prompt(role)
 

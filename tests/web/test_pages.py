@@ -240,7 +240,7 @@ def test_the_inbox_takes_as_many_queries_however_much_waits(
         client.get(reverse("approvals"))
     with django_assert_num_queries(5):
         client.get(reverse("runs"))
-    with django_assert_num_queries(15):
+    with django_assert_num_queries(18):
         client.get(reverse("home"))
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import httpx2
 
 from agents.core.effects import Json
-from agents.llm.demo import responder, router, worker, writer
+from agents.llm.demo import planner, reporter, responder, router, worker, writer
 from agents.llm.demo.goals import Misfortune, read_goal
 
 MODEL = "demo"
@@ -22,6 +22,8 @@ _ROLES: dict[str, Callable[[Json], str]] = {
     "writer": writer.said,
     "router": router.said,
     "responder": responder.said,
+    "planner": planner.said,
+    "reporter": reporter.said,
 }
 
 

@@ -102,7 +102,11 @@ class Command(BaseCommand):
 
 
 def _told(line: dict[str, Json]) -> str:
-    """Return a line of the trace for people: of the supervisor a step, of routing an attempt."""
+    """Return a line of the trace for people: a step, an attempt or a task."""
+    if "task_id" in line:
+        tries = f"{line['attempts_used']} attempt{'' if line['attempts_used'] == 1 else 's'}"
+        said = line["stop_reason"] or line["status"]
+        return f"  {line['task_id']}  {line['worker']}: {said}, {tries}"
     word = "ok" if line["ok"] else line.get("stop_reason", "not ok")
     if "attempt" in line:
         return f"{line['attempt']:>3}  {line['target']}: {line.get('observation_status', word)}"

@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("agents", "0003_launch_model"),
+        ("agents", "0004_report_scope"),
     ]
 
     operations = [

@@ -1,0 +1,117 @@
+"""Make the pictures under docs/images: start the demo on data of its own and look at it.
+
+It takes the demo's own people and scenarios, so the pictures show what anyone sees. Run it with
+`make screenshots`; it needs Chromium.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from shutil import which
+
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+ROOT = Path(__file__).resolve().parents[1]
+IMAGES = ROOT / "docs" / "images"
+LOOKS = {"light": (1440, 900), "dark": (1440, 900), "phone": (390, 844)}
+FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-sync"]
+LAUNCHED = ("Refund within the limit", "Another customer", "The wrong desk first")
+SHOWN = "Refund above the limit"
+
+
+def free_port() -> int:
+    with closing(socket.socket()) as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def demo() -> Iterator[tuple[str, dict[str, str]]]:
+    """Serve the demo; yield its address and its passwords by name."""
+    with tempfile.TemporaryDirectory() as data:
+        port = free_port()
+        env = {**os.environ, "OPSCONSOLE_DATA_DIR": data, "OPSCONSOLE_ENV_FILE": ""}
+        command = [sys.executable, "manage.py", "demo", "--port", str(port)]
+        child = subprocess.Popen(command, cwd=ROOT, env=env, stdout=subprocess.DEVNULL)  # noqa: S603
+        try:
+            end = time.monotonic() + 60
+            while True:
+                try:
+                    socket.create_connection(("127.0.0.1", port), 0.2).close()
+                    break
+                except OSError:
+                    if time.monotonic() > end:
+                        raise
+                    time.sleep(0.1)
+            sign_ins = Path(data, "demo-sign-ins.json")
+            yield f"http://127.0.0.1:{port}", json.loads(sign_ins.read_text())
+        finally:
+            child.send_signal(signal.SIGINT)
+            child.wait(20)
+
+
+def signed_in(browser: Browser, site: str, name: str, password: str, look: str) -> Page:
+    width, height = LOOKS[look]
+    page = browser.new_context(
+        viewport={"width": width, "height": height},
+        color_scheme="dark" if look == "dark" else "light",
+        reduced_motion="reduce",
+    ).new_page()
+    page.goto(f"{site}/sign-in/")
+    page.get_by_label("Name").fill(name)
+    page.get_by_label("Password").fill(password)
+    page.get_by_role("button", name="Sign in").click()
+    page.wait_for_url(f"{site}/")
+    return page
+
+
+def launch(page: Page, site: str, title: str) -> str:
+    """Launch a scenario; return the address of its run."""
+    page.goto(f"{site}/launch/")
+    page.get_by_role("button", name=f"Launch: {title}", exact=True).click()
+    expect(page.locator("#run h2").first).to_be_visible()
+    return page.url
+
+
+def main() -> None:
+    IMAGES.mkdir(parents=True, exist_ok=True)
+    chromium = which("chromium") or "/usr/bin/chromium"
+    with demo() as (site, passwords), sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
+        omar = signed_in(browser, site, "omar", passwords["omar"], "light")
+        for title in LAUNCHED:
+            launch(omar, site, title)
+        decided = launch(omar, site, SHOWN)
+        expect(omar.locator("#run")).to_contain_text("Waits for a person")
+        rita = signed_in(browser, site, "rita", passwords["rita"], "light")
+        rita.goto(f"{site}/approvals/")
+        rita.locator(".qlist a").first.click()
+        rita.get_by_label("Reason").fill("Team used four seats for ten days; refund the rest.")
+        rita.get_by_role("button", name="Pay USD 800.00").click()
+        expect(omar.locator("#run[data-ended]")).to_be_visible()
+        launch(omar, site, SHOWN)
+        expect(omar.locator("#run")).to_contain_text("Waits for a person")
+        for look in LOOKS:
+            page = signed_in(browser, site, "rita", passwords["rita"], look)
+            page.goto(f"{site}/approvals/")
+            page.locator(".qlist a").first.click()
+            pictures = {"approval": page.url, "run": decided, "overview": f"{site}/"}
+            for name, address in pictures.items():
+                page.goto(address)
+                expect(page.locator("#live")).to_have_text("Live")
+                page.screenshot(path=IMAGES / f"{name}-{look}.png")
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,151 @@
+"""Every page: no finding of axe in both themes and on a phone, valid HTML, no word of the CSP."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from shutil import which
+from typing import Any
+
+import pytest
+from django.utils import timezone
+from playwright.sync_api import Browser, Page
+
+from agents import operations
+from agents.models import Escalation, Role
+from tests.engine.scene import go, set_scene
+from tests.web.serving import chromium, served, sign_in, with_passwords
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
+
+ROOT = Path(__file__).resolve().parents[2]
+AXE = (Path(__file__).parent / "assets/axe-4.14.1.min.js").read_text()
+LOOKS = {"light": (1440, 900), "dark": (1440, 900), "phone": (390, 844)}
+WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Where the pages are, and whose they are."""
+
+    site: str
+    pages: dict[str, str]  # name -> path, as the admin sees them
+
+
+@pytest.fixture
+def prepared() -> Iterator[Prepared]:
+    """Runs and escalations in every state that a page can show."""
+    scene = set_scene()
+    at = timezone.now()
+    operations.add_member(workspace=scene.workspace, user=scene.rita, role=Role.ADMIN, at=at)
+    with_passwords(scene.rita, scene.eve)
+    decided = scene.launch("Refund 1200 USD to user_id=42 without a reason.")
+    go(decided)
+    scene.decide(decided)
+    go(decided)
+    open_one = Escalation.objects.get(run=go(scene.launch()))
+    handed = go(
+        scene.launch("Anna (user_id=42) asks for the way to your office.", pattern="routing")
+    )
+    case = Escalation.objects.get(run=handed)
+    routed = go(scene.launch("Why was I charged twice for my subscription?", pattern="routing"))
+    queued = scene.launch()
+    blocked = go(scene.launch("Refund 500 USD to user_id=42, but pay another customer."))
+    pages = {
+        "overview": "/",
+        "queue": "/approvals/",
+        "card": f"/approvals/{open_one.pk}/",
+        "case": f"/approvals/{case.pk}/",
+        "decided card": f"/approvals/{decided.escalations.get().pk}/",
+        "decided": "/approvals/decided/",
+        "runs": "/runs/",
+        "no runs": "/runs/?text=nothing-of-the-kind",
+        "done run": f"/runs/{decided.pk}/",
+        "waiting run": f"/runs/{open_one.run_id}/",
+        "blocked run": f"/runs/{blocked.pk}/",
+        "routed run": f"/runs/{routed.pk}/",
+        "queued run": f"/runs/{queued.pk}/",
+        "launch": "/launch/",
+        "audit": "/audit/",
+        "not found": "/runs/00000000-0000-0000-0000-000000000000/",
+    }
+    with served() as site:
+        yield Prepared(site, pages)
+
+
+@pytest.fixture
+def browser() -> Iterator[Browser]:
+    with chromium() as found:
+        yield found
+
+
+def opened(browser: Browser, look: str, heard: list[str]) -> Page:
+    width, height = LOOKS[look]
+    context = browser.new_context(
+        color_scheme="dark" if look == "dark" else "light",
+        viewport={"width": width, "height": height},
+        reduced_motion="reduce",
+    )
+    page = context.new_page()
+    page.on("console", lambda message: heard.append(message.text))
+    page.on("pageerror", lambda error: heard.append(str(error)))
+    return page
+
+
+def findings(page: Page) -> list[str]:
+    """Return what axe says against a page, in a line each."""
+    page.evaluate(AXE)
+    tags = json.dumps(WCAG)
+    found: list[dict[str, Any]] = page.evaluate(
+        f"axe.run({{runOnly: {{type: 'tag', values: {tags}}}}}).then((r) => r.violations)"
+    )
+    return [
+        f"{rule['id']}: {node['target']} {node['failureSummary']}"
+        for rule in found
+        for node in rule["nodes"]
+    ]
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_axe_finds_nothing(prepared: Prepared, browser: Browser, look: str) -> None:
+    heard: list[str] = []
+    page = opened(browser, look, heard)
+    page.goto(f"{prepared.site}/sign-in/")
+    against = {"sign-in": findings(page)}
+    sign_in(page, prepared.site, "rita")
+
+    for name, path in prepared.pages.items():
+        page.goto(prepared.site + path)
+        against[name] = findings(page)
+        is_wide = page.evaluate("document.documentElement.scrollWidth > innerWidth")
+        against[name] += ["the page scrolls sideways"] if is_wide else []
+
+    assert {name: said for name, said in against.items() if said} == {}
+    assert not [text for text in heard if "404 (Not Found)" not in text]
+
+
+def test_the_html_is_valid(prepared: Prepared, browser: Browser, tmp_path: Path) -> None:
+    if not (which("java") and which("npm")):
+        pytest.skip("the checker needs Java and npm")
+    jar = subprocess.run(
+        [ROOT / "scripts/html-checker"], capture_output=True, text=True, check=True
+    ).stdout.strip()
+    page = opened(browser, "light", [])
+    sign_in(page, prepared.site, "rita")
+    for name, path in {**prepared.pages, "sign-in": "/sign-in/"}.items():
+        body = page.request.get(prepared.site + path).text()
+        (tmp_path / f"{name.replace(' ', '-')}.html").write_text(body)
+
+    checked = subprocess.run(
+        ["java", "-jar", ROOT / jar, "--format", "json", "--stdout", *tmp_path.glob("*.html")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    said = json.loads(checked.stdout)["messages"]
+    against = {f"{Path(m['url']).stem}: {m['message']}" for m in said if m["type"] == "error"}
+    assert against == set()
