@@ -139,6 +139,21 @@ def test_the_image_does_not_run_as_root_and_takes_the_supported_python() -> None
     assert set(re.findall(r"^FROM python:(\S+)", DOCKERFILE, re.MULTILINE)) == {"3.11-slim"}
 
 
+def test_the_guide_names_settings_measures_and_files_that_exist() -> None:
+    guide = (ROOT / "docs/operations.md").read_text()
+    measures = (ROOT / "agents/web/measures.py").read_text()
+
+    named = set(re.findall(r"\b(?:OPSCONSOLE|OPENAI|EMAIL)_[A-Z_]+\b", guide))
+    assert named
+    assert named <= settings_names()
+    for measure in re.findall(r"\bopsconsole_([a-z_]+?)(?:_total)?\b", guide):
+        assert f'"{measure}"' in measures or f'"opsconsole_{measure}"' in measures
+    for command in re.findall(r"manage\.py (\w+)", guide):
+        assert command in get_commands()
+    for script in re.findall(r"`(scripts/\w+)", guide):
+        assert (ROOT / script).exists()
+
+
 class _Answers(BaseHTTPRequestHandler):
     """Ready for the one host that it serves."""
 
