@@ -57,7 +57,6 @@ async def kept() -> AsyncIterator[None]:
     finally:
         renewing.cancel()
         await asyncio.gather(renewing, return_exceptions=True)
-        await in_database(Worker.leave, OWNER)
 
 
 async def _renew_for_ever() -> None:

@@ -9,6 +9,7 @@ import time
 from uuid import UUID
 
 from django.conf import settings
+from django.db import DatabaseError
 from django.db.models.functions import Now
 from django.utils.module_loading import import_string
 
@@ -19,7 +20,7 @@ from agents.engine.database import in_database
 from agents.engine.sweep import sweep
 from agents.engine.threads import close_connections
 from agents.engine.under_way import UnderWay
-from agents.models import Run
+from agents.models import Run, Worker
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +28,7 @@ SWEEPS = 3  # in the length of a lease
 CLOSING = 1.0  # seconds that threads still in a call are given at the end
 
 # By the name that OPSCONSOLE_DISPATCH gives.
-_TAKERS = {
+TAKERS = {
     "polling": "agents.engine.worker.Poller",
     "procrastinate": "agents.engine.listening.Listener",
 }
@@ -49,13 +50,22 @@ async def work(*, once: bool = False) -> bool:
             if once:  # rows say what is left to do, whatever brings them to a worker
                 await Poller(stop, under_way).run(once=True)
             else:
-                await import_string(_TAKERS[settings.OPSCONSOLE_DISPATCH])(stop, under_way).run()
+                await import_string(TAKERS[settings.OPSCONSOLE_DISPATCH])(stop, under_way).run()
             await under_way.finish()
-            await in_database(lease.let_go)
+        await _give_back()
     finally:
         await llm.close()
         came_back = close_connections(CLOSING)
     return came_back
+
+
+async def _give_back() -> None:
+    """Queue what is still held. Without a database the leases run out, as after a crash."""
+    try:
+        await in_database(lease.let_go)
+        await in_database(Worker.leave, lease.OWNER)
+    except DatabaseError:
+        log.exception("Runs could not be given back; their leases will run out")
 
 
 class Poller:

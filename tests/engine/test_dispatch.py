@@ -39,7 +39,7 @@ def worked(until: Callable[[], bool]) -> None:
 
     async def watched() -> None:
         stop, ours = asyncio.Event(), under_way.UnderWay()
-        taker = import_string(worker._TAKERS[settings.OPSCONSOLE_DISPATCH])(stop, ours)
+        taker = import_string(worker.TAKERS[settings.OPSCONSOLE_DISPATCH])(stop, ours)
         taking = asyncio.create_task(taker.run())
         try:
             end = time.monotonic() + PATIENCE

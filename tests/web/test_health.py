@@ -144,6 +144,15 @@ def test_the_queue_is_as_old_as_its_oldest_run_that_is_due(scene: Scene) -> None
     assert 120 <= measured()["queue_oldest_seconds",] < 130
 
 
+def test_a_probe_without_tls_is_answered_where_a_page_leads_to_https(settings: Any) -> None:
+    settings.SECURE_SSL_REDIRECT = True
+    client = Client()
+
+    assert client.get("/sign-in/").status_code == 301
+    assert client.get("/healthz").status_code == 200
+    assert client.get("/metrics").status_code == 200
+
+
 @pytest.mark.parametrize(
     ("asks", "status"),
     [
