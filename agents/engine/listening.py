@@ -20,6 +20,7 @@ log = logging.getLogger(__name__)
 
 LATER = 1.0  # seconds between looks for jobs whose time has come: nothing is notified then
 CONNECTIONS = 4  # of the queue; one more listens
+OPENING = 3.0  # seconds for the first connection; the pool would try for thirty
 PAUSE = 1.0  # seconds before the queue is tried again
 
 
@@ -45,29 +46,37 @@ class Listener:
         """Take jobs until told to stop, or until the connection that listens is lost."""
         app = App(connector=_connector())
         app.task(name=TASK, queue=QUEUE)(self._advance)
-        seconds = sweep_interval()
-        async with app.open_async():
+        try:
+            async with asyncio.timeout(OPENING):
+                await app.open_async()
             await _retry_stalled(app)
-            taking = asyncio.create_task(
-                app.run_worker_async(
-                    queues=[QUEUE],
-                    concurrency=max(1, self.under_way.room),
-                    delete_jobs="always",  # the record of a run is the run's own
-                    install_signal_handlers=False,
-                    shutdown_graceful_timeout=0,  # a run outlives its job, see _advance
-                    fetch_job_polling_interval=LATER,
-                    update_heartbeat_interval=seconds,
-                    stalled_worker_timeout=lease.length().total_seconds(),
-                )
+            await self._take(app)
+        finally:
+            await app.close_async()
+
+    async def _take(self, app: App) -> None:
+        """Run Procrastinate's worker. Raises what it failed with."""
+        seconds = sweep_interval()
+        taking = asyncio.create_task(
+            app.run_worker_async(
+                queues=[QUEUE],
+                concurrency=max(1, self.under_way.room),
+                delete_jobs="always",  # the record of a run is the run's own
+                install_signal_handlers=False,
+                shutdown_graceful_timeout=0,  # a run outlives its job, see _advance
+                fetch_job_polling_interval=LATER,
+                update_heartbeat_interval=seconds,
+                stalled_worker_timeout=lease.length().total_seconds(),
             )
-            retrying = asyncio.create_task(self._retry(app, seconds))
-            told = asyncio.create_task(self.stop.wait())
-            await asyncio.wait({taking, told}, return_when=asyncio.FIRST_COMPLETED)
-            for task in (taking, retrying, told):
-                task.cancel()
-            ended = await asyncio.gather(taking, retrying, told, return_exceptions=True)
-        if isinstance(ended[0], Exception):
-            raise ended[0]
+        )
+        retrying = asyncio.create_task(self._retry(app, seconds))
+        told = asyncio.create_task(self.stop.wait())
+        await asyncio.wait({taking, told}, return_when=asyncio.FIRST_COMPLETED)
+        for task in (taking, retrying, told):
+            task.cancel()
+        ended, *_ = await asyncio.gather(taking, retrying, told, return_exceptions=True)
+        if isinstance(ended, Exception):
+            raise ended
 
     async def _advance(self, run_id: str) -> None:
         # Shielded: when the queue is lost, its jobs are broken off, and the runs go on. They have

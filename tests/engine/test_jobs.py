@@ -62,6 +62,23 @@ def test_a_queue_that_is_locked_takes_the_change_back_with_it(scene: Scene) -> N
     assert fresh(run).state == RunState.QUEUED
 
 
+def test_a_worker_that_is_there_before_its_queue_waits_for_it(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from agents.engine import listening  # needs the queue's tables, so not on SQLite
+
+    run = scene.launch(REFUND_500)
+    right = listening.connector_params()
+    answers = iter([{**right, "port": 1}])  # where nobody listens
+    monkeypatch.setattr(listening, "OPENING", 0.2)
+    monkeypatch.setattr(listening, "connector_params", lambda: next(answers, right))
+
+    worked(lambda: has_ended(run))
+
+    assert paid(run) == [50000]
+    assert next(answers, None) is None
+
+
 def test_a_worker_outlives_the_connections_it_loses(scene: Scene) -> None:
     first = scene.launch(REFUND_500)
     after: list[Run] = []
