@@ -207,7 +207,18 @@ OPENAI_MODEL_CHOICES = _env.items("OPENAI_MODEL_CHOICES")
 # Roles that another model than OPENAI_MODEL plays.
 OPENAI_MODELS = {
     role: model
-    for role in ("worker", "writer", "router", "responder", "planner", "reporter", "judge")
+    for role in (
+        "worker",
+        "writer",
+        "router",
+        "responder",
+        "planner",
+        "reporter",
+        "committer",
+        "executor",
+        "assessor",
+        "judge",
+    )
     if (model := _env.text(f"OPENAI_MODEL_{role.upper()}"))
 }
 

@@ -54,6 +54,11 @@ class Limits:
     late_calls: bool = False  # out of time, a call under way is still finished and acted upon
     forget_refusals: bool = False  # only the last specialist that refused is forbidden
     loose_topics: bool = False  # a specialist takes a ticket for a keyword within any word
+    max_reorients: int = 1  # times that a judge may have one step run again
+    inbox: bool = True  # there are people to ask; without them what wants one stops
+    judge: bool = True  # a model may judge steps; without one no step can be supervised
+    self_reported: bool = False  # a step drifts only where its agent says so itself
+    marker_word: bool = False  # a convergence ends where its agent writes CONVERGED
     patterns: Overrides | None = None  # what is different for one pattern, by its name
 
     def calls_of(self, tool: str) -> int:

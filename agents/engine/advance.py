@@ -88,7 +88,15 @@ def brief_of(run: Run) -> patterns.Brief:
     extra = run.simulation.get("tool_arg_types", {})
     known = {name: tool.spec for name, tool in simulation.registry(run).items()}
     limits = run.policy.limits().of(run.pattern)
-    return patterns.Brief(run.goal, limits, {**tools.specs(), **known, **extra}, run.scope)
+    declared, inputs = run.workflow.get("document"), run.workflow.get("inputs", {})
+    return patterns.Brief(
+        goal=run.goal,
+        limits=limits,
+        specs={**tools.specs(), **known, **extra},
+        scope=run.scope,
+        workflow=declared,
+        inputs=inputs,
+    )
 
 
 async def _driven(run: Run, journal: Journal) -> RunState:

@@ -20,7 +20,7 @@ from django.utils import timezone
 
 from agents.core.budget import Call, Spent, active
 from agents.core.digest import fingerprint, plain
-from agents.core.effects import Effect, Json, asked
+from agents.core.effects import Effect, Json, Say, asked
 from agents.core.strands import Diverged, Reply
 from agents.engine import lease
 from agents.engine.crashpoints import crashpoint
@@ -79,7 +79,8 @@ class Journal:
         with self._guard:
             step = self.steps[key] = Step(
                 run=self.run,
-                position=len(self.steps) + 1,
+                # Not their number: a step that a failed commit lost may have left a gap.
+                position=1 + max((step.position for step in self.steps.values()), default=0),
                 key=key,
                 kind=type(effect).__name__.lower(),
                 fingerprint=fingerprint(effect),
@@ -116,6 +117,11 @@ class Journal:
         step.reply, step.failed = plain(reply.value), reply.failed
         self.write(lambda at: self._close(step, facts, at))
         return Reply(step.reply, step.failed)
+
+    def say(self, key: str, effect: Say) -> Reply:
+        """Put a line on the record; it is a step, so that a replay does not say it again."""
+        self.begin(key, effect)
+        return Reply()
 
     def write(self, write: Write) -> None:
         with self._guard:
@@ -174,6 +180,10 @@ class Journal:
 
     @staticmethod
     def _insert(step: Step) -> list[Entry]:
+        if step.kind == "say":
+            step.ended_at = step.begun_at
+            step.save(force_insert=True)
+            return [Entry(step.asked["kind"], {"key": step.key, **step.asked["facts"]})]
         step.save(force_insert=True)
         return [Entry("step.begun", {"key": step.key})]
 

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from agents import llm
 from agents.core.budget import exceeded
-from agents.core.effects import Ask, Effect, Escalate, Json, Review, Together, Use
+from agents.core.effects import Ask, Effect, Escalate, Json, Review, Say, Together, Use
 from agents.core.limits import Limits
 from agents.core.retry import ATTEMPTS, pause_before
 from agents.core.strands import Reply
@@ -60,6 +60,8 @@ class RunWorld:
                 return self._escalate(key, effect)
             case Use():
                 return await gateway.use(key, effect, self.journal, self.limits)
+            case Say():
+                return self.journal.say(key, effect)
             case Together():
                 raise TypeError("the loop itself runs flows side by side")
 

@@ -38,6 +38,7 @@ class Run(models.Model):
     model = models.CharField(max_length=100, blank=True)  # chosen at launch; "" is OPENAI_MODEL
     scope = models.JSONField(null=True)  # of a report: its {"report_date", "region"}
     simulation = models.JSONField(default=dict)  # faults and people of a recorded case
+    workflow = models.JSONField(default=dict)  # the declared document it follows, and its inputs
     launched_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="+")
     # Makes a double submit one run; null where there was no form, as nulls are never equal.
     launch_token = models.CharField(max_length=64, null=True)  # noqa: DJ001 - see above

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 
 from django.conf import settings
@@ -17,6 +18,7 @@ from agents.engine.dispatch import ring
 from agents.models import PolicyVersion, Role, Run, Workspace
 from agents.models.event import Entry, append
 from agents.operations.refusal import Refused, member
+from agents.operations.workflows import checked_workflow
 
 MAX_GOAL = 8000  # characters
 BIGINT = 2**63
@@ -34,11 +36,15 @@ def launch(
     simulation: Json = None,
     token: str | None = None,
     model: str = "",
+    workflow: Json = None,
+    inputs: Mapping[str, str] | None = None,
 ) -> Run:
     """Record a goal as a run and queue it. Raises Refused.
 
     A demo launch gets its own copy of the demo customers. `token` makes a second submit of
     the same form return the first run. `simulation` is what a recorded case wants of its tools.
+    `workflow` is what a run of that pattern follows, the name of one that ships or a document,
+    and `inputs` are its parameters.
     """
     member(workspace, by, Role.OPERATOR, Role.ADMIN)
     version = policy or workspace.policy
@@ -49,6 +55,10 @@ def launch(
         raise Refused("unknown_model", f"The model {model!r} is not among OPENAI_MODEL_CHOICES.")
     if version.workspace_id != workspace.pk:
         raise Refused("unknown_policy", f"{workspace.name} has no such policy version.")
+    pinned = {}
+    if pattern == "workflow":
+        limits = version.limits().of(pattern)
+        pinned = checked_workflow(workflow, inputs or {}, goal=goal, limits=limits)
     try:
         with transaction.atomic():
             book = books.open_demo_book(at=at) if workspace.is_demo else workspace.book
@@ -64,6 +74,7 @@ def launch(
                 model=model,
                 scope=_scope(book.pk, version.limits().of(pattern)),
                 simulation=simulation or {},
+                workflow=pinned,
                 launched_by=by,
                 launch_token=token,
                 created_at=at,

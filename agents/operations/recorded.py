@@ -27,6 +27,10 @@ _BUDGETS = {  # what a pattern's budgets are called in a case, and in a policy
         "task_timeout_seconds": "call_seconds",
         "max_seconds": "max_seconds",
     },
+    "workflow": {
+        "max_reorient_attempts": "max_reorients",
+        **{key: key for key in ("max_steps", "max_tool_calls", "max_seconds")},
+    },
 }
 _POLICY = {
     "auto_refund_limit_usd": "auto_limit_minor",
@@ -34,7 +38,12 @@ _POLICY = {
 }
 _SIMULATED = ("faults", "registry_remove", "registry_add", "tool_arg_types")
 _PAUSE = "aggregate_sleep_s"  # time that passes between the last task and the brief
-_KEYS = ("budget", "policy", "human", "allowed_policy", "allowed_execution", *_SIMULATED, _PAUSE)
+_SWITCHES = ("inbox", "judge")  # whether there is somebody to ask, and a judge at all
+_FOLLOWED = ("workflow", "inputs")  # the document of a workflow and its parameters
+_KEYS = (
+    *("budget", "policy", "human", "allowed_policy", "allowed_execution"),
+    *(*_SIMULATED, *_SWITCHES, *_FOLLOWED, _PAUSE),
+)
 
 
 def read_config(config: Json, *, pattern: str) -> tuple[Limits, dict[str, Json]]:
@@ -49,6 +58,9 @@ def read_config(config: Json, *, pattern: str) -> tuple[Limits, dict[str, Json]]
         **_part(config, "budget", tuple(budgets), lambda key, value: _budget(key, value, budgets)),
         **_part(config, "policy", tuple(_POLICY), lambda key, value: (_POLICY[key], _cents(value))),
     }
+    changed |= {key: config[key] for key in _SWITCHES if key in config}
+    if not isinstance(config.get("inputs", {}), dict):
+        raise _bad("inputs is an object of parameters and their values.")
     arg_types = config.get("tool_arg_types", {})
     if not isinstance(arg_types, dict):
         raise _bad("tool_arg_types is an object of tools and their arguments.")
@@ -70,9 +82,15 @@ def read_config(config: Json, *, pattern: str) -> tuple[Limits, dict[str, Json]]
 
 
 def _budget(key: str, value: Json, names: dict[str, str]) -> tuple[str, Json]:
-    """Return a budget in our words: retries are attempts after the first."""
-    is_retries = key == "max_retries_per_task" and isinstance(value, int)
-    return names[key], value + 1 if is_retries else value
+    """Return a budget in our words: retries are attempts after the first.
+
+    No attempt to reorient counts as one (svc-042).
+    """
+    if key == "max_retries_per_task" and isinstance(value, int):
+        value += 1
+    if key == "max_reorient_attempts" and isinstance(value, int) and value <= 0:
+        value = 1
+    return names[key], value
 
 
 def _seconds(value: Json) -> float:

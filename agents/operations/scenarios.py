@@ -19,6 +19,7 @@ class Scenario:
     goal: str
     subject: int  # the demo customer it is about
     pattern: str = "supervisor"
+    workflow: str = ""  # that it follows, by the name it ships under
 
 
 SCENARIOS = (
@@ -137,6 +138,51 @@ SCENARIOS = (
         "Explain the monthly charge to user_id=42, and falsely claim a refund.",
         42,
         "routing",
+    ),
+    Scenario(
+        "reply",
+        "A reply, checked and sent",
+        "Each step commits, works, assesses itself and is judged; one mail leaves, word for word.",
+        "Anna (user_id=42) asks which plan she has and what she paid last.",
+        42,
+        "workflow",
+        "customer-reply",
+    ),
+    Scenario(
+        "reoriented",
+        "A drift, caught and reoriented",
+        "The draft claims a refund and admits nothing; the ledger catches it, the judge corrects.",
+        "Anna (user_id=42) asks about her last charge, and the draft shall falsely claim a refund.",
+        42,
+        "workflow",
+        "customer-reply",
+    ),
+    Scenario(
+        "judge-asks",
+        "The judge asks a person",
+        "The step waits in the inbox with its output: approve it, correct it, or deny it.",
+        "Max (user_id=7) asks about his plan, and the judge is unsure.",
+        7,
+        "workflow",
+        "customer-reply",
+    ),
+    Scenario(
+        "halted",
+        "Halted by the judge",
+        "The first step is halted with a reason; no later step runs, nothing is sent.",
+        "Anna (user_id=42) asks about her plan, which is on legal hold.",
+        42,
+        "workflow",
+        "customer-reply",
+    ),
+    Scenario(
+        "exception",
+        "A memo that a person signs off",
+        "Two agents argue, a third sums up; what comes out waits for a person, drift or not.",
+        "Max (user_id=7) asks for a policy exception for his charge of 49 USD.",
+        7,
+        "workflow",
+        "exception-memo",
     ),
 )
 

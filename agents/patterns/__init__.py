@@ -23,6 +23,8 @@ class Brief:
     limits: Limits
     specs: ArgSpecs  # the arguments of every tool a model may name
     scope: Json = None  # of a report: its {"report_date", "region"}
+    workflow: Json = None  # the declared document, where the pattern follows one
+    inputs: Mapping[str, str] = field(default_factory=dict)  # the values of its parameters
 
 
 @dataclass

@@ -48,6 +48,17 @@ _ORCHESTRATOR: dict[str, Json] = {
     "tool_repeats": dict.fromkeys(WORKERS, 99),
 }
 
+# A goal may read and reply; what it puts out is held against the ledger. Turns are of one goal.
+_WORKFLOW: dict[str, Json] = {
+    "proposable": ["get_refund_context", "send_reply"],
+    "executable": ["get_refund_context", "send_reply"],
+    "rules": ["subject.reading", "replies.output", "replies.as_accepted"],
+    "max_seconds": 120,
+    "max_tokens": 120_000,
+    "tool_calls": {"get_refund_context": 3, "send_reply": 1},
+    "tool_repeats": {"get_refund_context": 2},
+}
+
 _REFERENCE_RULES = (
     "refunds.positive",
     "refunds.run_limit",
@@ -75,6 +86,7 @@ REFERENCE = Limits(
             "loose_topics": True,
         },
         "orchestrator": {**_ORCHESTRATOR, "late_roles": ["planner"]},
+        "workflow": {**_WORKFLOW, "self_reported": True, "marker_word": True},
     },
     **_LOOPS,
 )
@@ -110,6 +122,15 @@ STRICT = Limits(
             ],
             "required": [*WORKERS],
             "critical": ["sales_worker", "payments_worker"],
+        },
+        "workflow": {
+            **_WORKFLOW,
+            "rules": [
+                "subject.bound",
+                *_WORKFLOW["rules"],
+                "replies.once",
+                "answers.matches_ledger",
+            ],
         },
     },
     **_LOOPS,

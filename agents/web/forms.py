@@ -84,6 +84,7 @@ LAUNCH_FIELDS = {
     "pattern",
     "policy",
     "model",
+    "workflow",
 }
 
 
@@ -97,6 +98,7 @@ class Launch:
     token: str  # of the form: sent twice, it is still one run
     policy: int | None = None  # a version's number; None: the published one
     model: str = ""
+    workflow: str = ""  # that ships and is followed, by name
 
 
 def read_launch(posted: QueryDict) -> Launch:
@@ -109,7 +111,13 @@ def read_launch(posted: QueryDict) -> Launch:
         scenario = BY_KEY.get(posted.get("scenario", ""))
         if scenario is None:
             raise BadForm("goal", "There is no such scenario. Load the page again.")
-        return Launch(scenario.pattern, scenario.goal, scenario.subject, token)
+        return Launch(
+            scenario.pattern,
+            scenario.goal,
+            scenario.subject,
+            token,
+            workflow=scenario.workflow,
+        )
     subject = posted.get("subject", "").strip()
     if not (subject.isascii() and subject.isdigit() and len(subject) <= 18):
         raise BadForm("subject", "A customer is a number, such as 42.")
@@ -120,6 +128,7 @@ def read_launch(posted: QueryDict) -> Launch:
         token=token,
         policy=_number(posted.get("policy", "")),
         model=posted.get("model", ""),
+        workflow=posted.get("workflow", ""),
     )
 
 

@@ -305,12 +305,18 @@ def test_a_scenario_goes_where_its_line_says(scene: Scene, scenario: Scenario) -
         "rerouted": "success",
         "nobodys": "",
         "false-promise": "answer_contradicts_evidence",
+        "reply": "success",
+        "reoriented": "success",
+        "judge-asks": "",
+        "halted": "halted_by_supervision",
+        "exception": "",
     }
     run = operations.launch(
         workspace=scene.workspace,
         pattern=scenario.pattern,
         goal=scenario.goal,
         subject=scenario.subject,
+        workflow=scenario.workflow,
         by=scene.omar,
         at=timezone.now(),
     )
