@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("agents", "0004_report_scope"),
+        ("agents", "0005_workflow"),
     ]
 
     operations = [
