@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Collection
 from datetime import datetime, timedelta
 
 from django.conf import settings
@@ -98,11 +99,10 @@ class Run(models.Model):
             return run
 
     @classmethod
-    def renew(cls, owner: str, lease: timedelta) -> int:
-        """Lengthen every lease that `owner` holds. Return how many."""
-        return cls.objects.filter(lease_owner=owner, state=RunState.RUNNING).update(
-            lease_ends_at=_after(lease)
-        )
+    def renew(cls, owner: str, lease: timedelta, runs: Collection[uuid.UUID]) -> int:
+        """Lengthen the leases that `owner` holds on these runs. Return how many."""
+        held = cls.objects.filter(pk__in=runs, lease_owner=owner, state=RunState.RUNNING)
+        return held.update(lease_ends_at=_after(lease))
 
     def hold(self, *, lease: timedelta) -> None:
         """Prove, inside a transaction, that the run is still ours. Raises LostRun.

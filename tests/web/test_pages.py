@@ -61,6 +61,9 @@ PEOPLE = ("anon", "stranger", "eve", "rita")
 # What each of PEOPLE gets by GET and by POST. 302 leads on, 405 is the wrong verb.
 ADDRESSES: dict[str, tuple[tuple[int, int], ...]] = {
     "home": ((302, 405), (200, 405), (200, 405), (200, 405)),
+    "healthz": ((200, 405), (200, 405), (200, 405), (200, 405)),
+    "readyz": ((503, 405), (503, 405), (503, 405), (503, 405)),  # no worker is at work
+    "metrics": ((200, 405), (200, 405), (200, 405), (200, 405)),  # the client is on loopback
     "sign-in": ((200, 200), (302, 302), (302, 302), (302, 302)),
     "sign-out": ((405, 302), (405, 302), (405, 302), (405, 302)),
     "theme": ((405, 302), (405, 302), (405, 302), (405, 302)),
