@@ -62,6 +62,7 @@ def _waiting_for(run: Run) -> Json:
         "reason": deciding["reason"],
         "sentence": deciding["sentence"],
         "expires_at": escalation.expires_at.isoformat(),
+        "frozen": escalation.frozen_at is not None,
     }
 
 

@@ -18,7 +18,7 @@ def expire(pk: int, *, at: datetime) -> bool:
     with transaction.atomic():
         run_id = Escalation.objects.values_list("run_id", flat=True).get(pk=pk)
         run = Run.objects.select_for_update().get(pk=run_id)
-        still_open = Escalation.objects.filter(pk=pk, state=EscalationState.OPEN)
+        still_open = Escalation.objects.filter(pk=pk, state=EscalationState.OPEN, frozen_at=None)
         if not still_open.update(state=EscalationState.EXPIRED):
             return False
         escalation = Escalation.objects.select_related("step").get(pk=pk)

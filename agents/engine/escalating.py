@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from agents.core.digest import sha256
 from agents.core.effects import Json
 from agents.core.limits import Limits
+from agents.engine.kill_switch import thrown
 from agents.models import Escalation, Step
 from agents.models.event import Entry
 
@@ -29,6 +30,7 @@ def hold(
         customer=customer if customer is not None and abs(customer) < 2**63 else None,
         requested_minor=args.get("amount_minor"),
         created_at=at,
+        frozen_at=at if thrown(step.run, action.get("name", "")) else None,
         expires_at=at + timedelta(seconds=limits.escalation_seconds),
     )
     facts = {"escalation": escalation.pk, "key": step.key, "kind": kind}

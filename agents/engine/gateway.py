@@ -25,9 +25,10 @@ from agents.engine.crashpoints import crashpoint
 from agents.engine.escalating import hold
 from agents.engine.facts import gather
 from agents.engine.journal import Journal, Waiting
+from agents.engine.kill_switch import thrown
 from agents.engine.late import ToolCall
 from agents.engine.threads import TOOLS as TOOL_THREADS
-from agents.models import Effect, Escalation, Run, Step, Workspace
+from agents.models import Effect, Escalation, Run, Step
 from agents.models.event import Entry
 from agents.policies import review
 from agents.tools import Context, OutcomeUnknown, Tool, accepts
@@ -98,8 +99,7 @@ def _intend(step: Step, effect: Use, journal: Journal, limits: Limits, at: datet
     allowing = _allowing(journal, effect, action)
     if not tool.writes:
         return ""
-    # The row is locked, so a kill switch that commits later sees no write start after it.
-    if Workspace.objects.select_for_update().get(pk=run.workspace_id).killed_at:
+    if thrown(run, effect.tool):
         return "killed"
     others = [other for other in list(journal.steps.values()) if other is not step]
     facts, charge = gather(run, action, limits, others, at=at, lock=True)

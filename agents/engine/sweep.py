@@ -34,7 +34,7 @@ def sweep() -> int:
 def _expire() -> int:
     """Close escalations whose time is over: silence is a no."""
     due = Escalation.objects.filter(
-        state=EscalationState.OPEN, expires_at__lte=Now(), workspace__killed_at=None
+        state=EscalationState.OPEN, expires_at__lte=Now(), frozen_at=None
     )
     return sum(expire(pk, at=timezone.now()) for pk in due.values_list("pk", flat=True)[:BATCH])
 

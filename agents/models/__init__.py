@@ -3,6 +3,7 @@
 from agents.models.effect import Effect
 from agents.models.escalation import Escalation
 from agents.models.event import Event
+from agents.models.kill_switch import KillSwitch, Scope, Stage
 from agents.models.policy import PolicyVersion
 from agents.models.run import LostRun, Run
 from agents.models.step import Step
@@ -13,11 +14,14 @@ __all__ = [
     "Effect",
     "Escalation",
     "Event",
+    "KillSwitch",
     "LostRun",
     "Membership",
     "PolicyVersion",
     "Role",
     "Run",
+    "Scope",
+    "Stage",
     "Step",
     "Worker",
     "Workspace",

@@ -25,6 +25,7 @@ class Escalation(models.Model):
     currency = models.CharField(max_length=3, default="USD")
     created_at = models.DateTimeField()
     expires_at = models.DateTimeField()
+    frozen_at = models.DateTimeField(null=True)  # a kill switch stops the clock since then
 
     # Until then nobody else decides; a claim that ran out is none.
     claimed_by = models.ForeignKey(

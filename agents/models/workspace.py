@@ -27,7 +27,6 @@ class Workspace(models.Model):
     policy = models.ForeignKey(
         "agents.PolicyVersion", models.PROTECT, null=True, related_name="+"
     )  # the version that new runs pin
-    killed_at = models.DateTimeField(null=True)  # kill switch: no write starts after it
     event_count = models.PositiveBigIntegerField(default=0)  # of events that belong to no run
     head_hash = models.CharField(max_length=64, blank=True)  # of the newest of them
     created_at = models.DateTimeField()

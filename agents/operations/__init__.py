@@ -6,6 +6,7 @@ The clock comes in as `at`. What is refused is refused with a sentence for the p
 from agents.operations.auditing import record_export, record_verification
 from agents.operations.claiming import Claimed, claim, release_claim
 from agents.operations.deciding import AlreadyDecided, decide
+from agents.operations.killing import kill, release, stoppable_tools
 from agents.operations.launching import launch
 from agents.operations.people import (
     add_member,
@@ -15,7 +16,7 @@ from agents.operations.people import (
 )
 from agents.operations.refusal import Refused
 from agents.operations.simulated import Human, decide_simulated, read_human
-from agents.operations.stopping import cancel, kill, release
+from agents.operations.stopping import cancel
 
 __all__ = [
     "AlreadyDecided",
@@ -37,4 +38,5 @@ __all__ = [
     "record_verification",
     "release",
     "release_claim",
+    "stoppable_tools",
 ]

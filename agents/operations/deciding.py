@@ -7,6 +7,7 @@ from datetime import datetime
 
 from django.contrib.auth.models import User
 from django.db import transaction
+from django.db.models import Q
 from django.db.models.functions import Now
 
 from agents.core.effects import Json
@@ -165,9 +166,8 @@ def _take(
 ) -> None:
     """Make the decision, if nobody was first: the UPDATE decides. Raises AlreadyDecided."""
     state = _state(escalation, wanted, granted)
-    still_open = Escalation.objects.filter(
-        pk=escalation.pk, state=EscalationState.OPEN, expires_at__gt=Now()
-    )
+    in_time = Q(expires_at__gt=Now()) | Q(frozen_at__isnull=False)
+    still_open = Escalation.objects.filter(in_time, pk=escalation.pk, state=EscalationState.OPEN)
     columns = {
         "state": state,
         "decided_by": by,

@@ -1,4 +1,4 @@
-"""Stop a run, or stop a workspace from writing anything."""
+"""Stop a run."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from agents.core.states import ENDED, EscalationState, RunState
-from agents.models import Escalation, LostRun, Role, Run, Workspace
-from agents.models.event import Entry, append
+from agents.models import Escalation, LostRun, Role, Run
 from agents.operations.refusal import Refused, check_text, member
 
 MAX_REASON = 500  # characters
@@ -41,26 +40,3 @@ def cancel(*, run_id: UUID, by: User, reason: str, at: datetime) -> Run:
         except LostRun:
             raise Refused("moved", "The run moved on just now. Look again.") from None
         return run
-
-
-def kill(*, workspace: Workspace, by: User, reason: str, at: datetime) -> None:
-    """Throw the workspace's kill switch: no write starts after this commits. Raises Refused."""
-    _switch(workspace, by, "kill_switch.on", reason, at, killed_at=at)
-
-
-def release(*, workspace: Workspace, by: User, reason: str, at: datetime) -> None:
-    """Let the workspace write again; runs that were stopped stay stopped. Raises Refused."""
-    _switch(workspace, by, "kill_switch.off", reason, at, killed_at=None)
-
-
-def _switch(
-    workspace: Workspace, by: User, kind: str, reason: str, at: datetime, **columns: object
-) -> None:
-    if not reason.strip():
-        raise Refused("no_reason", "Say why; everybody will see it.")
-    with transaction.atomic():
-        Workspace.objects.select_for_update().get(pk=workspace.pk)
-        member(workspace, by, Role.ADMIN)
-        Workspace.objects.filter(pk=workspace.pk).update(**columns)
-        said = Entry(kind, {"why": reason.strip()[:500]}, by.get_username())
-        append([said], workspace_id=workspace.pk, at=at)

@@ -106,6 +106,22 @@ def policies_to_launch_under(workspace: Workspace) -> QuerySet[PolicyVersion]:
     return found.order_by("-number")
 
 
+def workspace_to_stop(user: User, pk: str) -> Workspace:
+    """Return a workspace whose kill switches a person may press. Raises Http404, PermissionDenied.
+
+    `pk` is as the form sent it. Who may press none is told so whatever it names.
+    """
+    mine = Membership.objects.filter(user=user).select_related("workspace").order_by("pk")
+    parts = {str(part.workspace_id): part for part in mine}
+    part = parts.get(pk)
+    may = part.role == Role.ADMIN if part else any(p.role == Role.ADMIN for p in parts.values())
+    if not may:
+        raise PermissionDenied("A kill switch takes the role admin.")
+    if part is None:
+        raise Http404
+    return part.workspace
+
+
 def workspaces_to_audit(user: User) -> QuerySet[Workspace]:
     """Return the workspaces whose record a person may read. Raises PermissionDenied."""
     mine = Membership.objects.filter(user=user, role__in=AUDITS).values("workspace_id")

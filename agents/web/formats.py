@@ -12,6 +12,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from agents.core.money import spoken
+from agents.models import Escalation
 
 register = template.Library()
 
@@ -105,7 +106,17 @@ def cost(micro_usd: int) -> str:
 @register.filter
 def left(at: datetime) -> str:
     """Write how long it is until `at`: 5:48 under an hour, 1 h 12 beyond it."""
-    rest = max(at - timezone.now(), timedelta())
+    return _clock(at - timezone.now())
+
+
+@register.filter
+def left_when_frozen(escalation: Escalation) -> str:
+    """Write how long a person has to decide, once the clock runs again."""
+    return _clock(escalation.expires_at - (escalation.frozen_at or timezone.now()))
+
+
+def _clock(rest: timedelta) -> str:
+    rest = max(rest, timedelta())
     minutes, seconds = divmod(int(rest.total_seconds()), 60)
     if minutes < 60:
         return f"{minutes}:{seconds:02d}"

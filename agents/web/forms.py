@@ -49,7 +49,7 @@ class Wanted:
 
 def read_decision(posted: QueryDict) -> Wanted:
     """Return what the decision form asks for. Raises BadForm."""
-    _only(posted, FIELDS)
+    only(posted, FIELDS)
     verdict = posted.get("verdict", "")
     if verdict not in VERDICTS:
         raise BadForm("verdict", "Choose whether to adjust, approve or reject.")
@@ -115,7 +115,7 @@ class Launch:
 
 def read_launch(posted: QueryDict) -> Launch:
     """Return what the launch form asks for: a scenario, or a goal of one's own. Raises BadForm."""
-    _only(posted, LAUNCH_FIELDS)
+    only(posted, LAUNCH_FIELDS)
     token = posted.get("token", "")
     if not (token.isascii() and token.isalnum()) or len(token) > 64:
         raise BadForm("goal", "The form has lost its token. Load the page again.")
@@ -154,7 +154,7 @@ def _number(text: str) -> int | None:
     return int(text)
 
 
-def _only(posted: QueryDict, fields: set[str]) -> None:
+def only(posted: QueryDict, fields: set[str]) -> None:
     """Refuse a form that carries what is not ours, or a field twice. Raises BadForm."""
     if set(posted) - fields or any(len(values) > 1 for _, values in posted.lists()):
         raise BadForm("", "The form holds fields that it should not. Load the page again.")

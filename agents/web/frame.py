@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from django.db.models import OuterRef, Subquery
 from django.http import HttpRequest
 
 from agents.core.effects import Json
 from agents.core.states import EscalationState
-from agents.models import Membership
+from agents.models import KillSwitch, Membership, Scope
 from agents.web.access import AUDITS, LAUNCHES, escalations_of, person
 from agents.web.views.session import THEMES
 
@@ -21,7 +22,9 @@ def frame(request: HttpRequest) -> dict[str, Json]:
     if not getattr(request, "user", None) or not request.user.is_authenticated:
         return around
     user = person(request)
+    stopped = KillSwitch.objects.standing(OuterRef("workspace")).filter(scope=Scope.WORKSPACE)
     parts = Membership.objects.filter(user=user).select_related("workspace").order_by("pk")
+    parts = parts.annotate(killed_at=Subquery(stopped.values("pressed_at")[:1]))
     waiting = escalations_of(user).filter(state=EscalationState.OPEN).count()
     return {
         **around,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.contrib.auth.models import User
-from django.db.models import Q
+from django.db.models import F, Q
 from django.utils import timezone
 
 from agents.core.effects import Json
@@ -52,7 +52,9 @@ def inbox(workspaces: Iterable[int]) -> list[Row]:
         state=EscalationState.OPEN, workspace__in=list(workspaces)
     ).select_related("run", "claimed_by")
     now = timezone.now()
-    return _rows(waiting.order_by("expires_at", "pk")[:INBOX], at=now)
+    # What is frozen comes last: its time stands still.
+    soonest = waiting.order_by(F("frozen_at").asc(nulls_first=True), "expires_at", "pk")
+    return _rows(soonest[:INBOX], at=now)
 
 
 def decided(user: User, before: str) -> tuple[list[Row], str]:
@@ -83,11 +85,17 @@ def _rows(found: Iterable[Escalation], *, at: datetime) -> list[Row]:
             kind=KINDS.get(e.kind, e.kind),
             why=e.review["deciding"]["sentence"],
             customer=names.get((e.run.book_id, e.customer or 0), "No customer"),
-            group="Expires within 30 min" if e.expires_at - at < SOON else "Later",
+            group=_group(e, at=at),
             claimed_by=claimant(e, at=at),
         )
         for e in held
     ]
+
+
+def _group(escalation: Escalation, *, at: datetime) -> str:
+    if escalation.frozen_at:
+        return "Frozen by a kill switch"
+    return "Expires within 30 min" if escalation.expires_at - at < SOON else "Later"
 
 
 def claimant(escalation: Escalation, *, at: datetime) -> str:

@@ -2,7 +2,7 @@
 
 from django.urls import URLPattern, path
 
-from agents.web.views import approvals, audit, health, launch, overview, runs, session
+from agents.web.views import approvals, audit, health, kill, launch, overview, runs, session
 
 urlpatterns: list[URLPattern] = [
     path("", overview.home, name="home"),
@@ -22,6 +22,9 @@ urlpatterns: list[URLPattern] = [
     path("audit/", audit.audit, name="audit"),
     path("audit/verify/", audit.verify, name="verify"),
     path("audit/export/", audit.export, name="export"),
+    path("kill/", kill.kill, name="kill"),
+    path("kill/press/", kill.press, name="kill-press"),
+    path("kill/release/", kill.release, name="kill-release"),
     path("launch/", launch.launch, name="launch"),
     path("runs/", runs.runs, name="runs"),
     path("runs/<uuid:pk>/", runs.run, name="run"),

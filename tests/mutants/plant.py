@@ -95,8 +95,8 @@ MUTANTS = (
     Mutant(
         "an escalation can be approved after its time",
         "agents/operations/deciding.py",
-        "pk=escalation.pk, state=EscalationState.OPEN, expires_at__gt=Now()",
-        "pk=escalation.pk, state=EscalationState.OPEN",
+        "Escalation.objects.filter(in_time, pk=escalation.pk",
+        "Escalation.objects.filter(pk=escalation.pk",
         "tests/engine/test_run.py -k after_the_expiry",
     ),
     Mutant(

@@ -7,6 +7,11 @@ from typing import Any
 from uuid import UUID
 
 
+def does(name: str, *arguments: Any) -> Any:
+    """Do what another of these does, for races between unlike contenders."""
+    return globals()[name](*arguments)
+
+
 def decides(escalation: int, user: str, amount: int | None) -> str:
     """Decide as a reviewer."""
     from django.contrib.auth.models import User
@@ -61,3 +66,30 @@ def refunds(book: int, amount: int, key: str) -> str:
         return desk.pay(**asked).reference
     except desk.RefundRefused as no:
         return no.code
+
+
+def presses(workspace: int, user: str) -> int:
+    """Press the kill switch once a write has begun; return how many had, under its lock."""
+    import time
+
+    from django.contrib.auth.models import User
+    from django.db import transaction
+    from django.utils import timezone
+
+    from agents import operations
+    from agents.models import Effect, Workspace
+
+    until = time.monotonic() + 20
+    while not Effect.objects.exists() and time.monotonic() < until:
+        time.sleep(0.002)
+    with transaction.atomic():
+        operations.kill(
+            workspace=Workspace.objects.get(pk=workspace),
+            by=User.objects.get(username=user),
+            reason="race",
+            at=timezone.now(),
+        )
+        # What commits from here on has begun without having seen the switch.
+        begun = Effect.objects.count()
+        time.sleep(0.1)
+    return begun

@@ -7,10 +7,10 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from agents import operations
-from agents.core.states import EscalationState, RunState
+from agents.core.states import EffectState, EscalationState, RunState
 from agents.desk.books import open_demo_book
 from agents.desk.models import Charge, Refund
-from agents.models import Escalation
+from agents.models import Effect, Escalation
 from tests.engine.scene import REFUND_500, Scene, fresh, go, mailed, paid, set_scene
 from tests.processes import together
 
@@ -105,3 +105,24 @@ def test_runs_side_by_side_do_not_add_up_past_the_limit(scene: Scene, _round: in
     assert reasons == ["refunds_add_up"] * len(reasons)
     states = sorted(fresh(run).state for run in runs)
     assert states == [RunState.DONE, RunState.DONE, RunState.WAITING, RunState.WAITING]
+
+
+@pytest.mark.parametrize("_round", range(ROUNDS))
+def test_no_write_starts_once_the_kill_switch_has_the_lock(scene: Scene, _round: int) -> None:
+    """Five workers refund while an admin presses; what was intended by then is all there is."""
+    admin = User.objects.create_user("admin")
+    operations.add_member(workspace=scene.workspace, user=admin, role="admin", at=timezone.now())
+    runs = [scene.launch(REFUND_500) for _ in range(5)]
+    workers = [["advances", str(run.pk)] for run in runs]
+
+    said = together(
+        "tests.races.contenders:does",
+        [["presses", scene.workspace.pk, "admin"], *workers],
+    )
+
+    effects = Effect.objects.filter(run__in=runs)
+    assert effects.count() == said[0] > 0
+    assert not effects.exclude(state=EffectState.DONE).exists()
+    ended = {fresh(run).stop_reason for run in runs}
+    assert ended <= {"killed", "success"}
+    assert "killed" in ended

@@ -105,7 +105,9 @@ def _inbox_versions(topics: Collection[InboxTopic]) -> Iterable[tuple[Topic, str
     waiting = list(
         Escalation.objects.filter(state=EscalationState.OPEN, workspace__in=everywhere)
         .order_by("pk")
-        .values_list("workspace_id", "pk", "claimed_by_id", "claimed_until", "expires_at")
+        .values_list(
+            "workspace_id", "pk", "claimed_by_id", "claimed_until", "expires_at", "frozen_at"
+        )
     )
     for topic in topics:
         mine = [row for row in waiting if row[0] in topic.workspaces]

@@ -1,0 +1,39 @@
+"""The kill switch, as the engine meets it: a write is stopped, a deadline stands still."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.db.models import DateTimeField, ExpressionWrapper, F, Q, Value
+
+from agents.core.states import EscalationState
+from agents.models import Escalation, KillSwitch, Run, Workspace
+
+
+def thrown(run: Run, tool: str) -> KillSwitch | None:
+    """Return a switch that stops `tool` in this run. Call inside the transaction of the change.
+
+    The workspace's row is locked, as pressing locks it: a switch that commits later sees
+    nothing start after it, and one that committed before is seen here.
+    """
+    Workspace.objects.select_for_update().get(pk=run.workspace_id)
+    standing = KillSwitch.objects.standing(run.workspace_id)
+    return next((switch for switch in standing if switch.stops(run, tool)), None)
+
+
+def freeze(workspace: Workspace, *, at: datetime) -> int:
+    """Stop the clock of what a switch holds now, and let that of the rest run on.
+
+    Call with the workspace's row locked. What was frozen gets the time back that it stood.
+    Return how many clocks were stopped or started.
+    """
+    held = Q(pk__in=[])
+    for switch in KillSwitch.objects.standing(workspace.pk):
+        held |= switch.holds()
+    ours = Escalation.objects.filter(workspace=workspace, state=EscalationState.OPEN)
+    keys = Escalation.objects.filter(held, workspace=workspace).values("pk")
+    running = ours.filter(frozen_at=None, expires_at__gt=at, pk__in=keys)
+    stood = F("expires_at") + (Value(at, DateTimeField()) - F("frozen_at"))
+    return running.update(frozen_at=at) + ours.filter(frozen_at__isnull=False).exclude(
+        pk__in=keys
+    ).update(expires_at=ExpressionWrapper(stood, DateTimeField()), frozen_at=None)

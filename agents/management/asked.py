@@ -1,0 +1,70 @@
+"""What commands are given by name: a person, a workspace, and who says so."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from django.contrib.auth.models import User
+from django.core.management.base import CommandError
+
+from agents import operations
+from agents.core.money import BadAmount, minor_of_text
+from agents.models import Scope, Workspace
+
+BAD_USAGE, REFUSED = 2, 3
+
+
+def user_named(name: str) -> User:
+    """Return a person. Raises CommandError."""
+    found = User.objects.filter(username=name).first()
+    if found is None:
+        raise CommandError(f"There is no user {name!r}.", returncode=BAD_USAGE)
+    return found
+
+
+def workspace_named(slug: str) -> Workspace:
+    """Return a workspace. Raises CommandError, with those there are."""
+    found = Workspace.objects.filter(slug=slug).first()
+    if found is None:
+        known = ", ".join(Workspace.objects.order_by("slug").values_list("slug", flat=True))
+        raise CommandError(
+            f"There is no workspace {slug!r}; there is {known or 'none yet'}.", returncode=BAD_USAGE
+        )
+    return found
+
+
+def limit_of(text: str | None) -> int | None:
+    """Return a limit in minor units; None for "none", which is any amount. Raises CommandError."""
+    if text is None or text == "none":
+        return None
+    try:
+        return minor_of_text(text)
+    except BadAmount as error:
+        raise CommandError(f"The limit: {error}.", returncode=BAD_USAGE) from None
+
+
+def add_switch(parser: ArgumentParser) -> None:
+    """Add what names a kill switch, and who moves it and why."""
+    parser.add_argument("--workspace", required=True, help="its short name")
+    narrower = parser.add_mutually_exclusive_group()
+    narrower.add_argument("--pattern", help="only this pattern")
+    narrower.add_argument("--tool", help="only this tool")
+    parser.add_argument("--reason", required=True, help="why; everybody sees it")
+    parser.add_argument("--as", dest="actor", required=True, help="an admin's user name")
+
+
+def scope_of(pattern: str | None, tool: str | None) -> tuple[Scope, str]:
+    if pattern is not None:
+        return Scope.PATTERN, pattern
+    return (Scope.TOOL, tool) if tool is not None else (Scope.WORKSPACE, "")
+
+
+@contextmanager
+def refusals() -> Iterator[None]:
+    """Turn what an operation refuses into the command's error, with its sentence."""
+    try:
+        yield
+    except operations.Refused as no:
+        raise CommandError(str(no), returncode=REFUSED) from None

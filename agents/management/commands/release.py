@@ -1,0 +1,42 @@
+"""Release a kill switch from the command line, one stage at a time."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand
+from django.utils import timezone
+
+from agents import operations
+from agents.management.asked import add_switch, refusals, scope_of, user_named, workspace_named
+from agents.models import Stage
+
+STAGES = {"new-runs": Stage.TRIAL, "all-runs": Stage.OFF}
+SAID = {
+    Stage.TRIAL: "runs launched from now on may write; older ones may not yet.",
+    Stage.OFF: "released; runs that were stopped stay stopped.",
+}
+
+
+class Command(BaseCommand):
+    help = "Let new runs write again, and after that all runs. Exit code: 0 released, 3 refused."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        add_switch(parser)
+        parser.add_argument("--for", dest="stage", choices=STAGES, required=True)
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        scope, target = scope_of(options["pattern"], options["tool"])
+        to = STAGES[options["stage"]]
+        with refusals():
+            switch = operations.release(
+                workspace=workspace_named(options["workspace"]),
+                by=user_named(options["actor"]),
+                reason=options["reason"],
+                at=timezone.now(),
+                to=to,
+                scope=scope,
+                target=target,
+            )
+        self.stdout.write(f"{switch}: {SAID[to]}")

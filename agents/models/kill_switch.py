@@ -1,0 +1,87 @@
+"""Kill switches: what no write may start for, and since when."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Self
+
+from django.db import models
+from django.db.models import OuterRef, Q
+
+from agents.models.run import Run
+
+
+class Scope(StrEnum):
+    WORKSPACE = "workspace"
+    PATTERN = "pattern"
+    TOOL = "tool"
+
+
+class Stage(StrEnum):
+    ON = "on"
+    TRIAL = "trial"  # runs launched since then may write, older ones not yet
+    OFF = "off"
+
+
+class KillSwitches(models.QuerySet["KillSwitch"]):
+    def standing(self, workspace_id: int | OuterRef) -> Self:
+        """Return the switches of a workspace that still stop something, oldest first."""
+        return self.filter(workspace=workspace_id, released_at=None).order_by("pk")
+
+
+class KillSwitch(models.Model):
+    """It is pressed once, tried out, then released for good; the next press is another row."""
+
+    workspace = models.ForeignKey("agents.Workspace", models.PROTECT, related_name="kill_switches")
+    scope = models.CharField(max_length=10)
+    target = models.CharField(max_length=60, blank=True)  # the pattern's or the tool's name
+    reason = models.TextField()
+    pressed_by = models.CharField(max_length=150)  # a user's name, as in the record
+    pressed_at = models.DateTimeField()
+    trial_at = models.DateTimeField(null=True)
+    released_at = models.DateTimeField(null=True)
+
+    objects = KillSwitches.as_manager()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["workspace", "scope", "target"],
+                condition=Q(released_at__isnull=True),
+                name="kill_switch_stands_once",
+            ),
+            models.CheckConstraint(
+                condition=Q(scope="workspace", target="")
+                | (Q(scope__in=["pattern", "tool"]) & ~Q(target="")),
+                name="kill_switch_scope_has_target",
+            ),
+            models.CheckConstraint(
+                condition=Q(released_at__isnull=True) | Q(trial_at__isnull=False),
+                name="kill_switch_tried_before_released",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.scope} {self.target}".rstrip()
+
+    @property
+    def stage(self) -> Stage:
+        if self.released_at:
+            return Stage.OFF
+        return Stage.TRIAL if self.trial_at else Stage.ON
+
+    def stops(self, run: Run, tool: str) -> bool:
+        """Tell whether a call of `tool` in this run may not start."""
+        if self.trial_at and run.created_at > self.trial_at:
+            return False
+        named = {Scope.WORKSPACE: "", Scope.PATTERN: run.pattern, Scope.TOOL: tool}
+        return self.target == named[Scope(self.scope)]
+
+    def holds(self) -> Q:
+        """Return which escalations wait for an action that this stops: `stops`, as a filter."""
+        held = Q(workspace=self.workspace_id)
+        if self.scope == Scope.PATTERN:
+            held &= Q(run__pattern=self.target)
+        if self.scope == Scope.TOOL:
+            held &= Q(action__name=self.target)
+        return held & Q(run__created_at__lte=self.trial_at) if self.trial_at else held

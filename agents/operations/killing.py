@@ -1,0 +1,132 @@
+"""Press a kill switch, and release it in stages (decision 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from django.contrib.auth.models import User
+from django.db import transaction
+
+from agents.core.effects import Json
+from agents.engine.kill_switch import freeze
+from agents.models import KillSwitch, Role, Scope, Stage, Workspace
+from agents.models.event import Entry, append
+from agents.operations.refusal import Refused, check_text, member
+from agents.patterns import PATTERNS
+from agents.tools import TOOLS
+
+MAX_REASON = 500  # characters
+_BEFORE: Mapping[Stage, Stage] = {Stage.TRIAL: Stage.ON, Stage.OFF: Stage.TRIAL}
+
+
+def kill(
+    *,
+    workspace: Workspace,
+    by: User,
+    reason: str,
+    at: datetime,
+    scope: Scope = Scope.WORKSPACE,
+    target: str = "",
+) -> KillSwitch:
+    """Press a switch: no write of its scope starts after this commits. Raises Refused.
+
+    A switch that is being tried out is thrown again, for new runs too.
+    """
+    _check_scope(scope, target)
+    with transaction.atomic():
+        _lock(workspace, by, reason)
+        standing = _standing(workspace, scope, target)
+        if standing is None:
+            standing = KillSwitch.objects.create(
+                workspace=workspace,
+                scope=scope,
+                target=target,
+                reason=reason.strip(),
+                pressed_by=by.get_username(),
+                pressed_at=at,
+            )
+        elif standing.stage is Stage.ON:
+            raise Refused(
+                "on",
+                f"{standing.pressed_by} pressed this switch at {standing.pressed_at:%H:%M:%S} UTC "
+                "already. Nothing was changed.",
+            )
+        else:
+            standing.trial_at = None
+            standing.save(update_fields=["trial_at"])
+        _say(standing, Stage.ON, by=by, reason=reason, at=at)
+        return standing
+
+
+def release(
+    *,
+    workspace: Workspace,
+    by: User,
+    reason: str,
+    at: datetime,
+    to: Stage,
+    scope: Scope = Scope.WORKSPACE,
+    target: str = "",
+) -> KillSwitch:
+    """Let new runs write again (TRIAL), and after that all runs (OFF). Raises Refused.
+
+    It starts nothing by itself: runs that were stopped stay stopped.
+    """
+    with transaction.atomic():
+        _lock(workspace, by, reason)
+        standing = _standing(workspace, scope, target)
+        now = standing.stage if standing else Stage.OFF
+        if standing is None or now is not _BEFORE[to]:
+            raise Refused("stage", _not_from(now, to))
+        column = "trial_at" if to is Stage.TRIAL else "released_at"
+        setattr(standing, column, at)
+        standing.save(update_fields=[column])
+        _say(standing, to, by=by, reason=reason, at=at)
+        return standing
+
+
+def stoppable_tools() -> list[str]:
+    """Return the tools that a switch can name: those that write."""
+    return sorted(name for name, tool in TOOLS.items() if tool.writes)
+
+
+def _check_scope(scope: Scope, target: str) -> None:
+    """Refuse a switch that would stop nothing. Raises Refused."""
+    known = {
+        Scope.WORKSPACE: [""],
+        Scope.PATTERN: sorted(PATTERNS),
+        Scope.TOOL: stoppable_tools(),
+    }[scope]
+    if target not in known:
+        raise Refused("no_target", f"There is no {scope} {target!r}; choose {' or '.join(known)}.")
+
+
+def _lock(workspace: Workspace, by: User, reason: str) -> None:
+    """Lock the workspace's row, where every write looks for a switch. Raises Refused."""
+    if not reason.strip():
+        raise Refused("no_reason", "Say why; everybody will see it.")
+    check_text(reason.strip(), most=MAX_REASON)
+    Workspace.objects.select_for_update().get(pk=workspace.pk)
+    member(workspace, by, Role.ADMIN)
+
+
+def _standing(workspace: Workspace, scope: Scope, target: str) -> KillSwitch | None:
+    found = KillSwitch.objects.standing(workspace.pk)
+    return found.filter(scope=scope, target=target).first()
+
+
+def _say(switch: KillSwitch, stage: Stage, *, by: User, reason: str, at: datetime) -> None:
+    clocks = freeze(switch.workspace, at=at)
+    facts: dict[str, Json] = {"scope": switch.scope, "target": switch.target}
+    facts |= {"why": reason.strip(), "deadlines": clocks}
+    said = Entry(f"kill_switch.{stage.value}", facts, by.get_username())
+    append([said], workspace_id=switch.workspace_id, at=at)
+
+
+def _not_from(now: Stage, to: Stage) -> str:
+    if now is Stage.OFF:
+        return "This switch is off already. Nothing was changed."
+    if to is Stage.OFF:
+        return "Release it for new runs first, and see one of them end well."
+    return "New runs may write already; the next stage lets all runs write."

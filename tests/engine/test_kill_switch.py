@@ -1,0 +1,260 @@
+"""The kill switch: what it stops, what stands still while it is on, and how it is released."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.contrib.auth.models import User
+from django.utils import timezone
+
+from agents import operations, queries
+from agents.core.states import EscalationState, RunState
+from agents.engine.sweep import sweep
+from agents.models import Escalation, Event, KillSwitch, Role, Run, Scope, Stage
+from tests.engine.scene import REFUND_500, Scene, fresh, go, paid, set_scene
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return set_scene()
+
+
+@pytest.fixture
+def admin(scene: Scene) -> User:
+    user = User.objects.create_user("admin")
+    operations.add_member(workspace=scene.workspace, user=user, role=Role.ADMIN, at=timezone.now())
+    return user
+
+
+def press(scene: Scene, admin: User, scope: Scope = Scope.WORKSPACE, target: str = "") -> None:
+    operations.kill(
+        workspace=scene.workspace,
+        by=admin,
+        reason="it misbehaves",
+        at=timezone.now(),
+        scope=scope,
+        target=target,
+    )
+
+
+def release(
+    scene: Scene, admin: User, to: Stage, scope: Scope = Scope.WORKSPACE, target: str = ""
+) -> None:
+    operations.release(
+        workspace=scene.workspace,
+        by=admin,
+        reason="it is mended",
+        at=timezone.now(),
+        to=to,
+        scope=scope,
+        target=target,
+    )
+
+
+def waiting(run: Run) -> Escalation:
+    return Escalation.objects.get(run=go(run))
+
+
+def age(escalation: Escalation, by: timedelta) -> None:
+    """Let time pass over a request: all that happened to it happened `by` earlier."""
+    escalation.refresh_from_db()
+    for name in ("expires_at", "frozen_at"):
+        if moved := getattr(escalation, name):
+            setattr(escalation, name, moved - by)
+    escalation.save(update_fields=["expires_at", "frozen_at"])
+
+
+@pytest.mark.parametrize(
+    ("scope", "target", "stopped"),
+    [
+        (Scope.WORKSPACE, "", True),
+        (Scope.PATTERN, "supervisor", True),
+        (Scope.PATTERN, "routing", False),
+        (Scope.TOOL, "issue_refund", True),
+    ],
+)
+def test_a_switch_stops_the_writes_of_its_scope(
+    scene: Scene, admin: User, scope: Scope, target: str, stopped: bool
+) -> None:
+    press(scene, admin, scope, target)
+
+    run = go(scene.launch(REFUND_500))
+
+    assert run.stop_reason == ("killed" if stopped else "success")
+    assert paid(run) == ([] if stopped else [50000])
+
+
+def test_a_tool_that_is_stopped_leaves_the_others_alone(scene: Scene, admin: User) -> None:
+    press(scene, admin, Scope.TOOL, "send_refund_email")
+
+    run = go(scene.launch(REFUND_500))
+
+    assert paid(run) == [50000]
+    assert run.stop_reason == "killed"
+
+
+def test_a_frozen_request_does_not_expire_and_gets_its_time_back(scene: Scene, admin: User) -> None:
+    escalation = waiting(scene.launch())
+    left = escalation.expires_at - timezone.now()
+    press(scene, admin)
+    age(escalation, HOUR)
+
+    sweep()
+    assert queries.result(fresh(escalation.run))["escalation"]["frozen"] is True
+    release(scene, admin, Stage.TRIAL)
+    escalation.refresh_from_db()
+    assert (escalation.state, escalation.frozen_at is None) == (EscalationState.OPEN, False)
+    release(scene, admin, Stage.OFF)
+
+    escalation.refresh_from_db()
+    assert escalation.frozen_at is None
+    assert abs(escalation.expires_at - timezone.now() - left) < timedelta(seconds=30)
+
+
+def test_what_was_overdue_before_the_press_expires(scene: Scene, admin: User) -> None:
+    escalation = waiting(scene.launch())
+    age(escalation, HOUR)
+
+    press(scene, admin)
+    sweep()
+
+    escalation.refresh_from_db()
+    assert escalation.state == EscalationState.EXPIRED
+
+
+def test_a_request_that_is_opened_under_a_switch_is_frozen_from_its_start(
+    scene: Scene, admin: User
+) -> None:
+    press(scene, admin, Scope.TOOL, "issue_refund")
+
+    escalation = waiting(scene.launch())
+
+    assert escalation.frozen_at == escalation.created_at
+
+
+def test_a_frozen_request_can_still_be_rejected(scene: Scene, admin: User) -> None:
+    escalation = waiting(scene.launch())
+    press(scene, admin)
+    age(escalation, HOUR)
+
+    scene.decide(escalation.run, approve=False)
+
+    escalation.refresh_from_db()
+    assert escalation.state == EscalationState.REJECTED
+
+
+def test_of_two_switches_the_last_to_go_starts_the_clock(scene: Scene, admin: User) -> None:
+    escalation = waiting(scene.launch())
+    press(scene, admin)
+    press(scene, admin, Scope.PATTERN, "supervisor")
+
+    release(scene, admin, Stage.TRIAL)
+    release(scene, admin, Stage.OFF)
+    escalation.refresh_from_db()
+    assert escalation.frozen_at is not None
+
+    release(scene, admin, Stage.TRIAL, Scope.PATTERN, "supervisor")
+    release(scene, admin, Stage.OFF, Scope.PATTERN, "supervisor")
+    escalation.refresh_from_db()
+    assert escalation.frozen_at is None
+
+
+def test_on_trial_new_runs_write_and_older_ones_do_not(scene: Scene, admin: User) -> None:
+    press(scene, admin)
+    older = scene.launch(REFUND_500)
+
+    release(scene, admin, Stage.TRIAL)
+    newer = go(scene.launch(REFUND_500))
+    older = go(older)
+
+    assert (newer.state, older.stop_reason) == (RunState.DONE, "killed")
+
+
+def test_a_switch_on_trial_can_be_thrown_again(scene: Scene, admin: User) -> None:
+    press(scene, admin)
+    release(scene, admin, Stage.TRIAL)
+
+    press(scene, admin)
+
+    assert go(scene.launch(REFUND_500)).stop_reason == "killed"
+    assert KillSwitch.objects.get().stage is Stage.ON
+
+
+def test_every_stage_is_on_record_with_who_and_why(scene: Scene, admin: User) -> None:
+    waiting(scene.launch())
+    press(scene, admin)
+    release(scene, admin, Stage.TRIAL)
+    release(scene, admin, Stage.OFF)
+
+    said = Event.objects.filter(run=None, kind__startswith="kill_switch").order_by("seq")
+    assert [(event.kind, event.actor, event.facts["deadlines"]) for event in said] == [
+        ("kill_switch.on", "admin", 1),
+        ("kill_switch.trial", "admin", 0),
+        ("kill_switch.off", "admin", 1),
+    ]
+    assert said[0].facts["why"] == "it misbehaves"
+
+
+@pytest.mark.parametrize(
+    ("stages", "code"),
+    [
+        ([Stage.OFF], "stage"),
+        ([Stage.TRIAL], "stage"),
+        ([Stage.ON, Stage.ON], "on"),
+        ([Stage.ON, Stage.OFF], "stage"),
+        ([Stage.ON, Stage.TRIAL, Stage.TRIAL], "stage"),
+    ],
+)
+def test_a_stage_that_does_not_come_next_is_refused(
+    scene: Scene, admin: User, stages: list[Stage], code: str
+) -> None:
+    def take(stage: Stage) -> None:
+        if stage is Stage.ON:
+            press(scene, admin)
+        else:
+            release(scene, admin, stage)
+
+    for stage in stages[:-1]:
+        take(stage)
+    events = Event.objects.count()
+
+    with pytest.raises(operations.Refused) as refused:
+        take(stages[-1])
+
+    assert refused.value.code == code
+    assert Event.objects.count() == events
+
+
+@pytest.mark.parametrize(
+    ("who", "scope", "target", "reason", "code"),
+    [
+        ("rita", Scope.WORKSPACE, "", "why", "not_permitted"),
+        ("eve", Scope.WORKSPACE, "", "why", "not_permitted"),
+        ("admin", Scope.WORKSPACE, "", " ", "no_reason"),
+        ("admin", Scope.WORKSPACE, "", "r" * 501, "long_reason"),
+        ("admin", Scope.WORKSPACE, "", "a\x00b", "bad_reason"),
+        ("admin", Scope.WORKSPACE, "supervisor", "why", "no_target"),
+        ("admin", Scope.PATTERN, "guess", "why", "no_target"),
+        ("admin", Scope.TOOL, "get_refund_context", "why", "no_target"),
+    ],
+)
+def test_who_may_not_and_what_stops_nothing_is_refused(
+    scene: Scene, admin: User, who: str, scope: Scope, target: str, reason: str, code: str
+) -> None:
+    with pytest.raises(operations.Refused) as refused:
+        operations.kill(
+            workspace=scene.workspace,
+            by=User.objects.get(username=who),
+            reason=reason,
+            at=timezone.now(),
+            scope=scope,
+            target=target,
+        )
+
+    assert refused.value.code == code
+    assert not KillSwitch.objects.exists()

@@ -1,0 +1,127 @@
+"""The page of the kill switches, over Django's client."""
+
+from __future__ import annotations
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from agents import operations
+from agents.core.states import EffectState
+from agents.models import Effect, KillSwitch, Role, Stage, Workspace
+from tests.engine.scene import REFUND_500, Scene, go, set_scene
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+MARKUP = "<img src=x onerror=alert(1)>"
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return set_scene()
+
+
+@pytest.fixture
+def admin(scene: Scene) -> Client:
+    user = User.objects.create_user("admin")
+    operations.add_member(workspace=scene.workspace, user=user, role=Role.ADMIN, at=timezone.now())
+    return signed_in(user)
+
+
+def signed_in(user: User) -> Client:
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+def form(workspace: Workspace, **fields: str) -> dict[str, str]:
+    given = {"workspace": str(workspace.pk), "scope": "workspace:", "reason": "it misbehaves"}
+    return {**given, **fields}
+
+
+def test_one_press_stops_agents_and_everybody_sees_why(scene: Scene, admin: Client) -> None:
+    go(scene.launch())
+
+    answered = admin.post(reverse("kill-press"), form(scene.workspace, reason=f"odd {MARKUP}"))
+
+    assert answered.status_code == 302
+    page = signed_in(scene.eve).get(reverse("kill")).text
+    assert "Stopped: all writes" in page
+    assert "admin pressed it" in page
+    assert "odd &lt;img src=x" in page
+    assert "1 request frozen" in page
+    assert "danger-solid" not in page
+    assert "Agents stopped" in signed_in(scene.eve).get(reverse("home")).text
+    assert "Frozen by a kill switch" in signed_in(scene.rita).get(reverse("approvals")).text
+
+
+def test_release_goes_by_stages_and_a_stale_tab_is_told(scene: Scene, admin: Client) -> None:
+    admin.post(reverse("kill-press"), form(scene.workspace))
+
+    tried = admin.post(reverse("kill-release"), form(scene.workspace, to="trial"))
+    stale = admin.post(reverse("kill-release"), form(scene.workspace, to="trial"))
+    assert (tried.status_code, stale.status_code) == (302, 409)
+    assert "On trial: all writes" in stale.text
+    assert "New runs may write already" in stale.text
+
+    admin.post(reverse("kill-release"), form(scene.workspace, to="off"))
+    assert KillSwitch.objects.get().stage is Stage.OFF
+    assert "nothing is stopped" in admin.get(reverse("kill")).text
+
+
+def test_what_is_under_way_is_listed_until_it_is_resolved(scene: Scene, admin: Client) -> None:
+    run = go(scene.launch(REFUND_500))
+    refund = Effect.objects.filter(run=run, tool="issue_refund")
+    refund.update(state=EffectState.INTENDED, settled_at=None)
+    page = admin.get(reverse("kill")).text
+    assert f"{str(run.pk)[:8]}</code>" in page
+    assert "USD 500.00" in page
+
+    refund.update(state=EffectState.DONE, settled_at=timezone.now())
+
+    assert "No write is under way" in admin.get(reverse("kill")).text
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "status", "says"),
+    [
+        ("kill-press", {"reason": " "}, 422, "Say why"),
+        ("kill-press", {"scope": "everything"}, 422, "Choose what to stop"),
+        ("kill-press", {"scope": "tool:launch_rocket"}, 422, "There is no tool"),
+        ("kill-press", {"pressed_by": "rita"}, 422, "fields that it should not"),
+        ("kill-press", {"to": "off"}, 422, "fields that it should not"),
+        ("kill-release", {"to": "on"}, 422, "no such stage"),
+        ("kill-release", {"to": "off"}, 409, "off already"),
+    ],
+)
+def test_a_form_that_makes_no_sense_changes_nothing(
+    scene: Scene, admin: Client, name: str, fields: dict[str, str], status: int, says: str
+) -> None:
+    answered = admin.post(reverse(name), form(scene.workspace, **fields))
+
+    assert answered.status_code == status
+    assert says in answered.text
+    assert not KillSwitch.objects.exists()
+
+
+@pytest.mark.parametrize("who", ["eve", "rita", "omar"])
+def test_only_an_admin_presses(scene: Scene, who: str) -> None:
+    client = signed_in(getattr(scene, who))
+
+    answered = client.post(reverse("kill-press"), form(scene.workspace))
+
+    assert answered.status_code == 403
+    assert not KillSwitch.objects.exists()
+
+
+def test_another_workspace_is_not_found(scene: Scene, admin: Client) -> None:
+    other = Workspace.objects.create(
+        slug="other", name="Other", book=scene.workspace.book, created_at=timezone.now()
+    )
+
+    answered = admin.post(reverse("kill-press"), form(other))
+
+    assert answered.status_code == 404
+    assert not KillSwitch.objects.exists()
