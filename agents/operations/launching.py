@@ -11,6 +11,7 @@ from django.db import IntegrityError, transaction
 
 from agents import patterns
 from agents.core.actions import hides
+from agents.core.digest import sha256
 from agents.core.effects import Json
 from agents.core.limits import Limits
 from agents.desk import billing, books, metrics
@@ -55,10 +56,9 @@ def launch(
         raise Refused("unknown_model", f"The model {model!r} is not among OPENAI_MODEL_CHOICES.")
     if version.workspace_id != workspace.pk:
         raise Refused("unknown_policy", f"{workspace.name} has no such policy version.")
-    pinned = {}
-    if pattern == "workflow":
-        limits = version.limits().of(pattern)
-        pinned = checked_workflow(workflow, inputs or {}, goal=goal, limits=limits)
+    limits = version.limits().of(pattern)
+    takes_one = pattern == "workflow"
+    followed = checked_workflow(workflow, inputs, goal=goal, limits=limits) if takes_one else {}
     try:
         with transaction.atomic():
             book = books.open_demo_book(at=at) if workspace.is_demo else workspace.book
@@ -72,9 +72,9 @@ def launch(
                 goal=goal,
                 subject=subject,
                 model=model,
-                scope=_scope(book.pk, version.limits().of(pattern)),
+                scope=_scope(book.pk, limits),
                 simulation=simulation or {},
-                workflow=pinned,
+                workflow=followed,
                 launched_by=by,
                 launch_token=token,
                 created_at=at,
@@ -84,6 +84,7 @@ def launch(
                 "subject": subject,
                 "policy": version.number,
                 "model": model,
+                **({"workflow_sha256": sha256(followed)} if followed else {}),
             }
             said = Entry("run.queued", facts, by.get_username())
             append([said], run=run, workspace_id=workspace.pk, at=at)
