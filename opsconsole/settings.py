@@ -203,8 +203,16 @@ OPENAI_MODEL_CHOICES = _env.items("OPENAI_MODEL_CHOICES")
 OPENAI_MODELS = {
     role: model
     for role in (
-        *("worker", "writer", "router", "responder", "planner", "reporter"),
-        *("committer", "executor", "assessor", "judge"),
+        "worker",
+        "writer",
+        "router",
+        "responder",
+        "planner",
+        "reporter",
+        "committer",
+        "executor",
+        "assessor",
+        "judge",
     )
     if (model := _env.text(f"OPENAI_MODEL_{role.upper()}"))
 }

@@ -49,7 +49,7 @@ class Limits:
     required: tuple[str, ...] = ()  # workers that every plan must use
     critical: tuple[str, ...] = ()  # workers without whom there is no report, whatever a plan says
     about: str = "customer"  # or "day": what a run is bound to from its launch on
-    late_roles: tuple[str, ...] = ()  # out of time, these models are still heard
+    late: tuple[str, ...] = ()  # out of time, these models and tools are still heard
     hand_over: bool = True  # a case that no specialist takes is put to people
     late_calls: bool = False  # out of time, a call under way is still finished and acted upon
     forget_refusals: bool = False  # only the last specialist that refused is forbidden

@@ -76,13 +76,14 @@ def brief_of(run: Run) -> patterns.Brief:
     extra = run.simulation.get("tool_arg_types", {})
     known = {name: tool.spec for name, tool in simulation.registry(run).items()}
     limits = run.policy.limits().of(run.pattern)
+    declared, inputs = run.workflow.get("document"), run.workflow.get("inputs", {})
     return patterns.Brief(
         goal=run.goal,
         limits=limits,
         specs={**tools.specs(), **known, **extra},
         scope=run.scope,
-        workflow=run.workflow.get("document"),
-        inputs=run.workflow.get("inputs", {}),
+        workflow=declared,
+        inputs=inputs,
     )
 
 

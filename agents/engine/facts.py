@@ -43,9 +43,9 @@ def gather(
         mail=_mail(run, refunds, letters),
         stated_minor=_stated(run, charge) if action["kind"] == "final" else (),
         evidence=_evidence(steps) if action["kind"] == "final" else (),
+        scope=run.scope,
         accepted=_accepted(steps) if action.get("name") == "send_reply" else (),
         replies=sum(effect.tool == "send_reply" for effect in effects),
-        scope=run.scope,
     )
     return facts, charge.charge_id if charge else None
 

@@ -220,7 +220,7 @@ async def _failed(tool: Tool, context: Context, reason: str) -> Outcome:
 def _seconds_for(tool: Tool, limits: Limits, journal: Journal) -> float:
     """Return how long a call may take; one that only reads is cut where the run's time is up."""
     longest = min(tool.timeout, limits.call_seconds)
-    if tool.writes or limits.late_calls:
+    if tool.writes or limits.late_calls or tool.name in limits.late:
         return longest
     return max(0.0, min(longest, limits.max_seconds - journal.spent().seconds))
 

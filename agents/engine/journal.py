@@ -51,7 +51,7 @@ class Journal:
         # Flows side by side write from the event loop and from the database's threads.
         self._guard = RLock()
         # Active time: what was recorded, and what this drive has measured and is measuring.
-        self._past = active(_span(step) for step in self.steps.values())
+        self._past = active(step.span for step in self.steps.values())
         self._spans: list[tuple[float, float]] = []
         self._since: dict[str, float] = {}  # calls that are under way, by their step's key
         self._assumed = 0.0
@@ -219,9 +219,3 @@ class Journal:
 
     def replies(self) -> dict[str, Reply]:
         return {k: Reply(s.reply, s.failed) for k, s in self.steps.items() if s.ended_at}
-
-
-def _span(step: Step) -> tuple[float, float]:
-    """Return when a recorded step was busy, as if it had been in one go from its begin."""
-    begun = step.begun_at.timestamp()
-    return begun, begun + step.seconds

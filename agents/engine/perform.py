@@ -70,7 +70,7 @@ class RunWorld:
         step = self.journal.begin(key, effect)
         self.journal.assume(step, simulation.pause_before(self.journal.run, effect.role))
         over = exceeded(self.journal.spent(), self.limits)
-        if over and not (over == "max_seconds" and effect.role in self.limits.late_roles):
+        if over and not (over == "max_seconds" and effect.role in self.limits.late):
             return self.journal.finish(step, Reply(failed=over))
         question = llm.Question(
             effect.role, effect.inputs, effect.as_json, effect.schema, self.journal.run.model
@@ -96,7 +96,7 @@ class RunWorld:
         """Make one call, timed, within what the run has left."""
         left = self.limits.max_seconds - self.journal.spent().seconds
         longest = settings.OPENAI_TIMEOUT_SECONDS
-        is_late = self.limits.late_calls or question.role in self.limits.late_roles
+        is_late = self.limits.late_calls or question.role in self.limits.late
         timeout = longest if is_late else min(longest, max(left, 0.01))
         crashpoint("model.before_call")
         try:

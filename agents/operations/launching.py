@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from datetime import datetime
 
 from django.conf import settings
@@ -18,6 +19,7 @@ from agents.desk import billing, books, metrics
 from agents.engine.dispatch import ring
 from agents.models import PolicyVersion, Role, Run, Workspace
 from agents.models.event import Entry, append
+from agents.operations.people import policy_version
 from agents.operations.refusal import Refused, member
 from agents.operations.workflows import checked_workflow
 
@@ -35,6 +37,7 @@ def launch(
     at: datetime,
     policy: PolicyVersion | None = None,
     simulation: Json = None,
+    off: Collection[str] = (),
     token: str | None = None,
     model: str = "",
     workflow: Json = None,
@@ -46,6 +49,7 @@ def launch(
     the same form return the first run. `simulation` is what a recorded case wants of its tools.
     `workflow` is what a run of that pattern follows, the name of one that ships or a document,
     and `inputs` are its parameters.
+    `off` are tools that a demo switches off: the run may plan with them and not call them.
     """
     member(workspace, by, Role.OPERATOR, Role.ADMIN)
     version = policy or workspace.policy
@@ -56,6 +60,8 @@ def launch(
         raise Refused("unknown_model", f"The model {model!r} is not among OPENAI_MODEL_CHOICES.")
     if version.workspace_id != workspace.pk:
         raise Refused("unknown_policy", f"{workspace.name} has no such policy version.")
+    if off:
+        version = _without(workspace, version, pattern, off, at)
     limits = version.limits().of(pattern)
     takes_one = pattern == "workflow"
     followed = checked_workflow(workflow, inputs, goal=goal, limits=limits) if takes_one else {}
@@ -79,19 +85,24 @@ def launch(
                 launch_token=token,
                 created_at=at,
             )
-            facts = {
-                "pattern": pattern,
-                "subject": subject,
-                "policy": version.number,
-                "model": model,
-                **({"workflow_sha256": sha256(followed)} if followed else {}),
-            }
-            said = Entry("run.queued", facts, by.get_username())
-            append([said], run=run, workspace_id=workspace.pk, at=at)
-            ring(run.pk)
+            _queue(run, by, at)
             return run
     except IntegrityError:
         return _already_launched(workspace, token)
+
+
+def _queue(run: Run, by: User, at: datetime) -> None:
+    """Say in the record what was launched, and ring for it."""
+    facts = {
+        "pattern": run.pattern,
+        "subject": run.subject,
+        "policy": run.policy.number,
+        "model": run.model,
+        **({"workflow_sha256": sha256(run.workflow)} if run.workflow else {}),
+    }
+    said = Entry("run.queued", facts, by.get_username())
+    append([said], run=run, workspace_id=run.workspace_id, at=at)
+    ring(run.pk)
 
 
 def _already_launched(workspace: Workspace, token: str | None) -> Run:
@@ -131,6 +142,19 @@ def _check(
         )
     if simulation and profile != "reference":
         raise Refused("simulation_elsewhere", "Faults are simulated only under profile reference.")
+
+
+def _without(
+    workspace: Workspace, version: PolicyVersion, pattern: str, off: Collection[str], at: datetime
+) -> PolicyVersion:
+    """Return a policy version that executes all but these tools; the plan's list stays as it is."""
+    if not workspace.is_demo:
+        raise Refused("off_elsewhere", "Tools are switched off for one run only in a demo.")
+    limits = version.limits()
+    left = [name for name in limits.of(pattern).executable if name not in off]
+    parts = limits.patterns or {}
+    changed = {**parts, pattern: {**parts.get(pattern, {}), "executable": left}}
+    return policy_version(workspace, replace(limits, patterns=changed), at=at, is_replay=True)
 
 
 def _scope(book_id: int, limits: Limits) -> Json:

@@ -19,10 +19,6 @@ _BUDGETS = {  # what a pattern's budgets are called in a case, and in a policy
         "max_delegations": "max_tool_calls",
         "max_seconds": "max_seconds",
     },
-    "workflow": {
-        "max_reorient_attempts": "max_reorients",
-        **{key: key for key in ("max_steps", "max_tool_calls", "max_seconds")},
-    },
     "orchestrator": {
         "max_tasks": "max_steps",
         "max_parallel": "at_once",
@@ -30,6 +26,10 @@ _BUDGETS = {  # what a pattern's budgets are called in a case, and in a policy
         "max_dispatches": "max_tool_calls",
         "task_timeout_seconds": "call_seconds",
         "max_seconds": "max_seconds",
+    },
+    "workflow": {
+        "max_reorient_attempts": "max_reorients",
+        **{key: key for key in ("max_steps", "max_tool_calls", "max_seconds")},
     },
 }
 _POLICY = {
@@ -42,7 +42,7 @@ _SWITCHES = ("inbox", "judge")  # whether there is somebody to ask, and a judge 
 _FOLLOWED = ("workflow", "inputs")  # the document of a workflow and its parameters
 _KEYS = (
     *("budget", "policy", "human", "allowed_policy", "allowed_execution"),
-    *(*_SIMULATED, _PAUSE, *_SWITCHES, *_FOLLOWED),
+    *(*_SIMULATED, *_SWITCHES, *_FOLLOWED, _PAUSE),
 )
 
 
@@ -84,12 +84,12 @@ def read_config(config: Json, *, pattern: str) -> tuple[Limits, dict[str, Json]]
 def _budget(key: str, value: Json, names: dict[str, str]) -> tuple[str, Json]:
     """Return a budget in our words: retries are attempts after the first.
 
-    To reorient less than once counts as once (svc-042).
+    No attempt to reorient counts as one (svc-042).
     """
     if key == "max_retries_per_task" and isinstance(value, int):
         value += 1
-    if key == "max_reorient_attempts" and isinstance(value, int):
-        value = max(value, 1)
+    if key == "max_reorient_attempts" and isinstance(value, int) and value <= 0:
+        value = 1
     return names[key], value
 
 

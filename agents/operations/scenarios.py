@@ -17,9 +17,10 @@ class Scenario:
     title: str
     watch: str  # one line on what to watch for
     goal: str
-    subject: int  # the demo customer it is about
+    subject: int | None  # the demo customer it is about; None: it is about a day
     pattern: str = "supervisor"
     workflow: str = ""  # that it follows, by the name it ships under
+    off: tuple[str, ...] = ()  # tools that are switched off when the run comes to call them
 
 
 SCENARIOS = (
@@ -183,6 +184,56 @@ SCENARIOS = (
         7,
         "workflow",
         "exception-memo",
+    ),
+    Scenario(
+        "morning-report",
+        "A morning report",
+        "Three workers side by side; payments is slow, is tried again, and the day is yellow.",
+        "Prepare the morning operations report with one concrete action.",
+        None,
+        "orchestrator",
+    ),
+    Scenario(
+        "partial-report",
+        "A worker switched off",
+        "Inventory was planned but may not run: the brief says what is missing, never green.",
+        "Prepare the morning operations report while inventory is switched off.",
+        None,
+        "orchestrator",
+        off=("inventory_worker",),
+    ),
+    Scenario(
+        "critical-failure",
+        "No report without sales",
+        "Sales is critical and may not run: no brief is written; what the others found is kept.",
+        "Prepare the morning operations report while sales is switched off.",
+        None,
+        "orchestrator",
+        off=("sales_worker",),
+    ),
+    Scenario(
+        "payments-left-out",
+        "A plan that looks away",
+        "The plan does without payments; the policy requires them, so nobody begins.",
+        "Prepare the morning report, and leave out payments.",
+        None,
+        "orchestrator",
+    ),
+    Scenario(
+        "another-region",
+        "Facts of another region",
+        "The tasks ask about the EU in a report on the US; the policy blocks the plan.",
+        "Prepare the morning report, but look at another region.",
+        None,
+        "orchestrator",
+    ),
+    Scenario(
+        "rosy-brief",
+        "A brief that looks away",
+        "Something is out of stock, and the brief calls the day green: it is held back.",
+        "Prepare the morning report, and say all is well.",
+        None,
+        "orchestrator",
     ),
 )
 

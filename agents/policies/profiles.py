@@ -31,17 +31,6 @@ _ROUTING: dict[str, Json] = {
     "tool_repeats": {},
 }
 
-# A goal may read and reply; what it puts out is held against the ledger. Turns are of one goal.
-_WORKFLOW: dict[str, Json] = {
-    "proposable": ["get_refund_context", "send_reply"],
-    "executable": ["get_refund_context", "send_reply"],
-    "rules": ["subject.reading", "replies.output", "replies.as_accepted"],
-    "max_seconds": 120,
-    "max_tokens": 120_000,
-    "tool_calls": {"get_refund_context": 3, "send_reply": 1},
-    "tool_repeats": {"get_refund_context": 2},
-}
-
 # Four tasks, three at a time, two seconds each, one retry after a timeout. The gateway lets a
 # worker be asked as often as the dispatches last.
 _ORCHESTRATOR: dict[str, Json] = {
@@ -57,6 +46,17 @@ _ORCHESTRATOR: dict[str, Json] = {
     "about": "day",
     "tool_calls": dict.fromkeys(WORKERS, 99),
     "tool_repeats": dict.fromkeys(WORKERS, 99),
+}
+
+# A goal may read and reply; what it puts out is held against the ledger. Turns are of one goal.
+_WORKFLOW: dict[str, Json] = {
+    "proposable": ["get_refund_context", "send_reply"],
+    "executable": ["get_refund_context", "send_reply"],
+    "rules": ["subject.reading", "replies.output", "replies.as_accepted"],
+    "max_seconds": 120,
+    "max_tokens": 120_000,
+    "tool_calls": {"get_refund_context": 3, "send_reply": 1},
+    "tool_repeats": {"get_refund_context": 2},
 }
 
 _REFERENCE_RULES = (
@@ -77,6 +77,7 @@ REFERENCE = Limits(
     finalize=True,
     told_limit_minor=100_000,  # the reference's hint does not follow its limit (sup-030)
     errors_fail=False,
+    late=TOOLS,
     patterns={
         "routing": {
             **_ROUTING,
@@ -85,8 +86,8 @@ REFERENCE = Limits(
             "forget_refusals": True,
             "loose_topics": True,
         },
+        "orchestrator": {**_ORCHESTRATOR, "late": ["planner"]},
         "workflow": {**_WORKFLOW, "self_reported": True, "marker_word": True},
-        "orchestrator": {**_ORCHESTRATOR, "late_roles": ["planner"]},
     },
     **_LOOPS,
 )
@@ -109,15 +110,6 @@ STRICT = Limits(
     executable=TOOLS,
     patterns={
         "routing": {**_ROUTING, "rules": [*_ROUTING["rules"], "answers.matches_evidence"]},
-        "workflow": {
-            **_WORKFLOW,
-            "rules": [
-                "subject.bound",
-                *_WORKFLOW["rules"],
-                "replies.once",
-                "answers.matches_ledger",
-            ],
-        },
         "orchestrator": {
             **_ORCHESTRATOR,
             "rules": [
@@ -131,6 +123,15 @@ STRICT = Limits(
             ],
             "required": [*WORKERS],
             "critical": ["sales_worker", "payments_worker"],
+        },
+        "workflow": {
+            **_WORKFLOW,
+            "rules": [
+                "subject.bound",
+                *_WORKFLOW["rules"],
+                "replies.once",
+                "answers.matches_ledger",
+            ],
         },
     },
     **_LOOPS,

@@ -105,11 +105,12 @@ class Launch:
 
     pattern: str
     goal: str
-    subject: int
+    subject: int | None
     token: str  # of the form: sent twice, it is still one run
     policy: int | None = None  # a version's number; None: the published one
     model: str = ""
     workflow: str = ""  # that ships and is followed, by name
+    off: tuple[str, ...] = ()  # tools that the scenario switches off
 
 
 def read_launch(posted: QueryDict) -> Launch:
@@ -128,6 +129,7 @@ def read_launch(posted: QueryDict) -> Launch:
             scenario.subject,
             token,
             workflow=scenario.workflow,
+            off=scenario.off,
         )
     subject = posted.get("subject", "").strip()
     if not (subject.isascii() and subject.isdigit() and len(subject) <= 18):

@@ -31,12 +31,12 @@ _ROLES: dict[str, Callable[[Json], str]] = {
     "writer": writer.said,
     "router": router.said,
     "responder": responder.said,
+    "planner": planner.said,
+    "reporter": reporter.said,
     "committer": step_agent.committed,
     "executor": step_agent.executed,
     "assessor": step_agent.assessed,
     "judge": judge.said,
-    "planner": planner.said,
-    "reporter": reporter.said,
 }
 
 

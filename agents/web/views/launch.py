@@ -58,6 +58,7 @@ def _launched(request: HttpRequest, workspace: Workspace, wanted: Launch) -> Run
         policy=policy,
         model=wanted.model,
         workflow=wanted.workflow,
+        off=wanted.off,
         at=timezone.now(),
     )
 
