@@ -12,6 +12,7 @@ from django.db import IntegrityError, transaction
 
 from agents import patterns
 from agents.core.actions import hides
+from agents.core.digest import sha256
 from agents.core.effects import Json
 from agents.core.limits import Limits
 from agents.desk import billing, books, metrics
@@ -61,12 +62,9 @@ def launch(
         raise Refused("unknown_policy", f"{workspace.name} has no such policy version.")
     if off:
         version = _without(workspace, version, pattern, off, at)
-    pinned = {}
-    if pattern == "workflow":
-        limits = version.limits().of(pattern)
-        pinned = checked_workflow(workflow, inputs or {}, goal=goal, limits=limits)
-    if off:
-        version = _without(workspace, version, pattern, off, at)
+    limits = version.limits().of(pattern)
+    takes_one = pattern == "workflow"
+    followed = checked_workflow(workflow, inputs, goal=goal, limits=limits) if takes_one else {}
     try:
         with transaction.atomic():
             book = books.open_demo_book(at=at) if workspace.is_demo else workspace.book
@@ -80,9 +78,9 @@ def launch(
                 goal=goal,
                 subject=subject,
                 model=model,
-                scope=_scope(book.pk, version.limits().of(pattern)),
+                scope=_scope(book.pk, limits),
                 simulation=simulation or {},
-                workflow=pinned,
+                workflow=followed,
                 launched_by=by,
                 launch_token=token,
                 created_at=at,
@@ -100,6 +98,7 @@ def _queue(run: Run, by: User, at: datetime) -> None:
         "subject": run.subject,
         "policy": run.policy.number,
         "model": run.model,
+        **({"workflow_sha256": sha256(run.workflow)} if run.workflow else {}),
     }
     said = Entry("run.queued", facts, by.get_username())
     append([said], run=run, workspace_id=run.workspace_id, at=at)

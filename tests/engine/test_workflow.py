@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from agents.core.digest import sha256
 from agents.desk.models import SentMail
 from agents.models import Event
 from tests.conformance import harness, phases
@@ -102,3 +103,11 @@ def test_the_record_holds_every_phase_once(server: ReplayServer, scene: Scene) -
         "verdict.rendered",
         "step.accepted",
     ]
+
+
+def test_the_record_binds_a_run_to_its_document(server: ReplayServer, scene: Scene) -> None:
+    played = phases.play(reply(judge=[]), server, scene, strict=True)
+
+    assert played.run
+    queued = Event.objects.get(run=played.run, kind="run.queued")
+    assert queued.facts["workflow_sha256"] == sha256(played.run.workflow)

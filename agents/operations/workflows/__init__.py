@@ -35,7 +35,7 @@ def shipped_workflow(name: str) -> Json:
 
 
 def checked_workflow(
-    document: Json, inputs: Mapping[str, str], *, goal: str, limits: Limits
+    document: Json, inputs: Mapping[str, str] | None, *, goal: str, limits: Limits
 ) -> dict[str, Json]:
     """Return a document and the values of its parameters, to be pinned by a run. Raises Refused.
 
@@ -47,6 +47,7 @@ def checked_workflow(
     if not document:
         known = ", ".join(shipped_workflows())
         raise Refused("no_workflow", f"Say which workflow to follow: {known}.")
+    inputs = inputs or {}
     if not all(value == "" or is_text(value) for value in inputs.values()):
         raise Refused("bad_input", "An input is text without control characters, not too long.")
     try:
