@@ -16,6 +16,7 @@ from agents.core.states import ENDED, EffectState, EscalationState, RunState
 from agents.engine.answering import expire
 from agents.engine.crashpoints import crashpoint
 from agents.engine.dispatch import ring
+from agents.engine.sealing import seal_when_due
 from agents.models import Effect, Escalation, LostRun, Run
 from agents.tools import TOOLS, OutcomeUnknown
 
@@ -27,6 +28,7 @@ def sweep() -> int:
     """Queue what can go on and expire what is due. Return how many rows were put right."""
     put_right = _expire() + _requeue_abandoned() + _requeue_decided() + _settle_orphans()
     crashpoint("sweep.after_commit")
+    seal_when_due(at=timezone.now())
     return put_right
 
 

@@ -3,6 +3,7 @@
 from agents.models.effect import Effect
 from agents.models.escalation import Escalation
 from agents.models.event import Event
+from agents.models.head import Head, Sealed
 from agents.models.policy import PolicyVersion
 from agents.models.run import LostRun, Run
 from agents.models.step import Step
@@ -12,11 +13,13 @@ __all__ = [
     "Effect",
     "Escalation",
     "Event",
+    "Head",
     "LostRun",
     "Membership",
     "PolicyVersion",
     "Role",
     "Run",
+    "Sealed",
     "Step",
     "Workspace",
 ]

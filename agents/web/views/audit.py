@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from django.conf import settings
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -29,16 +30,17 @@ def verify(request: HttpRequest) -> HttpResponse:
     """Check every chain of the person's workspaces, and say which do not hold."""
     workspaces = access.workspaces_to_audit(access.person(request))
     runs = Run.objects.filter(workspace__in=workspaces)
-    found = list(queries.chains(runs, workspaces))
-    faults = [str(chain) for chain in found if chain.fault]
+    file = settings.OPSCONSOLE_HEADS_FILE
+    found = queries.prove(runs=runs, workspaces=workspaces, file=file)
+    faults = [str(chain) for chain in found.faults]
     for workspace in workspaces:
         operations.record_verification(
             workspace=workspace,
             by=access.person(request),
-            facts={"chains": len(found), "faults": faults[:20]},
+            facts={"chains": found.chains, "heads": found.heads, "faults": faults[:20]},
             at=timezone.now(),
         )
-    return _page(request, {"checked": len(found), "faults": faults})
+    return _page(request, {"checked": found.chains, "faults": faults})
 
 
 @require_POST
