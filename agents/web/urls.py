@@ -19,6 +19,7 @@ urlpatterns: list[URLPattern] = [
     path("audit/", audit.audit, name="audit"),
     path("audit/verify/", audit.verify, name="verify"),
     path("audit/export/", audit.export, name="export"),
+    path("audit/bundle/", audit.bundle, name="bundle"),
     path("launch/", launch.launch, name="launch"),
     path("runs/", runs.runs, name="runs"),
     path("runs/<uuid:pk>/", runs.run, name="run"),

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from django.conf import settings
 from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse
+from django.core.handlers.asgi import ASGIRequest
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from agents import operations, queries
+from agents.engine import bundle as engine_bundle
 from agents.models import Event, Run
 from agents.web import access, auditing
 
@@ -57,6 +59,24 @@ def export(request: HttpRequest) -> HttpResponse:
         operations.record_export(workspace=workspace, by=access.person(request), facts=facts, at=at)
     response = HttpResponse(auditing.as_csv(found), content_type="text/csv; charset=utf-8")
     response["Content-Disposition"] = f'attachment; filename="record-{at:%Y%m%d-%H%M%S}.csv"'
+    return response
+
+
+@require_POST
+@never_cache
+@login_required
+def bundle(request: HttpRequest) -> StreamingHttpResponse:
+    """Give the whole record as JSON lines for the standalone check; that it was taken is in it."""
+    workspaces = access.workspaces_to_audit(access.person(request))
+    at = timezone.now()
+    for workspace in workspaces:
+        facts = {"bundle": engine_bundle.FORMAT}
+        operations.record_export(workspace=workspace, by=access.person(request), facts=facts, at=at)
+    lines = engine_bundle.lines(workspaces, at=at)
+    # An ASGI server would take a plain iterator whole into memory first.
+    content = auditing.drawn(lines) if isinstance(request, ASGIRequest) else lines
+    response = StreamingHttpResponse(content, content_type="application/jsonl; charset=utf-8")
+    response["Content-Disposition"] = f'attachment; filename="record-{at:%Y%m%d-%H%M%S}.jsonl"'
     return response
 
 
