@@ -7,10 +7,10 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from asgiref.sync import async_to_sync
@@ -216,12 +216,19 @@ def test_a_key_that_is_not_given_is_said(copy: Copy) -> None:
     assert "which is not given" in said
 
 
-@pytest.mark.parametrize("lost", [1, 100, 1000])
-def test_a_download_that_broke_off_is_found(copy: Copy, lost: int) -> None:
+@pytest.mark.parametrize("lost", [2, 100, 1000])
+def test_a_download_that_broke_off_in_a_line_is_found(copy: Copy, lost: int) -> None:
     whole = (copy.folder / "record.jsonl").read_bytes()
-    (copy.folder / "record.jsonl").write_bytes(whole[: -lost - 1])
+    (copy.folder / "record.jsonl").write_bytes(whole[:-lost])
 
     assert copy.verify()[0] == 3
+
+
+def test_a_download_that_broke_off_between_lines_is_found(copy: Copy) -> None:
+    lines = (copy.folder / "record.jsonl").read_bytes().splitlines(keepends=True)
+    (copy.folder / "record.jsonl").write_bytes(b"".join(lines[:-1]))
+
+    assert copy.verify() == (3, "it breaks off: the last line is missing\n")
 
 
 @pytest.mark.parametrize(
@@ -279,7 +286,7 @@ def test_an_asgi_server_gets_the_copy_in_parts(scene: Scene, run: Run) -> None:
 
     async def taken() -> list[bytes]:
         answered = await client.post(reverse("bundle"))
-        return [part async for part in answered]
+        return [part async for part in cast(AsyncIterator[bytes], answered.streaming_content)]
 
     parts = async_to_sync(taken)()
 
