@@ -1,6 +1,6 @@
 """Keep the record append-only in the database itself, and check that it is.
 
-Triggers refuse to change or delete an event, also outside this program. A migration that
+Triggers refuse to change or delete an event or a head, also outside this program. A migration that
 rebuilds the table on SQLite drops them without a word: so they are made again after every
 migration, and a system check says when they are missing.
 """
@@ -16,12 +16,11 @@ from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.utils import DatabaseError
 
-TABLE = "agents_event"
+EVENTS, HEADS = TABLES = ("agents_event", "agents_head")
 CHANNEL = "opsconsole_events"  # what PostgreSQL's LISTEN hears at each commit that adds events
-NAMES = ("agents_event_no_update", "agents_event_no_delete")
 
 _SQLITE = """
-CREATE TRIGGER IF NOT EXISTS agents_event_no_{verb} BEFORE {verb} ON agents_event
+CREATE TRIGGER IF NOT EXISTS {table}_no_{verb} BEFORE {verb} ON {table}
 BEGIN SELECT RAISE(ABORT, 'the record is append-only'); END
 """
 _POSTGRES_FUNCTION = """
@@ -29,7 +28,7 @@ CREATE OR REPLACE FUNCTION agents_event_append_only() RETURNS trigger LANGUAGE p
 $$ BEGIN RAISE EXCEPTION 'the record is append-only'; END $$
 """
 _POSTGRES = """
-CREATE OR REPLACE TRIGGER agents_event_no_{verb} BEFORE {verb} ON agents_event
+CREATE OR REPLACE TRIGGER {table}_no_{verb} BEFORE {verb} ON {table}
 FOR EACH {each} EXECUTE FUNCTION agents_event_append_only()
 """
 # It wakes who watches and carries nothing: data always comes from the table.
@@ -44,45 +43,53 @@ FOR EACH STATEMENT EXECUTE FUNCTION agents_event_wake()
 def protect(connection: BaseDatabaseWrapper) -> None:
     """Make the triggers that are missing."""
     with connection.cursor() as cursor:
-        if connection.vendor == "sqlite":
-            for verb in ("update", "delete"):
-                cursor.execute(_SQLITE.format(verb=verb))
-            return
-        cursor.execute(_POSTGRES_FUNCTION)
-        for verb, each in (("update", "ROW"), ("delete", "ROW"), ("truncate", "STATEMENT")):
-            cursor.execute(_POSTGRES.format(verb=verb, each=each))
-        cursor.execute(_POSTGRES_WAKE)
+        if connection.vendor == "postgresql":
+            cursor.execute(_POSTGRES_FUNCTION)
+        for table, verb in _refused(connection):
+            each = "STATEMENT" if verb == "truncate" else "ROW"
+            statement = _SQLITE if connection.vendor == "sqlite" else _POSTGRES
+            cursor.execute(statement.format(table=table, verb=verb, each=each))
+        if connection.vendor == "postgresql" and EVENTS in _present(connection):
+            cursor.execute(_POSTGRES_WAKE)
 
 
 def unprotect(connection: BaseDatabaseWrapper) -> None:
     """Drop the triggers; for tests, which empty the tables between them."""
     with connection.cursor() as cursor:
-        for verb in ("update", "delete", "truncate"):
-            name = f"agents_event_no_{verb}"
-            table = f" ON {TABLE}" if connection.vendor == "postgresql" else ""
-            cursor.execute(f"DROP TRIGGER IF EXISTS {name}{table}")
+        for table, verb in _refused(connection):
+            on = f" ON {table}" if connection.vendor == "postgresql" else ""
+            cursor.execute(f"DROP TRIGGER IF EXISTS {table}_no_{verb}{on}")
 
 
 def missing(connection: BaseDatabaseWrapper) -> list[str]:
-    """Return the triggers that are not there; none where the table is not there either."""
+    """Return the triggers that are not there; none of a table that is not there either."""
+    # One that is switched off is as good as gone.
     catalogue = (
         "SELECT name FROM sqlite_master WHERE type = 'trigger'"
         if connection.vendor == "sqlite"
-        else "SELECT tgname FROM pg_trigger WHERE NOT tgisinternal"
+        else "SELECT tgname FROM pg_trigger WHERE NOT tgisinternal AND tgenabled IN ('O', 'A')"
     )
-    if TABLE not in connection.introspection.table_names():
-        return []
     with connection.cursor() as cursor:
         cursor.execute(catalogue)
         found = {row[0] for row in cursor.fetchall()}
-    return [name for name in NAMES if name not in found]
+    names = [f"{table}_no_{verb}" for table, verb in _refused(connection)]
+    return [name for name in names if name not in found]
+
+
+def _refused(connection: BaseDatabaseWrapper) -> list[tuple[str, str]]:
+    """Return the tables that are there, each with every verb that is refused on it."""
+    verbs = ["update", "delete"] + ["truncate"] * (connection.vendor == "postgresql")
+    return [(table, verb) for table in _present(connection) for verb in verbs]
+
+
+def _present(connection: BaseDatabaseWrapper) -> list[str]:
+    names = connection.introspection.table_names()
+    return [table for table in TABLES if table in names]
 
 
 def after_migrate(sender: AppConfig, using: str = DEFAULT_DB_ALIAS, **kwargs: Any) -> None:
-    """Make the triggers again, when the table has come into being or was rebuilt."""
-    connection = connections[using]
-    if TABLE in connection.introspection.table_names():
-        protect(connection)
+    """Make the triggers again, when a table has come into being or was rebuilt."""
+    protect(connections[using])
 
 
 def check_record(*, databases: Sequence[str] | None = None, **kwargs: Any) -> list[CheckMessage]:

@@ -1,4 +1,4 @@
-"""The secret key of an installation that was not given one: made once, kept in its data."""
+"""A key of an installation that was not given one: made once, kept in its data."""
 
 from __future__ import annotations
 
@@ -11,27 +11,30 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.management.utils import get_random_secret_key
 
 
-def kept_in(path: Path) -> str:
-    """Return the key in the file; make it first, readable by its owner only, if there is none."""
+def kept_in(path: Path, *, price: str = "everybody will have to sign in again") -> str:
+    """Return the key in the file; make it first, readable by its owner only, if there is none.
+
+    `price` is what a new key costs, for the sentence about a file that cannot be used.
+    """
     if not path.exists():
         _make(path)
     if stat.S_IMODE(path.stat().st_mode) & 0o077:
         raise ImproperlyConfigured(
-            f"The secret key in {path.name} can be read by others: chmod 600 {path.name}, or "
-            "remove it to have a new one made (everybody will have to sign in again)."
+            f"The key in {path.name} can be read by others: chmod 600 {path.name}, or "
+            f"remove it to have a new one made ({price})."
         )
     key = path.read_text(encoding="ascii").strip()
     if len(key) < 50:
         raise ImproperlyConfigured(
-            f"The secret key in {path.name} is not whole: remove the file to have a new one "
-            "made (everybody will have to sign in again)."
+            f"The key in {path.name} is not whole: remove the file to have a new one "
+            f"made ({price})."
         )
     return key
 
 
 def _make(path: Path) -> None:
     """Write a new key under another name and give it its own in one step."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".secret-key-")  # made with 0600
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")  # made with 0600
     try:
         with os.fdopen(handle, "w", encoding="ascii") as file:
             file.write(get_random_secret_key() + "\n")

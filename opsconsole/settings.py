@@ -241,6 +241,17 @@ OPSCONSOLE_WORKER_CONCURRENCY = _env.whole(
     "OPSCONSOLE_WORKER_CONCURRENCY", default=50, low=1, high=1000
 )
 
+# The record
+
+# The key seals; the old ones still check what they sealed. They are derived from nothing else.
+OPSCONSOLE_AUDIT_KEY = _env.secret("OPSCONSOLE_AUDIT_KEY", least=32) or secret_key.kept_in(
+    DATA_DIR / "audit-key", price="what the old one sealed can be checked only with it"
+)
+OPSCONSOLE_AUDIT_OLD_KEYS = _env.items("OPSCONSOLE_AUDIT_OLD_KEYS")
+OPSCONSOLE_HEADS_FILE = BASE_DIR / _env.text("OPSCONSOLE_HEADS_FILE", str(DATA_DIR / "heads.jsonl"))
+# How often a worker's sweep seals; 0 leaves it to manage.py seal_audit.
+OPSCONSOLE_SEAL_SECONDS = _env.whole("OPSCONSOLE_SEAL_SECONDS", default=300, low=0, high=86400)
+
 # One line an event to stderr. The clients of the model stay quiet: they would log what is sent.
 
 LOGGING = {

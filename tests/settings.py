@@ -25,6 +25,7 @@ if "pytest" in sys.modules or _INHERITED not in os.environ:
     os.environ[_INHERITED] = tempfile.mkdtemp(prefix="opsconsole-tests-")
     atexit.register(shutil.rmtree, os.environ[_INHERITED], ignore_errors=True)
     os.environ["OPSCONSOLE_DATA_DIR"] = os.environ[_INHERITED]
+    os.environ["OPSCONSOLE_SEAL_SECONDS"] = "0"  # heads in a file would outlive a test's database
     os.environ["OPSCONSOLE_ENV_FILE"] = ""  # a developer's key must not reach a model from here
     os.environ["DATABASE_URL"] = postgres.url() if ON_POSTGRES else ""
 

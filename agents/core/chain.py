@@ -30,3 +30,8 @@ def _has_fraction(value: Json) -> bool:
 def spelled(at: datetime) -> str:
     """Return a time as the chain spells it: UTC, always with six digits of a second."""
     return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def name_of(*, workspace: int, run: object = None) -> str:
+    """Return how heads and copies name a chain: a run's, or a workspace's for run None."""
+    return f"workspace/{workspace}" if run is None else f"run/{run}"

@@ -16,6 +16,7 @@ from agents.core.states import ENDED, EffectState, EscalationState, RunState
 from agents.engine.answering import expire
 from agents.engine.crashpoints import crashpoint
 from agents.engine.dispatch import ring, unheard
+from agents.engine.sealing import seal_when_due
 from agents.models import Effect, Escalation, LostRun, Run
 from agents.tools import TOOLS, OutcomeUnknown
 
@@ -28,6 +29,7 @@ def sweep() -> int:
     put_right = _expire() + _requeue_abandoned() + _requeue_decided() + _settle_orphans()
     put_right += _ring_again()
     crashpoint("sweep.after_commit")
+    seal_when_due(at=timezone.now())
     return put_right
 
 

@@ -3,6 +3,7 @@
 from agents.models.effect import Effect
 from agents.models.escalation import Escalation
 from agents.models.event import Event
+from agents.models.head import Head, Sealed
 from agents.models.kill_switch import KillSwitch, Scope, Stage
 from agents.models.policy import PolicyVersion
 from agents.models.run import LostRun, Run
@@ -14,6 +15,7 @@ __all__ = [
     "Effect",
     "Escalation",
     "Event",
+    "Head",
     "KillSwitch",
     "LostRun",
     "Membership",
@@ -21,6 +23,7 @@ __all__ = [
     "Role",
     "Run",
     "Scope",
+    "Sealed",
     "Stage",
     "Step",
     "Worker",

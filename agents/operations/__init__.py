@@ -3,7 +3,7 @@
 The clock comes in as `at`. What is refused is refused with a sentence for the person.
 """
 
-from agents.operations.auditing import record_export, record_verification
+from agents.operations.auditing import record_command_export, record_export, record_verification
 from agents.operations.claiming import Claimed, claim, release_claim
 from agents.operations.deciding import AlreadyDecided, decide
 from agents.operations.killing import kill, release, stoppable_tools
@@ -34,6 +34,7 @@ __all__ = [
     "launch",
     "policy_version",
     "read_human",
+    "record_command_export",
     "record_export",
     "record_verification",
     "release",

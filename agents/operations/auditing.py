@@ -18,6 +18,12 @@ def record_export(*, workspace: Workspace, by: User, facts: Json, at: datetime) 
     _record(workspace, by, "audit.exported", facts, at)
 
 
+def record_command_export(*, workspace: Workspace, facts: Json, at: datetime) -> None:
+    """Write down that a copy was taken on the command line, where nobody is signed in."""
+    with transaction.atomic():
+        append([Entry("audit.exported", facts)], workspace_id=workspace.pk, at=at)
+
+
 def record_verification(*, workspace: Workspace, by: User, facts: Json, at: datetime) -> None:
     """Write down that somebody had the chains checked, and what came of it. Raises Refused."""
     _record(workspace, by, "audit.verified", facts, at)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from urllib.parse import urlencode
 from uuid import UUID
 
+from asgiref.sync import sync_to_async
 from django.db.models import QuerySet
 from django.http import QueryDict
 
@@ -116,6 +118,12 @@ def as_csv(found: Iterable[Event]) -> str:
         )
         table.writerow([_safe(cell) for cell in cells])
     return out.getvalue()
+
+
+async def drawn(lines: Iterator[str]) -> AsyncIterator[str]:
+    """Yield lines by the hundred, each hundred read in the request's thread."""
+    while some := await sync_to_async(lambda: list(islice(lines, 100)))():
+        yield "".join(some)
 
 
 def _safe(cell: object) -> str:

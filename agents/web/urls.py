@@ -22,6 +22,7 @@ urlpatterns: list[URLPattern] = [
     path("audit/", audit.audit, name="audit"),
     path("audit/verify/", audit.verify, name="verify"),
     path("audit/export/", audit.export, name="export"),
+    path("audit/bundle/", audit.bundle, name="bundle"),
     path("kill/", kill.kill, name="kill"),
     path("kill/press/", kill.press, name="kill-press"),
     path("kill/release/", kill.release, name="kill-release"),

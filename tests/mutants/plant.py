@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent.parent
-COPIED = ("agents", "opsconsole", "templates", "static", "tests", "pyproject.toml", "manage.py")
+FOLDERS = ("agents", "opsconsole", "templates", "static", "scripts", "tests")
+COPIED = (*FOLDERS, "pyproject.toml", "manage.py")
 LONGEST = 240  # seconds for the tests of one mutant
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.mutants.plant import MUTANTS, Mutant, lives
+from tests.mutants.record import RECORD
 from tests.settings import ON_POSTGRES
 
 pytestmark = [
@@ -13,6 +14,6 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+@pytest.mark.parametrize("mutant", [*MUTANTS, *RECORD], ids=lambda mutant: mutant.name)
 def test_a_broken_guard_is_noticed(mutant: Mutant) -> None:
     assert not lives(mutant)

@@ -82,10 +82,11 @@ def test_a_changed_event_is_named_and_the_check_is_on_record(scene: Scene, audit
     assert "chains hold" in auditor.post(reverse("verify")).text
     record.unprotect(connection)
     Event.objects.filter(run=run, seq=3).update(actor="somebody")
+    record.protect(connection)
 
     page = auditor.post(reverse("verify")).text
 
-    assert "1 of 2 chains do not hold" in page
+    assert "The record does not hold in 1 place<" in page
     assert f"run {run.pk}: event 3" in page
     checks = Event.objects.filter(kind="audit.verified").order_by("pk")
     assert [len(event.facts["faults"]) for event in checks] == [0, 1]

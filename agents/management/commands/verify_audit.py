@@ -1,13 +1,15 @@
-"""Prove the record: walk every chain and name the first event that does not fit."""
+"""Prove the record: walk every chain and head, and name the first event that does not fit."""
 
 from __future__ import annotations
 
 import json
 import sys
 from argparse import ArgumentParser
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.db.models import QuerySet
 
@@ -18,29 +20,46 @@ BROKEN, BAD_USAGE = 3, 2
 
 
 class Command(BaseCommand):
-    help = "Check the hash chains of the record. Exit code: 0 they hold, 3 one does not."
+    help = "Check the record against itself and its heads. Exit code: 0 it holds, 3 it does not."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--run", help="only this run")
         parser.add_argument("--workspace", help="only this workspace (its short name)")
+        parser.add_argument(
+            "--head",
+            metavar="FILE",
+            help="a copy of the file of heads, kept elsewhere (default: the file of this host)",
+        )
         parser.add_argument("--json", action="store_true", help="print one document")
 
     def handle(self, *args: Any, **options: Any) -> None:
         runs, workspaces = _chosen(options["run"], options["workspace"])
-        found = list(queries.chains(runs, workspaces))
-        faults = [chain for chain in found if chain.fault]
-        if options["json"]:
-            said = [
-                {"chain": c.name, "seq": c.fault.seq, "why": c.fault.why} for c in faults if c.fault
-            ]
-            self.stdout.write(json.dumps({"chains": len(found), "faults": said}))
-        else:
-            for chain in faults:
-                self.stdout.write(str(chain))
-            if not faults:
-                self.stdout.write(f"{len(found)} chains hold.")
-        if faults:
+        proof = queries.prove(runs=runs, workspaces=workspaces, file=_heads(options["head"]))
+        self.stdout.write(_document(proof) if options["json"] else _sentences(proof))
+        if proof.faults:
             sys.exit(BROKEN)
+
+
+def _document(proof: queries.Proof) -> str:
+    said = [
+        {"chain": c.name, "seq": c.fault.seq, "why": c.fault.why} for c in proof.faults if c.fault
+    ]
+    return json.dumps({"chains": proof.chains, "heads": proof.heads, "faults": said})
+
+
+def _sentences(proof: queries.Proof) -> str:
+    if proof.faults:
+        return "\n".join(map(str, proof.faults))
+    return f"{proof.chains} chains hold, sealed by {proof.heads} heads."
+
+
+def _heads(named: str | None) -> Path:
+    """Return the file of heads, which must be there if it is named. Raises CommandError."""
+    if named is None:
+        return Path(settings.OPSCONSOLE_HEADS_FILE)
+    if not Path(named).is_file():
+        raise CommandError(f"There is no file {named!r}.", returncode=BAD_USAGE)
+    return Path(named)
 
 
 def _chosen(run: str | None, slug: str | None) -> tuple[QuerySet[Run], QuerySet[Workspace]]:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from django.conf import settings
 from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse
+from django.core.handlers.asgi import ASGIRequest
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from agents import operations, queries
+from agents.engine import bundle as engine_bundle
 from agents.models import Event, Run
 from agents.web import access, auditing
 
@@ -29,16 +32,17 @@ def verify(request: HttpRequest) -> HttpResponse:
     """Check every chain of the person's workspaces, and say which do not hold."""
     workspaces = access.workspaces_to_audit(access.person(request))
     runs = Run.objects.filter(workspace__in=workspaces)
-    found = list(queries.chains(runs, workspaces))
-    faults = [str(chain) for chain in found if chain.fault]
+    file = settings.OPSCONSOLE_HEADS_FILE
+    found = queries.prove(runs=runs, workspaces=workspaces, file=file)
+    faults = [str(chain) for chain in found.faults]
     for workspace in workspaces:
         operations.record_verification(
             workspace=workspace,
             by=access.person(request),
-            facts={"chains": len(found), "faults": faults[:20]},
+            facts={"chains": found.chains, "heads": found.heads, "faults": faults[:20]},
             at=timezone.now(),
         )
-    return _page(request, {"checked": len(found), "faults": faults})
+    return _page(request, {"checked": found.chains, "faults": faults})
 
 
 @require_POST
@@ -55,6 +59,24 @@ def export(request: HttpRequest) -> HttpResponse:
         operations.record_export(workspace=workspace, by=access.person(request), facts=facts, at=at)
     response = HttpResponse(auditing.as_csv(found), content_type="text/csv; charset=utf-8")
     response["Content-Disposition"] = f'attachment; filename="record-{at:%Y%m%d-%H%M%S}.csv"'
+    return response
+
+
+@require_POST
+@never_cache
+@login_required
+def bundle(request: HttpRequest) -> StreamingHttpResponse:
+    """Give the whole record as JSON lines for the standalone check; that it was taken is in it."""
+    workspaces = access.workspaces_to_audit(access.person(request))
+    at = timezone.now()
+    for workspace in workspaces:
+        facts = {"bundle": engine_bundle.FORMAT}
+        operations.record_export(workspace=workspace, by=access.person(request), facts=facts, at=at)
+    lines = engine_bundle.lines(workspaces, at=at)
+    # An ASGI server would take a plain iterator whole into memory first.
+    content = auditing.drawn(lines) if isinstance(request, ASGIRequest) else lines
+    response = StreamingHttpResponse(content, content_type="application/jsonl; charset=utf-8")
+    response["Content-Disposition"] = f'attachment; filename="record-{at:%Y%m%d-%H%M%S}.jsonl"'
     return response
 
 

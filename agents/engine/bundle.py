@@ -1,0 +1,85 @@
+"""A copy of the record that can be checked without us: JSON lines of heads, chains and events.
+
+Heads come first: all of them, as each names the one before. Of a chain in another workspace a head
+shows only what its seal covers, a digest. The last line has the digest of all lines before it, so
+that a download that broke off is not taken for a short record. scripts/verify_bundle.py reads it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+
+from django.db.models import QuerySet
+
+from agents.core.chain import name_of, spelled
+from agents.core.digest import canonical
+from agents.core.effects import Json
+from agents.core.heads import leaf
+from agents.models import Event, Head, Run, Workspace
+from agents.models.event import linked
+
+FORMAT = "opsconsole-record/1"
+CHUNK = 500  # rows in memory at once
+
+
+def lines(workspaces: QuerySet[Workspace], *, at: datetime) -> Iterator[str]:
+    """Yield the record of `workspaces` line by line. Nothing of it is held but names and counts."""
+    digest, count = hashlib.sha256(), 0
+    for document in _documents(workspaces, at):
+        line = canonical(document) + "\n"
+        digest.update(line.encode())
+        count += 1
+        yield line
+    yield canonical({"end": {"lines": count, "sha256": digest.hexdigest()}}) + "\n"
+
+
+def _documents(workspaces: QuerySet[Workspace], at: datetime) -> Iterator[Json]:
+    # Heads before chains: a head of this moment would seal events that the copy does not have.
+    newest = Head.objects.order_by("-number").first()
+    shared = list(workspaces.order_by("pk"))
+    runs = Run.objects.filter(workspace__in=shared).order_by("created_at", "pk")
+    own = list(runs.only("workspace_id", "event_count", "head_hash"))
+    yield {"bundle": FORMAT, "at": spelled(at), "workspaces": [one.slug for one in shared]}
+    names = {name_of(workspace=one.pk) for one in shared}
+    names |= {name_of(workspace=run.workspace_id, run=run.pk) for run in own}
+    sealed = Head.objects.filter(number__lte=newest.number if newest else 0)
+    for head in sealed.order_by("number").iterator(CHUNK):
+        yield {"head": _shown(head, names)}
+    for workspace in shared:
+        yield from _chain(
+            workspace, name_of(workspace=workspace.pk), workspace.events.filter(run=None)
+        )
+    for run in own:
+        yield from _chain(run, name_of(workspace=run.workspace_id, run=run.pk), run.events.all())
+
+
+def _shown(head: Head, names: Iterable[str]) -> Json:
+    """Return a head as one may see it who may see the chains of `names`."""
+    plain = head.plain()
+    hidden = sorted(leaf(chain, plain.moved[chain]) for chain in plain.moved if chain not in names)
+    return {
+        "number": plain.number,
+        "at": plain.at,
+        "key": plain.key,
+        "before": plain.before,
+        "moved": {chain: hashes for chain, hashes in plain.moved.items() if chain in names},
+        "others": hidden,
+        "seal": plain.seal,
+    }
+
+
+def _chain(row: Run | Workspace, name: str, events: QuerySet[Event]) -> Iterator[Json]:
+    """Yield a chain as its row tells of it, and its events up to there: it may grow meanwhile."""
+    yield {"chain": {"name": name, "count": row.event_count, "hash": row.head_hash}}
+    for event in events.filter(seq__lte=row.event_count).order_by("seq").iterator(CHUNK):
+        covered = linked(event)
+        yield {
+            "event": {
+                **covered,
+                "at": spelled(event.at),
+                "previous": event.previous,
+                "hash": event.hash,
+            }
+        }

@@ -1,0 +1,79 @@
+"""The heads outside the database: a file of JSON lines that is only ever added to.
+
+Whoever puts an older copy of the database in place, or cuts the record together with its heads,
+is found by this file, or by any copy of it that they could not reach.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from agents.core.heads import Head, as_line, from_line
+
+_BLOCK = 65536  # bytes read at once, from the end
+
+
+class Unreadable(Exception):
+    """A line of the file is not a head; it says which."""
+
+
+@dataclass(frozen=True)
+class KeptHeads:
+    """The file, opened and locked against other sealers."""
+
+    descriptor: int
+
+    def newest(self) -> Head | None:
+        """Return the last head, None if there is none. A line torn by a crash is cut off first."""
+        end = os.fstat(self.descriptor).st_size
+        tail = b""
+        while end and tail.count(b"\n") < 2:
+            start = max(0, end - _BLOCK)
+            tail = os.pread(self.descriptor, end - start, start) + tail
+            end = start
+        whole, _, torn = tail.rpartition(b"\n")
+        if torn:
+            os.ftruncate(self.descriptor, os.fstat(self.descriptor).st_size - len(torn))
+        line = whole.rpartition(b"\n")[2]
+        return _read(line, "its last line") if line else None
+
+    def add(self, heads: Iterable[Head]) -> None:
+        """Write heads behind the others and wait until they are on the disk."""
+        lines = "".join(map(as_line, heads)).encode()
+        while lines:
+            lines = lines[os.write(self.descriptor, lines) :]
+        os.fsync(self.descriptor)
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[KeptHeads]:
+    """Open the file for a sealer, made if need be; other sealers wait."""
+    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield KeptHeads(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def read(path: Path) -> list[Head]:
+    """Return the heads in a file. Raises Unreadable, OSError.
+
+    A last line without its end is being written, or was torn by a crash: it is left out.
+    """
+    with path.open("rb") as file:
+        lines = enumerate((line for line in file if line.endswith(b"\n")), start=1)
+        return [_read(line, f"line {number}") for number, line in lines]
+
+
+def _read(line: bytes, where: str) -> Head:
+    try:
+        return from_line(json.loads(line))
+    except (ValueError, RecursionError) as error:
+        raise Unreadable(f"{where} is not a head") from error

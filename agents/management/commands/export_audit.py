@@ -1,0 +1,51 @@
+"""Write the provable copy of the record that scripts/verify_bundle.py checks."""
+
+from __future__ import annotations
+
+import os
+from argparse import ArgumentParser
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any, TextIO
+
+from django.core.management.base import BaseCommand, CommandError
+from django.utils import timezone
+
+from agents import operations
+from agents.engine import bundle
+from agents.models import Workspace
+
+BAD_USAGE = 2
+
+
+class Command(BaseCommand):
+    help = "Write the record with its heads as JSON lines, to check it without this program."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--workspace", help="only this workspace (its short name)")
+        parser.add_argument("--output", type=Path, help="a new file (default: standard output)")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        workspaces, slug, at = Workspace.objects.all(), options["workspace"], timezone.now()
+        if slug:
+            workspaces = workspaces.filter(slug=slug)
+        if not workspaces:
+            raise CommandError(f"There is no workspace {slug!r}.", returncode=BAD_USAGE)
+        with _opened(options["output"]) as file:
+            for workspace in workspaces:
+                facts = {"bundle": bundle.FORMAT}
+                operations.record_command_export(workspace=workspace, facts=facts, at=at)
+            for line in bundle.lines(workspaces, at=at):
+                (file or self.stdout).write(line)
+
+
+def _opened(path: Path | None) -> AbstractContextManager[TextIO | None]:
+    """Open a new file for its owner only; never over another copy. Raises CommandError."""
+    if path is None:
+        return nullcontext()
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except OSError as error:
+        why = f"The copy cannot be written there: {error.strerror}."
+        raise CommandError(why, returncode=BAD_USAGE) from error
+    return os.fdopen(handle, "w", encoding="utf-8")

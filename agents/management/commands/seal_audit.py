@@ -1,0 +1,34 @@
+"""Seal the record now: for a timer of the host's, and before a backup."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.utils import timezone
+
+from agents.engine.kept_heads import Unreadable
+from agents.engine.sealing import HeadsDiffer, seal
+
+REFUSED = 3
+
+
+class Command(BaseCommand):
+    help = "Seal what is new in the record into a head. Exit code: 0 sealed, 3 refused."
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            made = seal(at=timezone.now())
+        except HeadsDiffer as error:
+            self.stderr.write(str(error))
+            sys.exit(REFUSED)
+        except Unreadable as error:
+            raise CommandError(f"In the file of heads, {error}.", returncode=REFUSED) from error
+        except OSError as error:
+            raise CommandError(f"The file of heads cannot be written: {error.strerror}.") from error
+        for head in made:
+            events = sum(map(len, head.moved.values()))
+            self.stdout.write(f"Head {head.number}: {events} events of {len(head.moved)} chains.")
+        if not made:
+            self.stdout.write("Nothing is new since the last head.")

@@ -1,0 +1,40 @@
+"""The seals over the record. A copy of each is kept outside the database."""
+
+from __future__ import annotations
+
+from django.db import models
+
+from agents.core import heads
+from agents.core.chain import spelled
+
+
+class Head(models.Model):
+    """One seal over what was new in all chains; the newest stands for the whole record."""
+
+    number = models.PositiveBigIntegerField(primary_key=True)  # from 1; two sealers collide here
+    at = models.DateTimeField()
+    key = models.CharField(max_length=12)  # the id of the key, not the key
+    before = models.CharField(max_length=64, blank=True)
+    moved = models.JSONField()  # chain -> hashes of its events since the head before
+    seal = models.CharField(max_length=64)
+
+    def __str__(self) -> str:
+        return f"head {self.number}"
+
+    def plain(self) -> heads.Head:
+        """Return what is stored as the core knows it."""
+        at = spelled(self.at)
+        return heads.Head(self.number, at, self.key, self.before, self.moved, self.seal)
+
+
+class Sealed(models.Model):
+    """How far the heads reach in one chain, so that the next seal need not read them all.
+
+    It proves nothing: who changes it makes the chain disagree with its heads, and is found.
+    """
+
+    chain = models.CharField(max_length=60, primary_key=True)
+    event_count = models.PositiveBigIntegerField()
+
+    def __str__(self) -> str:
+        return f"{self.chain}: {self.event_count}"

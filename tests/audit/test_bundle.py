@@ -1,0 +1,305 @@
+"""The copy of the record convinces somebody who has nothing of ours but the copy."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from asgiref.sync import async_to_sync
+from django.contrib.auth.models import User
+from django.test import AsyncClient
+from django.urls import reverse
+from django.utils import timezone
+
+from agents import operations
+from agents.core.digest import canonical, sha256
+from agents.models import Event, Role, Run
+from tests.commands.test_run_pattern import command
+from tests.engine.scene import REFUND_500, Scene, go, set_scene
+from tests.web.test_pages import signed_in, stranger
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+
+VERIFIER = Path(__file__).parents[2] / "scripts" / "verify_bundle.py"
+
+
+@dataclass
+class Copy:
+    """A copy of the record in a clean folder, and what an intruder does to it."""
+
+    folder: Path
+    documents: list[dict[str, Any]] = field(default_factory=list)
+    run: str = ""
+
+    def read(self) -> None:
+        lines = (self.folder / "record.jsonl").read_text().splitlines()
+        self.documents = [json.loads(line) for line in lines[:-1]]
+
+    def write(self) -> None:
+        """Write the documents with a last line that fits them: it takes no key."""
+        lines = [canonical(document) + "\n" for document in self.documents]
+        digest = hashlib.sha256("".join(lines).encode()).hexdigest()
+        end = {"end": {"lines": len(lines), "sha256": digest}}
+        (self.folder / "record.jsonl").write_text("".join([*lines, canonical(end) + "\n"]))
+
+    def chain(self) -> dict[str, Any]:
+        return next(
+            document["chain"]
+            for document in self.documents
+            if document.get("chain", {}).get("name") == f"run/{self.run}"
+        )
+
+    def events(self) -> list[dict[str, Any]]:
+        found = [document["event"] for document in self.documents if "event" in document]
+        return [event for event in found if event["run"] == self.run]
+
+    def at(self, seq: int) -> int:
+        """Return the line of an event of the run."""
+        wanted = self.events()[seq - 1]
+        return next(line for line, one in enumerate(self.documents) if one.get("event") is wanted)
+
+    def hash_again(self) -> None:
+        """Number and hash the run's chain anew, and say so where the chain begins."""
+        previous, chain = "", self.chain()
+        for seq, event in enumerate(self.events(), start=1):
+            event |= {"seq": seq, "previous": previous}
+            covered = {name: value for name, value in event.items() if name != "hash"}
+            event["hash"] = previous = sha256(covered)
+            chain |= {"count": seq, "hash": previous}
+
+    def verify(self, *arguments: str) -> tuple[int, str]:
+        """Run the verifier as a stranger would: no packages, no environment, another folder."""
+        ended = subprocess.run(
+            [sys.executable, "-I", "-S", "verify_bundle.py", "record.jsonl", *arguments],
+            cwd=self.folder,
+            env={},
+            capture_output=True,
+            text=True,
+            timeout=30,
+        )
+        assert ended.stderr == ""
+        return ended.returncode, ended.stdout
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return set_scene()
+
+
+@pytest.fixture
+def run(scene: Scene) -> Run:
+    ended = go(scene.launch(REFUND_500))
+    assert command("seal_audit").code == 0
+    return ended
+
+
+@pytest.fixture
+def copy(run: Run, heads_file: Path, settings: Any, tmp_path: Path) -> Copy:
+    folder = tmp_path / "clean"
+    folder.mkdir()
+    shutil.copy(VERIFIER, folder)
+    shutil.copy(heads_file, folder / "heads.jsonl")
+    (folder / "keys").write_text(f"{settings.OPSCONSOLE_AUDIT_KEY}\n")
+    assert command("export_audit", "--output", str(folder / "record.jsonl")).code == 0
+    found = Copy(folder, run=str(run.pk))
+    found.read()
+    return found
+
+
+def test_a_copy_that_nobody_touched_holds(copy: Copy) -> None:
+    events = Event.objects.count()
+
+    code, said = copy.verify("--head", "heads.jsonl", "--keys", "keys")
+
+    assert (code, said) == (0, f"{events} events in 2 chains hold, under 1 heads.\n")
+
+
+def test_what_was_not_checked_is_said(copy: Copy) -> None:
+    code, said = copy.verify()
+
+    assert code == 0
+    assert "The seals were not checked" in said
+    assert "Nothing was compared with heads kept elsewhere" in said
+
+
+def edit(copy: Copy) -> None:
+    copy.events()[2]["actor"] = "somebody else"
+
+
+def delete(copy: Copy) -> None:
+    del copy.documents[copy.at(3)]
+
+
+def insert(copy: Copy) -> None:
+    copy.documents.insert(copy.at(3), {"event": dict(copy.events()[1])})
+
+
+def swap(copy: Copy) -> None:
+    third, fourth = copy.at(3), copy.at(4)
+    found = copy.documents
+    found[third], found[fourth] = found[fourth], found[third]
+
+
+def cut(copy: Copy) -> None:
+    for _ in range(len(copy.events()) - 2):
+        del copy.documents[copy.at(3)]
+
+
+@pytest.mark.parametrize("anew", [False, True])
+@pytest.mark.parametrize("tamper", [edit, delete, insert, swap, cut])
+def test_a_changed_copy_is_found_also_when_it_was_hashed_anew(
+    copy: Copy, tamper: Callable[[Copy], None], anew: bool
+) -> None:
+    tamper(copy)
+    if anew:
+        copy.hash_again()
+    copy.write()
+
+    code, said = copy.verify()
+
+    assert (code, said.count("\n")) == (3, 1)
+    assert said.startswith(f"run/{copy.run}: event 3: ")
+
+
+def test_a_chain_that_was_left_out_is_found(copy: Copy) -> None:
+    first = copy.at(1) - 1
+    copy.documents = copy.documents[:first]
+    copy.write()
+
+    assert copy.verify() == (3, f"run/{copy.run}: event 1: the chain is gone\n")
+
+
+def forge(copy: Copy) -> None:
+    """Rewrite the run and what the head says of it; the seal takes the key."""
+    edit(copy)
+    copy.hash_again()
+    head = next(one["head"] for one in copy.documents if "head" in one)
+    head["moved"][f"run/{copy.run}"] = [event["hash"] for event in copy.events()]
+    copy.write()
+
+
+@pytest.mark.parametrize("by", [("--keys", "keys"), ("--head", "heads.jsonl")])
+def test_a_copy_made_anew_with_its_heads_is_found_by_key_or_by_heads_kept_elsewhere(
+    copy: Copy, by: tuple[str, str]
+) -> None:
+    forge(copy)
+
+    code, said = copy.verify(*by)
+
+    assert code == 3
+    assert said.startswith("head 1: ")
+
+
+def test_a_copy_of_an_older_record_is_found_by_heads_kept_elsewhere(copy: Copy) -> None:
+    copy.documents = [one for one in copy.documents if "head" not in one]
+    copy.write()
+
+    code, said = copy.verify("--head", "heads.jsonl")
+
+    assert (code, said) == (3, "head 1: it is older than this copy, and missing in it\n")
+
+
+def test_a_key_that_is_not_given_is_said(copy: Copy) -> None:
+    (copy.folder / "keys").write_text("another-key-of-at-least-32-characters\n")
+
+    code, said = copy.verify("--keys", "keys")
+
+    assert code == 3
+    assert "which is not given" in said
+
+
+@pytest.mark.parametrize("lost", [2, 100, 1000])
+def test_a_download_that_broke_off_in_a_line_is_found(copy: Copy, lost: int) -> None:
+    whole = (copy.folder / "record.jsonl").read_bytes()
+    (copy.folder / "record.jsonl").write_bytes(whole[:-lost])
+
+    assert copy.verify()[0] == 3
+
+
+def test_a_download_that_broke_off_between_lines_is_found(copy: Copy) -> None:
+    lines = (copy.folder / "record.jsonl").read_bytes().splitlines(keepends=True)
+    (copy.folder / "record.jsonl").write_bytes(b"".join(lines[:-1]))
+
+    assert copy.verify() == (3, "it breaks off: the last line is missing\n")
+
+
+@pytest.mark.parametrize(
+    "line",
+    ['{"event":{"seq":1,"seq":2}}', '{"event":{"seq":1.0}}', '{"event":{}}', "[]", "nothing"],
+)
+def test_a_line_that_can_be_read_in_two_ways_is_refused(copy: Copy, line: str) -> None:
+    file = copy.folder / "record.jsonl"
+    first, _, rest = file.read_text().partition("\n")
+    file.write_text(f"{first}\n{line}\n{rest}")
+
+    assert copy.verify()[0] == 3
+
+
+def test_the_copy_of_a_workspace_tells_nothing_of_another(
+    run: Run, copy: Copy, heads_file: Path
+) -> None:
+    admin = signed_in(stranger())
+    assert command("seal_audit").code == 0
+
+    answered = admin.post(reverse("bundle"))
+    text = answered.getvalue().decode()
+
+    assert str(run.pk) not in text
+    assert (
+        Event.objects.filter(run=run).order_by("-seq").values_list("hash", flat=True)[0] not in text
+    )
+    (copy.folder / "record.jsonl").write_text(text)
+    shutil.copy(heads_file, copy.folder / "heads.jsonl")
+    code, said = copy.verify("--head", "heads.jsonl", "--keys", "keys")
+    assert (code, said.split(" events")[1]) == (0, " in 1 chains hold, under 2 heads.\n")
+
+
+def test_taking_a_copy_is_on_record_in_the_copy(scene: Scene, run: Run) -> None:
+    auditor = User.objects.create_user("auditor")
+    at = timezone.now()
+    operations.add_member(workspace=scene.workspace, user=auditor, role=Role.AUDITOR, at=at)
+
+    answered = signed_in(auditor).post(reverse("bundle"))
+    lines = answered.getvalue().decode().splitlines()
+
+    taken = [json.loads(line)["event"] for line in lines if '"kind":"audit.exported"' in line]
+    assert [(event["actor"], event["facts"]) for event in taken] == [
+        ("auditor", {"bundle": "opsconsole-record/1"})
+    ]
+    assert answered["Content-Disposition"].endswith('.jsonl"')
+
+
+def test_an_asgi_server_gets_the_copy_in_parts(scene: Scene, run: Run) -> None:
+    auditor = User.objects.create_user("auditor")
+    at = timezone.now()
+    operations.add_member(workspace=scene.workspace, user=auditor, role=Role.AUDITOR, at=at)
+    client = AsyncClient()
+    client.force_login(auditor)
+
+    async def taken() -> list[bytes]:
+        answered = await client.post(reverse("bundle"))
+        return [part async for part in cast(Any, answered).streaming_content]
+
+    parts = async_to_sync(taken)()
+
+    lines = b"".join(parts).splitlines()
+    assert len(lines) > Event.objects.count()
+    assert "end" in json.loads(lines[-1])
+
+
+def test_a_copy_is_not_written_over_another(copy: Copy) -> None:
+    before = (copy.folder / "record.jsonl").read_bytes()
+
+    ended = command("export_audit", "--output", str(copy.folder / "record.jsonl"))
+
+    assert ended.code == 2
+    assert (copy.folder / "record.jsonl").read_bytes() == before
+    assert (copy.folder / "record.jsonl").stat().st_mode & 0o777 == 0o600

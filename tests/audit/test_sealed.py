@@ -1,0 +1,296 @@
+"""Who may write everything in the database, but has not the key, is found by the heads."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import connection, models
+
+from agents import record
+from agents.core.chain import link
+from agents.core.heads import sealed
+from agents.engine import sealing
+from agents.engine.sweep import sweep
+from agents.models import Effect, Escalation, Event, Head, Run, Sealed, Step
+from agents.models.event import linked
+from tests.audit.test_record import cut, delete, edit, insert, swap, unseen
+from tests.commands.test_run_pattern import command
+from tests.engine.scene import REFUND_500, Scene, go, set_scene
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+
+OWN_KEY = "a-key-that-the-intruder-made-up-0001"
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return set_scene()
+
+
+@pytest.fixture
+def run(scene: Scene) -> Run:
+    """A refund that ended and was sealed."""
+    ended = go(scene.launch(REFUND_500))
+    assert command("seal_audit").code == 0
+    ended.refresh_from_db()
+    return ended
+
+
+def faults(*arguments: str) -> list[tuple[str, int]]:
+    """Return the places that verify_audit names."""
+    ended = command("verify_audit", "--json", *arguments)
+    assert ended.code == (3 if ended.document["faults"] else 0)
+    return [(fault["chain"], fault["seq"]) for fault in ended.document["faults"]]
+
+
+def hash_again(run: Run) -> None:
+    """Number and hash a run's whole chain anew, its end with it, as the program would."""
+    previous, count = "", 0
+    for event in Event.objects.filter(run=run).order_by("seq"):
+        count += 1
+        event.seq, event.previous = count, previous
+        event.hash = previous = link(previous, linked(event))
+        event.save()
+    Run.objects.filter(pk=run.pk).update(event_count=count, head_hash=previous)
+
+
+@pytest.mark.parametrize(
+    ("tamper", "seq"), [(edit, 3), (delete, 3), (insert, 3), (swap, 3), (cut, None)]
+)
+def test_a_chain_that_was_hashed_anew_is_found(
+    run: Run, tamper: Callable[[Run], None], seq: int | None
+) -> None:
+    def thoroughly(run: Run) -> None:
+        tamper(run)
+        hash_again(run)
+
+    unseen(thoroughly, run)
+
+    assert faults() == [(f"run {run.pk}", seq or run.event_count)]
+
+
+def remove(run: Run) -> None:
+    """Take away a run with all that hangs on it."""
+    for model in (Event, Effect, Escalation, Step):
+        model._default_manager.filter(run=run).delete()
+    run.delete()
+
+
+def test_a_run_that_is_gone_is_found(run: Run) -> None:
+    gone = run.pk
+
+    unseen(remove, run)
+
+    assert faults() == [(f"run {gone}", 1)]
+
+
+def test_a_missing_trigger_is_found(run: Run) -> None:
+    record.unprotect(connection)
+
+    found = faults()
+
+    assert ("trigger agents_event_no_update", 0) in found
+    assert ("trigger agents_head_no_delete", 0) in found
+
+
+@pytest.mark.postgres
+def test_a_trigger_that_is_switched_off_is_found(run: Run) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE agents_event DISABLE TRIGGER agents_event_no_update")
+
+    assert faults() == [("trigger agents_event_no_update", 0)]
+
+
+def test_a_head_sealed_with_another_key_is_found(run: Run, heads_file: Path) -> None:
+    """The intruder rewrites the run, and the head with it, under a key of their own."""
+
+    def reseal(run: Run) -> None:
+        edit(run)
+        hash_again(run)
+        head = Head.objects.get()
+        hashes = Event.objects.filter(run=run).order_by("seq").values_list("hash", flat=True)
+        moved = {**head.moved, f"run/{run.pk}": list(hashes)}
+        forged = sealed(replace(head.plain(), moved=moved), OWN_KEY)
+        head.key, head.seal, head.moved = forged.key, forged.seal, dict(forged.moved)
+        head.save()
+
+    heads_file.unlink()
+    unseen(reseal, run)
+
+    assert faults() == [("heads", 1)]
+
+
+def empty(head: Head) -> None:
+    head.moved = {}
+
+
+def backdate(head: Head) -> None:
+    head.at = head.at.replace(year=2020)
+
+
+@pytest.mark.parametrize("tamper", [empty, backdate])
+def test_a_head_whose_content_was_changed_is_found(
+    run: Run, heads_file: Path, tamper: Callable[[Head], None]
+) -> None:
+    def change(run: Run) -> None:
+        head = Head.objects.get()
+        tamper(head)
+        head.save()
+
+    heads_file.unlink()
+    unseen(change, run)
+
+    assert faults() == [("heads", 1)]
+
+
+def seal_another(scene: Scene) -> Run:
+    another = go(scene.launch(REFUND_500))
+    assert command("seal_audit").code == 0
+    return another
+
+
+def first_head_away(run: Run) -> None:
+    Head.objects.get(number=1).delete()
+
+
+def test_a_head_taken_out_of_the_middle_is_found(run: Run, scene: Scene, heads_file: Path) -> None:
+    seal_another(scene)
+    heads_file.unlink()
+
+    unseen(first_head_away, run)
+
+    assert ("heads", 1) in faults()
+
+
+def test_the_tail_cut_with_its_heads_is_found_by_the_copy(
+    run: Run, scene: Scene, heads_file: Path
+) -> None:
+    another = seal_another(scene)
+
+    def cut_all(run: Run) -> None:
+        cut(another)
+        hash_again(another)
+        Head.objects.get(number=2).delete()
+
+    unseen(cut_all, run)
+    with_copy = faults()
+    heads_file.unlink()
+    without = faults()
+
+    another.refresh_from_db()
+    assert with_copy == [("heads", 2), (f"run {another.pk}", another.event_count + 1)]
+    assert without == []  # nothing in the database can tell: that is what the copy is for
+
+
+def test_an_older_copy_of_the_database_is_found_by_the_heads_kept_elsewhere(
+    run: Run, scene: Scene, heads_file: Path, tmp_path: Path
+) -> None:
+    """The whole database is put back to where it stood; the heads kept elsewhere know more."""
+    before = snapshot()
+    another = seal_another(scene)
+    elsewhere = shutil.copy(heads_file, tmp_path / "elsewhere.jsonl")
+    heads_file.unlink()
+
+    put_back(before, another)
+
+    assert faults() == []
+    assert ("heads", 2) in faults("--head", str(elsewhere))
+
+
+def snapshot() -> set[Any]:
+    return set(Event.objects.values_list("pk", flat=True))
+
+
+def put_back(before: set[Any], another: Run) -> None:
+    """Return the database to what it was before `another` was launched."""
+
+    def undo(run: Run) -> None:
+        remove(run)
+        later: models.QuerySet[Event] = Event.objects.exclude(pk__in=before)
+        later.delete()
+        Head.objects.filter(number=2).delete()
+        Sealed.objects.filter(chain=f"run/{run.pk}").delete()
+
+    unseen(undo, another)
+
+
+def test_the_copy_may_be_behind_and_a_torn_line_is_not_a_head(
+    run: Run, scene: Scene, heads_file: Path
+) -> None:
+    kept = heads_file.read_bytes()
+    seal_another(scene)
+    heads_file.write_bytes(kept + b'{"number":2,"at"')
+
+    assert faults() == []
+    assert command("seal_audit").out == "Nothing is new since the last head.\n"
+    assert len(heads_file.read_bytes().splitlines()) == 2  # made whole again
+    assert faults() == []
+
+
+def test_events_after_the_newest_head_are_not_called_a_fault(run: Run, scene: Scene) -> None:
+    go(scene.launch(REFUND_500))
+
+    assert faults() == []
+
+
+def test_the_oldest_seal_is_checked_with_a_key_that_seals_no_more(
+    run: Run, scene: Scene, settings: Any
+) -> None:
+    settings.OPSCONSOLE_AUDIT_OLD_KEYS = [settings.OPSCONSOLE_AUDIT_KEY]
+    settings.OPSCONSOLE_AUDIT_KEY = "a-new-key-of-at-least-32-characters"
+    seal_another(scene)
+
+    assert len(set(Head.objects.values_list("key", flat=True))) == 2
+    assert faults() == []
+    settings.OPSCONSOLE_AUDIT_OLD_KEYS = []
+    assert faults() == [("heads", 1)]
+
+
+def test_a_database_that_lost_its_newest_head_is_not_sealed_over(
+    run: Run, scene: Scene, heads_file: Path
+) -> None:
+    before = snapshot()
+    put_back(before, seal_another(scene))
+    kept = heads_file.read_bytes()
+
+    ended = command("seal_audit")
+
+    assert ended.code == 3
+    assert "older copy" in ended.err
+    assert (Head.objects.count(), heads_file.read_bytes()) == (1, kept)
+
+
+def test_a_chain_longer_than_a_head_takes_is_sealed_by_several(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sealing, "EVENTS", 5)
+    go(scene.launch(REFUND_500))
+
+    assert command("seal_audit").code == 0
+
+    sizes = [sum(map(len, head.moved.values())) for head in Head.objects.order_by("number")]
+    assert set(sizes[:-1]) == {5}
+    assert sum(sizes) == Event.objects.count()
+    assert faults() == []
+
+
+def test_the_sweep_seals_when_the_period_is_over_and_not_before(
+    scene: Scene, settings: Any
+) -> None:
+    settings.OPSCONSOLE_SEAL_SECONDS = 300
+    sweep()
+    at = Head.objects.get().at
+    scene.launch(REFUND_500)
+
+    assert sealing.seal_when_due(at=at + timedelta(seconds=299)) == 0
+    assert sealing.seal_when_due(at=at + timedelta(seconds=300)) == 1
+
+
+def test_the_copy_is_written_for_its_owner_only(run: Run, heads_file: Path) -> None:
+    assert heads_file.stat().st_mode & 0o777 == 0o600

@@ -1,0 +1,101 @@
+"""Heads without a database: what the seals let through, and what they do not."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from agents.core import heads
+from agents.core.heads import Head, judged, sealed
+from agents.core.verify import Fault
+
+KEY = "a-key-of-the-tests-with-32-characters"
+AT = "2026-11-21T14:06:00.000000Z"
+
+
+def history(*moved: dict[str, list[str]]) -> list[Head]:
+    """Return heads under KEY, one after the other."""
+    made: list[Head] = []
+    for number, new in enumerate(moved, start=1):
+        before = made[-1].seal if made else ""
+        made.append(sealed(Head(number, AT, "", before, new), KEY))
+    return made
+
+
+OURS = history({"run/a": ["1", "2"]}, {"run/a": ["3"], "run/b": ["4"]}, {"run/b": ["5"]})
+THEIRS = history({"run/a": ["1", "9"]}, {"run/a": ["3"], "run/b": ["4"]}, {"run/b": ["5"]})
+
+
+def fault(stored: list[Head]) -> Fault | None:
+    return heads.first_bad_head(stored, {heads.key_id(KEY): KEY}.get)
+
+
+def test_what_was_sealed_is_every_event_in_order() -> None:
+    assert fault(OURS) is None
+    assert heads.sealed_hashes(OURS) == {"run/a": ["1", "2", "3"], "run/b": ["4", "5"]}
+
+
+@pytest.mark.parametrize(
+    ("stored", "number"),
+    [
+        (OURS[1:], 1),
+        ([OURS[0], OURS[2]], 2),
+        ([OURS[0], THEIRS[1], THEIRS[2]], 2),  # under the key, but of another history
+        ([OURS[0], replace(OURS[1], before=OURS[1].seal), OURS[2]], 2),
+        ([OURS[0], replace(OURS[1], moved={"run/a": ["3"]}), OURS[2]], 2),
+        ([OURS[0], replace(OURS[1], moved={"run/b": ["3"], "run/a": ["4"]}), OURS[2]], 2),
+        ([OURS[0], replace(OURS[1], key=heads.key_id("another")), OURS[2]], 2),
+    ],
+)
+def test_the_first_bad_head_is_named(stored: list[Head], number: int) -> None:
+    found = fault(stored)
+
+    assert found is not None
+    assert found.seq == number
+
+
+def test_a_whole_history_under_the_key_is_told_from_ours_by_the_copy() -> None:
+    faults, trusted = judged(THEIRS, OURS[1:2], {heads.key_id(KEY): KEY}.get)
+
+    assert faults == [Fault(2, "it is kept elsewhere as another")]
+    assert trusted == THEIRS[:1]
+
+
+def test_a_forged_copy_does_not_make_a_sound_database_trusted_less_than_it_is() -> None:
+    forged = replace(OURS[1], seal="0" * 64)
+
+    faults, trusted = judged(OURS, [forged], {heads.key_id(KEY): KEY}.get)
+
+    assert faults == [Fault(2, "it is kept elsewhere as another")]
+    assert trusted == OURS[:1]
+
+
+def test_a_key_is_not_given_away_by_its_name() -> None:
+    assert heads.key_id(KEY) not in KEY
+    assert len(heads.key_id(KEY)) == 12
+    assert heads.key_id(KEY) != heads.key_id(KEY + "1")
+
+
+def test_a_head_comes_back_from_its_line() -> None:
+    assert [heads.from_line(json.loads(heads.as_line(head))) for head in OURS] == OURS
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"number": "1"},
+        {"moved": []},
+        {"moved": {"run/a": "12"}},
+        {"moved": {"run/a": [1]}},
+        {"seal": None},
+        {"more": 1},
+    ],
+)
+def test_a_line_that_is_not_a_head_is_refused(change: dict[str, Any]) -> None:
+    line = json.loads(heads.as_line(OURS[0]))
+
+    with pytest.raises(ValueError, match="it"):
+        heads.from_line({**line, **change})
