@@ -17,6 +17,8 @@ from agents.models import Event, Head, Run, Sealed, Workspace
 
 EVENTS = 10_000  # in one head at most; what is more goes into the next one
 
+_looked_at: datetime | None = None  # when this process last sealed what was due
+
 
 class HeadsDiffer(Exception):
     """The database has not the head that was kept outside it: an older copy, or another one."""
@@ -29,14 +31,21 @@ def keys() -> dict[str, str]:
 
 
 def seal_when_due(*, at: datetime) -> int:
-    """Seal if the newest head is OPSCONSOLE_SEAL_SECONDS old. Return the number of new heads."""
-    period = settings.OPSCONSOLE_SEAL_SECONDS
-    if not period:
+    """Seal if the newest head is OPSCONSOLE_SEAL_SECONDS old. Return the number of new heads.
+
+    A process looks once in that time: where nothing is new, the newest head only grows older,
+    and looking reads a row of each chain.
+    """
+    global _looked_at
+    period = timedelta(seconds=settings.OPSCONSOLE_SEAL_SECONDS)
+    if not period or (_looked_at and _looked_at <= at < _looked_at + period):
         return 0
     newest = Head.objects.order_by("-number").first()
-    if newest and at - newest.at < timedelta(seconds=period):
+    if newest and at - newest.at < period:
         return 0
-    return len(seal(at=at))
+    made = seal(at=at)
+    _looked_at = at
+    return len(made)
 
 
 def seal(*, at: datetime) -> list[heads.Head]:

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from asgiref.sync import async_to_sync
@@ -285,8 +285,13 @@ def test_an_asgi_server_gets_the_copy_in_parts(scene: Scene, run: Run) -> None:
     client.force_login(auditor)
 
     async def taken() -> list[bytes]:
+<<<<<<< HEAD
         answered = await client.post(reverse("bundle"))
         return [part async for part in cast(Any, answered).streaming_content]
+=======
+        answered: Any = await client.post(reverse("bundle"))
+        return [part async for part in answered.streaming_content]
+>>>>>>> proof2
 
     parts = async_to_sync(taken)()
 

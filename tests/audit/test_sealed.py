@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 from django.db import connection, models
+from django.utils import timezone
+from pytest_django import DjangoAssertNumQueries
 
 from agents import record
 from agents.core.chain import link
@@ -22,6 +24,7 @@ from agents.models.event import linked
 from tests.audit.test_record import cut, delete, edit, insert, swap, unseen
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import REFUND_500, Scene, go, set_scene
+from tests.processes import together
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
@@ -281,8 +284,9 @@ def test_a_chain_longer_than_a_head_takes_is_sealed_by_several(
 
 
 def test_the_sweep_seals_when_the_period_is_over_and_not_before(
-    scene: Scene, settings: Any
+    scene: Scene, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(sealing, "_looked_at", None)
     settings.OPSCONSOLE_SEAL_SECONDS = 300
     sweep()
     at = Head.objects.get().at
@@ -290,6 +294,54 @@ def test_the_sweep_seals_when_the_period_is_over_and_not_before(
 
     assert sealing.seal_when_due(at=at + timedelta(seconds=299)) == 0
     assert sealing.seal_when_due(at=at + timedelta(seconds=300)) == 1
+
+
+def test_a_sweep_that_finds_nothing_new_does_not_look_again_at_once(
+    run: Run,
+    settings: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    django_assert_num_queries: DjangoAssertNumQueries,
+) -> None:
+    monkeypatch.setattr(sealing, "_looked_at", None)
+    settings.OPSCONSOLE_SEAL_SECONDS = 300
+    at = Head.objects.get().at + timedelta(seconds=400)
+    assert sealing.seal_when_due(at=at) == 0
+
+    with django_assert_num_queries(0):
+        sealing.seal_when_due(at=at + timedelta(seconds=5))
+
+
+def test_the_head_of_a_crash_between_database_and_file_is_added_by_the_next_seal(
+    run: Run, scene: Scene, heads_file: Path
+) -> None:
+    kept = heads_file.read_bytes()
+    seal_another(scene)
+    whole = heads_file.read_bytes()
+    heads_file.write_bytes(kept)
+
+    command("seal_audit")
+
+    assert heads_file.read_bytes() == whole
+
+
+def seal_beside(file: str) -> list[int]:
+    """Seal as another host would, with a file of its own; for `together`."""
+    from django.conf import settings
+
+    settings.OPSCONSOLE_HEADS_FILE = Path(file)
+    return [head.number for head in sealing.seal(at=timezone.now())]
+
+
+def test_hosts_that_seal_at_the_same_moment_make_one_history(
+    run: Run, scene: Scene, settings: Any, tmp_path: Path
+) -> None:
+    go(scene.launch(REFUND_500))
+    files = [[str(tmp_path / f"host-{number}.jsonl")] for number in range(4)]
+
+    made = together("tests.audit.test_sealed:seal_beside", files)
+
+    assert [number for numbers in made for number in numbers] == [2]
+    assert faults() == []
 
 
 def test_the_copy_is_written_for_its_owner_only(run: Run, heads_file: Path) -> None:
