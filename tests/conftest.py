@@ -14,6 +14,7 @@ from hypothesis import settings
 
 from agents import record
 from tests.settings import ON_POSTGRES
+from tests.whole import Whole
 
 settings.register_profile("suite", deadline=None, database=None, derandomize=True)
 settings.register_profile("search", deadline=None, max_examples=2000)
@@ -75,6 +76,10 @@ def _the_record_can_be_emptied(request: pytest.FixtureRequest) -> Iterator[None]
     yield
     if empties:
         record.unprotect(connection)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(Whole(), "whole")
 
 
 def pytest_report_header() -> str:
