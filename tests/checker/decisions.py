@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from tests.checker.reading import Dump, Violation
+from tests.checker.reading import Dump, Row, Violation
 
 DECIDED = ("approved", "adjusted", "rejected")
 
@@ -30,13 +30,22 @@ def writes_were_allowed(dump: Dump) -> Iterator[Violation]:
             yield Violation("I11", f"{key} was not what its review allowed")
         if effect["args_sha256"] != sha256(action):
             yield Violation("I11", f"{key} is bound to other arguments than it has")
-        if review["ended_at"] is None or review["ended_at"] > effect["intended_at"]:
+        if not _told_before(dump, review["key"], effect):
             yield Violation("I11", f"{key} was intended before it was allowed")
         if effect["escalation_id"] is not None:
             yield from _granted(dump, effect)
 
 
-def _granted(dump: Dump, effect: Any) -> Iterator[Violation]:
+def _told_before(dump: Dump, review: str, effect: Row) -> bool:
+    """Tell whether the record has the review's end before the intent: clocks may differ."""
+    kinds = [(e["kind"], e["facts"].get("key")) for e in dump.told[effect["run_id"]]]
+    if ("effect.intended", effect["key"]) not in kinds:
+        return True  # that it is not told at all is another fault
+    before = kinds[: kinds.index(("effect.intended", effect["key"]))]
+    return ("step.done", review) in before
+
+
+def _granted(dump: Dump, effect: Row) -> Iterator[Violation]:
     escalation = dump.escalation[effect["escalation_id"]]
     if escalation["run_id"] != effect["run_id"]:
         yield Violation("I11", f"{effect['key']} rests on a decision about another run")
