@@ -157,6 +157,8 @@ CONTENT_SECURITY_POLICY = {
 }
 X_FRAME_OPTIONS = "DENY"
 SECURE_REFERRER_POLICY = "same-origin"
+# Probes and a scraper speak plain HTTP to the process itself, without the proxy in between.
+SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$", r"^metrics$"]
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_SSL_REDIRECT = PRODUCTION
 if PRODUCTION:
     SECURE_HSTS_SECONDS = 365 * 24 * 60 * 60
@@ -173,6 +175,9 @@ STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {"BACKEND": "servestatic.storage.CompressedManifestStaticFilesStorage"},
 }
+
+# What may read /metrics from elsewhere than this machine.
+OPSCONSOLE_METRICS_TOKEN = _env.secret("OPSCONSOLE_METRICS_TOKEN", least=20)
 
 # Mail: without a server it goes to files that can be read.
 
@@ -202,13 +207,34 @@ OPENAI_MODEL_CHOICES = _env.items("OPENAI_MODEL_CHOICES")
 # Roles that another model than OPENAI_MODEL plays.
 OPENAI_MODELS = {
     role: model
-    for role in ("worker", "writer", "router", "responder", "planner", "judge")
+    for role in (
+        "worker",
+        "writer",
+        "router",
+        "responder",
+        "planner",
+        "reporter",
+        "committer",
+        "executor",
+        "assessor",
+        "judge",
+    )
     if (model := _env.text(f"OPENAI_MODEL_{role.upper()}"))
 }
 
 # The worker
 
-OPSCONSOLE_DISPATCH = "agents.engine.dispatch.Polling"
+OPSCONSOLE_DISPATCH = _env.choice(
+    "OPSCONSOLE_DISPATCH", default="polling", allowed=("polling", "procrastinate")
+)
+if OPSCONSOLE_DISPATCH == "procrastinate":
+    if DATABASES["default"]["ENGINE"] != databases.POSTGRESQL:
+        raise ImproperlyConfigured(
+            "OPSCONSOLE_DISPATCH is 'procrastinate', which needs PostgreSQL: give DATABASE_URL as "
+            "postgresql://user:password@host:5432/name, or leave OPSCONSOLE_DISPATCH out."
+        )
+    INSTALLED_APPS.append("procrastinate.contrib.django")
+OPSCONSOLE_DRAIN_SECONDS = _env.number("OPSCONSOLE_DRAIN_SECONDS", default=6, low=0, high=600)
 OPSCONSOLE_LEASE_SECONDS = _env.number("OPSCONSOLE_LEASE_SECONDS", default=15, low=1, high=3600)
 OPSCONSOLE_POLL_SECONDS = _env.number("OPSCONSOLE_POLL_SECONDS", default=0.1, low=0.01, high=60)
 OPSCONSOLE_WORKER_CONCURRENCY = _env.whole(
@@ -229,5 +255,6 @@ LOGGING = {
         "httpx2": {"level": "WARNING"},
         "httpcore2": {"level": "WARNING"},
         "aiohttp": {"level": "WARNING"},
+        "procrastinate": {"level": "WARNING"},
     },
 }

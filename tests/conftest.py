@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 from django.db import connection
-from hypothesis import settings
+from hypothesis import settings as hypothesis_settings
 
 from agents import record
 from tests import checker
 from tests.settings import ON_POSTGRES
 from tests.whole import Whole
 
-settings.register_profile("suite", deadline=None, database=None, derandomize=True)
-settings.register_profile("search", deadline=None, max_examples=2000)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))
+hypothesis_settings.register_profile("suite", deadline=None, database=None, derandomize=True)
+hypothesis_settings.register_profile("search", deadline=None, max_examples=2000)
+hypothesis_settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))
 
 _attempts: list[str] = []
 
@@ -101,6 +101,22 @@ def _what_is_written_is_true(request: pytest.FixtureRequest) -> Iterator[None]:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Whole(), "whole")
+
+
+@pytest.fixture(params=["polling", pytest.param("procrastinate", marks=pytest.mark.postgres)])
+def dispatch(
+    request: pytest.FixtureRequest,
+    transactional_db: None,
+    settings: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> str:
+    """How runs come to workers, here and in the processes that the test starts."""
+    name: str = request.param
+    settings.OPSCONSOLE_DISPATCH = name
+    monkeypatch.setenv("OPSCONSOLE_DISPATCH", name)
+    if name == "procrastinate":  # Django does not empty tables that it does not manage
+        connection.cursor().execute("TRUNCATE procrastinate_jobs, procrastinate_workers CASCADE")
+    return name
 
 
 def pytest_report_header() -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from agents.core.digest import args_hash
@@ -15,11 +15,20 @@ BUDGETS = frozenset({"max_seconds", "max_tokens", "max_cost"})
 
 @dataclass(frozen=True)
 class Spent:
-    """What a run has used so far: sums over its steps."""
+    """What a run has used so far, from its steps."""
 
-    seconds: float = 0.0  # active time only
+    seconds: float = 0.0  # active time only; side by side counts once
     tokens: int = 0  # with what was reserved for calls whose answer never came
     cost_micro_usd: int = 0  # of the calls whose price is known
+
+
+def active(spans: Iterable[tuple[float, float]]) -> float:
+    """Return the seconds in which something was under way; what overlaps counts once."""
+    total, covered = 0.0, float("-inf")
+    for begin, end in sorted(spans):
+        total += max(0.0, end - max(begin, covered))
+        covered = max(covered, end)
+    return total
 
 
 def exceeded(spent: Spent, limits: Limits) -> str:

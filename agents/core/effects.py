@@ -64,14 +64,24 @@ class Use:
 
 
 @dataclass(frozen=True)
+class Say:
+    """Put a line on the record, once. Reply: None."""
+
+    label: str
+    kind: str  # of the event: verdict.rendered
+    facts: Json
+
+
+@dataclass(frozen=True)
 class Together:
     """Run flows side by side. Reply: {name: Outcome} once every flow has ended."""
 
     label: str
     flows: Mapping[str, Flow]
+    at_once: int | None = None  # how many at a time, in their order; None: all of them
 
 
-Effect: TypeAlias = Ask | Review | Escalate | Use | Together
+Effect: TypeAlias = Ask | Review | Escalate | Use | Say | Together
 Flow: TypeAlias = Generator[Effect, Any, Json]
 
 

@@ -50,6 +50,9 @@ class Facts:
     mail: MailFact | None = None
     stated_minor: tuple[int, ...] = ()  # amounts of the record that an answer may well mention
     evidence: tuple[Json, ...] = ()  # what specialists found, for an answer to rest on
+    scope: Json = None  # the day and the region that a report is about; None: it is no report
+    accepted: tuple[str, ...] = ()  # SHA-256 of each output that its supervision let stand
+    replies: int = 0  # to the customer, sent by this run or maybe sent
 
     @property
     def refunded_minor(self) -> int:
@@ -72,4 +75,7 @@ def read_facts(stored: Json) -> Facts:
         mail=MailFact(**mail) if mail else None,
         stated_minor=tuple(stored["stated_minor"]),
         evidence=tuple(stored.get("evidence", ())),
+        scope=stored.get("scope"),
+        accepted=tuple(stored.get("accepted", ())),
+        replies=stored.get("replies", 0),
     )

@@ -43,10 +43,22 @@ class Limits:
     errors_fail: bool = True  # a tool that answers "error" shows as not ok in the trace
     tool_calls: Mapping[str, int] | None = None  # calls of one tool in a run; absent: DEFAULT
     tool_repeats: Mapping[str, int] | None = None  # calls with the same arguments
+    call_seconds: float = 600  # of one call of a tool; the tool's own limit may be shorter
+    call_attempts: int = 2  # of a task; only one that took too long is tried again
+    at_once: int = 3  # tasks side by side
+    required: tuple[str, ...] = ()  # workers that every plan must use
+    critical: tuple[str, ...] = ()  # workers without whom there is no report, whatever a plan says
+    about: str = "customer"  # or "day": what a run is bound to from its launch on
+    late: tuple[str, ...] = ()  # out of time, these models and tools are still heard
     hand_over: bool = True  # a case that no specialist takes is put to people
     late_calls: bool = False  # out of time, a call under way is still finished and acted upon
     forget_refusals: bool = False  # only the last specialist that refused is forbidden
     loose_topics: bool = False  # a specialist takes a ticket for a keyword within any word
+    max_reorients: int = 1  # times that a judge may have one step run again
+    inbox: bool = True  # there are people to ask; without them what wants one stops
+    judge: bool = True  # a model may judge steps; without one no step can be supervised
+    self_reported: bool = False  # a step drifts only where its agent says so itself
+    marker_word: bool = False  # a convergence ends where its agent writes CONVERGED
     patterns: Overrides | None = None  # what is different for one pattern, by its name
 
     def calls_of(self, tool: str) -> int:

@@ -30,6 +30,7 @@ class Strand:
     parent: Strand | None = None
     labels: Counter[str] = field(default_factory=Counter)
     children: dict[str, Strand] = field(default_factory=dict)
+    held: deque[Strand] = field(default_factory=deque)  # children that have not begun yet
     outcome: Outcome | None = None
     details: dict[str, Json] = field(default_factory=dict)  # of the Stop that ended it
 

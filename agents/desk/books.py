@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 
 from django.db import transaction
 
-from agents.desk.models import Book, Charge, Customer, Subscription
+from agents.desk.models import Book, Charge, Customer, DailyMetrics, Subscription
 
 CURRENCY = "USD"
 
@@ -31,6 +31,22 @@ _PEOPLE = (
 )
 
 
+# The one day that the demo's report is about. It has a date of its own, because the recorded
+# cases name it.
+_DAY = {
+    "day": date(2026, 2, 26),
+    "region": "US",
+    "currency": CURRENCY,
+    "gross_sales_minor": 18_245_000,
+    "orders": 4820,
+    "failed_payments_per_mille": 23,
+    "chargeback_alerts": 3,
+    "low_stock_skus": ["SKU-4411", "SKU-8820"],
+    "out_of_stock_skus": ["SKU-9033"],
+    "restock_days": 2,
+}
+
+
 def open_demo_book(*, at: datetime) -> Book:
     """Return a fresh, isolated copy of the demo customers, their charges dated from `at`.
 
@@ -40,6 +56,7 @@ def open_demo_book(*, at: datetime) -> Book:
         book = Book.objects.create(name="Demo", is_demo=True, is_isolated=True, created_at=at)
         for person in _PEOPLE:
             _enter(book, person, at)
+        DailyMetrics.objects.create(book=book, **_DAY)
         return book
 
 

@@ -1,4 +1,4 @@
-"""Write to a customer about a refund, at most once a key."""
+"""Write to a customer, at most once a key."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from agents.desk.refunds import KeyReused
 
 TEMPLATE = "refund_confirmation_v2"
 SUBJECT = "Your refund"
+REPLY_TEMPLATE = "reply_v1"
+REPLY_SUBJECT = "Your question"
 
 
 class MailRefused(Exception):
@@ -41,7 +43,7 @@ class MailReceipt:
     reference: str
     to: str
     template: str
-    amount_minor: int
+    amount_minor: int | None  # None: it is not about money
     message: str
     state: str  # sending, sent
 
@@ -64,7 +66,36 @@ def send_refund_mail(
     key: str,
     at: datetime,
 ) -> MailReceipt:
-    """Send one mail. Raises MailRefused, KeyReused, OutcomeUnknown.
+    """Send one mail about a refund. Raises MailRefused, KeyReused, OutcomeUnknown."""
+    if not 1 <= amount_minor <= MAX_MINOR:
+        raise MailRefused("email_amount_out_of_range")
+    letter = _Letter(TEMPLATE, SUBJECT, message, amount_minor, currency)
+    return _posted(book_id, customer_number, letter, key=key, at=at)
+
+
+def send_reply_mail(
+    *, book_id: int, customer_number: int, message: str, key: str, at: datetime
+) -> MailReceipt:
+    """Send one answer to a customer's question. Raises MailRefused, KeyReused, OutcomeUnknown."""
+    letter = _Letter(REPLY_TEMPLATE, REPLY_SUBJECT, message)
+    return _posted(book_id, customer_number, letter, key=key, at=at)
+
+
+@dataclass(frozen=True)
+class _Letter:
+    """What a mail says; without an amount it is not about money."""
+
+    template: str
+    subject: str
+    message: str
+    amount_minor: int | None = None
+    currency: str = ""
+
+
+def _posted(
+    book_id: int, customer_number: int, letter: _Letter, *, key: str, at: datetime
+) -> MailReceipt:
+    """Send a letter once.
 
     The row is committed before the mail leaves. A crash in between leaves it "sending", and
     then only a person can tell: it is never sent twice to find out.
@@ -72,10 +103,10 @@ def send_refund_mail(
     known = _known(key)
     if known is None:
         customer = _recipient(book_id, customer_number)
-        known, is_ours = _begun(customer, amount_minor, currency, message, key, at)
+        known, is_ours = _begun(customer, letter, key, at)
         if is_ours:
             return _receipt(_sent(known, at))
-    if _asked(known) != (book_id, customer_number, amount_minor, currency, message):
+    if _asked(known) != (book_id, customer_number, letter):
         raise KeyReused(key)
     if known.state != MailState.SENT:
         raise OutcomeUnknown(key)
@@ -104,12 +135,8 @@ def _recipient(book_id: int, customer_number: int) -> Customer:
     return customer
 
 
-def _begun(
-    customer: Customer, amount_minor: int, currency: str, message: str, key: str, at: datetime
-) -> tuple[SentMail, bool]:
+def _begun(customer: Customer, letter: _Letter, key: str, at: datetime) -> tuple[SentMail, bool]:
     """Commit the row of a mail that is about to leave. Return it and whether it is ours to send."""
-    if not 1 <= amount_minor <= MAX_MINOR:
-        raise MailRefused("email_amount_out_of_range")
     try:
         # Durable: within a caller's transaction the mail could leave and its row be rolled back.
         with transaction.atomic(durable=True):
@@ -118,11 +145,11 @@ def _begun(
                 customer=customer,
                 key=key,
                 to=customer.email,
-                template=TEMPLATE,
-                subject=SUBJECT,
-                body=message,
-                amount_minor=amount_minor,
-                currency=currency,
+                template=letter.template,
+                subject=letter.subject,
+                body=letter.message,
+                amount_minor=letter.amount_minor,
+                currency=letter.currency,
                 reference=f"em_{customer.number}_{sha256(key.encode()).hexdigest()[:12]}",
                 started_at=at,
             )
@@ -143,8 +170,9 @@ def _sent(mail: SentMail, at: datetime) -> SentMail:
     return mail
 
 
-def _asked(mail: SentMail) -> tuple[int, int, int, str, str]:
-    return mail.book_id, mail.customer.number, mail.amount_minor, mail.currency, mail.body
+def _asked(mail: SentMail) -> tuple[int, int, _Letter]:
+    letter = _Letter(mail.template, mail.subject, mail.body, mail.amount_minor, mail.currency)
+    return mail.book_id, mail.customer.number, letter
 
 
 def _receipt(mail: SentMail) -> MailReceipt:

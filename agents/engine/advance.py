@@ -14,8 +14,9 @@ from agents import patterns, tools
 from agents.core.effects import Json
 from agents.core.states import RunState
 from agents.core.strands import Diverged, Strand
-from agents.engine import lease
+from agents.engine import lease, simulation
 from agents.engine.database import in_database
+from agents.engine.dispatch import ring
 from agents.engine.drive import drive
 from agents.engine.journal import Journal
 from agents.engine.perform import Later, RunWorld
@@ -35,6 +36,12 @@ class _End:
     columns: dict[str, Json]
     facts: dict[str, Json]
 
+    def move(self, run: Run, at: datetime) -> None:
+        """Move the run there, inside a transaction. Raises LostRun."""
+        run.move(self.to, at=at, facts=self.facts, **self.columns)
+        if self.to == RunState.QUEUED:
+            ring(run.pk, at=self.columns.get("wake_at"))
+
 
 async def advance(run_id: UUID) -> RunState | None:
     """Claim a run and drive it. Safe to call at any time, any number of times.
@@ -44,6 +51,11 @@ async def advance(run_id: UUID) -> RunState | None:
     run = await in_database(_claim, run_id)
     if run is None:
         return None
+    with lease.driving(run.pk):
+        return await _advance(run)
+
+
+async def _advance(run: Run) -> RunState | None:
     journal = await in_database(Journal, run)
     try:
         return await _driven(run, journal)
@@ -74,8 +86,17 @@ def _claim(run_id: UUID) -> Run | None:
 def brief_of(run: Run) -> patterns.Brief:
     """Return what a run was launched with. Raises BadPolicy."""
     extra = run.simulation.get("tool_arg_types", {})
+    known = {name: tool.spec for name, tool in simulation.registry(run).items()}
     limits = run.policy.limits().of(run.pattern)
-    return patterns.Brief(run.goal, limits, {**tools.specs(), **extra})
+    declared, inputs = run.workflow.get("document"), run.workflow.get("inputs", {})
+    return patterns.Brief(
+        goal=run.goal,
+        limits=limits,
+        specs={**tools.specs(), **known, **extra},
+        scope=run.scope,
+        workflow=declared,
+        inputs=inputs,
+    )
 
 
 async def _driven(run: Run, journal: Journal) -> RunState:
@@ -89,7 +110,7 @@ async def _driven(run: Run, journal: Journal) -> RunState:
 
     def move(at: datetime) -> RunState:
         end = _end_of(journal, strand)
-        run.move(end.to, at=at, facts=end.facts, **end.columns)
+        end.move(run, at)
         return end.to
 
     return await journal.transact(move)
@@ -115,7 +136,7 @@ async def _left(run: Run, end: _End) -> RunState | None:
     def move() -> RunState | None:
         try:
             with transaction.atomic():
-                run.move(end.to, at=timezone.now(), facts=end.facts, **end.columns)
+                end.move(run, timezone.now())
         except LostRun:
             return None
         return end.to

@@ -1,33 +1,58 @@
 """The doorbell: tell a worker that a run can go on.
 
-The rows are the truth, so a bell that nobody hears costs one poll. The embedded backend has
-no bell at all: its workers poll. Another backend rings inside the caller's transaction.
+The rows are the truth, so a bell that nobody hears costs one sweep. Polling has no bell at all:
+its workers look for themselves. Procrastinate rings inside the caller's transaction.
 """
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Protocol
 from uuid import UUID
 
 from django.conf import settings
+from django.db.models import QuerySet
 from django.utils.module_loading import import_string
+
+from agents.models import Run
+
+# By the name that OPSCONSOLE_DISPATCH gives; imported when used, as each needs what it runs on.
+_BACKENDS = {
+    "polling": "agents.engine.dispatch.Polling",
+    "procrastinate": "agents.engine.jobs.Jobs",
+}
 
 
 class Dispatch(Protocol):
     """How claimable runs come to a worker."""
 
-    def ring(self, run_id: UUID) -> None:
-        """Announce a run, inside the transaction that made it claimable."""
+    def ring(self, run_id: UUID, *, at: datetime | None) -> None:
+        """Announce a run, inside the transaction that made it claimable, or claimable from `at`."""
+
+    def unheard(self, runs: QuerySet[Run]) -> QuerySet[Run]:
+        """Return those of these claimable runs that no worker is going to be told of."""
 
 
 class Polling:
     """Announce nothing: every worker looks for itself, OPSCONSOLE_POLL_SECONDS apart."""
 
-    def ring(self, run_id: UUID) -> None:
+    def ring(self, run_id: UUID, *, at: datetime | None) -> None:
         return None
 
+    def unheard(self, runs: QuerySet[Run]) -> QuerySet[Run]:
+        return runs.none()
 
-def ring(run_id: UUID) -> None:
+
+def ring(run_id: UUID, *, at: datetime | None = None) -> None:
     """Announce that a run is claimable. Call inside the transaction that made it so."""
-    backend: Dispatch = import_string(settings.OPSCONSOLE_DISPATCH)()
-    backend.ring(run_id)
+    _backend().ring(run_id, at=at)
+
+
+def unheard(runs: QuerySet[Run]) -> QuerySet[Run]:
+    """Return the claimable runs whose bell was lost."""
+    return _backend().unheard(runs)
+
+
+def _backend() -> Dispatch:
+    backend: Dispatch = import_string(_BACKENDS[settings.OPSCONSOLE_DISPATCH])()
+    return backend

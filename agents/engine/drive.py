@@ -2,13 +2,15 @@
 
 One loop over strands. A strand that needs a person is left where it is and its siblings run
 on, so a run waits exactly when nothing is left to do and the root has not ended.
+
+What a strand came to while others are busy is kept at once: they may take long, and a crash
+would lose it. With nobody busy it is committed with the next step instead (decision 2).
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from contextlib import suppress
 from typing import Protocol
 
 from agents.core.effects import Effect, Flow, Json, Together
@@ -25,6 +27,9 @@ class World(Protocol):
     async def do(self, key: str, effect: Effect) -> Reply:
         """Do it and write down what came back. Raises Waiting where a person has to decide."""
 
+    async def keep(self) -> None:
+        """Commit what came back, because others are still busy."""
+
 
 async def drive(flow: Flow, world: World) -> Strand:
     """Take `flow` as far as it goes. The strand has no outcome if a person has to decide."""
@@ -38,6 +43,8 @@ async def drive(flow: Flow, world: World) -> Strand:
                 _advance(strand, reply, world, ready, busy)
             if busy:
                 await _until_one_is_done(ready, busy)
+            if ready and busy:
+                await world.keep()
     finally:
         for task in busy:
             task.cancel()
@@ -58,21 +65,36 @@ def _advance(
         joined = strand.parent.joined() if strand.parent else None
         if strand.parent and joined is not None:
             ready.append((strand.parent, joined))
+        _next_in_line(strand, ready)
         return
     key = strand.key(effect.label)
     if isinstance(effect, Together):
-        ready.extend((child, None) for child in strand.branch(key, effect))
+        strand.held.extend(strand.branch(key, effect))
+        for _ in range(effect.at_once or len(strand.held)):
+            _begin_one(strand, ready)
         if not strand.children:
             ready.append((strand, {}))
         return
     try:
         recorded = world.recall(key, effect)
     except Waiting:
+        _next_in_line(strand, ready)
         return
     if recorded is not None:
         ready.append((strand, recorded))
     else:
         busy[asyncio.ensure_future(world.do(key, effect))] = strand
+
+
+def _next_in_line(strand: Strand, ready: deque[tuple[Strand, Reply | Json]]) -> None:
+    """Let a sibling begin in the place of a strand that has ended, or waits for a person."""
+    if strand.parent:
+        _begin_one(strand.parent, ready)
+
+
+def _begin_one(parent: Strand, ready: deque[tuple[Strand, Reply | Json]]) -> None:
+    if parent.held:
+        ready.append((parent.held.popleft(), None))
 
 
 async def _until_one_is_done(
@@ -82,5 +104,7 @@ async def _until_one_is_done(
     done, _ = await asyncio.wait(busy, return_when=asyncio.FIRST_COMPLETED)
     for task in done:
         strand = busy.pop(task)
-        with suppress(Waiting):  # then the strand stays where it is until somebody decides
+        try:
             ready.append((strand, task.result()))
+        except Waiting:  # the strand stays where it is until somebody decides
+            _next_in_line(strand, ready)

@@ -16,7 +16,8 @@ def hold(
 ) -> list[Entry]:
     """Put a step's action into the inbox, in the journal's transaction."""
     args = action.get("args", {})
-    customer = args.get("user_id", step.run.subject if kind == "hand_over" else None)
+    about_case = kind in ("hand_over", "output", "question")
+    customer = args.get("user_id", step.run.subject if about_case else None)
     escalation = Escalation.objects.create(
         workspace_id=step.run.workspace_id,
         run=step.run,

@@ -43,6 +43,9 @@ def gather(
         mail=_mail(run, refunds, letters),
         stated_minor=_stated(run, charge) if action["kind"] == "final" else (),
         evidence=_evidence(steps) if action["kind"] == "final" else (),
+        scope=run.scope,
+        accepted=_accepted(steps) if action.get("name") == "send_reply" else (),
+        replies=sum(effect.tool == "send_reply" for effect in effects),
     )
     return facts, charge.charge_id if charge else None
 
@@ -68,6 +71,12 @@ def _evidence(steps: Iterable[Step]) -> tuple[Json, ...]:
         for reply in replies
         if isinstance(reply, dict) and reply.get("status") == "done" and "result" in reply
     )
+
+
+def _accepted(steps: Iterable[Step]) -> tuple[str, ...]:
+    """Return the SHA-256 of each output that was let stand by whoever supervised its step."""
+    said = [step.asked for step in steps if step.kind == "say"]
+    return tuple(line["facts"]["sha256"] for line in said if line["kind"] == "step.accepted")
 
 
 def _refund(effect: Effect, letters: list[str]) -> RefundFact:

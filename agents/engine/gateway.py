@@ -8,8 +8,6 @@ crash in between is settled by the key.
 from __future__ import annotations
 
 import asyncio
-import inspect
-import time
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -27,11 +25,12 @@ from agents.engine.crashpoints import crashpoint
 from agents.engine.escalating import hold
 from agents.engine.facts import gather
 from agents.engine.journal import Journal, Waiting
+from agents.engine.late import ToolCall
 from agents.engine.threads import TOOLS as TOOL_THREADS
 from agents.models import Effect, Escalation, Run, Step, Workspace
 from agents.models.event import Entry
 from agents.policies import review
-from agents.tools import TOOLS, Context, OutcomeUnknown, Tool, accepts
+from agents.tools import Context, OutcomeUnknown, Tool, accepts
 
 BIGINT = 2**63
 
@@ -56,12 +55,12 @@ async def use(key: str, effect: Use, journal: Journal, limits: Limits) -> Reply:
     step = journal.steps[key]
     if refused:
         return Reply(failed=refused)
-    tool = TOOLS[effect.tool]
-    context = Context(run.book_id, _effect_key(run, key), timezone.now(), limits, run.subject)
-    started = time.monotonic()
-    outcome = await _found(tool, context) if opened and tool.writes else None
-    outcome = outcome or await _call(tool, effect.args, context, journal, key)
-    step.seconds += time.monotonic() - started
+    tool = simulation.registry(run)[effect.tool]
+    at, nth = timezone.now(), _nth(effect.tool, step, journal)
+    context = Context(run.book_id, _effect_key(run, key), at, limits, run.subject, nth)
+    with journal.timed(step):
+        outcome = await _found(tool, context) if opened and tool.writes else None
+        outcome = outcome or await _call(tool, effect.args, context, journal)
     if outcome.state is EffectState.UNKNOWN:
         await journal.transact(lambda at: _ask_person(step, effect, journal, limits, at))
         raise Waiting(key)
@@ -85,18 +84,16 @@ def _refusal(key: str, effect: Use, journal: Journal, limits: Limits) -> str:
     over = exceeded(journal.spent(), limits)
     if over and not (over == "max_seconds" and limits.late_calls):
         return over
-    removed = journal.run.simulation.get("registry_remove", ())
-    call = Call(effect.tool, effect.args)
-    registered = set(TOOLS) - set(removed)
+    call, registered = Call(effect.tool, effect.args), simulation.registry(journal.run)
     reason = refusal(call, before=journal.calls(but=key), limits=limits, registered=registered)
-    if not reason and not accepts(TOOLS[effect.tool], effect.args):
+    if not reason and not accepts(registered[effect.tool], effect.args):
         return f"tool_bad_args:{effect.tool}"
     return reason
 
 
 def _intend(step: Step, effect: Use, journal: Journal, limits: Limits, at: datetime) -> str:
     """Prove that the call is allowed, now and under lock, and write the intent of a write."""
-    run, tool = journal.run, TOOLS[effect.tool]
+    run, tool = journal.run, simulation.registry(journal.run)[effect.tool]
     action = {"kind": "tool", "name": effect.tool, "args": effect.args}
     allowing = _allowing(journal, effect, action)
     if not tool.writes:
@@ -104,7 +101,7 @@ def _intend(step: Step, effect: Use, journal: Journal, limits: Limits, at: datet
     # The row is locked, so a kill switch that commits later sees no write start after it.
     if Workspace.objects.select_for_update().get(pk=run.workspace_id).killed_at:
         return "killed"
-    others = [other for other in journal.steps.values() if other is not step]
+    others = [other for other in list(journal.steps.values()) if other is not step]
     facts, charge = gather(run, action, limits, others, at=at, lock=True)
     escalation = _granted(allowing)
     settled = escalation.review["escalating"] if escalation else ()
@@ -187,21 +184,22 @@ def _unknown() -> Outcome:
     return Outcome(EffectState.UNKNOWN, Reply())
 
 
-async def _call(tool: Tool, args: Json, context: Context, journal: Journal, key: str) -> Outcome:
+async def _call(tool: Tool, args: Json, context: Context, journal: Journal) -> Outcome:
     """Call the tool within its deadline, and judge what came back."""
-    fault = simulation.fault_for(journal.run, tool.name, nth=_nth(tool.name, key, journal))
+    fault = simulation.fault_for(journal.run, tool.name, nth=context.nth)
+    call = ToolCall(tool, context, args, journal.run)
     crashpoint("gateway.before_call")
     try:
-        async with asyncio.timeout(tool.timeout):
-            if fault:
-                result = await simulation.happen(fault, lambda: _invoke(tool, context, args))
-            else:
-                result = await _invoke(tool, context, args)
+        async with asyncio.timeout(_seconds_for(tool, context.limits, journal)):
+            result = await (simulation.happen(fault, call.made) if fault else call.made())
     except TimeoutError as error:
         # A deadline of ours leaves the call under way; a tool's own TimeoutError ended it.
-        if tool.writes and not fault and isinstance(error.__cause__, asyncio.CancelledError):
+        if not isinstance(error.__cause__, asyncio.CancelledError):
+            return await _failed(tool, context, f"tool_error:{tool.name}")
+        call.give_up()
+        if tool.writes and not fault:
             return _unknown()
-        return await _failed(tool, context, f"tool_error:{tool.name}")
+        return await _failed(tool, context, f"tool_timeout:{tool.name}")
     except OutcomeUnknown:
         return _unknown()
     except Exception:  # whatever a tool raises, the run goes on to an honest end
@@ -219,15 +217,18 @@ async def _failed(tool: Tool, context: Context, reason: str) -> Outcome:
     return found or Outcome(EffectState.REFUSED, Reply(failed=reason))
 
 
-def _nth(tool: str, key: str, journal: Journal) -> int:
+def _seconds_for(tool: Tool, limits: Limits, journal: Journal) -> float:
+    """Return how long a call may take; one that only reads is cut where the run's time is up."""
+    longest = min(tool.timeout, limits.call_seconds)
+    if tool.writes or limits.late_calls or tool.name in limits.late:
+        return longest
+    return max(0.0, min(longest, limits.max_seconds - journal.spent().seconds))
+
+
+def _nth(tool: str, step: Step, journal: Journal) -> int:
     """Return which call of a tool this is in its run, from 1."""
-    return 1 + sum(call.tool == tool for call in journal.calls(but=key))
-
-
-async def _invoke(tool: Tool, context: Context, args: Json) -> Json:
-    if inspect.iscoroutinefunction(tool.call):
-        return await tool.call(context, **args)
-    return await TOOL_THREADS.run(partial(tool.call, context, **args))
+    calls = [s for s in list(journal.steps.values()) if s.kind == "use" and s.asked["tool"] == tool]
+    return 1 + sum(other.position < step.position for other in calls)
 
 
 def _settle(tool: Tool, step: Step, outcome: Outcome, at: datetime) -> list[Entry]:

@@ -8,16 +8,19 @@ between has not left the process, so doing it again changes nothing.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
+from threading import RLock
 from typing import TypeAlias, TypeVar
 
 from django.db import transaction
 from django.utils import timezone
 
-from agents.core.budget import Call, Spent
+from agents.core.budget import Call, Spent, active
 from agents.core.digest import fingerprint, plain
-from agents.core.effects import Effect, Json, asked
+from agents.core.effects import Effect, Json, Say, asked
 from agents.core.strands import Diverged, Reply
 from agents.engine import lease
 from agents.engine.crashpoints import crashpoint
@@ -45,6 +48,13 @@ class Journal:
         self._waiting: list[Write] = []
         self._truths: list[Write] = []
         self._lock = asyncio.Lock()
+        # Flows side by side write from the event loop and from the database's threads.
+        self._guard = RLock()
+        # Active time: what was recorded, and what this drive has measured and is measuring.
+        self._past = active(step.span for step in self.steps.values())
+        self._spans: list[tuple[float, float]] = []
+        self._since: dict[str, float] = {}  # calls that are under way, by their step's key
+        self._assumed = 0.0
 
     def recall(self, key: str, effect: Effect) -> Reply | None:
         """Return the recorded reply, or None if the step has to be done.
@@ -66,17 +76,36 @@ class Journal:
         if known:
             self.retried(known, "after a crash")
             return known
-        step = self.steps[key] = Step(
-            run=self.run,
-            position=len(self.steps) + 1,
-            key=key,
-            kind=type(effect).__name__.lower(),
-            fingerprint=fingerprint(effect),
-            asked=plain(asked(effect)),
-            begun_at=timezone.now(),
-        )
-        self.write(lambda at: self._insert(step))
+        with self._guard:
+            step = self.steps[key] = Step(
+                run=self.run,
+                # Not their number: a step that a failed commit lost may have left a gap.
+                position=1 + max((step.position for step in self.steps.values()), default=0),
+                key=key,
+                kind=type(effect).__name__.lower(),
+                fingerprint=fingerprint(effect),
+                asked=plain(asked(effect)),
+                begun_at=timezone.now(),
+            )
+            self.write(lambda at: self._insert(step))
         return step
+
+    @contextmanager
+    def timed(self, step: Step) -> Iterator[None]:
+        """Count the time that the block takes as active time of a step."""
+        started = self._since[step.key] = time.monotonic()
+        try:
+            yield
+        finally:
+            ended = time.monotonic()
+            step.seconds += ended - started
+            self._spans.append((started, ended))
+            del self._since[step.key]
+
+    def assume(self, step: Step, seconds: float) -> None:
+        """Count time as used by a step though nobody waited for it."""
+        step.seconds += seconds
+        self._assumed += seconds
 
     def retried(self, step: Step, why: str) -> None:
         """Write down that a call came to nothing and is made once more."""
@@ -89,13 +118,25 @@ class Journal:
         self.write(lambda at: self._close(step, facts, at))
         return Reply(step.reply, step.failed)
 
+    def say(self, key: str, effect: Say) -> Reply:
+        """Put a line on the record; it is a step, so that a replay does not say it again."""
+        self.begin(key, effect)
+        return Reply()
+
     def write(self, write: Write) -> None:
-        self._waiting.append(write)
+        with self._guard:
+            self._waiting.append(write)
 
     def write_truth(self, write: Write) -> None:
         """Add what has happened in the world: it is recorded even where the run was lost."""
         self.write(write)
         self._truths.append(write)
+
+    def _taken(self) -> list[Write]:
+        """Return what waits; from now on it does not."""
+        with self._guard:
+            writes, self._waiting = self._waiting, []
+            return writes
 
     def record_truths(self) -> None:
         """Commit what has happened in the world though the run is no longer ours."""
@@ -113,7 +154,7 @@ class Journal:
     async def transact(self, work: Callable[[datetime], T]) -> T:
         """Commit what waits and `work` in one transaction, and return what `work` returns."""
         async with self._lock:
-            writes, self._waiting = self._waiting, []
+            writes = self._taken()
             # Not tried again: `work` may change the journal, so a database error ends the drive.
             return await in_database(self._commit, writes, work, tries=1)
 
@@ -124,9 +165,11 @@ class Journal:
             self.run.hold(lease=lease.length())
             self._apply(writes, at)
             result = work(at)
-            late, self._waiting = self._waiting, []  # what `work` itself wrote down
+            late = self._taken()  # what `work` itself wrote down
             self._apply(late, at)
-        self._truths = []
+        with self._guard:
+            done = [*writes, *late]
+            self._truths = [truth for truth in self._truths if truth not in done]
         crashpoint("journal.after_commit")
         return result
 
@@ -137,6 +180,10 @@ class Journal:
 
     @staticmethod
     def _insert(step: Step) -> list[Entry]:
+        if step.kind == "say":
+            step.ended_at = step.begun_at
+            step.save(force_insert=True)
+            return [Entry(step.asked["kind"], {"key": step.key, **step.asked["facts"]})]
         step.save(force_insert=True)
         return [Entry("step.begun", {"key": step.key})]
 
@@ -153,10 +200,11 @@ class Journal:
         return [Entry("step.failed" if step.failed else "step.done", ended)]
 
     def spent(self) -> Spent:
-        """Return what the run has used: sums over its steps."""
-        steps = list(self.steps.values())
+        """Return what the run has used, calls that are under way included."""
+        steps, now = list(self.steps.values()), time.monotonic()
+        under_way = [(since, now) for since in list(self._since.values())]
         return Spent(
-            seconds=sum(step.seconds for step in steps),
+            seconds=self._past + active([*self._spans, *under_way]) + self._assumed,
             tokens=sum(s.tokens_in + s.tokens_out + s.tokens_lost for s in steps),
             cost_micro_usd=sum(step.cost_micro_usd or 0 for step in steps),
         )
@@ -165,7 +213,7 @@ class Journal:
         """Return the tool calls begun so far, except the step `but`."""
         return [
             Call(step.asked["tool"], step.asked["args"])
-            for step in self.steps.values()
+            for step in list(self.steps.values())
             if step.kind == "use" and step.key != but
         ]
 

@@ -5,24 +5,47 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
+from uuid import UUID
 
 from django.conf import settings
+from django.db import transaction
+from django.db.models import F
+from django.utils import timezone
 
+from agents.core.states import RunState
 from agents.engine.database import in_database
-from agents.models import Run
+from agents.engine.dispatch import ring
+from agents.models import LostRun, Run, Worker
 
 log = logging.getLogger(__name__)
 
 OWNER = uuid.uuid4().hex  # this process
 RENEWALS = 3  # of a lease in its length
 
+_driven: set[UUID] = set()
+
 
 def length() -> timedelta:
     """Return how long a claim holds without a sign of life."""
     return timedelta(seconds=settings.OPSCONSOLE_LEASE_SECONDS)
+
+
+@contextmanager
+def driving(run_id: UUID) -> Iterator[None]:
+    """Have the lease renewed while the block runs, and no longer: a drive may break off."""
+    _driven.add(run_id)
+    try:
+        yield
+    finally:
+        _driven.discard(run_id)
+
+
+def driven() -> frozenset[UUID]:
+    """Return the runs that somebody here still works on."""
+    return frozenset(_driven)
 
 
 @asynccontextmanager
@@ -38,8 +61,29 @@ async def kept() -> AsyncIterator[None]:
 
 async def _renew_for_ever() -> None:
     while True:
-        await asyncio.sleep(length().total_seconds() / RENEWALS)
         try:
-            await in_database(Run.renew, OWNER, length())
+            await in_database(Run.renew, OWNER, length(), driven())
+            await in_database(Worker.give_sign, OWNER)
         except Exception:  # tried again long before the lease runs out
             log.exception("Leases could not be renewed")
+        await asyncio.sleep(length().total_seconds() / RENEWALS)
+
+
+def let_go() -> int:
+    """Queue the runs that this process still holds, for others to take at once.
+
+    For its end: being told to stop is no sign of a run that kills its workers, so the claim does
+    not count. Return how many.
+    """
+    count = 0
+    for run in Run.objects.filter(lease_owner=OWNER, state=RunState.RUNNING).order_by("pk"):
+        facts = {"why": "its worker was told to stop"}
+        try:
+            with transaction.atomic():
+                now = timezone.now()
+                run.move(RunState.QUEUED, at=now, facts=facts, attempts=F("attempts") - 1)
+                ring(run.pk)
+                count += 1
+        except LostRun:
+            continue  # its drive came to an end after all
+    return count

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-import time
 from datetime import datetime, timedelta
 
 from django.conf import settings
@@ -13,11 +12,11 @@ from django.utils import timezone
 
 from agents import llm
 from agents.core.budget import exceeded
-from agents.core.effects import Ask, Effect, Escalate, Json, Review, Together, Use
+from agents.core.effects import Ask, Effect, Escalate, Json, Review, Say, Together, Use
 from agents.core.limits import Limits
 from agents.core.retry import ATTEMPTS, pause_before
 from agents.core.strands import Reply
-from agents.engine import gateway
+from agents.engine import gateway, simulation
 from agents.engine.crashpoints import crashpoint
 from agents.engine.database import in_database
 from agents.engine.escalating import hold
@@ -47,6 +46,9 @@ class RunWorld:
     def recall(self, key: str, effect: Effect) -> Reply | None:
         return self.journal.recall(key, effect)
 
+    async def keep(self) -> None:
+        await self.journal.flush()
+
     async def do(self, key: str, effect: Effect) -> Reply:
         """Do one effect. Raises Waiting where a person has to decide, Later, LostRun."""
         match effect:
@@ -58,14 +60,17 @@ class RunWorld:
                 return self._escalate(key, effect)
             case Use():
                 return await gateway.use(key, effect, self.journal, self.limits)
+            case Say():
+                return self.journal.say(key, effect)
             case Together():
                 raise TypeError("the loop itself runs flows side by side")
 
     async def _ask(self, key: str, effect: Ask) -> Reply:
         """Ask a model, again where that may help, within the budgets of the run."""
         step = self.journal.begin(key, effect)
+        self.journal.assume(step, simulation.pause_before(self.journal.run, effect.role))
         over = exceeded(self.journal.spent(), self.limits)
-        if over:
+        if over and not (over == "max_seconds" and effect.role in self.limits.late):
             return self.journal.finish(step, Reply(failed=over))
         question = llm.Question(
             effect.role, effect.inputs, effect.as_json, effect.schema, self.journal.run.model
@@ -91,13 +96,13 @@ class RunWorld:
         """Make one call, timed, within what the run has left."""
         left = self.limits.max_seconds - self.journal.spent().seconds
         longest = settings.OPENAI_TIMEOUT_SECONDS
-        timeout = longest if self.limits.late_calls else min(longest, max(left, 0.01))
-        started = time.monotonic()
+        is_late = self.limits.late_calls or question.role in self.limits.late
+        timeout = longest if is_late else min(longest, max(left, 0.01))
         crashpoint("model.before_call")
         try:
-            return await llm.ask(question, timeout=timeout)
+            with self.journal.timed(step):
+                return await llm.ask(question, timeout=timeout)
         finally:
-            step.seconds += time.monotonic() - started
             crashpoint("model.after_call")
 
     async def _again_or_reason(self, step: Step, error: llm.ModelFailed) -> str:
@@ -125,7 +130,7 @@ class RunWorld:
         return self.journal.finish(step, Reply(reply), **said)
 
     def _facts(self, effect: Review) -> tuple[Json, Json]:
-        run, steps = self.journal.run, self.journal.steps.values()
+        run, steps = self.journal.run, list(self.journal.steps.values())
         facts, _ = gather(run, effect.action, self.limits, steps, at=timezone.now(), lock=False)
         if not effect.granted:
             return facts, ()

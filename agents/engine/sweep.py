@@ -15,7 +15,7 @@ from django.utils import timezone
 from agents.core.states import ENDED, EffectState, EscalationState, RunState
 from agents.engine.answering import expire
 from agents.engine.crashpoints import crashpoint
-from agents.engine.dispatch import ring
+from agents.engine.dispatch import ring, unheard
 from agents.models import Effect, Escalation, LostRun, Run
 from agents.tools import TOOLS, OutcomeUnknown
 
@@ -26,6 +26,7 @@ BATCH = 100  # rows put right in one sweep; the next one does the rest
 def sweep() -> int:
     """Queue what can go on and expire what is due. Return how many rows were put right."""
     put_right = _expire() + _requeue_abandoned() + _requeue_decided() + _settle_orphans()
+    put_right += _ring_again()
     crashpoint("sweep.after_commit")
     return put_right
 
@@ -69,6 +70,15 @@ def _requeue_decided() -> int:
         except LostRun:
             continue  # somebody queued it first
     return count
+
+
+def _ring_again() -> int:
+    """Ring for queued runs whose bell was lost: by a queue that was emptied, or a switch."""
+    queued = Run.objects.filter(state=RunState.QUEUED).exclude(wake_at__gt=Now())
+    lost = unheard(queued).order_by("created_at", "pk").values_list("pk", flat=True)[:BATCH]
+    for run_id in lost:
+        ring(run_id)
+    return len(lost)
 
 
 def _settle_orphans() -> int:

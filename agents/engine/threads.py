@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from threading import Barrier, BrokenBarrierError
 from typing import TypeVar
@@ -32,24 +32,28 @@ class Pool:
         close_old_connections()  # without it a connection that was cut stays dead for ever
         return work()
 
-    def close_connections(self) -> None:
-        """Close the connection of every thread; for a process's end, and between tests."""
+    def close_connections(self, patience: float = LONGEST_CALL) -> bool:
+        """Close the connection of every thread; for a process's end, and between tests.
+
+        Return False where a thread was still in a call after `patience` seconds.
+        """
         everyone = Barrier(self.threads)
 
         def close() -> None:
             with suppress(BrokenBarrierError):  # a call that hangs keeps its connection
-                everyone.wait(LONGEST_CALL)  # else one thread might close for two
+                everyone.wait(patience)  # else one thread might close for two
             connections.close_all()
 
-        for closed in [self._pool.submit(close) for _ in range(self.threads)]:
-            closed.result()
+        closing = [self._pool.submit(close) for _ in range(self.threads)]
+        _, hanging = wait(closing, timeout=2 * patience)
+        return not (hanging or everyone.broken)
 
 
 DATABASE = Pool(4, "database")
 TOOLS = Pool(16, "tool")
 
 
-def close_connections() -> None:
-    """Close what the pools hold open."""
-    DATABASE.close_connections()
-    TOOLS.close_connections()
+def close_connections(patience: float = LONGEST_CALL) -> bool:
+    """Close what the pools hold open. Return False where a thread is still in a call."""
+    closed = [pool.close_connections(patience) for pool in (DATABASE, TOOLS)]
+    return all(closed)

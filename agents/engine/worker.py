@@ -1,4 +1,4 @@
-"""The embedded worker: polls for claimable runs, drives many at once, sweeps."""
+"""A worker: takes runs that can go on, drives many at once, sweeps, and stops when told to."""
 
 from __future__ import annotations
 
@@ -9,107 +9,123 @@ import time
 from uuid import UUID
 
 from django.conf import settings
+from django.db import DatabaseError
 from django.db.models.functions import Now
+from django.utils.module_loading import import_string
 
 from agents import llm
 from agents.core.states import RunState
 from agents.engine import lease
-from agents.engine.advance import advance
 from agents.engine.database import in_database
 from agents.engine.sweep import sweep
 from agents.engine.threads import close_connections
-from agents.models import Run
+from agents.engine.under_way import UnderWay
+from agents.models import Run, Worker
 
 log = logging.getLogger(__name__)
 
-GRACE = 10.0  # seconds that runs under way are given when the worker is told to stop
 SWEEPS = 3  # in the length of a lease
+CLOSING = 1.0  # seconds that threads still in a call are given at the end
+
+# By the name that OPSCONSOLE_DISPATCH gives.
+TAKERS = {
+    "polling": "agents.engine.worker.Poller",
+    "procrastinate": "agents.engine.listening.Listener",
+}
 
 
-async def work(*, once: bool = False) -> None:
-    """Take runs until told to stop (SIGTERM, SIGINT); with `once`, until none is claimable."""
+async def work(*, once: bool = False) -> bool:
+    """Take runs until told to stop (SIGTERM, SIGINT); with `once`, until none is claimable.
+
+    Return False where a tool's thread has not come back: the process need not wait for it.
+    """
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     if not once:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop.set)
+    under_way = UnderWay()
     try:
         async with lease.kept():
-            await Worker(stop).run(once=once)
+            if once:  # rows say what is left to do, whatever brings them to a worker
+                await Poller(stop, under_way).run(once=True)
+            else:
+                await import_string(TAKERS[settings.OPSCONSOLE_DISPATCH])(stop, under_way).run()
+            await under_way.finish()
+        await _give_back()
     finally:
         await llm.close()
-        close_connections()
+        came_back = close_connections(CLOSING)
+    return came_back
 
 
-class Worker:
-    """One process's share of the runs."""
+async def _give_back() -> None:
+    """Queue what is still held. Without a database the leases run out, as after a crash."""
+    try:
+        await in_database(lease.let_go)
+        await in_database(Worker.leave, lease.OWNER)
+    except DatabaseError:
+        log.exception("Runs could not be given back; their leases will run out")
 
-    def __init__(self, stop: asyncio.Event) -> None:
+
+class Poller:
+    """Look for claimable runs, OPSCONSOLE_POLL_SECONDS apart."""
+
+    def __init__(self, stop: asyncio.Event, under_way: UnderWay) -> None:
         self.stop = stop
-        self.busy: dict[UUID, asyncio.Task[object]] = {}
+        self.under_way = under_way
         self.swept_at = 0.0
 
-    async def run(self, *, once: bool) -> None:
+    async def run(self, *, once: bool = False) -> None:
         while not self.stop.is_set():
-            await self._sweep_when_due()
+            if time.monotonic() - self.swept_at >= sweep_interval():
+                self.swept_at = time.monotonic()
+                await swept()
             taken = await self._take()
-            if once and not taken and not self.busy:
+            if once and not taken and not self.under_way.drives:
                 return
             await self._pause(taken)
-        await self._finish()
-
-    async def _sweep_when_due(self) -> None:
-        if time.monotonic() - self.swept_at < settings.OPSCONSOLE_LEASE_SECONDS / SWEEPS:
-            return
-        self.swept_at = time.monotonic()
-        try:
-            await in_database(sweep)
-        except Exception:  # a sweep that fails is made again; the runs must not end with it
-            log.exception("The sweep failed")
 
     async def _take(self) -> int:
         """Start every claimable run there is room for. Return how many."""
-        room = settings.OPSCONSOLE_WORKER_CONCURRENCY - len(self.busy)
-        if room <= 0:
+        room, busy = self.under_way.room, set(self.under_way.drives.values())
+        if not room:
             return 0
         try:
-            found = await in_database(claimable, room + len(self.busy))
+            found = await in_database(claimable, room + len(busy))
         except Exception:
             log.exception("Looking for runs failed")
             return 0
-        fresh = [run_id for run_id in found if run_id not in self.busy][:room]
+        fresh = [run_id for run_id in found if run_id not in busy][:room]
         for run_id in fresh:
-            self.busy[run_id] = asyncio.create_task(self._advance(run_id))
+            self.under_way.start(run_id)
         return len(fresh)
-
-    async def _advance(self, run_id: UUID) -> None:
-        try:
-            await advance(run_id)
-        except Exception:
-            log.exception("Run %s could not be moved; its lease will run out", run_id)
-        finally:
-            self.busy.pop(run_id, None)
 
     async def _pause(self, taken: int) -> None:
         """Wait for the next poll, for a run that ends, or for the word to stop."""
         if taken:
             await asyncio.sleep(0)
             return
-        waits = {asyncio.ensure_future(self.stop.wait()), *self.busy.values()}
+        told = asyncio.create_task(self.stop.wait())
         await asyncio.wait(
-            waits,
+            {told, *self.under_way.drives},
             timeout=settings.OPSCONSOLE_POLL_SECONDS,
             return_when=asyncio.FIRST_COMPLETED,
         )
-        for wait in waits - set(self.busy.values()):
-            wait.cancel()
+        told.cancel()
 
-    async def _finish(self) -> None:
-        """Give runs under way their grace; what is cut off is taken over when its lease ends."""
-        if self.busy:
-            await asyncio.wait(list(self.busy.values()), timeout=GRACE)
-        for task in list(self.busy.values()):
-            task.cancel()
+
+def sweep_interval() -> float:
+    """Return seconds between two sweeps of one worker."""
+    return lease.length().total_seconds() / SWEEPS
+
+
+async def swept() -> None:
+    """Sweep. A sweep that fails is made again; the runs must not end with it."""
+    try:
+        await in_database(sweep)
+    except Exception:
+        log.exception("The sweep failed")
 
 
 def claimable(limit: int) -> list[UUID]:

@@ -6,6 +6,7 @@ from agents.models.event import Event
 from agents.models.policy import PolicyVersion
 from agents.models.run import LostRun, Run
 from agents.models.step import Step
+from agents.models.worker import Worker
 from agents.models.workspace import Membership, Role, Workspace
 
 __all__ = [
@@ -18,5 +19,6 @@ __all__ = [
     "Role",
     "Run",
     "Step",
+    "Worker",
     "Workspace",
 ]

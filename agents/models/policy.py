@@ -14,7 +14,7 @@ class PolicyVersion(models.Model):
     number = models.PositiveIntegerField()
     document = models.JSONField()
     sha256 = models.CharField(max_length=64)  # of the canonical document
-    is_replay = models.BooleanField(default=False)  # made for recorded cases, never published
+    is_replay = models.BooleanField(default=False)  # for recorded cases and demos, never published
     created_at = models.DateTimeField()
 
     class Meta:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Collection
 from datetime import datetime, timedelta
 
 from django.conf import settings
@@ -35,7 +36,9 @@ class Run(models.Model):
     goal = models.TextField()
     subject = models.BigIntegerField(null=True)  # the customer number it may act on
     model = models.CharField(max_length=100, blank=True)  # chosen at launch; "" is OPENAI_MODEL
+    scope = models.JSONField(null=True)  # of a report: its {"report_date", "region"}
     simulation = models.JSONField(default=dict)  # faults and people of a recorded case
+    workflow = models.JSONField(default=dict)  # the declared document it follows, and its inputs
     launched_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="+")
     # Makes a double submit one run; null where there was no form, as nulls are never equal.
     launch_token = models.CharField(max_length=64, null=True)  # noqa: DJ001 - see above
@@ -96,11 +99,10 @@ class Run(models.Model):
             return run
 
     @classmethod
-    def renew(cls, owner: str, lease: timedelta) -> int:
-        """Lengthen every lease that `owner` holds. Return how many."""
-        return cls.objects.filter(lease_owner=owner, state=RunState.RUNNING).update(
-            lease_ends_at=_after(lease)
-        )
+    def renew(cls, owner: str, lease: timedelta, runs: Collection[uuid.UUID]) -> int:
+        """Lengthen the leases that `owner` holds on these runs. Return how many."""
+        held = cls.objects.filter(pk__in=runs, lease_owner=owner, state=RunState.RUNNING)
+        return held.update(lease_ends_at=_after(lease))
 
     def hold(self, *, lease: timedelta) -> None:
         """Prove, inside a transaction, that the run is still ours. Raises LostRun.

@@ -34,3 +34,9 @@ class Step(models.Model):
 
     def __str__(self) -> str:
         return self.key
+
+    @property
+    def span(self) -> tuple[float, float]:
+        """Return when the step was busy, in seconds, as if it had been in one go."""
+        begun = self.begun_at.timestamp()
+        return begun, begun + self.seconds

@@ -22,6 +22,7 @@ from agents.operations.refusal import Refused, check_text, member
 from agents.policies import review
 
 MAX_COMMENT = 2000  # characters
+OF_OUTPUT = ("output", "question")  # kinds that a person may send back with a correction
 
 
 class AlreadyDecided(Exception):
@@ -42,6 +43,7 @@ class _Answer:
     approve: bool
     amount_minor: int | None
     comment: str
+    correction: str
 
 
 def decide(
@@ -52,14 +54,17 @@ def decide(
     at: datetime,
     amount_minor: int | None = None,
     comment: str = "",
+    correction: str = "",
     action_sha256: str | None = None,
 ) -> Escalation:
     """Answer an escalation and queue its run. Raises Refused, AlreadyDecided, Claimed.
 
-    `amount_minor` lowers a refund; nothing else can be changed. `action_sha256`, if given, is
-    of the action the person saw: a decision about anything else is refused.
+    `amount_minor` lowers a refund; nothing else of an action can be changed. `correction` has
+    a workflow's step run once more with these words, instead of letting its output stand.
+    `action_sha256`, if given, is of the action the person saw: a decision about anything else
+    is refused.
     """
-    wanted = _Answer(approve, amount_minor, comment.strip())
+    wanted = _Answer(approve, amount_minor, comment.strip(), correction.strip())
     try:
         with transaction.atomic():
             decided = _decide(escalation_id, by, wanted, action_sha256, at)
@@ -103,6 +108,9 @@ def _check_person(escalation: Escalation, person: Membership, wanted: _Answer) -
     if not wanted.approve and not wanted.comment:
         raise Refused("no_reason", "Say why you reject it; the agent and the record need it.")
     check_text(wanted.comment, most=MAX_COMMENT)
+    if wanted.correction and (escalation.kind not in OF_OUTPUT or not wanted.approve):
+        raise Refused("no_correction", "Only an output of a step can be corrected and run again.")
+    check_text(wanted.correction, most=MAX_COMMENT)
 
 
 def _granted(
@@ -175,10 +183,11 @@ def _take(
     reply: dict[str, Json] = {
         "decision": state.value,
         "granted_minor": granted,
-        "revised": wanted.amount_minor is not None,
+        "revised": wanted.amount_minor is not None or bool(wanted.correction),
         "comment": wanted.comment,
         "by": by.get_username(),
         "simulated": person.is_simulated,
+        **({"correction": wanted.correction} if wanted.correction else {}),
     }
     facts = {"escalation": escalation.pk, "key": escalation.step.key, **reply}
     escalation.run.say("escalation.decided", at=at, facts=facts, actor=by.get_username())
@@ -188,6 +197,8 @@ def _take(
 def _state(escalation: Escalation, wanted: _Answer, granted: int | None) -> EscalationState:
     if not wanted.approve:
         return EscalationState.REJECTED
+    if wanted.correction:
+        return EscalationState.ADJUSTED
     lowered = granted is not None and granted < (escalation.requested_minor or 0)
     return EscalationState.ADJUSTED if lowered else EscalationState.APPROVED
 

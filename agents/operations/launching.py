@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from datetime import datetime
 
 from django.conf import settings
@@ -11,11 +13,14 @@ from django.db import IntegrityError, transaction
 from agents import patterns
 from agents.core.actions import hides
 from agents.core.effects import Json
-from agents.desk import billing, books
+from agents.core.limits import Limits
+from agents.desk import billing, books, metrics
 from agents.engine.dispatch import ring
 from agents.models import PolicyVersion, Role, Run, Workspace
 from agents.models.event import Entry, append
+from agents.operations.people import policy_version
 from agents.operations.refusal import Refused, member
+from agents.operations.workflows import checked_workflow
 
 MAX_GOAL = 8000  # characters
 BIGINT = 2**63
@@ -31,13 +36,19 @@ def launch(
     at: datetime,
     policy: PolicyVersion | None = None,
     simulation: Json = None,
+    off: Collection[str] = (),
     token: str | None = None,
     model: str = "",
+    workflow: Json = None,
+    inputs: Mapping[str, str] | None = None,
 ) -> Run:
     """Record a goal as a run and queue it. Raises Refused.
 
     A demo launch gets its own copy of the demo customers. `token` makes a second submit of
     the same form return the first run. `simulation` is what a recorded case wants of its tools.
+    `workflow` is what a run of that pattern follows, the name of one that ships or a document,
+    and `inputs` are its parameters.
+    `off` are tools that a demo switches off: the run may plan with them and not call them.
     """
     member(workspace, by, Role.OPERATOR, Role.ADMIN)
     version = policy or workspace.policy
@@ -48,6 +59,14 @@ def launch(
         raise Refused("unknown_model", f"The model {model!r} is not among OPENAI_MODEL_CHOICES.")
     if version.workspace_id != workspace.pk:
         raise Refused("unknown_policy", f"{workspace.name} has no such policy version.")
+    if off:
+        version = _without(workspace, version, pattern, off, at)
+    pinned = {}
+    if pattern == "workflow":
+        limits = version.limits().of(pattern)
+        pinned = checked_workflow(workflow, inputs or {}, goal=goal, limits=limits)
+    if off:
+        version = _without(workspace, version, pattern, off, at)
     try:
         with transaction.atomic():
             book = books.open_demo_book(at=at) if workspace.is_demo else workspace.book
@@ -61,23 +80,30 @@ def launch(
                 goal=goal,
                 subject=subject,
                 model=model,
+                scope=_scope(book.pk, version.limits().of(pattern)),
                 simulation=simulation or {},
+                workflow=pinned,
                 launched_by=by,
                 launch_token=token,
                 created_at=at,
             )
-            facts = {
-                "pattern": pattern,
-                "subject": subject,
-                "policy": version.number,
-                "model": model,
-            }
-            said = Entry("run.queued", facts, by.get_username())
-            append([said], run=run, workspace_id=workspace.pk, at=at)
-            ring(run.pk)
+            _queue(run, by, at)
             return run
     except IntegrityError:
         return _already_launched(workspace, token)
+
+
+def _queue(run: Run, by: User, at: datetime) -> None:
+    """Say in the record what was launched, and ring for it."""
+    facts = {
+        "pattern": run.pattern,
+        "subject": run.subject,
+        "policy": run.policy.number,
+        "model": run.model,
+    }
+    said = Entry("run.queued", facts, by.get_username())
+    append([said], run=run, workspace_id=run.workspace_id, at=at)
+    ring(run.pk)
 
 
 def _already_launched(workspace: Workspace, token: str | None) -> Run:
@@ -106,8 +132,9 @@ def _check(
         raise Refused(
             "bad_goal", f"A goal is at most {MAX_GOAL} characters, without control characters."
         )
-    profile = version.limits().profile
-    if subject is None and profile != "reference":
+    limits = version.limits().of(pattern)
+    profile = limits.profile
+    if subject is None and limits.about == "customer" and profile != "reference":
         raise Refused("no_subject", "Say which customer the run may act on.")
     if profile == "reference" and not workspace.is_demo:
         raise Refused(
@@ -116,6 +143,32 @@ def _check(
         )
     if simulation and profile != "reference":
         raise Refused("simulation_elsewhere", "Faults are simulated only under profile reference.")
+
+
+def _without(
+    workspace: Workspace, version: PolicyVersion, pattern: str, off: Collection[str], at: datetime
+) -> PolicyVersion:
+    """Return a policy version that executes all but these tools; the plan's list stays as it is."""
+    if not workspace.is_demo:
+        raise Refused("off_elsewhere", "Tools are switched off for one run only in a demo.")
+    limits = version.limits()
+    left = [name for name in limits.of(pattern).executable if name not in off]
+    parts = limits.patterns or {}
+    changed = {**parts, pattern: {**parts.get(pattern, {}), "executable": left}}
+    return policy_version(workspace, replace(limits, patterns=changed), at=at, is_replay=True)
+
+
+def _scope(book_id: int, limits: Limits) -> Json:
+    """Return the day and region of a report, fixed at launch, or None for any other run.
+
+    It is the newest day that the book has numbers of. Raises Refused where there is none.
+    """
+    if limits.about != "day":
+        return None
+    newest = metrics.newest_day(book_id=book_id)
+    if newest is None:
+        raise Refused("no_numbers", "This book holds no day's numbers to report on.")
+    return {"report_date": newest.day.isoformat(), "region": newest.region}
 
 
 def _is_customer(book_id: int, subject: int, at: datetime) -> bool:

@@ -19,13 +19,31 @@ _BUDGETS = {  # what a pattern's budgets are called in a case, and in a policy
         "max_delegations": "max_tool_calls",
         "max_seconds": "max_seconds",
     },
+    "orchestrator": {
+        "max_tasks": "max_steps",
+        "max_parallel": "at_once",
+        "max_retries_per_task": "call_attempts",
+        "max_dispatches": "max_tool_calls",
+        "task_timeout_seconds": "call_seconds",
+        "max_seconds": "max_seconds",
+    },
+    "workflow": {
+        "max_reorient_attempts": "max_reorients",
+        **{key: key for key in ("max_steps", "max_tool_calls", "max_seconds")},
+    },
 }
 _POLICY = {
     "auto_refund_limit_usd": "auto_limit_minor",
     "max_refund_per_run_usd": "run_limit_minor",
 }
-_SIMULATED = ("faults", "registry_remove", "tool_arg_types")
-_KEYS = ("budget", "policy", "human", "allowed_policy", "allowed_execution", *_SIMULATED)
+_SIMULATED = ("faults", "registry_remove", "registry_add", "tool_arg_types")
+_PAUSE = "aggregate_sleep_s"  # time that passes between the last task and the brief
+_SWITCHES = ("inbox", "judge")  # whether there is somebody to ask, and a judge at all
+_FOLLOWED = ("workflow", "inputs")  # the document of a workflow and its parameters
+_KEYS = (
+    *("budget", "policy", "human", "allowed_policy", "allowed_execution"),
+    *(*_SIMULATED, *_SWITCHES, *_FOLLOWED, _PAUSE),
+)
 
 
 def read_config(config: Json, *, pattern: str) -> tuple[Limits, dict[str, Json]]:
@@ -37,9 +55,12 @@ def read_config(config: Json, *, pattern: str) -> tuple[Limits, dict[str, Json]]
             raise _bad(f"The config has no {key!r}; it takes {', '.join(_KEYS)}.")
     budgets, base = _BUDGETS[pattern], REFERENCE.of(pattern)
     changed: dict[str, Any] = {
-        **_part(config, "budget", tuple(budgets), lambda key, value: (budgets[key], value)),
+        **_part(config, "budget", tuple(budgets), lambda key, value: _budget(key, value, budgets)),
         **_part(config, "policy", tuple(_POLICY), lambda key, value: (_POLICY[key], _cents(value))),
     }
+    changed |= {key: config[key] for key in _SWITCHES if key in config}
+    if not isinstance(config.get("inputs", {}), dict):
+        raise _bad("inputs is an object of parameters and their values.")
     arg_types = config.get("tool_arg_types", {})
     if not isinstance(arg_types, dict):
         raise _bad("tool_arg_types is an object of tools and their arguments.")
@@ -50,9 +71,39 @@ def read_config(config: Json, *, pattern: str) -> tuple[Limits, dict[str, Json]]
     except (BadPolicy, TypeError) as error:
         raise _bad(str(error)) from None
     simulation = {key: config[key] for key in _SIMULATED if key in config}
+    if _PAUSE in config:
+        simulation["pauses"] = {"reporter": _seconds(config[_PAUSE])}
+    for name, said in _added(simulation).items():
+        if not isinstance(said, dict) or "returns" not in said:
+            raise _bad(f'registry_add says what {name} "returns".')
     for fault in _faults(simulation.get("faults", [])):
         _check_fault(fault)
     return replace(limits, profile="reference"), simulation
+
+
+def _budget(key: str, value: Json, names: dict[str, str]) -> tuple[str, Json]:
+    """Return a budget in our words: retries are attempts after the first.
+
+    No attempt to reorient counts as one (svc-042).
+    """
+    if key == "max_retries_per_task" and isinstance(value, int):
+        value += 1
+    if key == "max_reorient_attempts" and isinstance(value, int) and value <= 0:
+        value = 1
+    return names[key], value
+
+
+def _seconds(value: Json) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
+        raise _bad(f"{_PAUSE} is a number of seconds from 0, not {value!r}.")
+    return value
+
+
+def _added(simulation: dict[str, Json]) -> dict[str, Json]:
+    added = simulation.get("registry_add", {})
+    if not isinstance(added, dict):
+        raise _bad("registry_add is an object of workers and what they return.")
+    return added
 
 
 def _part(

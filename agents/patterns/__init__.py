@@ -22,6 +22,9 @@ class Brief:
     goal: str
     limits: Limits
     specs: ArgSpecs  # the arguments of every tool a model may name
+    scope: Json = None  # of a report: its {"report_date", "region"}
+    workflow: Json = None  # the declared document, where the pattern follows one
+    inputs: Mapping[str, str] = field(default_factory=dict)  # the values of its parameters
 
 
 @dataclass
@@ -55,7 +58,7 @@ def result(name: str, brief: Brief, replies: Mapping[str, Reply]) -> dict[str, J
     elif strand.outcome:
         end = {"status": "ok", "stop_reason": "success", **strand.outcome.value}
     # What a model said raw stays as it was said.
-    raw = {key: end.pop(key) for key in ("raw_action", "raw_route") if key in end}
+    raw = {key: end.pop(key) for key in ("raw_action", "raw_route", "raw_plan") if key in end}
     return {**told({**end, "trace": notes.trace, "history": notes.history}), **raw}
 
 

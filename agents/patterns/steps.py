@@ -12,7 +12,9 @@ T = TypeVar("T")
 Steps = Generator[Effect, Any, T]
 
 # A false answer is named for what it is, whoever found out.
-_SAID_PLAINLY = frozenset({"answer_contradicts_ledger", "answer_contradicts_evidence"})
+_SAID_PLAINLY = frozenset(
+    {"answer_contradicts_ledger", "answer_contradicts_evidence", "brief_contradicts_facts"}
+)
 
 
 def answer_to(asked: Ask, *, phase: str, **details: Json) -> Steps[str]:

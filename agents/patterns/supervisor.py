@@ -87,7 +87,7 @@ def situation(goal: str, notes: Notes) -> Json:
 class Turn:
     """One step of the worker: what it proposed and what has become of it so far."""
 
-    step: int
+    step: int | str
     proposed: Action
     notes: Notes
 

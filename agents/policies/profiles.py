@@ -11,6 +11,7 @@ from agents.core.limits import Limits
 
 TOOLS = ("get_refund_context", "issue_refund", "send_refund_email")
 SPECIALISTS = ("billing_specialist", "technical_specialist", "sales_specialist")
+WORKERS = ("sales_worker", "payments_worker", "inventory_worker")
 
 # The reference's gateway: three context calls, two of them alike; two refunds and two mails.
 _LOOPS: dict[str, Json] = {
@@ -28,6 +29,34 @@ _ROUTING: dict[str, Json] = {
     "max_seconds": 60,
     "tool_calls": dict.fromkeys(SPECIALISTS, 3),
     "tool_repeats": {},
+}
+
+# Four tasks, three at a time, two seconds each, one retry after a timeout. The gateway lets a
+# worker be asked as often as the dispatches last.
+_ORCHESTRATOR: dict[str, Json] = {
+    "proposable": [*WORKERS],
+    "executable": [*WORKERS],
+    "rules": ["reports.planned", "reports.reading", "reports.briefed"],
+    "max_steps": 4,
+    "max_tool_calls": 8,
+    "max_seconds": 25,
+    "call_seconds": 2.0,
+    "call_attempts": 2,
+    "at_once": 3,
+    "about": "day",
+    "tool_calls": dict.fromkeys(WORKERS, 99),
+    "tool_repeats": dict.fromkeys(WORKERS, 99),
+}
+
+# A goal may read and reply; what it puts out is held against the ledger. Turns are of one goal.
+_WORKFLOW: dict[str, Json] = {
+    "proposable": ["get_refund_context", "send_reply"],
+    "executable": ["get_refund_context", "send_reply"],
+    "rules": ["subject.reading", "replies.output", "replies.as_accepted"],
+    "max_seconds": 120,
+    "max_tokens": 120_000,
+    "tool_calls": {"get_refund_context": 3, "send_reply": 1},
+    "tool_repeats": {"get_refund_context": 2},
 }
 
 _REFERENCE_RULES = (
@@ -48,6 +77,7 @@ REFERENCE = Limits(
     finalize=True,
     told_limit_minor=100_000,  # the reference's hint does not follow its limit (sup-030)
     errors_fail=False,
+    late=TOOLS,
     patterns={
         "routing": {
             **_ROUTING,
@@ -55,7 +85,9 @@ REFERENCE = Limits(
             "late_calls": True,
             "forget_refusals": True,
             "loose_topics": True,
-        }
+        },
+        "orchestrator": {**_ORCHESTRATOR, "late": ["planner"]},
+        "workflow": {**_WORKFLOW, "self_reported": True, "marker_word": True},
     },
     **_LOOPS,
 )
@@ -78,6 +110,29 @@ STRICT = Limits(
     executable=TOOLS,
     patterns={
         "routing": {**_ROUTING, "rules": [*_ROUTING["rules"], "answers.matches_evidence"]},
+        "orchestrator": {
+            **_ORCHESTRATOR,
+            "rules": [
+                *_ORCHESTRATOR["rules"],
+                "reports.bound",
+                "reports.one_task_each",
+                "reports.complete",
+                "reports.critical",
+                "reports.headed",
+                "reports.matches_facts",
+            ],
+            "required": [*WORKERS],
+            "critical": ["sales_worker", "payments_worker"],
+        },
+        "workflow": {
+            **_WORKFLOW,
+            "rules": [
+                "subject.bound",
+                *_WORKFLOW["rules"],
+                "replies.once",
+                "answers.matches_ledger",
+            ],
+        },
     },
     **_LOOPS,
 )

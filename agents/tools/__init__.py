@@ -37,6 +37,7 @@ class Context:
     at: datetime
     limits: Limits
     subject: int | None = None  # the customer the run may act on; None: not bound
+    nth: int = 1  # which call of this tool it is in its run
 
 
 class OutcomeUnknown(Exception):

@@ -19,6 +19,7 @@ FIELDS = {
     "ready",
     "refusal",
     "ready_refusal",
+    "correction",
 }
 # Reasons that need no typing. What rejects has fields of its own: a reason that was begun for an
 # adjustment must not explain a rejection.
@@ -43,6 +44,7 @@ class Wanted:
     amount_minor: int | None  # None: as it was asked for
     comment: str
     action_sha256: str
+    correction: str = ""  # with which a step of a workflow is to run again
 
 
 def read_decision(posted: QueryDict) -> Wanted:
@@ -54,6 +56,8 @@ def read_decision(posted: QueryDict) -> Wanted:
     field = "refusal" if verdict == "reject" and "refusal" in posted else "comment"
     ready, allowed = ("ready_refusal", REFUSALS) if field == "refusal" else ("ready", GRANTS)
     comment = _reason(posted, field, ready, allowed)
+    if verdict == "adjust" and "correction" in posted:
+        return Wanted(True, None, comment, posted.get("action_sha256", ""), _correction(posted))
     if verdict != "approve" and not comment:
         raise BadForm(field, "Say why; the agent and the record need the reason.")
     amount = _amount(posted.get("amount", "")) if verdict == "adjust" else None
@@ -66,6 +70,13 @@ def _reason(posted: QueryDict, field: str, ready: str, allowed: Sequence[str]) -
     if chosen not in allowed:
         raise BadForm(field, "There is no such ready reason. Load the page again.")
     return ". ".join(filter(None, (chosen, posted.get(field, "").strip())))
+
+
+def _correction(posted: QueryDict) -> str:
+    correction = posted.get("correction", "").strip()
+    if not correction:
+        raise BadForm("correction", "Say what the step is to do otherwise.")
+    return correction
 
 
 def _amount(text: str) -> int:
@@ -84,6 +95,7 @@ LAUNCH_FIELDS = {
     "pattern",
     "policy",
     "model",
+    "workflow",
 }
 
 
@@ -93,10 +105,12 @@ class Launch:
 
     pattern: str
     goal: str
-    subject: int
+    subject: int | None
     token: str  # of the form: sent twice, it is still one run
     policy: int | None = None  # a version's number; None: the published one
     model: str = ""
+    workflow: str = ""  # that ships and is followed, by name
+    off: tuple[str, ...] = ()  # tools that the scenario switches off
 
 
 def read_launch(posted: QueryDict) -> Launch:
@@ -109,7 +123,14 @@ def read_launch(posted: QueryDict) -> Launch:
         scenario = BY_KEY.get(posted.get("scenario", ""))
         if scenario is None:
             raise BadForm("goal", "There is no such scenario. Load the page again.")
-        return Launch(scenario.pattern, scenario.goal, scenario.subject, token)
+        return Launch(
+            scenario.pattern,
+            scenario.goal,
+            scenario.subject,
+            token,
+            workflow=scenario.workflow,
+            off=scenario.off,
+        )
     subject = posted.get("subject", "").strip()
     if not (subject.isascii() and subject.isdigit() and len(subject) <= 18):
         raise BadForm("subject", "A customer is a number, such as 42.")
@@ -120,6 +141,7 @@ def read_launch(posted: QueryDict) -> Launch:
         token=token,
         policy=_number(posted.get("policy", "")),
         model=posted.get("model", ""),
+        workflow=posted.get("workflow", ""),
     )
 
 

@@ -101,6 +101,8 @@ def act(escalation: Escalation) -> str:
     action = escalation.action
     if escalation.kind == "effect_unknown":
         return f"Did {action['name']} take effect?"
+    if escalation.kind in ("output", "question"):
+        return f"Let the output of the step {action['name']} stand"
     if escalation.kind == "hand_over":
         return f"Take over the case of customer {escalation.customer}"
     if escalation.requested_minor is not None and action["name"] == "issue_refund":

@@ -14,13 +14,13 @@ from datetime import datetime
 from django.utils import timezone
 
 from agents import queries
-from agents.core.budget import Spent
+from agents.core.budget import Spent, active
 from agents.core.effects import Json
 from agents.core.limits import Limits
 from agents.core.money import told
 from agents.core.states import ENDED, EscalationState
 from agents.models import Effect, Escalation, Run, Step
-from agents.web.attempts import ABOVE
+from agents.web.above import ABOVE
 from agents.web.changes import Change, Stage, changes, reply_of, stages
 from agents.web.timeline import Bar, axis
 
@@ -112,7 +112,7 @@ def trace(run: Run, *, at: datetime | None = None) -> Trace:
 
 def _spent(steps: Sequence[Step]) -> Spent:
     return Spent(
-        seconds=sum(step.seconds for step in steps),
+        seconds=active(step.span for step in steps),
         tokens=sum(s.tokens_in + s.tokens_out + s.tokens_lost for s in steps),
         cost_micro_usd=sum(step.cost_micro_usd or 0 for step in steps),
     )
@@ -132,8 +132,9 @@ def _meters(
     limits: Limits, steps: Sequence[Step], spent: Spent, turns: Sequence[Turn]
 ) -> list[Meter]:
     calls = sum(step.kind == "use" for step in steps)
+    turned = [turn for turn in turns if turn.name.isdigit()]
     told_of = [
-        ("Steps", len([t for t in turns if t.name.isdigit()]), limits.max_steps, "{:,.0f}"),
+        *([("Steps", len(turned), limits.max_steps, "{:,.0f}")] if turned else []),
         ("Tool calls", calls, limits.max_tool_calls, "{:,.0f}"),
         ("Active seconds", spent.seconds, limits.max_seconds, "{:,.1f}"),
         ("Tokens", spent.tokens, limits.max_tokens, "{:,.0f}"),
@@ -170,7 +171,8 @@ def _turns(
 ) -> list[Turn]:
     groups: dict[str, list[Step]] = {}
     for step in steps:
-        groups.setdefault(_group(step.key), []).append(step)
+        if step.kind != "say":
+            groups.setdefault(_group(step.key), []).append(step)
     spans = {step.pk: _span(step, now) for step in steps if step.kind in ("ask", "use")}
     waits = {pk: (_clock(e.created_at), _clock(e.decided_at or now)) for pk, e in held.items()}
     scale = axis(list(spans.values()))
@@ -214,7 +216,7 @@ def _turn(
     role, word = _standing(steps, first, escalation)
     return Turn(
         name=name,
-        title=_title(steps, action),
+        title=_title(name, steps, action),
         amount_minor=((action or {}).get("args") or {}).get("amount_minor"),
         final_minor=(ran or {}).get("amount_minor") or getattr(escalation, "granted_minor", None),
         said=_said(steps, action),
@@ -230,7 +232,7 @@ def _turn(
         changes=changes(reviews, escalation, uses),
         bars=bars,
         wait=wait,
-        seconds=sum(step.seconds for step in steps),
+        seconds=active(step.span for step in steps),
         cost=_cost(steps),
         raw="\n\n".join(_raw(steps)),
     )
@@ -238,7 +240,8 @@ def _turn(
 
 def _standing(steps: Sequence[Step], first: Json, escalation: Escalation | None) -> tuple[str, str]:
     """Return role and word of where a turn stands."""
-    if any(step.failed for step in steps):
+    calls = [step for step in steps if step.kind in ("ask", "use")]
+    if calls and calls[-1].failed:  # an earlier one that failed was made again
         return "failed", "Failed"
     if escalation and escalation.state == EscalationState.OPEN:
         return "escalate", "Escalated"
@@ -254,22 +257,25 @@ def _standing(steps: Sequence[Step], first: Json, escalation: Escalation | None)
     return ("running", "Running") if is_busy else ("done", "Done")
 
 
-def _title(steps: Sequence[Step], action: Json) -> str:
+def _title(name: str, steps: Sequence[Step], action: Json) -> str:
     first = steps[0].asked
     if first.get("kind") == "hand_over":
         return "Handed to people: a case that no specialist takes"
     if not action:
         return str(first.get("role") or first.get("tool") or "step").capitalize()
-    if action.get("kind") == "final":
-        return "Answer"
-    return str(action.get("name", "Action"))
+    kind = action.get("kind")
+    if kind == "final" and not (name.isdigit() or name == "finalize"):
+        return f"{name}: output"  # of one step of a workflow
+    if kind == "plan":
+        return f"Plan: {len(action['tasks'])} tasks"
+    return str(action.get("name") or {"final": "Answer", "brief": "Brief"}.get(str(kind), kind))
 
 
 def _said(steps: Sequence[Step], action: Json) -> str:
     """Say in a line what came of a turn: the outcome of its call, or the words of the model."""
-    failed = next((s.failed for s in steps if s.failed), "")
-    if failed:
-        return failed
+    calls = [step for step in steps if step.kind in ("ask", "use")]
+    if calls and calls[-1].failed:
+        return calls[-1].failed
     uses = [s for s in steps if s.kind == "use" and s.reply]
     if uses:
         return _fields(told(uses[-1].reply))
@@ -310,5 +316,5 @@ def shown(run: Run) -> dict[str, Json]:
         "raw": _pretty(found.result),
         "has_ended": run.state in ENDED,
         "part": part,
-        "above": read(list(run.steps.order_by("position"))) if read else {},
+        "above": read(list(run.steps.order_by("position")), timezone.now()) if read else {},
     }

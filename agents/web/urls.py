@@ -2,10 +2,13 @@
 
 from django.urls import URLPattern, path
 
-from agents.web.views import approvals, audit, launch, overview, runs, session
+from agents.web.views import approvals, audit, health, launch, overview, runs, session
 
 urlpatterns: list[URLPattern] = [
     path("", overview.home, name="home"),
+    path("healthz", health.healthz, name="healthz"),
+    path("readyz", health.readyz, name="readyz"),
+    path("metrics", health.metrics, name="metrics"),
     path("sign-in/", session.sign_in, name="sign-in"),
     path("sign-out/", session.sign_out, name="sign-out"),
     path("theme/", session.theme, name="theme"),

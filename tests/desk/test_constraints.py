@@ -102,6 +102,6 @@ def test_money_is_whole_minor_units_in_every_table() -> None:
     ]
     money = [field for field in columns if field.name.endswith("_minor")]
 
-    assert len(money) == 6
+    assert len(money) == 7
     assert all(type(field) is models.BigIntegerField for field in money)
     assert not [f for f in columns if isinstance(f, (models.FloatField, models.DecimalField))]

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from django.core.mail import EmailMessage
 from django.db import transaction
+from django.utils import timezone
 from pytest_django import Settings
 
 from agents.desk import mail
@@ -179,3 +180,22 @@ def test_the_letter_names_the_customer_the_amount_and_the_reference() -> None:
     assert text.startswith("Hello Anna,")
     assert "USD 800.00" in text
     assert "rf_42_0a1b2c3d4e5f" in text
+
+
+def test_a_reply_is_about_no_money(book: Book, mailoutbox: list[EmailMessage]) -> None:
+    asked: dict[str, Any] = {
+        "book_id": book.pk,
+        "customer_number": 42,
+        "message": "Hello.",
+        "key": "a key",
+    }
+
+    receipt = mail.send_reply_mail(**asked, at=timezone.now())
+
+    [sent] = mailoutbox
+    assert (sent.subject, sent.body) == ("Your question", "Hello.")
+    assert (receipt.template, receipt.amount_minor) == ("reply_v1", None)
+    assert mail.send_reply_mail(**asked, at=timezone.now()) == receipt
+    with pytest.raises(KeyReused):
+        mail.send_reply_mail(**{**asked, "message": "Other."}, at=timezone.now())
+    assert len(mailoutbox) == 1

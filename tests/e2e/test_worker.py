@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both, pytest.
 
 
 @pytest.fixture
-def scene() -> Scene:
+def scene(dispatch: str) -> Scene:
     return set_scene()
 
 
@@ -129,6 +129,18 @@ def test_a_worker_that_was_frozen_past_its_lease_writes_nothing_more(
 
     assert run.events.count() == events
     assert fresh(run).state == RunState.WAITING
+
+
+def test_one_worker_waits_for_many_models_at_once(scene: Scene, model: ReplayServer) -> None:
+    model.load("refund", [{"text": SCRIPT[0], "delay_s": 3.0}] * 20)
+    runs = [scene.launch() for _ in range(20)]
+    running_now = Run.objects.filter(state=RunState.RUNNING, pk__in=[run.pk for run in runs])
+
+    with running("manage.py", "work", **settings_of(model, OPSCONSOLE_DRAIN_SECONDS="0")):
+        until(lambda: model.sessions["refund"].requests == 20)
+        waiting_for_a_model = running_now.count()
+
+    assert waiting_for_a_model == 20
 
 
 def test_run_pattern_prints_exactly_one_document_from_a_real_process(scene: Scene) -> None:

@@ -50,6 +50,9 @@ class MemoryWorld:
         self._write(key, effect, reply)
         return reply
 
+    async def keep(self) -> None:
+        """Nothing to do: a write here is there at once."""
+
     def decide(self, **decision: Any) -> None:
         """Answer the oldest question that waits for a person."""
         key = next(iter(self.waiting))

@@ -35,7 +35,12 @@ class Scene:
     eve: User
 
     def launch(
-        self, goal: str = REFUND_1200, *, pattern: str = "supervisor", token: str | None = None
+        self,
+        goal: str = REFUND_1200,
+        *,
+        pattern: str = "supervisor",
+        token: str | None = None,
+        workflow: str = "",
     ) -> Run:
         return operations.launch(
             workspace=self.workspace,
@@ -45,6 +50,7 @@ class Scene:
             by=self.omar,
             at=timezone.now(),
             token=token,
+            workflow=workflow,
         )
 
     def decide(self, run: Run, *, approve: bool = True, amount_minor: int | None = 80000) -> None:
@@ -112,8 +118,8 @@ def paid(run: Run) -> list[int]:
     return list(refunds.order_by("pk").values_list("amount_minor", flat=True))
 
 
-def mailed(run: Run) -> list[int]:
-    """Return the amounts of the mails that were sent about the run's book."""
+def mailed(run: Run) -> list[int | None]:
+    """Return the amounts of the mails that were sent about the run's book; None for a reply."""
     mails = SentMail.objects.filter(book_id=run.book_id, state="sent")
     return list(mails.order_by("pk").values_list("amount_minor", flat=True))
 

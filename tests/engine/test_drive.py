@@ -197,3 +197,73 @@ def test_a_replay_that_asks_for_something_else_has_diverged() -> None:
 
     with pytest.raises(Diverged):
         go(asks(2), world)
+
+
+def test_no_more_flows_run_at_once_than_wanted_and_all_of_them_end() -> None:
+    under_way: set[str] = set()
+    most: list[int] = []
+
+    class Slow(MemoryWorld):
+        async def do(self, key: str, effect: Effect) -> Reply:
+            under_way.add(key)
+            most.append(len(under_way))
+            await asyncio.sleep(0.01)
+            under_way.discard(key)
+            return await super().do(key, effect)
+
+    def one() -> Flow:
+        return (yield Use("work", "t", {}, ""))
+
+    def five() -> Flow:
+        return (yield Together("all", {str(n): one() for n in range(5)}, at_once=2))
+
+    strand = go(five(), Slow(lambda k, e: k))
+
+    assert strand.outcome is not None
+    assert list(strand.outcome.value) == ["0", "1", "2", "3", "4"]
+    assert max(most) == 2
+
+
+def test_a_flow_that_waits_for_a_person_gives_up_its_place() -> None:
+    def asks() -> Flow:
+        return (yield Escalate("person", "action", {}, {}))
+
+    def works() -> Flow:
+        return (yield Use("work", "t", {}, ""))
+
+    def both() -> Flow:
+        return (yield Together("all", {"asks": asks(), "works": works()}, at_once=1))
+
+    world = MemoryWorld(lambda key, effect: 7)
+    assert go(both(), world).outcome is None
+    assert "all/works/work" in world.done
+
+    world.decide(decision="approved", by="rita")
+    strand = go(both(), world)
+
+    assert strand.outcome is not None
+    assert strand.outcome.value["works"].value == 7
+
+
+def test_a_reply_is_kept_while_a_sibling_is_busy_and_only_then() -> None:
+    kept: list[list[str]] = []
+
+    class Slow(MemoryWorld):
+        async def do(self, key: str, effect: Effect) -> Reply:
+            await asyncio.sleep(0.05 if "slow" in key else 0)
+            return await super().do(key, effect)
+
+        async def keep(self) -> None:
+            kept.append(list(self.done))
+
+    def one(label: str) -> Flow:
+        return (yield Use(label, "t", {}, ""))
+
+    def flow() -> Flow:
+        yield Use("before", "t", {}, "")
+        yield Together("all", {"quick": one("quick"), "slow": one("slow")})
+        return (yield Use("after", "t", {}, ""))
+
+    go(flow(), Slow(lambda k, e: k))
+
+    assert kept == [["before", "all/quick/quick"]]

@@ -30,6 +30,11 @@ def manage(*arguments: str, **given: str) -> subprocess.CompletedProcess[str]:
     ("given", "sentence"),
     [
         ({"OPSCONSOLE_LEASE_SECONDS": "soon"}, "OPSCONSOLE_LEASE_SECONDS is 'soon', but it must"),
+        (
+            {"OPSCONSOLE_DISPATCH": "procrastinate", "DATABASE_URL": ""},
+            "OPSCONSOLE_DISPATCH is 'procrastinate', which needs PostgreSQL",
+        ),
+        ({"OPSCONSOLE_DISPATCH": "celery"}, "must be one of polling, procrastinate"),
         ({"DATABASE_URL": "mysql://omar:hunter2@db/ops"}, "DATABASE_URL is not a database"),
         ({"OPSCONSOLE_PRODUCTION": "1"}, "OPSCONSOLE_ALLOWED_HOSTS must name the hosts"),
         (

@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from agents import operations
 from agents.core.states import EscalationState, RunState
+from agents.desk import metrics
 from agents.desk.books import open_demo_book
 from agents.models import Escalation, Role, Run, Workspace
 from agents.operations.scenarios import SCENARIOS, Scenario
@@ -60,6 +61,9 @@ PEOPLE = ("anon", "stranger", "eve", "rita")
 # What each of PEOPLE gets by GET and by POST. 302 leads on, 405 is the wrong verb.
 ADDRESSES: dict[str, tuple[tuple[int, int], ...]] = {
     "home": ((302, 405), (200, 405), (200, 405), (200, 405)),
+    "healthz": ((200, 405), (200, 405), (200, 405), (200, 405)),
+    "readyz": ((503, 405), (503, 405), (503, 405), (503, 405)),  # no worker is at work
+    "metrics": ((200, 405), (200, 405), (200, 405), (200, 405)),  # the client is on loopback
     "sign-in": ((200, 200), (302, 302), (302, 302), (302, 302)),
     "sign-out": ((405, 302), (405, 302), (405, 302), (405, 302)),
     "theme": ((405, 302), (405, 302), (405, 302), (405, 302)),
@@ -284,7 +288,11 @@ def test_a_launch_that_makes_no_sense_is_refused_and_kept(
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.key)
-def test_a_scenario_goes_where_its_line_says(scene: Scene, scenario: Scenario) -> None:
+def test_a_scenario_goes_where_its_line_says(
+    scene: Scene, scenario: Scenario, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for source in metrics.DEMO_SECONDS:
+        monkeypatch.setitem(metrics.DEMO_SECONDS, source, (0.0, 0.0))
     expected = {
         "within-limit": "success",
         "above-limit": "",
@@ -302,13 +310,26 @@ def test_a_scenario_goes_where_its_line_says(scene: Scene, scenario: Scenario) -
         "rerouted": "success",
         "nobodys": "",
         "false-promise": "answer_contradicts_evidence",
+        "reply": "success",
+        "reoriented": "success",
+        "judge-asks": "",
+        "halted": "halted_by_supervision",
+        "exception": "",
+        "morning-report": "success",
+        "partial-report": "success",
+        "critical-failure": "critical_task_failed",
+        "payments-left-out": "invalid_plan:worker_required:payments_worker",
+        "another-region": "invalid_plan:args_mismatch",
+        "rosy-brief": "brief_contradicts_facts",
     }
     run = operations.launch(
         workspace=scene.workspace,
         pattern=scenario.pattern,
         goal=scenario.goal,
         subject=scenario.subject,
+        workflow=scenario.workflow,
         by=scene.omar,
+        off=scenario.off,
         at=timezone.now(),
     )
 

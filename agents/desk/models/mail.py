@@ -23,8 +23,8 @@ class SentMail(models.Model):
     template = models.CharField(max_length=60)
     subject = models.CharField(max_length=120)
     body = models.TextField()
-    amount_minor = models.BigIntegerField()
-    currency = models.CharField(max_length=3)
+    amount_minor = models.BigIntegerField(null=True)  # None: it is not about money
+    currency = models.CharField(max_length=3, blank=True)
     state = models.CharField(max_length=10, default=MailState.SENDING)
     reference = models.CharField(max_length=60, unique=True)
     started_at = models.DateTimeField()

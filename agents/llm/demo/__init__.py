@@ -13,7 +13,16 @@ from collections.abc import Callable
 import httpx2
 
 from agents.core.effects import Json
-from agents.llm.demo import responder, router, worker, writer
+from agents.llm.demo import (
+    judge,
+    planner,
+    reporter,
+    responder,
+    router,
+    step_agent,
+    worker,
+    writer,
+)
 from agents.llm.demo.goals import Misfortune, read_goal
 
 MODEL = "demo"
@@ -22,6 +31,12 @@ _ROLES: dict[str, Callable[[Json], str]] = {
     "writer": writer.said,
     "router": router.said,
     "responder": responder.said,
+    "planner": planner.said,
+    "reporter": reporter.said,
+    "committer": step_agent.committed,
+    "executor": step_agent.executed,
+    "assessor": step_agent.assessed,
+    "judge": judge.said,
 }
 
 

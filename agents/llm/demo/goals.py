@@ -28,6 +28,12 @@ class Misfortune(StrEnum):
     STRANGER = "pay another customer"  # the refund goes to somebody else
     FALSE_CLAIM = "falsely claim a refund"  # the answer speaks of a refund that was never made
     WRONG_DESK = "wrong desk first"  # the case is put to somebody else's specialist to begin with
+    NO_PAYMENTS = "leave out payments"  # the plan does without a worker that it needs
+    OTHER_REGION = "look at another region"  # the tasks ask about a region nobody wants
+    ROSY = "say all is well"  # the brief names a health that the facts do not show
+    HALT = "on legal hold"  # the judge of a workflow halts it
+    UNSURE = "the judge is unsure"  # and asks a person
+    BABBLE = "the judge babbles"  # and says nothing that can be read
     BROKEN_JSON = "broken json"  # the proposal breaks off in the middle
     TIMEOUT = "model timeout"  # no answer ever comes
     RATE_LIMIT = "model rate limit"  # the model's server refuses every call

@@ -25,6 +25,7 @@ class Command(BaseCommand):
         verdict.add_argument("--approve", action="store_true")
         verdict.add_argument("--reject", action="store_true")
         parser.add_argument("--amount", help="grant less than was asked for, such as 800.00")
+        parser.add_argument("--correction", default="", help="have a step run again with this")
         parser.add_argument("--reason", default="")
         parser.add_argument("--as", dest="actor", required=True, help="the reviewer's user name")
 
@@ -38,6 +39,7 @@ class Command(BaseCommand):
                 approve=options["approve"],
                 amount_minor=minor_of_text(options["amount"]) if options["amount"] else None,
                 comment=options["reason"],
+                correction=options["correction"],
                 at=timezone.now(),
             )
         except User.DoesNotExist:

@@ -25,17 +25,23 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--host", default="127.0.0.1", help="a loopback address")
         parser.add_argument("--port", type=int, default=settings.OPSCONSOLE_PORT)
+        parser.add_argument(
+            "--prepare", action="store_true", help="prepare the data and end: others serve it"
+        )
 
-    def handle(self, *, host: str, port: int, **options: Any) -> None:
+    def handle(self, *, host: str, port: int, prepare: bool, **options: Any) -> None:
         if settings.PRODUCTION:
             raise CommandError(
                 "The demo has well-known people and speaks plain HTTP: switch "
                 "OPSCONSOLE_PRODUCTION off, or serve this installation as the README says."
             )
-        _must_be_free(host, port)
+        if not prepare:
+            _must_be_free(host, port)
         call_command("migrate", interactive=False, verbosity=0)
         call_command("collectstatic", interactive=False, verbosity=0)
         self._prepare(Path(settings.DATA_DIR) / "demo-sign-ins.json")
+        if prepare:
+            return
         shown = f"[{host}]" if ":" in host else host
         self.stdout.write(f"\nServing http://{shown}:{port}/ until Ctrl-C.\n\n")
         self.stdout.flush()

@@ -31,6 +31,7 @@ from agents.policies.profiles import PROFILES
 
 EXIT = {"ok": 0, "waiting": 4}  # anything else: 3, stopped
 BAD_USAGE = 2
+DECIDABLE = ("action", "output", "question")  # kinds that the simulated person answers
 LOOK = 0.1  # seconds between looks at a run that another worker has taken
 
 
@@ -44,6 +45,10 @@ class Command(BaseCommand):
         parser.add_argument("pattern", choices=sorted(PATTERNS))
         parser.add_argument("--goal", required=True, help="what the run is to achieve")
         parser.add_argument("--subject", type=int, help="the customer it may act on, such as 42")
+        parser.add_argument("--workflow", help="the workflow to follow, such as customer-reply")
+        parser.add_argument(
+            "--input", action="append", default=[], help="a parameter of it, as name=value"
+        )
         parser.add_argument("--profile", choices=sorted(PROFILES), default="strict")
         parser.add_argument("--config", type=Path, help="a recorded case's config (reference only)")
         parser.add_argument("--human", help="ask, or a simulated person: cap:800, as-is, reject")
@@ -78,6 +83,7 @@ class Command(BaseCommand):
             policy=policy,
             simulation=simulation,
             at=at,
+            **_followed(config, options),
         )
         self._say(f"run {run.pk} launched")
         return run, human
@@ -92,6 +98,8 @@ class Command(BaseCommand):
         for line in result["trace"]:
             self.stdout.write(_told(line))
         self.stdout.write(f"{result['status']}: {result.get('stop_reason', '')}".rstrip(": "))
+        if result.get("error"):
+            self.stdout.write(result["error"])
         if result.get("answer"):
             self.stdout.write(result["answer"])
         if result.get("escalation"):
@@ -102,12 +110,37 @@ class Command(BaseCommand):
 
 
 def _told(line: dict[str, Json]) -> str:
-    """Return a line of the trace for people: of the supervisor a step, of routing an attempt."""
+    """Return a line of the trace for people: a step, an attempt, a task or a phase."""
+    if "task_id" in line:
+        tries = f"{line['attempts_used']} attempt{'' if line['attempts_used'] == 1 else 's'}"
+        said = line["stop_reason"] or line["status"]
+        return f"  {line['task_id']}  {line['worker']}: {said}, {tries}"
+    if "phase" in line:
+        return _of_phase(line)
     word = "ok" if line["ok"] else line.get("stop_reason", "not ok")
     if "attempt" in line:
         return f"{line['attempt']:>3}  {line['target']}: {line.get('observation_status', word)}"
     ruled = f"{line['supervisor_decision']} ({line['ruling']['reason']})"
     return f"{line['step']:>3}  {line['tool']}: {ruled}, {word}"
+
+
+def _of_phase(line: dict[str, Json]) -> str:
+    """Return a phase with what came of it, where there is more to say than that it was."""
+    said = line.get("verdict") or line.get("person") or ", ".join(line.get("triggers", ()))
+    round_ = f" round {line['round']}" if line["round"] else ""
+    return f"     {line['step']} {line['phase']}{round_}{': ' if said else ''}{said}"
+
+
+def _followed(config: Json, options: dict[str, Any]) -> dict[str, Json]:
+    """Return the workflow to follow and its inputs, of the config or by name."""
+    if options["pattern"] != "workflow":
+        return {}
+    given = [pair.partition("=") for pair in options["input"]]
+    inputs = {name: value for name, _, value in given}
+    if options["workflow"]:
+        return {"workflow": options["workflow"], "inputs": inputs}
+    config = config or {}
+    return {"workflow": config.get("workflow"), "inputs": {**config.get("inputs", {}), **inputs}}
 
 
 def _config(path: Path | None, profile: str) -> Json:
@@ -186,7 +219,7 @@ def _settled(run: Run, human: Human | None, say: Any) -> bool:
     open_ones = run.escalations.filter(state=EscalationState.OPEN).select_related("workspace")
     for escalation in open_ones.order_by("pk"):
         say(f"escalation {escalation.pk}: {escalation.review['deciding']['sentence']}")
-        if human is None or escalation.kind != "action":
+        if human is None or escalation.kind not in DECIDABLE:
             return True
         decided = decide_simulated(escalation, human, at=timezone.now())
         say(f"escalation {decided.pk} {decided.state} by the simulated person")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
 from argparse import ArgumentParser
 from typing import Any
 
@@ -20,4 +22,9 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, once: bool, **options: Any) -> None:
-        asyncio.run(work(once=once))
+        if asyncio.run(work(once=once)):
+            return
+        # The interpreter would wait for the thread of a tool that hangs. Its run has been given
+        # back, and its intent is on record: whoever takes it asks by key what became of it.
+        logging.shutdown()
+        os._exit(0)

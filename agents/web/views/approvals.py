@@ -16,7 +16,7 @@ from agents.models import Escalation
 from agents.web import access, reading
 from agents.web.forms import GRANTS, REFUSALS, BadForm, read_decision
 
-TYPED = ("comment", "ready", "refusal", "ready_refusal")
+TYPED = ("comment", "ready", "refusal", "ready_refusal", "correction")
 REASONS = ("no_reason", "long_reason", "bad_reason")
 
 
@@ -92,13 +92,15 @@ def decide(request: HttpRequest, pk: int) -> HttpResponse:
             approve=wanted.approve,
             amount_minor=wanted.amount_minor,
             comment=wanted.comment,
+            correction=wanted.correction,
             action_sha256=wanted.action_sha256,
             at=timezone.now(),
         )
     except BadForm as bad:
         return _page(request, escalation, field=bad.field, sentence=str(bad), status=422)
     except operations.Refused as no:
-        reason = "comment" if wanted.approve else "refusal"
+        given = "comment" if wanted.approve else "refusal"
+        reason = "correction" if wanted.correction else given
         field = reason if no.code in REASONS else "amount"
         return _page(request, escalation, field=field, sentence=str(no), status=422)
     except operations.Claimed:

@@ -15,12 +15,13 @@ from django.views.decorators.http import require_http_methods
 from agents import operations
 from agents.models import Run, Workspace
 from agents.operations.scenarios import SCENARIOS
+from agents.operations.workflows import shipped_workflows
 from agents.patterns import PATTERNS
 from agents.web import access
 from agents.web.forms import BadForm, Launch, read_launch
 
-AT_FIELD = {name: name for name in ("subject", "pattern", "policy", "model")}
-GIVEN = ("goal", "subject", "pattern", "policy", "model")
+AT_FIELD = {name: name for name in ("subject", "pattern", "policy", "model", "workflow")}
+GIVEN = ("goal", *AT_FIELD)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -56,6 +57,8 @@ def _launched(request: HttpRequest, workspace: Workspace, wanted: Launch) -> Run
         token=wanted.token,
         policy=policy,
         model=wanted.model,
+        workflow=wanted.workflow,
+        off=wanted.off,
         at=timezone.now(),
     )
 
@@ -78,6 +81,7 @@ def _page(
         "given": {name: request.POST.get(name, "") for name in GIVEN},
         "patterns": PATTERNS,
         "policies": access.policies_to_launch_under(workspace),
+        "workflows": shipped_workflows(),
         "models": settings.OPENAI_MODEL_CHOICES,
         "nav": "launch",
     }

@@ -1,9 +1,10 @@
-"""What the page of one pattern shows above the steps, from the same rows."""
+"""Routing: the chain of specialists that a case went through."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from agents.core.effects import Json
 from agents.models import Step
@@ -21,8 +22,8 @@ class Attempt:
     why: str
 
 
-def routing(steps: Sequence[Step]) -> Json:
-    """Return the chain of specialists that a case went through."""
+def way(steps: Sequence[Step], now: datetime) -> Json:
+    """Return who was asked, in order."""
     found = []
     for step in steps:
         if step.kind != "use":
@@ -50,8 +51,3 @@ def _standing(step: Step, status: str) -> tuple[str, str, str]:
     if status == "needs_reroute":
         return "revise", "route", "not theirs"
     return "approve", "approve", status or "answered"
-
-
-ABOVE: Mapping[str, tuple[str, Callable[[Sequence[Step]], Json]]] = {
-    "routing": ("runs/_routing.html", routing),
-}

@@ -1,0 +1,53 @@
+"""Reconcile what was committed to with what is said to have been done.
+
+No model takes part. The first four kinds of trigger, their text and their order are those of
+the five-phase specification; what follows them is evidence that nobody had to admit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from agents.core.checkpoints import Assessment, Commitment
+
+COMMITMENT_MISSING = "commitment_missing"
+ASSESSMENT_UNPARSEABLE = "assessment_unparseable"
+LOW_CONFIDENCE = "confidence:low"
+
+
+def reconcile(commitment: Commitment, assessment: Assessment) -> list[str]:
+    """Return the triggers, in their order; any of them means that somebody has to look."""
+    found = list(_admitted(assessment))
+    if not assessment.readable:
+        found.append(ASSESSMENT_UNPARSEABLE)
+    if not commitment.given:
+        found.append(COMMITMENT_MISSING)
+    return found
+
+
+def evidence(commitment: Commitment, *, used: Collection[str], claim: str) -> list[str]:
+    """Return the triggers that do not rest on the agent's word.
+
+    `used` are the tools that really ran, `claim` the sentence of the output that the ledger
+    does not bear out, or "".
+    """
+    found = []
+    if commitment.given and commitment.confidence == "low":
+        found.append(LOW_CONFIDENCE)
+    found += [f"tool_outside_scope:{tool}" for tool in used if not _declared(tool, commitment)]
+    return found + ([f"ledger:{claim}"] if claim else [])
+
+
+def _admitted(assessment: Assessment) -> Iterator[str]:
+    """Yield what the agent itself says went otherwise; a blank entry says nothing (SVC-Q12)."""
+    if not assessment.met_commitment:
+        yield "commitment_not_met"
+    yield from (f"deviation:{text}" for text in assessment.deviations if text.strip())
+    yield from (f"concern:{text}" for text in assessment.concerns if text.strip())
+    yield from (f"unexpected:{text}" for text in assessment.unexpected if text.strip())
+
+
+def _declared(tool: str, commitment: Commitment) -> bool:
+    """Tell whether the agent named a tool as within its scope, and not also as outside it."""
+    inside = any(tool in entry for entry in commitment.scope_in)
+    return inside and not any(tool in entry for entry in commitment.scope_out)

@@ -1,0 +1,82 @@
+"""Put together what report workers found, and judge how the day went.
+
+Health is read from facts alone: red for an incident of the gateway, unknown where anything is
+missing, yellow for many failed payments or something out of stock, and only then green.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from typing import TypeAlias
+
+from agents.core.effects import Json
+
+Aggregate: TypeAlias = dict[str, Json]
+
+FAILED_RATE = 0.03  # from this share of failed payments on a day is yellow
+_PART = {"sales_worker": "sales", "payments_worker": "payments", "inventory_worker": "inventory"}
+# Without these a part says nothing about the day.
+_NEEDED = {
+    "sales": ("gross_sales_minor|gross_sales_usd",),
+    "payments": ("failed_payment_rate", "gateway_incident"),
+    "inventory": ("out_of_stock_skus",),
+}
+
+
+def aggregate(
+    scope: Mapping[str, Json], lines: Sequence[Json], *, expected: Collection[str]
+) -> Aggregate:
+    """Return the facts of the day, its health, and what failed or is missing.
+
+    `lines` are the tasks in the order of the plan, as the history holds them; `expected` are
+    the workers without whose facts the picture is not whole.
+    """
+    parts: dict[str, dict[str, Json]] = {"sales": {}, "payments": {}, "inventory": {}}
+    for line in lines:
+        if line["status"] == "done" and line["worker"] in _PART:
+            parts[_PART[line["worker"]]] = line["observation"]["result"]
+    wanted = [part for worker, part in _PART.items() if worker in expected]
+    missing = [name for part in wanted for name in _lacking(part, parts[part])]
+    return {
+        **scope,
+        "health": health(parts, missing),
+        **parts,
+        "failed_tasks": [_failure(line) for line in lines if line["status"] != "done"],
+        **({"missing": missing} if missing else {}),
+    }
+
+
+def health(parts: Mapping[str, Mapping[str, Json]], missing: Collection[str]) -> str:
+    """Return red, unknown, yellow or green. What is not known is never green."""
+    incident = parts["payments"].get("gateway_incident")
+    if incident is not None and str(incident).strip().lower() not in ("none", ""):
+        return "red"
+    if missing:
+        return "unknown"
+    many_fail = parts["payments"].get("failed_payment_rate", 0) >= FAILED_RATE
+    return "yellow" if many_fail or parts["inventory"].get("out_of_stock_skus") else "green"
+
+
+def headline(found: Aggregate) -> str:
+    """Return the first sentence of a brief, which no model writes."""
+    said = f"Health {found['health']}: {found['region']}, {found['report_date']}."
+    if found.get("missing"):
+        said += f" Partial report, without {', '.join(found['missing'])}."
+    return said
+
+
+def _lacking(part: str, facts: Mapping[str, Json]) -> list[str]:
+    """Return what a part lacks: its name where it says nothing at all, else its fields."""
+    lacking = [names for names in _NEEDED[part] if not _has(facts, names)]
+    whole = len(lacking) == len(_NEEDED[part])
+    return [part] if whole else [f"{part}.{names.partition('|')[0]}" for names in lacking]
+
+
+def _has(facts: Mapping[str, Json], names: str) -> bool:
+    values = [facts[name] for name in names.split("|") if name in facts]
+    return bool(values) and not any(isinstance(v, float) and math.isnan(v) for v in values)
+
+
+def _failure(line: Json) -> Json:
+    return {key: line[key] for key in ("task_id", "worker", "critical", "stop_reason")}

@@ -1,0 +1,80 @@
+"""Read the day's numbers, each field from its own source, as a reporting system answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+from agents.desk.models import Book, DailyMetrics
+
+# Seconds that the demo's sources take: their first call in a run, and every later one. The
+# payments source is slower at first than a task may be, so that a retry is seen.
+DEMO_SECONDS = {"sales": (0.4, 0.4), "payments": (2.6, 0.3), "inventory": (0.5, 0.5)}
+
+
+@dataclass(frozen=True)
+class ReportScope:
+    """The one day and region that a report is about."""
+
+    day: date
+    region: str
+
+
+def newest_day(*, book_id: int) -> ReportScope | None:
+    """Return the newest day that a book has numbers of, or None."""
+    found = DailyMetrics.objects.filter(book=book_id).order_by("-day", "region").first()
+    return ReportScope(found.day, found.region) if found else None
+
+
+def seconds_of(source: str, *, book_id: int, first: bool) -> float:
+    """Return how long a source takes to answer; only a demo's sources are slow."""
+    if not Book.objects.filter(pk=book_id, is_demo=True).exists():
+        return 0.0
+    return DEMO_SECONDS[source][0 if first else 1]
+
+
+def sales(*, book_id: int, day: str, region: str) -> dict[str, Any] | None:
+    """Return what was sold, its average order in minor units rounded half up, or None."""
+    found = _day(book_id, day, region)
+    if found is None or found.gross_sales_minor is None or not found.orders:
+        return None
+    return {
+        "gross_sales_minor": found.gross_sales_minor,
+        "orders": found.orders,
+        "aov_minor": (2 * found.gross_sales_minor + found.orders) // (2 * found.orders),
+    }
+
+
+def payments(*, book_id: int, day: str, region: str) -> dict[str, Any] | None:
+    """Return how payments went, or None."""
+    found = _day(book_id, day, region)
+    if found is None or found.failed_payments_per_mille is None:
+        return None
+    return {
+        "failed_payment_rate": found.failed_payments_per_mille / 1000,
+        "chargeback_alerts": found.chargeback_alerts,
+        "gateway_incident": found.gateway_incident,
+    }
+
+
+def inventory(*, book_id: int, day: str, region: str) -> dict[str, Any] | None:
+    """Return what is short in stock, or None."""
+    found = _day(book_id, day, region)
+    if found is None or found.out_of_stock_skus is None:
+        return None
+    return {
+        "low_stock_skus": found.low_stock_skus,
+        "out_of_stock_skus": found.out_of_stock_skus,
+        "restock_eta_days": found.restock_days,
+    }
+
+
+def _day(book_id: int, day: str, region: str) -> DailyMetrics | None:
+    """Return a day's row; a day that is no date has none."""
+    try:
+        wanted = date.fromisoformat(day)
+    except ValueError:
+        return None
+    days = DailyMetrics.objects.filter(book=book_id, day=wanted, region=region.upper())
+    return days.first()

@@ -1,0 +1,57 @@
+"""Runs as jobs of Procrastinate, in the same PostgreSQL: one more row in the caller's transaction.
+
+A job says "look at this run" and nothing else. It may come twice, late or never: `advance` looks
+at the run's row, and the sweep rings again for a run that has no job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from uuid import UUID
+
+from django.db import OperationalError
+from django.db.models import CharField, Exists, OuterRef, QuerySet
+from django.db.models.fields.json import KT
+from django.db.models.functions import Cast
+from procrastinate import App
+from procrastinate.contrib.django.django_connector import DjangoConnector
+from procrastinate.contrib.django.models import ProcrastinateJob
+from procrastinate.exceptions import ConnectorException
+
+from agents.models import Run
+
+QUEUE, TASK = "runs", "advance"
+
+# It uses Django's connection of the calling thread, so a job commits or vanishes with the change
+# it tells of. The worker has an app of its own: if this one's connector were replaced by the
+# worker's, as Procrastinate's own command does, what the engine rings would leave its transaction.
+_app = App(connector=DjangoConnector())
+
+
+class Jobs:
+    """Announce a run by a job; LISTEN/NOTIFY brings it to a worker when the caller commits."""
+
+    def ring(self, run_id: UUID, *, at: datetime | None) -> None:
+        # No queueing lock: a job that is already there may be fetched before the caller commits,
+        # and would find nothing. One job too many finds nothing either, but costs little.
+        with _django_errors():
+            job = _app.configure_task(TASK, queue=QUEUE, schedule_at=at)
+            job.defer(run_id=str(run_id))
+
+    def unheard(self, runs: QuerySet[Run]) -> QuerySet[Run]:
+        waiting = ProcrastinateJob._default_manager.filter(queue_name=QUEUE, status="todo")
+        for_run = waiting.annotate(run=KT("args__run_id")).filter(
+            run=Cast(OuterRef("pk"), CharField())
+        )
+        return runs.filter(~Exists(for_run))
+
+
+@contextmanager
+def _django_errors() -> Iterator[None]:
+    """Raise what the database says as Django would: the engine tries such a transaction again."""
+    try:
+        yield
+    except ConnectorException as error:
+        raise OperationalError(str(error.__cause__ or error)) from error.__cause__

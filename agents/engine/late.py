@@ -1,0 +1,63 @@
+"""A call that may come back after its deadline: the run goes on, and the late reply is recorded."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import time
+from dataclasses import dataclass, field
+from threading import Lock
+
+from django.db import transaction
+from django.utils import timezone
+
+from agents.core.effects import Json
+from agents.engine.threads import TOOLS as TOOL_THREADS
+from agents.models import Run
+from agents.tools import Context, Tool
+
+LATE = "call.late"
+LONGEST = 2000  # characters of a late reply that are kept
+
+
+@dataclass
+class ToolCall:
+    """One call of a tool: a coroutine is cancelled at the deadline, a thread cannot be."""
+
+    tool: Tool
+    context: Context
+    args: Json
+    run: Run
+    _lock: Lock = field(default_factory=Lock)
+    _given_up: bool = False
+
+    async def made(self) -> Json:
+        """Return what the tool returns."""
+        if inspect.iscoroutinefunction(self.tool.call):
+            return await self.tool.call(self.context, **self.args)
+        return await TOOL_THREADS.run(self._in_thread)
+
+    def give_up(self) -> None:
+        """Go on without the reply; if there is one yet, it is written down and not used."""
+        with self._lock:
+            self._given_up = True
+
+    def _in_thread(self) -> Json:
+        started = time.monotonic()
+        try:
+            reply = self.tool.call(self.context, **self.args)
+        except Exception as error:
+            self._note(f"raised {type(error).__name__}", time.monotonic() - started)
+            raise
+        self._note(json.dumps(reply, default=str)[:LONGEST], time.monotonic() - started)
+        return reply
+
+    def _note(self, said: str, seconds: float) -> None:
+        """Say in the record that a reply came too late; the run may have ended long ago."""
+        with self._lock:
+            if not self._given_up:
+                return
+        facts = {"key": self.context.key, "tool": self.tool.name, "said": said}
+        with transaction.atomic():
+            run = Run.objects.select_for_update().get(pk=self.run.pk)
+            run.say(LATE, at=timezone.now(), facts={**facts, "after_ms": round(seconds * 1000)})

@@ -1,0 +1,115 @@
+"""Take runs by Procrastinate's jobs: LISTEN/NOTIFY, many at once, any number of hosts."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from uuid import UUID
+
+from procrastinate import App
+from procrastinate.contrib.django import connector_params
+from procrastinate.psycopg_connector import PsycopgConnector
+
+from agents.engine import lease
+from agents.engine.jobs import QUEUE, TASK
+from agents.engine.under_way import UnderWay
+from agents.engine.worker import sweep_interval, swept
+
+log = logging.getLogger(__name__)
+
+LATER = 1.0  # seconds between looks for jobs whose time has come: nothing is notified then
+CONNECTIONS = 4  # of the queue; one more listens
+OPENING = 3.0  # seconds for the first connection; the pool would try for thirty
+PAUSE = 1.0  # seconds before the queue is tried again
+
+
+class Listener:
+    """Start a run for every job that comes, and sweep."""
+
+    def __init__(self, stop: asyncio.Event, under_way: UnderWay) -> None:
+        self.stop = stop
+        self.under_way = under_way
+
+    async def run(self) -> None:
+        """Take jobs until told to stop, through every fault of the database."""
+        sweeping = asyncio.create_task(self._sweep())
+        while not self.stop.is_set():
+            try:
+                await self._listen()
+            except Exception:
+                log.exception("The queue cannot be reached; it is tried again")
+            await self._told(PAUSE)
+        await sweeping
+
+    async def _listen(self) -> None:
+        """Take jobs until told to stop, or until the connection that listens is lost."""
+        app = App(connector=_connector())
+        app.task(name=TASK, queue=QUEUE)(self._advance)
+        try:
+            async with asyncio.timeout(OPENING):
+                await app.open_async()
+            await _retry_stalled(app)
+            await self._take(app)
+        finally:
+            await app.close_async()
+
+    async def _take(self, app: App) -> None:
+        """Run Procrastinate's worker. Raises what it failed with."""
+        seconds = sweep_interval()
+        taking = asyncio.create_task(
+            app.run_worker_async(
+                queues=[QUEUE],
+                concurrency=max(1, self.under_way.room),
+                delete_jobs="always",  # the record of a run is the run's own
+                install_signal_handlers=False,
+                shutdown_graceful_timeout=0,  # a run outlives its job, see _advance
+                fetch_job_polling_interval=LATER,
+                update_heartbeat_interval=seconds,
+                stalled_worker_timeout=lease.length().total_seconds(),
+            )
+        )
+        retrying = asyncio.create_task(self._retry(app, seconds))
+        told = asyncio.create_task(self.stop.wait())
+        await asyncio.wait({taking, told}, return_when=asyncio.FIRST_COMPLETED)
+        for task in (taking, retrying, told):
+            task.cancel()
+        ended, *_ = await asyncio.gather(taking, retrying, told, return_exceptions=True)
+        if isinstance(ended, Exception):
+            raise ended
+
+    async def _advance(self, run_id: str) -> None:
+        # Shielded: when the queue is lost, its jobs are broken off, and the runs go on. They have
+        # leases of their own.
+        await asyncio.shield(self.under_way.start(UUID(run_id)))
+
+    async def _retry(self, app: App, seconds: float) -> None:
+        while not await self._told(seconds):
+            try:
+                await _retry_stalled(app)
+            except Exception:
+                log.exception("Jobs of workers that went quiet could not be taken over")
+
+    async def _sweep(self) -> None:
+        await swept()
+        while not await self._told(sweep_interval()):
+            await swept()
+
+    async def _told(self, seconds: float) -> bool:
+        """Wait, at most so long. Return whether we are told to stop."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self.stop.wait(), seconds)
+        return self.stop.is_set()
+
+
+def _connector() -> PsycopgConnector:
+    return PsycopgConnector(kwargs=connector_params(), min_size=1, max_size=CONNECTIONS)
+
+
+async def _retry_stalled(app: App) -> None:
+    """Put the jobs of workers that went quiet back into the queue."""
+    manager = app.job_manager
+    for job in await manager.get_stalled_jobs(
+        queue=QUEUE, seconds_since_heartbeat=lease.length().total_seconds()
+    ):
+        await manager.retry_job(job)

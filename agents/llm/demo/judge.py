@@ -1,0 +1,31 @@
+"""The judge that the demo model plays: it heeds the triggers, and errs when a goal says so."""
+
+from __future__ import annotations
+
+import json
+
+from agents.core.effects import Json
+from agents.llm.demo.goals import Misfortune, read_goal
+
+CORRECTION = "Claim no refund, because the ledger holds none. Say only what the facts say."
+
+
+def said(inputs: Json) -> str:
+    """Return the verdict on one round of a step."""
+    match read_goal(inputs["goal"]).misfortune:
+        case Misfortune.HALT:
+            return _verdict("halt", reason="The case is on legal hold.")
+        case Misfortune.UNSURE:
+            question = "The tone is a matter of taste. May this output stand?"
+            return _verdict("ask_human", question=question, reason="Nothing decides it.")
+        case Misfortune.BABBLE:
+            return "Well, it all looks rather nice to me!"
+    if inputs["triggers"]:
+        return _verdict("reorient", correction=CORRECTION, reason=inputs["triggers"][0])
+    return _verdict("continue", reason="The output stays within what was committed to.")
+
+
+def _verdict(word: str, *, correction: str = "", question: str = "", reason: str) -> str:
+    return json.dumps(
+        {"verdict": word, "correction": correction, "question": question, "reason": reason}
+    )

@@ -1,0 +1,29 @@
+"""The planner that the demo model plays: every worker once, unless the goal leads it astray."""
+
+from __future__ import annotations
+
+import json
+
+from agents.core.effects import Json
+from agents.llm.demo.goals import Misfortune, read_goal
+
+_WORKERS = (("sales_worker", True), ("payments_worker", True), ("inventory_worker", False))
+
+
+def said(inputs: Json) -> str:
+    """Return the plan as it would arrive: JSON, or what should have been."""
+    misfortune = read_goal(inputs["goal"]).misfortune
+    args = {"report_date": inputs["report_date"], "region": inputs["region"]}
+    if misfortune == Misfortune.OTHER_REGION:
+        args["region"] = "EU"
+    workers = [
+        (name, critical)
+        for name, critical in _WORKERS
+        if not (misfortune == Misfortune.NO_PAYMENTS and name == "payments_worker")
+    ]
+    tasks = [
+        {"id": f"t{number}", "worker": name, "args": args, "critical": critical}
+        for number, (name, critical) in enumerate(workers, 1)
+    ]
+    plan = json.dumps({"kind": "plan", "tasks": tasks})
+    return plan[: len(plan) // 2] if misfortune == Misfortune.BROKEN_JSON else plan

@@ -1,0 +1,101 @@
+"""The agent that carries out a workflow's steps, as the demo model plays it.
+
+It commits to its instruction, reads the customer's context, writes what it read, and sends the
+text that was checked. It never admits a drift of its own: what catches it is the evidence.
+"""
+
+from __future__ import annotations
+
+import json
+
+from agents.core.effects import Json
+from agents.llm.demo.goals import Goal, Misfortune, read_goal
+from agents.llm.demo.writer import usd
+
+CONTEXT, REPLY = "get_refund_context", "send_reply"
+
+
+def committed(inputs: Json) -> str:
+    """Return what the agent means to do in a step."""
+    tools = [f"call {tool}" for tool in inputs["tools"]]
+    return json.dumps(
+        {
+            "interpretation": f"The step {inputs['step']}, as it is described.",
+            "scope_in": [*tools, "put out the text that is asked for"],
+            "scope_out": ["moving money", "writing to anybody else"],
+            "approach": "Use what earlier steps found and nothing else.",
+            "predicted_output": "A short text in plain sentences.",
+            "confidence": "high",
+            "assumptions": [],
+        }
+    )
+
+
+def executed(inputs: Json) -> str:
+    """Return the next answer of the agent, in the form that is asked for."""
+    match inputs["answer_as"]:
+        case "action":
+            return json.dumps(_action(inputs))
+        case "iteration":
+            text = inputs["iterations"][-1] if inputs["iterations"] else _last(inputs)
+            return json.dumps({"result": text, "converged": bool(inputs["iterations"])})
+        case _:
+            return _text(inputs)
+
+
+def assessed(inputs: Json) -> str:
+    """Return how the agent finds that it did: as committed, whatever it did."""
+    return json.dumps({"met_commitment": True, "deviations": [], "concerns": [], "unexpected": []})
+
+
+def _action(inputs: Json) -> Json:
+    """Return the one call of the step's tool, then the output."""
+    goal = read_goal(inputs["goal"])
+    if not inputs["done"]:
+        reply = {"message": _last(inputs)} if REPLY in inputs["tools"] else {}
+        args = {"user_id": goal.customer, **reply}
+        return {"kind": "tool", "name": inputs["tools"][0], "args": args}
+    call = inputs["done"][-1]
+    seen = call["observation"]
+    if call["name"] == CONTEXT:
+        return {"kind": "final", "answer": _facts(goal, seen)}
+    sent = seen.get("status") == "ok"
+    answer = f"The reply was sent to {seen['email']['to']}." if sent else "No reply was sent."
+    return {"kind": "final", "answer": answer}
+
+
+def _facts(goal: Goal, seen: Json) -> str:
+    billing = seen.get("billing") or {}
+    if not billing:
+        return f"Customer {goal.customer} is not known."
+    return (
+        f"Customer {goal.customer} is {seen['user']['name']} with the plan {billing['plan']}; the "
+        f"last charge was {usd(billing['last_charge_usd'])}, "
+        f"{billing['days_since_payment']} days ago. The refund window is "
+        f"{seen['policy_hint']['refund_window_days']} days."
+    )
+
+
+def _text(inputs: Json) -> str:
+    facts = inputs["earlier_outputs"].get("facts", "Nothing is known.")
+    if "agent_outputs" in inputs:
+        return _memo(facts, inputs["agent_outputs"])
+    if "agent" in inputs:
+        side = "The customer has been loyal" if inputs["agent"] == "for" else "The terms are clear"
+        return f"{side}. {facts}"
+    corrected = "\n\n" in inputs["instruction"]
+    falsely = read_goal(inputs["goal"]).misfortune == Misfortune.FALSE_CLAIM
+    if falsely and not corrected:
+        return f"Hello,\n\nyour charge was refunded in full. {facts}"
+    return f"Hello,\n\nthank you for your question. Here is what we see: {facts}"
+
+
+def _memo(facts: str, found: dict[str, str]) -> str:
+    sides = "\n".join(f"{name}: {text.partition('. ')[0]}." for name, text in found.items())
+    fields = json.dumps({"recommendation": "keep to the terms", "amount": 0})
+    return f"{facts}\n{sides}\nRecommendation: keep to the terms.\n\n{fields}"
+
+
+def _last(inputs: Json) -> str:
+    """Return the output of the step before."""
+    return str(list(inputs["earlier_outputs"].values())[-1])

@@ -1,0 +1,40 @@
+"""A worker: a process that takes runs, known by its signs of life."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Self
+
+from django.db import models
+from django.db.models.functions import Now
+
+FORGOTTEN = timedelta(hours=1)  # after the last sign of life of one that ended without a word
+
+
+class WorkerQuerySet(models.QuerySet["Worker"]):
+    def seen_within(self, length: timedelta) -> Self:
+        """Return the workers that gave a sign of life lately, by the database's clock."""
+        return self.filter(seen_at__gte=Now() - length)
+
+
+class Worker(models.Model):
+    """For whoever asks whether anybody works at all. No lease depends on it."""
+
+    owner = models.CharField(primary_key=True, max_length=32)  # as in a run's lease
+    seen_at = models.DateTimeField()
+
+    objects = WorkerQuerySet.as_manager()
+
+    def __str__(self) -> str:
+        return self.owner
+
+    @classmethod
+    def give_sign(cls, owner: str) -> None:
+        """Write down that `owner` is at work."""
+        cls.objects.update_or_create(owner=owner, defaults={"seen_at": Now()})
+        cls.objects.filter(seen_at__lt=Now() - FORGOTTEN).delete()
+
+    @classmethod
+    def leave(cls, owner: str) -> None:
+        """Forget a worker that ends."""
+        cls.objects.filter(owner=owner).delete()

@@ -1,0 +1,60 @@
+"""The workflows that ship, as data beside this file, and the check before one is launched."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+from agents import tools
+from agents.core.actions import is_text
+from agents.core.effects import Json
+from agents.core.limits import Limits
+from agents.core.preflight import bind, check
+from agents.core.workflows import BadWorkflow, read_workflow
+from agents.operations.refusal import Refused
+
+HERE = Path(__file__).parent
+
+
+@cache
+def shipped_workflows() -> tuple[str, ...]:
+    """Return the names of the workflows that ship."""
+    return tuple(sorted(path.stem for path in HERE.glob("*.json")))
+
+
+def shipped_workflow(name: str) -> Json:
+    """Return the document of a workflow that ships. Raises Refused."""
+    known = shipped_workflows()
+    if name not in known:
+        raise Refused(
+            "unknown_workflow", f"There is no workflow {name!r}; there is {', '.join(known)}."
+        )
+    return json.loads((HERE / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def checked_workflow(
+    document: Json, inputs: Mapping[str, str], *, goal: str, limits: Limits
+) -> dict[str, Json]:
+    """Return a document and the values of its parameters, to be pinned by a run. Raises Refused.
+
+    A name is of a workflow that ships. A parameter named ``goal`` is the run's goal. Every
+    problem is named, one a line.
+    """
+    if document and isinstance(document, str):
+        document = shipped_workflow(document)
+    if not document:
+        known = ", ".join(shipped_workflows())
+        raise Refused("no_workflow", f"Say which workflow to follow: {known}.")
+    if not all(value == "" or is_text(value) for value in inputs.values()):
+        raise Refused("bad_input", "An input is text without control characters, not too long.")
+    try:
+        declared = read_workflow(document)
+        takes_goal = any(parameter.name == "goal" for parameter in declared.parameters)
+        given = {"goal": goal, **inputs} if takes_goal else {**inputs}
+        values = bind(declared, given)
+        check(declared, limits, tools=tools.specs())
+    except BadWorkflow as error:
+        raise Refused("bad_workflow", str(error)) from None
+    return {"document": document, "inputs": values}

@@ -1,0 +1,76 @@
+"""A supervised step on its way, and what is written down of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from agents.core.checkpoints import Assessment, Commitment
+from agents.core.effects import Json, Say
+from agents.core.verdicts import Verdict
+from agents.core.workflows import Mode
+from agents.patterns import Notes
+from agents.patterns.execution import Work
+
+COMMIT, POST, RECONCILE, SUPERVISE = "COMMIT", "POST", "RECONCILE", "SUPERVISE"
+
+
+@dataclass
+class Round:
+    """One time round: what was put out, what drifted, and who said what of it."""
+
+    number: int
+    output: str
+    assessment: Assessment = field(default_factory=Assessment)
+    triggers: list[str] = field(default_factory=list)
+    verdict: Verdict | None = None
+    question: str = ""
+    person: Json = None
+    noted: dict[str, Json] = field(default_factory=dict)  # its entry in the history
+
+    def as_json(self, course: Course) -> Json:
+        step, commitment = course.work.step, course.commitment
+        instruction = course.work.instruction
+        pre = {"step_id": step.name, "step_kind": step.kind, "instruction": instruction}
+        post = {"step_id": step.name, "actual_output": self.output}
+        return {
+            "step": step.name,
+            "kind": step.kind,
+            "mode": course.mode.word,
+            "round": self.number,
+            "pre": {**pre, **commitment.as_json()},
+            "post": {**post, **self.assessment.as_json()},
+            "triggers": self.triggers,
+            "escalate": bool(self.triggers),
+            "verdict": self.verdict.as_json() if self.verdict else None,
+            "question": self.question,
+            "person": self.person,
+            "tools": course.work.used,
+        }
+
+
+@dataclass
+class Course:
+    """A step on its way: its commitment, how often it was run, and what is written down of it."""
+
+    work: Work
+    mode: Mode
+    notes: Notes
+    commitment: Commitment = field(default_factory=Commitment)
+    rounds: int = 0
+    reorients: int = 0
+
+    def line(self, phase: str, *, ok: bool = True, **more: Json) -> None:
+        """Add a phase to the trace."""
+        entry = {"step": self.work.step.name, "phase": phase, "round": self.rounds}
+        self.notes.trace.append({**entry, "ok": ok, **more})
+
+    def note(self, now: Round) -> None:
+        """Write a round down, or write more of it; a page sees it while a person thinks."""
+        if not now.noted:
+            self.notes.history.append(now.noted)
+        now.noted.update(now.as_json(self))
+
+    def say(self, kind: str, **facts: Json) -> Say:
+        """Return the line of the record that tells of a phase."""
+        about = {"step": self.work.step.name, "round": self.rounds}
+        return Say(f"{self.work.label}/{kind}", kind, {**about, **facts})

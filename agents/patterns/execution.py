@@ -1,0 +1,185 @@
+"""The EXECUTE phase of a workflow's step: one text, a dialogue with tools, agents, or a loop."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from agents.core.actions import action_schema, read_action
+from agents.core.checkpoints import Unreadable, object_in, shown, text_of
+from agents.core.digest import sha256
+from agents.core.effects import Ask, Flow, Json, Outcome, Say, Stop, Together
+from agents.core.money import told
+from agents.core.preflight import cap_of, filled
+from agents.core.workflows import Agent, BadWorkflow, Step
+from agents.patterns import Brief, Notes
+from agents.patterns.steps import Steps, answer_to, stop
+from agents.patterns.supervisor import Turn, carried_out
+
+EXECUTE = "EXECUTE"
+_MARKER = re.compile(r"\bCONVERGED\b")
+
+
+@dataclass
+class Work:
+    """A step being executed, once or again: what it is told and what it has done."""
+
+    brief: Brief
+    step: Step
+    values: dict[str, str]  # parameters, earlier outputs and their fields
+    earlier: dict[str, str]  # outputs of the steps before it
+    failures: dict[str, int]  # convergences that reached their cap
+    tools: Notes  # the tool log; its trace is the run's
+    correction: str = ""
+    done: dict[str, Json] = field(default_factory=dict)  # what a call came to, by what it was
+
+    @property
+    def instruction(self) -> str:
+        return filled(self.step.description, self.values)
+
+    @property
+    def label(self) -> str:
+        return self.step.name
+
+    @property
+    def used(self) -> list[Json]:
+        """Return the tool calls that were carried out, with what came of them."""
+        return [
+            {"name": past["executed_action"]["name"], "args": past["executed_action"]["args"]}
+            | {"observation": past["observation"]}
+            for past in self.tools.history
+        ]
+
+    def told(self, **more: Json) -> Json:
+        """Return what the agent is told in this phase: the corrected instruction, what it has."""
+        corrected = f"{self.instruction}\n\n{self.correction}"
+        instruction = corrected if self.correction else self.instruction
+        return {
+            "goal": self.brief.goal,
+            "step": self.step.name,
+            "instruction": instruction,
+            "earlier_outputs": self.earlier,
+            **({"output_fields": list(self.step.outputs)} if self.step.outputs else {}),
+            **more,
+        }
+
+    def stop(self, reason: str, sentence: str, *, phase: str) -> Stop:
+        """Return the Stop of this step; a sentence of the specification goes with the reason."""
+        return stop(reason, phase=phase, step=self.step.name, error=f"{self.step}: {sentence}")
+
+
+def executed(work: Work) -> Steps[str]:
+    """Carry a step out once. Return its output."""
+    if work.step.kind == "convergence":
+        return (yield from _converged(work))
+    if work.step.agents:
+        return (yield from _fanned_out(work))
+    if work.step.tools:
+        return (yield from _with_tools(work))
+    return (yield from _said(work, work.label, work.told(answer_as="text")))
+
+
+def _said(work: Work, label: str, inputs: Json, *, as_json: bool = False) -> Steps[str]:
+    """Ask the executing agent. Return its text; an error ends the step at once."""
+    asked = Ask(f"{label}/execute", "executor", inputs, as_json=as_json)
+    text = yield from said_by(work, asked, phase=EXECUTE)
+    return shown(text).strip()
+
+
+def said_by(work: Work, asked: Ask, *, phase: str, error: str = "") -> Steps[str]:
+    """Return a model's text, or stop the step; `error` begins the sentence that says so."""
+    try:
+        return (yield from answer_to(asked, phase=phase))
+    except Stop as end:
+        raise work.stop(end.reason, f"{error}{end.reason}", phase=phase) from None
+
+
+def _with_tools(work: Work) -> Steps[str]:
+    """Let the agent propose one action at a time, each past the policy, until its output."""
+    limits, allowed = work.brief.limits, work.step.tools
+    schema = action_schema(work.brief.specs, proposable=allowed)
+    asked_for: set[str] = set()  # in this execution
+    recalled: list[Json] = []
+    for _ in range(limits.max_steps):
+        done = told([*work.used, *recalled])
+        inputs = work.told(answer_as="action", tools=list(allowed), done=done)
+        asked = Ask(f"{work.label}/execute", "executor", inputs, schema=schema)
+        text = yield from said_by(work, asked, phase=EXECUTE)
+        action = read_action(text, specs=work.brief.specs, proposable=allowed)
+        if action["kind"] == "final":
+            return str(action["answer"])
+        call = sha256(action)
+        if call in asked_for:
+            raise work.stop("loop_detected", "the same call again and again", phase=EXECUTE)
+        asked_for.add(call)
+        if call in work.done:
+            # It happened before the correction: it is recalled, and never made twice.
+            recalled.append({**action, "observation": work.done[call], "recalled": True})
+            continue
+        turn = Turn(f"{work.label}/{len(work.tools.history) + 1}", action, work.tools)
+        work.done[call] = yield from carried_out(turn)
+        turn.done(work.done[call])
+    raise work.stop("max_steps", "no output within the turns it has", phase=EXECUTE)
+
+
+def _fanned_out(work: Work) -> Steps[str]:
+    """Let every agent work on its task side by side, then bring their outputs together."""
+    flows = {agent.name: _task(work, agent) for agent in work.step.agents}
+    ended: dict[str, Outcome] = yield Together(f"{work.label}/agents", flows)
+    for outcome in ended.values():
+        if outcome.stopped:
+            raise work.stop(outcome.stopped, outcome.stopped, phase=EXECUTE)
+    found = {name: str(outcome.value) for name, outcome in ended.items()}
+    if len(found) == 1:
+        return next(iter(found.values()))
+    how = filled(work.step.synthesis, work.values)
+    inputs = work.told(answer_as="text", agent_outputs=found, synthesis=how)
+    return (yield from _said(work, f"{work.label}/synthesis", inputs))
+
+
+def _task(work: Work, agent: Agent) -> Flow:
+    task = filled(agent.task, work.values) or work.instruction
+    inputs = work.told(answer_as="text", agent=agent.name, task=task)
+    return (yield from _said(work, "task", inputs))
+
+
+def _converged(work: Work) -> Steps[str]:
+    """Ask again and again until the agent is satisfied or the cap is reached.
+
+    The last text of substance is the result; the cap is noted, and is no error.
+    """
+    try:
+        cap = cap_of(work.step, work.values)
+    except BadWorkflow as error:
+        raise Stop("bad_workflow", phase=EXECUTE, step=work.step.name, error=str(error)) from None
+    so_far: list[str] = []
+    by_word = work.brief.limits.marker_word
+    for _ in range(cap):
+        inputs = work.told(answer_as="iteration", iterations=list(so_far))
+        text = yield from _said(work, work.label, inputs, as_json=not by_word)
+        result, satisfied = _by_word(text, so_far) if by_word else _iteration(text)
+        if result:
+            so_far.append(result)
+        if satisfied:
+            return so_far[-1] if so_far else ""
+    work.failures[work.step.name] = cap
+    facts = {"step": work.step.name, "cap": cap}
+    yield Say(f"{work.label}/cap_reached", "convergence.cap_reached", facts)
+    return so_far[-1] if so_far else ""
+
+
+def _iteration(text: str) -> tuple[str, bool]:
+    """Return the result in a reply and whether its agent is satisfied, which only true says."""
+    try:
+        said = object_in(text)
+        return text_of(said, "result").strip(), said.get("converged") is True
+    except Unreadable:
+        return text, False
+
+
+def _by_word(text: str, so_far: list[str]) -> tuple[str, bool]:
+    """Do the same where the agent ends its text with a word: what came before is the result."""
+    said = _MARKER.search(text)
+    if said is None or text[: said.start()].rstrip().endswith("NOT"):
+        return text, False
+    return ("" if so_far else _MARKER.sub("", text).strip()), True

@@ -1,0 +1,168 @@
+"""Orchestrator: a planner splits a report into tasks, workers do them side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from agents.core.digest import args_hash
+from agents.core.effects import Ask, Failed, Flow, Json, Review, Stop, Together, Use
+from agents.core.limits import Limits
+from agents.core.money import told
+from agents.core.plans import Task, plan_schema, read_plan
+from agents.core.reports import Aggregate, aggregate
+from agents.patterns import Brief, Notes, pattern
+from agents.patterns.steps import Steps, answer_to, block_reason
+
+OUT_OF_TIME, OUT_OF_DISPATCHES = "max_seconds", "max_dispatches"
+TOO_SLOW = "task_timeout"
+_REASONS = {  # the gateway's word for a call that came to nothing: what it is called of a task
+    "tool_denied": "worker_denied",
+    "tool_missing": "worker_missing",
+    "tool_bad_args": "worker_bad_args",
+    "tool_bad_result": "worker_bad_result",
+    "tool_error": "worker_error",
+}
+
+
+@pattern
+def orchestrator(brief: Brief, notes: Notes) -> Flow:
+    """Plan -> Dispatch in parallel -> Aggregate -> Finalize."""
+    if brief.scope is None:  # launched under a policy that has no part for reports
+        raise Stop("no_report_scope", phase="plan")
+    plan = yield from planned(brief)
+    lines = yield from dispatched(plan, brief.limits)
+    write_down(lines, notes)
+    stop_where_work_is_missing(plan, lines)
+    expected = {*brief.limits.required, *(task["worker"] for task in plan)}
+    found = aggregate(brief.scope, notes.history, expected=expected)
+    answer = yield from briefed(brief, found)
+    return {"answer": answer, "plan": plan, "aggregate": found}
+
+
+def planned(brief: Brief) -> Steps[list[Task]]:
+    """Have the work split into tasks, and the plan checked and reviewed before any begins."""
+    limits = brief.limits
+    inputs = {"goal": brief.goal, **brief.scope, "max_tasks": limits.max_steps}
+    schema = plan_schema(limits.proposable, max_tasks=limits.max_steps)
+    text = yield from answer_to(Ask("plan", "planner", inputs, schema=schema), phase="plan")
+    tasks = read_plan(
+        text, specs=brief.specs, allowed=limits.proposable, max_tasks=limits.max_steps
+    )
+    plan = {"kind": "plan", "tasks": tasks}
+    review = yield Review("plan/review", plan)
+    if not review["allows"]:
+        reason = review["deciding"]["reason"]
+        raise Stop(f"invalid_plan:{reason}", phase="plan", raw_plan=plan)
+    return list(review["action"]["tasks"])
+
+
+def dispatched(plan: Sequence[Task], limits: Limits) -> Steps[list[Json]]:
+    """Put each task to its worker, several at once. Return a line for each, as planned."""
+    allowed = allowances(len(plan), limits)
+    flows = {
+        task["id"]: worked(task, attempts=limits.call_attempts, allowed=allowance)
+        for task, allowance in zip(plan, allowed, strict=True)
+    }
+    ended = yield Together("dispatch", flows, at_once=limits.at_once)
+    return [ended[task["id"]].value for task in plan]
+
+
+def allowances(tasks: int, limits: Limits) -> list[int]:
+    """Return how many dispatches each task of a plan may use, in its order.
+
+    They are given out before anything begins, one for each task and then the retries, so that
+    no task loses its own to a race with another (ORC-Q10).
+    """
+    left, given = limits.max_tool_calls, [0] * tasks
+    for _ in range(max(limits.call_attempts, 1)):
+        for number in range(tasks):
+            if left:
+                left -= 1
+                given[number] += 1
+    return given
+
+
+def worked(task: Task, *, attempts: int, allowed: int) -> Flow:
+    """Put one task to its worker, once more where it took too long. Return its line."""
+    action = {"kind": "tool", "name": task["worker"], "args": task["args"]}
+    review = yield Review("review", action)
+    if not review["allows"] or review["action"] != action:
+        return line(task, attempts=0, failed=block_reason(review))
+    for attempt in range(1, attempts + 1):
+        if attempt > allowed:
+            return line(task, attempts=attempt, failed=OUT_OF_DISPATCHES)
+        try:
+            seen = yield Use("work", task["worker"], task["args"], review["key"])
+        except Failed as error:
+            reason = reason_of(error.reason)
+            if reason == TOO_SLOW and attempt < attempts:
+                continue
+            # The time was up before this attempt began, so it was not made.
+            made = attempt - 1 if reason == OUT_OF_TIME else attempt
+            return line(task, attempts=made, failed=reason)
+        return line(task, attempts=attempt, observation=seen)
+    return line(task, attempts=0, failed="unknown")
+
+
+def reason_of(refusal: str) -> str:
+    """Return the gateway's refusal in the words of a task; a budget keeps its name."""
+    word, _, worker = refusal.partition(":")
+    if word == "tool_timeout":
+        return TOO_SLOW
+    if word == "max_tool_calls":
+        return OUT_OF_DISPATCHES
+    return f"{_REASONS[word]}:{worker}" if word in _REASONS else refusal
+
+
+def line(task: Task, *, attempts: int, failed: str = "", observation: Json = None) -> Json:
+    """Return what became of a task, as the history keeps it."""
+    return {
+        "task_id": task["id"],
+        "worker": task["worker"],
+        "critical": task["critical"],
+        "status": "failed" if failed else "done",
+        "attempts_used": attempts,
+        "retried": attempts != 1,
+        "args_hash": args_hash(task["args"]),
+        **({"stop_reason": failed} if failed else {"observation": observation}),
+    }
+
+
+def write_down(lines: Sequence[Json], notes: Notes) -> None:
+    """Add the tasks that were begun to trace and history, in the order of the plan."""
+    for done in lines:
+        if done.get("stop_reason") == OUT_OF_TIME and not done["attempts_used"]:
+            continue
+        notes.history.append(done)
+        told_of = {key: value for key, value in done.items() if key != "observation"}
+        notes.trace.append({**told_of, "stop_reason": done.get("stop_reason")})
+
+
+def stop_where_work_is_missing(plan: Sequence[Task], lines: Sequence[Json]) -> None:
+    """Stop the run where a budget ran out, or a critical task failed. Raises Stop."""
+    failed = [done for done in lines if done["status"] == "failed"]
+    critical = [done for done in failed if done["critical"]]
+    for budget in (OUT_OF_TIME, OUT_OF_DISPATCHES):
+        if any(done["stop_reason"] == budget for done in failed):
+            raise Stop(budget, phase="dispatch", plan=list(plan))
+    if critical:
+        raise Stop(
+            "critical_task_failed", phase="dispatch", plan=list(plan), failed_critical=critical
+        )
+
+
+def briefed(brief: Brief, found: Aggregate) -> Steps[str]:
+    """Have the brief written from the aggregate, and reviewed against it."""
+    inputs = told({"goal": brief.goal, "aggregate": found})
+    try:
+        reply = yield Ask("finalize", "reporter", inputs, as_json=False)
+    except Failed as error:
+        raise Stop(error.reason, phase="finalize", aggregate=found) from None
+    answer = str(reply["text"]).strip()
+    if not answer:
+        raise Stop("llm_empty", phase="finalize", aggregate=found)
+    action = {"kind": "brief", "answer": answer, "aggregate": found}
+    review = yield Review("finalize/review", action)
+    if not review["allows"]:
+        raise Stop(block_reason(review), phase="finalize", aggregate=found, brief=answer)
+    return str(review["action"]["answer"])

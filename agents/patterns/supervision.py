@@ -1,0 +1,116 @@
+"""The SUPERVISE phase: a judge, or a person, says what is to become of a round."""
+
+from __future__ import annotations
+
+from agents.core.effects import Ask, Escalate, Json
+from agents.core.money import told
+from agents.core.verdicts import (
+    ASK_HUMAN,
+    CONTINUE,
+    HALT,
+    Verdict,
+    question_by_person,
+    question_of,
+    read_verdict,
+)
+from agents.core.workflows import Mode
+from agents.patterns.course import SUPERVISE, Course, Round
+from agents.patterns.execution import said_by
+from agents.patterns.steps import Steps
+
+BUDGET_SPENT = "reorients_used_up"
+
+
+def looked_at(course: Course, now: Round) -> Steps[str]:
+    """SUPERVISE: return "" where the output stands, else what to correct. Raises Stop."""
+    course.note(now)
+    if course.mode is Mode.BY_PERSON:
+        return (yield from _by_person(course, now, "output"))
+    if course.work.brief.limits.self_reported and course.rounds == 1 and not now.triggers:
+        return ""
+    return (yield from _by_model(course, now))
+
+
+def _by_model(course: Course, now: Round) -> Steps[str]:
+    """Heed the judge: continue, reorient while the policy lets it, ask a person, or halt."""
+    limits, work = course.work.brief.limits, course.work
+    verdict = now.verdict = yield from judged(course, now)
+    course.note(now)
+    if verdict.word == CONTINUE:
+        return ""
+    if verdict.word == HALT:
+        yield course.say("step.halted", why=verdict.reason)
+        sentence = f"halted by supervision: {verdict.reason}"
+        raise work.stop("halted_by_supervision", sentence, phase=SUPERVISE)
+    if verdict.word == ASK_HUMAN:
+        return (yield from _by_person(course, now, "question"))
+    if course.reorients < limits.max_reorients:
+        course.reorients += 1
+        yield course.say("step.reoriented", correction=verdict.correction)
+        return verdict.correction
+    if limits.inbox:
+        return (yield from _by_person(course, now, "question"))
+    yield course.say("step.halted", why=BUDGET_SPENT)
+    spent = f"reorient budget exhausted ({course.reorients}); halted: {verdict.reason}"
+    raise work.stop("reorient_budget_exhausted", spent, phase=SUPERVISE)
+
+
+def judged(course: Course, now: Round) -> Steps[Verdict]:
+    """Put the round to the judge, with the output and the tool log (SVC-Q3)."""
+    inputs = course.work.told(
+        commitment=course.commitment.as_json(),
+        assessment=now.assessment.as_json(),
+        triggers=now.triggers,
+        output=now.output,
+        done=told(course.work.used),
+        reorients_left=course.work.brief.limits.max_reorients - course.reorients,
+    )
+    asked = Ask(f"{course.work.label}/judge", "judge", inputs)
+    failed = "supervise phase: supervise: model call: "
+    text = yield from said_by(course.work, asked, phase=SUPERVISE, error=failed)
+    verdict = read_verdict(text)
+    course.line(SUPERVISE, ok=verdict.word == CONTINUE, verdict=verdict.word)
+    yield course.say("verdict.rendered", verdict=verdict.word, reason=verdict.reason)
+    return verdict
+
+
+def _by_person(course: Course, now: Round, kind: str) -> Steps[str]:
+    """Wait for a person: approve this very output (""), correct it (their words), or deny it."""
+    work = course.work
+    asked_why = question_of(now.verdict, now.triggers) if now.verdict else ""
+    now.question = asked_why or question_by_person(now.triggers)
+    course.note(now)
+    if not work.brief.limits.inbox:
+        sentence = f"AskHuman verdict but no HumanCh wired: {now.question}"
+        raise work.stop("nobody_to_ask", sentence, phase=SUPERVISE)
+    yield course.say("human.asked", about=kind, question=now.question)
+    held = {**now.as_json(course), "kind": "output", "name": work.step.name}
+    decision = yield Escalate(f"{work.label}/person", kind, held, _ruling(kind, now))
+    now.person = {key: decision[key] for key in ("decision", "by", "comment")}
+    course.note(now)
+    course.line(SUPERVISE, ok=decision["decision"] == "approved", person=decision["decision"])
+    yield course.say("human.answered", decision=decision["decision"], by=decision["by"])
+    if decision["decision"] == "approved":
+        return ""
+    if decision["decision"] == "adjusted":
+        return str(decision["correction"])
+    yield course.say("step.halted", why=decision["decision"])
+    if decision["decision"] == "expired":
+        raise work.stop("escalation_expired", "nobody answered in time", phase=SUPERVISE)
+    raise work.stop("denied_by_human", "denied by human", phase=SUPERVISE)
+
+
+def _ruling(kind: str, now: Round) -> Json:
+    """Return what stands in the place of a review where a person is asked about an output."""
+    by_person = {"rule": "workflow.by_person", "reason": "output_review"}
+    by_judge = {"rule": "workflow.judge", "reason": "judge_asks"}
+    deciding = {
+        **(by_person if kind == "output" else by_judge),
+        "verdict": "escalate",
+        "sentence": now.question,
+        "risk": 50 if now.triggers else 20,
+        "observed": None,
+        "limit": None,
+        "flip": "",
+    }
+    return {"escalating": [], "deciding": deciding, "facts": {}, "rulings": []}

@@ -1,0 +1,137 @@
+"""Workflow: declared steps, each committed to, carried out, assessed, reconciled and judged."""
+
+from __future__ import annotations
+
+from agents.core.checkpoints import (
+    Assessment,
+    Commitment,
+    no_assessment,
+    no_commitment,
+    read_assessment,
+    read_commitment,
+)
+from agents.core.digest import sha256
+from agents.core.drift import evidence, reconcile
+from agents.core.effects import Ask, Flow, Review, Stop
+from agents.core.money import told
+from agents.core.preflight import bind, check, fields_in
+from agents.core.workflows import BadWorkflow, Workflow, read_workflow
+from agents.patterns import Brief, Notes, pattern
+from agents.patterns.course import COMMIT, POST, RECONCILE, Course, Round
+from agents.patterns.execution import EXECUTE, Work, executed
+from agents.patterns.steps import Steps, answer_to
+from agents.patterns.supervision import looked_at
+
+
+@pattern
+def workflow(brief: Brief, notes: Notes) -> Flow:
+    """Commit -> Execute -> Post -> Reconcile -> Supervise, for each step of a document."""
+    declared, values = _declared(brief)
+    outputs: dict[str, str] = {}
+    failures: dict[str, int] = {}
+    output = ""
+    for step, mode in declared.steps:
+        log = Notes(trace=notes.trace)
+        work = Work(brief, step, {**values}, {**outputs}, failures, log)
+        course = Course(work, mode, notes)
+        output = yield from (supervised(course) if mode else unsupervised(course))
+        outputs[step.name] = output
+        values |= {step.name: output, **fields_in(output, step.outputs)}
+    fields = {name: values[name] for s, _ in declared.steps for name in s.outputs if name in values}
+    return {"outputs": {**outputs, **fields}, "failures": failures, "answer": output}
+
+
+def _declared(brief: Brief) -> tuple[Workflow, dict[str, str]]:
+    """Return the document and the values of its parameters. Raises Stop("bad_workflow")."""
+    try:
+        declared = read_workflow(brief.workflow)
+        values = bind(declared, brief.inputs)
+        check(declared, brief.limits, tools=brief.specs)
+    except BadWorkflow as error:
+        raise Stop("bad_workflow", error=str(error)) from None
+    return declared, values
+
+
+def unsupervised(course: Course) -> Steps[str]:
+    """Carry a step out; nobody looks, but it may not claim what the ledger does not hold."""
+    output = yield from executed(course.work)
+    course.line(EXECUTE)
+    claim = yield from _false_claim(course, output)
+    if claim:
+        raise course.work.stop("answer_contradicts_ledger", claim, phase=EXECUTE)
+    return output
+
+
+def supervised(course: Course) -> Steps[str]:
+    """Commit once, then go round until an output stands. Return it.
+
+    A correction is added to the instruction as it was declared, so corrections do not pile up;
+    the commitment stays, because it is what the work is held against.
+    """
+    course.commitment = yield from committed(course)
+    while True:
+        course.rounds += 1
+        now = yield from went_round(course)
+        correction = yield from looked_at(course, now)
+        if not correction:
+            yield course.say("step.accepted", sha256=sha256(now.output))
+            return now.output
+        course.work.correction = correction
+
+
+def committed(course: Course) -> Steps[Commitment]:
+    """COMMIT: have the agent declare what it means to do. A failure is noted, not an end."""
+    inputs = course.work.told(tools=list(course.work.step.tools))
+    asked = Ask(f"{course.work.label}/commit", "committer", inputs)
+    try:
+        found = read_commitment((yield from answer_to(asked, phase=COMMIT)))
+    except Stop as end:
+        if not end.details:  # a budget of the run, which holds for every phase
+            raise
+        found = no_commitment(end.reason)
+    course.line(COMMIT, ok=found.given, confidence=found.confidence)
+    yield course.say("checkpoint.committed", confidence=found.confidence, given=found.given)
+    return found
+
+
+def went_round(course: Course) -> Steps[Round]:
+    """EXECUTE, POST and RECONCILE once."""
+    output = yield from executed(course.work)
+    course.line(EXECUTE)
+    now = Round(course.rounds, output)
+    now.assessment = yield from assessed(course, now)
+    now.triggers = reconcile(course.commitment, now.assessment)
+    if not course.work.brief.limits.self_reported:
+        claim = yield from _false_claim(course, output)
+        used = [call["name"] for call in course.work.used]
+        now.triggers += evidence(course.commitment, used=used, claim=claim)
+    course.line(RECONCILE, ok=not now.triggers, triggers=now.triggers)
+    yield course.say("drift.reconciled", triggers=now.triggers)
+    return now
+
+
+def assessed(course: Course, now: Round) -> Steps[Assessment]:
+    """POST: have the agent say how its work compares with its commitment."""
+    pre = course.commitment.as_json()
+    inputs = course.work.told(commitment=pre, output=now.output, done=told(course.work.used))
+    asked = Ask(f"{course.work.label}/post", "assessor", inputs)
+    try:
+        found = read_assessment((yield from answer_to(asked, phase=POST)))
+    except Stop as end:
+        if not end.details:
+            raise
+        found = no_assessment(end.reason)
+    course.line(POST, ok=found.met_commitment)
+    met = found.met_commitment
+    yield course.say("checkpoint.assessed", met_commitment=met, readable=found.readable)
+    return found
+
+
+def _false_claim(course: Course, output: str) -> Steps[str]:
+    """Return what an output claims against the ledger, or ""; it is the policy that compares."""
+    if course.work.brief.limits.self_reported or not output.strip():
+        return ""
+    action = {"kind": "final", "answer": output}
+    review = yield Review(f"{course.work.label}/review", action)
+    deciding = review["deciding"]
+    return str(deciding["observed"] or deciding["sentence"]) if not review["allows"] else ""

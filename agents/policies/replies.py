@@ -1,0 +1,45 @@
+"""What a workflow may put out, and what of it may be sent to a customer."""
+
+from __future__ import annotations
+
+from agents.core.actions import Action
+from agents.core.decision import Ruling, Verdict
+from agents.core.digest import sha256
+from agents.core.facts import Facts
+from agents.core.limits import Limits
+from agents.policies import rule
+
+
+@rule
+def output(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
+    """An output changes nothing by itself; other rules hold its claims against the ledger."""
+    if action.get("kind") != "final":
+        return None
+    sentence = "An output of a step changes nothing by itself."
+    return Ruling(Verdict.APPROVE, "output_changes_nothing", sentence, 5)
+
+
+@rule
+def as_accepted(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
+    """Only a text that its supervision let stand is sent, word for word."""
+    if action.get("name") != "send_reply":
+        return None
+    if sha256(action["args"]["message"]) in facts.accepted:
+        sentence = "The text was supervised in this run and let stand."
+        return Ruling(Verdict.APPROVE, "reply_accepted", sentence, 20)
+    return Ruling(
+        Verdict.BLOCK,
+        "reply_not_accepted",
+        "Nobody who supervises has let this text stand, so it is not sent.",
+        risk=80,
+        flip="A text that an earlier step put out and that was let stand may be sent as it is.",
+    )
+
+
+@rule
+def once(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
+    """One reply a run: a correction afterwards does not write a second time."""
+    if action.get("name") != "send_reply" or not facts.replies:
+        return None
+    sentence = "This run has written to the customer already."
+    return Ruling(Verdict.BLOCK, "reply_sent_already", sentence, 70, facts.replies, 1)

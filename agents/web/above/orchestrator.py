@@ -1,0 +1,103 @@
+"""Orchestrator: the tasks of a plan on one time axis, each attempt a bar."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from agents.core.effects import Json
+from agents.models import Step
+from agents.web.timeline import Axis, Bar, axis
+
+HEALTH = {  # role and word of what the aggregate found
+    "green": ("approve", "Green"),
+    "yellow": ("waiting", "Yellow"),
+    "red": ("block", "Red"),
+    "unknown": ("failed", "Unknown"),
+}
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One dispatch of a task."""
+
+    bar: Bar
+    role: str
+    told: str
+
+
+@dataclass(frozen=True)
+class Task:
+    """One task of the plan, and how it stands."""
+
+    name: str
+    worker: str
+    is_critical: bool
+    role: str
+    word: str
+    attempts: Sequence[Attempt]
+    told: str
+
+
+def tasks(steps: Sequence[Step], now: datetime) -> Json:
+    """Return the plan's tasks, and what came of them all."""
+    review = next((s.reply for s in steps if s.key == "plan/review" and s.reply), None)
+    plan = review["action"]["tasks"] if review else []
+    spans = {step.pk: _span(step, now) for step in steps if step.kind == "use"}
+    scale = axis(list(spans.values()))
+    found = [_task(task, steps, spans, scale) for task in plan]
+    return {"tasks": found, "health": _health(steps), "failed": _missing(steps)}
+
+
+def _span(step: Step, now: datetime) -> tuple[float, float]:
+    begin = step.begun_at.timestamp()
+    return begin, begin + step.seconds if step.ended_at else max(now.timestamp(), begin)
+
+
+def _task(
+    task: Json, steps: Sequence[Step], spans: dict[int, tuple[float, float]], scale: Axis
+) -> Task:
+    own = [s for s in steps if s.kind == "use" and s.key.startswith(f"dispatch/{task['id']}/")]
+    attempts = [
+        Attempt(scale.bar(*spans[step.pk]), _role(step), f"{step.seconds:.1f} s") for step in own
+    ]
+    role, word = _standing(own)
+    count = len(own)
+    tried = f"{count} attempt{'' if count == 1 else 's'}" if count else "not begun"
+    why = own[-1].failed.partition(":")[0].replace("_", " ") if own and own[-1].failed else ""
+    earlier = [s.failed.partition(":")[0].replace("_", " ") for s in own[:-1] if s.failed]
+    told = ", ".join(filter(None, (tried, why, f"first: {earlier[0]}" if earlier else "")))
+    return Task(task["id"], task["worker"], task["critical"], role, word, attempts, told)
+
+
+def _role(step: Step) -> str:
+    if step.ended_at is None:
+        return "running"
+    return "failed" if step.failed else "approve"
+
+
+def _standing(own: Sequence[Step]) -> tuple[str, str]:
+    if not own:
+        return "waiting", "Waiting"
+    words = {"running": "Running", "failed": "Failed", "approve": "Answered"}
+    role = _role(own[-1])
+    return role, words[role]
+
+
+def _aggregate(steps: Sequence[Step]) -> Json:
+    asked = next((s.asked for s in steps if s.key == "finalize"), None)
+    return asked["inputs"]["aggregate"] if asked else None
+
+
+def _health(steps: Sequence[Step]) -> tuple[str, str] | None:
+    """Return role and word of the day's health; None before the tasks were put together."""
+    found = _aggregate(steps)
+    return HEALTH.get(str(found["health"]), ("failed", str(found["health"]))) if found else None
+
+
+def _missing(steps: Sequence[Step]) -> Sequence[str]:
+    """Return the tasks without an answer."""
+    found = _aggregate(steps)
+    failed = found.get("failed_tasks", []) if found else []
+    return [str(task["worker"] if isinstance(task, dict) else task) for task in failed]

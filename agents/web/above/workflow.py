@@ -1,0 +1,176 @@
+"""Workflow: each step's rounds, and each round's five phases with the evidence for its verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from agents.core.effects import Json
+from agents.models import Step
+
+VERDICTS = {
+    "continue": ("approve", "approve", "continues"),
+    "reorient": ("revise", "retry", "reoriented"),
+    "ask_human": ("human", "human", "asks a person"),
+    "halt": ("block", "block", "halted"),
+}
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One of the five."""
+
+    name: str
+    role: str
+    icon: str
+    told: str
+
+
+@dataclass
+class Round:
+    """What was said of one round of a step."""
+
+    number: int
+    said: dict[str, Json] = field(default_factory=dict)  # facts by kind of line
+
+    @property
+    def verdict(self) -> tuple[str, str, str]:
+        """Return role, icon and words of the judge's verdict."""
+        word = self.said.get("verdict.rendered", {}).get("verdict", "")
+        if "step.halted" in self.said:
+            word = "halt"
+        if not word and "human.asked" in self.said:
+            word = "ask_human"
+        return VERDICTS.get(word, ("waiting", "waiting", "not yet"))
+
+    @property
+    def reason(self) -> str:
+        said = self.said.get("verdict.rendered", {}) or self.said.get("step.halted", {})
+        return str(said.get("reason", ""))
+
+    @property
+    def triggers(self) -> Sequence[str]:
+        return [str(t) for t in self.said.get("drift.reconciled", {}).get("triggers", [])]
+
+    @property
+    def correction(self) -> str:
+        return str(self.said.get("step.reoriented", {}).get("correction", ""))
+
+    @property
+    def question(self) -> str:
+        return str(self.said.get("human.asked", {}).get("question", ""))
+
+    @property
+    def answer(self) -> str:
+        said = self.said.get("human.answered", {})
+        return str(said.get("decision", said.get("answer", "")))
+
+
+@dataclass
+class Part:
+    """One step of the declared workflow."""
+
+    name: str
+    commitment: Json = None
+    rounds: list[Round] = field(default_factory=list)
+    calls: int = 0
+    is_supervised: bool = False
+    is_capped: bool = False
+    is_busy: bool = True
+
+    def round_of(self, number: int) -> Round:
+        while len(self.rounds) < max(number, 1):
+            self.rounds.append(Round(len(self.rounds) + 1))
+        return self.rounds[max(number, 1) - 1]
+
+    @property
+    def ribbons(self) -> list[tuple[Round, list[Phase]]]:
+        return [(found, _phases(self, found)) for found in self.rounds]
+
+    @property
+    def standing(self) -> tuple[str, str, str]:
+        """Return role, icon and words of how the step stands."""
+        if not self.is_supervised:
+            words = "running" if self.is_busy else "not supervised"
+            return ("running", "running", words) if self.is_busy else ("waiting", "skip", words)
+        newest = self.rounds[-1] if self.rounds else None
+        if newest is None:
+            return "running", "running", "at work"
+        if "step.accepted" in newest.said:
+            return "approve", "approve", "accepted"
+        return newest.verdict
+
+
+def rounds(steps: Sequence[Step], now: datetime) -> Json:
+    """Return the steps of the workflow in the order they were begun."""
+    parts: dict[str, Part] = {}
+    for step in steps:
+        name = step.key.partition("/")[0]
+        part = parts.setdefault(name, Part(name))
+        part.calls += step.kind == "use"
+        part.is_supervised |= step.key.startswith(f"{name}/commit")
+        if step.kind == "say":
+            _heard(part, step.asked["kind"], step.asked["facts"])
+        elif step.kind == "review" and step.key == f"{name}/review":
+            part.is_busy = False
+    for part in parts.values():
+        part.round_of(1)
+    return {"parts": list(parts.values())}
+
+
+def _heard(part: Part, kind: str, facts: Json) -> None:
+    if kind == "checkpoint.committed":
+        part.commitment = facts
+        part.round_of(1).said[kind] = facts
+    elif kind == "convergence.cap_reached":
+        part.is_capped = True
+    else:
+        part.round_of(int(facts.get("round", 1))).said[kind] = facts
+
+
+def _phases(part: Part, found: Round) -> list[Phase]:
+    said = found.said
+    given = part.commitment
+    assessed, drift = said.get("checkpoint.assessed"), said.get("drift.reconciled")
+    role, icon, words = found.verdict
+    commit = "not yet"
+    if given:
+        commit = f"confidence {given['confidence']}" if given.get("given") else "none was given"
+    return [
+        _phase("Commit", bool(given), commit, good=bool(given and given.get("given"))),
+        _phase("Execute", bool(assessed), _calls(part) if assessed else "at work"),
+        _phase("Post", bool(assessed), _assessed(assessed), good=_kept(assessed)),
+        _phase("Reconcile", bool(drift), _drift(drift), good=not found.triggers),
+        Phase("Supervise", role, icon, words),
+    ]
+
+
+def _phase(name: str, is_over: bool, told: str, *, good: bool = True) -> Phase:
+    if not is_over:
+        return Phase(name, "waiting", "dot", told)
+    role = "approve" if good else "escalate"
+    return Phase(name, role, role, told)
+
+
+def _calls(part: Part) -> str:
+    return f"{part.calls} call{'' if part.calls == 1 else 's'}" if part.calls else "no call"
+
+
+def _kept(assessed: Json) -> bool:
+    return bool(assessed and assessed.get("readable") and assessed.get("met_commitment"))
+
+
+def _assessed(assessed: Json) -> str:
+    if not assessed:
+        return "not yet"
+    if not assessed.get("readable"):
+        return "nothing readable"
+    return "says it kept its word" if assessed.get("met_commitment") else "says it did not"
+
+
+def _drift(drift: Json) -> str:
+    if drift is None:
+        return "not yet"
+    count = len(drift.get("triggers", []))
+    return f"{count} trigger{'' if count == 1 else 's'}" if count else "no drift"

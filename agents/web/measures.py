@@ -1,0 +1,110 @@
+"""What a monitoring system asks: counted from the rows at each scrape, over all workspaces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.db.models import Count, Min, OuterRef, QuerySet, Subquery, Sum
+from django.db.models.functions import Coalesce, Now
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from agents.core.states import EffectState, EscalationState, RunState
+from agents.models import Effect, Escalation, Event, Run, Step, Worker
+
+MISSED = 2  # lengths of a lease without a sign of life: then a worker does not count
+
+
+class Measures(Collector):
+    """Every family of numbers, read when they are asked for."""
+
+    def __init__(self, *, at: datetime) -> None:
+        self.at = at
+
+    def collect(self) -> Iterator[Metric]:
+        yield _runs()
+        yield from self._escalations()
+        yield _gauge(
+            "effects_unknown",
+            "Writes of which nobody can tell yet whether they happened.",
+            Effect.objects.filter(state=EffectState.UNKNOWN).count(),
+        )
+        yield _gauge(
+            "queue_oldest_seconds",
+            "How long the run has waited for a worker that has waited longest.",
+            self._age(_queued_at()),
+        )
+        yield _gauge("workers", "Workers that gave a sign of life lately.", workers().count())
+        yield from _models()
+
+    def _escalations(self) -> Iterator[Metric]:
+        found = Escalation.objects.filter(state=EscalationState.OPEN).aggregate(
+            count=Count("pk"), oldest=Min("created_at")
+        )
+        yield _gauge("escalations_open", "Escalations that wait for a person.", found["count"])
+        yield _gauge(
+            "escalation_oldest_seconds",
+            "How long the escalation has waited that has waited longest.",
+            self._age(found["oldest"]),
+        )
+
+    def _age(self, since: datetime | None) -> float:
+        return max(0.0, (self.at - since).total_seconds()) if since else 0.0
+
+
+def workers() -> QuerySet[Worker]:
+    """Return the workers that are at work."""
+    length = timedelta(seconds=MISSED * settings.OPSCONSOLE_LEASE_SECONDS)
+    return Worker.objects.seen_within(length)
+
+
+def _gauge(name: str, text: str, value: float) -> Metric:
+    return GaugeMetricFamily(f"opsconsole_{name}", text, value=value)
+
+
+def _runs() -> Metric:
+    """Count the runs by state; also the states that no run is in, so that an alert has a row."""
+    counted = Run.objects.order_by("state").values("state").annotate(count=Count("pk"))
+    by_state = {row["state"]: row["count"] for row in counted}
+    family = GaugeMetricFamily("opsconsole_runs", "Runs by state.", labels=["state"])
+    for state in RunState:
+        family.add_metric([state.value], by_state.get(state, 0))
+    return family
+
+
+def _queued_at() -> datetime | None:
+    """Return when the run came into the queue that is there longest, of those that are due."""
+    newest = Event.objects.filter(run=OuterRef("pk"), seq=OuterRef("event_count"))
+    due = Run.objects.filter(state=RunState.QUEUED).exclude(wake_at__gt=Now())
+    since = Coalesce("wake_at", Subquery(newest.values("at")[:1]), "created_at")
+    oldest: datetime | None = due.aggregate(oldest=Min(since))["oldest"]
+    return oldest
+
+
+def _models() -> Iterator[Metric]:
+    """Sum what models were asked, by the model that answered; "" where none has."""
+    calls = CounterMetricFamily("opsconsole_model_calls", "Calls of models.", labels=["model"])
+    tokens = CounterMetricFamily(
+        "opsconsole_model_tokens",
+        "Tokens used; lost are those reserved for calls without an answer.",
+        labels=["model", "kind"],
+    )
+    cost = CounterMetricFamily(
+        "opsconsole_model_cost_usd", "Cost of answers whose price is known.", labels=["model"]
+    )
+    asked = Step.objects.filter(kind="ask").order_by("model").values("model")
+    for row in asked.annotate(
+        calls=Sum("attempts"),
+        input=Sum("tokens_in"),
+        output=Sum("tokens_out"),
+        lost=Sum("tokens_lost"),
+        micro_usd=Coalesce(Sum("cost_micro_usd"), 0),
+    ):
+        model = row["model"]
+        calls.add_metric([model], row["calls"])
+        for kind in ("input", "output", "lost"):
+            tokens.add_metric([model, kind], row[kind])
+        cost.add_metric([model], row["micro_usd"] / 1_000_000)
+    yield from (calls, tokens, cost)

@@ -1,0 +1,78 @@
+"""What machines ask: is the process up, can it serve, and how are things going?"""
+
+from __future__ import annotations
+
+import ipaddress
+from hmac import compare_digest
+
+from django.conf import settings
+from django.db import DatabaseError, connection
+from django.db.migrations.executor import MigrationExecutor
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.utils import timezone
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+
+from agents.web.measures import Measures, workers
+
+OK = "ok"
+# What a proxy adds: then the address is the proxy's, and on one machine that is loopback.
+FORWARDED = ("X-Forwarded-For", "X-Forwarded-Host", "X-Real-IP", "Forwarded", "Via")
+
+
+@require_safe
+@never_cache
+def healthz(request: HttpRequest) -> HttpResponse:
+    """Say that the process answers; restart it when this fails, and for nothing else."""
+    return HttpResponse("ok\n", content_type="text/plain")
+
+
+@require_safe
+@never_cache
+def readyz(request: HttpRequest) -> HttpResponse:
+    """Say whether the process can do its part; 503 takes it out of the proxy's turn."""
+    found = _readiness()
+    ready = all(word == OK for word in found.values())
+    return JsonResponse(found, status=200 if ready else 503)
+
+
+@require_safe
+@never_cache
+def metrics(request: HttpRequest) -> HttpResponse:
+    """Print the measures as Prometheus reads them, to this machine or for the token."""
+    if not (_has_token(request) or _is_local(request)):
+        return HttpResponse("Give OPSCONSOLE_METRICS_TOKEN as a bearer token.\n", status=403)
+    registry = CollectorRegistry()
+    registry.register(Measures(at=timezone.now()))
+    return HttpResponse(generate_latest(registry), content_type=CONTENT_TYPE_LATEST)
+
+
+def _readiness() -> dict[str, str]:
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1")
+        executor = MigrationExecutor(connection)
+        missing = executor.migration_plan(executor.loader.graph.leaf_nodes())
+        if missing:
+            return {"database": OK, "migrations": f"{len(missing)} to apply", "worker": "unknown"}
+        seen = workers().exists()
+    except DatabaseError:
+        return {"database": "cannot be reached", "migrations": "unknown", "worker": "unknown"}
+    return {"database": OK, "migrations": OK, "worker": OK if seen else "none was seen lately"}
+
+
+def _has_token(request: HttpRequest) -> bool:
+    token = settings.OPSCONSOLE_METRICS_TOKEN
+    scheme, _, given = request.headers.get("Authorization", "").partition(" ")
+    same = compare_digest(given.strip().encode(), token.encode())
+    return bool(token) and scheme.lower() == "bearer" and same
+
+
+def _is_local(request: HttpRequest) -> bool:
+    if settings.SECURE_PROXY_SSL_HEADER or any(name in request.headers for name in FORWARDED):
+        return False
+    try:
+        return ipaddress.ip_address(request.META.get("REMOTE_ADDR", "")).is_loopback
+    except ValueError:  # a Unix socket has none: what is behind it is a proxy
+        return False

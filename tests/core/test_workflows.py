@@ -1,0 +1,131 @@
+"""A declared workflow is checked as a whole before anything runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agents.core.preflight import bind, cap_of, check, fields_in, filled
+from agents.core.workflows import BadWorkflow, Mode, Step, read_workflow
+from agents.operations.workflows import shipped_workflow, shipped_workflows
+from agents.policies.profiles import STRICT
+from agents.tools import specs
+
+LIMITS = STRICT.of("workflow")
+
+
+def declared(*steps: dict[str, Any], **more: Any) -> dict[str, Any]:
+    described = [{"kind": "goal", "description": "Do it.", **step} for step in steps]
+    return {"name": "wf", "sequences": [{"name": "s", "steps": described}], **more}
+
+
+def problems(document: dict[str, Any]) -> list[str]:
+    with pytest.raises(BadWorkflow) as found:
+        check(read_workflow(document), LIMITS, tools=specs())
+    return str(found.value).removeprefix("preflight: ").split("\n")
+
+
+@pytest.mark.parametrize("name", shipped_workflows())
+def test_what_ships_passes_its_own_check(name: str) -> None:
+    check(read_workflow(shipped_workflow(name)), LIMITS, tools=specs())
+
+
+def test_every_problem_is_named_at_once() -> None:
+    document = declared(
+        {"name": "a", "tools": ["issue_refund"]},
+        {"name": "a", "description": "Use $b."},
+        {"name": "b/c", "agents": [{"name": "x"}, {"name": "x"}], "tools": ["send_reply"]},
+        {"kind": "convergence", "name": "d", "within": 99},
+        {"kind": "convergence", "name": "e", "within": 2, "within_var": "n", "tools": ["t"]},
+    )
+
+    assert problems(document) == [
+        "step a: the name is used 2 times",
+        "goal a: $b is not declared as a parameter or upstream output",
+        "goal b/c: a name is at most 60 letters, digits, spaces, points, - and _",
+        "goal b/c: agent x: the name is used 2 times",
+        "goal b/c: a goal has tools or agents, not both",
+        "convergence d: 'within' must be > 0 and at most 20",
+        "convergence e: 'within' and 'within_var' are set; set one",
+        "convergence e: a convergence has neither agents nor tools",
+        "convergence e: $n is not declared as a parameter or upstream output",
+        "goal a: the policy lets nobody propose issue_refund",
+        "convergence e: the policy lets nobody propose t",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("document", "says"),
+    [
+        ([], "The workflow is a JSON object."),
+        ({"steps": []}, "has no 'steps'"),
+        (declared({"name": "a", "mode": "by_nobody"}), "'mode' is one of"),
+        (declared({"kind": "loop"}), "a goal or a convergence"),
+        (declared({"name": 7}), "'name' is a text"),
+        (declared({"name": "a", "within": True}), "whole number"),
+        ({"name": "wf", "sequences": {}}, "'sequences' is a list"),
+    ],
+)
+def test_a_document_of_another_shape_is_refused(document: Any, says: str) -> None:
+    with pytest.raises(BadWorkflow, match=says):
+        read_workflow(document)
+
+
+@pytest.mark.parametrize(
+    ("whole", "sequence", "step", "holds"),
+    [
+        ("by_person", "by_model", "unsupervised", Mode.BY_PERSON),
+        ("unsupervised", "by_model", "by_person", Mode.BY_PERSON),
+        ("unsupervised", "by_model", "unsupervised", Mode.BY_MODEL),
+        ("unsupervised", "unsupervised", "unsupervised", Mode.UNSUPERVISED),
+    ],
+)
+def test_the_stricter_mode_holds(whole: str, sequence: str, step: str, holds: Mode) -> None:
+    document = declared({"name": "a", "mode": step}, mode=whole)
+    document["sequences"][0]["mode"] = sequence
+
+    assert [mode for _, mode in read_workflow(document).steps] == [holds]
+
+
+def test_a_parameter_has_its_default_and_no_other_is_taken() -> None:
+    parameters = [{"name": "goal"}, {"name": "tone", "default": "brief"}]
+    workflow = read_workflow(declared({"name": "a"}, parameters=parameters))
+
+    assert bind(workflow, {"goal": "g"}) == {"goal": "g", "tone": "brief"}
+    with pytest.raises(BadWorkflow, match="required parameter missing: goal"):
+        bind(workflow, {})
+    with pytest.raises(BadWorkflow, match="no parameter mood"):
+        bind(workflow, {"goal": "g", "mood": "sad"})
+
+
+def test_a_value_is_not_looked_into_for_names_again() -> None:
+    assert filled("$a and $b, not $c", {"a": "$b", "b": "2"}) == "$b and 2, not $c"
+
+
+@pytest.mark.parametrize(
+    ("output", "found"),
+    [
+        ('text {"title": "T", "n": 3} text', {"title": "T", "n": "3"}),
+        ('{"title": "T", "n": ["x", null]}', {"title": "T", "n": '["x",null]'}),
+        ('{"title": "T"}', {}),
+        ("no JSON", {}),
+    ],
+)
+def test_declared_fields_are_read_all_or_none(output: str, found: dict[str, str]) -> None:
+    assert fields_in(output, ("title", "n")) == found
+
+
+@pytest.mark.parametrize("value", ["", "0", "-3", "many", "1.5"])
+def test_a_cap_that_is_no_number_above_nought_is_refused(value: str) -> None:
+    step = Step("convergence", "k", "d", within_var="n")
+
+    with pytest.raises(BadWorkflow, match="convergence k: withinVar"):
+        cap_of(step, {"n": value})
+
+
+def test_a_cap_has_a_bound_of_its_own() -> None:
+    step = Step("convergence", "k", "d", within_var="n")
+
+    assert cap_of(step, {"n": " 7 "}) == 7
+    assert cap_of(step, {"n": "1000000"}) == 20

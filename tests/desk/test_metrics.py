@@ -1,0 +1,77 @@
+"""The day's numbers: read by source, and not made up where they are missing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date
+from typing import Any
+
+import pytest
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from agents.desk import metrics
+from agents.desk.books import open_demo_book
+from agents.desk.models import Book, DailyMetrics
+
+pytestmark = [pytest.mark.django_db, pytest.mark.both]
+
+DAY = "2026-02-26"
+
+
+@pytest.fixture
+def book() -> Book:
+    return open_demo_book(at=timezone.now())
+
+
+def test_a_demo_book_holds_the_day_that_its_report_is_about(book: Book) -> None:
+    scope = metrics.newest_day(book_id=book.pk)
+    sales = metrics.sales(book_id=book.pk, day=DAY, region="us")
+
+    assert scope == metrics.ReportScope(date(2026, 2, 26), "US")
+    assert sales == {"gross_sales_minor": 18245000, "orders": 4820, "aov_minor": 3785}
+
+
+@pytest.mark.parametrize("read", [metrics.sales, metrics.payments, metrics.inventory])
+@pytest.mark.parametrize(("day", "region"), [("2026-02-27", "US"), (DAY, "EU"), ("x", "")])
+def test_what_is_not_there_is_nothing(
+    book: Book, read: Callable[..., Any], day: str, region: str
+) -> None:
+    assert read(book_id=book.pk, day=day, region=region) is None
+
+
+@pytest.mark.parametrize(
+    ("read", "column"),
+    [
+        (metrics.sales, "gross_sales_minor"),
+        (metrics.sales, "orders"),
+        (metrics.payments, "failed_payments_per_mille"),
+        (metrics.inventory, "out_of_stock_skus"),
+    ],
+)
+def test_a_part_that_was_not_reported_is_not_guessed(
+    book: Book, read: Callable[..., Any], column: str
+) -> None:
+    DailyMetrics.objects.filter(book=book).update(**{column: None})
+
+    assert read(book_id=book.pk, day=DAY, region="US") is None
+
+
+def test_another_book_has_other_numbers(book: Book) -> None:
+    other = Book.objects.create(name="Other", created_at=timezone.now())
+
+    assert metrics.newest_day(book_id=other.pk) is None
+    assert metrics.sales(book_id=other.pk, day=DAY, region="US") is None
+    assert metrics.seconds_of("payments", book_id=other.pk, first=True) == 0
+    assert metrics.seconds_of("payments", book_id=book.pk, first=True) > 2
+
+
+@pytest.mark.parametrize("change", [{"failed_payments_per_mille": 1001}, {"gross_sales_minor": -1}])
+def test_numbers_that_cannot_be_are_refused(book: Book, change: dict[str, int]) -> None:
+    with pytest.raises(IntegrityError), transaction.atomic():
+        DailyMetrics.objects.filter(book=book).update(**change)
+
+
+def test_a_day_of_a_region_is_there_once(book: Book) -> None:
+    with pytest.raises(IntegrityError), transaction.atomic():
+        DailyMetrics.objects.create(book=book, day=date(2026, 2, 26), region="US", currency="USD")

@@ -1,0 +1,131 @@
+"""Several hosts, as far as one machine can show it: a web process, three workers, PostgreSQL."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from http.client import HTTPConnection
+from urllib.parse import urlencode, urlsplit
+from uuid import uuid4
+
+import pytest
+from django.contrib.auth.models import User
+
+from agents.core.states import RunState
+from agents.models import Escalation, Run
+from tests.conformance import harness
+from tests.e2e.workers import PATIENCE, SCRIPT, has_state, settings_of, until
+from tests.engine.scene import REFUND_1200, Scene, fresh, mailed, paid, set_scene
+from tests.live.watching import cookie_of
+from tests.processes import running
+from tests.web.serving import served
+
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.postgres,
+    pytest.mark.slow,
+    pytest.mark.parametrize("dispatch", ["procrastinate"], indirect=True),
+]
+
+CSRF = "c" * 32
+
+
+@pytest.fixture
+def scene(dispatch: str) -> Scene:
+    return set_scene()
+
+
+@contextmanager
+def three_workers(**more: str) -> Iterator[list[subprocess.Popen[bytes]]]:
+    with ExitStack() as stack:
+        yield [
+            stack.enter_context(running("manage.py", "work", OPSCONSOLE_LEASE_SECONDS="2", **more))
+            for _ in range(3)
+        ]
+
+
+def post(site: str, user: User, path: str, **fields: str) -> str:
+    """Send a form as a signed-in browser would; return where it leads."""
+    connection = HTTPConnection(urlsplit(site).netloc, timeout=PATIENCE)
+    headers = {
+        "Cookie": f"{cookie_of(user)}; csrftoken={CSRF}",
+        "Content-Type": "application/x-www-form-urlencoded",
+    }
+    body = urlencode({"csrfmiddlewaretoken": CSRF, **fields})
+    try:
+        connection.request("POST", path, body, headers)
+        answer = connection.getresponse()
+        assert answer.status == 302, answer.read().decode()
+        return answer.headers["Location"]
+    finally:
+        connection.close()
+
+
+def launched(site: str, scene: Scene) -> Run:
+    fields = {"goal": REFUND_1200, "subject": "42", "pattern": "supervisor"}
+    page = post(site, scene.omar, "/launch/", token=uuid4().hex, **fields)
+    return Run.objects.get(pk=page.strip("/").rpartition("/")[2])
+
+
+def adjusted(site: str, scene: Scene, run: Run) -> None:
+    found = Escalation.objects.get(run=run)
+    fields = {"verdict": "adjust", "amount": "800.00", "comment": "partly used"}
+    path = f"/approvals/{found.pk}/decide/"
+    post(site, scene.rita, path, action_sha256=found.action_sha256, **fields)
+
+
+def test_runs_launched_and_decided_in_the_browser_end_though_a_worker_is_killed(
+    scene: Scene,
+) -> None:
+    with served() as site, three_workers() as workers:
+        runs = [launched(site, scene) for _ in range(6)]
+        until(lambda: all(has_state(run, RunState.WAITING)() for run in runs))
+
+        for number, run in enumerate(runs):
+            if number == 2:
+                os.kill(workers[0].pid, signal.SIGKILL)
+            adjusted(site, scene, run)
+        until(lambda: all(has_state(run, RunState.DONE)() for run in runs))
+
+    assert [paid(run) for run in runs] == [[80000]] * 6
+    assert [mailed(run) for run in runs] == [[80000]] * 6
+
+
+def test_three_workers_share_the_runs(scene: Scene) -> None:
+    wanted = SCRIPT[0], SCRIPT[1].replace("1200", "500"), SCRIPT[2].replace("800", "500")
+    lines = [*wanted, SCRIPT[3].replace("800", "500")]
+    with harness.replaying() as server, ExitStack() as stack:
+        names = ["one", "two", "three"]
+        for name in names:
+            server.load(name, [{"text": text, "delay_s": 0.1} for text in lines] * 9)
+            alone = settings_of(server, OPSCONSOLE_WORKER_CONCURRENCY="1")
+            alone["OPENAI_BASE_URL"] = server.base_url(name)
+            stack.enter_context(running("manage.py", "work", **alone))
+        runs = [scene.launch("Refund 500 USD to user_id=42.") for _ in range(9)]
+        until(lambda: all(has_state(run, RunState.DONE)() for run in runs))
+        asked = [server.sessions[name].requests for name in names]
+
+    assert sum(asked) == 9 * len(lines)
+    assert all(asked)
+    assert [paid(run) for run in runs] == [[50000]] * 9
+
+
+def test_a_worker_told_to_stop_gives_its_run_to_another(scene: Scene) -> None:
+    with harness.replaying() as server:
+        slow = {"text": SCRIPT[0], "delay_s": 1.0}
+        server.load("refund", [slow, *SCRIPT[:2]])
+        run = scene.launch()
+        hasty = settings_of(server, OPSCONSOLE_DRAIN_SECONDS="0.1", OPSCONSOLE_LEASE_SECONDS="60")
+        with running("manage.py", "work", **hasty) as worker:
+            until(lambda: server.sessions["refund"].requests == 1)
+            worker.terminate()
+            assert worker.wait(10) == 0
+
+        assert fresh(run).state == RunState.QUEUED
+        with running("manage.py", "work", **hasty):
+            until(has_state(run, RunState.WAITING))
+
+    assert run.steps.get(key="1/propose").attempts == 2

@@ -1,0 +1,157 @@
+"""Workers that hang: the run goes on at its deadlines, and what comes late is only recorded."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.utils import timezone
+
+from agents import operations, queries
+from agents.core.effects import Json
+from agents.core.states import RunState
+from agents.desk import metrics
+from agents.engine.late import LATE
+from agents.models import Event, Run, Workspace
+from agents.policies.profiles import STRICT
+from agents.tools import TOOLS, Context
+from tests.engine.scene import Scene, go, has_ended, set_scene
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+
+GOAL = "Prepare the morning report."
+SLACK = 0.5  # seconds that a run may take beyond its deadline
+NOTHING_SHORT = {"status": "done", "result": {"out_of_stock_skus": [], "restock_eta_days": 1}}
+
+
+@pytest.fixture(autouse=True)
+def _sources_answer_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    for source in metrics.DEMO_SECONDS:
+        monkeypatch.setitem(metrics.DEMO_SECONDS, source, (0.0, 0.0))
+
+
+@pytest.fixture
+def released() -> Iterator[threading.Event]:
+    """Hold a worker in its thread until the test is over, as a call that never returns would."""
+    flag = threading.Event()
+    yield flag
+    flag.set()
+
+
+def exchange(monkeypatch: pytest.MonkeyPatch, name: str, call: Any) -> None:
+    monkeypatch.setitem(TOOLS, name, replace(TOOLS[name], call=call))
+
+
+def launched(scene: Scene, **own: Json) -> Run:
+    """Launch a report under the strict policy, with these limits of its own."""
+    part = {**(STRICT.patterns or {})["orchestrator"], **own}
+    limits = replace(STRICT, patterns={**(STRICT.patterns or {}), "orchestrator": part})
+    at = timezone.now()
+    return operations.launch(
+        workspace=scene.workspace,
+        pattern="orchestrator",
+        goal=GOAL,
+        subject=None,
+        by=scene.omar,
+        policy=operations.policy_version(scene.workspace, limits, at=at),
+        at=at,
+    )
+
+
+def seconds_of(run: Run) -> float:
+    """Return how long a run took, from its first claim to its end, by its own record."""
+    begun = Event.objects.filter(run=run, kind="run.claimed").earliest("seq").at
+    assert run.ended_at is not None
+    return (run.ended_at - begun).total_seconds()
+
+
+def test_a_worker_that_never_returns_holds_no_run_beyond_its_deadline(
+    monkeypatch: pytest.MonkeyPatch, released: threading.Event
+) -> None:
+    run = launched(set_scene(), max_seconds=0.6, call_seconds=5)
+
+    def hangs(context: Context, **args: Any) -> Json:
+        released.wait(5)
+        return NOTHING_SHORT
+
+    def ends() -> None:
+        try:
+            while not has_ended(run):
+                time.sleep(0.02)
+        finally:
+            released.set()
+            connection.close()
+
+    exchange(monkeypatch, "inventory_worker", hangs)
+    watcher = threading.Thread(target=ends)
+    watcher.start()
+    run = go(run)
+    watcher.join()
+
+    found = queries.result(run)
+    assert (run.stop_reason, found["phase"]) == ("max_seconds", "dispatch")
+    assert seconds_of(run) <= 0.6 + SLACK
+    assert [line["status"] for line in found["trace"]] == ["done", "done", "failed"]
+    assert found["history"][0]["observation"]["result"]["orders"] == 4820
+    assert Event.objects.filter(run=run, kind=LATE).count() == 1  # said when all was over
+
+
+def test_a_task_past_its_own_deadline_leaves_a_partial_report(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = launched(set_scene(), call_seconds=0.1)
+
+    async def hangs(context: Context, **args: Any) -> Json:
+        await asyncio.Event().wait()
+
+    exchange(monkeypatch, "inventory_worker", hangs)
+    run = go(run)
+
+    found = queries.result(run)
+    assert (run.state, found["aggregate"]["health"]) == (RunState.DONE, "unknown")
+    assert found["trace"][2]["stop_reason"] == "task_timeout"
+    assert found["trace"][2]["attempts_used"] == 2
+    assert found["answer"].startswith("Health unknown: US, 2026-02-26. Partial report")
+
+
+def test_a_late_answer_is_on_record_and_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = launched(set_scene(), call_seconds=0.1)
+
+    def slow_at_first(context: Context, **args: Any) -> Json:
+        if context.nth == 1:
+            time.sleep(0.2)
+            return {"status": "done", "result": {"out_of_stock_skus": ["SKU-LATE"]}}
+        return NOTHING_SHORT
+
+    exchange(monkeypatch, "inventory_worker", slow_at_first)
+    run = go(run)  # its threads end before it returns, so the late one has spoken
+
+    found = queries.result(run)
+    assert (found["trace"][2]["status"], found["trace"][2]["attempts_used"]) == ("done", 2)
+    assert found["aggregate"]["inventory"]["out_of_stock_skus"] == []
+    late = Event.objects.get(run=run, kind=LATE)
+    assert "SKU-LATE" in late.facts["said"]
+    assert late.facts["key"] == f"{run.pk}:dispatch/t3/work"
+    chains = queries.chains(Run.objects.filter(pk=run.pk), Workspace.objects.none())
+    assert [chain.fault for chain in chains] == [None]
+
+
+def test_a_worker_whose_own_call_times_out_is_not_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = launched(set_scene())
+
+    def gives_up(context: Context, **args: Any) -> Json:
+        raise TimeoutError("its own socket")
+
+    exchange(monkeypatch, "inventory_worker", gives_up)
+    run = go(run)
+
+    failed = queries.result(run)["trace"][2]
+    assert (failed["stop_reason"], failed["attempts_used"]) == ("worker_error:inventory_worker", 1)

@@ -1,0 +1,197 @@
+"""What every way of bringing runs to a worker has to keep: the same tests for each."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.db import connection, transaction
+from django.utils import timezone
+from django.utils.module_loading import import_string
+
+from agents import llm
+from agents.core.states import RunState
+from agents.engine import lease, under_way, worker
+from agents.engine.database import in_database
+from agents.engine.dispatch import ring, unheard
+from agents.engine.sweep import sweep
+from agents.engine.threads import close_connections
+from agents.models import Run
+from tests.engine.scene import REFUND_500, Scene, fresh, has_ended, mailed, paid, set_scene
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+
+PATIENCE = 20.0  # seconds
+
+
+@pytest.fixture
+def scene(dispatch: str) -> Scene:
+    return set_scene()
+
+
+def worked(until: Callable[[], bool]) -> None:
+    """Let one worker take runs in this process until something is so."""
+
+    async def watched() -> None:
+        stop, ours = asyncio.Event(), under_way.UnderWay()
+        taker = import_string(worker.TAKERS[settings.OPSCONSOLE_DISPATCH])(stop, ours)
+        taking = asyncio.create_task(taker.run())
+        try:
+            end = time.monotonic() + PATIENCE
+            while not await in_database(until):
+                assert time.monotonic() < end, "it took too long"
+                await asyncio.sleep(0.02)
+        finally:
+            stop.set()
+            await taking
+            await ours.finish()
+            await llm.close()
+            close_connections()
+
+    asyncio.run(watched())
+
+
+def jobs() -> list[Any]:
+    """Return the status of every job, the oldest first; where there are none, []."""
+    if settings.OPSCONSOLE_DISPATCH == "polling":
+        return []
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT status::text FROM procrastinate_jobs ORDER BY id")
+        return [status for (status,) in cursor.fetchall()]
+
+
+def lose_jobs() -> None:
+    if settings.OPSCONSOLE_DISPATCH == "procrastinate":
+        connection.cursor().execute("DELETE FROM procrastinate_jobs")
+
+
+def test_runs_that_are_launched_are_driven_side_by_side(scene: Scene) -> None:
+    runs = [scene.launch(REFUND_500) for _ in range(5)]
+
+    worked(lambda: all(map(has_ended, runs)))
+
+    assert [fresh(run).state for run in runs] == [RunState.DONE] * 5
+    assert [paid(run) for run in runs] == [[50000]] * 5
+    assert jobs() == []
+
+
+def test_a_decision_brings_the_run_back_to_a_worker(scene: Scene) -> None:
+    run = scene.launch()
+    worked(lambda: fresh(run).state == RunState.WAITING)
+
+    scene.decide(run)
+    worked(lambda: has_ended(run))
+
+    assert (paid(run), mailed(run)) == ([80000], [80000])
+
+
+def test_a_bell_that_rings_often_starts_a_run_once(scene: Scene) -> None:
+    run = scene.launch(REFUND_500)
+    for _ in range(5):
+        ring(run.pk)
+
+    worked(lambda: has_ended(run) and "todo" not in jobs())
+
+    assert run.events.filter(kind="run.claimed").count() == 1
+    assert paid(run) == [50000]
+
+
+def test_a_bell_for_a_run_that_has_ended_does_nothing(scene: Scene) -> None:
+    run = scene.launch(REFUND_500)
+    worked(lambda: has_ended(run))
+    events = run.events.count()
+
+    ring(run.pk)
+    other = scene.launch(REFUND_500)
+    worked(lambda: has_ended(other))
+
+    assert fresh(run).events.count() == events
+
+
+def test_a_bell_that_was_lost_costs_one_sweep(scene: Scene) -> None:
+    run = scene.launch(REFUND_500)
+    lose_jobs()
+
+    worked(lambda: has_ended(run))
+
+    assert paid(run) == [50000]
+
+
+def test_a_bell_rings_only_if_its_transaction_commits(scene: Scene) -> None:
+    run = scene.launch(REFUND_500)
+    before = jobs()
+
+    with transaction.atomic():
+        ring(run.pk)
+        transaction.set_rollback(True)
+
+    assert jobs() == before
+
+
+def test_a_sweep_rings_no_second_time_for_a_run_that_has_its_bell(scene: Scene) -> None:
+    scene.launch(REFUND_500)
+    before = jobs()
+
+    assert sweep() == 0
+    assert jobs() == before
+    assert not unheard(Run.objects.all()).exists()
+
+
+def test_a_run_that_is_to_wait_is_not_begun_before_its_time(scene: Scene) -> None:
+    run = scene.launch(REFUND_500)
+    wake_at = timezone.now() + timedelta(seconds=1)
+    Run.objects.filter(pk=run.pk).update(wake_at=wake_at)
+    lose_jobs()
+    ring(run.pk, at=wake_at)
+
+    worked(lambda: has_ended(run))
+
+    assert run.events.get(kind="run.claimed").at >= wake_at
+    assert jobs() == []
+
+
+def test_a_run_whose_worker_died_is_taken_over_when_its_lease_is_over(
+    scene: Scene, settings: Any
+) -> None:
+    settings.OPSCONSOLE_LEASE_SECONDS = 1
+    run = scene.launch(REFUND_500)
+    Run.claim(run.pk, owner="gone", lease=lease.length(), at=timezone.now())
+
+    worked(lambda: has_ended(run))
+
+    assert fresh(run).attempts == 2
+    assert paid(run) == [50000]
+
+
+def test_a_worker_that_stops_gives_back_what_it_holds(scene: Scene) -> None:
+    run = scene.launch(REFUND_500)
+    worked(lambda: has_ended(run))
+    held = scene.launch(REFUND_500)
+    lose_jobs()
+    Run.claim(held.pk, owner=lease.OWNER, lease=lease.length(), at=timezone.now())
+
+    assert lease.let_go() == 1
+
+    given_back = fresh(held)
+    assert (given_back.state, given_back.attempts) == (RunState.QUEUED, 0)
+    worked(lambda: has_ended(held))
+    assert paid(held) == [50000]
+
+
+def test_a_lease_is_renewed_only_while_somebody_drives(scene: Scene) -> None:
+    """A drive that broke off once kept its run for as long as its process lived."""
+    run = scene.launch(REFUND_500)
+    Run.claim(run.pk, owner=lease.OWNER, lease=lease.length(), at=timezone.now())
+    held = frozenset({run.pk})
+
+    with lease.driving(run.pk):
+        assert lease.driven() == held
+        assert Run.renew(lease.OWNER, lease.length(), held) == 1
+
+    assert lease.driven() == frozenset()
+    assert Run.renew(lease.OWNER, lease.length(), lease.driven()) == 0

@@ -1,0 +1,95 @@
+"""What only a queue can do wrong: jobs whose worker died, a queue that cannot be written to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from django.db import OperationalError, connection, transaction
+
+from agents.core.states import RunState
+from agents.engine.dispatch import ring
+from agents.models import Run
+from tests.engine.scene import REFUND_500, Scene, fresh, has_ended, in_thread, paid, set_scene
+from tests.engine.test_dispatch import jobs, worked
+
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.postgres,
+    pytest.mark.parametrize("dispatch", ["procrastinate"], indirect=True),
+]
+
+CUT = """
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+WHERE datname = current_database() AND pid <> pg_backend_pid() AND pid <> %s
+"""
+
+
+@pytest.fixture
+def scene(dispatch: str) -> Scene:
+    return set_scene()
+
+
+def run_sql(statement: str, given: Sequence[int] = ()) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(statement, given)
+
+
+def test_a_job_whose_worker_died_is_taken_over(scene: Scene) -> None:
+    run = scene.launch(REFUND_500)
+    run_sql("UPDATE procrastinate_jobs SET status = 'doing'")  # by a worker that is no more
+
+    worked(lambda: has_ended(run) and jobs() == [])
+
+    assert paid(run) == [50000]
+
+
+def test_a_queue_that_is_locked_takes_the_change_back_with_it(scene: Scene) -> None:
+    run = scene.launch(REFUND_500)
+
+    @transaction.atomic
+    def locked_out() -> None:
+        run_sql("SET LOCAL lock_timeout = '50ms'")
+        fresh(run).move(RunState.STOPPED, at=run.created_at)
+        ring(run.pk)
+
+    with transaction.atomic():
+        run_sql("LOCK TABLE procrastinate_jobs IN EXCLUSIVE MODE")
+        with pytest.raises(OperationalError) as refused:
+            in_thread(locked_out)
+
+    assert getattr(refused.value.__cause__, "sqlstate", "") == "55P03"
+    assert fresh(run).state == RunState.QUEUED
+
+
+def test_a_worker_that_is_there_before_its_queue_waits_for_it(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from agents.engine import listening  # needs the queue's tables, so not on SQLite
+
+    run = scene.launch(REFUND_500)
+    right = listening.connector_params()
+    answers = iter([{**right, "port": 1}])  # where nobody listens
+    monkeypatch.setattr(listening, "OPENING", 0.2)
+    monkeypatch.setattr(listening, "connector_params", lambda: next(answers, right))
+
+    worked(lambda: has_ended(run))
+
+    assert paid(run) == [50000]
+    assert next(answers, None) is None
+
+
+def test_a_worker_outlives_the_connections_it_loses(scene: Scene) -> None:
+    first = scene.launch(REFUND_500)
+    after: list[Run] = []
+    ours = connection.connection.info.backend_pid  # the test's own, which is not to be lost
+
+    def both_ended() -> bool:
+        if has_ended(first) and not after:
+            run_sql(CUT, [ours])
+            after.append(scene.launch(REFUND_500))
+        return bool(after) and has_ended(after[0])
+
+    worked(both_ended)
+
+    assert paid(after[0]) == [50000]

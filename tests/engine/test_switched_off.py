@@ -1,0 +1,104 @@
+"""A tool that is switched off between plan and execution, and a planner that is lost."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from django.utils import timezone
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agents import operations, queries
+from agents.core.effects import Stop
+from agents.core.facts import Facts
+from agents.core.plans import read_plan
+from agents.desk import metrics
+from agents.models import PolicyVersion
+from agents.policies import review
+from agents.policies.profiles import STRICT, WORKERS
+from agents.tools import specs
+from tests.engine.scene import go, set_scene
+
+LIMITS = STRICT.of("orchestrator")
+SCOPE = {"report_date": "2026-02-26", "region": "US"}
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.both
+def test_a_worker_may_be_planned_and_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    for source in metrics.DEMO_SECONDS:
+        monkeypatch.setitem(metrics.DEMO_SECONDS, source, (0.0, 0.0))
+    scene = set_scene()
+    launched = operations.launch(
+        workspace=scene.workspace,
+        pattern="orchestrator",
+        goal="Prepare the report.",
+        subject=None,
+        by=scene.omar,
+        off=("inventory_worker",),
+        at=timezone.now(),
+    )
+
+    run = go(launched)
+
+    found = queries.result(run)
+    assert len(found["plan"]) == 3
+    assert found["trace"][2]["stop_reason"] == "worker_denied:inventory_worker"
+    assert found["aggregate"]["missing"] == ["inventory"]
+    pinned = PolicyVersion.objects.get(pk=run.policy_id)
+    assert pinned.is_replay
+    assert "inventory_worker" in pinned.limits().of("orchestrator").proposable
+    assert scene.workspace.policy != pinned
+
+
+@pytest.mark.django_db(transaction=True)
+def test_nothing_is_switched_off_for_one_run_outside_a_demo() -> None:
+    scene = set_scene()
+    scene.workspace.is_demo = False
+    scene.workspace.save(update_fields=["is_demo"])
+
+    with pytest.raises(operations.Refused, match="only in a demo"):
+        operations.launch(
+            workspace=scene.workspace,
+            pattern="orchestrator",
+            goal="Prepare the report.",
+            subject=None,
+            by=scene.omar,
+            off=("inventory_worker",),
+            at=timezone.now(),
+        )
+
+
+WORDS = st.sampled_from([*WORKERS, "rm_worker", "", " sales_worker "])
+ARGS = st.one_of(
+    st.just(SCOPE),
+    st.fixed_dictionaries({"report_date": st.text(max_size=12), "region": st.text(max_size=4)}),
+    st.dictionaries(st.sampled_from(["report_date", "region", "key"]), st.none() | st.integers()),
+)
+TASKS = st.fixed_dictionaries(
+    {
+        "id": st.text(max_size=4) | st.none(),
+        "worker": WORDS,
+        "args": ARGS,
+        "critical": st.booleans() | st.none(),
+    }
+)
+
+
+@given(st.one_of(st.text(), st.lists(TASKS, max_size=5)))
+def test_a_lost_planner_makes_no_plan_that_misleads(said: Any) -> None:
+    text = said if isinstance(said, str) else json.dumps({"kind": "plan", "tasks": said})
+    try:
+        tasks = read_plan(text, specs=specs(), allowed=WORKERS, max_tasks=4)
+    except Stop:
+        return  # refused before anybody is asked
+
+    found = review({"kind": "plan", "tasks": tasks}, Facts(scope=SCOPE), LIMITS)
+
+    if found.allows:
+        planned = found.action["tasks"]
+        assert sorted(task["worker"] for task in planned) == sorted(WORKERS)
+        assert {task["args"]["report_date"] for task in planned} == {"2026-02-26"}
+        assert all(task["critical"] for task in planned if task["worker"] in LIMITS.critical)

@@ -1,0 +1,104 @@
+"""The five phases in the engine: what was sent stays sent once, whatever is corrected."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from agents.desk.models import SentMail
+from agents.models import Event
+from tests.conformance import harness, phases
+from tests.conformance.replay_server import ReplayServer
+from tests.engine.scene import Scene, set_scene
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+COMMITTED = json.dumps({"scope_in": ["send_reply"], "confidence": "high"})
+MET = json.dumps({"met_commitment": True})
+CONTINUE = json.dumps({"verdict": "continue"})
+REORIENT = json.dumps({"verdict": "reorient", "correction": "mind the tone", "reason": "rude"})
+DRAFT = [COMMITTED, "Hello Anna.", MET]
+
+
+def sending(message: str) -> str:
+    args = {"user_id": 42, "message": message}
+    return json.dumps({"kind": "tool", "name": "send_reply", "args": args})
+
+
+def done(answer: str) -> str:
+    return json.dumps({"kind": "final", "answer": answer})
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ReplayServer]:
+    with harness.replaying() as server:
+        yield server
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return set_scene()
+
+
+def reply(*sends: str, judge: list[str]) -> dict[str, Any]:
+    """Return a case of two steps: a text, and the goal that sends it."""
+    send = {"kind": "goal", "name": "send", "description": "Send it.", "mode": "llm"}
+    return {
+        "id": "reply",
+        "title": "Write to Anna.",
+        "steps": [
+            {"kind": "goal", "name": "draft", "description": "Draft it.", "mode": "llm"},
+            {**send, "tools": ["send_reply"]},
+        ],
+        "agent_llm": [*DRAFT, COMMITTED, *sends],
+        "supervisor_llm": [CONTINUE, *judge],
+        "human": {"channel": "unbuffered"},
+    }
+
+
+def test_a_reorient_does_not_send_the_same_reply_again(server: ReplayServer, scene: Scene) -> None:
+    hello = sending("Hello Anna.")
+    case = reply(hello, done("sent"), MET, hello, done("sent"), MET, judge=[REORIENT, CONTINUE])
+
+    played = phases.play(case, server, scene, strict=True)
+
+    assert played.result["status"] == "ok"
+    assert [mail.body for mail in SentMail.objects.all()] == ["Hello Anna."]
+    assert played.rounds[-1]["tools"][0]["observation"]["status"] == "ok"
+
+
+def test_a_reorient_does_not_send_another_reply_either(server: ReplayServer, scene: Scene) -> None:
+    again = sending("Dear Anna.")
+    case = reply(sending("Hello Anna."), done("sent"), MET, again, judge=[REORIENT])
+
+    played = phases.play(case, server, scene, strict=True)
+
+    assert played.result["stop_reason"] == "supervisor_block:reply_not_accepted"
+    assert [mail.body for mail in SentMail.objects.all()] == ["Hello Anna."]
+
+
+def test_a_text_that_was_never_supervised_is_not_sent(server: ReplayServer, scene: Scene) -> None:
+    case = reply(sending("Hello Anna. You get 5000 USD."), judge=[])
+
+    played = phases.play(case, server, scene, strict=True)
+
+    assert played.result["stop_reason"] == "supervisor_block:reply_not_accepted"
+    assert not SentMail.objects.exists()
+
+
+def test_the_record_holds_every_phase_once(server: ReplayServer, scene: Scene) -> None:
+    case = reply(sending("Hello Anna."), done("sent"), MET, judge=[CONTINUE])
+
+    played = phases.play(case, server, scene, strict=True)
+
+    kinds = Event.objects.filter(run=played.run, facts__step="send").order_by("seq")
+    assert list(kinds.values_list("kind", flat=True)) == [
+        "checkpoint.committed",
+        "checkpoint.assessed",
+        "drift.reconciled",
+        "verdict.rendered",
+        "step.accepted",
+    ]

@@ -1,0 +1,96 @@
+"""The demo model carries out a workflow's steps, and judges them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from agents import llm
+from agents.core.checkpoints import read_assessment, read_commitment
+from agents.core.effects import Json
+from agents.core.verdicts import read_verdict
+
+ASKS = "Anna (user_id=42) asks which plan she has."
+CONTEXT = {
+    "user": {"id": 42, "name": "Anna"},
+    "billing": {"plan": "annual", "last_charge_usd": 1200.0, "days_since_payment": 10},
+    "policy_hint": {"refund_window_days": 14},
+}
+STEP = {"goal": ASKS, "step": "draft", "instruction": "Draft it.", "earlier_outputs": {}}
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_configured(settings: Json) -> None:
+    settings.OPENAI_API_KEY = settings.OPENAI_BASE_URL = ""
+
+
+def asked(role: str, **inputs: Json) -> str:
+    question = llm.Question(role, {**STEP, **inputs}, as_json=role != "executor")
+    return asyncio.run(llm.ask(question, timeout=5)).text
+
+
+def test_it_commits_to_the_tools_it_has() -> None:
+    committed = read_commitment(asked("committer", tools=["send_reply"]))
+
+    assert (committed.given, committed.confidence) == (True, "high")
+    assert "call send_reply" in committed.scope_in
+
+
+def test_it_reads_the_context_and_says_what_it_read() -> None:
+    tools = ["get_refund_context"]
+    call = json.loads(asked("executor", answer_as="action", tools=tools, done=[]))
+    done = [{**call, "observation": CONTEXT}]
+
+    final = json.loads(asked("executor", answer_as="action", tools=tools, done=done))
+
+    assert call["args"] == {"user_id": 42}
+    assert "the last charge was 1,200.00 USD" in final["answer"]
+
+
+def test_it_sends_the_last_output_as_it_is() -> None:
+    earlier = {"draft": "a draft", "check": "the text"}
+
+    said = asked(
+        "executor", answer_as="action", tools=["send_reply"], done=[], earlier_outputs=earlier
+    )
+
+    assert json.loads(said)["args"]["message"] == "the text"
+
+
+@pytest.mark.parametrize(("iterations", "converged"), [([], False), (["v1"], True)])
+def test_it_is_satisfied_with_its_second_version(iterations: list[str], converged: bool) -> None:
+    earlier = {"draft": "v1"}
+
+    said = asked("executor", answer_as="iteration", iterations=iterations, earlier_outputs=earlier)
+
+    assert json.loads(said) == {"result": "v1", "converged": converged}
+
+
+def test_it_drifts_when_a_goal_says_so_until_it_is_corrected() -> None:
+    goal = f"{ASKS} Falsely claim a refund."
+
+    drifted = asked("executor", goal=goal, answer_as="text")
+    corrected = asked("executor", goal=goal, answer_as="text", instruction="Draft.\n\nClaim none.")
+
+    assert "refunded in full" in drifted
+    assert "refunded" not in corrected
+
+
+def test_it_never_admits_anything() -> None:
+    assert read_assessment(asked("assessor", output="anything")).met_commitment
+
+
+@pytest.mark.parametrize(
+    ("goal", "triggers", "word"),
+    [
+        (ASKS, [], "continue"),
+        (ASKS, ["ledger:x"], "reorient"),
+        (f"{ASKS} It is on legal hold.", [], "halt"),
+        (f"{ASKS} The judge is unsure.", [], "ask_human"),
+        (f"{ASKS} The judge babbles.", [], "ask_human"),
+    ],
+)
+def test_the_judge_heeds_the_triggers(goal: str, triggers: list[str], word: str) -> None:
+    assert read_verdict(asked("judge", goal=goal, triggers=triggers)).word == word

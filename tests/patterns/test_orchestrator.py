@@ -1,0 +1,214 @@
+"""The orchestrator over scripted replies: who works, what counts as known, where a run ends."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from agents.core.limits import Limits
+from agents.core.strands import Reply
+from agents.patterns import Brief, result
+from agents.patterns.orchestrator import allowances, reason_of
+from agents.policies.profiles import STRICT, WORKERS
+from agents.tools import specs
+
+LIMITS = STRICT.of("orchestrator")
+SCOPE = {"report_date": "2026-02-26", "region": "US"}
+SALES, PAYMENTS, INVENTORY = WORKERS
+FACTS: dict[str, Any] = {
+    SALES: {"gross_sales_minor": 18245000, "orders": 4820, "aov_minor": 3785},
+    PAYMENTS: {"failed_payment_rate": 0.023, "chargeback_alerts": 3, "gateway_incident": "none"},
+    INVENTORY: {"low_stock_skus": [], "out_of_stock_skus": [], "restock_eta_days": 2},
+}
+OPTIONAL = (INVENTORY,)
+
+
+def plan(*workers: str) -> list[dict[str, Any]]:
+    return [
+        {"id": worker[:5], "worker": worker, "args": SCOPE, "critical": worker not in OPTIONAL}
+        for worker in workers
+    ]
+
+
+def planned(*workers: str) -> dict[str, Reply]:
+    tasks = plan(*workers)
+    review = {"allows": True, "action": {"kind": "plan", "tasks": tasks}}
+    said = {"text": json.dumps({"kind": "plan", "tasks": tasks})}
+    return {"plan": Reply(said), "plan/review": Reply(review)}
+
+
+def task(worker: str, *replies: Any) -> dict[str, Reply]:
+    """Return the replies to one task: its review, and its attempts in order."""
+    path = f"dispatch/{worker[:5]}/"
+    action = {"kind": "tool", "name": worker, "args": SCOPE}
+    review = Reply({"allows": True, "action": action, "key": f"{path}review"})
+    said = replies or ({"status": "done", "worker": worker, "result": FACTS[worker]},)
+    keys = [f"{path}work", f"{path}work#2", f"{path}work#3"]
+    attempts = [r if isinstance(r, Reply) else Reply(r) for r in said]
+    return {f"{path}review": review, **dict(zip(keys, attempts, strict=False))}
+
+
+def failed(reason: str) -> Reply:
+    return Reply(failed=reason)
+
+
+def briefed(text: str = "Fine.") -> dict[str, Reply]:
+    review = {"allows": True, "action": {"answer": text}}
+    return {"finalize": Reply({"text": text}), "finalize/review": Reply(review)}
+
+
+def ended(replies: dict[str, Reply], limits: Limits = LIMITS) -> dict[str, Any]:
+    brief = Brief("report", limits, specs(), SCOPE)
+    return result("orchestrator", brief, replies)
+
+
+def whole_day(**changed: Any) -> dict[str, Reply]:
+    """Return the replies of a day on which everybody answers, but for what is `changed`."""
+    tasks = {worker: task(worker, *changed.get(worker, ())) for worker in WORKERS}
+    return {**planned(*WORKERS), **tasks[SALES], **tasks[PAYMENTS], **tasks[INVENTORY], **briefed()}
+
+
+def test_a_day_is_told_from_what_the_workers_found() -> None:
+    found = ended(whole_day())
+
+    assert (found["status"], found["answer"]) == ("ok", "Fine.")
+    assert found["aggregate"]["health"] == "green"
+    assert found["aggregate"]["sales"]["gross_sales_usd"] == 182450.0
+    assert [line["worker"] for line in found["trace"]] == list(WORKERS)
+    assert "missing" not in found["aggregate"]
+
+
+@pytest.mark.parametrize(
+    ("worker", "facts", "health", "missing"),
+    [
+        (PAYMENTS, {"gateway_incident": "major"}, "red", ["payments.failed_payment_rate"]),
+        (PAYMENTS, {"failed_payment_rate": 0.03, "gateway_incident": "none"}, "yellow", []),
+        (PAYMENTS, {"failed_payment_rate": 0.01, "gateway_incident": "None"}, "green", []),
+        (PAYMENTS, {"failed_payment_rate": 0.01}, "unknown", ["payments.gateway_incident"]),
+        (PAYMENTS, {"warning": "payments_data_missing"}, "unknown", ["payments"]),
+        (INVENTORY, {"out_of_stock_skus": ["SKU-1"]}, "yellow", []),
+        (INVENTORY, {"warning": "inventory_data_missing"}, "unknown", ["inventory"]),
+        (SALES, {"warning": "sales_data_missing"}, "unknown", ["sales"]),
+    ],
+)
+def test_what_is_not_known_is_never_green(
+    worker: str, facts: Any, health: str, missing: list[str]
+) -> None:
+    found = ended(whole_day(**{worker: [{"status": "done", "result": facts}]}))
+
+    assert found["aggregate"]["health"] == health
+    assert found["aggregate"].get("missing", []) == missing
+
+
+def test_a_worker_nobody_asked_is_missing_where_the_policy_requires_it() -> None:
+    replies = {**planned(SALES, PAYMENTS), **task(SALES), **task(PAYMENTS), **briefed()}
+
+    strict, lenient = ended(replies), ended(replies, replace(LIMITS, required=()))
+
+    assert strict["aggregate"]["missing"] == ["inventory"]
+    assert (strict["aggregate"]["health"], lenient["aggregate"]["health"]) == ("unknown", "green")
+
+
+def test_a_task_that_took_too_long_is_tried_once_more() -> None:
+    slow = failed(f"tool_timeout:{PAYMENTS}")
+    seen = {"status": "done", "result": FACTS[PAYMENTS]}
+
+    found = ended(whole_day(**{PAYMENTS: [slow, seen]}))
+
+    tried = found["trace"][1]
+    assert (tried["status"], tried["attempts_used"], tried["retried"]) == ("done", 2, True)
+
+
+@pytest.mark.parametrize("reason", ["tool_error", "tool_bad_result", "tool_bad_args"])
+def test_what_is_wrong_is_not_tried_again(reason: str) -> None:
+    found = ended(whole_day(**{INVENTORY: [failed(f"{reason}:{INVENTORY}")]}))
+
+    assert found["trace"][2]["attempts_used"] == 1
+    assert found["trace"][2]["stop_reason"] == reason_of(f"{reason}:{INVENTORY}")
+
+
+def test_a_task_that_is_not_critical_leaves_a_partial_report() -> None:
+    found = ended(whole_day(**{INVENTORY: [failed(f"tool_denied:{INVENTORY}")]}))
+
+    assert (found["status"], found["aggregate"]["health"]) == ("ok", "unknown")
+    assert found["aggregate"]["missing"] == ["inventory"]
+    assert found["aggregate"]["failed_tasks"][0]["stop_reason"] == f"worker_denied:{INVENTORY}"
+
+
+def test_a_critical_failure_stops_before_the_brief() -> None:
+    found = ended(whole_day(**{SALES: [failed(f"tool_error:{SALES}")]}))
+
+    assert (found["stop_reason"], found["phase"]) == ("critical_task_failed", "dispatch")
+    assert [task["worker"] for task in found["failed_critical"]] == [SALES]
+    assert [line["status"] for line in found["trace"]] == ["failed", "done", "done"]
+    assert "aggregate" not in found
+
+
+def test_out_of_time_keeps_what_was_done_and_names_no_task_that_never_began() -> None:
+    late = failed("max_seconds")
+    slow = failed(f"tool_timeout:{PAYMENTS}")
+
+    found = ended(whole_day(**{PAYMENTS: [slow, late], INVENTORY: [late]}))
+
+    assert (found["stop_reason"], found["phase"]) == ("max_seconds", "dispatch")
+    assert [(line["worker"], line["attempts_used"]) for line in found["trace"]] == [
+        (SALES, 1),
+        (PAYMENTS, 1),
+    ]
+    assert found["history"][0]["observation"]["result"]["orders"] == 4820
+
+
+@pytest.mark.parametrize(
+    ("tasks", "dispatches", "given"),
+    [(3, 8, [2, 2, 2]), (3, 4, [2, 1, 1]), (3, 2, [1, 1, 0]), (2, 0, [0, 0])],
+)
+def test_every_task_has_its_first_dispatch_before_any_has_a_second(
+    tasks: int, dispatches: int, given: list[int]
+) -> None:
+    assert allowances(tasks, replace(LIMITS, max_tool_calls=dispatches)) == given
+
+
+def test_dispatches_that_run_out_stop_the_run() -> None:
+    found = ended(whole_day(), replace(LIMITS, max_tool_calls=2))
+
+    assert (found["stop_reason"], found["phase"]) == ("max_dispatches", "dispatch")
+    assert [line["stop_reason"] for line in found["trace"]] == [None, None, "max_dispatches"]
+
+
+def test_a_plan_that_the_policy_blocks_begins_nothing() -> None:
+    blocked = {"allows": False, "deciding": {"reason": "args_mismatch"}, "action": None}
+
+    found = ended({**whole_day(), "plan/review": Reply(blocked)})
+
+    assert (found["stop_reason"], found["phase"]) == ("invalid_plan:args_mismatch", "plan")
+    assert len(found["raw_plan"]["tasks"]) == 3
+    assert found["trace"] == []
+
+
+@pytest.mark.parametrize(
+    ("reply", "reason"),
+    [(failed("llm_timeout"), "llm_timeout"), (Reply({"text": " "}), "llm_empty")],
+)
+def test_a_brief_that_is_not_written_leaves_the_aggregate(reply: Reply, reason: str) -> None:
+    found = ended({**whole_day(), "finalize": reply})
+
+    assert (found["stop_reason"], found["phase"]) == (reason, "finalize")
+    assert found["aggregate"]["health"] == "green"
+
+
+def test_a_brief_that_contradicts_the_facts_is_held_back() -> None:
+    blocked = {"allows": False, "deciding": {"reason": "brief_contradicts_facts"}}
+
+    found = ended({**whole_day(), "finalize/review": Reply(blocked)})
+
+    assert (found["stop_reason"], found["phase"]) == ("brief_contradicts_facts", "finalize")
+    assert "answer" not in found
+
+
+def test_a_policy_that_knows_no_reports_lets_none_begin() -> None:
+    found = result("orchestrator", Brief("report", LIMITS, specs()), whole_day())
+
+    assert (found["stop_reason"], found["phase"]) == ("no_report_scope", "plan")

@@ -1,0 +1,263 @@
+"""Workflow over scripted replies: where a step goes after its round, and what it never repeats."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from agents.core.effects import Ask, Effect, Review, Say, Use
+from agents.core.strands import Strand
+from agents.engine.drive import drive
+from agents.patterns import PATTERNS, Brief, Notes
+from agents.policies.profiles import STRICT
+from agents.tools import specs
+from tests.engine.memory import MemoryWorld
+
+LIMITS = STRICT.of("workflow")
+COMMITTED = json.dumps({"scope_in": ["send_reply"], "confidence": "high"})
+MET = json.dumps({"met_commitment": True})
+DRIFTED = json.dumps({"met_commitment": True, "deviations": ["scope creep"]})
+CONTINUE = json.dumps({"verdict": "continue"})
+REORIENT = json.dumps({"verdict": "reorient", "correction": "say please", "reason": "rude"})
+SEND = {"kind": "tool", "name": "send_reply", "args": {"user_id": 42, "message": "hello"}}
+FINAL = json.dumps({"kind": "final", "answer": "sent"})
+
+Answers = dict[str, list[str]]
+
+
+def declared(**step: Any) -> dict[str, Any]:
+    whole = {"kind": "goal", "name": "draft", "description": "Write it.", "mode": "by_model"}
+    return {"name": "wf", "sequences": [{"name": "s", "steps": [{**whole, **step}]}]}
+
+
+def playing(answers: Answers, asked: list[Ask], said: list[str]) -> Callable[[str, Effect], Any]:
+    """Return a world in which each role says its lines in turn, and the last one for ever."""
+
+    def perform(key: str, effect: Effect) -> Any:
+        match effect:
+            case Ask():
+                asked.append(effect)
+                lines = answers[effect.role]
+                return {"text": lines.pop(0) if len(lines) > 1 else lines[0]}
+            case Review():
+                fine = {"decision": "approve", "allows": True, "action": effect.action}
+                ruling = dict.fromkeys(("verdict", "rule", "reason", "observed", "limit"))
+                return {**fine, "key": key, "deciding": {**ruling, "sentence": "", "risk": 0}}
+            case Use():
+                return {"status": "ok"}
+            case Say():
+                said.append(effect.kind)
+        return None
+
+    return perform
+
+
+class Play:
+    """A workflow being driven in memory."""
+
+    def __init__(self, document: Any, limits: Any = LIMITS, **answers: list[str]) -> None:
+        usual = {"committer": [COMMITTED], "executor": ["out"], "assessor": [MET]}
+        self.asked: list[Ask] = []
+        self.said: list[str] = []  # the kinds of the lines on the record
+        lines = {**usual, "judge": [CONTINUE], **answers}
+        self.world = MemoryWorld(playing(lines, self.asked, self.said))
+        self.brief = Brief("goal", limits, specs(), workflow=document)
+        self.notes = Notes()
+
+    def go(self, **decision: Any) -> Strand:
+        if decision:
+            self.world.decide(by="rita", **decision)
+        self.asked.clear()
+        self.notes = Notes()
+        return asyncio.run(drive(PATTERNS["workflow"](self.brief, self.notes), self.world))
+
+    @property
+    def roles(self) -> list[str]:
+        return [ask.role for ask in self.asked]
+
+
+def test_a_drift_is_corrected_once_and_judged_again() -> None:
+    play = Play(declared(), executor=["rude", "kind"], judge=[REORIENT, CONTINUE])
+
+    strand = play.go()
+
+    assert strand.outcome
+    assert strand.outcome.value["outputs"] == {"draft": "kind"}
+    again = [ask.inputs["instruction"] for ask in play.asked if ask.role == "executor"]
+    assert again == ["Write it.", "Write it.\n\nsay please"]
+    assert play.roles.count("committer") == 1
+    assert [entry["triggers"] for entry in play.notes.history] == [[], []]
+
+
+def test_a_judge_that_is_never_content_ends_with_a_person() -> None:
+    play = Play(declared(), judge=[REORIENT])
+
+    assert play.go().outcome is None
+
+    [held] = play.world.waiting.values()
+    assert held.kind == "question"
+    assert "say please" in held.action["question"]
+    assert held.action["post"]["actual_output"] == "out"
+
+
+def test_a_correction_by_a_person_is_reviewed_like_the_first_time() -> None:
+    play = Play(declared(mode="by_person"), executor=["one", "two"])
+    play.go()
+
+    play.go(decision="adjusted", correction="shorter")
+
+    [held] = play.world.waiting.values()
+    assert held.action["post"]["actual_output"] == "two"
+    assert play.roles == ["executor", "assessor"]
+    strand = play.go(decision="approved")
+    assert strand.outcome
+    assert strand.outcome.value["answer"] == "two"
+    assert play.roles == []
+
+
+@pytest.mark.parametrize(
+    ("decision", "reason"),
+    [("rejected", "denied_by_human"), ("expired", "escalation_expired")],
+)
+def test_an_output_that_nobody_approves_ends_the_run(decision: str, reason: str) -> None:
+    play = Play(declared(mode="by_person"))
+    play.go()
+
+    strand = play.go(decision=decision)
+
+    assert strand.outcome
+    assert strand.outcome.stopped == reason
+    assert strand.details["error"].startswith("goal draft: ")
+
+
+def test_a_call_that_a_correction_repeats_is_recalled_and_not_made_again() -> None:
+    again = [json.dumps(SEND), FINAL, json.dumps(SEND), FINAL]
+    play = Play(declared(tools=["send_reply"]), executor=again, judge=[REORIENT, CONTINUE])
+
+    strand = play.go()
+
+    assert strand.outcome
+    assert strand.outcome.value["answer"] == "sent"
+    assert [key for key in play.world.calls if "/execute" in key and "draft/1" in key] == [
+        "draft/1/execute"
+    ]
+    recalled = play.asked[-3].inputs["done"]
+    assert [call.get("recalled", False) for call in recalled] == [False, True]
+
+
+def test_the_same_call_twice_in_one_round_is_a_loop() -> None:
+    play = Play(declared(tools=["send_reply"]), executor=[json.dumps(SEND)])
+
+    strand = play.go()
+
+    assert strand.outcome
+    assert (strand.outcome.stopped, strand.details["phase"]) == ("loop_detected", "EXECUTE")
+
+
+def test_a_tool_that_the_step_does_not_have_is_no_action() -> None:
+    other = {**SEND, "name": "get_refund_context", "args": {"user_id": 42}}
+    play = Play(declared(tools=["send_reply"]), executor=[json.dumps(other)])
+
+    strand = play.go()
+
+    assert strand.outcome
+    assert strand.outcome.stopped == "invalid_action:tool_not_allowed:get_refund_context"
+
+
+def test_a_clean_round_is_judged_all_the_same() -> None:
+    play = Play(declared())
+
+    play.go()
+
+    assert play.roles == ["committer", "executor", "assessor", "judge"]
+
+
+def test_an_agent_that_hides_a_tool_is_caught_by_the_log() -> None:
+    hidden = json.dumps({"scope_in": ["write a text"], "confidence": "high"})
+    lines = [json.dumps(SEND), FINAL]
+    play = Play(declared(tools=["send_reply"]), committer=[hidden], executor=lines)
+
+    play.go()
+
+    assert play.notes.history[0]["triggers"] == ["tool_outside_scope:send_reply"]
+
+
+def test_agents_work_side_by_side_and_are_brought_together() -> None:
+    agents = [{"name": "for", "task": "Say why."}, {"name": "against", "task": "Say why not."}]
+    lines = ["why", "why not", "both"]
+    play = Play(declared(agents=agents, synthesis="Weigh."), executor=lines)
+
+    strand = play.go()
+
+    assert strand.outcome
+    assert strand.outcome.value["answer"] == "both"
+    told = [ask.inputs for ask in play.asked if ask.role == "executor"][-1]
+    assert told["agent_outputs"] == {"for": "why", "against": "why not"}
+
+
+def test_a_convergence_keeps_its_last_text_of_substance() -> None:
+    lines = [
+        json.dumps({"result": "v1", "converged": False}),
+        json.dumps({"result": "v2", "converged": "yes"}),
+        json.dumps({"result": "", "converged": True}),
+    ]
+    play = Play(declared(kind="convergence", within=5), executor=lines)
+
+    strand = play.go()
+
+    assert strand.outcome
+    assert strand.outcome.value["outputs"] == {"draft": "v2"}
+    assert strand.outcome.value["failures"] == {}
+
+
+def test_a_cap_that_is_reached_is_noted_and_no_error() -> None:
+    play = Play(declared(kind="convergence", within=2), executor=["v1", "v2"])
+
+    strand = play.go()
+
+    assert strand.outcome
+    assert strand.outcome.value["failures"] == {"draft": 2}
+    assert "convergence.cap_reached" in play.said
+
+
+def test_the_record_tells_of_every_phase() -> None:
+    play = Play(declared(), judge=[REORIENT, CONTINUE])
+
+    play.go()
+
+    assert play.said == [
+        "checkpoint.committed",
+        "checkpoint.assessed",
+        "drift.reconciled",
+        "verdict.rendered",
+        "step.reoriented",
+        "checkpoint.assessed",
+        "drift.reconciled",
+        "verdict.rendered",
+        "step.accepted",
+    ]
+
+
+def test_without_people_a_spent_budget_halts() -> None:
+    play = Play(declared(), replace(LIMITS, inbox=False), judge=[REORIENT])
+
+    strand = play.go()
+
+    assert strand.outcome
+    assert strand.outcome.stopped == "reorient_budget_exhausted"
+    assert strand.details["error"] == "goal draft: reorient budget exhausted (1); halted: rude"
+
+
+def test_a_document_that_cannot_run_stops_before_anything_is_asked() -> None:
+    play = Play(declared(description="Use $nothing."))
+
+    strand = play.go()
+
+    assert strand.outcome
+    assert strand.outcome.stopped == "bad_workflow"
+    assert (play.asked, play.said) == ([], [])

@@ -1,0 +1,62 @@
+"""What a workflow may send: a text that was let stand, word for word, once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from agents.core.actions import Action
+from agents.core.digest import sha256
+from agents.core.facts import Facts, read_facts
+from agents.policies import review
+from agents.policies.profiles import STRICT
+
+LIMITS = STRICT.of("workflow")
+TEXT = "Hello Anna, your plan is annual_enterprise."
+FACTS = Facts(subject=42, accepted=(sha256(TEXT),))
+
+
+def reply(message: str = TEXT, customer: int = 42) -> Action:
+    return {"kind": "tool", "name": "send_reply", "args": {"user_id": customer, "message": message}}
+
+
+def test_what_was_let_stand_may_be_sent() -> None:
+    assert review(reply(), FACTS, LIMITS).decision == "approve"
+
+
+@pytest.mark.parametrize(
+    ("action", "facts", "reason"),
+    [
+        (reply(f"{TEXT} And you get 100 USD."), FACTS, "reply_not_accepted"),
+        (reply(), replace(FACTS, accepted=()), "reply_not_accepted"),
+        (reply(), replace(FACTS, replies=1), "reply_sent_already"),
+        (reply(customer=7), FACTS, "subject_mismatch"),
+    ],
+)
+def test_anything_else_is_not_sent(action: Action, facts: Facts, reason: str) -> None:
+    ruled = review(action, facts, LIMITS)
+
+    assert (ruled.decision, ruled.deciding.reason) == ("block", reason)
+
+
+@pytest.mark.parametrize("tool", ["issue_refund", "send_refund_email"])
+def test_a_workflow_moves_no_money(tool: str) -> None:
+    args = {"user_id": 42, "amount_minor": 100}
+
+    ruled = review({"kind": "tool", "name": tool, "args": args}, FACTS, LIMITS)
+
+    assert ruled.decision == "block"
+
+
+def test_an_output_that_claims_a_refund_is_held_against_the_ledger() -> None:
+    said = {"kind": "final", "answer": "Your charge was refunded in full."}
+
+    ruled = review(said, FACTS, LIMITS)
+
+    assert ruled.deciding.reason == "answer_contradicts_ledger"
+    assert review({**said, "answer": TEXT}, FACTS, LIMITS).allows
+
+
+def test_the_facts_are_read_back_as_they_were_stored() -> None:
+    assert read_facts({**FACTS.as_json(), "replies": 1}) == replace(FACTS, replies=1)

@@ -1,0 +1,154 @@
+"""What a plan of report workers may be, and what a brief may say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agents.core.facts import Facts
+from agents.core.plans import InvalidPlan, check_plan
+from agents.core.reports import aggregate, headline
+from agents.policies import review
+from agents.policies.profiles import STRICT, WORKERS
+from agents.policies.reports import unfounded
+from agents.tools import specs
+
+LIMITS = STRICT.of("orchestrator")
+SCOPE = {"report_date": "2026-02-26", "region": "US"}
+FACTS = Facts(scope=SCOPE)
+
+
+def plan(*workers: str, critical: bool = True, **args: str) -> dict[str, Any]:
+    tasks = [
+        {"id": f"t{n}", "worker": worker, "args": {**SCOPE, **args}, "critical": critical}
+        for n, worker in enumerate(workers)
+    ]
+    return {"kind": "plan", "tasks": tasks}
+
+
+@pytest.mark.parametrize(
+    ("action", "reason"),
+    [
+        (plan(*WORKERS, region="EU"), "args_mismatch"),
+        (plan(*WORKERS, report_date="2026-02-27"), "args_mismatch"),
+        (plan(*WORKERS, WORKERS[0]), f"duplicate_worker:{WORKERS[0]}"),
+        (plan(*WORKERS[1:]), f"worker_required:{WORKERS[0]}"),
+    ],
+)
+def test_a_plan_that_would_mislead_is_blocked(action: dict[str, Any], reason: str) -> None:
+    found = review(action, FACTS, LIMITS)
+
+    assert (found.decision, found.deciding.reason) == ("block", reason)
+
+
+def test_a_run_that_is_about_no_day_runs_no_report_worker() -> None:
+    assert review(plan(*WORKERS), Facts(), LIMITS).decision == "block"
+
+
+def test_a_region_is_the_same_in_small_letters() -> None:
+    assert review(plan(*WORKERS, region="us"), FACTS, LIMITS).decision == "approve"
+
+
+def test_a_plan_may_add_to_what_is_critical_and_take_nothing_away() -> None:
+    found = review(plan(*WORKERS, critical=False), FACTS, LIMITS)
+    raised = review(plan(*WORKERS, critical=True), FACTS, LIMITS)
+
+    assert (found.decision, found.deciding.reason) == ("revise", "critical_by_policy")
+    assert [task["critical"] for task in found.action["tasks"]] == [True, True, False]
+    assert [task["critical"] for task in raised.action["tasks"]] == [True, True, True]
+
+
+@pytest.mark.parametrize("args", [{"report_date": "2026-02-26"}, {**SCOPE, "user_id": 7}])
+def test_a_task_with_other_arguments_does_not_run(args: dict[str, Any]) -> None:
+    action = {"kind": "tool", "name": WORKERS[0], "args": args}
+
+    assert review(action, FACTS, LIMITS).decision == "block"
+
+
+FOUND = aggregate(
+    SCOPE,
+    [
+        {
+            "worker": WORKERS[0],
+            "status": "done",
+            "observation": {"result": {"gross_sales_minor": 18245000, "orders": 4820}},
+        },
+        {
+            "worker": WORKERS[1],
+            "status": "done",
+            "observation": {"result": {"failed_payment_rate": 0.023, "gateway_incident": "none"}},
+        },
+        {
+            "worker": WORKERS[2],
+            "status": "done",
+            "observation": {"result": {"out_of_stock_skus": ["SKU-9033"], "restock_eta_days": 2}},
+        },
+    ],
+    expected=WORKERS,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "claims"),
+    [
+        ("Sales were 182,450.00 USD in 4820 orders; 2.3% of payments failed.", []),
+        ("Restock SKU-9033 within 2 days.", []),
+        ("The day is yellow.", []),
+        ("The day is Green.", ["Green"]),
+        ("Sales were 182,451 USD.", ["182,451"]),
+        ("Restock SKU-9034.", ["9034"]),
+        ("23% of payments failed.", ["23"]),
+    ],
+)
+def test_a_brief_names_what_was_found_and_nothing_else(text: str, claims: list[str]) -> None:
+    assert list(unfounded(text, FOUND)) == claims
+
+
+def test_the_first_sentence_of_a_brief_is_ours() -> None:
+    action = {"kind": "brief", "answer": "Restock SKU-9033.", "aggregate": FOUND}
+
+    found = review(action, FACTS, LIMITS)
+
+    assert found.decision == "revise"
+    assert found.action["answer"] == "Health yellow: US, 2026-02-26. Restock SKU-9033."
+
+
+def test_a_partial_report_says_so_first() -> None:
+    partial = aggregate(SCOPE, [], expected=WORKERS)
+
+    assert headline(partial) == (
+        "Health unknown: US, 2026-02-26. Partial report, without sales, payments, inventory."
+    )
+
+
+def test_a_brief_that_says_all_is_well_is_blocked() -> None:
+    action = {"kind": "brief", "answer": "All is green.", "aggregate": FOUND}
+
+    found = review(action, FACTS, LIMITS)
+
+    assert (found.decision, found.deciding.reason) == ("block", "brief_contradicts_facts")
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"id": "x" * 61}, "task_id"),
+        ({"id": "a\u202eb"}, "task_id"),
+        ({"worker": f" {WORKERS[0]} "}, ""),
+        ({"args": {**SCOPE, "request_id": "evil"}}, f"extra_args:{WORKERS[0]}"),
+        ({"args": {"region": "US"}}, f"missing_arg:{WORKERS[0]}:report_date"),
+        ({"args": {**SCOPE, "region": 5}}, f"bad_arg_type:{WORKERS[0]}:region"),
+        ({"args": {**SCOPE, "region": None}}, f"bad_arg_type:{WORKERS[0]}:region"),
+    ],
+)
+def test_a_task_is_read_strictly(changed: dict[str, Any], reason: str) -> None:
+    said = {"id": "t1", "worker": WORKERS[0], "args": SCOPE, "critical": True, **changed}
+    document = {"kind": "plan", "tasks": [said]}
+
+    if not reason:
+        read = check_plan(document, specs=specs(), allowed=WORKERS, max_tasks=4)
+        assert read[0]["worker"] == WORKERS[0]
+        return
+    with pytest.raises(InvalidPlan, match=reason):
+        check_plan(document, specs=specs(), allowed=WORKERS, max_tasks=4)

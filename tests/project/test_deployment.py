@@ -1,0 +1,187 @@
+"""The image and compose.yaml name what exists, as far as it shows without a container engine."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from fnmatch import fnmatch
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+import pytest
+import yaml
+from django.core.management import get_commands
+
+from tests.processes import ROOT
+
+COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text())
+SERVICES: dict[str, Any] = COMPOSE["services"]
+OURS = [name for name, service in SERVICES.items() if "build" in service]
+DOCKERFILE = (ROOT / "Dockerfile").read_text()
+DRAIN = 10  # seconds in which a worker ends
+GIVEN = {"POSTGRES_PASSWORD": "hunter2hunter2", "OPSCONSOLE_SECRET_KEY": "s" * 50}
+
+
+def settings_names() -> set[str]:
+    """Return every variable that the settings read."""
+    tree = ast.parse((ROOT / "opsconsole/settings.py").read_text())
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and node.args]
+    firsts = [call.args[0] for call in calls]
+    constants = [node.value for node in firsts if isinstance(node, ast.Constant)]
+    return {value for value in constants if isinstance(value, str)}
+
+
+def filled(value: str, **given: str) -> str:
+    """Return a value as compose would hand it on."""
+    value = re.sub(r"\$\{(\w+):\?[^}]*\}", lambda found: given[found[1]], value)
+    return re.sub(r"\$\{(\w+):-([^}]*)\}", lambda found: given.get(found[1], found[2]), value)
+
+
+def environment(service: str, **given: str) -> dict[str, str]:
+    """Return a service's environment, and nothing of ours that could hide what it lacks."""
+    ours = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("OPSCONSOLE_", "OPENAI_", "EMAIL_", "DATABASE_"))
+    }
+    wanted = SERVICES[service]["environment"]
+    theirs = {name: filled(str(value), **GIVEN, **given) for name, value in wanted.items()}
+    return {**ours, **theirs, "DJANGO_SETTINGS_MODULE": "opsconsole.settings"}
+
+
+def test_there_are_a_database_two_workers_and_a_web() -> None:
+    assert {"postgres", "migrate", "web", "worker"} == set(SERVICES)
+    assert SERVICES["worker"]["deploy"]["replicas"] == 2
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_a_service_sets_only_what_the_settings_read(name: str) -> None:
+    assert set(SERVICES[name]["environment"]) <= settings_names()
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_a_service_runs_a_command_that_exists_in_the_image(name: str) -> None:
+    command = SERVICES[name]["command"]
+
+    if command[:2] == ["python", "manage.py"]:
+        assert command[2] in get_commands()
+    else:
+        assert os.access(ROOT / command[0], os.X_OK)
+        assert command[0] in DOCKERFILE
+
+
+def test_the_healthcheck_is_in_the_image_too() -> None:
+    _, program, path = SERVICES["web"]["healthcheck"]["test"]
+
+    assert os.access(ROOT / program, os.X_OK)
+    assert program in DOCKERFILE
+    assert path.strip("/") in (ROOT / "agents/web/urls.py").read_text()
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_a_service_waits_for_those_that_exist_and_has_time_to_end(name: str) -> None:
+    service = SERVICES[name]
+
+    assert set(service["depends_on"]) <= set(SERVICES)
+    assert int(service["stop_grace_period"].removesuffix("s")) > DRAIN
+    volumes = [mount.partition(":")[0] for mount in service.get("volumes", [])]
+    assert set(volumes) <= set(COMPOSE["volumes"])
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {
+            "OPSCONSOLE_PRODUCTION": "1",
+            "OPSCONSOLE_BEHIND_PROXY": "1",
+            "OPSCONSOLE_ALLOWED_HOSTS": "ops.example.com",
+            "OPSCONSOLE_CSRF_TRUSTED_ORIGINS": "https://ops.example.com",
+        },
+    ],
+    ids=["trial", "production"],
+)
+def test_the_settings_accept_what_compose_gives(given: dict[str, str], tmp_path: Any) -> None:
+    program = "from django.conf import settings as s; print(s.OPSCONSOLE_DISPATCH, s.PRODUCTION)"
+    told = environment("worker", **given)
+    told |= {"OPSCONSOLE_DATA_DIR": str(tmp_path), "OPSCONSOLE_ENV_FILE": ""}
+
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, env=told, capture_output=True, text=True
+    )
+
+    assert done.stderr == ""
+    assert done.stdout.split() == ["procrastinate", str(bool(given))]
+
+
+def test_the_image_copies_what_exists_and_what_is_not_ignored() -> None:
+    ignore = (ROOT / ".dockerignore").read_text().split()
+    sent = [pattern.removeprefix("!") for pattern in ignore if pattern.startswith("!")]
+    sources = [
+        source
+        for line in re.findall(r"^COPY (?!--from)(.+)$", DOCKERFILE, re.MULTILINE)
+        for source in line.split()[:-1]
+    ]
+
+    assert sources
+    for source in sources:
+        assert (ROOT / source).exists(), source
+        assert any(fnmatch(source, pattern) for pattern in sent), source
+
+
+def test_the_image_does_not_run_as_root_and_takes_the_supported_python() -> None:
+    assert re.findall(r"^USER (.+)$", DOCKERFILE, re.MULTILINE) == ["opsconsole"]
+    assert set(re.findall(r"^FROM python:(\S+)", DOCKERFILE, re.MULTILINE)) == {"3.11-slim"}
+
+
+def test_the_guide_names_settings_measures_and_files_that_exist() -> None:
+    guide = (ROOT / "docs/operations.md").read_text()
+    measures = (ROOT / "agents/web/measures.py").read_text()
+
+    named = set(re.findall(r"\b(?:OPSCONSOLE|OPENAI|EMAIL)_[A-Z_]+\b", guide))
+    assert named
+    assert named <= settings_names()
+    for measure in re.findall(r"\bopsconsole_([a-z_]+?)(?:_total)?\b", guide):
+        assert f'"{measure}"' in measures or f'"opsconsole_{measure}"' in measures
+    for command in re.findall(r"manage\.py (\w+)", guide):
+        assert command in get_commands()
+    for script in re.findall(r"`(scripts/\w+)", guide):
+        assert (ROOT / script).exists()
+
+
+class _Answers(BaseHTTPRequestHandler):
+    """Ready for the one host that it serves."""
+
+    def do_GET(self) -> None:
+        ready = self.path == "/readyz" and self.headers["Host"] == "ops.example.com"
+        self.send_response(200 if ready else 400)
+        self.end_headers()
+
+    def log_message(self, *_: Any) -> None:
+        return None
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    with HTTPServer(("127.0.0.1", 0), _Answers) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        yield server.server_port
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize(("path", "code"), [("/readyz", 0), ("/elsewhere", 1)])
+def test_the_probe_asks_as_a_host_that_is_served(port: int, path: str, code: int) -> None:
+    told = {"OPSCONSOLE_PORT": str(port), "OPSCONSOLE_ALLOWED_HOSTS": "ops.example.com,other"}
+
+    done = subprocess.run(
+        [sys.executable, ROOT / "scripts/probe", path], env={**os.environ, **told}
+    )
+
+    assert done.returncode == code

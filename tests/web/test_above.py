@@ -1,0 +1,99 @@
+"""What the page of a pattern shows above its steps, from real runs."""
+
+from __future__ import annotations
+
+import pytest
+from django.utils import timezone
+
+from agents.models import Run, Step
+from agents.web.above.orchestrator import Task, tasks
+from agents.web.above.routing import Attempt, way
+from agents.web.above.workflow import Part, rounds
+from agents.web.timeline import axis
+from agents.web.trace import trace
+from tests.engine.scene import go, set_scene
+from tests.web.test_accessible import shown
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def ran(key: str) -> Run:
+    return go(shown(set_scene(), key))
+
+
+def steps_of(key: str) -> list[Step]:
+    return list(ran(key).steps.order_by("position"))
+
+
+def test_a_case_is_shown_with_everybody_it_was_put_to() -> None:
+    found: list[Attempt] = way(steps_of("rerouted"), timezone.now())["attempts"]
+
+    assert [attempt.number for attempt in found] == ["1", "2", "3"]
+    assert [attempt.word for attempt in found] == ["not theirs", "not theirs", "done"]
+    assert all(attempt.why for attempt in found[:2])
+
+
+def test_a_report_is_shown_with_what_is_missing() -> None:
+    above = tasks(steps_of("partial-report"), timezone.now())
+
+    found: dict[str, Task] = {task.worker: task for task in above["tasks"]}
+    assert above["health"] == ("failed", "Unknown")
+    assert above["failed"] == ["inventory_worker"]
+    assert found["inventory_worker"].word == "Failed"
+    assert "tool denied" in found["inventory_worker"].told
+    assert found["payments_worker"].word == "Answered"
+    assert [attempt.role for attempt in found["payments_worker"].attempts] == ["failed", "approve"]
+
+
+def test_a_drift_is_shown_between_two_rounds() -> None:
+    parts: list[Part] = rounds(steps_of("reoriented"), timezone.now())["parts"]
+
+    draft = next(part for part in parts if part.name == "draft")
+    first, second = draft.rounds
+    assert [part.name for part in parts] == ["facts", "draft", "check", "send"]
+    assert first.triggers == ["ledger:your charge was refunded in full"]
+    assert first.verdict[2] == "reoriented"
+    assert first.correction.startswith("Claim no refund")
+    assert (second.triggers, second.verdict[2]) == ([], "continues")
+    assert draft.standing[2] == "accepted"
+
+
+def test_a_step_that_asks_says_so() -> None:
+    parts: list[Part] = rounds(steps_of("judge-asks"), timezone.now())["parts"]
+
+    assert parts[0].standing[2] == "asks a person"
+    assert "May this output stand?" in parts[0].rounds[0].question
+
+
+def test_a_trace_adds_up() -> None:
+    run = ran("within-limit")
+    found = trace(run)
+
+    assert [turn.title for turn in found.turns] == [
+        "get_refund_context",
+        "issue_refund",
+        "send_refund_email",
+        "Answer",
+    ]
+    assert dict(found.counts) == {"approve": 3, "revise": 1, "escalate": 0, "block": 0}
+    assert (found.moved_minor, found.asked_minor) == (50000, 50000)
+    assert [cell.text for cell in found.turns[2].changes[0].cells][:2] != ["", ""]
+
+
+@pytest.mark.parametrize(
+    ("busy", "at", "expected"),
+    [
+        ([(0, 10)], (0, 10), (0.0, 100.0)),
+        ([(0, 10)], (5, 10), (50.0, 50.0)),
+        ([(0, 5), (9, 10)], (9, 10), (90.0, 10.0)),  # a short gap stays
+        ([(0, 5), (3605, 3610)], (0, 5), (0.0, 44.64)),  # an hour is folded to 12 percent
+        ([(0, 5), (3605, 3610)], (3605, 3610), (55.36, 44.64)),
+        ([(0, 0)], (0, 0), (0.0, 0.8)),
+    ],
+)
+def test_long_silences_are_folded(
+    busy: list[tuple[float, float]], at: tuple[float, float], expected: tuple[float, float]
+) -> None:
+    bar = axis(busy).bar(*at)
+
+    assert (bar.x, bar.width) == expected

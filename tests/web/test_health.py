@@ -1,0 +1,189 @@
+"""What machines ask, and who may ask it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import OperationalError, connection
+from django.db.migrations.recorder import MigrationRecorder
+from django.test import Client
+from django.utils import timezone
+from prometheus_client.parser import text_string_to_metric_families
+
+from agents.engine import lease
+from agents.models import Effect, Escalation, Run, Step, Worker
+from tests.engine.scene import REFUND_500, Scene, go, set_scene
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+TOKEN = "a-token-of-the-test-1234"
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return set_scene()
+
+
+def measured() -> dict[tuple[str, ...], float]:
+    """Return every sample by its name and its labels, in their order of names."""
+    text = Client().get("/metrics").text
+    return {
+        (sample.name.removeprefix("opsconsole_"), *sample.labels.values()): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def test_the_process_says_that_it_is_up_without_asking_the_database(
+    django_assert_num_queries: Callable[..., Any],
+) -> None:
+    with django_assert_num_queries(0):
+        answer = Client().get("/healthz")
+
+    assert (answer.status_code, answer.text) == (200, "ok\n")
+
+
+def test_ready_is_who_has_a_database_its_migrations_and_a_worker() -> None:
+    Worker.give_sign(lease.OWNER)
+
+    answer = Client().get("/readyz")
+
+    assert answer.status_code == 200
+    assert answer.json() == {"database": "ok", "migrations": "ok", "worker": "ok"}
+
+
+def test_not_ready_without_a_worker_that_was_seen_lately() -> None:
+    Worker.objects.create(owner="gone", seen_at=timezone.now() - timedelta(minutes=1))
+
+    answer = Client().get("/readyz")
+
+    assert answer.status_code == 503
+    assert answer.json()["worker"] == "none was seen lately"
+
+
+def test_not_ready_while_migrations_are_to_be_applied() -> None:
+    recorder = MigrationRecorder(connection)
+    newest = recorder.migration_qs.filter(app="agents").latest("name").name
+    recorder.record_unapplied("agents", newest)
+    try:
+        answer = Client().get("/readyz")
+    finally:
+        recorder.record_applied("agents", newest)
+
+    assert answer.status_code == 503
+    assert answer.json()["migrations"] == "1 to apply"
+
+
+def test_not_ready_without_a_database_and_nothing_is_told_of_it() -> None:
+    def cut(*_: Any) -> None:
+        raise OperationalError("password authentication failed for user omar")
+
+    with connection.execute_wrapper(cut):
+        answer = Client().get("/readyz")
+
+    assert answer.status_code == 503
+    assert answer.json() == {
+        "database": "cannot be reached",
+        "migrations": "unknown",
+        "worker": "unknown",
+    }
+
+
+def test_the_measures_are_what_the_rows_say(scene: Scene) -> None:
+    go(scene.launch())
+    done = go(scene.launch(REFUND_500))
+    scene.launch(REFUND_500)
+    Worker.give_sign(lease.OWNER)
+    Escalation.objects.update(created_at=timezone.now() - timedelta(minutes=5))
+    Effect.objects.filter(run=done, tool="issue_refund").update(state="unknown")
+
+    found = measured()
+
+    assert {key[1]: value for key, value in found.items() if key[0] == "runs"} == {
+        "queued": 1,
+        "running": 0,
+        "waiting": 1,
+        "done": 1,
+        "stopped": 0,
+        "failed": 0,
+    }
+    assert found["escalations_open",] == 1
+    assert 300 <= found["escalation_oldest_seconds",] < 310
+    assert found["effects_unknown",] == 1
+    assert found["workers",] == 1
+
+
+def test_models_are_counted_by_name_over_all_attempts(scene: Scene) -> None:
+    go(scene.launch(REFUND_500))
+    asked = Step.objects.filter(kind="ask")
+    count = asked.update(
+        model="m-1", attempts=2, tokens_in=10, tokens_out=3, cost_micro_usd=250_000
+    )
+    asked.filter(key="1/propose").update(cost_micro_usd=None, tokens_lost=5)
+
+    found = measured()
+
+    assert found["model_calls_total", "m-1"] == 2 * count
+    assert found["model_tokens_total", "input", "m-1"] == 10 * count
+    assert found["model_tokens_total", "output", "m-1"] == 3 * count
+    assert found["model_tokens_total", "lost", "m-1"] == 5
+    assert found["model_cost_usd_total", "m-1"] == 0.25 * (count - 1)
+
+
+def test_the_queue_is_as_old_as_its_oldest_run_that_is_due(scene: Scene) -> None:
+    later = timezone.now() + timedelta(hours=1)
+    waits = scene.launch(REFUND_500)
+    Run.objects.filter(pk=waits.pk).update(wake_at=later)
+    assert measured()["queue_oldest_seconds",] == 0
+
+    Run.objects.filter(pk=waits.pk).update(wake_at=timezone.now() - timedelta(minutes=2))
+
+    assert 120 <= measured()["queue_oldest_seconds",] < 130
+
+
+def test_a_probe_without_tls_is_answered_where_a_page_leads_to_https(settings: Any) -> None:
+    settings.SECURE_SSL_REDIRECT = True
+    client = Client()
+
+    assert client.get("/sign-in/").status_code == 301
+    assert client.get("/healthz").status_code == 200
+    assert client.get("/metrics").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("asks", "status"),
+    [
+        ({}, 200),
+        ({"REMOTE_ADDR": "::1"}, 200),
+        ({"REMOTE_ADDR": "10.0.0.7"}, 403),
+        ({"REMOTE_ADDR": ""}, 403),
+        ({"HTTP_X_FORWARDED_FOR": "127.0.0.1"}, 403),
+        ({"HTTP_FORWARDED": "for=127.0.0.1"}, 403),
+        ({"REMOTE_ADDR": "10.0.0.7", "HTTP_AUTHORIZATION": f"Bearer {TOKEN}"}, 200),
+        ({"REMOTE_ADDR": "10.0.0.7", "HTTP_AUTHORIZATION": f"Basic {TOKEN}"}, 403),
+        ({"REMOTE_ADDR": "10.0.0.7", "HTTP_AUTHORIZATION": f"Bearer {TOKEN}x"}, 403),
+        ({"REMOTE_ADDR": "10.0.0.7", "HTTP_AUTHORIZATION": "Bearer "}, 403),
+        ({"REMOTE_ADDR": "10.0.0.7", "HTTP_AUTHORIZATION": "Bearer ü"}, 403),
+    ],
+)
+def test_measures_are_for_this_machine_or_for_the_token(
+    settings: Any, asks: dict[str, Any], status: int
+) -> None:
+    settings.OPSCONSOLE_METRICS_TOKEN = TOKEN
+
+    assert Client().get("/metrics", **asks).status_code == status
+
+
+def test_without_a_token_nobody_elsewhere_reads_them() -> None:
+    asks: dict[str, Any] = {"REMOTE_ADDR": "10.0.0.7", "HTTP_AUTHORIZATION": "Bearer "}
+
+    assert Client().get("/metrics", **asks).status_code == 403
+
+
+def test_behind_a_proxy_loopback_is_the_proxy(settings: Any) -> None:
+    settings.SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+
+    assert Client().get("/metrics").status_code == 403

@@ -1,0 +1,143 @@
+"""An output of a workflow in the inbox: it is shown, approved as it is, corrected or denied."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from agents.core.states import EscalationState, RunState
+from agents.models import Escalation
+from tests.engine.scene import Scene, fresh, go, set_scene
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+MEMO = "Anna (user_id=42) asks for a policy exception."
+ASKS = "Anna (user_id=42) asks about her plan, and the judge is unsure."
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return set_scene()
+
+
+def signed_in(user: Any) -> Client:
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+def held(scene: Scene, goal: str = MEMO, workflow: str = "exception-memo") -> Escalation:
+    run = go(scene.launch(goal, pattern="workflow", workflow=workflow))
+    return Escalation.objects.get(run=run, state=EscalationState.OPEN)
+
+
+def form(escalation: Escalation, **fields: str) -> dict[str, str]:
+    return {
+        "verdict": "approve",
+        "comment": "",
+        "correction": "",
+        "action_sha256": escalation.action_sha256,
+        **fields,
+    }
+
+
+def test_the_person_sees_the_output_and_what_it_is_held_against(scene: Scene) -> None:
+    escalation = held(scene)
+
+    page = signed_in(scene.rita).get(reverse("approval", args=[escalation.pk])).text
+
+    assert "Let the output of the step memo stand" in page
+    assert "Recommendation: keep to the terms." in page
+    assert "No drift was found." in page
+    assert "Correct and run again" in page
+
+
+def test_what_the_judge_asks_is_in_the_inbox(scene: Scene) -> None:
+    escalation = held(scene, ASKS, "customer-reply")
+    rita = signed_in(scene.rita)
+
+    assert escalation.kind == "question"
+    assert "The tone is a matter of taste." in rita.get(reverse("approvals")).text
+    assert "get_refund_context" in rita.get(reverse("approval", args=[escalation.pk])).text
+
+
+def test_an_approved_output_is_what_comes_out(scene: Scene) -> None:
+    escalation = held(scene)
+
+    signed_in(scene.rita).post(reverse("decide", args=[escalation.pk]), form(escalation))
+
+    run = go(escalation.run)
+    assert run.state == RunState.DONE
+    assert run.outcome
+    assert run.outcome["answer"] == escalation.action["post"]["actual_output"]
+
+
+def test_a_correction_runs_the_step_again_and_asks_again(scene: Scene) -> None:
+    escalation = held(scene)
+    wanted = form(escalation, verdict="adjust", correction="Name the window.")
+
+    answered = signed_in(scene.rita).post(reverse("decide", args=[escalation.pk]), wanted)
+
+    assert answered.status_code == 302
+    run = go(escalation.run)
+    again = Escalation.objects.get(run=run, state=EscalationState.OPEN)
+    assert (run.state, again.action["round"]) == (RunState.WAITING, 2)
+    escalation.refresh_from_db()
+    assert escalation.state == EscalationState.ADJUSTED
+    page = signed_in(scene.rita).get(answered["Location"]).text
+    assert "Sent back with a correction." in page
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"verdict": "adjust"}, "Say what the step is to do otherwise."),
+        ({"verdict": "adjust", "correction": "x" * 2001}, "at most 2000 characters"),
+        ({"verdict": "reject"}, "Say why"),
+        ({"action_sha256": "0" * 64}, "changed since you opened it"),
+    ],
+)
+def test_an_answer_that_says_too_little_is_refused_where_it_lacks(
+    scene: Scene, fields: dict[str, str], says: str
+) -> None:
+    escalation = held(scene)
+    rita = signed_in(scene.rita)
+
+    answered = rita.post(reverse("decide", args=[escalation.pk]), form(escalation, **fields))
+
+    assert answered.status_code == 422
+    assert says in answered.text
+    assert fresh(escalation.run).state == RunState.WAITING
+
+
+def test_a_denial_ends_the_run(scene: Scene) -> None:
+    escalation = held(scene)
+    denied = form(escalation, verdict="reject", comment="Not our terms.")
+
+    signed_in(scene.rita).post(reverse("decide", args=[escalation.pk]), denied)
+
+    assert go(escalation.run).stop_reason == "denied_by_human"
+
+
+def test_eve_and_who_launched_it_may_not_answer(scene: Scene) -> None:
+    escalation = held(scene)
+    address = reverse("decide", args=[escalation.pk])
+
+    assert signed_in(scene.eve).post(address, form(escalation)).status_code == 403
+    assert signed_in(scene.omar).post(address, form(escalation)).status_code == 403
+    assert fresh(escalation.run).state == RunState.WAITING
+
+
+def test_only_an_output_can_be_corrected(scene: Scene) -> None:
+    run = go(scene.launch())
+    refund = Escalation.objects.get(run=run)
+    wanted = {**form(refund, verdict="adjust", correction="pay more")}
+
+    answered = signed_in(scene.rita).post(reverse("decide", args=[refund.pk]), wanted)
+
+    assert answered.status_code == 422
+    refund.refresh_from_db()
+    assert refund.state == EscalationState.OPEN
