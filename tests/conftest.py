@@ -13,7 +13,9 @@ from django.db import connection
 from hypothesis import settings as hypothesis_settings
 
 from agents import record
+from tests import checker
 from tests.settings import ON_POSTGRES
+from tests.whole import Whole
 
 hypothesis_settings.register_profile("suite", deadline=None, database=None, derandomize=True)
 hypothesis_settings.register_profile("search", deadline=None, max_examples=2000)
@@ -75,6 +77,30 @@ def _the_record_can_be_emptied(request: pytest.FixtureRequest) -> Iterator[None]
     yield
     if empties:
         record.unprotect(connection)
+
+
+@pytest.fixture(autouse=True)
+def _what_is_written_is_true(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fail the test that leaves rows behind which contradict each other; see tests/checker.
+
+    Set up after pytest-django's fixture, so that it looks before the tables are emptied. A test
+    that breaks an invariant on purpose says which: @pytest.mark.breaks("I33").
+    """
+    marker = request.node.get_closest_marker("django_db")
+    if marker is None:
+        yield
+        return
+    request.getfixturevalue("transactional_db" if marker.kwargs.get("transaction") else "db")
+    yield
+    if connection.needs_rollback:
+        return  # the test ended within a transaction that failed: there is nothing to read
+    broken = [one for breaks in request.node.iter_markers("breaks") for one in breaks.args]
+    with connection.cursor() as cursor:
+        assert checker.violations(cursor, but=broken) == []
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(Whole(), "whole")
 
 
 @pytest.fixture(params=["polling", pytest.param("procrastinate", marks=pytest.mark.postgres)])

@@ -285,13 +285,8 @@ def test_an_asgi_server_gets_the_copy_in_parts(scene: Scene, run: Run) -> None:
     client.force_login(auditor)
 
     async def taken() -> list[bytes]:
-<<<<<<< HEAD
-        answered = await client.post(reverse("bundle"))
-        return [part async for part in cast(Any, answered).streaming_content]
-=======
         answered: Any = await client.post(reverse("bundle"))
         return [part async for part in answered.streaming_content]
->>>>>>> proof2
 
     parts = async_to_sync(taken)()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,32 +12,21 @@ from agents import queries
 from agents.core.states import RunState
 from agents.engine import crashpoints
 from agents.models import Run
+from tests.engine.dying import die_at
 from tests.engine.memory import Crash
 from tests.engine.scene import Scene, fresh, go, has_ended, mailed, paid, recover, set_scene
+from tests.processes import ROOT
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
 
 @pytest.fixture
 def reached() -> Iterator[list[str]]:
-    """Watch the crash points; with `die` set in the list's place, die at the n-th."""
+    """Watch the crash points; nobody watches afterwards."""
     seen: list[str] = []
     crashpoints.watch(seen.append)
     yield seen
     crashpoints.watch(None)
-
-
-def die_at(number: int) -> None:
-    """Die when a crash point is reached for the `number`-th time, and never again."""
-    count = 0
-
-    def hook(name: str) -> None:
-        nonlocal count
-        count += 1
-        if count == number:
-            raise Crash(name)
-
-    crashpoints.watch(hook)
 
 
 def to_the_end(scene: Scene, run: Run) -> None:
@@ -94,6 +84,23 @@ def test_a_crash_at_any_point_changes_nothing(reached: list[str]) -> None:
         assert keys == list(calm.steps.order_by("position").values_list("key", flat=True)), where
 
 
+def test_a_sweep_that_dies_is_made_again(reached: list[str]) -> None:
+    scene = set_scene()
+    run = scene.launch()
+    die_at(1, only="model.after_call")
+    with pytest.raises(Crash):
+        go(run)
+
+    die_at(1, only="sweep.after_commit")
+    with pytest.raises(Crash):
+        recover(run.pk)
+    assert fresh(run).state == RunState.QUEUED
+
+    crashpoints.watch(None)
+    to_the_end(scene, run)
+    assert (paid(run), mailed(run)) == ([80000], [80000])
+
+
 def test_every_crash_point_of_the_registry_is_reached(reached: list[str]) -> None:
     scene = set_scene()
     run = scene.launch()
@@ -102,3 +109,10 @@ def test_every_crash_point_of_the_registry_is_reached(reached: list[str]) -> Non
     recover(run.pk)
 
     assert set(reached) == set(crashpoints.POINTS)
+
+
+def test_the_registry_names_each_crash_point_that_the_code_has() -> None:
+    code = [path.read_text(encoding="utf-8") for path in (ROOT / "agents").rglob("*.py")]
+    named = [name for text in code for name in re.findall(r'crashpoint\("([^"]+)"\)', text)]
+
+    assert sorted(named) == sorted(crashpoints.POINTS)

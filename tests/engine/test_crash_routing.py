@@ -11,6 +11,7 @@ from agents import queries
 from agents.core.states import RunState
 from agents.engine import crashpoints
 from agents.models import Escalation, Run
+from tests.engine.dying import die_at
 from tests.engine.memory import Crash
 from tests.engine.scene import Scene, fresh, go, has_ended, recover, set_scene
 
@@ -24,19 +25,6 @@ NOBODYS = "Customer 42 asks what the weather will be."
 def _nobody_watches_afterwards() -> Iterator[None]:
     yield
     crashpoints.watch(None)
-
-
-def die_at(number: int) -> None:
-    """Die when the `number`-th crash point is reached, and never again."""
-    count = 0
-
-    def hook(name: str) -> None:
-        nonlocal count
-        count += 1
-        if count == number:
-            raise Crash(name)
-
-    crashpoints.watch(hook)
 
 
 def to_the_end(scene: Scene, run: Run) -> None:

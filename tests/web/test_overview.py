@@ -47,6 +47,7 @@ def test_the_figures_are_those_of_the_ledger(scene: Scene) -> None:
     assert found.needy == []
 
 
+@pytest.mark.breaks("I9", "I23")
 def test_what_failed_or_is_unknown_needs_somebody(scene: Scene) -> None:
     failed, unknown = go(scene.launch(REFUND_500)), go(scene.launch(REFUND_500))
     Run.objects.filter(pk=failed.pk).update(state=RunState.FAILED, stop_reason="internal_error")

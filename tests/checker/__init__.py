@@ -1,0 +1,45 @@
+"""An independent witness: is what the database, the desk's ledger and the record say true?
+
+It reads the tables by plain SQL and imports nothing of the product, so that a mistake in the
+engine cannot be repeated here. Ids are those of docs/reliability.md. Run it on a database with
+
+    python -m tests.checker path/to/db.sqlite3
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from tests.checker import decisions, lifecycle, money, record
+from tests.checker.reading import Cursor, Dump, Violation, read
+
+CHECKS: tuple[Callable[[Dump], Iterator[Violation]], ...] = (
+    money.one_effect_a_step,
+    money.keys_say_what_was_done,
+    money.charges_add_up,
+    money.within_the_limit_without_a_person,
+    money.money_is_whole,
+    money.mails_tell_what_was_paid,
+    decisions.writes_were_allowed,
+    decisions.people_grant_no_more,
+    decisions.one_decision_each,
+    decisions.four_eyes,
+    decisions.bound_to_the_subject,
+    decisions.silence_is_a_no,
+    lifecycle.moves_are_of_the_table,
+    lifecycle.nothing_after_the_end,
+    lifecycle.no_run_is_stuck,
+    lifecycle.no_write_while_killed,
+    record.changes_are_told,
+    record.chains_hold,
+)
+
+
+def violations(cursor: Cursor, *, but: Iterable[str] = ()) -> list[Violation]:
+    """Return what is not as it should be in the whole database; `but` leaves out some ids."""
+    dump = read(cursor)
+    found = [violation for check in CHECKS for violation in check(dump)]
+    return [violation for violation in found if violation.id not in set(but)]
+
+
+__all__ = ["Dump", "Violation", "read", "violations"]

@@ -1,0 +1,111 @@
+"""Who allowed what, and whether they could."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from tests.checker.reading import Dump, Row, Violation
+
+DECIDED = ("approved", "adjusted", "rejected")
+
+
+def sha256(value: Any) -> str:
+    """Return what binds an approval to its arguments: sorted keys, no spaces, UTF-8."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def writes_were_allowed(dump: Dump) -> Iterator[Violation]:
+    """I11: each write was allowed before it, in its run, with these very arguments."""
+    for effect in dump.effects:
+        key, review = effect["key"], dump.step[effect["review_id"]]
+        action = {"kind": "tool", "name": effect["tool"], "args": effect["args"]}
+        reply = review["reply"] or {}
+        if review["run_id"] != effect["run_id"] or review["kind"] != "review":
+            yield Violation("I11", f"{key} was allowed by no review of its run")
+        elif not reply.get("allows") or sha256(reply["action"]) != sha256(action):
+            yield Violation("I11", f"{key} was not what its review allowed")
+        if effect["args_sha256"] != sha256(action):
+            yield Violation("I11", f"{key} is bound to other arguments than it has")
+        if not _told_before(dump, review["key"], effect):
+            yield Violation("I11", f"{key} was intended before it was allowed")
+        if effect["escalation_id"] is not None:
+            yield from _granted(dump, effect)
+
+
+def _told_before(dump: Dump, review: str, effect: Row) -> bool:
+    """Tell whether the record has the review's end before the intent: clocks may differ."""
+    kinds = [(e["kind"], e["facts"].get("key")) for e in dump.told[effect["run_id"]]]
+    if ("effect.intended", effect["key"]) not in kinds:
+        return True  # that it is not told at all is another fault
+    before = kinds[: kinds.index(("effect.intended", effect["key"]))]
+    return ("step.done", review) in before
+
+
+def _granted(dump: Dump, effect: Row) -> Iterator[Violation]:
+    escalation = dump.escalation[effect["escalation_id"]]
+    if escalation["run_id"] != effect["run_id"]:
+        yield Violation("I11", f"{effect['key']} rests on a decision about another run")
+    if escalation["state"] not in ("approved", "adjusted"):
+        yield Violation("I29", f"{effect['key']} rests on a decision that is no yes")
+    elif escalation["granted_minor"] != effect["amount_minor"]:
+        yield Violation("I11", f"{effect['key']} is not what the person granted")
+
+
+def people_grant_no_more(dump: Dump) -> Iterator[Violation]:
+    """I16: what a person grants is at least a cent and at most what was asked."""
+    for escalation in dump.escalations:
+        granted, asked = escalation["granted_minor"], escalation["requested_minor"]
+        if granted is not None and not 0 < granted <= (asked or 0):
+            yield Violation("I16", f"escalation {escalation['id']} grants {granted} of {asked}")
+
+
+def one_decision_each(dump: Dump) -> Iterator[Violation]:
+    """I17, I18: what is decided was decided once, and its step heard that answer."""
+    for escalation in dump.escalations:
+        told = [
+            event["facts"]["decision"]
+            for event in dump.told[escalation["run_id"]]
+            if event["kind"] == "escalation.decided"
+            and event["facts"]["escalation"] == escalation["id"]
+        ]
+        expected = [escalation["state"]] if escalation["state"] in DECIDED else []
+        if told != expected:
+            yield Violation("I18", f"escalation {escalation['id']} was decided {told}")
+        step = dump.step[escalation["step_id"]]
+        answered = step["ended_at"] is not None
+        if escalation["state"] == "open" and answered:
+            yield Violation("I17", f"escalation {escalation['id']} is open and answered")
+        if escalation["state"] in (*DECIDED, "expired") and not answered:
+            yield Violation("I17", f"escalation {escalation['id']} is answered to nobody")
+
+
+def four_eyes(dump: Dump) -> Iterator[Violation]:
+    """I19: where the policy wants four eyes, who launched a run has not decided about it."""
+    for escalation in dump.escalations:
+        run = dump.run[escalation["run_id"]]
+        by = escalation["decided_by_id"]
+        if by is not None and by == run["launched_by_id"] and dump.limits(run["id"])["four_eyes"]:
+            yield Violation("I19", f"escalation {escalation['id']} was decided by its launcher")
+
+
+def bound_to_the_subject(dump: Dump) -> Iterator[Violation]:
+    """I20: a write touches the customer of its run and nobody else."""
+    for effect in dump.effects:
+        subject = dump.run[effect["run_id"]]["subject"]
+        if dump.is_strict(effect["run_id"]) and effect["customer"] != subject:
+            yield Violation("I20", f"{effect['key']} touched customer {effect['customer']}")
+
+
+def silence_is_a_no(dump: Dump) -> Iterator[Violation]:
+    """I29: what expired was answered with exactly that, by nobody."""
+    for escalation in dump.escalations:
+        if escalation["state"] != "expired":
+            continue
+        step = dump.step[escalation["step_id"]]
+        said = (step["reply"] or {}).get("decision", "expired")
+        if escalation["decided_by_id"] is not None or said != "expired":
+            yield Violation("I29", f"escalation {escalation['id']} expired and says {said}")

@@ -1,0 +1,75 @@
+"""How runs move, and that none is left standing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.checker.reading import Dump, Violation
+
+ENDED = ("done", "stopped", "failed")
+MOVES = {
+    "": ("queued",),
+    "queued": ("running", "stopped"),
+    "running": ("queued", "waiting", *ENDED),
+    "waiting": ("queued", "stopped"),
+}
+_STATES = {f"run.{state}": state for state in ("queued", "waiting", *ENDED)}
+_STATES["run.claimed"] = "running"
+
+
+def moves_are_of_the_table(dump: Dump) -> Iterator[Violation]:
+    """I23: the record of each run is a way through the table that ends where the row is."""
+    for run in dump.runs:
+        state = ""
+        for event in dump.told[run["id"]]:
+            to = _STATES.get(event["kind"])
+            if to is None:
+                continue
+            if to not in MOVES.get(state, ()):
+                yield Violation("I23", f"run {run['id']} went from {state or 'nothing'} to {to}")
+            state = to
+        if state != run["state"]:
+            yield Violation("I23", f"run {run['id']} is {run['state']}, its record says {state}")
+
+
+def nothing_after_the_end(dump: Dump) -> Iterator[Violation]:
+    """I23: what ended begins nothing and asks nobody."""
+    begins = ("step.", "escalation.opened", "escalation.decided", "effect.intended")
+    for run in dump.runs:
+        if run["state"] not in ENDED:
+            continue
+        over = False
+        for event in dump.told[run["id"]]:
+            if over and event["kind"].startswith(begins):
+                yield Violation("I23", f"run {run['id']} had ended before its {event['kind']}")
+            over = over or _STATES.get(event["kind"]) in ENDED
+    for escalation in dump.escalations:
+        if escalation["state"] == "open" and dump.run[escalation["run_id"]]["state"] in ENDED:
+            yield Violation("I23", f"escalation {escalation['id']} is open, its run has ended")
+
+
+def no_run_is_stuck(dump: Dump) -> Iterator[Violation]:
+    """I24: a run that has not ended is queued, or leased, or waits for somebody."""
+    asked = {e["run_id"] for e in dump.escalations if e["state"] == "open"}
+    for run in dump.runs:
+        if run["state"] == "running" and not (run["lease_owner"] and run["lease_ends_at"]):
+            yield Violation("I24", f"run {run['id']} is running without a lease")
+        if run["state"] == "waiting" and run["id"] not in asked:
+            yield Violation("I24", f"run {run['id']} waits for nobody")
+        if run["state"] != "running" and run["lease_owner"]:
+            yield Violation("I24", f"run {run['id']} is {run['state']} and still leased")
+
+
+def no_write_while_killed(dump: Dump) -> Iterator[Violation]:
+    """I30: between the switch and its release no write starts.
+
+    Both write their events under the workspace's lock, so ids are in the order of commits.
+    """
+    killed: set[int] = set()
+    for event in dump.events:
+        if event["kind"] == "kill_switch.on":
+            killed.add(event["workspace_id"])
+        elif event["kind"] == "kill_switch.off":
+            killed.discard(event["workspace_id"])
+        elif event["kind"] == "effect.intended" and event["workspace_id"] in killed:
+            yield Violation("I30", f"{event['facts']['key']} began while writes were stopped")

@@ -1,0 +1,130 @@
+"""Read every table that matters, as plain values."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Any, Protocol, TypeAlias
+from uuid import UUID
+
+Row: TypeAlias = dict[str, Any]
+
+_JSON = {"document", "asked", "reply", "action", "facts", "args", "result", "outcome"}
+
+
+class Cursor(Protocol):
+    """What every database driver of Python's offers."""
+
+    @property
+    def description(self) -> Any: ...
+
+    def execute(self, sql: str) -> object: ...
+
+    def fetchall(self) -> Sequence[Sequence[Any]]: ...
+
+
+@dataclass(frozen=True)
+class Violation:
+    """An invariant that does not hold, by its id, and where."""
+
+    id: str
+    where: str
+
+
+@dataclass
+class Dump:
+    """The rows of each table, in the order of their ids."""
+
+    workspaces: list[Row]
+    policies: list[Row]
+    runs: list[Row]
+    steps: list[Row]
+    escalations: list[Row]
+    effects: list[Row]
+    events: list[Row]
+    charges: list[Row]
+    refunds: list[Row]
+    mails: list[Row]
+    customers: list[Row]
+
+    @cached_property
+    def run(self) -> dict[str, Row]:
+        return {run["id"]: run for run in self.runs}
+
+    @cached_property
+    def step(self) -> dict[int, Row]:
+        return {step["id"]: step for step in self.steps}
+
+    @cached_property
+    def escalation(self) -> dict[int, Row]:
+        return {escalation["id"]: escalation for escalation in self.escalations}
+
+    @cached_property
+    def told(self) -> dict[str, list[Row]]:
+        """The events of each run, in their order."""
+        return _grouped(sorted(self.events, key=lambda event: event["seq"]), "run_id")
+
+    @cached_property
+    def _policy(self) -> dict[int, Row]:
+        return {policy["id"]: policy["document"] for policy in self.policies}
+
+    def limits(self, run_id: str) -> Row:
+        """Return the limits that a run is held to: its policy, with its pattern's own part."""
+        run = self.run[run_id]
+        document = self._policy[run["policy_id"]]
+        return {**document, **((document.get("patterns") or {}).get(run["pattern"]) or {})}
+
+    def is_strict(self, run_id: str) -> bool:
+        return bool(self.limits(run_id)["profile"] == "strict")
+
+
+_TABLES = {
+    "workspaces": "agents_workspace",
+    "policies": "agents_policyversion",
+    "runs": "agents_run",
+    "steps": "agents_step",
+    "escalations": "agents_escalation",
+    "effects": "agents_effect",
+    "events": "agents_event",
+    "charges": "desk_charge",
+    "refunds": "desk_refund",
+    "mails": "desk_sentmail",
+    "customers": "desk_customer",
+}
+
+
+def read(cursor: Cursor) -> Dump:
+    """Return the whole of it."""
+    return Dump(**{name: _rows(cursor, table) for name, table in _TABLES.items()})
+
+
+def _rows(cursor: Cursor, table: str) -> list[Row]:
+    cursor.execute(f"SELECT * FROM {table} ORDER BY id")  # noqa: S608 - names of our own
+    names = [column[0] for column in cursor.description]
+    return [
+        {name: _value(name, value) for name, value in zip(names, row, strict=True)}
+        for row in cursor.fetchall()
+    ]
+
+
+def _value(name: str, value: Any) -> Any:
+    """Return a value as both databases mean it: they spell ids, times and JSON differently."""
+    if isinstance(value, UUID):
+        return value.hex
+    if isinstance(value, str) and name in _JSON:
+        return json.loads(value)
+    if (name == "at" or name.endswith("_at")) and value is not None:
+        at = datetime.fromisoformat(value) if isinstance(value, str) else value
+        return at if at.tzinfo else at.replace(tzinfo=UTC)
+    return value
+
+
+def _grouped(rows: Iterable[Row], column: str) -> dict[Any, list[Row]]:
+    groups: dict[Any, list[Row]] = defaultdict(list)
+    for row in rows:
+        groups[row[column]].append(row)
+    return groups

@@ -1,0 +1,106 @@
+"""The record: everything that changed is told, in chains that hold."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC
+
+from tests.checker.decisions import DECIDED, sha256
+from tests.checker.reading import Dump, Row, Violation
+
+
+def changes_are_told(dump: Dump) -> Iterator[Violation]:
+    """I32: each row, and where it got to, has its event."""
+    told = Counter(
+        (event["run_id"], event["kind"], _about(event)) for event in dump.events if event["run_id"]
+    )
+    for run_id, kind, about in _expected(dump):
+        if not told[run_id, kind, about]:
+            yield Violation("I32", f"run {run_id} has no {kind} of {about}")
+    for event in dump.events:
+        run = dump.run.get(event["run_id"])
+        if run and event["workspace_id"] != run["workspace_id"]:
+            yield Violation("I38", f"event {event['id']} is in another workspace than its run")
+    for row in [*dump.runs, *dump.escalations]:
+        run = dump.run[row.get("run_id", row["id"])]
+        if row["workspace_id"] != run["workspace_id"]:
+            yield Violation("I38", f"escalation {row['id']} is in another workspace")
+
+
+def _about(event: Row) -> object:
+    """Return what an event is about, by the name that its row has."""
+    facts, kind = event["facts"], event["kind"]
+    if kind.startswith("escalation."):
+        return facts["escalation"]
+    return facts["key"] if kind.startswith(("step.", "effect.")) else None
+
+
+def _expected(dump: Dump) -> Iterator[tuple[str, str, object]]:
+    for run in dump.runs:
+        yield run["id"], "run.queued", None
+    # What a person closed is told by their decision.
+    by_person = {escalation["step_id"] for escalation in dump.escalations}
+    for step in dump.steps:
+        yield step["run_id"], "step.begun", step["key"]
+        if step["ended_at"] is not None and step["id"] not in by_person:
+            kind = "step.failed" if step["failed"] else "step.done"
+            yield step["run_id"], kind, step["key"]
+    for escalation in dump.escalations:
+        run_id, pk = escalation["run_id"], escalation["id"]
+        yield run_id, "escalation.opened", pk
+        if escalation["state"] in DECIDED:
+            yield run_id, "escalation.decided", pk
+        if escalation["state"] == "expired":
+            yield run_id, "escalation.expired", pk
+    for effect in dump.effects:
+        yield effect["run_id"], "effect.intended", effect["key"]
+        if effect["state"] in ("done", "refused"):
+            yield effect["run_id"], f"effect.{effect['state']}", effect["key"]
+
+
+def chains_hold(dump: Dump) -> Iterator[Violation]:
+    """I33: seq without gaps, each hash that of its content after the one before it."""
+    own = [event for event in dump.events if event["run_id"] is None]
+    for run in dump.runs:
+        yield from _chain(f"run {run['id']}", dump.told[run["id"]], run)
+    for workspace in dump.workspaces:
+        events = [event for event in own if event["workspace_id"] == workspace["id"]]
+        events.sort(key=lambda event: event["seq"])
+        yield from _chain(f"workspace {workspace['id']}", events, workspace)
+
+
+def _chain(name: str, events: list[Row], ends: Row) -> Iterator[Violation]:
+    previous = ""
+    for seq, event in enumerate(events, 1):
+        if (event["seq"], event["previous"]) != (seq, previous):
+            yield Violation("I33", f"{name}: event {event['seq']} does not follow")
+        previous = event["hash"]
+        if sha256(_covered(event)) != previous:
+            yield Violation("I33", f"{name}: event {event['seq']} is not what was hashed")
+    if (len(events), previous) != (ends["event_count"], ends["head_hash"]):
+        yield Violation("I33", f"{name}: it ends elsewhere than its row says")
+
+
+def _covered(event: Row) -> Row:
+    run = event["run_id"]
+    return {
+        "workspace": event["workspace_id"],
+        "run": f"{run[:8]}-{run[8:12]}-{run[12:16]}-{run[16:20]}-{run[20:]}" if run else None,
+        "seq": event["seq"],
+        "kind": event["kind"],
+        "facts": event["facts"],
+        "actor": event["actor"],
+        "at": event["at"].astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+        "previous": event["previous"],
+    }
+
+
+def copied(text: str, dump: Dump) -> Iterator[Violation]:
+    """I33: an export (CSV) of a whole record holds each event once, by its hash."""
+    there = Counter(line["hash"] for line in csv.DictReader(io.StringIO(text)))
+    for event in dump.events:
+        if there[event["hash"]] != 1:
+            yield Violation("I33", f"the copy has event {event['id']} {there[event['hash']]} times")

@@ -1,0 +1,65 @@
+"""What a whole run of the suite must have shown."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from agents.engine import crashpoints
+from tests import proofs, whole
+
+WATCHED = (
+    "import sys, django; django.setup(); import pytest; from tests.whole import Whole; "
+    "sys.exit(pytest.main(sys.argv[1:], plugins=[Whole()]))"
+)
+
+
+def every_proof() -> set[str]:
+    table = proofs.rows(proofs.TABLES.read_text(encoding="utf-8"))
+    return {proof for row in table for proof in row.proofs}
+
+
+def test_nothing_is_missed_when_every_proof_passed_and_every_point_killed() -> None:
+    assert whole.missing(every_proof(), set(crashpoints.POINTS)) == []
+
+
+def test_a_proof_that_did_not_pass_is_named() -> None:
+    gone = "tests/engine/test_run.py::test_an_escalation_that_expires_is_a_no"
+
+    said = whole.missing(every_proof() - {gone}, set(crashpoints.POINTS))
+
+    assert said == [f"did not pass, and is a proof of I29: {gone}"]
+
+
+def test_a_crash_point_that_killed_nobody_is_named() -> None:
+    said = whole.missing(every_proof(), set(crashpoints.POINTS) - {"decide.after_commit"})
+
+    assert said == ["no test has made a worker die at decide.after_commit"]
+
+
+@pytest.mark.parametrize(
+    ("narrowed", "code"), [((), 1), (("-k", "one"), 0), (("tests/test_one.py",), 0)]
+)
+def test_only_a_whole_run_is_held_to_it(
+    tmp_path: Path, narrowed: tuple[str, ...], code: int
+) -> None:
+    """A suite of one test, which proves next to nothing, passes unless it claims to be all."""
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_one.py").write_text("def test_one():\n    pass\n")
+    (tmp_path / "pytest.ini").write_text("[pytest]\ntestpaths = tests\n")
+
+    ended = subprocess.run(
+        [sys.executable, "-c", WATCHED, "-p", "no:django", *narrowed],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(proofs.TESTS.parent), "DJANGO_SETTINGS_MODULE": "tests.settings"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert ended.returncode == code, ended.stdout + ended.stderr
+    assert ("no test has made a worker die at" in ended.stdout) == bool(code)

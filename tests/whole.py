@@ -1,0 +1,58 @@
+"""What only the whole suite can tell: that every proof passed and every crash point killed.
+
+A part of the suite says nothing here: with a path, -k, -m, or stopped on the way.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from agents.engine import crashpoints
+from tests import proofs
+from tests.settings import ON_POSTGRES
+
+died_at: set[str] = set()  # the crash points at which a test has made a worker die
+
+
+class Whole:
+    """Watches a session. pytest calls it by its hooks' names."""
+
+    def __init__(self) -> None:
+        self.passed: set[str] = set()
+        self.said: list[str] = []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when == "call" and report.passed:
+            self.passed.add(report.nodeid.partition("[")[0])
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        """Fail a whole run that passed and yet left a proof or a crash point out."""
+        if exitstatus != pytest.ExitCode.OK or not is_whole(session.config):
+            return
+        self.said = missing(self.passed, died_at)
+        if self.said:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if self.said:
+            terminalreporter.section("the whole suite", red=True)
+        for line in self.said:
+            terminalreporter.line(line)
+
+
+def is_whole(config: pytest.Config) -> bool:
+    """Tell whether everything that there is was asked for, on the database that runs it all."""
+    option = config.option
+    narrowed = option.keyword or option.markexpr or option.collectonly or option.deselect
+    again = getattr(option, "lf", False) or getattr(option, "stepwise", False)
+    everywhere = list(config.args) == list(config.getini("testpaths"))
+    return everywhere and not (narrowed or again or option.ignore or ON_POSTGRES)
+
+
+def missing(passed: set[str], died: set[str]) -> list[str]:
+    """Return, a line each, what a whole run should have shown and did not."""
+    table = proofs.rows(proofs.TABLES.read_text(encoding="utf-8"))
+    lines = [f"did not pass, and is a proof of {line}" for line in proofs.unproved(table, passed)]
+    alive = [point for point in crashpoints.POINTS if point not in died]
+    return lines + [f"no test has made a worker die at {point}" for point in alive]
