@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 from unittest import mock
 
@@ -28,6 +29,7 @@ from agents.engine import crashpoints
 from agents.engine.advance import advance
 from agents.engine.sweep import sweep
 from agents.models import Escalation, Event, PolicyVersion, Run, Workspace
+from agents.models.kill_switch import Stage
 from agents.policies.profiles import STRICT
 from agents.web.auditing import as_csv
 from tests import checker
@@ -147,10 +149,16 @@ class Engine(RuleBasedStateMachine):
         with suppress(operations.Refused):
             operations.cancel(run_id=run.pk, by=self.scene.omar, reason="enough", at=self.now())
 
-    @rule(on=st.booleans())
-    def kill_switch(self, on: bool) -> None:
-        switch = operations.kill if on else operations.release
-        switch(workspace=self.scene.workspace, by=self.people["ada"], reason="look", at=self.now())
+    @rule(to=st.sampled_from(Stage))
+    def kill_switch(self, to: Stage) -> None:
+        press = operations.kill if to is Stage.ON else partial(operations.release, to=to)
+        with suppress(operations.Refused):  # released without having been pressed
+            press(
+                workspace=self.scene.workspace,
+                by=self.people["ada"],
+                reason="look",
+                at=self.now(),
+            )
 
     @rule(limit=st.sampled_from([10000, 50000, 100000]), hours=st.sampled_from([1, 24]))
     def change_policy(self, limit: int, hours: int) -> None:
