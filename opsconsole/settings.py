@@ -6,6 +6,7 @@ README lists the variables. What is given in the environment wins over .env.
 from __future__ import annotations
 
 import os
+from datetime import timedelta
 from pathlib import Path
 
 from csp.constants import NONE, SELF
@@ -68,6 +69,7 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
     "csp",
     "django_htmx",
+    "axes",
     "template_partials",
     "agents.desk",
     "agents",
@@ -84,6 +86,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "axes.middleware.AxesMiddleware",
 ]
 ROOT_URLCONF = "opsconsole.urls"
 ASGI_APPLICATION = "opsconsole.asgi.application"
@@ -126,6 +129,22 @@ USE_TZ = True
 LOGIN_URL = "sign-in"
 LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = LOGIN_URL
+AUTHENTICATION_BACKENDS = [
+    "axes.backends.AxesStandaloneBackend",
+    "django.contrib.auth.backends.ModelBackend",
+]
+# A name that is tried too often waits, but only from the network that tried: an office is not
+# locked out by one of its own, nor Rita by somebody elsewhere. Guesses from many networks are
+# not slowed by this; the length of passwords is what stands against them.
+AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
+AXES_FAILURE_LIMIT = 5
+AXES_COOLOFF_TIME = timedelta(minutes=5)
+AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False  # else who tries on locks out for ever
+AXES_RESET_ON_SUCCESS = True
+AXES_CLIENT_IP_CALLABLE = "opsconsole.client_address.client_address"
+AXES_LOCKOUT_CALLABLE = "agents.web.views.session.too_many"
+AXES_DISABLE_ACCESS_LOG = True  # a table of everybody's sign-ins that nobody reads
+AXES_VERBOSE = False
 SESSION_COOKIE_AGE = 2 * 60 * 60  # seconds without a request
 OPSCONSOLE_LIVE_RECHECK_SECONDS = _env.number(
     "OPSCONSOLE_LIVE_RECHECK_SECONDS", default=15, low=0.1, high=60
@@ -164,7 +183,8 @@ if PRODUCTION:
     SECURE_HSTS_SECONDS = 365 * 24 * 60 * 60
     SECURE_HSTS_INCLUDE_SUBDOMAINS = True
     SECURE_HSTS_PRELOAD = True  # only permits it; browsers' lists are asked by the domain's owner
-if _env.flag("OPSCONSOLE_BEHIND_PROXY", default=False):
+OPSCONSOLE_BEHIND_PROXY = _env.flag("OPSCONSOLE_BEHIND_PROXY", default=False)
+if OPSCONSOLE_BEHIND_PROXY:
     # Only for a proxy that sets this header itself: otherwise anybody can claim HTTPS.
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 

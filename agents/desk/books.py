@@ -47,6 +47,11 @@ _DAY = {
 }
 
 
+def open_book(name: str, *, at: datetime) -> Book:
+    """Return an empty book, for customers and charges that come from elsewhere."""
+    return Book.objects.create(name=name, created_at=at)
+
+
 def open_demo_book(*, at: datetime) -> Book:
     """Return a fresh, isolated copy of the demo customers, their charges dated from `at`.
 

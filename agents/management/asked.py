@@ -13,6 +13,7 @@ from agents import operations
 from agents.core.money import BadAmount, minor_of_text
 from agents.models import Scope, Workspace
 
+ACTOR = "command line"  # in the record; no user name has a blank
 BAD_USAGE, REFUSED = 2, 3
 
 

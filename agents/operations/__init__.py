@@ -10,11 +10,13 @@ from agents.operations.killing import kill, release, stoppable_tools
 from agents.operations.launching import launch
 from agents.operations.people import (
     add_member,
+    add_workspace,
     ensure_demo_workspace,
     ensure_simulated_person,
     policy_version,
 )
 from agents.operations.refusal import Refused
+from agents.operations.roles import join, set_limit, set_role
 from agents.operations.simulated import Human, decide_simulated, read_human
 from agents.operations.stopping import cancel
 
@@ -24,12 +26,14 @@ __all__ = [
     "Human",
     "Refused",
     "add_member",
+    "add_workspace",
     "cancel",
     "claim",
     "decide",
     "decide_simulated",
     "ensure_demo_workspace",
     "ensure_simulated_person",
+    "join",
     "kill",
     "launch",
     "policy_version",
@@ -39,5 +43,7 @@ __all__ = [
     "record_verification",
     "release",
     "release_claim",
+    "set_limit",
+    "set_role",
     "stoppable_tools",
 ]

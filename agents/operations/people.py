@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from datetime import datetime
 
@@ -9,30 +10,49 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import Max
 
+from agents.core.actions import hides
 from agents.core.digest import sha256
 from agents.core.limits import Limits
 from agents.desk import books
 from agents.models import Membership, PolicyVersion, Role, Workspace
 from agents.models.event import Entry, append
+from agents.operations.refusal import Refused
 from agents.policies.profiles import STRICT
 
 DEMO = "demo"
 DEMO_EXPIRY = 30 * 60  # seconds: long enough to look round, short enough to see one expire
 SIMULATED = "simulated-reviewer"
+SLUG = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?")
 
 
 def ensure_demo_workspace(*, at: datetime) -> Workspace:
     """Return the demo workspace with its book and its strict policy; make what is missing."""
     with transaction.atomic():
         found = Workspace.objects.filter(slug=DEMO).first()
-        if found:
-            return found
-        book = books.open_demo_book(at=at)
-        workspace = Workspace.objects.create(
-            slug=DEMO, name="Demo", is_demo=True, book=book, created_at=at
+        return found or add_workspace(slug=DEMO, name="Demo", is_demo=True, at=at)
+
+
+def add_workspace(
+    *, slug: str, name: str, at: datetime, is_demo: bool = False, actor: str = ""
+) -> Workspace:
+    """Make a workspace with a book and a strict policy, and nobody in it yet. Raises Refused."""
+    if not SLUG.fullmatch(slug):
+        raise Refused(
+            "bad_slug",
+            "A short name is up to 40 small letters, digits and hyphens, such as eu-support.",
         )
-        append([Entry("workspace.created", {"slug": DEMO})], workspace_id=workspace.pk, at=at)
-        strict = replace(STRICT, escalation_seconds=DEMO_EXPIRY)
+    if not name.strip() or len(name) > 80 or any(map(hides, name)):
+        raise Refused("bad_name", "A name is a line of up to 80 characters.")
+    with transaction.atomic():
+        if Workspace.objects.filter(slug=slug).exists():
+            raise Refused("taken", f"There is a workspace {slug!r} already.")
+        book = books.open_demo_book(at=at) if is_demo else books.open_book(name, at=at)
+        workspace = Workspace.objects.create(
+            slug=slug, name=name, is_demo=is_demo, book=book, created_at=at
+        )
+        said = Entry("workspace.created", {"slug": slug}, actor)
+        append([said], workspace_id=workspace.pk, at=at)
+        strict = replace(STRICT, escalation_seconds=DEMO_EXPIRY) if is_demo else STRICT
         workspace.policy = policy_version(workspace, strict, at=at)
         workspace.save(update_fields=["policy"])
         return workspace
@@ -72,6 +92,7 @@ def add_member(
     at: datetime,
     refund_limit_minor: int | None = None,
     is_simulated: bool = False,
+    actor: str = "",
 ) -> Membership:
     """Give a person a role in a workspace, or change the one they have."""
     with transaction.atomic():
@@ -89,7 +110,7 @@ def add_member(
             "role": str(role),
             "refund_limit_minor": refund_limit_minor,
         }
-        append([Entry("member.set", facts)], workspace_id=workspace.pk, at=at)
+        append([Entry("member.set", facts, actor)], workspace_id=workspace.pk, at=at)
         return membership
 
 

@@ -101,6 +101,27 @@ MUTANTS = (
         "tests/engine/test_run.py -k after_the_expiry",
     ),
     Mutant(
+        "the gateway does not look for a kill switch",
+        "agents/engine/gateway.py",
+        "if thrown(run, effect.tool):",
+        "if False:",
+        "tests/engine/test_kill_switch.py",
+    ),
+    Mutant(
+        "a kill switch on trial lets older runs write",
+        "agents/models/kill_switch.py",
+        "if self.trial_at and run.created_at > self.trial_at:",
+        "if self.trial_at:",
+        "tests/engine/test_kill_switch.py",
+    ),
+    Mutant(
+        "a frozen request expires",
+        "agents/engine/sweep.py",
+        "expires_at__lte=Now(), frozen_at=None",
+        "expires_at__lte=Now()",
+        "tests/engine/test_kill_switch.py -k overdue",
+    ),
+    Mutant(
         "refunds of other runs do not count",
         "agents/engine/facts.py",
         '    return ours.aggregate(total=Sum("amount_minor"))["total"] or 0',

@@ -5,9 +5,11 @@ from __future__ import annotations
 from django.conf import settings
 from django.contrib.auth import views as auth
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect
+from django.shortcuts import redirect, render
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_POST
+
+from agents.core.effects import Json
 
 THEMES = ("light", "dark")
 YEAR = 365 * 24 * 60 * 60  # seconds
@@ -16,6 +18,14 @@ sign_in = auth.LoginView.as_view(
     template_name="registration/sign_in.html", redirect_authenticated_user=True
 )
 sign_out = auth.LogoutView.as_view()
+
+
+def too_many(request: HttpRequest, response: HttpResponse | None, tried: Json) -> HttpResponse:
+    """Say that a name has to wait, whether or not there is such a person."""
+    seconds = int(settings.AXES_COOLOFF_TIME.total_seconds())
+    said = render(request, "429.html", {"minutes": seconds // 60}, status=429)
+    said["Retry-After"] = str(seconds)
+    return said
 
 
 @require_POST

@@ -1,0 +1,100 @@
+"""Who may do what in a workspace: somebody joins, gets another role, or another limit."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.contrib.auth.models import User
+from django.db import transaction
+
+from agents.models import Membership, Role, Workspace
+from agents.operations.people import add_member
+from agents.operations.refusal import Refused
+
+DECIDES = (Role.REVIEWER, Role.ADMIN)
+
+
+def join(
+    *,
+    workspace: Workspace,
+    user: User,
+    role: Role,
+    at: datetime,
+    refund_limit_minor: int | None = None,
+    actor: str = "",
+) -> Membership:
+    """Give somebody their first role in a workspace. Raises Refused."""
+    with transaction.atomic():
+        _lock(workspace)
+        found = Membership.objects.filter(workspace=workspace, user=user).first()
+        if found:
+            raise Refused(
+                "member",
+                f"{user.get_username()} is {found.role} in {workspace.name} already: "
+                "change the role or the limit instead.",
+            )
+        return _put(workspace, user, role, refund_limit_minor, at, actor)
+
+
+def set_role(
+    *, workspace: Workspace, user: User, role: Role, at: datetime, actor: str = ""
+) -> Membership:
+    """Give a member another role; a limit goes with a role that decides. Raises Refused."""
+    with transaction.atomic():
+        _lock(workspace)
+        part = _part(workspace, user)
+        admins = Membership.objects.filter(workspace=workspace, role=Role.ADMIN)
+        others = admins.filter(user__is_active=True).exclude(pk=part.pk)
+        if part.role == Role.ADMIN and role is not Role.ADMIN and not others:
+            raise Refused(
+                "last_admin",
+                f"{user.get_username()} is the only admin of {workspace.name}: make another one "
+                "first, or nobody can press its kill switch.",
+            )
+        limit = part.refund_limit_minor if role in DECIDES else None
+        return _put(workspace, user, role, limit, at, actor)
+
+
+def set_limit(
+    *,
+    workspace: Workspace,
+    user: User,
+    refund_limit_minor: int | None,
+    at: datetime,
+    actor: str = "",
+) -> Membership:
+    """Let a reviewer grant refunds up to an amount; None is any. Raises Refused."""
+    with transaction.atomic():
+        _lock(workspace)
+        role = Role(_part(workspace, user).role)
+        return _put(workspace, user, role, refund_limit_minor, at, actor)
+
+
+def _lock(workspace: Workspace) -> None:
+    """Queue up changes of roles: of two admins who leave at once, one has to stay."""
+    Workspace.objects.select_for_update().get(pk=workspace.pk)
+
+
+def _part(workspace: Workspace, user: User) -> Membership:
+    found = Membership.objects.filter(workspace=workspace, user=user).first()
+    if found is None:
+        raise Refused("no_member", f"{user.get_username()} is not a member of {workspace.name}.")
+    return found
+
+
+def _put(
+    workspace: Workspace, user: User, role: Role, limit: int | None, at: datetime, actor: str
+) -> Membership:
+    if limit is not None and role not in DECIDES:
+        raise Refused(
+            "decides_nothing",
+            f"The role {role} decides nothing, so it has no limit; a reviewer or an admin has.",
+        )
+    return add_member(
+        workspace=workspace,
+        user=user,
+        role=role,
+        refund_limit_minor=limit,
+        at=at,
+        actor=actor,
+    )

@@ -1,0 +1,182 @@
+"""Workspaces, members, roles and limits from the command line."""
+
+from __future__ import annotations
+
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.utils import timezone
+
+from agents import operations, queries
+from agents.models import Event, Membership, Role, Run, Workspace
+from tests.commands.test_run_pattern import Ended, command
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+PASSWORD = "a long walk by the sea"
+
+
+@pytest.fixture(autouse=True)
+def shop() -> Workspace:
+    return operations.add_workspace(slug="shop", name="Shop", at=timezone.now())
+
+
+@pytest.fixture
+def rita(shop: Workspace) -> User:
+    user = User.objects.create_user("rita")
+    operations.join(workspace=shop, user=user, role=Role.REVIEWER, at=timezone.now())
+    return user
+
+
+def add(monkeypatch: Any, *arguments: str, password: str = PASSWORD) -> Ended:
+    monkeypatch.setattr("sys.stdin", StringIO(f"{password}\n"))
+    return command("add_member", *arguments, "--password-stdin")
+
+
+def test_a_workspace_has_a_book_of_its_own_a_strict_policy_and_a_record() -> None:
+    ended = command("add_workspace", "eu-support", "--name", "EU support")
+
+    assert ended.code == 0
+    made = Workspace.objects.get(slug="eu-support")
+    assert made.policy is not None
+    assert made.policy.document["profile"] == "strict"
+    assert not Workspace.objects.exclude(pk=made.pk).filter(book=made.book).exists()
+    said = Event.objects.filter(workspace=made).order_by("seq").first()
+    assert said is not None
+    assert (said.kind, said.actor) == ("workspace.created", "command line")
+
+
+@pytest.mark.parametrize(
+    ("slug", "name", "says"),
+    [
+        ("shop", "Shop", "already"),
+        ("Shop", "Shop", "small letters"),
+        ("a b", "Shop", "small letters"),
+        ("-", "Shop", "small letters"),
+        ("ünï", "Shop", "small letters"),
+        ("s" * 41, "Shop", "small letters"),
+        ("other", " ", "A name is"),
+        ("other", "a\x00b", "A name is"),
+    ],
+)
+def test_a_workspace_that_cannot_be_is_refused(slug: str, name: str, says: str) -> None:
+    ended = command("add_workspace", f"--name={name}", "--", slug)
+
+    assert ended.code == 3
+    assert says in ended.err
+    assert Workspace.objects.count() == 1
+
+
+def test_a_new_member_can_sign_in_and_decide_up_to_the_limit(monkeypatch: Any) -> None:
+    ended = add(monkeypatch, "shop", "rita", "reviewer", "--limit", "800.00")
+
+    assert ended.code == 0
+    assert "new sign-in" in ended.out
+    assert PASSWORD not in ended.out + ended.err
+    part = Membership.objects.get(user__username="rita")
+    assert (part.role, part.refund_limit_minor) == ("reviewer", 80000)
+    assert part.user.check_password(PASSWORD)
+    said = Event.objects.get(kind="member.set")
+    assert said.actor == "command line"
+    assert said.facts == {"user": "rita", "role": "reviewer", "refund_limit_minor": 80000}
+
+
+def test_who_has_a_sign_in_keeps_it(rita: User, monkeypatch: Any) -> None:
+    command("add_workspace", "other", "--name", "Other")
+
+    ended = add(monkeypatch, "other", "rita", "viewer")
+
+    assert ended.code == 0
+    rita.refresh_from_db()
+    assert not rita.check_password(PASSWORD)
+    assert Membership.objects.filter(user=rita).count() == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "password", "code", "says"),
+    [
+        (["nowhere", "max", "viewer"], PASSWORD, 2, "no workspace 'nowhere'; there is shop"),
+        (["shop", "max", "reviewer", "--limit", "1e3"], PASSWORD, 2, "digits and a point"),
+        (["shop", "max", "viewer", "--limit", "5"], PASSWORD, 3, "decides nothing"),
+        (["shop", "max", "viewer"], "short", 2, "too short"),
+        (["shop", "max\x00", "viewer"], PASSWORD, 2, "valid username"),
+        (["shop", "rita", "viewer"], PASSWORD, 3, "rita is reviewer in Shop already"),
+        (["shop", "max", "boss"], PASSWORD, 1, "invalid choice: 'boss'"),
+    ],
+)
+def test_a_member_that_cannot_be_is_refused_and_leaves_no_user(
+    rita: User, monkeypatch: Any, arguments: list[str], password: str, code: int, says: str
+) -> None:
+    ended = add(monkeypatch, *arguments, password=password)
+
+    assert ended.code == code
+    assert says in ended.err
+    assert User.objects.count() == Membership.objects.count() == 1
+
+
+def test_without_a_terminal_a_password_is_asked_for_in_words(monkeypatch: Any) -> None:
+    monkeypatch.setattr("sys.stdin", StringIO())
+
+    ended = command("add_member", "shop", "max", "viewer")
+
+    assert ended.code == 2
+    assert "--password-stdin" in ended.err
+
+
+def test_a_role_changes_and_takes_the_limit_with_it(rita: User) -> None:
+    command("set_limit", "shop", "rita", "800.00")
+
+    ended = command("set_role", "shop", "rita", "operator")
+
+    assert ended.code == 0
+    part = Membership.objects.get(user=rita)
+    assert (part.role, part.refund_limit_minor) == ("operator", None)
+    said = Event.objects.filter(kind="member.set").order_by("seq")
+    assert [event.facts["refund_limit_minor"] for event in said] == [None, 80000, None]
+
+
+def test_the_only_admin_stays_one(rita: User) -> None:
+    command("set_role", "shop", "rita", "admin")
+
+    ended = command("set_role", "shop", "rita", "viewer")
+
+    assert ended.code == 3
+    assert "only admin" in ended.err
+    assert Membership.objects.get(user=rita).role == Role.ADMIN
+
+
+@pytest.mark.parametrize(
+    ("limit", "minor", "says"),
+    [("800", 80000, "USD 800.00"), ("0", 0, "USD 0.00"), ("none", None, "any amount")],
+)
+def test_a_limit_is_set(rita: User, limit: str, minor: int | None, says: str) -> None:
+    ended = command("set_limit", "shop", "rita", limit)
+
+    assert ended.code == 0
+    assert says in ended.out
+    assert Membership.objects.get(user=rita).refund_limit_minor == minor
+
+
+@pytest.mark.parametrize("limit", ["", "-5", "1e3", "1,000", "٨٠٠", "800.005", "NaN"])
+def test_a_limit_that_is_no_amount_is_refused(rita: User, limit: str) -> None:
+    ended = command("set_limit", "shop", "rita", "--", limit)
+
+    assert ended.code == 2
+    assert "digits and a point" in ended.err
+
+
+def test_who_is_no_member_is_told_so() -> None:
+    User.objects.create_user("max")
+
+    assert "not a member of Shop" in command("set_role", "shop", "max", "viewer").err
+    assert "not a member of Shop" in command("set_limit", "shop", "max", "5").err
+
+
+def test_the_chain_holds_after_every_change(rita: User) -> None:
+    command("set_role", "shop", "rita", "admin")
+    command("set_limit", "shop", "rita", "5")
+
+    found = queries.chains(Run.objects.none(), Workspace.objects.all())
+    assert [chain.fault for chain in found] == [None]

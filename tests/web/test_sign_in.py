@@ -1,0 +1,119 @@
+"""Signing in: who guesses has to wait, and nobody else."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from axes.models import AccessAttempt
+from django.contrib.auth.models import User
+from django.http import HttpResponse
+from django.test import Client, RequestFactory, override_settings
+from django.utils import timezone
+
+from opsconsole.client_address import client_address
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+PASSWORD = "a long walk by the sea"
+OFFICE, ELSEWHERE = "192.0.2.10", "198.51.100.7"
+LIMIT = 5
+
+
+@pytest.fixture(autouse=True)
+def people() -> None:
+    for name in ("rita", "omar"):
+        User.objects.create_user(name, password=PASSWORD)
+
+
+def sign_in(name: str, password: str, *, at: str = OFFICE, browser: str = "a") -> HttpResponse:
+    client: Any = Client(REMOTE_ADDR=at, headers={"User-Agent": browser})
+    return client.post("/sign-in/", {"username": name, "password": password})
+
+
+def guess(name: str = "rita", times: int = LIMIT, **more: str) -> list[int]:
+    return [sign_in(name, f"guess {n}", **more).status_code for n in range(times)]
+
+
+def test_after_five_guesses_even_the_right_password_waits() -> None:
+    assert guess() == [200, 200, 200, 200, 429]
+
+    answered = sign_in("rita", PASSWORD)
+
+    assert answered.status_code == 429
+    assert "Wait 5 minutes" in answered.text
+    assert answered["Retry-After"] == "300"
+    assert "sessionid" not in answered.cookies
+
+
+def test_the_browser_that_is_claimed_makes_no_difference() -> None:
+    codes = [guess(times=1, browser=f"browser {n}")[0] for n in range(LIMIT)]
+
+    assert codes[-1] == 429
+
+
+def test_a_colleague_in_the_same_office_signs_in() -> None:
+    guess()
+
+    assert sign_in("omar", PASSWORD).status_code == 302
+
+
+def test_rita_signs_in_from_elsewhere_while_somebody_guesses() -> None:
+    guess()
+
+    assert sign_in("rita", PASSWORD, at=ELSEWHERE).status_code == 302
+
+
+def test_the_wait_ends_by_itself_and_trying_sooner_does_not_make_it_longer() -> None:
+    guess()
+    AccessAttempt.objects.update(attempt_time=timezone.now() - timedelta(minutes=4))
+    assert guess(times=3) == [429, 429, 429]
+    newest = AccessAttempt.objects.order_by("-attempt_time").values_list("attempt_time", flat=True)
+    assert newest[0] < timezone.now() - timedelta(minutes=3)
+
+    AccessAttempt.objects.update(attempt_time=timezone.now() - timedelta(minutes=6))
+
+    assert sign_in("rita", PASSWORD).status_code == 302
+
+
+def test_a_good_sign_in_forgets_the_slips_before_it() -> None:
+    for _ in range(3):
+        assert guess(times=LIMIT - 1) == [200] * (LIMIT - 1)
+        assert sign_in("rita", PASSWORD).status_code == 302
+
+
+def test_nobody_is_told_whether_a_name_exists() -> None:
+    known, unknown = guess("rita"), guess("nobody-here")
+
+    assert known == unknown
+
+
+def test_passwords_are_not_kept() -> None:
+    guess()
+
+    kept = AccessAttempt.objects.get()
+    assert "guess" not in f"{kept.post_data}{kept.get_data}{kept.path_info}"
+
+
+@pytest.mark.parametrize(
+    ("behind_proxy", "remote", "forwarded", "told"),
+    [
+        (False, OFFICE, "", OFFICE),
+        (False, OFFICE, "203.0.113.1", OFFICE),
+        (True, "10.0.0.1", "203.0.113.1", "203.0.113.1"),
+        (True, "10.0.0.1", "6.6.6.6, 203.0.113.1", "203.0.113.1"),
+        (True, "10.0.0.1", "203.0.113.1, nonsense", None),
+        (False, "2001:db8:1:2:3::4", "", "2001:db8:1:2::"),
+        (False, "::ffff:192.0.2.10", "", OFFICE),
+        (False, "", "", None),
+    ],
+)
+def test_where_a_sign_in_comes_from(
+    behind_proxy: bool, remote: str, forwarded: str, told: str | None
+) -> None:
+    headers = {"X-Forwarded-For": forwarded} if forwarded else {}
+    request = RequestFactory().get("/", headers=headers, REMOTE_ADDR=remote)
+
+    with override_settings(OPSCONSOLE_BEHIND_PROXY=behind_proxy):
+        assert client_address(request) == told
