@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tests.checker.reading import Dump, Violation
+from tests.checker.reading import Dump, Row, Violation
 
 ENDED = ("done", "stopped", "failed")
 MOVES = {
@@ -61,15 +61,26 @@ def no_run_is_stuck(dump: Dump) -> Iterator[Violation]:
 
 
 def no_write_while_killed(dump: Dump) -> Iterator[Violation]:
-    """I30: between the switch and its release no write starts.
+    """I30: between a switch and its release no write of its scope starts.
 
     Both write their events under the workspace's lock, so ids are in the order of commits.
     """
-    killed: set[int] = set()
-    for event in dump.events:
-        if event["kind"] == "kill_switch.on":
-            killed.add(event["workspace_id"])
-        elif event["kind"] == "kill_switch.off":
-            killed.discard(event["workspace_id"])
-        elif event["kind"] == "effect.intended" and event["workspace_id"] in killed:
-            yield Violation("I30", f"{event['facts']['key']} began while writes were stopped")
+    switches: dict[tuple[int, str, str], Row] = {}
+    for event in sorted(dump.events, key=lambda event: event["id"]):
+        if event["kind"].startswith("kill_switch."):
+            facts = event["facts"]
+            switches[event["workspace_id"], facts["scope"], facts["target"]] = event
+        elif event["kind"] == "effect.intended":
+            key = event["facts"]["key"]
+            run = dump.run[event["run_id"]]
+            tool = next(effect["tool"] for effect in dump.effects if effect["key"] == key)
+            scopes = {"workspace": "", "pattern": run["pattern"], "tool": tool}
+            found = [switches.get((run["workspace_id"], *scope)) for scope in scopes.items()]
+            if any(switch and _stops(switch, run) for switch in found):
+                yield Violation("I30", f"{key} began while writes were stopped")
+
+
+def _stops(switch: Row, run: Row) -> bool:
+    if switch["kind"] == "kill_switch.trial":
+        return bool(run["created_at"] <= switch["at"])
+    return bool(switch["kind"] == "kill_switch.on")

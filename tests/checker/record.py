@@ -35,7 +35,7 @@ def _about(event: Row) -> object:
     facts, kind = event["facts"], event["kind"]
     if kind.startswith("escalation."):
         return facts["escalation"]
-    return facts["key"] if kind.startswith(("step.", "effect.")) else None
+    return facts.get("key")
 
 
 def _expected(dump: Dump) -> Iterator[tuple[str, str, object]]:
@@ -44,6 +44,9 @@ def _expected(dump: Dump) -> Iterator[tuple[str, str, object]]:
     # What a person closed is told by their decision.
     by_person = {escalation["step_id"] for escalation in dump.escalations}
     for step in dump.steps:
+        if step["kind"] == "say":  # a line of the record, and nothing else
+            yield step["run_id"], step["asked"]["kind"], step["key"]
+            continue
         yield step["run_id"], "step.begun", step["key"]
         if step["ended_at"] is not None and step["id"] not in by_person:
             kind = "step.failed" if step["failed"] else "step.done"

@@ -74,8 +74,13 @@ def swap(dump: Dump) -> None:
     one["seq"], two["seq"] = two["seq"], one["seq"]
 
 
-def killed_first(dump: Dump) -> None:
-    dump.events.insert(0, {**dump.events[0], "kind": "kill_switch.on", "run_id": None})
+def killed_first(scope: str, target: str, stage: str = "on") -> Callable[[Dump], object]:
+    def killed(dump: Dump) -> None:
+        facts = {"scope": scope, "target": target}
+        switch = {"id": 0, "kind": f"kill_switch.{stage}", "run_id": None, "facts": facts}
+        dump.events.insert(0, {**dump.events[-1], **switch})
+
+    return killed
 
 
 LIES: dict[str, tuple[str, Callable[[Dump], object]]] = {
@@ -100,13 +105,25 @@ LIES: dict[str, tuple[str, Callable[[Dump], object]]] = {
     "a run that woke up again": ("I23", row("runs", 0, state="queued")),
     "nobody to wait for": ("I24", row("runs", 0, state="waiting")),
     "silence that was a yes": ("I29", row("escalations", 0, state="expired")),
-    "a write while writes were stopped": ("I30", killed_first),
+    "a write while writes were stopped": ("I30", killed_first("workspace", "")),
+    "a write while its pattern was stopped": ("I30", killed_first("pattern", "supervisor")),
+    "a write while its tool was stopped": ("I30", killed_first("tool", "issue_refund")),
+    "a write of an old run on trial": ("I30", killed_first("workspace", "", "trial")),
     "an intent that was not told": ("I32", drop("effect.intended")),
     "an event that was changed": ("I33", row("events", -1, actor="eve")),
     "two events that changed places": ("I33", swap),
     "a tail that was cut": ("I33", lambda dump: dump.events.pop()),
     "another workspace": ("I38", row("escalations", 0, workspace_id=99)),
 }
+
+
+@pytest.mark.parametrize(
+    "elsewhere", [("pattern", "routing"), ("tool", "send_reply"), ("workspace", "", "off")]
+)
+def test_a_switch_of_another_scope_stops_nothing(dump: Dump, elsewhere: tuple[str, ...]) -> None:
+    killed_first(*elsewhere)(dump)
+
+    assert "I30" not in ids(dump)
 
 
 @pytest.mark.parametrize("lie", LIES)
