@@ -287,5 +287,6 @@ LOGGING = {
         "httpcore2": {"level": "WARNING"},
         "aiohttp": {"level": "WARNING"},
         "procrastinate": {"level": "WARNING"},
+        "axes": {"level": "WARNING"},
     },
 }

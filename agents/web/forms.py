@@ -131,18 +131,22 @@ def read_launch(posted: QueryDict) -> Launch:
             workflow=scenario.workflow,
             off=scenario.off,
         )
-    subject = posted.get("subject", "").strip()
-    if not (subject.isascii() and subject.isdigit() and len(subject) <= 18):
-        raise BadForm("subject", "A customer is a number, such as 42.")
     return Launch(
         pattern=posted.get("pattern", "supervisor"),
         goal=posted.get("goal", ""),
-        subject=int(subject),
+        subject=_subject(posted.get("subject", "").strip()),
         token=token,
         policy=_number(posted.get("policy", "")),
         model=posted.get("model", ""),
         workflow=posted.get("workflow", ""),
     )
+
+
+def _subject(text: str) -> int | None:
+    """Return a customer's number, None for a run that is about no customer. Raises BadForm."""
+    if text and not (text.isascii() and text.isdigit() and len(text) <= 18):
+        raise BadForm("subject", "A customer is a number, such as 42.")
+    return int(text) if text else None
 
 
 def _number(text: str) -> int | None:

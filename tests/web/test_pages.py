@@ -233,7 +233,7 @@ def test_pages_are_not_stored_and_carry_the_policy(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 5])
-def test_the_inbox_takes_as_many_queries_however_much_waits(
+def test_a_list_takes_as_many_queries_however_long_it_is(
     scene: Scene, count: int, django_assert_num_queries: Any
 ) -> None:
     for _ in range(count):
@@ -247,6 +247,14 @@ def test_the_inbox_takes_as_many_queries_however_much_waits(
         client.get(reverse("runs"))
     with django_assert_num_queries(18):
         client.get(reverse("home"))
+    for escalation in Escalation.objects.all():
+        scene.decide(escalation.run)
+    operations.add_member(
+        workspace=scene.workspace, user=scene.rita, role=Role.ADMIN, at=timezone.now()
+    )
+    for name, queries in (("decided", 8), ("audit", 7), ("kill", 8), ("launch", 6)):
+        with django_assert_num_queries(queries):
+            client.get(reverse(name))
 
 
 def test_omar_launches_a_scenario_and_a_double_submit_is_one_run(scene: Scene) -> None:
@@ -266,6 +274,7 @@ def test_omar_launches_a_scenario_and_a_double_submit_is_one_run(scene: Scene) -
 @pytest.mark.parametrize(
     ("fields", "says"),
     [
+        ({"goal": "Refund", "subject": ""}, "Say which customer"),
         ({"goal": "Refund", "subject": "Anna"}, "A customer is a number"),
         ({"goal": "Refund", "subject": "٤٢"}, "A customer is a number"),
         ({"goal": "Refund", "subject": "999"}, "no customer 999"),
@@ -289,6 +298,15 @@ def test_a_launch_that_makes_no_sense_is_refused_and_kept(
     assert answered.status_code == 422
     assert says in answered.text
     assert not Run.objects.exists()
+
+
+def test_a_report_in_own_words_needs_no_customer(scene: Scene) -> None:
+    fields = {"goal": "Report on 2026-02-26 in US.", "subject": "", "pattern": "orchestrator"}
+
+    answered = signed_in(scene.omar).post(reverse("launch"), {"token": "a1b2", **fields})
+
+    assert answered.status_code == 302
+    assert Run.objects.get().subject is None
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.key)
