@@ -93,3 +93,17 @@ def presses(workspace: int, user: str) -> int:
         begun = Effect.objects.count()
         time.sleep(0.1)
     return begun
+
+
+def asks(url: str) -> str:
+    """Ask for leave to call a model's server."""
+    from django.test import override_settings
+
+    from agents.engine import breaker
+
+    with override_settings(OPENAI_BASE_URL=url, OPENAI_API_KEY="any"):
+        try:
+            given = breaker.leave()
+        except breaker.Resting:
+            return "rests"
+    return "probe" if given.probe else "leave"
