@@ -11,7 +11,7 @@ from django.db.models import Count, F, Q, QuerySet, Sum
 from django.db.models.functions import TruncDate
 
 from agents.core.states import EffectState, EscalationState, RunState
-from agents.models import Effect, Escalation, Run, Step
+from agents.models import Effect, Endpoint, Escalation, Run, Step
 from agents.web import access, reading
 
 DAYS = 14  # of the chart
@@ -63,6 +63,7 @@ class Overview:
     days: Sequence[Day]
     needy: Sequence[Run]
     soonest: Sequence[reading.Row]  # to expire
+    resting: Sequence[Endpoint]  # servers of models that are left alone
 
     @property
     def legend(self) -> list[tuple[str, str, int]]:
@@ -95,6 +96,7 @@ def overview(user: User, *, at: datetime) -> Overview:
         days=_days(runs, midnight),
         needy=list(_needy(runs)),
         soonest=reading.inbox(access.workspaces_of(user))[:SOONEST],
+        resting=list(Endpoint.objects.resting()),
     )
 
 
