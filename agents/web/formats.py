@@ -98,6 +98,12 @@ def money(minor: int | None) -> str:
 
 
 @register.filter
+def thousands(number: int) -> str:
+    """Write a count as 15,362."""
+    return f"{number:,}"
+
+
+@register.filter
 def cost(micro_usd: int) -> str:
     """Write a model's cost, which is small: USD 0.038."""
     return f"USD {micro_usd / 1_000_000:.3f}"

@@ -51,6 +51,15 @@ class Turn:
     raw: str
 
     @property
+    def asked_of(self) -> str:
+        """Say which models were asked how often and with how many tokens: to them + from them."""
+        asked: dict[str, list[Step]] = {}
+        for step in self.steps:
+            if step.model:
+                asked.setdefault(step.model, []).append(step)
+        return " ".join(_asked_of(model, calls) for model, calls in asked.items())
+
+    @property
     def opens(self) -> bool:
         """True where there is more to it than a line."""
         return bool(self.escalation or self.changes or len(self.rulings) > 1)
@@ -108,6 +117,14 @@ def trace(run: Run, *, at: datetime | None = None) -> Trace:
         seconds=round(spent.seconds, 1),
         waited=sum(((e.decided_at or now) - e.created_at).total_seconds() for e in held.values()),
     )
+
+
+def _asked_of(model: str, calls: Sequence[Step]) -> str:
+    attempts = sum(step.attempts for step in calls)
+    often = f" in {len(calls)} calls" if len(calls) > 1 else ""
+    again = f", {attempts} attempts" if attempts > len(calls) else ""
+    tokens_in, tokens_out = sum(s.tokens_in for s in calls), sum(s.tokens_out for s in calls)
+    return f"{model}, {tokens_in:,} + {tokens_out:,} tokens{often}{again}."
 
 
 def _spent(steps: Sequence[Step]) -> Spent:
@@ -292,7 +309,11 @@ def _fields(reply: Json) -> str:
     flat = {key: value for key, value in reply.items() if not isinstance(value, dict)}
     for part in reply.values():
         flat |= part if isinstance(part, dict) else {}
-    return " · ".join(f"{key} {value}" for key, value in flat.items() if len(str(value)) <= 60)
+    said = {
+        key: ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+        for key, value in flat.items()
+    }
+    return " · ".join(f"{key} {text}" for key, text in said.items() if len(text) <= 60)
 
 
 def _raw(steps: Sequence[Step]) -> Iterable[str]:

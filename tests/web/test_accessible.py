@@ -77,6 +77,7 @@ def prepared() -> Iterator[Prepared]:
         "queued run": f"/runs/{queued.pk}/",
         "launch": "/launch/",
         "audit": "/audit/",
+        "kill switches": "/kill/",
         "not found": "/runs/00000000-0000-0000-0000-000000000000/",
     }
     with served() as site:

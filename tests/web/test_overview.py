@@ -40,12 +40,13 @@ def test_the_figures_are_those_of_the_ledger(scene: Scene) -> None:
     assert found.moved_minor == 50000 + 70000
     assert found.lowered_minor == 120000 - 70000
     assert found.refused == 1
-    assert found.today == {"Done": 2, "Stopped": 1, "Failed": 0, "Waiting": 1}
     assert (found.cost_micro_usd, found.unknown_cost) == (0, 0)
-    assert len(found.days) == DAYS
-    assert list(found.days[-1].counts) == [2, 1, 0, 1]
-    bar = found.days[-1].segments
-    assert round(sum(segment.height for segment in bar)) == 100
+    assert len(found.runs.days) == len(found.money.days) == DAYS
+    assert [layer.word for layer in found.runs.layers] == ["Done", "Stopped", "Failed", "Waiting"]
+    assert list(found.runs.days[-1].counts) == [2, 1, 0, 1]
+    assert list(found.money.days[-1].values) == ["USD 1,200.00", "USD 500.00", "USD 1,200.00"]
+    for bar in (found.runs.days[-1].segments, found.money.days[-1].segments):
+        assert round(sum(segment.height for segment in bar)) == 100
     assert found.needy == []
 
 
@@ -71,7 +72,8 @@ def test_nobody_sees_the_figures_of_another_workspace(scene: Scene) -> None:
 
     found = overview(stranger(), at=timezone.now())
 
-    assert (found.waiting, found.moved_minor, sum(found.today.values())) == (0, 0, 0)
+    assert (found.waiting, found.moved_minor) == (0, 0)
+    assert not any(day.segments for drawn in (found.runs, found.money) for day in drawn.days)
 
 
 def test_a_model_server_that_is_left_alone_is_named_where_people_wonder(scene: Scene) -> None:
