@@ -7,7 +7,6 @@ order of events; nothing is asserted on time.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 
 import pytest
 from django.contrib.auth.models import User
@@ -20,18 +19,11 @@ from agents.desk.models import Charge, Refund
 from agents.models import Effect, Escalation, Run
 from agents.models.kill_switch import Stage
 from tests.engine.scene import REFUND_500, Scene, fresh, go, mailed, paid, recover, set_scene
-from tests.processes import Contenders, contenders
+from tests.processes import SIX, Contenders
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both, pytest.mark.slow]
 
 ROUNDS = 20
-SIX = 6
-
-
-@pytest.fixture(scope="module")
-def crowd(django_db_setup: None) -> Iterator[Contenders]:
-    with contenders(SIX) as crowd:
-        yield crowd
 
 
 @pytest.fixture
