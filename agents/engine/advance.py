@@ -94,6 +94,8 @@ def brief_of(run: Run) -> patterns.Brief:
         goal=run.goal,
         limits=limits,
         specs={**tools.specs(), **known, **extra},
+        subject=run.subject,
+        more_tools=tools.told_of(limits.proposable),
         scope=run.scope,
         workflow=declared,
         inputs=inputs,

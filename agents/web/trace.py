@@ -279,7 +279,9 @@ def _title(name: str, steps: Sequence[Step], action: Json) -> str:
     if first.get("kind") == "hand_over":
         return "Handed to people: a case that no specialist takes"
     if not action:
-        return str(first.get("role") or first.get("tool") or "step").capitalize()
+        held = (first.get("action") or {}).get("name")  # put to a person without a review
+        name = str(first.get("role") or first.get("tool") or held or "step")
+        return name.replace("_", " ").capitalize()
     kind = action.get("kind")
     if kind == "final" and not (name.isdigit() or name == "finalize"):
         return f"{name}: output"  # of one step of a workflow
