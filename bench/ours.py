@@ -63,7 +63,7 @@ class Contestant:
     async def _refund(self, customer: int, watch: Watch) -> None:
         _watch.set(watch)
         watch.launched()
-        run = await in_database(partial(_launch, self.workspace.pk, self.omar, customer))
+        run = await in_database(partial(_launch, self.workspace, self.omar, customer))
         await _expect(run, RunState.WAITING)
         watch.decided()
         await in_database(partial(_decide, run, self.rita))
@@ -74,10 +74,9 @@ class Contestant:
         close_connections()
 
 
-def _launch(workspace_id: int, by: User, customer: int) -> Run:
-    """Launch as a page does, which reads the workspace anew."""
+def _launch(workspace: Workspace, by: User, customer: int) -> Run:
     return operations.launch(
-        workspace=Workspace.objects.select_related("policy").get(pk=workspace_id),
+        workspace=workspace,
         pattern="supervisor",
         goal=goal(customer),
         subject=customer,

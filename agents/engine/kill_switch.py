@@ -8,6 +8,10 @@ from django.db.models import DateTimeField, ExpressionWrapper, F, Q, Value
 
 from agents.core.states import EscalationState
 from agents.models import Escalation, KillSwitch, Run, Workspace
+from agents.prepared import Given, Rows
+
+_WORKSPACE = Rows(lambda: Workspace.objects.filter(pk=Given("pk")).select_for_update().only("pk"))
+_STANDING = Rows(lambda: KillSwitch.objects.standing(Given("workspace")))
 
 
 def thrown(run: Run, tool: str) -> KillSwitch | None:
@@ -16,8 +20,8 @@ def thrown(run: Run, tool: str) -> KillSwitch | None:
     The workspace's row is locked, as pressing locks it: a switch that commits later sees
     nothing start after it, and one that committed before is seen here.
     """
-    Workspace.objects.select_for_update().get(pk=run.workspace_id)
-    standing = KillSwitch.objects.standing(run.workspace_id)
+    _WORKSPACE.tuples(pk=run.workspace_id)
+    standing = _STANDING.all(workspace=run.workspace_id)
     return next((switch for switch in standing if switch.stops(run, tool)), None)
 
 

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Self
 
 from django.db import models
-from django.db.models import OuterRef, Q
+from django.db.models import OuterRef, Q, Value
 
 from agents.models.run import Run
 
@@ -24,7 +24,7 @@ class Stage(StrEnum):
 
 
 class KillSwitches(models.QuerySet["KillSwitch"]):
-    def standing(self, workspace_id: int | OuterRef) -> Self:
+    def standing(self, workspace_id: int | OuterRef | Value) -> Self:
         """Return the switches of a workspace that still stop something, oldest first."""
         return self.filter(workspace=workspace_id, released_at=None).order_by("pk")
 
