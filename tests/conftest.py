@@ -15,7 +15,7 @@ from hypothesis import settings as hypothesis_settings
 from agents import record
 from tests import checker
 from tests.settings import ON_POSTGRES
-from tests.whole import Whole
+from tests.whole import ELSEWHERE, Whole
 
 hypothesis_settings.register_profile("suite", deadline=None, database=None, derandomize=True)
 hypothesis_settings.register_profile("search", deadline=None, max_examples=2000)
@@ -128,4 +128,4 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return
     for item in items:
         if item.get_closest_marker("postgres"):
-            item.add_marker(pytest.mark.skip(reason="only PostgreSQL can show it"))
+            item.add_marker(pytest.mark.skip(reason=ELSEWHERE))
