@@ -122,7 +122,7 @@ def claiming(scene: Scene, ada: User) -> Act:
 
 def releasing(scene: Scene, ada: User) -> Act:
     escalation = asked(scene)
-    claimed = {"escalation_id": escalation.pk, "by": scene.rita}
+    claimed: dict[str, Any] = {"escalation_id": escalation.pk, "by": scene.rita}
     operations.claim(**claimed, at=timezone.now())
     return lambda: operations.release_claim(**claimed, at=timezone.now())
 
@@ -144,7 +144,7 @@ def switching(to: Stage) -> Callable[[Scene, User], Act]:
 
     def prepared(scene: Scene, ada: User) -> Act:
         asked(scene)
-        common = {"workspace": scene.workspace, "by": ada, "reason": "look"}
+        common: dict[str, Any] = {"workspace": scene.workspace, "by": ada, "reason": "look"}
         acts: dict[Stage, Act] = {
             Stage.ON: lambda: operations.kill(**common, at=timezone.now()),
             Stage.TRIAL: lambda: operations.release(**common, to=Stage.TRIAL, at=timezone.now()),

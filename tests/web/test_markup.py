@@ -59,14 +59,15 @@ def plant(scene: Scene, pattern: str, goal: str) -> Run:
     """Drive a run and write markup wherever somebody else than us has a say."""
     run = go(scene.launch(f"{goal} {marked('goal')}", pattern=pattern))
     for step in Step.objects.filter(run=run, reply__isnull=False):
+        said: dict[str, Any] = step.reply or {}
         if step.kind == "ask":
-            step.reply = {**step.reply, "text": marked("model")}
+            step.reply = {**said, "text": marked("model")}
         elif step.kind == "use":
-            status = {key: step.reply[key] for key in ("status",) if key in step.reply}
-            step.reply = {**everywhere(step.reply, marked("tool")), **status}
+            status = {key: said[key] for key in ("status",) if key in said}
+            step.reply = {**everywhere(said, marked("tool")), **status}
         elif step.kind == "review":
-            deciding = {**step.reply["deciding"], "sentence": marked("ruling")}
-            step.reply = {**step.reply, "deciding": deciding}
+            deciding = {**said["deciding"], "sentence": marked("ruling")}
+            step.reply = {**said, "deciding": deciding}
         step.save(update_fields=["reply"])
     for escalation in Escalation.objects.filter(run=run):
         deciding = {**escalation.review["deciding"], "sentence": marked("ruling")}
