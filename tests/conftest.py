@@ -16,7 +16,7 @@ from agents import record
 from tests import checker
 from tests.processes import SIX, Contenders, contenders
 from tests.settings import ON_POSTGRES
-from tests.whole import Whole
+from tests.whole import ELSEWHERE, Whole
 
 hypothesis_settings.register_profile("suite", deadline=None, database=None, derandomize=True)
 hypothesis_settings.register_profile("search", deadline=None, max_examples=2000)
@@ -136,4 +136,4 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return
     for item in items:
         if item.get_closest_marker("postgres"):
-            item.add_marker(pytest.mark.skip(reason="only PostgreSQL can show it"))
+            item.add_marker(pytest.mark.skip(reason=ELSEWHERE))

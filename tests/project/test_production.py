@@ -1,0 +1,34 @@
+"""Settings of production pass Django's own checks of a deployment."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.processes import ROOT, environment
+
+GIVEN = {
+    "OPSCONSOLE_PRODUCTION": "1",
+    "OPSCONSOLE_ALLOWED_HOSTS": "ops.example.com",
+    "OPSCONSOLE_SECRET_KEY": "a-key-of-many-different-letters-0123456789-xyz-ABCDEFG",
+    "OPSCONSOLE_ENV_FILE": "",
+    "DATABASE_URL": "",
+}
+
+
+def test_the_checks_of_a_deployment_find_nothing(tmp_path: Path) -> None:
+    told = environment(**GIVEN, OPSCONSOLE_DATA_DIR=str(tmp_path))
+
+    done = subprocess.run(
+        [sys.executable, "manage.py", "check", "--deploy", "--fail-level", "WARNING"],
+        cwd=ROOT,
+        env=told,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert "no issues" in done.stdout

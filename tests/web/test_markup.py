@@ -1,0 +1,162 @@
+"""Text of every origin stays text on every page, and in what a page is sent while it is open."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from agents import operations
+from agents.core.states import EscalationState
+from agents.desk.models import Customer
+from agents.models import Escalation, Role, Run, Scope, Step, Workspace
+from tests.engine.scene import REFUND_500, Scene, go, set_scene
+from tests.web.test_attacks import OF_ESCALATION, OF_RUN
+from tests.web.test_pages import ADDRESSES, signed_in
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+MARKS = ("<img src=x onerror=alert(1)>", "</script><script>alert(2)</script>", '"><b hx-get=/x>')
+HARM = ("<img src=x", "<script>alert", "<b hx-get")
+ORIGINS = {
+    "goal": "<i id=goal>",
+    "name": "<i id=name>",
+    "comment": "<i id=comment>",
+    "switch": "<i id=switch>",
+    "workspace": "<i id=workspace>",
+    "customer": "<i id=customer>",
+    "model": "<i id=model>",
+    "tool": "<i id=tool>",
+    "ruling": "<i id=ruling>",
+    "stop": "<i id=stop>",
+    "outcome": "<i id=outcome>",
+}
+
+
+def marked(origin: str) -> str:
+    return ORIGINS[origin] + "".join(MARKS)
+
+
+def everywhere(value: Any, mark: str) -> Any:
+    """Return a reply with markup after each of its texts."""
+    if isinstance(value, dict):
+        return {key: everywhere(item, mark) for key, item in value.items()}
+    if isinstance(value, list):
+        return [everywhere(item, mark) for item in value]
+    return f"{value}{mark}" if isinstance(value, str) else value
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return set_scene()
+
+
+def plant(scene: Scene, pattern: str, goal: str) -> Run:
+    """Drive a run and write markup wherever somebody else than us has a say."""
+    run = go(scene.launch(f"{goal} {marked('goal')}", pattern=pattern))
+    for step in Step.objects.filter(run=run, reply__isnull=False):
+        said: dict[str, Any] = step.reply or {}
+        if step.kind == "ask":
+            step.reply = {**said, "text": marked("model")}
+        elif step.kind == "use":
+            status = {key: said[key] for key in ("status",) if key in said}
+            step.reply = {**everywhere(said, marked("tool")), **status}
+        elif step.kind == "review":
+            deciding = {**said["deciding"], "sentence": marked("ruling")}
+            step.reply = {**said, "deciding": deciding}
+        step.save(update_fields=["reply"])
+    for escalation in Escalation.objects.filter(run=run):
+        deciding = {**escalation.review["deciding"], "sentence": marked("ruling")}
+        escalation.review = {**escalation.review, "deciding": deciding}
+        escalation.save(update_fields=["review"])
+    Customer.objects.filter(book_id=run.book_id, number=42).update(name=marked("customer")[:90])
+    return run
+
+
+@pytest.fixture
+def admin(scene: Scene) -> Client:
+    user = User.objects.create_user(ORIGINS["name"] + "ada")
+    at = timezone.now()
+    operations.add_member(workspace=scene.workspace, user=user, role=Role.ADMIN, at=at)
+    Workspace.objects.filter(pk=scene.workspace.pk).update(name=ORIGINS["workspace"] + MARKS[0])
+    for scope, target in ((Scope.PATTERN, "workflow"), (Scope.TOOL, "send_reply")):
+        operations.kill(
+            workspace=scene.workspace,
+            by=user,
+            reason=marked("switch"),
+            at=at,
+            scope=scope,
+            target=target,
+        )
+    User.objects.filter(pk=scene.omar.pk).update(username=marked("name"))
+    return signed_in(user)
+
+
+def pages(run: Run) -> list[str]:
+    """Return every address that can be read, about this run."""
+    found = []
+    escalation = Escalation.objects.filter(run=run).first()
+    for name in set(ADDRESSES) - {"healthz", "readyz", "metrics", "sign-out", "sign-in"}:
+        if name in OF_ESCALATION:
+            found += [reverse(name, args=[escalation.pk])] if escalation else []
+        else:
+            found.append(reverse(name, args=[run.pk] if name in OF_RUN else None))
+    return sorted(found)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "goal", "decided"),
+    [
+        ("supervisor", "Refund 1200 USD to user_id=42.", False),
+        ("supervisor", "Refund 1200 USD to user_id=42.", True),
+        ("supervisor", REFUND_500, False),
+        ("routing", "Which way is your office?", False),
+        ("routing", "Customer 42 wants the monthly charge refunded.", False),
+    ],
+)
+def test_text_of_any_origin_stays_text_on_every_page(
+    scene: Scene, admin: Client, pattern: str, goal: str, decided: bool
+) -> None:
+    run = plant(scene, pattern, goal)
+    if decided:
+        still_open = Escalation.objects.get(run=run, state=EscalationState.OPEN)
+        operations.decide(
+            escalation_id=still_open.pk,
+            by=scene.rita,
+            approve=False,
+            comment=marked("comment"),
+            at=timezone.now(),
+        )
+    seen = set()
+
+    for address in pages(run):
+        answered = admin.get(address)
+        if answered.status_code != 200 or "html" not in answered["Content-Type"]:
+            continue
+        for harm in (*HARM, *ORIGINS.values()):
+            assert harm not in answered.text, f"{address}: {harm}"
+        escaped = {name for name in ORIGINS if f"&lt;i id={name}&gt;" in answered.text}
+        seen |= escaped
+
+    assert {"goal", "name", "switch", "workspace"} <= seen
+    assert seen & {"model", "tool", "ruling", "customer"}
+    assert "comment" in seen or not decided
+
+
+def test_where_a_run_ended_stays_text(scene: Scene, admin: Client) -> None:
+    run = plant(scene, "supervisor", "Refund 1200 USD to user_id=42.")
+    stops = marked("stop")[:200]
+    Run.objects.filter(pk=run.pk).update(stop_reason=stops, outcome={"answer": marked("outcome")})
+    seen = ""
+
+    for address in pages(run):
+        answered = admin.get(address)
+        if "html" in answered.get("Content-Type", ""):
+            seen += answered.text
+
+    assert not [harm for harm in (*HARM, *ORIGINS.values()) if harm in seen]
+    assert "&lt;i id=stop&gt;" in seen
