@@ -22,7 +22,7 @@ from agents.core.verify import Fault, Linked, first_fault
 from agents.engine import kept_heads, sealing
 from agents.engine.advance import brief_of
 from agents.models import Escalation, Event, Head, Run, Workspace
-from agents.models.event import linked
+from agents.models.event import linked, texts_of
 
 CHUNK = 500  # rows in memory at once
 Seals = Mapping[str, Sequence[str]]  # the name of a chain -> the hashes of its events, as sealed
@@ -162,6 +162,6 @@ def _fault(events: QuerySet[Event], row: Run | Workspace, wanted: Sequence[str])
 
 def _linked(events: QuerySet[Event], hashes: list[str]) -> Iterator[Linked]:
     """Yield the events of a chain in order, and leave their hashes in `hashes`."""
-    for event in events.order_by("seq").iterator(CHUNK):
+    for event in events.order_by("seq").prefetch_related("texts").iterator(CHUNK):
         hashes.append(event.hash)
-        yield Linked(linked(event), event.previous, event.hash)
+        yield Linked(linked(event), event.previous, event.hash, texts_of(event))

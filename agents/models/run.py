@@ -55,9 +55,14 @@ class Run(models.Model):
     head_hash = models.CharField(max_length=64, blank=True)  # of the run's newest event
     created_at = models.DateTimeField()
     ended_at = models.DateTimeField(null=True)
+    erased_at = models.DateTimeField(null=True)  # since then its texts are gone, its numbers stay
 
     class Meta:
         constraints = [
+            models.CheckConstraint(
+                condition=Q(erased_at__isnull=True) | Q(ended_at__isnull=False),
+                name="run_erased_has_ended",
+            ),
             models.CheckConstraint(condition=Q(state__in=list(RunState)), name="run_state_known"),
             models.CheckConstraint(
                 condition=Q(state__in=ENDED, ended_at__isnull=False)
@@ -138,6 +143,13 @@ class Run(models.Model):
         self.fence, self.state = self.fence + 1, to
         self.say(f"run.{to}", at=at, facts=facts or {}, actor=actor)
 
-    def say(self, kind: str, *, at: datetime, facts: Json, actor: str = "") -> None:
+    def say(
+        self,
+        kind: str,
+        *,
+        at: datetime,
+        facts: Json,
+        actor: str = "",
+    ) -> None:
         """Add an event to the run's chain, in the transaction of the change it tells of."""
         append([Entry(kind, facts, actor)], run=self, workspace_id=self.workspace_id, at=at)
