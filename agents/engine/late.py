@@ -63,4 +63,6 @@ class ToolCall:
         facts = {"key": self.context.key, "tool": self.tool.name, "said": said}
         with transaction.atomic():
             run = Run.objects.select_for_update().get(pk=self.run.pk)
+            if run.erased_at:
+                facts["said"] = ""  # whoever it is about was forgotten meanwhile
             run.say(LATE, at=timezone.now(), facts={**facts, "after_ms": round(seconds * 1000)})

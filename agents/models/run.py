@@ -84,6 +84,11 @@ class Run(models.Model):
     def __str__(self) -> str:
         return f"{self.pattern} {str(self.pk)[:8]}"
 
+    @property
+    def title(self) -> str:
+        """Return what people know a run by: its goal, or when that was erased."""
+        return f"Erased on {self.erased_at:%Y-%m-%d}" if self.erased_at else self.goal
+
     @classmethod
     def claim(cls, run_id: uuid.UUID, *, owner: str, lease: timedelta, at: datetime) -> Run | None:
         """Take a queued run for `lease`. Return None if it is not to be had."""
