@@ -86,6 +86,7 @@ def test_what_a_tool_returns_is_masked(scene: Scene) -> None:
     run = go(run)
 
     seen = run.steps.get(kind="use", asked__tool="get_refund_context")
+    assert seen.reply is not None
     assert seen.reply["user"]["name"] == "Anna [card number]"
     in_runs = [place for place in places_of(CARD) if not place.startswith("desk_")]
     assert in_runs == []
