@@ -22,7 +22,7 @@ from agents.core.verify import Fault, Linked, first_fault
 from agents.engine import kept_heads, sealing
 from agents.engine.advance import brief_of
 from agents.models import Escalation, Event, Head, Run, Workspace
-from agents.models.event import linked
+from agents.models.event import linked, texts_of
 
 CHUNK = 500  # rows in memory at once
 Seals = Mapping[str, Sequence[str]]  # the name of a chain -> the hashes of its events, as sealed
@@ -31,8 +31,12 @@ Seals = Mapping[str, Sequence[str]]  # the name of a chain -> the hashes of its 
 def result(run: Run) -> dict[str, Json]:
     """Return a run as the reference prints one, with our `run_id` and what it waits for.
 
-    It is derived from the run's steps; where the engine ended the run, its reason counts.
+    It is derived from the run's steps; where the engine ended the run, its reason counts. Of a
+    run that was erased only that is left.
     """
+    if run.erased_at:
+        left = {"status": run.state, "stop_reason": run.stop_reason}
+        return {**left, "erased_at": run.erased_at.isoformat(), **_identity(run)}
     steps = list(run.steps.order_by("position"))
     replies = {step.key: Reply(step.reply, step.failed) for step in steps if step.ended_at}
     found = patterns.result(run.pattern, brief_of(run), replies)
@@ -42,11 +46,14 @@ def result(run: Run) -> dict[str, Json]:
         found |= {"status": "waiting", "escalation": _waiting_for(run)}
     return {
         **found,
-        "run_id": str(run.pk),
-        "pattern": run.pattern,
-        "profile": run.policy.document["profile"],
+        **_identity(run),
         "demo_model": any((step.reply or {}).get("demo") for step in steps if _is_answer(step)),
     }
+
+
+def _identity(run: Run) -> dict[str, Json]:
+    profile = run.policy.document["profile"]
+    return {"run_id": str(run.pk), "pattern": run.pattern, "profile": profile}
 
 
 def _is_answer(step: Json) -> bool:
@@ -162,6 +169,6 @@ def _fault(events: QuerySet[Event], row: Run | Workspace, wanted: Sequence[str])
 
 def _linked(events: QuerySet[Event], hashes: list[str]) -> Iterator[Linked]:
     """Yield the events of a chain in order, and leave their hashes in `hashes`."""
-    for event in events.order_by("seq").iterator(CHUNK):
+    for event in events.order_by("seq").prefetch_related("texts").iterator(CHUNK):
         hashes.append(event.hash)
-        yield Linked(linked(event), event.previous, event.hash)
+        yield Linked(linked(event), event.previous, event.hash, texts_of(event))

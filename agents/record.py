@@ -1,7 +1,9 @@
 """Keep the record append-only, and what has ended as it ended, in the database itself.
 
 Triggers refuse to change or delete an event or a head, to move a run that has ended and to decide
-what was answered once more, also outside this program. A migration that
+what was answered once more, also outside this program. To forget a person they let pass exactly
+this: the text beside an event, and what a run that has ended quotes, become empty once. A migration
+that
 rebuilds the table on SQLite drops them without a word: so they are made again after every
 migration, and a system check says when they are missing.
 """
@@ -17,7 +19,7 @@ from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.utils import DatabaseError
 
-EVENTS, HEADS = TABLES = ("agents_event", "agents_head")
+EVENTS, HEADS, TEXTS = TABLES = ("agents_event", "agents_head", "agents_eventtext")
 CHANNEL = "opsconsole_events"  # what PostgreSQL's LISTEN hears at each commit that adds events
 
 _SQLITE = """
@@ -39,18 +41,35 @@ $$ BEGIN PERFORM pg_notify('{CHANNEL}', ''); RETURN NULL; END $$;
 CREATE OR REPLACE TRIGGER agents_event_wake AFTER INSERT ON agents_event
 FOR EACH STATEMENT EXECUTE FUNCTION agents_event_wake()
 """
-# What stays once it is over: (table, when it is over, the columns that no longer change). Texts are
-# not among them, because a person may have to be forgotten.
-_OVER = (
+# What stays once it is over: (table, when it is over, the columns that no longer change, and those
+# that may change once in a way). Other texts are not among them, because a person may have to be
+# forgotten.
+_ERASES = "OLD.erased_at IS NULL AND NEW.erased_at IS NOT NULL"
+_OVER: tuple[tuple[str, str, tuple[str, ...], dict[str, str]], ...] = (
     (
         "agents_run",
         "OLD.ended_at IS NOT NULL",
-        ("state", "ended_at", "stop_reason", "pattern", "policy_id", "launched_by_id"),
+        ("state", "ended_at", "pattern", "policy_id", "launched_by_id"),
+        {
+            "erased_at": "OLD.erased_at IS NULL",
+            # The code stays; what it quoted goes.
+            "stop_reason": f"{_ERASES} AND OLD.stop_reason LIKE NEW.stop_reason || ':%'",
+        },
     ),
     (
         "agents_escalation",
         "OLD.state <> 'open'",
-        ("state", "decided_by_id", "decided_at", "granted_minor", "action_sha256", "step_id"),
+        ("state", "decided_by_id", "decided_at", "granted_minor", "step_id"),
+        {
+            "action_sha256": "NEW.action_sha256 = '' AND EXISTS (SELECT 1 FROM agents_run "
+            "WHERE id = OLD.run_id AND erased_at IS NOT NULL)"
+        },
+    ),
+    (
+        TEXTS,
+        "1 = 1",
+        ("id", "event_id", "name"),
+        dict.fromkeys(("text", "salt", "erased_at"), f"{_ERASES} AND NEW.text = ''"),
     ),
 )
 _SQLITE_OVER = """
@@ -84,9 +103,12 @@ def protect(connection: BaseDatabaseWrapper) -> None:
             cursor.execute(statement.format(table=table, verb=verb, each=each))
         if connection.vendor == "postgresql" and EVENTS in _present(connection):
             cursor.execute(_POSTGRES_WAKE)
-        for table, over, columns in _that_end(connection):
+        for table, over, columns, once in _that_end(connection):
             is_not = "IS NOT" if connection.vendor == "sqlite" else "IS DISTINCT FROM"
-            changed = " OR ".join(f"NEW.{name} {is_not} OLD.{name}" for name in columns)
+            differs = {name: f"NEW.{name} {is_not} OLD.{name}" for name in (*columns, *once)}
+            wrong = [differs[name] for name in columns]
+            wrong += [f"({differs[name]} AND NOT ({may}))" for name, may in once.items()]
+            changed = " OR ".join(wrong)
             statement = _SQLITE_OVER if connection.vendor == "sqlite" else _POSTGRES_OVER
             cursor.execute(statement.format(table=table, over=over, changed=changed))
 
@@ -122,10 +144,17 @@ def _triggers(connection: BaseDatabaseWrapper) -> list[tuple[str, str]]:
 def _refused(connection: BaseDatabaseWrapper) -> list[tuple[str, str]]:
     """Return the tables that are there, each with every verb that is refused on it."""
     verbs = ["update", "delete"] + ["truncate"] * (connection.vendor == "postgresql")
-    return [(table, verb) for table in _present(connection) for verb in verbs]
+    return [
+        (table, verb)
+        for table in _present(connection)
+        for verb in verbs
+        if (table, verb) != (TEXTS, "update")  # which may be emptied: see _OVER
+    ]
 
 
-def _that_end(connection: BaseDatabaseWrapper) -> list[tuple[str, str, tuple[str, ...]]]:
+def _that_end(
+    connection: BaseDatabaseWrapper,
+) -> list[tuple[str, str, tuple[str, ...], dict[str, str]]]:
     """Return the tables that are there whose rows end, with what then stays."""
     names = connection.introspection.table_names()
     return [ending for ending in _OVER if ending[0] in names]

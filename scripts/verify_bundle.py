@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 FORMAT = "opsconsole-record/1"
+ERASURE = "person.erased"  # the event that tells that texts were erased
 COVERED = ("workspace", "run", "seq", "kind", "facts", "actor", "at")
 
 
@@ -39,6 +40,19 @@ def sha256(value: Any) -> str:
 
 def keyed(key: bytes, value: bytes) -> str:
     return hmac.new(key, value, hashlib.sha256).hexdigest()
+
+
+def wrong_texts(event: dict[str, Any]) -> str:
+    """Return why the texts beside an event are not those whose digests it holds, or ""."""
+    digests, texts = event["facts"].get("texts", {}), event.get("texts", {})
+    if digests.keys() != texts.keys():
+        return "the texts beside it are not those that it names"
+    for name, given in texts.items():
+        if given is not None:
+            found = keyed(given["salt"].encode(), given["text"].encode())
+            if found != digests[name]:
+                return f"its text {name!r} is not what was written"
+    return ""
 
 
 def parsed(line: bytes, number: int) -> Any:
@@ -91,7 +105,7 @@ class Check:
         self.bad_head = False
         self.head: dict[str, Any] = {"number": 0, "seal": ""}
         self.chain: dict[str, Any] | None = None
-        self.seq, self.previous, self.bad = 0, "", False
+        self.seq, self.previous, self.bad, self.blank = 0, "", False, 0
         self.chains = self.events = 0
         self.at = ""
 
@@ -102,7 +116,8 @@ class Check:
             self.take_head(document["head"])
         elif "chain" in document:
             self.end_chain()
-            self.chain, self.seq, self.previous, self.bad = document["chain"], 0, "", False
+            self.chain, self.seq, self.previous = document["chain"], 0, ""
+            self.bad, self.blank = False, 0
             self.chains += 1
         elif "event" in document:
             self.take_event(document["event"])
@@ -140,6 +155,10 @@ class Check:
         why = "" if self.bad else self.wrong_event(event)
         if why:
             self.say(self.seq, why)
+        if event["kind"] == ERASURE:
+            self.blank = 0
+        elif not self.blank and None in event.get("texts", {}).values():
+            self.blank = self.seq
         self.previous = event["hash"]
 
     def wrong_event(self, event: dict[str, Any]) -> str:
@@ -157,7 +176,7 @@ class Check:
             return "its content is not what was hashed"
         if self.seq <= len(seals) and seals[self.seq - 1] != event["hash"]:
             return "it is not the event that was sealed"
-        return ""
+        return wrong_texts(event)
 
     def end_chain(self) -> None:
         if self.chain is None:
@@ -168,6 +187,8 @@ class Check:
             self.say(self.seq + 1, f"the chain ends after {self.seq} events of {wanted}")
         elif not self.bad and (self.seq, self.previous) != (count, self.chain["hash"]):
             self.say(self.seq, "it is not the event that the chain's end names")
+        elif not self.bad and self.blank:
+            self.say(self.blank, "its text was erased, and no erasure is on record")
 
     def say(self, seq: int, why: str) -> None:
         self.bad = True

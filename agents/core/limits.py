@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import TypeAlias
 
 from agents.core.effects import Json
+from agents.core.redact import KINDS
 
 
 class BadPolicy(ValueError):
@@ -59,6 +60,7 @@ class Limits:
     judge: bool = True  # a model may judge steps; without one no step can be supervised
     self_reported: bool = False  # a step drifts only where its agent says so itself
     marker_word: bool = False  # a convergence ends where its agent writes CONVERGED
+    redaction: tuple[str, ...] = ()  # kinds of personal data that are masked, see core.redact
     patterns: Overrides | None = None  # what is different for one pattern, by its name
 
     def calls_of(self, tool: str) -> int:
@@ -89,6 +91,9 @@ def read_limits(document: Json) -> Limits:
         limits = Limits(**read)
     except TypeError as error:
         raise BadPolicy(f"The policy is not complete: {error}.") from None
+    for kind in limits.redaction:
+        if kind not in KINDS:
+            raise BadPolicy(f"redaction has no {kind!r}; it masks {', '.join(KINDS)}.")
     for own in (limits.patterns or {}).values():
         if "patterns" in own or "profile" in own:
             raise BadPolicy("A pattern has neither patterns nor a profile of its own.")

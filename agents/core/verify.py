@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from agents.core.chain import link
 from agents.core.effects import Json
+from agents.core.texts import ERASURE, Text, unfit
 
 
 @dataclass(frozen=True)
@@ -16,6 +17,7 @@ class Linked:
     covered: dict[str, Json]  # workspace, run, seq, kind, facts, actor, at
     previous: str
     hash: str
+    texts: Mapping[str, Text] = field(default_factory=dict)  # beside it, by name
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ def first_fault(events: Iterable[Linked], *, count: int, head: str) -> Fault | N
 
     `count` and `head` are what the chain's row says: without them a cut tail looks whole.
     """
-    seq, previous = 0, ""
+    seq, previous, blank = 0, "", 0
     for event in events:
         seq += 1
         if event.covered["seq"] != seq:
@@ -40,11 +42,19 @@ def first_fault(events: Iterable[Linked], *, count: int, head: str) -> Fault | N
             return Fault(seq, "it does not follow the event before it")
         if event.hash != _link(event):
             return Fault(seq, "its content is not what was hashed")
+        if why := unfit(event.covered["facts"], event.texts):
+            return Fault(seq, why)
+        if event.covered["kind"] == ERASURE:
+            blank = 0
+        elif not blank and any(text.erased for text in event.texts.values()):
+            blank = seq
         previous = event.hash
     if seq != count:
         return Fault(seq + 1, f"the chain ends after {seq} events; {count} were written")
     if previous != head:
         return Fault(seq, "it is not the event that the chain's head names")
+    if blank:
+        return Fault(blank, "its text was erased, and no erasure is on record")
     return None
 
 

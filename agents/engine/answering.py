@@ -9,6 +9,7 @@ from django.db import transaction
 from agents.core.effects import Json
 from agents.core.states import EffectState, EscalationState, RunState
 from agents.engine.dispatch import ring
+from agents.engine.redaction import redacted_for
 from agents.models import Effect, Escalation, Run, Step
 from agents.prepared import update
 from agents.tools import TOOLS, OutcomeUnknown, Tool
@@ -63,7 +64,7 @@ def _answer_unknown(
     happened = reply["decision"] == EscalationState.APPROVED
     if not happened and tool.release:
         tool.release(effect.key, at)  # from now on a late call finds nothing to pay
-    step.reply = _told_by_key(tool, effect.key)
+    step.reply = redacted_for(escalation.run, _told_by_key(tool, effect.key))
     if step.reply is None and happened:
         step.reply = {"status": "ok", "confirmed_by": reply["by"]}
     if step.reply is None:

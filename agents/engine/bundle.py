@@ -17,8 +17,9 @@ from agents.core.chain import name_of, spelled
 from agents.core.digest import canonical
 from agents.core.effects import Json
 from agents.core.heads import leaf
+from agents.core.texts import Text
 from agents.models import Event, Head, Run, Workspace
-from agents.models.event import linked
+from agents.models.event import linked, texts_of
 
 FORMAT = "opsconsole-record/1"
 CHUNK = 500  # rows in memory at once
@@ -73,13 +74,25 @@ def _shown(head: Head, names: Iterable[str]) -> Json:
 def _chain(row: Run | Workspace, name: str, events: QuerySet[Event]) -> Iterator[Json]:
     """Yield a chain as its row tells of it, and its events up to there: it may grow meanwhile."""
     yield {"chain": {"name": name, "count": row.event_count, "hash": row.head_hash}}
-    for event in events.filter(seq__lte=row.event_count).order_by("seq").iterator(CHUNK):
+    for event in (
+        events.filter(seq__lte=row.event_count)
+        .order_by("seq")
+        .prefetch_related("texts")
+        .iterator(CHUNK)
+    ):
         covered = linked(event)
+        beside = {name: _opened(text) for name, text in texts_of(event).items()}
         yield {
             "event": {
                 **covered,
                 "at": spelled(event.at),
                 "previous": event.previous,
                 "hash": event.hash,
+                **({"texts": beside} if beside else {}),
             }
         }
+
+
+def _opened(text: Text) -> Json:
+    """Return a text with the salt that proves it, or None where it was erased."""
+    return None if text.erased else {"salt": text.salt, "text": text.text}

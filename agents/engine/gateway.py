@@ -8,7 +8,7 @@ crash in between is settled by the key.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 
@@ -28,6 +28,7 @@ from agents.engine.facts import gather
 from agents.engine.journal import Journal, Waiting
 from agents.engine.kill_switch import thrown
 from agents.engine.late import ToolCall
+from agents.engine.redaction import redacted
 from agents.engine.threads import TOOLS as TOOL_THREADS
 from agents.models import Effect, Escalation, Run, Step
 from agents.models.event import Entry
@@ -64,6 +65,8 @@ async def use(key: str, effect: Use, journal: Journal, limits: Limits) -> Reply:
     with journal.timed(step):
         outcome = await _found(tool, context) if opened and tool.writes else None
         outcome = outcome or await _call(tool, effect.args, context, journal)
+    reply = Reply(redacted(outcome.reply.value, limits), outcome.reply.failed)
+    outcome = replace(outcome, reply=reply)
     if outcome.state is EffectState.UNKNOWN:
         await journal.transact(lambda at: _ask_person(step, effect, journal, limits, at))
         raise Waiting(key)

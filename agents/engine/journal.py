@@ -81,7 +81,8 @@ class Journal:
         if step is None:
             return None
         if step.fingerprint != fingerprint(effect):
-            raise Diverged(f"{key}: recorded {step.asked}, asked {asked(effect)}")
+            # Not what was asked: an error's message goes into the log.
+            raise Diverged(f"{key}: another {step.kind} is asked than was recorded")
         if step.pk in self.escalated:
             raise Waiting(key)
         return Reply(step.reply, step.failed) if step.ended_at else None

@@ -12,6 +12,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from agents.core.effects import Json
+from agents.engine.redaction import redacted
 from agents.engine.threads import TOOLS as TOOL_THREADS
 from agents.models import Run
 from agents.tools import Context, Tool
@@ -49,7 +50,9 @@ class ToolCall:
         except Exception as error:
             self._note(f"raised {type(error).__name__}", time.monotonic() - started)
             raise
-        self._note(json.dumps(reply, default=str)[:LONGEST], time.monotonic() - started)
+        # Masked before it is cut: half a number would pass for none.
+        said = redacted(json.dumps(reply, default=str), self.context.limits)[:LONGEST]
+        self._note(said, time.monotonic() - started)
         return reply
 
     def _note(self, said: str, seconds: float) -> None:
@@ -60,4 +63,6 @@ class ToolCall:
         facts = {"key": self.context.key, "tool": self.tool.name, "said": said}
         with transaction.atomic():
             run = Run.objects.select_for_update().get(pk=self.run.pk)
+            if run.erased_at:
+                facts["said"] = ""  # whoever it is about was forgotten meanwhile
             run.say(LATE, at=timezone.now(), facts={**facts, "after_ms": round(seconds * 1000)})

@@ -22,6 +22,7 @@ from agents.engine.database import in_database
 from agents.engine.escalating import escalation_of, hold
 from agents.engine.facts import gather
 from agents.engine.journal import Journal, Later, Waiting
+from agents.engine.redaction import redacted
 from agents.models import Step
 from agents.policies import review
 
@@ -85,7 +86,8 @@ class RunWorld:
             step.tokens_lost -= reserve
             step.tokens_in, step.tokens_out = answer.tokens_in, answer.tokens_out
             step.cost_micro_usd, step.model = answer.cost_micro_usd, answer.model
-            return self.journal.finish(step, Reply({"text": answer.text, "demo": answer.demo}))
+            text = redacted(answer.text, self.limits)
+            return self.journal.finish(step, Reply({"text": text, "demo": answer.demo}))
 
     async def _leave(self) -> breaker.Leave:
         """Return leave to call the model's server. Raises Later while it is left alone."""

@@ -16,6 +16,7 @@ from agents.core.states import ENDED, EffectState, EscalationState, RunState
 from agents.engine.answering import expire
 from agents.engine.crashpoints import crashpoint
 from agents.engine.dispatch import ring, unheard
+from agents.engine.redaction import redacted_for
 from agents.engine.sealing import seal_when_due
 from agents.models import Effect, Escalation, LostRun, Run
 from agents.tools import TOOLS, OutcomeUnknown
@@ -91,7 +92,7 @@ def _settle_orphans() -> int:
         run__state__in=ENDED,
         intended_at__lt=timezone.now() - ORPHANED,
     )
-    return sum(settle_orphan(effect) for effect in orphans.select_related("run")[:BATCH])
+    return sum(settle_orphan(effect) for effect in orphans.select_related("run__policy")[:BATCH])
 
 
 def settle_orphan(effect: Effect) -> bool:
@@ -104,6 +105,7 @@ def settle_orphan(effect: Effect) -> bool:
             state = EffectState.UNKNOWN
     except OutcomeUnknown:
         result, state = None, EffectState.UNKNOWN
+    result = redacted_for(effect.run, result)
     with transaction.atomic():
         intended = Effect.objects.filter(pk=effect.pk, state=EffectState.INTENDED)
         if not intended.update(state=state, result=result, settled_at=at):

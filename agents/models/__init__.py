@@ -3,7 +3,7 @@
 from agents.models.effect import Effect
 from agents.models.endpoint import Endpoint
 from agents.models.escalation import Escalation
-from agents.models.event import Event
+from agents.models.event import Event, EventText
 from agents.models.head import Head, Sealed
 from agents.models.kill_switch import KillSwitch, Scope, Stage
 from agents.models.policy import PolicyVersion
@@ -17,6 +17,7 @@ __all__ = [
     "Endpoint",
     "Escalation",
     "Event",
+    "EventText",
     "Head",
     "KillSwitch",
     "LostRun",

@@ -1,7 +1,13 @@
-"""The record: events are only ever added, each bound to the one before it by its hash."""
+"""The record: events are only ever added, each bound to the one before it by its hash.
+
+What a person could be known by lies beside the event, and only its salted digest in the chain: so
+it can be erased, and the chain holds as before. See core.texts and decision 11.
+"""
 
 from __future__ import annotations
 
+import json
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -13,7 +19,9 @@ from django.db import models
 from django.db.models import Q
 
 from agents.core.chain import link
+from agents.core.digest import canonical
 from agents.core.effects import Json
+from agents.core.texts import TEXTS, Text, digest_of, without_texts
 from agents.prepared import Given, Rows, Update, insert
 
 if TYPE_CHECKING:
@@ -45,6 +53,28 @@ class Event(models.Model):
 
     def __str__(self) -> str:
         return f"{self.seq} {self.kind}"
+
+
+class EventText(models.Model):
+    """One text of an event. It may be erased, once, and is never changed otherwise."""
+
+    event = models.ForeignKey(Event, models.CASCADE, related_name="texts")
+    name = models.CharField(max_length=40)
+    text = models.TextField(blank=True)  # JSON in its canonical form; "" once erased
+    salt = models.CharField(max_length=32, blank=True)
+    erased_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["event", "name"], name="event_text_once"),
+            models.CheckConstraint(
+                condition=Q(erased_at__isnull=True) | Q(text="", salt=""),
+                name="event_text_erased_is_empty",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name} of event {self.event_id}"
 
 
 @dataclass(frozen=True)
@@ -85,21 +115,30 @@ def add(
     For a caller who holds the lock of the row that ends the chain, and writes the new end to it.
     """
     count, previous = after
-    events = []
+    events, texts = [], []
     for seq, entry in enumerate(entries, count + 1):
+        # Only a run is about a customer; what is said of a workspace is about its people.
+        plain, words = without_texts(entry.kind, entry.facts) if run_id else (entry.facts, {})
+        beside = [_text(name, value) for name, value in words.items()]
+        digests = {text.name: digest_of(text.salt, text.text) for text in beside}
         event = Event(
             workspace_id=workspace_id,
             run_id=run_id,
             seq=seq,
             kind=entry.kind,
-            facts=entry.facts,
+            facts={**plain, **({TEXTS: digests} if digests else {})},
             actor=entry.actor,
             at=at,
             previous=previous,
         )
         event.hash = previous = link(previous, linked(event))
         events.append(event)
+        texts += [(event, text) for text in beside]
     insert(*events)
+    for event, text in texts:
+        text.event = event
+    if texts:
+        insert(*(text for _, text in texts))
     return count + len(events), previous
 
 
@@ -114,6 +153,30 @@ def linked(event: Event) -> dict[str, Json]:
         "actor": event.actor,
         "at": event.at,
     }
+
+
+def _text(name: str, value: Json) -> EventText:
+    return EventText(name=name, text=canonical(value), salt=secrets.token_hex(16))
+
+
+def texts_of(event: Event) -> dict[str, Text]:
+    """Return the texts beside an event; prefetch "texts" where there are many events."""
+    return {
+        beside.name: Text(beside.salt, beside.text, beside.erased_at is not None)
+        for beside in event.texts.all()
+    }
+
+
+def facts_of(event: Event) -> dict[str, Json]:
+    """Return the facts of an event with its texts among them; for what is erased, when it was."""
+    told = {name: value for name, value in event.facts.items() if name != TEXTS}
+    for beside in event.texts.all():
+        at = beside.erased_at
+        if at is None:
+            told[beside.name] = json.loads(beside.text)
+        else:
+            told.setdefault(beside.name, f"erased on {at:%Y-%m-%d}")
+    return told
 
 
 def _chain(run: Run | None) -> tuple[Rows[Any], Update]:

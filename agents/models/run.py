@@ -59,9 +59,14 @@ class Run(models.Model):
     head_hash = models.CharField(max_length=64, blank=True)  # of the run's newest event
     created_at = models.DateTimeField()
     ended_at = models.DateTimeField(null=True)
+    erased_at = models.DateTimeField(null=True)  # since then its texts are gone, its numbers stay
 
     class Meta:
         constraints = [
+            models.CheckConstraint(
+                condition=Q(erased_at__isnull=True) | Q(ended_at__isnull=False),
+                name="run_erased_has_ended",
+            ),
             models.CheckConstraint(condition=Q(state__in=list(RunState)), name="run_state_known"),
             models.CheckConstraint(
                 condition=Q(state__in=ENDED, ended_at__isnull=False)
@@ -84,6 +89,11 @@ class Run(models.Model):
 
     def __str__(self) -> str:
         return f"{self.pattern} {str(self.pk)[:8]}"
+
+    @property
+    def title(self) -> str:
+        """Return what people know a run by: its goal, or when that was erased."""
+        return f"Erased on {self.erased_at:%Y-%m-%d}" if self.erased_at else self.goal
 
     @classmethod
     def claim(cls, run_id: uuid.UUID, *, owner: str, lease: timedelta, at: datetime) -> Run | None:
@@ -164,7 +174,14 @@ class Run(models.Model):
         self.fence, self.state = self.fence + 1, to
         self.say(f"run.{to}", at=at, facts=facts or {}, actor=actor)
 
-    def say(self, kind: str, *, at: datetime, facts: Json, actor: str = "") -> None:
+    def say(
+        self,
+        kind: str,
+        *,
+        at: datetime,
+        facts: Json,
+        actor: str = "",
+    ) -> None:
         """Add an event to the run's chain, in the transaction of the change it tells of."""
         self.tell([Entry(kind, facts, actor)], at=at)
 

@@ -6,6 +6,7 @@ The clock comes in as `at`. What is refused is refused with a sentence for the p
 from agents.operations.auditing import record_command_export, record_export, record_verification
 from agents.operations.claiming import Claimed, claim, release_claim
 from agents.operations.deciding import AlreadyDecided, decide
+from agents.operations.erasing import Erasure, erase_customer
 from agents.operations.killing import kill, release, stoppable_tools
 from agents.operations.launching import launch
 from agents.operations.people import (
@@ -24,6 +25,7 @@ from agents.operations.stopping import cancel
 __all__ = [
     "AlreadyDecided",
     "Claimed",
+    "Erasure",
     "Human",
     "Refused",
     "add_member",
@@ -34,6 +36,7 @@ __all__ = [
     "decide_simulated",
     "ensure_demo_workspace",
     "ensure_simulated_person",
+    "erase_customer",
     "join",
     "kill",
     "launch",

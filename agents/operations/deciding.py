@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from django.contrib.auth.models import User
@@ -16,6 +16,7 @@ from agents.core.states import EscalationState
 from agents.engine.answering import answer, expire
 from agents.engine.crashpoints import crashpoint
 from agents.engine.facts import gather
+from agents.engine.redaction import redacted_for
 from agents.models import Escalation, Membership, PolicyVersion, Role, Run, Step
 from agents.models.event import Entry, append
 from agents.operations.claiming import Claimed, is_kept_from
@@ -89,6 +90,8 @@ def _decide(pk: int, by: User, wanted: _Answer, seen: str | None, at: datetime) 
     if seen is not None and seen != escalation.action_sha256:
         raise Refused("stale", "The action has changed since you opened it. Load the page again.")
     granted = _granted(escalation, person, wanted, at) if wanted.approve else None
+    comment, correction = redacted_for(escalation.run, [wanted.comment, wanted.correction])
+    wanted = replace(wanted, comment=comment, correction=correction)
     with escalation.run.recording(at=at):
         _take(escalation, by, person, wanted, granted, at)
     return escalation

@@ -17,6 +17,7 @@ from agents.core.effects import Json
 from agents.core.limits import Limits
 from agents.desk import billing, books, metrics
 from agents.engine.dispatch import ring
+from agents.engine.redaction import redacted
 from agents.models import PolicyVersion, Role, Run, Workspace
 from agents.models.event import Entry, add
 from agents.operations.people import policy_version
@@ -64,6 +65,7 @@ def launch(
     if off:
         version = _without(workspace, version, pattern, off, at)
     limits = version.limits().of(pattern)
+    goal, inputs = redacted(goal, limits), redacted(inputs, limits)
     takes_one = pattern == "workflow"
     followed = checked_workflow(workflow, inputs, goal=goal, limits=limits) if takes_one else {}
     try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from agents.core.effects import Json
 from agents.core.limits import Limits
+from agents.core.redact import KINDS
 
 TOOLS = ("get_refund_context", "issue_refund", "send_refund_email")
 SPECIALISTS = ("billing_specialist", "technical_specialist", "sales_specialist")
@@ -108,6 +109,7 @@ STRICT = Limits(
     ),
     proposable=TOOLS,
     executable=TOOLS,
+    redaction=KINDS,
     patterns={
         "routing": {**_ROUTING, "rules": [*_ROUTING["rules"], "answers.matches_evidence"]},
         "orchestrator": {

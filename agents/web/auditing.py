@@ -17,6 +17,7 @@ from django.http import QueryDict
 
 from agents.core.money import spoken
 from agents.models import Event, Workspace
+from agents.models.event import facts_of
 from agents.web.times import read_time
 
 PAGE = 50
@@ -55,7 +56,7 @@ def read_filter(asked: QueryDict) -> Filter:
 
 def events(workspaces: QuerySet[Workspace], wanted: Filter) -> QuerySet[Event]:
     """Return the events that a filter lets through, newest first."""
-    found = Event.objects.filter(workspace__in=workspaces).order_by("-pk")
+    found = Event.objects.filter(workspace__in=workspaces).order_by("-pk").prefetch_related("texts")
     if wanted.unreadable:
         return found.none()
     given = wanted.given
@@ -92,7 +93,7 @@ def page_of(found: QuerySet[Event], before: str) -> Page:
 def told(event: Event) -> str:
     """Say the facts of an event in a line."""
     parts = []
-    for key, value in event.facts.items():
+    for key, value in facts_of(event).items():
         if value in (None, "", False):
             continue
         if key.endswith("_minor") and isinstance(value, int):
@@ -107,7 +108,7 @@ def as_csv(found: Iterable[Event]) -> str:
     table = csv.writer(out)
     table.writerow(COLUMNS)
     for event in found:
-        facts = json.dumps(event.facts, sort_keys=True, ensure_ascii=False)
+        facts = json.dumps(facts_of(event), sort_keys=True, ensure_ascii=False)
         cells = (
             event.at.isoformat(),
             str(event.run_id or ""),

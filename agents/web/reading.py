@@ -174,7 +174,7 @@ def card(escalation: Escalation, user: User, *, at: datetime) -> Card:
         may_release=is_mine or (bool(claimed_by) and part.role == Role.ADMIN),
         decisions=_decisions(escalation),
         stages=_stages(escalation),
-        sources=sources(escalation, charge),
+        sources=[] if run.erased_at else sources(escalation, charge),
         ruler=ruler(escalation.review["deciding"], most),
     )
 

@@ -99,14 +99,16 @@ def trace(run: Run, *, at: datetime | None = None) -> Trace:
     steps = list(run.steps.order_by("position"))
     held = {e.step_id: e for e in run.escalations.select_related("decided_by", "claimed_by")}
     effects = {effect.step_id: effect for effect in run.effects.all()}
-    turns = _turns(steps, held, effects, now)
+    turns = [] if run.erased_at else _turns(steps, held, effects, now)
     spent = _spent(steps)
     open_ones = [e for e in held.values() if e.state == EscalationState.OPEN]
     paid = [e for e in effects.values() if e.tool == "issue_refund" and e.state == "done"]
     return Trace(
         run=run,
         turns=turns,
-        meters=_meters(run.policy.limits().of(run.pattern), steps, spent, turns),
+        meters=[]
+        if run.erased_at
+        else _meters(run.policy.limits().of(run.pattern), steps, spent, turns),
         counts=_counts(steps),
         result=queries.result(run),
         waiting=open_ones[0] if open_ones else None,
@@ -332,7 +334,7 @@ def _pretty(value: Json) -> str:
 def shown(run: Run) -> dict[str, Json]:
     """Return what the live part of a run's page is rendered from."""
     found = trace(run)
-    part, read = ABOVE.get(run.pattern, ("", None))
+    part, read = ("", None) if run.erased_at else ABOVE.get(run.pattern, ("", None))
     waits = run.state == RunState.QUEUED and run.wake_at
     return {
         "run": run,

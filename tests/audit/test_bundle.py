@@ -71,7 +71,9 @@ class Copy:
         previous, chain = "", self.chain()
         for seq, event in enumerate(self.events(), start=1):
             event |= {"seq": seq, "previous": previous}
-            covered = {name: value for name, value in event.items() if name != "hash"}
+            covered = {
+                name: value for name, value in event.items() if name not in ("hash", "texts")
+            }
             event["hash"] = previous = sha256(covered)
             chain |= {"count": seq, "hash": previous}
 

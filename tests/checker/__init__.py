@@ -32,6 +32,7 @@ CHECKS: tuple[Callable[[Dump], Iterator[Violation]], ...] = (
     lifecycle.no_write_while_killed,
     record.changes_are_told,
     record.chains_hold,
+    record.texts_are_those_written,
 )
 
 

@@ -24,11 +24,15 @@ def writes_were_allowed(dump: Dump) -> Iterator[Violation]:
         key, review = effect["key"], dump.step[effect["review_id"]]
         action = {"kind": "tool", "name": effect["tool"], "args": effect["args"]}
         reply = review["reply"] or {}
+        # Then the words that were bound are gone; amounts and customers are not.
+        forgotten = dump.run[effect["run_id"]]["erased_at"] is not None
         if review["run_id"] != effect["run_id"] or review["kind"] != "review":
             yield Violation("I11", f"{key} was allowed by no review of its run")
-        elif not reply.get("allows") or sha256(reply["action"]) != sha256(action):
+        elif not forgotten and (
+            not reply.get("allows") or sha256(reply["action"]) != sha256(action)
+        ):
             yield Violation("I11", f"{key} was not what its review allowed")
-        if effect["args_sha256"] != sha256(action):
+        if not forgotten and effect["args_sha256"] != sha256(action):
             yield Violation("I11", f"{key} is bound to other arguments than it has")
         if not _told_before(dump, review["key"], effect):
             yield Violation("I11", f"{key} was intended before it was allowed")

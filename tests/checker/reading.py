@@ -50,6 +50,7 @@ class Dump:
     refunds: list[Row]
     mails: list[Row]
     customers: list[Row]
+    texts: list[Row]
 
     @cached_property
     def run(self) -> dict[str, Row]:
@@ -67,6 +68,11 @@ class Dump:
     def told(self) -> dict[str, list[Row]]:
         """The events of each run, in their order."""
         return _grouped(sorted(self.events, key=lambda event: event["seq"]), "run_id")
+
+    @cached_property
+    def beside(self) -> dict[int, list[Row]]:
+        """The texts of each event that may be erased."""
+        return _grouped(self.texts, "event_id")
 
     @cached_property
     def _policy(self) -> dict[int, Row]:
@@ -94,6 +100,7 @@ _TABLES = {
     "refunds": "desk_refund",
     "mails": "desk_sentmail",
     "customers": "desk_customer",
+    "texts": "agents_eventtext",
 }
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import hashlib
+import hmac
 import io
 from collections import Counter
 from collections.abc import Iterator
@@ -85,6 +87,26 @@ def _chain(name: str, events: list[Row], ends: Row) -> Iterator[Violation]:
             yield Violation("I33", f"{name}: event {event['seq']} is not what was hashed")
     if (len(events), previous) != (ends["event_count"], ends["head_hash"]):
         yield Violation("I33", f"{name}: it ends elsewhere than its row says")
+
+
+def texts_are_those_written(dump: Dump) -> Iterator[Violation]:
+    """I37: a text beside an event is the one whose digest it holds, or is erased as told."""
+    told = {event["run_id"] for event in dump.events if event["kind"] == "person.erased"}
+    for event in dump.events:
+        digests = event["facts"].get("texts", {})
+        beside = {text["name"]: text for text in dump.beside[event["id"]]}
+        if digests.keys() != beside.keys():
+            yield Violation("I37", f"event {event['id']} has texts {sorted(beside)}")
+        for name, text in beside.items():
+            if text["erased_at"] is not None:
+                if text["text"] or text["salt"] or event["run_id"] not in told:
+                    yield Violation("I37", f"event {event['id']}: {name} is erased, untold or not")
+            elif _keyed(text["salt"], text["text"]) != digests.get(name):
+                yield Violation("I37", f"event {event['id']}: {name} is not what was written")
+
+
+def _keyed(salt: str, text: str) -> str:
+    return hmac.new(salt.encode(), text.encode(), hashlib.sha256).hexdigest()
 
 
 def _covered(event: Row) -> Row:

@@ -48,7 +48,7 @@ def test_the_phases_are_printed_with_what_came_of_them() -> None:
     ended = workflow("customer-reply", DRIFTS)
 
     assert "     draft SUPERVISE round 1: reorient" in ended.out.splitlines()
-    assert ended.out.splitlines()[-2] == "The reply was sent to anna@example.com."
+    assert ended.out.splitlines()[-2] == "The reply was sent to [e-mail]."
 
 
 def test_a_halt_says_why_and_sends_nothing() -> None:

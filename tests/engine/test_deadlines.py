@@ -19,6 +19,7 @@ from agents.core.states import RunState
 from agents.desk import metrics
 from agents.engine.late import LATE
 from agents.models import Event, Run, Workspace
+from agents.models.event import facts_of
 from agents.policies.profiles import STRICT
 from agents.tools import TOOLS, Context
 from tests.engine.scene import Scene, go, has_ended, set_scene
@@ -136,7 +137,7 @@ def test_a_late_answer_is_on_record_and_not_used(monkeypatch: pytest.MonkeyPatch
     assert (found["trace"][2]["status"], found["trace"][2]["attempts_used"]) == ("done", 2)
     assert found["aggregate"]["inventory"]["out_of_stock_skus"] == []
     late = Event.objects.get(run=run, kind=LATE)
-    assert "SKU-LATE" in late.facts["said"]
+    assert "SKU-LATE" in facts_of(late)["said"]
     assert late.facts["key"] == f"{run.pk}:dispatch/t3/work"
     chains = queries.chains(Run.objects.filter(pk=run.pk), Workspace.objects.none())
     assert [chain.fault for chain in chains] == [None]

@@ -11,6 +11,7 @@ import pytest
 from agents.core.digest import sha256
 from agents.desk.models import SentMail
 from agents.models import Event
+from agents.models.event import facts_of
 from tests.conformance import harness, phases
 from tests.conformance.replay_server import ReplayServer
 from tests.engine.scene import Scene, set_scene
@@ -110,4 +111,4 @@ def test_the_record_binds_a_run_to_its_document(server: ReplayServer, scene: Sce
 
     assert played.run
     queued = Event.objects.get(run=played.run, kind="run.queued")
-    assert queued.facts["workflow_sha256"] == sha256(played.run.workflow)
+    assert facts_of(queued)["workflow_sha256"] == sha256(played.run.workflow)

@@ -1,0 +1,152 @@
+"""Mask what must not be kept: card numbers, IBANs, addresses of mail.
+
+It works on text before it is stored, logged or sent anywhere, and takes time in proportion to its
+length, whatever somebody sends: every repetition is bounded.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator
+from itertools import accumulate
+from typing import TypeAlias
+
+from agents.core.effects import Json
+
+CARDS, IBANS, EMAILS = KINDS = ("card_numbers", "ibans", "emails")
+MASKS = {CARDS: "[card number]", IBANS: "[IBAN]", EMAILS: "[e-mail]"}
+
+_BETWEEN = r"[ .\-\u00a0\u2009\u2011\u202f]"  # what people write between groups of digits
+_DIGITS = re.compile(rf"[0-9]+(?:{_BETWEEN}[0-9]+)*")
+_GROUP = re.compile(r"[0-9]+")
+# Who issues cards: other numbers that happen to pass the check, dates above all, are left alone.
+_ISSUED = re.compile(r"[3-6]|2(?:22[1-9]|2[3-9]|[3-6]|7[01]|720)")
+_SHORTEST, _LONGEST = 13, 19
+_Sums: TypeAlias = tuple[list[int], ...]
+_IBAN = re.compile(r"(?<![A-Za-z0-9])([A-Za-z]{2})[0-9]{2}(?:[ \u00a0-]?[A-Za-z0-9]){11,30}")
+_LENGTHS = (  # of an IBAN, by its country
+    "AD24 AE23 AL28 AT20 AZ28 BA20 BE16 BG22 BH22 BR29 BY28 CH21 CR22 CY28 CZ24 DE22 DK18 DO28 "
+    "EE20 EG29 ES24 FI18 FO18 FR27 GB22 GE22 GI23 GL18 GR27 GT28 HR21 HU28 IE22 IL23 IQ23 IS26 "
+    "IT27 JO30 KW30 KZ20 LB28 LC32 LI21 LT20 LU20 LV21 LY25 MC27 MD24 ME22 MK19 MR27 MT31 MU30 "
+    "NL18 NO15 PK24 PL28 PS29 PT25 QA29 RO24 RS22 SA24 SC31 SE24 SI19 SK24 SM27 ST25 SV28 TL23 "
+    "TN24 TR26 UA29 VA22 VG24 XK20"
+)
+_LENGTH = {said[:2]: int(said[2:]) for said in _LENGTHS.split()}
+_LETTER = re.compile(r"[A-Za-z0-9]")
+_DOMAIN = re.compile(r"@(?:[^\W_][\w-]{0,62}\.){1,8}[^\W\d_]{2,24}")
+_LOCAL = re.compile(r"[\w.!#$%&'*+/=?^`{|}~-]{1,64}\Z")
+_LOCAL_LENGTH = 64
+
+
+def masked(text: str, kinds: Collection[str], *, kept: Collection[str] = ()) -> str:
+    """Return `text` without what `kinds` name. Addresses in `kept`, in small letters, stay."""
+    finders: dict[str, Callable[[str], Iterator[tuple[int, int]]]] = {
+        IBANS: _ibans,  # before card numbers, which its digits may look like
+        CARDS: _cards,
+        EMAILS: lambda said: _addresses(said, kept),
+    }
+    for kind, found in finders.items():
+        if kind in kinds:
+            text = _replaced(text, found(text), MASKS[kind])
+    return text
+
+
+def masked_json(value: Json, kinds: Collection[str], *, kept: Collection[str] = ()) -> Json:
+    """Do the same with every text in a JSON value, names of members included."""
+    if not kinds:
+        return value
+    if isinstance(value, str):
+        return masked(value, kinds, kept=kept)
+    if isinstance(value, list | tuple):
+        return [masked_json(item, kinds, kept=kept) for item in value]
+    if isinstance(value, dict):
+        return {
+            masked(name, kinds, kept=kept) if isinstance(name, str) else name: masked_json(
+                item, kinds, kept=kept
+            )
+            for name, item in value.items()
+        }
+    return value
+
+
+def _replaced(text: str, places: Iterator[tuple[int, int]], mask: str) -> str:
+    parts, done = [], 0
+    for begin, end in places:
+        parts += [text[done:begin], mask]
+        done = end
+    return "".join([*parts, text[done:]])
+
+
+def _cards(text: str) -> Iterator[tuple[int, int]]:
+    """Yield where card numbers stand. One begins and ends where a group of digits does."""
+    for run in _DIGITS.finditer(text):
+        groups = [found.span() for found in _GROUP.finditer(text, *run.span())]
+        digits = "".join(text[begin:end] for begin, end in groups)
+        if len(digits) < _SHORTEST or all(end - begin > _LONGEST for begin, end in groups):
+            continue
+        sums = _sums(digits)
+        ends = [0, *accumulate(end - begin for begin, end in groups)]
+        first = 0
+        while first < len(groups):
+            last = _last_of_card(digits, ends, first, sums)
+            if last:
+                yield groups[first][0], groups[last - 1][1]
+            first = last or first + 1
+
+
+def _last_of_card(digits: str, ends: list[int], first: int, sums: _Sums) -> int:
+    """Return behind which group the longest card number ends that begins at `first`, or 0."""
+    begin, found = ends[first], 0
+    if not _ISSUED.match(digits, begin):
+        return 0
+    for last in range(first + 1, len(ends)):
+        end = ends[last]
+        if end - begin > _LONGEST:
+            break
+        # Luhn: every second digit counts double, from the right, its own digits summed.
+        total = sums[end % 2][end] - sums[end % 2][begin]
+        if end - begin >= _SHORTEST and total % 10 == 0:
+            found = last
+    return found
+
+
+def _sums(digits: str) -> _Sums:
+    """Return the sums up to each place, for numbers that end behind an even and an odd one."""
+    once = [int(digit) for digit in digits]
+    twice = [2 * n - 9 * (n > 4) for n in once]
+    doubled = [(twice, once), (once, twice)]
+    return tuple(
+        [0, *accumulate((even, odd)[place % 2][place] for place in range(len(once)))]
+        for even, odd in doubled
+    )
+
+
+def _ibans(text: str) -> Iterator[tuple[int, int]]:
+    """Yield where IBANs stand; its country says how long one is, so words may follow it."""
+    for found in _IBAN.finditer(text):
+        length = _LENGTH.get(found.group(1).upper(), 0)
+        places = [found.start() + m.end() for m in _LETTER.finditer(found.group())]
+        if not length or len(places) < length:
+            continue
+        end = places[length - 1]
+        written = "".join(_LETTER.findall(text[found.start() : end]))
+        if _passes_97(written):
+            yield found.start(), end
+
+
+def _passes_97(written: str) -> bool:
+    """Tell whether the check digits fit: letters count from A = 10, the first four go last."""
+    return int("".join(str(int(c, 36)) for c in written[4:] + written[:4])) % 97 == 1
+
+
+def _addresses(text: str, kept: Collection[str]) -> Iterator[tuple[int, int]]:
+    done = 0
+    for domain in _DOMAIN.finditer(text):
+        at = domain.start()
+        local = _LOCAL.search(text[max(done, at - _LOCAL_LENGTH) : at])
+        if local is None:
+            continue
+        begin = at - len(local.group())
+        if text[begin : domain.end()].lower() not in kept:
+            yield begin, domain.end()
+        done = domain.end()

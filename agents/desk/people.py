@@ -1,0 +1,22 @@
+"""Forget a customer as a person; what they paid and got back stays."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from django.db import transaction
+
+from agents.desk.models import Customer, Refund, SentMail
+
+
+def forget_customer(*, book_ids: Collection[int], customer_number: int) -> int:
+    """Empty a customer's name, address and country, and every text about them. Return how many.
+
+    A customer of that number counts once in each book.
+    """
+    with transaction.atomic():
+        found = Customer.objects.filter(book_id__in=book_ids, number=customer_number)
+        mails = SentMail.objects.filter(customer__in=found)
+        mails.update(to="", body="")
+        Refund.objects.filter(charge__customer__in=found).update(reason="")
+        return found.update(name="", email="", country="")

@@ -1,0 +1,146 @@
+"""Forget a customer: every text about them goes, every number and the chain stay."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db import transaction
+from django.db.models import Q, QuerySet
+
+from agents.core.actions import hides
+from agents.core.effects import Json
+from agents.core.states import ENDED, EffectState
+from agents.core.texts import ERASURE
+from agents.desk import people
+from agents.engine.redaction import redacted
+from agents.models import Effect, Escalation, EventText, Run, Step, Workspace
+from agents.models.event import Entry, append
+from agents.operations.refusal import Refused, check_text
+
+MAX_REASON = 500  # characters
+BIGINT = 2**63
+_UNSETTLED = (EffectState.INTENDED, EffectState.UNKNOWN)
+
+
+@dataclass(frozen=True)
+class Erasure:
+    """What an erasure came to."""
+
+    runs: int  # whose texts are gone now
+    before: int  # that were erased earlier
+
+
+def erase_customer(
+    *, workspace: Workspace, number: int, reason: str, at: datetime, actor: str
+) -> Erasure:
+    """Forget one customer of a workspace, in its book and in all its runs. Raises Refused.
+
+    `reason` stays in the record for good, so it names nobody. Doing it again erases what has come
+    since. Texts of other customers' runs that mention this one are not found.
+    """
+    if not reason.strip() or any(map(hides, reason)):
+        raise Refused("no_reason", "Say why, in a line that names nobody: the record keeps it.")
+    check_text(reason, most=MAX_REASON)
+    if workspace.policy:
+        reason = redacted(reason, workspace.policy.limits())
+    with transaction.atomic():
+        # A run that is launched meanwhile commits after us: its foreign key waits for this row.
+        Workspace.objects.select_for_update().get(pk=workspace.pk)
+        runs = _runs_about(workspace, number)
+        books = {workspace.book_id, *runs.values_list("book_id", flat=True)}
+        _check_at_rest(runs, number)
+        known = people.forget_customer(book_ids=books, customer_number=number)
+        if not known and not runs:
+            raise Refused("unknown_customer", f"{workspace.name} knows no customer {number}.")
+        before = runs.exclude(erased_at=None).count()
+        still = list(runs.filter(erased_at=None).order_by("created_at", "pk"))
+        for run in still:
+            _erase_run(run, actor=actor, at=at)
+        facts = {"customer": number, "reason": reason.strip(), "runs": len(still)}
+        append([Entry(ERASURE, facts, actor)], workspace_id=workspace.pk, at=at)
+        return Erasure(len(still), before)
+
+
+def _runs_about(workspace: Workspace, number: int) -> QuerySet[Run]:
+    """Return the runs whose subject a customer is, and those bound to nobody that acted on them."""
+    if abs(number) >= BIGINT:
+        return Run.objects.none()
+    acted = Effect.objects.filter(customer=number).values("run")
+    asked = Escalation.objects.filter(customer=number).values("run")
+    unbound = Q(subject=None) & (Q(pk__in=acted) | Q(pk__in=asked))
+    return Run.objects.filter(Q(subject=number) | unbound, workspace=workspace)
+
+
+def _check_at_rest(runs: QuerySet[Run], number: int) -> None:
+    """Refuse while anything is under way that would write more of them. Raises Refused."""
+    going = runs.exclude(state__in=ENDED).count()
+    if going:
+        raise Refused(
+            "under_way",
+            f"{_counted(going, 'run')} about customer {number} {_is(going)} still going. Wait for "
+            f"{'its end' if going == 1 else 'their end'}, or stop it first; nothing was erased.",
+        )
+    open_ones = Effect.objects.filter(run__in=runs, state__in=_UNSETTLED).count()
+    if open_ones:
+        raise Refused(
+            "unsettled",
+            f"Nobody can tell yet whether {_counted(open_ones, 'write')} for customer {number} "
+            "took effect. Settle that first; nothing was erased.",
+        )
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def _is(count: int) -> str:
+    return "is" if count == 1 else "are"
+
+
+def _erase_run(run: Run, *, actor: str, at: datetime) -> None:
+    """Empty every text of a run that has ended. States, amounts, times and counts stay."""
+    # The row first, as everyone else takes it; then the trigger lets the rest pass.
+    reason = run.stop_reason.partition(":")[0]
+    Run.objects.filter(pk=run.pk).update(
+        goal="", outcome=None, workflow={}, simulation={}, stop_reason=reason, erased_at=at
+    )
+    for step in Step.objects.filter(run=run):
+        _erase_step(step)
+    for escalation in Escalation.objects.filter(run=run):
+        escalation.action = _numbers(escalation.action)
+        escalation.action_sha256 = escalation.comment = ""
+        escalation.review = _ruling(escalation.review)
+        escalation.save(update_fields=["action", "action_sha256", "comment", "review"])
+    for effect in Effect.objects.filter(run=run):
+        effect.args, effect.args_sha256, effect.result = _amounts(effect.args), "", None
+        effect.save(update_fields=["args", "args_sha256", "result"])
+    texts = EventText.objects.filter(event__run=run, erased_at=None)
+    texts.update(text="", salt="", erased_at=at)
+    run.say(ERASURE, at=at, facts={}, actor=actor)
+
+
+def _erase_step(step: Step) -> None:
+    """Empty what was asked and answered; of a line of the record its kind stays."""
+    step.asked = {"kind": step.asked["kind"]} if step.kind == "say" else {}
+    step.reply, step.fingerprint = None, ""
+    step.failed = step.failed.partition(":")[0]
+    step.save(update_fields=["asked", "reply", "fingerprint", "failed"])
+
+
+def _numbers(action: Json) -> Json:
+    """Return an action with what kind it was, its tool and its amounts."""
+    kept = {name: action[name] for name in ("kind", "name") if name in action}
+    return {**kept, "args": _amounts(action.get("args", {}))}
+
+
+def _amounts(args: Json) -> Json:
+    return {name: value for name, value in args.items() if type(value) is int}
+
+
+def _ruling(review: Json) -> Json:
+    """Return a review with the rule that decided; its sentences and facts quote people."""
+    deciding = review["deciding"]
+    kept = {name: deciding[name] for name in ("verdict", "rule", "reason", "risk")}
+    gone = {"sentence": "", "observed": None, "limit": None, "flip": ""}
+    return {"escalating": review["escalating"], "deciding": {**kept, **gone}, "facts": {}}

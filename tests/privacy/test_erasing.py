@@ -1,0 +1,302 @@
+"""A customer is forgotten everywhere, and what was proved before is proved afterwards."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import DatabaseError, connection, transaction
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from agents import operations
+from agents.core.states import RunState
+from agents.desk.models import Charge, Customer, Refund, SentMail
+from agents.engine import bundle
+from agents.models import Effect, Escalation, Event, EventText, Role, Run, Workspace
+from agents.models.event import facts_of
+from agents.web.live import topics
+from tests.commands.test_run_pattern import command
+from tests.engine.scene import REFUND_1200, Scene, go, paid, set_scene
+from tests.privacy.searching import places_of
+from tests.web.test_pages import signed_in
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+
+VERIFIER = Path(__file__).parents[2] / "scripts" / "verify_bundle.py"
+NAME, MAIL, COUNTRY = "Canaria Gelb", "canaria@canary.example", "QX"
+SAID, COMMENT, LETTER = "canary-in-the-goal", "canary-in-a-comment", "canary-in-a-letter"
+CARD = "4111 1111 1111 1111"
+CANARIES = (NAME, MAIL, SAID, COMMENT, LETTER, CARD)
+NOWHERE: dict[str, list[str]] = {canary: [] for canary in CANARIES}
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return set_scene()
+
+
+@pytest.fixture(autouse=True)
+def heads_file(settings: Any, tmp_path: Path) -> Path:
+    settings.OPSCONSOLE_HEADS_FILE = tmp_path / "heads.jsonl"
+    return tmp_path / "heads.jsonl"
+
+
+@pytest.fixture
+def run(scene: Scene) -> Run:
+    """A refund to Anna, 42, with a canary wherever a person's text can lie; it has ended."""
+    launched = scene.launch(f"{REFUND_1200} {SAID} {CARD}")
+    anna = Customer.objects.filter(book=launched.book, number=42)
+    anna.update(name=NAME, email=MAIL, country=COUNTRY)
+    held = Escalation.objects.get(run=go(launched))
+    operations.decide(
+        escalation_id=held.pk,
+        by=scene.rita,
+        approve=True,
+        amount_minor=800_00,
+        comment=COMMENT,
+        at=timezone.now(),
+    )
+    ended = go(launched)
+    SentMail.objects.filter(book=ended.book).update(body=f"{NAME}, {LETTER}")
+    assert ended.state == RunState.DONE
+    return ended
+
+
+def erase(*, number: int = 42) -> operations.Erasure:
+    return operations.erase_customer(
+        workspace=Workspace.objects.get(),
+        number=number,
+        reason="asked for by letter 7",
+        at=timezone.now(),
+        actor="command line",
+    )
+
+
+def test_the_canaries_are_there_before(run: Run) -> None:
+    found = {canary: places_of(canary) for canary in CANARIES}
+
+    assert found.pop(CARD) == []  # it was masked on its way in
+    assert [canary for canary, places in found.items() if not places] == []
+
+
+def test_no_table_holds_anything_of_a_forgotten_customer(run: Run) -> None:
+    done = erase()
+
+    assert done == operations.Erasure(runs=1, before=0)
+    assert {canary: places_of(canary) for canary in CANARIES} == NOWHERE
+
+
+def test_money_stays(run: Run) -> None:
+    kept = [list(model.objects.values_list("amount_minor")) for model in (Charge, Refund, Effect)]
+
+    erase()
+
+    after = [list(model.objects.values_list("amount_minor")) for model in (Charge, Refund, Effect)]
+    held = Escalation.objects.get(run=run)
+    assert (after, paid(run)) == (kept, [800_00])
+    assert (held.requested_minor, held.granted_minor, held.decided_by_id) == (
+        1200_00,
+        800_00,
+        User.objects.get(username="rita").pk,
+    )
+
+
+def test_the_record_holds_as_it_was_sealed(run: Run, heads_file: Path, tmp_path: Path) -> None:
+    assert command("seal_audit").code == 0
+    before = list(Event.objects.order_by("pk").values_list("hash", flat=True))
+
+    erase()
+
+    checked = command("verify_audit", "--head", str(heads_file))
+    after = list(Event.objects.order_by("pk").values_list("hash", flat=True))
+    assert (checked.code, after[: len(before)]) == (0, before)
+    copy = tmp_path / "record.jsonl"
+    assert command("export_audit", "--output", str(copy)).code == 0
+    ended = subprocess.run(
+        [sys.executable, "-I", "-S", str(VERIFIER), str(copy), "--head", str(heads_file)],
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+    assert ended.returncode == 0, ended.stdout
+    assert [canary for canary in CANARIES if canary in copy.read_text()] == []
+
+
+def test_the_erasure_is_on_record_in_both_chains(run: Run) -> None:
+    erase()
+
+    told = Event.objects.filter(kind="person.erased").order_by("pk")
+    assert [(event.run_id, event.actor) for event in told] == [
+        (run.pk, "command line"),
+        (None, "command line"),
+    ]
+    assert told[1].facts == {"customer": 42, "reason": "asked for by letter 7", "runs": 1}
+    decided = run.events.get(kind="escalation.decided")
+    assert facts_of(decided)["comment"] == f"erased on {timezone.now():%Y-%m-%d}"
+
+
+def test_no_page_shows_anything_or_breaks(run: Run) -> None:
+    admin = signed_in(member("anton", Role.ADMIN))
+    held = Escalation.objects.get(run=run)
+    erase()
+
+    pages = [
+        *(reverse("run", args=[run.pk]), reverse("run-json", args=[run.pk])),
+        *(reverse("approval", args=[held.pk]), reverse("decided"), reverse("approvals")),
+        *(reverse("runs"), "/", reverse("audit"), "/metrics"),
+    ]
+    shown = {page: text_of(admin, page) for page in pages}
+
+    found = [(page, canary) for page in pages for canary in CANARIES if canary in shown[page]]
+    assert found == []
+    today = f"{timezone.now():%Y-%m-%d}"
+    assert f"Erased on {today}" in shown[reverse("run", args=[run.pk])]
+    assert f"Erased on {today}" in shown[reverse("runs")]
+    assert f"erased on {today}" in shown[reverse("approval", args=[held.pk])]
+
+
+def test_no_copy_and_no_live_frame_shows_anything(run: Run) -> None:
+    admin = signed_in(member("anton", Role.ADMIN))
+    held = Escalation.objects.get(run=run)
+    erase()
+
+    table = admin.post(reverse("export")).content.decode()
+    copy = "".join(bundle.lines(Workspace.objects.all(), at=timezone.now()))
+    watched: list[topics.Topic] = [topics.RunTopic(run.pk), topics.CardTopic(held.pk)]
+    frames = "".join(str(frame.lines) for frame in topics.look(dict.fromkeys(watched, "")))
+
+    shown = table + copy + frames
+    assert "Erased on" in frames
+    assert [canary for canary in CANARIES if canary in shown] == []
+
+
+def test_nothing_personal_is_logged(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    launched = scene.launch(f"{REFUND_1200} {SAID}")
+    Customer.objects.filter(book=launched.book, number=42).update(name=NAME, email=MAIL)
+    go(launched)
+    scene.decide(launched)
+    go(launched)
+
+    ours = [record for record in caplog.records if not record.name.startswith("django.db")]
+
+    said = "\n".join(record.getMessage() for record in ours)
+    assert [canary for canary in CANARIES if canary in said] == []
+
+
+def test_a_run_that_is_going_refuses(scene: Scene) -> None:
+    run = go(scene.launch())
+
+    with pytest.raises(operations.Refused, match="1 run about customer 42 is still going"):
+        erase()
+
+    run.refresh_from_db()
+    assert (run.goal, run.erased_at) == (REFUND_1200, None)
+    assert Customer.objects.get(book=run.book, number=42).name == "Anna"
+
+
+def test_a_write_of_unknown_outcome_refuses(run: Run) -> None:
+    Effect.objects.filter(run=run, tool="send_refund_email").update(state="unknown")
+
+    with pytest.raises(operations.Refused, match="whether 1 write for customer 42 took effect"):
+        erase()
+
+    Effect.objects.filter(run=run, tool="send_refund_email").update(state="done")
+
+
+def test_nobody_else_is_forgotten(scene: Scene, run: Run) -> None:
+    other = go(scene.launch())
+    operations.cancel(run_id=other.pk, by=scene.omar, reason="twice", at=timezone.now())
+    Run.objects.filter(pk=other.pk).update(subject=7)
+
+    erase()
+
+    other.refresh_from_db()
+    assert (other.goal, other.erased_at) == (REFUND_1200, None)
+    assert Customer.objects.get(book=run.book, number=7).name == "Max"
+
+
+def test_the_command_says_what_it_did(run: Run) -> None:
+    first = command("erase_customer", "demo", "42", "--reason", "asked for by letter 7")
+    again = command("erase_customer", "demo", "42", "--reason", "asked for by letter 8")
+    nobody = command("erase_customer", "demo", "99", "--reason", "asked for by letter 9")
+
+    assert (first.code, first.out) == (0, "Customer 42 is forgotten, with 1 runs.\n")
+    assert "1 were erased before" in again.out
+    assert (nobody.code, nobody.err.strip()) == (3, "Demo knows no customer 99.")
+
+
+@pytest.fixture
+def text(run: Run) -> EventText:
+    return EventText.objects.filter(event__run=run, name="comment").get()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE agents_eventtext SET text = '\"no\"' WHERE id = {pk}",
+        "UPDATE agents_eventtext SET text = '' WHERE id = {pk}",
+        "UPDATE agents_eventtext SET salt = 'x' WHERE id = {pk}",
+        "UPDATE agents_eventtext SET name = 'other' WHERE id = {pk}",
+        "UPDATE agents_eventtext SET text = 'x', erased_at = CURRENT_TIMESTAMP WHERE id = {pk}",
+        "DELETE FROM agents_eventtext WHERE id = {pk}",
+    ],
+)
+def test_the_database_lets_a_text_be_emptied_and_nothing_else(text: EventText, change: str) -> None:
+    with pytest.raises(DatabaseError), transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(change.format(pk=text.pk))
+
+    text.refresh_from_db()
+    assert text.text == f'"{COMMENT}"'
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE agents_run SET stop_reason = 'other'",
+        "UPDATE agents_run SET erased_at = NULL",
+        "UPDATE agents_escalation SET action_sha256 = 'other'",
+    ],
+)
+def test_what_was_erased_stays_so(run: Run, change: str) -> None:
+    erase()
+
+    with pytest.raises(DatabaseError), transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(change)
+
+
+def test_a_hash_is_not_emptied_without_an_erasure(run: Run) -> None:
+    with pytest.raises(DatabaseError), transaction.atomic():
+        Escalation.objects.filter(run=run).update(action_sha256="")
+
+
+@pytest.mark.breaks("I37")
+def test_a_text_that_vanished_without_an_erasure_is_found(text: EventText) -> None:
+    EventText.objects.filter(pk=text.pk).update(text="", salt="", erased_at=timezone.now())
+
+    checked = command("verify_audit")
+
+    assert checked.code == 3
+    assert f"event {text.event.seq}: its text was erased, and no erasure is on record" in (
+        checked.out
+    )
+
+
+def member(name: str, role: Role) -> User:
+    user = User.objects.create_user(name)
+    at, workspace = timezone.now(), Workspace.objects.get()
+    operations.add_member(workspace=workspace, user=user, role=role, at=at)
+    return user
+
+
+def text_of(client: Client, page: str) -> str:
+    answer = client.get(page)
+    assert answer.status_code == 200, page
+    return answer.content.decode()

@@ -1,0 +1,136 @@
+"""What the policy masks is masked before anything keeps it, at every way in."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from agents import llm, operations
+from agents.core.limits import BadPolicy, read_limits
+from agents.core.redact import KINDS
+from agents.core.states import EscalationState, RunState
+from agents.desk.models import Customer
+from agents.engine.sweep import settle_orphan
+from agents.models import Effect, Escalation, Run, Step
+from agents.policies.profiles import REFERENCE, STRICT
+from tests.engine.scene import REFUND_1200, Scene, go, set_scene
+from tests.privacy.searching import places_of
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+
+CARD, IBAN, MAIL = "4111 1111 1111 1111", "DE89 3704 0044 0532 0130 00", "eve@elsewhere.example"
+ALL = f"card {CARD}, account {IBAN}, write to {MAIL}"
+SECRETS = (CARD, IBAN, MAIL)
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return set_scene()
+
+
+def test_the_goal_is_masked(scene: Scene) -> None:
+    run = scene.launch(f"{REFUND_1200} {ALL}")
+
+    assert run.goal.endswith("card [card number], account [IBAN], write to [e-mail]")
+
+
+def test_what_a_person_types_is_masked_and_no_table_holds_it(scene: Scene) -> None:
+    run = go(scene.launch(f"{REFUND_1200} {ALL}"))
+    held = Escalation.objects.get(run=run, state=EscalationState.OPEN)
+
+    operations.decide(
+        escalation_id=held.pk,
+        by=scene.rita,
+        approve=True,
+        amount_minor=500_00,
+        comment=ALL,
+        at=timezone.now(),
+    )
+    run = go(run)
+
+    assert run.state == RunState.DONE
+    assert {secret: places_of(secret) for secret in SECRETS} == {secret: [] for secret in SECRETS}
+
+
+def test_the_reason_for_stopping_a_run_is_masked(scene: Scene) -> None:
+    run = go(scene.launch())
+
+    operations.cancel(run_id=run.pk, by=scene.omar, reason=ALL, at=timezone.now())
+
+    assert {secret: places_of(secret) for secret in SECRETS} == {secret: [] for secret in SECRETS}
+
+
+def test_what_a_model_says_is_masked(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def ask(question: llm.Question, *, timeout: float) -> llm.Answer:
+        said = {"kind": "final", "answer": ALL}
+        return llm.Answer(json.dumps(said), "scripted", 1, 1, 0, demo=True)
+
+    monkeypatch.setattr(llm, "ask", ask)
+
+    run = go(scene.launch())
+
+    asked = Step.objects.get(run=run, kind="ask")
+    assert asked.reply is not None
+    assert "[card number]" in asked.reply["text"]
+    assert {secret: places_of(secret) for secret in SECRETS} == {secret: [] for secret in SECRETS}
+
+
+def test_what_a_tool_returns_is_masked(scene: Scene) -> None:
+    run = scene.launch()
+    Customer.objects.filter(book=run.book, number=42).update(name=f"Anna {CARD}")
+
+    run = go(run)
+
+    seen = run.steps.get(kind="use", asked__tool="get_refund_context")
+    assert seen.reply is not None
+    assert seen.reply["user"]["name"] == "Anna [card number]"
+    in_runs = [place for place in places_of(CARD) if not place.startswith("desk_")]
+    assert in_runs == []
+
+
+def test_the_address_a_mail_went_to_stays_with_the_desk(scene: Scene) -> None:
+    run = go(scene.launch())
+    scene.decide(run)
+
+    run = go(run)
+
+    sent = Effect.objects.get(run=run, tool="send_refund_email")
+    assert sent.result is not None
+    assert sent.result["email"]["to"] == "[e-mail]"
+    found = {place.split(" ")[0] for place in places_of("anna@example.com")}
+    assert found == {"desk_customer.email", "desk_sentmail.to"}
+
+
+def test_what_is_found_by_a_key_is_masked(scene: Scene) -> None:
+    run = go(scene.launch())
+    scene.decide(run)
+    run = go(run)
+    sent = Effect.objects.get(run=run, tool="send_refund_email")
+    Effect.objects.filter(pk=sent.pk).update(
+        state="intended", settled_at=None, intended_at=timezone.now() - timedelta(hours=1)
+    )
+
+    settle_orphan(Effect.objects.get(pk=sent.pk))
+
+    again = Effect.objects.get(pk=sent.pk)
+    assert again.result == sent.result
+
+
+def test_a_policy_names_what_it_masks() -> None:
+    assert STRICT.redaction == KINDS
+    assert STRICT.of("workflow").redaction == KINDS
+    assert REFERENCE.redaction == ()
+    with pytest.raises(BadPolicy, match="redaction has no 'names'"):
+        read_limits({**STRICT.as_json(), "redaction": ["names"]})
+
+
+def test_a_policy_from_before_masks_nothing(scene: Scene) -> None:
+    document: dict[str, Any] = STRICT.as_json()
+    del document["redaction"]
+
+    assert read_limits(document).redaction == ()
+    assert Run.objects.count() == 0
