@@ -280,8 +280,8 @@ def _title(name: str, steps: Sequence[Step], action: Json) -> str:
         return "Handed to people: a case that no specialist takes"
     if not action:
         held = (first.get("action") or {}).get("name")  # put to a person without a review
-        name = str(first.get("role") or first.get("tool") or held or "step")
-        return name.replace("_", " ").capitalize()
+        word = str(first.get("role") or first.get("tool") or held or "step").replace("_", " ")
+        return f"{name}: {word}" if "/" in name else word.capitalize()  # one of several at once
     kind = action.get("kind")
     if kind == "final" and not (name.isdigit() or name == "finalize"):
         return f"{name}: output"  # of one step of a workflow
