@@ -298,7 +298,7 @@ def _said(steps: Sequence[Step], action: Json) -> str:
     uses = [s for s in steps if s.kind == "use" and s.reply]
     if uses:
         return _fields(told(uses[-1].reply))
-    if action and action.get("kind") == "final":
+    if action and action.get("kind") in ("final", "brief"):
         return str(action.get("answer", ""))
     asks = [s for s in steps if s.kind == "ask" and s.reply]
     return str(reply_of(asks[-1]).get("text", "")) if asks and not action else ""
