@@ -300,6 +300,9 @@ def _said(steps: Sequence[Step], action: Json) -> str:
         return _fields(told(uses[-1].reply))
     if action and action.get("kind") in ("final", "brief"):
         return str(action.get("answer", ""))
+    held = [s.asked["review"]["deciding"]["sentence"] for s in steps if s.kind == "escalate"]
+    if held and not action:  # put to a person without a review
+        return str(held[-1])
     asks = [s for s in steps if s.kind == "ask" and s.reply]
     return str(reply_of(asks[-1]).get("text", "")) if asks and not action else ""
 
