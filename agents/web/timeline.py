@@ -32,6 +32,13 @@ class Axis:
         width = max(until - x, LEAST)
         return Bar(round(min(x, 100 - width), 2), round(width, 2))
 
+    @property
+    def quarters(self) -> list[tuple[int, str]]:
+        """Return percent and time of four marks; none where something is folded."""
+        if len(self.spans) != 1:
+            return []
+        return [(x, f"{self.length * x / 100:.1f} s") for x in (0, 25, 50, 75)]
+
     def _place(self, at: float) -> float:
         drawn = 0.0
         for number, (begin, end) in enumerate(self.spans):

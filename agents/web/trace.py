@@ -282,8 +282,8 @@ def _title(name: str, steps: Sequence[Step], action: Json) -> str:
         return "Handed to people: a case that no specialist takes"
     if not action:
         held = (first.get("action") or {}).get("name")  # put to a person without a review
-        name = str(first.get("role") or first.get("tool") or held or "step")
-        return name.replace("_", " ").capitalize()
+        word = str(first.get("role") or first.get("tool") or held or "step").replace("_", " ")
+        return f"{name}: {word}" if "/" in name else word.capitalize()  # one of several at once
     kind = action.get("kind")
     if kind == "final" and not (name.isdigit() or name == "finalize"):
         return f"{name}: output"  # of one step of a workflow
@@ -300,8 +300,11 @@ def _said(steps: Sequence[Step], action: Json) -> str:
     uses = [s for s in steps if s.kind == "use" and s.reply]
     if uses:
         return _fields(told(uses[-1].reply))
-    if action and action.get("kind") == "final":
+    if action and action.get("kind") in ("final", "brief"):
         return str(action.get("answer", ""))
+    held = [s.asked["review"]["deciding"]["sentence"] for s in steps if s.kind == "escalate"]
+    if held and not action:  # put to a person without a review
+        return str(held[-1])
     asks = [s for s in steps if s.kind == "ask" and s.reply]
     return str(reply_of(asks[-1]).get("text", "")) if asks and not action else ""
 

@@ -14,7 +14,7 @@ from agents.models import Event
 from agents.models.event import facts_of
 from tests.conformance import harness, phases
 from tests.conformance.replay_server import ReplayServer
-from tests.engine.scene import Scene, set_scene
+from tests.engine.scene import Scene, go, set_scene
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -22,6 +22,8 @@ COMMITTED = json.dumps({"scope_in": ["send_reply"], "confidence": "high"})
 MET = json.dumps({"met_commitment": True})
 CONTINUE = json.dumps({"verdict": "continue"})
 REORIENT = json.dumps({"verdict": "reorient", "correction": "mind the tone", "reason": "rude"})
+MEMO = "Anna (user_id=42) asks for an exception."
+ON_HOLD = "Anna (user_id=42) asks about her plan, which is on legal hold."
 DRAFT = [COMMITTED, "Hello Anna.", MET]
 
 
@@ -104,6 +106,35 @@ def test_the_record_holds_every_phase_once(server: ReplayServer, scene: Scene) -
         "verdict.rendered",
         "step.accepted",
     ]
+
+
+@pytest.mark.parametrize(
+    ("approve", "said"),
+    [
+        (True, ["human.asked", "human.answered", "step.accepted"]),
+        (False, ["human.asked", "human.answered", "step.halted"]),
+    ],
+)
+def test_the_record_holds_who_was_asked_and_what_came_of_it(
+    scene: Scene, approve: bool, said: list[str]
+) -> None:
+    run = go(scene.launch(MEMO, pattern="workflow", workflow="exception-memo"))
+    scene.decide(run, approve=approve, amount_minor=None)
+    go(run)
+
+    lines = Event.objects.filter(run=run, facts__step="memo").order_by("seq")
+    assert list(lines.values_list("kind", flat=True))[-3:] == said
+    answered = lines.get(kind="human.answered").facts
+    assert answered["by"] == "rita"
+    assert answered["decision"] == ("approved" if approve else "rejected")
+
+
+def test_a_judge_that_halts_is_on_record_with_its_reason(scene: Scene) -> None:
+    run = go(scene.launch(ON_HOLD, pattern="workflow", workflow="customer-reply"))
+
+    halted = Event.objects.get(run=run, kind="step.halted")
+    assert halted.facts["why"] == "The case is on legal hold."
+    assert not Event.objects.filter(run=run, kind="step.accepted").exists()
 
 
 def test_the_record_binds_a_run_to_its_document(server: ReplayServer, scene: Scene) -> None:

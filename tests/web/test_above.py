@@ -45,6 +45,32 @@ def test_a_report_is_shown_with_what_is_missing() -> None:
     assert [attempt.role for attempt in found["payments_worker"].attempts] == ["failed", "approve"]
 
 
+def test_a_report_is_shown_with_the_facts_of_the_day_and_its_brief() -> None:
+    above = tasks(steps_of("partial-report"), timezone.now())
+
+    told = {part.name: part.told for part in above["parts"]}
+    assert told["sales"] == "aov USD 37.85 · gross sales USD 182,450.00 · orders 4,820"
+    assert "failed payment rate 0.023" in told["payments"]
+    assert told["inventory"] == ""
+    assert above["brief"].text.startswith("Health unknown: US, 2026-02-26. Partial report")
+    assert (above["brief"].word, above["brief"].why) == ("Let stand", "")
+    assert [x for x, _ in above["quarters"]] == [0, 25, 50, 75]
+
+
+def test_a_brief_that_looks_away_is_shown_as_held_back() -> None:
+    brief = tasks(steps_of("rosy-brief"), timezone.now())["brief"]
+
+    assert (brief.role, brief.word) == ("block", "Held back")
+    assert "green" in brief.text
+    assert brief.why
+
+
+def test_nothing_is_told_of_a_day_that_was_never_put_together() -> None:
+    above = tasks(steps_of("critical-failure"), timezone.now())
+
+    assert (above["parts"], above["brief"], above["health"]) == ([], None, None)
+
+
 def test_a_drift_is_shown_between_two_rounds() -> None:
     parts: list[Part] = rounds(steps_of("reoriented"), timezone.now())["parts"]
 

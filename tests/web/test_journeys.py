@@ -267,6 +267,52 @@ def test_every_scenario_comes_to_its_end(
     assert not quick.filter(state=RunState.FAILED).exists()
 
 
+@pytest.mark.parametrize(
+    ("choice", "words", "shown"),
+    [
+        ("Approve this output", {}, "A person said: approved"),
+        ("Correct and run again", {"What to do otherwise": "Name it."}, "A person said: adjusted"),
+        ("Deny", {"Reason": "The terms are clear."}, "denied_by_human"),
+    ],
+)
+def test_rita_answers_for_an_output_while_omar_watches(
+    scene: Scene,
+    browser: Browser,
+    complaints: list[str],
+    choice: str,
+    words: dict[str, str],
+    shown: str,
+) -> None:
+    with console() as site:
+        omar = desk(browser, site, "omar", complaints)
+        rita = desk(browser, site, "rita", complaints)
+        omar.goto(f"{site}/launch/")
+        omar.get_by_role("button", name="Launch: A memo that a person signs off").click()
+        omar.wait_for_url(f"{site}/runs/*/")
+        expect(omar.locator("#run")).to_contain_text("It waits for a person.")
+
+        answered(rita, site, choice, words)
+        expect(omar.locator("#run")).to_contain_text(shown)
+        if choice == "Correct and run again":
+            expect(omar.get_by_role("list", name="Memo, round 2")).to_be_visible()
+            answered(rita, site, "Approve this output", {})
+        expect(omar.locator("#run[data-ended]")).to_be_visible()
+
+    run = Run.objects.get()
+    assert run.state == (RunState.STOPPED if choice == "Deny" else RunState.DONE)
+
+
+def answered(rita: Page, site: str, choice: str, words: dict[str, str]) -> None:
+    """Answer in the card what waits longest."""
+    rita.goto(f"{site}/approvals/")
+    rita.locator("#queue li a").first.click()
+    rita.get_by_role("radio", name=choice).check(force=True)
+    for label, text in words.items():
+        rita.get_by_label(label).fill(text)
+    rita.locator("#dform .acts button:visible").click()
+    expect(rita.locator("#dform")).to_have_count(0)
+
+
 def test_the_whole_way_by_keyboard(scene: Scene, browser: Browser, complaints: list[str]) -> None:
     with console() as site:
         omar = desk(browser, site, "omar", complaints)

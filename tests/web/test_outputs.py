@@ -75,6 +75,21 @@ def test_an_approved_output_is_what_comes_out(scene: Scene) -> None:
     assert run.outcome["answer"] == escalation.action["post"]["actual_output"]
 
 
+def test_what_was_approved_before_is_not_shown_as_refused(scene: Scene) -> None:
+    first = held(scene)
+    rita = signed_in(scene.rita)
+    rita.post(reverse("decide", args=[first.pk]), form(first))
+    second = held(scene)
+    rita.post(reverse("decide", args=[second.pk]), form(second, verdict="reject", comment="no"))
+
+    page = rita.get(reverse("approval", args=[held(scene).pk])).text
+
+    before = page.partition("Earlier decisions")[2]
+    assert before.index('data-role="block"') < before.index(">rejected<")
+    assert before.index('data-role="human"') < before.index(">approved<")
+    assert before.count('data-role="block"') == 1
+
+
 def test_a_correction_runs_the_step_again_and_asks_again(scene: Scene) -> None:
     escalation = held(scene)
     wanted = form(escalation, verdict="adjust", correction="Name the window.")

@@ -40,14 +40,39 @@ class Task:
     told: str
 
 
+@dataclass(frozen=True)
+class Part:
+    """What one worker found of the day, in words; "" where nothing is known."""
+
+    name: str
+    told: str
+
+
+@dataclass(frozen=True)
+class Written:
+    """The brief, as it was let stand or held back."""
+
+    text: str
+    role: str
+    word: str
+    why: str
+
+
 def tasks(steps: Sequence[Step], now: datetime) -> Json:
-    """Return the plan's tasks, and what came of them all."""
+    """Return the plan's tasks, what they found of the day, and what was written of it."""
     review = next((s.reply for s in steps if s.key == "plan/review" and s.reply), None)
     plan = review["action"]["tasks"] if review else []
     spans = {step.pk: _span(step, now) for step in steps if step.kind == "use"}
     scale = axis(list(spans.values()))
     found = [_task(task, steps, spans, scale) for task in plan]
-    return {"tasks": found, "health": _health(steps), "failed": _missing(steps)}
+    return {
+        "tasks": found,
+        "quarters": scale.quarters,
+        "health": _health(steps),
+        "failed": _missing(steps),
+        "parts": _parts(_aggregate(steps)),
+        "brief": _brief(steps),
+    }
 
 
 def _span(step: Step, now: datetime) -> tuple[float, float]:
@@ -101,3 +126,33 @@ def _missing(steps: Sequence[Step]) -> Sequence[str]:
     found = _aggregate(steps)
     failed = found.get("failed_tasks", []) if found else []
     return [str(task["worker"] if isinstance(task, dict) else task) for task in failed]
+
+
+def _parts(found: Json) -> list[Part]:
+    """Return the facts of the day, part by part; none before they were put together."""
+    names = ("sales", "payments", "inventory") if found else ()
+    return [
+        Part(name, " · ".join(map(_fact, sorted(found.get(name, {}).items())))) for name in names
+    ]
+
+
+def _fact(fact: tuple[str, Json]) -> str:
+    name, value = fact
+    word = name.removesuffix("_usd").replace("_", " ")
+    if name.endswith("_usd"):
+        return f"{word} USD {value:,.2f}"
+    if isinstance(value, list):
+        return f"{word} {', '.join(map(str, value)) or 'none'}"
+    return f"{word} {value:,}" if isinstance(value, int) else f"{word} {value}"
+
+
+def _brief(steps: Sequence[Step]) -> Written | None:
+    """Return the newest brief that was reviewed; None before there is one."""
+    reviewed = [s for s in steps if s.kind == "review" and s.asked["action"]["kind"] == "brief"]
+    said = reviewed[-1].reply if reviewed else None
+    if not said:
+        return None
+    text = str(said["action"]["answer"])
+    if said["allows"]:
+        return Written(text, "approve", "Let stand", "")
+    return Written(text, "block", "Held back", str(said["deciding"]["sentence"]))

@@ -89,7 +89,7 @@ def reading(actor: str, case: Json) -> Flow:
 def agreed_by_person(brief: Brief, notes: Notes) -> Steps[str]:
     """Ask a person where the readers differ. Return who says yes; a no stops the run."""
     said = [f"the {line['reader']} says {line['due']} ({line['why']})" for line in notes.trace]
-    action = {"kind": "advice", "name": "refund_is_due", "args": {"user_id": brief.subject}}
+    action = {"kind": "advice", "name": "say_refund_is_due", "args": {"user_id": brief.subject}}
     ruling: Json = {
         "verdict": "escalate",
         "rule": "two_readers.agree",
