@@ -41,7 +41,7 @@ class Day:
 
 @dataclass(frozen=True)
 class Chart:
-    """Days in their order, as high as their figures; `highest` is the whole height."""
+    """Days in their order. `highest` is the whole height, "" where nothing was counted."""
 
     layers: Sequence[Layer]
     days: Sequence[Day]
@@ -64,7 +64,7 @@ def chart(
         Day(day, _segments(n, len(dates), row, highest, layers, texts), row, texts)
         for n, (day, row, texts) in enumerate(zip(dates, rows, written, strict=True))
     ]
-    top = spoken(highest) if of_money else f"{highest:,}"
+    top = "" if not any(map(any, rows)) else spoken(highest) if of_money else f"{highest:,}"
     return Chart(layers, days, top, list(zip(layers, written[-1], strict=True)))
 
 

@@ -18,8 +18,8 @@ from agents.core.budget import Spent, active
 from agents.core.effects import Json
 from agents.core.limits import Limits
 from agents.core.money import told
-from agents.core.states import ENDED, EscalationState
-from agents.models import Effect, Escalation, Run, Step
+from agents.core.states import ENDED, EscalationState, RunState
+from agents.models import Effect, Endpoint, Escalation, Run, Step
 from agents.web.above import ABOVE
 from agents.web.changes import Change, Stage, changes, reply_of, stages
 from agents.web.timeline import Bar, axis
@@ -279,7 +279,9 @@ def _title(name: str, steps: Sequence[Step], action: Json) -> str:
     if first.get("kind") == "hand_over":
         return "Handed to people: a case that no specialist takes"
     if not action:
-        return str(first.get("role") or first.get("tool") or "step").capitalize()
+        held = (first.get("action") or {}).get("name")  # put to a person without a review
+        name = str(first.get("role") or first.get("tool") or held or "step")
+        return name.replace("_", " ").capitalize()
     kind = action.get("kind")
     if kind == "final" and not (name.isdigit() or name == "finalize"):
         return f"{name}: output"  # of one step of a workflow
@@ -331,11 +333,13 @@ def shown(run: Run) -> dict[str, Json]:
     """Return what the live part of a run's page is rendered from."""
     found = trace(run)
     part, read = ABOVE.get(run.pattern, ("", None))
+    waits = run.state == RunState.QUEUED and run.wake_at
     return {
         "run": run,
         "page": found,
         "raw": _pretty(found.result),
         "has_ended": run.state in ENDED,
+        "resting": Endpoint.objects.resting() if waits else (),
         "part": part,
         "above": read(list(run.steps.order_by("position")), timezone.now()) if read else {},
     }

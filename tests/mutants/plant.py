@@ -170,6 +170,20 @@ MUTANTS = (
         "    return 0",
         "tests/engine/test_run.py -k without_a_person",
     ),
+    Mutant(
+        "any call may find out whether a server is back",
+        "agents/models/endpoint.py",
+        "rested = cls.objects.filter(address=address, rests_until__lte=Now())",
+        "rested = cls.objects.filter(address=address)",
+        "tests/engine/test_breaker.py -k one_makes_the_call",
+    ),
+    Mutant(
+        "a flow that has to wait takes its siblings along",
+        "agents/engine/drive.py",
+        "            later.append(wait)",
+        "            raise wait",
+        "tests/engine/test_drive.py -k throws_nothing",
+    ),
 )
 
 

@@ -10,7 +10,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from agents.core.states import RunState
-from agents.models import Effect, Run
+from agents.models import Effect, Endpoint, Run
 from agents.web.overview import DAYS, overview
 from tests.engine.scene import REFUND_500, Scene, go, set_scene
 from tests.web.test_pages import signed_in, stranger
@@ -79,3 +79,20 @@ def test_nobody_sees_the_figures_of_another_workspace(scene: Scene) -> None:
 
     assert (found.waiting, found.moved_minor) == (0, 0)
     assert not any(day.segments for drawn in (found.runs, found.money) for day in drawn.days)
+
+
+def test_a_model_server_that_is_left_alone_is_named_where_people_wonder(scene: Scene) -> None:
+    server, at = "https://models.example.com/v1", timezone.now()
+    until, over = at + timedelta(seconds=30), at - timedelta(seconds=1)
+    Endpoint.objects.create(address=server, failures=5, rests_until=until)
+    Endpoint.objects.create(address="https://tried-again.example.com", rests_until=over)
+    waiting, new = scene.launch(REFUND_500), scene.launch(REFUND_500)
+    Run.objects.filter(pk=waiting.pk).update(wake_at=until)
+    client = signed_in(scene.eve)
+
+    for address in (reverse("home"), reverse("run", args=[waiting.pk])):
+        page = client.get(address).text
+        assert f"<code>{server}</code> is not answering" in page
+        assert f"{until:%H:%M:%S}" in page
+        assert "tried-again" not in page
+    assert server not in client.get(reverse("run", args=[new.pk])).text
