@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
 from itertools import count
 from typing import Any, TypeAlias
@@ -19,6 +20,7 @@ from agents.core.states import EscalationState, RunState
 from agents.engine.answering import expire
 from agents.engine.sweep import sweep
 from agents.models import Escalation, Role, Run, Stage
+from agents.policies.profiles import STRICT
 from tests import checker
 from tests.engine.aborting import breaking
 from tests.engine.memory import Crash
@@ -194,6 +196,13 @@ def changing_limit(scene: Scene, ada: User) -> Act:
     )
 
 
+def publishing(scene: Scene, ada: User) -> Act:
+    document = replace(STRICT, max_steps=10 + next(numbers)).as_json()
+    return lambda: operations.publish_policy(
+        workspace=scene.workspace, document=document, by=ada, at=timezone.now()
+    )
+
+
 OPERATIONS: dict[str, Callable[[Scene, User], Act]] = {
     "launch": lambda scene, ada: lambda: scene.launch(token=f"t{next(numbers)}"),
     "launch without a tool": lambda scene, ada: lambda: launched_without(scene),
@@ -213,6 +222,7 @@ OPERATIONS: dict[str, Callable[[Scene, User], Act]] = {
     "join": joining,
     "another role": changing_role,
     "another limit": changing_limit,
+    "publish a policy": publishing,
     "another workspace": lambda scene, ada: (
         lambda: operations.add_workspace(slug=f"w{next(numbers)}", name="W", at=timezone.now())
     ),
