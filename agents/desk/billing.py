@@ -7,7 +7,22 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from django.db.models import QuerySet
+
 from agents.desk.models import Charge, Customer
+from agents.prepared import Given, Rows
+
+BIGINT = 2**63
+
+
+def _latest() -> QuerySet[Charge]:
+    ours = Charge.objects.filter(customer__book=Given("book"), customer__number=Given("number"))
+    return ours.order_by("-paid_at", "-pk")
+
+
+_CUSTOMER = Rows(lambda: Customer.objects.filter(book=Given("book"), number=Given("number")))
+_LATEST = Rows(lambda: _latest()[:1])
+_LATEST_LOCKED = Rows(lambda: _latest().select_for_update(of=("self",))[:1])
 
 
 @dataclass(frozen=True)
@@ -31,7 +46,9 @@ class ChargeFacts:
 
 def customer(*, book_id: int, customer_number: int) -> Customer | None:
     """Return a customer, or None; a number that no column could hold is nobody's."""
-    return Customer.objects.filter(book_id=book_id, number=customer_number).first()
+    if abs(customer_number) >= BIGINT:
+        return None
+    return _CUSTOMER.first(book=book_id, number=customer_number)
 
 
 def customer_name(*, book_id: int, customer_number: int) -> str:
@@ -71,16 +88,15 @@ def latest_charge(
     *, book_id: int, customer_number: int, at: datetime, lock: bool = False
 ) -> ChargeFacts | None:
     """Return a customer's newest charge, or None. `lock` holds it until the transaction ends."""
-    found = customer(book_id=book_id, customer_number=customer_number)
-    if found is None:
+    if abs(customer_number) >= BIGINT:
         return None
-    charges = Charge.objects.filter(customer=found).order_by("-paid_at", "-pk")
-    charge = (charges.select_for_update() if lock else charges).first()
+    latest = _LATEST_LOCKED if lock else _LATEST
+    charge = latest.first(book=book_id, number=customer_number)
     if charge is None:
         return None
     return ChargeFacts(
         charge_id=charge.pk,
-        customer_number=found.number,
+        customer_number=customer_number,
         plan=charge.plan,
         amount_minor=charge.amount_minor,
         currency=charge.currency,

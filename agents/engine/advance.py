@@ -21,11 +21,16 @@ from agents.engine.drive import drive
 from agents.engine.journal import Journal, Later
 from agents.engine.perform import RunWorld
 from agents.models import LostRun, Run, Step
+from agents.prepared import Given, Rows
 
 log = logging.getLogger(__name__)
 
 AFTER_DATABASE_ERROR = timedelta(seconds=1)
 MAX_CLAIMS = 20  # claims in a row without an end: then the run is set aside, visible as failed
+
+_ENDED_STEPS = Rows(
+    lambda: Step.objects.filter(run=Given("run"), ended_at__isnull=False).only("pk")
+)
 
 
 @dataclass(frozen=True)
@@ -128,8 +133,8 @@ def _end_of(journal: Journal, strand: Strand) -> _End:
         done = {"stop_reason": "success", "outcome": strand.outcome.value}
         return _End(RunState.DONE, done, {"stop_reason": "success"})
     # A person may have answered while siblings ran; then there is something to go on with.
-    held = [step.pk for step in journal.steps.values() if step.ended_at is None]
-    answered = Step.objects.filter(pk__in=held, ended_at__isnull=False).exists()
+    held = {step.pk for step in journal.steps.values() if step.ended_at is None}
+    answered = held.intersection(pk for (pk,) in _ENDED_STEPS.tuples(run=journal.run.pk))
     return _End(RunState.QUEUED if answered else RunState.WAITING, {}, {})
 
 

@@ -10,6 +10,7 @@ from agents.core.effects import Json
 from agents.core.states import EffectState, EscalationState, RunState
 from agents.engine.dispatch import ring
 from agents.models import Effect, Escalation, Run, Step
+from agents.prepared import update
 from agents.tools import TOOLS, OutcomeUnknown, Tool
 
 
@@ -41,7 +42,7 @@ def answer(escalation: Escalation, reply: dict[str, Json], *, at: datetime) -> N
         defaults = {"granted_minor": None, "revised": False, "by": ""}
         step.reply = {**defaults, **reply, "key": step.key}
     step.ended_at = at
-    step.save(update_fields=["reply", "failed", "ended_at"])
+    update(step, "reply", "failed", "ended_at")
     if run.state == RunState.WAITING:
         run.move(RunState.QUEUED, at=at, attempts=0)
         ring(run.pk)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from uuid import UUID
 
 from agents.core.digest import sha256
 from agents.core.effects import Json
@@ -10,6 +11,17 @@ from agents.core.limits import Limits
 from agents.engine.kill_switch import thrown
 from agents.models import Escalation, Step
 from agents.models.event import Entry
+from agents.prepared import Given, Rows, insert
+
+_OF_STEP = Rows(
+    lambda: Escalation.objects.filter(run=Given("run"), step__key=Given("key")).order_by("pk")
+)
+
+
+def escalation_of(run_id: UUID, key: str) -> Escalation:
+    """Return the escalation that the step `key` of a run opened."""
+    [found] = _OF_STEP.all(run=run_id, key=key)
+    return found
 
 
 def hold(
@@ -19,7 +31,7 @@ def hold(
     args = action.get("args", {})
     about_case = kind in ("hand_over", "output", "question")
     customer = args.get("user_id", step.run.subject if about_case else None)
-    escalation = Escalation.objects.create(
+    escalation = Escalation(
         workspace_id=step.run.workspace_id,
         run=step.run,
         step=step,
@@ -33,6 +45,7 @@ def hold(
         frozen_at=at if thrown(step.run, action.get("name", "")) else None,
         expires_at=at + timedelta(seconds=limits.escalation_seconds),
     )
+    insert(escalation)
     facts = {"escalation": escalation.pk, "key": step.key, "kind": kind}
     reason = review["deciding"]["reason"]
     return [Entry("escalation.opened", {**facts, "reason": reason})]

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
-from django.db.models import Sum
-
 from agents.core.actions import Action
 from agents.core.effects import Json
 from agents.core.facts import ChargeFact, Facts, MailFact, RefundFact
@@ -14,8 +12,22 @@ from agents.core.limits import Limits
 from agents.core.states import EffectState
 from agents.desk import billing, mail
 from agents.models import Effect, Escalation, Run, Step
+from agents.prepared import Given, Rows
 
 MAYBE_PAID = (EffectState.INTENDED, EffectState.DONE, EffectState.UNKNOWN)
+
+_EFFECTS = Rows(
+    lambda: Effect.objects.filter(run=Given("run"), state__in=MAYBE_PAID).order_by("pk")
+)
+_UNATTENDED = Rows(
+    lambda: Effect.objects.filter(
+        charge=Given("charge"),
+        tool="issue_refund",
+        state__in=MAYBE_PAID,
+        escalation=None,
+        intended_at__gte=Given("since"),
+    ).only("amount_minor")
+)
 
 
 def gather(
@@ -31,7 +43,7 @@ def gather(
         charge = billing.latest_charge(
             book_id=run.book_id, customer_number=customer, at=at, lock=lock
         )
-    effects = list(run.effects.filter(state__in=MAYBE_PAID).order_by("pk"))
+    effects = _EFFECTS.all(run=run.pk)
     refunds = [effect for effect in effects if effect.tool == "issue_refund"]
     letters = [e.args["message"] for e in effects if e.tool == "send_refund_email"]
     facts = Facts(
@@ -117,14 +129,8 @@ def _charge(charge: billing.ChargeFacts | None) -> ChargeFact | None:
 def _unattended(charge_id: int, limits: Limits, at: datetime) -> int:
     """Return what was refunded on a charge without a person, by any run, in the window."""
     since = at - timedelta(days=limits.rolling_days)
-    ours = Effect.objects.filter(
-        charge=charge_id,
-        tool="issue_refund",
-        state__in=MAYBE_PAID,
-        escalation=None,
-        intended_at__gte=since,
-    )
-    return ours.aggregate(total=Sum("amount_minor"))["total"] or 0
+    ours = _UNATTENDED.tuples(charge=charge_id, since=since)
+    return sum(amount for _, amount in ours if amount)
 
 
 def _mail(run: Run, refunds: list[Effect], letters: list[str]) -> MailFact | None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
+from django.db.models import JSONField
 from django.utils import timezone
 
 from agents.core.budget import Call, exceeded, refusal
@@ -22,7 +23,7 @@ from agents.core.states import EffectState
 from agents.core.strands import Reply
 from agents.engine import simulation
 from agents.engine.crashpoints import crashpoint
-from agents.engine.escalating import hold
+from agents.engine.escalating import escalation_of, hold
 from agents.engine.facts import gather
 from agents.engine.journal import Journal, Waiting
 from agents.engine.kill_switch import thrown
@@ -31,6 +32,7 @@ from agents.engine.threads import TOOLS as TOOL_THREADS
 from agents.models import Effect, Escalation, Run, Step
 from agents.models.event import Entry
 from agents.policies import review
+from agents.prepared import Given, Update, insert
 from agents.tools import Context, OutcomeUnknown, Tool, accepts
 
 BIGINT = 2**63
@@ -132,7 +134,7 @@ def _granted(allowing: Step) -> Escalation | None:
     granted = allowing.asked["granted"]
     if not granted:
         return None
-    return Escalation.objects.get(run_id=allowing.run_id, step__key=granted)
+    return escalation_of(allowing.run_id, granted)
 
 
 def _insert_effect(
@@ -146,7 +148,7 @@ def _insert_effect(
 ) -> list[Entry]:
     args = action["args"]
     customer = args.get("user_id")
-    effect = Effect.objects.create(
+    effect = Effect(
         run=step.run,
         step=step,
         key=key,
@@ -161,6 +163,7 @@ def _insert_effect(
         currency="USD" if "amount_minor" in args else "",
         intended_at=at,
     )
+    insert(effect)
     said = {"key": key, "tool": effect.tool, "args_sha256": effect.args_sha256}
     return [Entry("effect.intended", {**said, "amount_minor": effect.amount_minor})]
 
@@ -233,8 +236,10 @@ def _nth(tool: str, step: Step, journal: Journal) -> int:
 
 def _settle(tool: Tool, step: Step, outcome: Outcome, at: datetime) -> list[Entry]:
     """Write what became of the intent; a hold that was not used is given back."""
-    intended = Effect.objects.filter(step=step).exclude(state__in=_SETTLED)
-    if not intended.update(state=outcome.state, result=outcome.reply.value, settled_at=at):
+    if not tool.writes:
+        return []  # what only reads has no intent
+    settled = {"state": outcome.state, "result": outcome.reply.value, "at": at}
+    if not _SETTLE(step=step.pk, **settled):
         return []
     if tool.release and outcome.state is EffectState.REFUSED:
         tool.release(_effect_key(step.run, step.key), at)
@@ -242,6 +247,12 @@ def _settle(tool: Tool, step: Step, outcome: Outcome, at: datetime) -> list[Entr
 
 
 _SETTLED = (EffectState.DONE, EffectState.REFUSED)
+_SETTLE = Update(
+    lambda: Effect.objects.filter(step=Given("step")).exclude(state__in=_SETTLED),
+    state=Given("state"),
+    result=Given("result", JSONField()),
+    settled_at=Given("at"),
+)
 
 
 def _ask_person(step: Step, effect: Use, journal: Journal, limits: Limits, at: datetime) -> None:

@@ -26,10 +26,14 @@ from agents.engine import lease
 from agents.engine.crashpoints import crashpoint
 from agents.engine.database import in_database
 from agents.models import Escalation, Run, Step
-from agents.models.event import Entry, append
+from agents.models.event import Entry
+from agents.prepared import Given, Rows, insert, update
 
 T = TypeVar("T")
 Write: TypeAlias = Callable[[datetime], list[Entry]]  # in a transaction; returns what to say
+
+
+_STEPS = Rows(lambda: Step.objects.filter(run=Given("run")).order_by("position"))
 
 
 class Waiting(Exception):
@@ -49,10 +53,14 @@ class Journal:
 
     def __init__(self, run: Run) -> None:
         self.run = run
-        self.steps = {step.key: step for step in run.steps.order_by("position")}
-        self.escalated = dict(
-            Escalation.objects.filter(run=run, step__ended_at=None).values_list("step_id", "pk")
-        )
+        self.steps = {step.key: step for step in _STEPS.all(run=run.pk)}
+        for step in self.steps.values():
+            step.run = run
+        self.escalated: set[int] = set()
+        if any(not step.ended_at for step in self.steps.values()):
+            waiting = Escalation.objects.filter(run=run, step__ended_at=None)
+            self.escalated.update(waiting.values_list("step_id", flat=True))
+        self._finished: set[str] = set()  # keys of steps whose end is written, or waits to be
         self._waiting: list[Write] = []
         self._truths: list[Write] = []
         self._lock = asyncio.Lock()
@@ -95,7 +103,7 @@ class Journal:
                 asked=plain(asked(effect)),
                 begun_at=timezone.now(),
             )
-            self.write(lambda at: self._insert(step))
+            self.write(lambda at: self._insert(step, at))
         return step
 
     @contextmanager
@@ -123,6 +131,7 @@ class Journal:
     def finish(self, step: Step, reply: Reply, **facts: Json) -> Reply:
         """Close a step with its reply. Return the reply as a replay will see it."""
         step.reply, step.failed = plain(reply.value), reply.failed
+        self._finished.add(step.key)
         self.write(lambda at: self._close(step, facts, at))
         return Reply(step.reply, step.failed)
 
@@ -170,11 +179,12 @@ class Journal:
         crashpoint("journal.before_commit")
         at = timezone.now()
         with transaction.atomic():
-            self.run.hold(lease=lease.length())
-            self._apply(writes, at)
-            result = work(at)
-            late = self._taken()  # what `work` itself wrote down
-            self._apply(late, at)
+            self.run.hold()
+            with self.run.recording(at=at, lease=lease.length()):
+                self._apply(writes, at)
+                result = work(at)
+                late = self._taken()  # what `work` itself wrote down
+                self._apply(late, at)
         with self._guard:
             done = [*writes, *late]
             self._truths = [truth for truth in self._truths if truth not in done]
@@ -182,28 +192,28 @@ class Journal:
         return result
 
     def _apply(self, writes: list[Write], at: datetime) -> None:
-        entries = [entry for write in writes for entry in write(at)]
-        if entries:
-            append(entries, run=self.run, workspace_id=self.run.workspace_id, at=at)
+        self.run.tell([entry for write in writes for entry in write(at)], at=at)
 
-    @staticmethod
-    def _insert(step: Step) -> list[Entry]:
+    def _insert(self, step: Step, at: datetime) -> list[Entry]:
         if step.kind == "say":
             step.ended_at = step.begun_at
-            step.save(force_insert=True)
+            insert(step)
             return [Entry(step.asked["kind"], {"key": step.key, **step.asked["facts"]})]
-        step.save(force_insert=True)
+        if step.key in self._finished:  # in the same transaction: one write is enough
+            step.ended_at = at
+        insert(step)
         return [Entry("step.begun", {"key": step.key})]
 
     @staticmethod
     def _again(step: Step, why: str) -> list[Entry]:
-        step.save(update_fields=["attempts", "seconds", "tokens_lost"])
+        update(step, "attempts", "seconds", "tokens_lost")
         return [Entry("step.retried", {"key": step.key, "attempt": step.attempts, "why": why})]
 
     @staticmethod
     def _close(step: Step, facts: Json, at: datetime) -> list[Entry]:
-        step.ended_at = at
-        step.save()
+        if step.ended_at is None:
+            step.ended_at = at
+            update(step)
         ended = {"key": step.key, **facts, **({"failed": step.failed} if step.failed else {})}
         return [Entry("step.failed" if step.failed else "step.done", ended)]
 

@@ -8,6 +8,10 @@ from django.db.models import DateTimeField, ExpressionWrapper, F, Q, Value
 
 from agents.core.states import EscalationState
 from agents.models import Escalation, KillSwitch, Run, Workspace
+from agents.prepared import Given, Rows
+
+_WORKSPACE = Rows(lambda: Workspace.objects.filter(pk=Given("pk")).select_for_update().only("pk"))
+_STANDING = Rows(lambda: KillSwitch.objects.standing().filter(workspace=Given("workspace")))
 
 
 def thrown(run: Run, tool: str) -> KillSwitch | None:
@@ -16,8 +20,8 @@ def thrown(run: Run, tool: str) -> KillSwitch | None:
     The workspace's row is locked, as pressing locks it: a switch that commits later sees
     nothing start after it, and one that committed before is seen here.
     """
-    Workspace.objects.select_for_update().get(pk=run.workspace_id)
-    standing = KillSwitch.objects.standing(run.workspace_id)
+    _WORKSPACE.tuples(pk=run.workspace_id)
+    standing = _STANDING.all(workspace=run.workspace_id)
     return next((switch for switch in standing if switch.stops(run, tool)), None)
 
 
@@ -28,7 +32,7 @@ def freeze(workspace: Workspace, *, at: datetime) -> int:
     Return how many clocks were stopped or started.
     """
     held = Q(pk__in=[])
-    for switch in KillSwitch.objects.standing(workspace.pk):
+    for switch in KillSwitch.objects.standing().filter(workspace=workspace):
         held |= switch.holds()
     ours = Escalation.objects.filter(workspace=workspace, state=EscalationState.OPEN)
     keys = Escalation.objects.filter(held, workspace=workspace).values("pk")

@@ -12,7 +12,6 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import F
 from django.utils import timezone
 
 from agents.core.states import RunState
@@ -81,7 +80,7 @@ def let_go() -> int:
         try:
             with transaction.atomic():
                 now = timezone.now()
-                run.move(RunState.QUEUED, at=now, facts=facts, attempts=F("attempts") - 1)
+                run.move(RunState.QUEUED, at=now, facts=facts, attempts=run.attempts - 1)
                 ring(run.pk)
                 count += 1
         except LostRun:

@@ -19,10 +19,10 @@ from agents.core.strands import Reply
 from agents.engine import breaker, gateway, simulation
 from agents.engine.crashpoints import crashpoint
 from agents.engine.database import in_database
-from agents.engine.escalating import hold
+from agents.engine.escalating import escalation_of, hold
 from agents.engine.facts import gather
 from agents.engine.journal import Journal, Later, Waiting
-from agents.models import Escalation, Step
+from agents.models import Step
 from agents.policies import review
 
 PATIENCE = 5.0  # seconds that a retry may wait here; a longer wait is given back to the queue
@@ -151,7 +151,7 @@ class RunWorld:
         facts, _ = gather(run, effect.action, self.limits, steps, at=timezone.now(), lock=False)
         if not effect.granted:
             return facts, ()
-        escalation = Escalation.objects.get(run=run, step__key=effect.granted)
+        escalation = escalation_of(run.pk, effect.granted)
         return facts, escalation.review["escalating"]
 
     def _escalate(self, key: str, effect: Escalate) -> Reply:

@@ -6,12 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
+from django.apps import apps
 from django.db import models
-from django.db.models import F, Q
+from django.db.models import Q
 
 from agents.core.chain import link
 from agents.core.effects import Json
+from agents.prepared import Given, Rows, Update, insert
 
 if TYPE_CHECKING:
     from agents.models.run import Run
@@ -58,19 +61,35 @@ def append(
 ) -> None:
     """Add events to the chain of a run, or of the workspace where they belong to no run.
 
-    Call inside the transaction of the change. The count is moved by an UPDATE first, which
-    locks the row: two writers cannot take the same place, nor read a head about to move.
+    Call inside the transaction of the change. The row that ends the chain is locked first:
+    two writers cannot take the same place, nor read a head about to move.
     """
-    rows, pk = _chain(run, workspace_id)
-    rows.filter(pk=pk).update(event_count=F("event_count") + len(entries))
-    head = rows.only("event_count", "head_hash").get(pk=pk)
-    first = head.event_count - len(entries) + 1
-    previous = head.head_hash
+    head, move_head = _chain(run)
+    pk = run.pk if run else workspace_id
+    [(_, *end)] = head.tuples(pk=pk)
+    run_id, after = run.pk if run else None, (end[0], end[1])
+    count, newest = add(entries, workspace_id=workspace_id, run_id=run_id, after=after, at=at)
+    move_head(pk=pk, count=count, hash=newest)
+
+
+def add(
+    entries: Sequence[Entry],
+    *,
+    workspace_id: int,
+    run_id: UUID | None,
+    after: tuple[int, str],
+    at: datetime,
+) -> tuple[int, str]:
+    """Add events after the count and the hash that end a chain. Return its new end.
+
+    For a caller who holds the lock of the row that ends the chain, and writes the new end to it.
+    """
+    count, previous = after
     events = []
-    for seq, entry in enumerate(entries, first):
+    for seq, entry in enumerate(entries, count + 1):
         event = Event(
             workspace_id=workspace_id,
-            run_id=run.pk if run else None,
+            run_id=run_id,
             seq=seq,
             kind=entry.kind,
             facts=entry.facts,
@@ -80,8 +99,8 @@ def append(
         )
         event.hash = previous = link(previous, linked(event))
         events.append(event)
-    Event.objects.bulk_create(events)
-    rows.filter(pk=pk).update(head_hash=previous)
+    insert(*events)
+    return count + len(events), previous
 
 
 def linked(event: Event) -> dict[str, Json]:
@@ -97,9 +116,17 @@ def linked(event: Event) -> dict[str, Json]:
     }
 
 
-def _chain(run: Run | None, workspace_id: int) -> tuple[models.Manager[Any], Any]:
-    """Return the rows and the key of the one that ends the chain."""
-    from agents.models.run import Run
-    from agents.models.workspace import Workspace
+def _chain(run: Run | None) -> tuple[Rows[Any], Update]:
+    """Return how the row that ends a chain is locked and read, and how it is moved."""
+    return _CHAINS["agents.Run" if run else "agents.Workspace"]
 
-    return (Run.objects, run.pk) if run else (Workspace.objects, workspace_id)
+
+def _head(name: str) -> tuple[Rows[Any], Update]:
+    def at_end() -> models.QuerySet[Any]:
+        return apps.get_model(name).objects.filter(pk=Given("pk"))
+
+    head = Rows(lambda: at_end().select_for_update().only("event_count", "head_hash"))
+    return head, Update(at_end, event_count=Given("count"), head_hash=Given("hash"))
+
+
+_CHAINS = {name: _head(name) for name in ("agents.Run", "agents.Workspace")}

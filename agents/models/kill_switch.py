@@ -24,9 +24,9 @@ class Stage(StrEnum):
 
 
 class KillSwitches(models.QuerySet["KillSwitch"]):
-    def standing(self, *workspace_ids: int) -> Self:
-        """Return the switches of workspaces that still stop something, oldest first."""
-        return self.filter(workspace__in=workspace_ids, released_at=None).order_by("pk")
+    def standing(self) -> Self:
+        """Return the switches that still stop something, oldest first."""
+        return self.filter(released_at=None).order_by("pk")
 
 
 class KillSwitch(models.Model):

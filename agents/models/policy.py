@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+from typing import Any
+
 from django.db import models
 
 from agents.core.limits import Limits, read_limits
+
+_READ: dict[str, tuple[Any, Limits]] = {}  # by the document's digest: a few a workspace
 
 
 class PolicyVersion(models.Model):
@@ -28,4 +33,8 @@ class PolicyVersion(models.Model):
 
     def limits(self) -> Limits:
         """Return the document as limits. Raises BadPolicy."""
-        return read_limits(self.document)
+        # Runs ask this at every turn; a version that is changed in place has another document.
+        known = _READ.get(self.sha256)
+        if known is None or known[0] != self.document:
+            known = _READ[self.sha256] = deepcopy(self.document), read_limits(self.document)
+        return known[1]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timedelta
+from functools import cache
 
 from django.conf import settings
 from django.db import models, transaction
@@ -13,14 +15,16 @@ from django.db.models.functions import Now
 
 from agents.core.effects import Json
 from agents.core.states import ENDED, MOVES, RunState
-from agents.models.event import Entry, append
+from agents.models.event import Entry, add, append
+from agents.models.policy import PolicyVersion
+from agents.prepared import Given, Rows, Update
 
 
 class LostRun(Exception):
     """Another worker, or a person, moved the run first."""
 
 
-def _after(lease: timedelta) -> models.ExpressionWrapper:
+def _after(lease: timedelta | Given) -> models.ExpressionWrapper:
     """Return the end of a lease by the database's clock, because workers' clocks differ."""
     return models.ExpressionWrapper(Now() + lease, output_field=models.DateTimeField())
 
@@ -76,6 +80,8 @@ class Run(models.Model):
             models.Index(fields=["state", "wake_at", "created_at"], name="run_claimable"),
         ]
 
+    _said: list[Entry] | None = None  # within `recording`
+
     def __str__(self) -> str:
         return f"{self.pattern} {str(self.pk)[:8]}"
 
@@ -83,19 +89,14 @@ class Run(models.Model):
     def claim(cls, run_id: uuid.UUID, *, owner: str, lease: timedelta, at: datetime) -> Run | None:
         """Take a queued run for `lease`. Return None if it is not to be had."""
         with transaction.atomic():
-            queued = cls.objects.filter(pk=run_id, state=RunState.QUEUED).exclude(wake_at__gt=Now())
-            taken = queued.update(
-                state=RunState.RUNNING,
-                fence=F("fence") + 1,
-                attempts=F("attempts") + 1,
-                lease_owner=owner,
-                lease_ends_at=_after(lease),
-                wake_at=None,
-            )
-            if not taken:
+            run = _CLAIMABLE.first(pk=run_id)
+            if run is None:
                 return None
-            run = cls.objects.select_related("policy", "workspace").get(pk=run_id)
-            run.say("run.claimed", at=at, facts={"attempt": run.attempts})
+            [run.policy] = _POLICY.all(pk=run.policy_id)
+            run.state, run.fence, run.attempts = RunState.RUNNING, run.fence + 1, run.attempts + 1
+            _CLAIM(pk=run_id, owner=owner, fence=run.fence, attempts=run.attempts)
+            with run.recording(at=at, lease=lease):
+                run.say("run.claimed", at=at, facts={"attempt": run.attempts})
             return run
 
     @classmethod
@@ -104,14 +105,41 @@ class Run(models.Model):
         held = cls.objects.filter(pk__in=runs, lease_owner=owner, state=RunState.RUNNING)
         return held.update(lease_ends_at=_after(lease))
 
-    def hold(self, *, lease: timedelta) -> None:
+    def hold(self) -> None:
         """Prove, inside a transaction, that the run is still ours. Raises LostRun.
 
-        The UPDATE also locks the row, so that one run has one writer at a time.
+        It also locks the row, so that one run has one writer at a time.
         """
-        ours = Run.objects.filter(pk=self.pk, fence=self.fence, state=RunState.RUNNING)
-        if not ours.update(lease_ends_at=_after(lease)):
+        held = _HELD.tuples(pk=self.pk, fence=self.fence)
+        if not held:
             raise LostRun(self.pk)
+        [(_, self.event_count, self.head_hash)] = held
+
+    @contextmanager
+    def recording(self, *, at: datetime, lease: timedelta | None = None) -> Iterator[None]:
+        """Add what the block says of the run to its chain in one piece, and give it `lease`.
+
+        The row must have been read under its lock, and the transaction still hold it.
+        """
+        self._said = []
+        try:
+            yield
+            said, self._said = self._said, None
+        finally:
+            self._said = None
+        if said:
+            self.event_count, self.head_hash = add(
+                said,
+                workspace_id=self.workspace_id,
+                run_id=self.pk,
+                after=(self.event_count, self.head_hash),
+                at=at,
+            )
+        end = {"pk": self.pk, "count": self.event_count, "hash": self.head_hash}
+        if lease and self.state == RunState.RUNNING:
+            _LENGTHEN(**end, lease=lease)
+        elif said:
+            _END(**end)
 
     def move(
         self,
@@ -130,14 +158,61 @@ class Run(models.Model):
             raise LostRun(f"{self.pk}: {self.state} -> {to}")
         if to in ENDED:
             columns["ended_at"] = at
-        ours = Run.objects.filter(pk=self.pk, state=self.state, fence=self.fence)
-        if not ours.update(
-            state=to, fence=F("fence") + 1, lease_owner="", lease_ends_at=None, **columns
-        ):
+        move = _moving(frozenset(columns))
+        if not move(pk=self.pk, state=self.state, fence=self.fence, to=to, **columns):
             raise LostRun(self.pk)
         self.fence, self.state = self.fence + 1, to
         self.say(f"run.{to}", at=at, facts=facts or {}, actor=actor)
 
     def say(self, kind: str, *, at: datetime, facts: Json, actor: str = "") -> None:
         """Add an event to the run's chain, in the transaction of the change it tells of."""
-        append([Entry(kind, facts, actor)], run=self, workspace_id=self.workspace_id, at=at)
+        self.tell([Entry(kind, facts, actor)], at=at)
+
+    def tell(self, entries: Sequence[Entry], *, at: datetime) -> None:
+        """Add events to the run's chain, now or where `recording` ends."""
+        if self._said is not None:
+            self._said.extend(entries)
+        elif entries:
+            append(entries, run=self, workspace_id=self.workspace_id, at=at)
+
+
+@cache
+def _moving(columns: frozenset[str]) -> Update:
+    """Return the UPDATE of a move that also sets `columns`."""
+    return Update(
+        lambda: Run.objects.filter(pk=Given("pk"), state=Given("state"), fence=Given("fence")),
+        state=Given("to"),
+        fence=F("fence") + 1,
+        lease_owner="",
+        lease_ends_at=None,
+        **{name: Given(name, Run._meta.get_field(name)) for name in columns},
+    )
+
+
+_POLICY = Rows(lambda: PolicyVersion.objects.filter(pk=Given("pk")))
+_LEASE = _after(Given("lease", models.DurationField()))
+_CLAIMABLE = Rows(
+    lambda: (
+        Run.objects.filter(pk=Given("pk"), state=RunState.QUEUED)
+        .exclude(wake_at__gt=Now())
+        .select_for_update()
+    )
+)
+_CLAIM = Update(
+    lambda: Run.objects.filter(pk=Given("pk")),
+    state=RunState.RUNNING,
+    fence=Given("fence"),
+    attempts=Given("attempts"),
+    lease_owner=Given("owner"),
+    wake_at=None,
+)
+_HELD = Rows(
+    lambda: (
+        Run.objects.filter(pk=Given("pk"), fence=Given("fence"), state=RunState.RUNNING)
+        .select_for_update()
+        .only("event_count", "head_hash")
+    )
+)
+_HEAD = {"event_count": Given("count"), "head_hash": Given("hash")}
+_END = Update(lambda: Run.objects.filter(pk=Given("pk")), **_HEAD)
+_LENGTHEN = Update(lambda: Run.objects.filter(pk=Given("pk")), lease_ends_at=_LEASE, **_HEAD)

@@ -16,11 +16,12 @@ from agents.core.states import EscalationState
 from agents.engine.answering import answer, expire
 from agents.engine.crashpoints import crashpoint
 from agents.engine.facts import gather
-from agents.models import Escalation, Membership, Role, Run
+from agents.models import Escalation, Membership, PolicyVersion, Role, Run, Step
 from agents.models.event import Entry, append
 from agents.operations.claiming import Claimed, is_kept_from
 from agents.operations.refusal import Refused, check_text, member
 from agents.policies import review
+from agents.prepared import Given, Rows, Update
 
 MAX_COMMENT = 2000  # characters
 OF_OUTPUT = ("output", "question")  # kinds that a person may send back with a correction
@@ -78,12 +79,7 @@ def decide(
 
 def _decide(pk: int, by: User, wanted: _Answer, seen: str | None, at: datetime) -> Escalation:
     # The run's row first, as everyone else takes it: then decisions and the engine queue up.
-    run_id = Escalation.objects.values_list("run_id", flat=True).get(pk=pk)
-    run = Run.objects.select_for_update().get(pk=run_id)
-    escalation = Escalation.objects.select_related(
-        "step", "workspace", "decided_by", "claimed_by"
-    ).get(pk=pk)
-    escalation.run = run
+    escalation = _locked(pk)
     person = member(escalation.workspace, by, Role.REVIEWER, Role.ADMIN)
     if escalation.state != EscalationState.OPEN:
         raise AlreadyDecided(escalation)
@@ -93,8 +89,27 @@ def _decide(pk: int, by: User, wanted: _Answer, seen: str | None, at: datetime) 
     if seen is not None and seen != escalation.action_sha256:
         raise Refused("stale", "The action has changed since you opened it. Load the page again.")
     granted = _granted(escalation, person, wanted, at) if wanted.approve else None
-    _take(escalation, by, person, wanted, granted, at)
+    with escalation.run.recording(at=at):
+        _take(escalation, by, person, wanted, granted, at)
     return escalation
+
+
+def _locked(pk: int) -> Escalation:
+    """Lock the run of an escalation, and return the escalation as it then is."""
+    [found] = _ESCALATION.all(pk=pk)
+    [run] = _RUN.all(pk=found.run_id)
+    [escalation] = _ESCALATION.all(pk=pk)
+    [escalation.step] = _STEP.all(pk=escalation.step_id)
+    [run.policy] = _POLICY.all(pk=run.policy_id)
+    escalation.run = run
+    return escalation
+
+
+_ESCALATION = Rows(lambda: Escalation.objects.filter(pk=Given("pk")))
+_RUN = Rows(lambda: Run.objects.filter(pk=Given("pk")).select_for_update())
+_POLICY = Rows(lambda: PolicyVersion.objects.filter(pk=Given("pk")))
+_STEPS = Rows(lambda: Step.objects.filter(run=Given("run")).order_by("position"))
+_STEP = Rows(lambda: Step.objects.filter(pk=Given("pk")))
 
 
 def _check_person(escalation: Escalation, person: Membership, wanted: _Answer) -> None:
@@ -128,7 +143,7 @@ def _granted(
         **escalation.action,
         "args": {**escalation.action["args"], "amount_minor": amount},
     }
-    steps = escalation.run.steps.all()
+    steps = _STEPS.all(run=escalation.run_id)
     facts, _ = gather(escalation.run, action, limits, steps, at=at, lock=True)
     if amount < 1:
         raise Refused("too_little", f"The least that can be refunded is {spoken(1)}.")
@@ -166,8 +181,6 @@ def _take(
 ) -> None:
     """Make the decision, if nobody was first: the UPDATE decides. Raises AlreadyDecided."""
     state = _state(escalation, wanted, granted)
-    in_time = Q(expires_at__gt=Now()) | Q(frozen_at__isnull=False)
-    still_open = Escalation.objects.filter(in_time, pk=escalation.pk, state=EscalationState.OPEN)
     columns = {
         "state": state,
         "decided_by": by,
@@ -176,7 +189,7 @@ def _take(
         "comment": wanted.comment,
         "is_simulated": person.is_simulated,
     }
-    if not still_open.update(**columns):
+    if not _DECIDE(pk=escalation.pk, **{**columns, "decided_by": by.pk}):
         raise AlreadyDecided(Escalation.objects.select_related("decided_by").get(pk=escalation.pk))
     for name, value in columns.items():
         setattr(escalation, name, value)
@@ -192,6 +205,21 @@ def _take(
     facts = {"escalation": escalation.pk, "key": escalation.step.key, **reply}
     escalation.run.say("escalation.decided", at=at, facts=facts, actor=by.get_username())
     answer(escalation, reply, at=at)
+
+
+_DECIDE = Update(
+    lambda: Escalation.objects.filter(
+        Q(expires_at__gt=Now()) | Q(frozen_at__isnull=False),
+        pk=Given("pk"),
+        state=EscalationState.OPEN,
+    ),
+    state=Given("state"),
+    decided_by=Given("decided_by"),
+    decided_at=Given("decided_at"),
+    granted_minor=Given("granted_minor"),
+    comment=Given("comment"),
+    is_simulated=Given("is_simulated"),
+)
 
 
 def _state(escalation: Escalation, wanted: _Answer, granted: int | None) -> EscalationState:

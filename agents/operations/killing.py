@@ -112,7 +112,7 @@ def _lock(workspace: Workspace, by: User, reason: str) -> None:
 
 
 def _standing(workspace: Workspace, scope: Scope, target: str) -> KillSwitch | None:
-    found = KillSwitch.objects.standing(workspace.pk)
+    found = KillSwitch.objects.standing().filter(workspace=workspace)
     return found.filter(scope=scope, target=target).first()
 
 

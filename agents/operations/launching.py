@@ -18,10 +18,11 @@ from agents.core.limits import Limits
 from agents.desk import billing, books, metrics
 from agents.engine.dispatch import ring
 from agents.models import PolicyVersion, Role, Run, Workspace
-from agents.models.event import Entry, append
+from agents.models.event import Entry, add
 from agents.operations.people import policy_version
 from agents.operations.refusal import Refused, member
 from agents.operations.workflows import checked_workflow
+from agents.prepared import insert
 
 MAX_GOAL = 8000  # characters
 BIGINT = 2**63
@@ -67,32 +68,34 @@ def launch(
     followed = checked_workflow(workflow, inputs, goal=goal, limits=limits) if takes_one else {}
     try:
         with transaction.atomic():
-            book = books.open_demo_book(at=at) if workspace.is_demo else workspace.book
-            if subject is not None and not _is_customer(book.pk, subject, at):
+            book_id = books.open_demo_book(at=at).pk if workspace.is_demo else workspace.book_id
+            if subject is not None and not _is_customer(book_id, subject, at):
                 raise Refused("unknown_subject", f"There is no customer {subject} in this book.")
-            run = Run.objects.create(
+            run = Run(
                 workspace=workspace,
                 policy=version,
-                book=book,
+                book_id=book_id,
                 pattern=pattern,
                 goal=goal,
                 subject=subject,
                 model=model,
-                scope=_scope(book.pk, limits),
+                scope=_scope(book_id, limits),
                 simulation=simulation or {},
                 workflow=followed,
                 launched_by=by,
                 launch_token=token,
                 created_at=at,
             )
-            _queue(run, by, at)
+            _say_queued(run, by, at)
+            insert(run)
+            ring(run.pk)
             return run
     except IntegrityError:
         return _already_launched(workspace, token)
 
 
-def _queue(run: Run, by: User, at: datetime) -> None:
-    """Say in the record what was launched, and ring for it."""
+def _say_queued(run: Run, by: User, at: datetime) -> None:
+    """Begin the record of a run that is about to be inserted: say what was launched."""
     facts = {
         "pattern": run.pattern,
         "subject": run.subject,
@@ -101,8 +104,9 @@ def _queue(run: Run, by: User, at: datetime) -> None:
         **({"workflow_sha256": sha256(run.workflow)} if run.workflow else {}),
     }
     said = Entry("run.queued", facts, by.get_username())
-    append([said], run=run, workspace_id=run.workspace_id, at=at)
-    ring(run.pk)
+    run.event_count, run.head_hash = add(
+        [said], workspace_id=run.workspace_id, run_id=run.pk, after=(0, ""), at=at
+    )
 
 
 def _already_launched(workspace: Workspace, token: str | None) -> Run:

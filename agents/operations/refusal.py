@@ -6,6 +6,13 @@ from django.contrib.auth.models import User
 
 from agents.core.actions import hides
 from agents.models import Membership, Role, Workspace
+from agents.prepared import Given, Rows
+
+_MEMBER = Rows(
+    lambda: Membership.objects.filter(
+        workspace=Given("workspace"), user=Given("user"), user__is_active=True
+    )
+)
 
 
 class Refused(Exception):
@@ -18,7 +25,7 @@ class Refused(Exception):
 
 def member(workspace: Workspace, user: User, *roles: Role) -> Membership:
     """Return a person's membership, if it has one of `roles`. Raises Refused."""
-    found = Membership.objects.filter(workspace=workspace, user=user, user__is_active=True).first()
+    found = _MEMBER.first(workspace=workspace.pk, user=user.pk)
     if found is None or found.role not in roles:
         wanted = " or ".join(role.value for role in roles)
         has = f"has the role {found.role}" if found else "is not a member"

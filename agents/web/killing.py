@@ -61,7 +61,11 @@ def boards(user: User) -> list[Board]:
 
 def standing(*workspace_ids: int) -> list[Standing]:
     """Return what is stopped or on trial in some workspaces, oldest first."""
-    switches = KillSwitch.objects.standing(*workspace_ids).select_related("workspace")
+    switches = (
+        KillSwitch.objects.standing()
+        .filter(workspace__in=workspace_ids)
+        .select_related("workspace")
+    )
     return [_standing(switch) for switch in switches]
 
 

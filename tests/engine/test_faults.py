@@ -96,6 +96,7 @@ def test_no_call_starts_whose_intent_finds_no_room(scene: Scene, pages: int) -> 
         cursor.execute("PRAGMA page_count")
         full = saying(f"max_page_count={cursor.fetchone()[0] + pages}")
     connection_created.connect(full)
+    full(connection)  # this one is open already
     try:
         fill_the_disk(scene)
         with suppress(OperationalError):

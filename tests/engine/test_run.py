@@ -233,7 +233,7 @@ def test_a_worker_that_lost_its_lease_writes_nothing(scene: Scene) -> None:
     assert Run.claim(run.pk, owner="b", lease=timedelta(seconds=15), at=timezone.now())
 
     with pytest.raises(LostRun):
-        late.hold(lease=timedelta(seconds=15))
+        late.hold()
 
 
 def test_two_runs_cannot_share_what_is_refunded_without_a_person(scene: Scene) -> None:

@@ -111,7 +111,11 @@ def _inbox_versions(topics: Collection[InboxTopic]) -> Iterable[tuple[Topic, str
             "workspace_id", "pk", "claimed_by_id", "claimed_until", "expires_at", "frozen_at"
         )
     )
-    stops = KillSwitch.objects.standing(*everywhere).values_list("workspace_id", "pk", "trial_at")
+    stops = (
+        KillSwitch.objects.standing()
+        .filter(workspace__in=everywhere)
+        .values_list("workspace_id", "pk", "trial_at")
+    )
     rows = [*waiting, *stops]
     for topic in topics:
         yield topic, _digest([row for row in rows if row[0] in topic.workspaces])
