@@ -10,7 +10,7 @@ from contextlib import suppress
 from threading import Barrier, BrokenBarrierError, local
 from typing import TypeVar
 
-from django.db import connections
+from django.db import InterfaceError, OperationalError, connections
 
 T = TypeVar("T")
 
@@ -25,6 +25,7 @@ class _Used(local):
 
 
 _used = _Used()
+_lost_at = 0.0  # when a thread last met such an error: a server that restarts cuts everybody off
 
 
 class Pool:
@@ -40,9 +41,13 @@ class Pool:
 
     @staticmethod
     def _fresh(work: Callable[[], T]) -> T:
+        global _lost_at
         _freshen()
         try:
             return work()
+        except (OperationalError, InterfaceError):
+            _lost_at = time.monotonic()
+            raise
         finally:
             _used.at = time.monotonic()
 
@@ -69,7 +74,7 @@ def _freshen() -> None:
     Those that live are kept, whatever pages do with theirs: there are few threads, and opening
     a connection costs more than most of what is done on it.
     """
-    is_trusted = time.monotonic() - _used.at < TRUSTED
+    is_trusted = time.monotonic() - _used.at < TRUSTED and _used.at > _lost_at
     for connection in connections.all(initialized_only=True):
         connection.close_at = None
         if connection.errors_occurred or not is_trusted:

@@ -13,11 +13,10 @@ from django.urls import reverse
 from django.utils import timezone
 
 from agents import operations
-from agents.core.limits import BadPolicy, read_limits
 from agents.core.money import BadAmount, minor_of_text, plain_amount
 from agents.core.states import EscalationState
 from agents.core.strict_json import BadJson, parse
-from agents.models import Escalation, Membership, PolicyVersion, Role, Run
+from agents.models import Escalation, Membership, PolicyVersion, Role, Run, Workspace
 from agents.operations.simulated import read_human
 from agents.policies.profiles import STRICT
 from tests.attacks.amounts import AS_NUMBER, AS_TEXT, NEITHER, TABLE
@@ -167,18 +166,23 @@ def test_a_recorded_person_has_a_cap_that_is_an_amount(token: str) -> None:
         assert read == {**AS_NUMBER, **NO_MORE_THAN_NOUGHT, **CUT}[token]
 
 
-@pytest.mark.parametrize("token", TABLE)
-def test_a_policy_holds_whole_minor_units_only(token: str) -> None:
-    document = json.dumps({**STRICT.as_json(), "auto_limit_minor": "HERE"})
-    whole = {text for text in TABLE if text.isascii() and text.isdigit() and text != "01"}
+def test_a_policy_file_holds_whole_minor_units_only(scene: Scene, tmp_path: Path) -> None:
+    admin(scene)
+    text = json.dumps({**STRICT.as_json(), "auto_limit_minor": "HERE"})
+    file = tmp_path / "policy.json"
+    held = {}
 
-    try:
-        limits = read_limits(parse(document.replace('"HERE"', token)))
-    except (BadJson, BadPolicy):
-        assert token not in whole or int(token[:17]) >= 2**53
-    else:
-        assert token in (*whole, "-0")
-        assert limits.auto_limit_minor == int(token) < 2**53
+    for token in TABLE:
+        file.write_text(text.replace('"HERE"', token), encoding="utf-8")
+        ended = command("publish_policy", "demo", "--file", str(file), "--as", "ada")
+        assert ended.code in (0, 2, 3), token
+        if ended.code == 0:
+            workspace = Workspace.objects.select_related("policy").get(pk=scene.workspace.pk)
+            assert workspace.policy is not None
+            held[token] = workspace.policy.document["auto_limit_minor"]
+
+    whole = [text for text in (*AS_TEXT, "0", "-0", "1000000000000000") if "." not in text]
+    assert held == {text: int(text) for text in whole}
 
 
 @pytest.mark.parametrize("token", [*AS_NUMBER, "NaN", '"800"', "true", "-5", "1e400", "[800]"])
