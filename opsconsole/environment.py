@@ -64,6 +64,12 @@ class Environment:
         parts = [part.strip() for part in self.text(name).split(",")]
         return [part for part in parts if part] or list(default)
 
+    def of_roles(self, prefix: str, *, but: str) -> dict[str, str]:
+        """Return what is set under PREFIX_<ROLE>, by role in small letters; `but` is no role."""
+        names = (name for name in self.values if name.startswith(prefix) and name != prefix + but)
+        found = {name.removeprefix(prefix).lower(): self.text(name) for name in sorted(names)}
+        return {role: value for role, value in found.items() if role and value}
+
     def url(self, name: str) -> str:
         """Return an http(s) address without user, query or fragment; "" if none is given."""
         value = self.text(name)

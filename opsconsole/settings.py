@@ -224,23 +224,8 @@ OPENAI_STRUCTURED_OUTPUT = _env.choice(
 )
 # What a launcher may choose instead of OPENAI_MODEL.
 OPENAI_MODEL_CHOICES = _env.items("OPENAI_MODEL_CHOICES")
-# Roles that another model than OPENAI_MODEL plays.
-OPENAI_MODELS = {
-    role: model
-    for role in (
-        "worker",
-        "writer",
-        "router",
-        "responder",
-        "planner",
-        "reporter",
-        "committer",
-        "executor",
-        "assessor",
-        "judge",
-    )
-    if (model := _env.text(f"OPENAI_MODEL_{role.upper()}"))
-}
+# Roles that another model than OPENAI_MODEL plays, also those that a pattern brought along.
+OPENAI_MODELS = _env.of_roles("OPENAI_MODEL_", but="CHOICES")
 
 # The worker
 

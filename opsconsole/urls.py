@@ -2,4 +2,7 @@
 
 from django.urls import include, path
 
+from opsconsole.denials import denied
+
 urlpatterns = [path("", include("agents.web.urls"))]
+handler403 = denied

@@ -14,6 +14,7 @@ from hypothesis import settings as hypothesis_settings
 
 from agents import record
 from tests import checker
+from tests.processes import SIX, Contenders, contenders
 from tests.settings import ON_POSTGRES
 from tests.whole import Whole
 
@@ -97,6 +98,13 @@ def _what_is_written_is_true(request: pytest.FixtureRequest) -> Iterator[None]:
     broken = [one for breaks in request.node.iter_markers("breaks") for one in breaks.args]
     with connection.cursor() as cursor:
         assert checker.violations(cursor, but=broken) == []
+
+
+@pytest.fixture(scope="module")
+def crowd(django_db_setup: None) -> Iterator[Contenders]:
+    """Six processes that meet at the same moment, as often as a module wants."""
+    with contenders(SIX) as crowd:
+        yield crowd
 
 
 def pytest_configure(config: pytest.Config) -> None:

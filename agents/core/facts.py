@@ -45,6 +45,7 @@ class Facts:
     subject: int | None = None  # the customer the run may act on; None: not bound
     context_of: tuple[int, ...] = ()  # customers whose context this run has read
     refunds: tuple[RefundFact, ...] = ()
+    country: str = ""  # where the customer lives that an action names, as US; "": not known
     charge: ChargeFact | None = None
     unattended_minor: int = 0  # refunded on this charge without a person, over the rolling window
     mail: MailFact | None = None
@@ -70,6 +71,7 @@ def read_facts(stored: Json) -> Facts:
         subject=stored["subject"],
         context_of=tuple(stored["context_of"]),
         refunds=tuple(RefundFact(**refund) for refund in stored["refunds"]),
+        country=stored.get("country", ""),
         charge=ChargeFact(**charge) if charge else None,
         unattended_minor=stored["unattended_minor"],
         mail=MailFact(**mail) if mail else None,

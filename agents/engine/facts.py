@@ -50,6 +50,7 @@ def gather(
         subject=run.subject,
         context_of=tuple(sorted(_contexts(steps))),
         refunds=tuple(_refund(effect, letters) for effect in refunds),
+        country=_country(run, customer),
         charge=_charge(charge),
         unattended_minor=_unattended(charge.charge_id, limits, at) if charge else 0,
         mail=_mail(run, refunds, letters),
@@ -60,6 +61,14 @@ def gather(
         replies=sum(effect.tool == "send_reply" for effect in effects),
     )
     return facts, charge.charge_id if charge else None
+
+
+def _country(run: Run, customer: int | None) -> str:
+    """Return where a customer lives; "" for nobody."""
+    if customer is None:
+        return ""
+    found = billing.customer(book_id=run.book_id, customer_number=customer)
+    return found.country if found else ""
 
 
 def _contexts(steps: Iterable[Step]) -> set[int]:

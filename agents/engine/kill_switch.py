@@ -11,7 +11,9 @@ from agents.models import Escalation, KillSwitch, Run, Workspace
 from agents.prepared import Given, Rows
 
 _WORKSPACE = Rows(lambda: Workspace.objects.filter(pk=Given("pk")).select_for_update().only("pk"))
-_STANDING = Rows(lambda: KillSwitch.objects.standing(Given("workspace")))
+_STANDING = Rows(
+    lambda: KillSwitch.objects.filter(workspace=Given("workspace"), released_at=None).order_by("pk")
+)
 
 
 def thrown(run: Run, tool: str) -> KillSwitch | None:

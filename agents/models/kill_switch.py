@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Self
 
 from django.db import models
-from django.db.models import OuterRef, Q, Value
+from django.db.models import Q
 
 from agents.models.run import Run
 
@@ -24,9 +24,9 @@ class Stage(StrEnum):
 
 
 class KillSwitches(models.QuerySet["KillSwitch"]):
-    def standing(self, workspace_id: int | OuterRef | Value) -> Self:
-        """Return the switches of a workspace that still stop something, oldest first."""
-        return self.filter(workspace=workspace_id, released_at=None).order_by("pk")
+    def standing(self, *workspace_ids: int) -> Self:
+        """Return the switches of workspaces that still stop something, oldest first."""
+        return self.filter(workspace__in=workspace_ids, released_at=None).order_by("pk")
 
 
 class KillSwitch(models.Model):

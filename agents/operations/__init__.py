@@ -15,6 +15,7 @@ from agents.operations.people import (
     ensure_simulated_person,
     policy_version,
 )
+from agents.operations.publishing import publish_policy
 from agents.operations.refusal import Refused
 from agents.operations.roles import join, set_limit, set_role
 from agents.operations.simulated import Human, decide_simulated, read_human
@@ -37,6 +38,7 @@ __all__ = [
     "kill",
     "launch",
     "policy_version",
+    "publish_policy",
     "read_human",
     "record_command_export",
     "record_export",

@@ -12,8 +12,9 @@ from agents.core.limits import BadPolicy, Limits, read_limits
 from agents.operations.refusal import Refused
 from agents.policies.profiles import REFERENCE
 
+_OWN_NAMES = {key: key for key in ("max_steps", "max_tool_calls", "max_seconds")}
 _BUDGETS = {  # what a pattern's budgets are called in a case, and in a policy
-    "supervisor": {key: key for key in ("max_steps", "max_tool_calls", "max_seconds")},
+    "supervisor": _OWN_NAMES,
     "routing": {
         "max_route_attempts": "max_steps",
         "max_delegations": "max_tool_calls",
@@ -29,7 +30,7 @@ _BUDGETS = {  # what a pattern's budgets are called in a case, and in a policy
     },
     "workflow": {
         "max_reorient_attempts": "max_reorients",
-        **{key: key for key in ("max_steps", "max_tool_calls", "max_seconds")},
+        **_OWN_NAMES,
     },
 }
 _POLICY = {
@@ -53,7 +54,7 @@ def read_config(config: Json, *, pattern: str) -> tuple[Limits, dict[str, Json]]
     for key in config:
         if key not in _KEYS:
             raise _bad(f"The config has no {key!r}; it takes {', '.join(_KEYS)}.")
-    budgets, base = _BUDGETS[pattern], REFERENCE.of(pattern)
+    budgets, base = _BUDGETS.get(pattern, _OWN_NAMES), REFERENCE.of(pattern)
     changed: dict[str, Any] = {
         **_part(config, "budget", tuple(budgets), lambda key, value: _budget(key, value, budgets)),
         **_part(config, "policy", tuple(_POLICY), lambda key, value: (_POLICY[key], _cents(value))),

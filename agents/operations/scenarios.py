@@ -23,6 +23,14 @@ class Scenario:
     off: tuple[str, ...] = ()  # tools that are switched off when the run comes to call them
 
 
+# What a pattern does, in the order of the gallery.
+TOLD = {
+    "supervisor": "One agent, and a policy that rules on every action before it runs.",
+    "routing": "A router hands the case to one specialist, and to the next when that one declines.",
+    "workflow": "Declared steps; each is promised, done, compared and judged before the next.",
+    "orchestrator": "A plan of tasks side by side, and a report that says what is missing.",
+}
+
 SCENARIOS = (
     Scenario(
         "within-limit",

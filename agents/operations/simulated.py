@@ -7,7 +7,7 @@ from datetime import datetime
 from decimal import ROUND_DOWN, Decimal
 
 from agents.core.effects import Json
-from agents.core.money import told
+from agents.core.money import MAX_MINOR, BadAmount, minor_of_number, told
 from agents.models import Escalation, Role
 from agents.operations.deciding import decide
 from agents.operations.people import ensure_simulated_person
@@ -33,9 +33,25 @@ def read_human(said: Json) -> Human:
     if said["decision"] == "reject":
         return Human(False, comment=comment)
     if "cap_usd" in said:
-        cap = Decimal(str(said["cap_usd"])) * 100
-        return Human(True, int(cap.to_integral_value(ROUND_DOWN)), comment=comment)
+        return Human(True, _cap(said["cap_usd"]), comment=comment)
     return Human(True, revised_action=said.get("revised_action"), comment=comment)
+
+
+def _cap(value: Json) -> int:
+    """Return a cap in minor units; a fraction of a cent is no money and is cut off (sup-005)."""
+    if isinstance(value, float) and abs(value) < MAX_MINOR:
+        return int((Decimal(repr(value)) * 100).to_integral_value(ROUND_DOWN))
+    return _amount(value)
+
+
+def _amount(value: Json) -> int:
+    """Return an amount in USD as minor units. Raises Refused for what is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise Refused("bad_human", f"What a person grants is a number in USD, not {value!r}.")
+    try:
+        return minor_of_number(value)
+    except BadAmount as error:
+        raise Refused("bad_human", f"{error}.") from None
 
 
 def decide_simulated(escalation: Escalation, human: Human, *, at: datetime) -> Escalation:
@@ -80,10 +96,11 @@ def _revision(escalation: Escalation, human: Human) -> tuple[bool, int | None, s
     asked = told(escalation.action)
     wanted = human.revised_action
     amount = wanted.get("args", {}).get("amount_usd") if isinstance(wanted, dict) else None
-    same = isinstance(amount, int | float) and wanted == {
-        **asked,
-        "args": {**asked["args"], "amount_usd": amount},
-    }
-    if not same:
+    same = wanted == {**asked, "args": {**asked["args"], "amount_usd": amount}}
+    try:
+        granted = _amount(amount) if same else 0
+    except Refused:
+        granted = 0
+    if granted < 1:
         return False, None, "revision_refused: a person may lower the amount and nothing else"
-    return True, int(Decimal(str(amount)) * 100), human.comment or "ok"
+    return True, granted, human.comment or "ok"

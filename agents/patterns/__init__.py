@@ -11,7 +11,7 @@ from agents.core.actions import ArgSpecs
 from agents.core.effects import Flow, Json
 from agents.core.limits import Limits
 from agents.core.money import told
-from agents.core.registry import load
+from agents.core.registry import enter, load
 from agents.core.strands import Reply, replay
 
 
@@ -25,6 +25,8 @@ class Brief:
     scope: Json = None  # of a report: its {"report_date", "region"}
     workflow: Json = None  # the declared document, where the pattern follows one
     inputs: Mapping[str, str] = field(default_factory=dict)  # the values of its parameters
+    subject: int | None = None  # the customer it may act on
+    more_tools: Mapping[str, str] = field(default_factory=dict)  # how to use what no prompt knows
 
 
 @dataclass
@@ -41,7 +43,7 @@ PATTERNS: dict[str, PatternFlow] = {}
 
 def pattern(flow: PatternFlow) -> PatternFlow:
     """Register a generator function under its own name; its docstring is its phases."""
-    PATTERNS[flow.__name__] = flow
+    enter(PATTERNS, flow.__name__, flow)
     return flow
 
 

@@ -29,7 +29,7 @@ def supervisor(brief: Brief, notes: Notes) -> Flow:
     limits = brief.limits
     schema = action_schema(brief.specs, proposable=limits.proposable)
     for step in range(1, limits.max_steps + 1):
-        asked = Ask(f"{step}/propose", "worker", situation(brief.goal, notes), schema=schema)
+        asked = Ask(f"{step}/propose", "worker", situation(brief, notes), schema=schema)
         text = yield from answer_to(asked, phase="worker")
         action = read_action(text, specs=brief.specs, proposable=limits.proposable)
         turn = Turn(step, action, notes)
@@ -56,12 +56,15 @@ def closing_answer(brief: Brief, notes: Notes) -> Steps[Json]:
     return {"answer": final["answer"]}
 
 
-def situation(goal: str, notes: Notes) -> Json:
-    """Return what the worker is told: the goal, the state in brief, the last few steps."""
+def situation(brief: Brief, notes: Notes) -> Json:
+    """Return what the worker is told: the goal, the state in brief, the last few steps.
+
+    Tools that its prompt does not know come with it.
+    """
     history: list[Json] = notes.history
     return told(
         {
-            "goal": goal,
+            "goal": brief.goal,
             "state_summary": {
                 "steps_completed": len(history),
                 "tools_used": [past["executed_action"]["name"] for past in history],
@@ -79,6 +82,7 @@ def situation(goal: str, notes: Notes) -> Json:
                 }
                 for past in history[-RECENT:]
             ],
+            **({"more_tools": dict(brief.more_tools)} if brief.more_tools else {}),
         }
     )
 

@@ -15,7 +15,7 @@ from agents.core.actions import Action
 from agents.core.decision import Review, Ruling, Verdict
 from agents.core.facts import Facts
 from agents.core.limits import Limits
-from agents.core.registry import load
+from agents.core.registry import enter, load
 
 Rule: TypeAlias = Callable[[Action, Facts, Limits], Ruling | None]
 RULES: dict[str, Rule] = {}
@@ -25,7 +25,7 @@ ROUNDS = 3  # the action as proposed, and at most two revisions of it
 
 def rule(check: Rule) -> Rule:
     """Register a rule under the name of its module and function: ``refunds.auto_limit``."""
-    RULES[f"{check.__module__.rpartition('.')[2]}.{check.__name__}"] = check
+    enter(RULES, f"{check.__module__.rpartition('.')[2]}.{check.__name__}", check)
     return check
 
 

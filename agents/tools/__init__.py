@@ -7,7 +7,7 @@ is given by the gateway, never by a model.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -17,7 +17,7 @@ from typing import NewType, TypeAlias
 from agents.core.actions import ArgSpecs
 from agents.core.effects import Json
 from agents.core.limits import Limits
-from agents.core.registry import load
+from agents.core.registry import enter, load
 
 Minor = NewType("Minor", int)  # an argument ``amount_minor: Minor`` is ``amount_usd`` to a model
 
@@ -60,6 +60,7 @@ class Tool:
     release: Callable[[str, datetime], object] | None = None  # give it back, by key
     find: Callable[[str], Json] | None = None  # what became of a key: a result, None, or raises
     valid: Callable[[Json, Json], bool] | None = None  # (result, args): is the result in contract?
+    told: str = ""  # to a model whose prompt does not know the tool: what it does, in a sentence
 
     @property
     def writes(self) -> bool:
@@ -77,6 +78,7 @@ def tool(
     release: Callable[[str, datetime], object] | None = None,
     find: Callable[[str], Json] | None = None,
     valid: Callable[[Json, Json], bool] | None = None,
+    told: str = "",
 ) -> Callable[[Call], Call]:
     """Register a function as a tool under its own name."""
 
@@ -87,7 +89,8 @@ def tool(
             for parameter in signature(call, eval_str=True).parameters.values()
             if parameter.name != "context"
         )
-        TOOLS[name] = Tool(name, call, touch, timeout, spec, reserve, release, find, valid)
+        found = Tool(name, call, touch, timeout, spec, reserve, release, find, valid, told)
+        enter(TOOLS, name, found)
         return call
 
     return register
@@ -106,6 +109,16 @@ def _spec(parameter: Parameter) -> tuple[str, str]:
 def specs() -> ArgSpecs:
     """Return the arguments of every tool, as models are to give them."""
     return {name: registered.spec for name, registered in TOOLS.items()}
+
+
+def told_of(names: Iterable[str]) -> dict[str, str]:
+    """Return how to use those of these tools that no prompt knows: arguments, then a sentence."""
+    found = ((name, TOOLS[name]) for name in names if name in TOOLS)
+    return {name: f"{_arguments(tool)}: {tool.told}" for name, tool in found if tool.told}
+
+
+def _arguments(registered: Tool) -> str:
+    return ", ".join(f"{name} ({kind})" for name, kind in registered.spec.items())
 
 
 def accepts(registered: Tool, args: Json) -> bool:

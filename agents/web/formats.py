@@ -92,9 +92,21 @@ def role_of(verdict: str) -> str:
 
 
 @register.filter
+def spelled(name: str) -> str:
+    """Return a pattern's name as people write it: Two readers."""
+    return name.replace("_", " ").capitalize()
+
+
+@register.filter
 def money(minor: int | None) -> str:
     """Write minor units as USD 1,200.00; "none" where there is no amount."""
     return "none" if minor is None else spoken(minor)
+
+
+@register.filter
+def thousands(number: int) -> str:
+    """Write a count as 15,362."""
+    return f"{number:,}"
 
 
 @register.filter

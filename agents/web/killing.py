@@ -59,6 +59,12 @@ def boards(user: User) -> list[Board]:
     return [_board(part) for part in parts]
 
 
+def standing(*workspace_ids: int) -> list[Standing]:
+    """Return what is stopped or on trial in some workspaces, oldest first."""
+    switches = KillSwitch.objects.standing(*workspace_ids).select_related("workspace")
+    return [_standing(switch) for switch in switches]
+
+
 def in_flight(workspace: Workspace) -> QuerySet[Effect]:
     """Return the writes that began and are not resolved, the longest under way first."""
     unresolved = Q(state=EffectState.INTENDED) | Q(state=EffectState.UNKNOWN)
@@ -67,15 +73,15 @@ def in_flight(workspace: Workspace) -> QuerySet[Effect]:
 
 
 def _board(part: Membership) -> Board:
-    standing = [_standing(switch) for switch in KillSwitch.objects.standing(part.workspace_id)]
-    pressed = {row.address for row in standing if row.switch.stage is Stage.ON}
+    stopped = standing(part.workspace_id)
+    pressed = {row.address for row in stopped if row.switch.stage is Stage.ON}
     frozen = Escalation.objects.filter(
         workspace=part.workspace, state=EscalationState.OPEN, frozen_at__isnull=False
     ).aggregate(count=Count("pk"))
     return Board(
         workspace=part.workspace,
         may_press=part.role == Role.ADMIN,
-        standing=standing,
+        standing=stopped,
         in_flight=list(in_flight(part.workspace)[:IN_FLIGHT]),
         frozen=frozen["count"],
         choices=[choice for choice in _choices() if choice[0] not in pressed],

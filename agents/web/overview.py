@@ -4,48 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 
 from django.contrib.auth.models import User
 from django.db.models import Count, F, Q, QuerySet, Sum
-from django.db.models.functions import TruncDate
+from django.db.models.functions import Coalesce, TruncDate
 
 from agents.core.states import EffectState, EscalationState, RunState
-from agents.models import Effect, Escalation, Run, Step
+from agents.models import Effect, Endpoint, Escalation, Run, Step
 from agents.web import access, reading
+from agents.web.chart import Chart, Layer, chart
 
-DAYS = 14  # of the chart
+DAYS = 14  # of the charts
 NEEDY = 10  # runs shown
 SOONEST = 5  # requests shown
-# From the bottom of a bar to its top; role and word as everywhere.
-STACK = (
-    (RunState.DONE, "approve", "Done"),
-    (RunState.STOPPED, "block", "Stopped"),
-    (RunState.FAILED, "failed", "Failed"),
-    (RunState.WAITING, "waiting", "Waiting"),
+STATES = {
+    RunState.DONE: Layer("approve", "Done"),
+    RunState.STOPPED: Layer("block", "Stopped"),
+    RunState.FAILED: Layer("failed", "Failed"),
+    RunState.WAITING: Layer("waiting", "Waiting"),
+}
+PAID, LOWERED, REJECTED = (
+    Layer("approve", "Paid"),
+    Layer("revise", "Lowered by people"),
+    Layer("block", "Rejected"),
 )
-
-
-@dataclass(frozen=True)
-class Segment:
-    """A part of a bar: where it is drawn, in percent of the chart."""
-
-    role: str
-    word: str
-    count: int
-    x: float
-    y: float
-    width: float
-    height: float
-
-
-@dataclass(frozen=True)
-class Day:
-    """The runs that were launched on one day, by what became of them."""
-
-    date: datetime
-    segments: Sequence[Segment]
-    counts: Sequence[int]
 
 
 @dataclass(frozen=True)
@@ -54,20 +37,16 @@ class Overview:
 
     waiting: int
     oldest: Escalation | None
-    today: dict[str, int]
     moved_minor: int
     lowered_minor: int
     refused: int
     cost_micro_usd: int
     unknown_cost: int
-    days: Sequence[Day]
+    runs: Chart
+    money: Chart
     needy: Sequence[Run]
     soonest: Sequence[reading.Row]  # to expire
-
-    @property
-    def legend(self) -> list[tuple[str, str, int]]:
-        """Return role, word and today's count of each outcome."""
-        return [(role, word, self.today[word]) for _, role, word in STACK]
+    resting: Sequence[Endpoint]  # servers of models that are left alone
 
 
 def overview(user: User, *, at: datetime) -> Overview:
@@ -78,32 +57,24 @@ def overview(user: User, *, at: datetime) -> Overview:
     today = runs.filter(created_at__gte=midnight)
     asked = Step.objects.filter(run__in=today, kind="ask", ended_at__isnull=False)
     decided = access.escalations_of(user).filter(decided_at__gte=midnight)
-    lowered = decided.filter(state=EscalationState.ADJUSTED).aggregate(
-        total=Sum(F("requested_minor") - F("granted_minor"))
-    )
-    by_state = dict(today.values_list("state").annotate(Count("pk")).order_by())
+    dates = [(midnight - timedelta(days=n)).date() for n in reversed(range(DAYS))]
+    money = _by_amount(user, runs, dates)
+    paid, lowered, _ = money.days[-1].counts
     return Overview(
         waiting=open_ones.count(),
         oldest=open_ones.order_by("created_at", "pk").first(),
-        today={word: by_state.get(state, 0) for state, _, word in STACK},
-        moved_minor=_moved(runs, midnight),
-        lowered_minor=lowered["total"] or 0,
+        moved_minor=paid,
+        lowered_minor=lowered,
         refused=today.filter(stop_reason__startswith="supervisor_block").count()
         + decided.filter(state=EscalationState.REJECTED).count(),
         cost_micro_usd=asked.aggregate(total=Sum("cost_micro_usd"))["total"] or 0,
         unknown_cost=asked.filter(cost_micro_usd=None, failed="").count(),
-        days=_days(runs, midnight),
+        runs=_by_state(runs, dates),
+        money=money,
         needy=list(_needy(runs)),
         soonest=reading.inbox(access.workspaces_of(user))[:SOONEST],
+        resting=list(Endpoint.objects.resting()),
     )
-
-
-def _moved(runs: QuerySet[Run], since: datetime) -> int:
-    """Return what refunds have paid since then."""
-    paid = Effect.objects.filter(
-        run__in=runs, tool="issue_refund", state=EffectState.DONE, settled_at__gte=since
-    )
-    return paid.aggregate(total=Sum("amount_minor"))["total"] or 0
 
 
 def _needy(runs: QuerySet[Run]) -> QuerySet[Run]:
@@ -113,33 +84,39 @@ def _needy(runs: QuerySet[Run]) -> QuerySet[Run]:
     return found.order_by("-created_at", "-pk")[:NEEDY]
 
 
-def _days(runs: QuerySet[Run], midnight: datetime) -> list[Day]:
-    """Return a bar for each of the last days, today last, as high as its runs are many."""
-    first = midnight - timedelta(days=DAYS - 1)
+def _by_state(runs: QuerySet[Run], dates: Sequence[date]) -> Chart:
+    """Chart the runs of each day, by what became of them."""
     counted = (
-        runs.filter(created_at__gte=first)
+        runs.filter(created_at__date__gte=dates[0])
         .annotate(day=TruncDate("created_at"))
         .values_list("day", "state")
         .annotate(Count("pk"))
         .order_by()
     )
-    counts = {(day, state): count for day, state, count in counted}
-    dates = [first + timedelta(days=n) for n in range(DAYS)]
-    rows = [[counts.get((date.date(), state), 0) for state, _, _ in STACK] for date in dates]
-    highest = max([sum(row) for row in rows] + [1])
-    return [
-        Day(date, _segments(n, row, highest), row)
-        for n, (date, row) in enumerate(zip(dates, rows, strict=True))
-    ]
+    known = {(day, STATES[RunState(state)].word): n for day, state, n in counted if state in STATES}
+    return chart(list(STATES.values()), dates, known)
 
 
-def _segments(n: int, row: Sequence[int], highest: int) -> list[Segment]:
-    """Place one day's bar: percent of the chart's width and height, from its top left."""
-    width, found, y = 100 / DAYS, [], 100.0
-    for (_, role, word), count in zip(STACK, row, strict=True):
-        height = 100 * count / highest
-        y -= height
-        if count:
-            place = (n * width + width * 0.15, y, width * 0.7, height)
-            found.append(Segment(role, word, count, *(round(part, 2) for part in place)))
-    return found
+def _by_amount(user: User, runs: QuerySet[Run], dates: Sequence[date]) -> Chart:
+    """Chart the money of each day: what was paid, and what people held back."""
+    refunds = Effect.objects.filter(run__in=runs, tool="issue_refund", state=EffectState.DONE)
+    paid = (
+        refunds.filter(settled_at__date__gte=dates[0])
+        .annotate(day=TruncDate("settled_at"))
+        .values_list("day")
+        .annotate(Sum("amount_minor"))
+        .order_by()
+    )
+    held_back = (
+        access.escalations_of(user)
+        .filter(decided_at__date__gte=dates[0], requested_minor__isnull=False)
+        .filter(state__in=(EscalationState.ADJUSTED, EscalationState.REJECTED))
+        .annotate(day=TruncDate("decided_at"))
+        .values_list("day", "state")
+        .annotate(total=Sum(F("requested_minor") - Coalesce("granted_minor", 0)))
+        .order_by()
+    )
+    known = {(day, PAID.word): total for day, total in paid}
+    words = {EscalationState.ADJUSTED: LOWERED.word, EscalationState.REJECTED: REJECTED.word}
+    known |= {(day, words[EscalationState(state)]): total for day, state, total in held_back}
+    return chart([PAID, LOWERED, REJECTED], dates, known, of_money=True)

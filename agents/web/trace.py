@@ -18,8 +18,8 @@ from agents.core.budget import Spent, active
 from agents.core.effects import Json
 from agents.core.limits import Limits
 from agents.core.money import told
-from agents.core.states import ENDED, EscalationState
-from agents.models import Effect, Escalation, Run, Step
+from agents.core.states import ENDED, EscalationState, RunState
+from agents.models import Effect, Endpoint, Escalation, Run, Step
 from agents.web.above import ABOVE
 from agents.web.changes import Change, Stage, changes, reply_of, stages
 from agents.web.timeline import Bar, axis
@@ -49,6 +49,15 @@ class Turn:
     seconds: float
     cost: str
     raw: str
+
+    @property
+    def asked_of(self) -> str:
+        """Say which models were asked how often and with how many tokens: to them + from them."""
+        asked: dict[str, list[Step]] = {}
+        for step in self.steps:
+            if step.model:
+                asked.setdefault(step.model, []).append(step)
+        return " ".join(_asked_of(model, calls) for model, calls in asked.items())
 
     @property
     def opens(self) -> bool:
@@ -108,6 +117,14 @@ def trace(run: Run, *, at: datetime | None = None) -> Trace:
         seconds=round(spent.seconds, 1),
         waited=sum(((e.decided_at or now) - e.created_at).total_seconds() for e in held.values()),
     )
+
+
+def _asked_of(model: str, calls: Sequence[Step]) -> str:
+    attempts = sum(step.attempts for step in calls)
+    often = f" in {len(calls)} calls" if len(calls) > 1 else ""
+    again = f", {attempts} attempts" if attempts > len(calls) else ""
+    tokens_in, tokens_out = sum(s.tokens_in for s in calls), sum(s.tokens_out for s in calls)
+    return f"{model}, {tokens_in:,} + {tokens_out:,} tokens{often}{again}."
 
 
 def _spent(steps: Sequence[Step]) -> Spent:
@@ -262,7 +279,9 @@ def _title(name: str, steps: Sequence[Step], action: Json) -> str:
     if first.get("kind") == "hand_over":
         return "Handed to people: a case that no specialist takes"
     if not action:
-        return str(first.get("role") or first.get("tool") or "step").capitalize()
+        held = (first.get("action") or {}).get("name")  # put to a person without a review
+        name = str(first.get("role") or first.get("tool") or held or "step")
+        return name.replace("_", " ").capitalize()
     kind = action.get("kind")
     if kind == "final" and not (name.isdigit() or name == "finalize"):
         return f"{name}: output"  # of one step of a workflow
@@ -292,7 +311,11 @@ def _fields(reply: Json) -> str:
     flat = {key: value for key, value in reply.items() if not isinstance(value, dict)}
     for part in reply.values():
         flat |= part if isinstance(part, dict) else {}
-    return " · ".join(f"{key} {value}" for key, value in flat.items() if len(str(value)) <= 60)
+    said = {
+        key: ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+        for key, value in flat.items()
+    }
+    return " · ".join(f"{key} {text}" for key, text in said.items() if len(text) <= 60)
 
 
 def _raw(steps: Sequence[Step]) -> Iterable[str]:
@@ -310,11 +333,13 @@ def shown(run: Run) -> dict[str, Json]:
     """Return what the live part of a run's page is rendered from."""
     found = trace(run)
     part, read = ABOVE.get(run.pattern, ("", None))
+    waits = run.state == RunState.QUEUED and run.wake_at
     return {
         "run": run,
         "page": found,
         "raw": _pretty(found.result),
         "has_ended": run.state in ENDED,
+        "resting": Endpoint.objects.resting() if waits else (),
         "part": part,
         "above": read(list(run.steps.order_by("position")), timezone.now()) if read else {},
     }

@@ -63,6 +63,7 @@ def hash_again(run: Run) -> None:
     Run.objects.filter(pk=run.pk).update(event_count=count, head_hash=previous)
 
 
+@pytest.mark.breaks("I23", "I32")
 @pytest.mark.parametrize(
     ("tamper", "seq"), [(edit, 3), (delete, 3), (insert, 3), (swap, 3), (cut, None)]
 )
@@ -110,6 +111,7 @@ def test_a_trigger_that_is_switched_off_is_found(run: Run) -> None:
     assert faults() == [("trigger agents_event_no_update", 0)]
 
 
+@pytest.mark.breaks("I32")
 def test_a_head_sealed_with_another_key_is_found(run: Run, heads_file: Path) -> None:
     """The intruder rewrites the run, and the head with it, under a key of their own."""
 
@@ -171,6 +173,7 @@ def test_a_head_taken_out_of_the_middle_is_found(run: Run, scene: Scene, heads_f
     assert ("heads", 1) in faults()
 
 
+@pytest.mark.breaks("I23")
 def test_the_tail_cut_with_its_heads_is_found_by_the_copy(
     run: Run, scene: Scene, heads_file: Path
 ) -> None:

@@ -9,10 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
+from django.utils import timezone
 
+from agents import operations
 from agents.core.states import EscalationState
-from agents.models import Escalation, Membership, Run
+from agents.models import Escalation, Membership, Role, Run
 from tests.engine.scene import mailed, paid
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
@@ -214,6 +217,19 @@ def test_decide_with_bad_usage_ends_with_code_2(arguments: list[str], says: str)
     assert says in ended.err
     escalation.refresh_from_db()
     assert escalation.state == EscalationState.OPEN
+
+
+def test_decide_leaves_alone_what_somebody_has_claimed() -> None:
+    escalation, rita = waiting()
+    ada = User.objects.create_user("ada")
+    workspace, at = escalation.workspace, timezone.now()
+    operations.add_member(workspace=workspace, user=ada, role=Role.ADMIN, at=at)
+    operations.claim(escalation_id=escalation.pk, by=ada, at=at)
+
+    ended = command("decide", str(escalation.pk), "--approve", "--as", rita)
+
+    assert ended.code == 3
+    assert "ada has claimed" in ended.err
 
 
 def test_decide_of_nothing_says_so() -> None:

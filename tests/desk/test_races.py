@@ -11,7 +11,7 @@ from django.conf import settings
 from agents.desk import mail, refunds
 from agents.desk.models import Book, Refund
 from tests.desk.ordering import demo_book, refund, standing
-from tests.processes import together
+from tests.processes import Contenders
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
@@ -24,20 +24,24 @@ def book() -> Book:
 
 
 @pytest.mark.parametrize("_round", range(ROUNDS))
-def test_one_key_for_the_last_cents_pays_once_and_all_are_told(book: Book, _round: int) -> None:
+def test_one_key_for_the_last_cents_pays_once_and_all_are_told(
+    book: Book, crowd: Contenders, _round: int
+) -> None:
     """The first leaves no room for the others, who want what it has done, not more."""
-    said = together("tests.desk.contenders:pays", [[book.pk, 120000, "one key"]] * 6)
+    said = crowd.meet("tests.desk.contenders:pays", [[book.pk, 120000, "one key"]] * 6)
 
     assert said == [Refund.objects.get().reference] * 6
     assert standing(book) == (120000, 0)
 
 
 @pytest.mark.parametrize("_round", range(ROUNDS))
-def test_a_held_refund_is_either_paid_or_released(book: Book, _round: int) -> None:
+def test_a_held_refund_is_either_paid_or_released(
+    book: Book, crowd: Contenders, _round: int
+) -> None:
     reference = refunds.reserve(**refund(book, key="one key")).reference
     verbs = ["pay", "release"] * 3
 
-    said = together("tests.desk.contenders:settles", [[book.pk, v, "one key"] for v in verbs])
+    said = crowd.meet("tests.desk.contenders:settles", [[book.pk, v, "one key"] for v in verbs])
 
     paid, released = said[::2], sorted(said[1::2])
     if paid == [reference] * 3:
@@ -50,11 +54,11 @@ def test_a_held_refund_is_either_paid_or_released(book: Book, _round: int) -> No
 
 
 @pytest.mark.parametrize("_round", range(ROUNDS))
-def test_one_key_sends_one_mail(book: Book, _round: int) -> None:
+def test_one_key_sends_one_mail(book: Book, crowd: Contenders, _round: int) -> None:
     """Who comes while the mail is on its way cannot know whether it leaves."""
     key = str(uuid4())  # the letters of other tests lie in the same folder
 
-    said = together("tests.desk.contenders:mails", [[book.pk, key]] * 6)
+    said = crowd.meet("tests.desk.contenders:mails", [[book.pk, key]] * 6)
 
     receipt = mail.find(key=key)
     assert receipt is not None

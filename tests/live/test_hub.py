@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from typing import Any
 from uuid import uuid4
 
 import pytest
+from django.db import connections
 
-from agents.web.live.hub import Viewer
+from agents.web.live.hub import Hub, Viewer
 from agents.web.live.topics import ActivityTopic, Frame, RunTopic, look
 from tests.engine.scene import go, set_scene
 
@@ -61,3 +64,37 @@ def test_no_text_of_a_run_can_end_a_message_or_begin_another() -> None:
     assert all(line.startswith("data: ") for line in lines.rstrip("\n").split("\n"))
     assert "\r" not in lines
     assert "<b>gotcha" not in lines
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.both
+def test_a_page_that_opens_while_the_last_one_closes_is_served() -> None:
+    run = set_scene().launch()
+    first, second = Viewer([RunTopic(run.pk)], seen=""), Viewer([RunTopic(run.pk)], seen="")
+
+    async def change_pages(monkeypatch: pytest.MonkeyPatch) -> bytes:
+        hub = Hub()
+        read = hub._read
+
+        async def opening(work: Callable[[], Any]) -> Any:
+            # The hub puts its connection away because nobody watches: now somebody comes.
+            if work == connections.close_all and not hub._viewers:
+                hub.join(second)
+            return await read(work)
+
+        monkeypatch.setattr(hub, "_read", opening)
+        hub.join(first)
+        await asyncio.wait_for(first.message(), 5)
+        hub.leave(first)
+        try:
+            return await asyncio.wait_for(second.message(), 5)
+        finally:
+            monkeypatch.undo()
+            hub.leave(second)
+            if hub._task:
+                await asyncio.wait_for(hub._task, 5)
+
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        message = asyncio.run(change_pages(monkeypatch))
+
+    assert b"Queued" in message

@@ -74,9 +74,29 @@ def test_a_card_says_that_it_changed(scene: Scene) -> None:
     ):
         stream.next("card")
         operations.claim(escalation_id=escalation.pk, by=scene.rita, at=timezone.now())
-        said = stream.next("card")
+        claimed = stream.next("card")
+        press(scene)
+        frozen = stream.next("card")
 
-    assert version(said, "c") == count(escalation.run)
+    assert claimed.id != frozen.id
+
+
+def test_everybody_sees_at_once_what_is_stopped(scene: Scene) -> None:
+    with served() as site, watching(site, "", cookie=cookie_of(scene.eve)) as stream:
+        before = stream.next("#stopped", "Agents may act")
+        press(scene)
+        after = stream.next("#stopped", "Agents stopped", "Demo: all writes stopped", "looks odd")
+
+    assert "looks odd" not in before.data
+    assert "Agents may act" not in after.data
+
+
+def press(scene: Scene) -> None:
+    """Let an admin stop all writes."""
+    admin = User.objects.create_user("admin")
+    at = timezone.now()
+    operations.add_member(workspace=scene.workspace, user=admin, role="admin", at=at)
+    operations.kill(workspace=scene.workspace, by=admin, reason="looks odd", at=at)
 
 
 def test_a_restart_loses_and_doubles_nothing(scene: Scene) -> None:
@@ -167,7 +187,8 @@ def test_everybody_who_watches_gets_the_newest_state(scene: Scene) -> None:
         states = [answer.result() for answer in seen]
 
     assert all("Escalated" in state for state in states)
-    assert len(set(states)) == len(runs)  # rendered once for everybody
+    # Rendered for many at once; who comes later finds other waiting times on the page.
+    assert len(set(states)) <= VIEWERS // 4
 
 
 def test_nobody_opens_more_streams_than_a_person_needs(scene: Scene) -> None:

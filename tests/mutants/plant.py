@@ -116,10 +116,17 @@ MUTANTS = (
     ),
     Mutant(
         "a frozen request expires",
+        "agents/engine/answering.py",
+        "state=EscalationState.OPEN, frozen_at=None)",
+        "state=EscalationState.OPEN)",
+        "tests/engine/test_kill_switch.py -k between",
+    ),
+    Mutant(
+        "the sweep does not get past frozen requests",
         "agents/engine/sweep.py",
         "expires_at__lte=Now(), frozen_at=None",
         "expires_at__lte=Now()",
-        "tests/engine/test_kill_switch.py -k overdue",
+        "tests/engine/test_kill_switch.py -k keep_the_sweep",
     ),
     Mutant(
         "refunds of other runs do not count",
@@ -127,6 +134,20 @@ MUTANTS = (
         '    return ours.aggregate(total=Sum("amount_minor"))["total"] or 0',
         "    return 0",
         "tests/engine/test_run.py -k without_a_person",
+    ),
+    Mutant(
+        "any call may find out whether a server is back",
+        "agents/models/endpoint.py",
+        "rested = cls.objects.filter(address=address, rests_until__lte=Now())",
+        "rested = cls.objects.filter(address=address)",
+        "tests/engine/test_breaker.py -k one_makes_the_call",
+    ),
+    Mutant(
+        "a flow that has to wait takes its siblings along",
+        "agents/engine/drive.py",
+        "            later.append(wait)",
+        "            raise wait",
+        "tests/engine/test_drive.py -k throws_nothing",
     ),
 )
 

@@ -13,6 +13,7 @@ from collections.abc import Callable
 import httpx2
 
 from agents.core.effects import Json
+from agents.core.roles import ROLES
 from agents.llm.demo import (
     judge,
     planner,
@@ -53,7 +54,12 @@ class DemoModel(httpx2.AsyncBaseTransport):
             case Misfortune.RATE_LIMIT:
                 return httpx2.Response(429, headers={"Retry-After": "1"})
         role = system["content"].partition("\n")[0].removeprefix("Role: ")
-        return httpx2.Response(200, json=_completion(_ROLES[role](inputs), asked=request.content))
+        return httpx2.Response(200, json=_completion(_said(role, inputs), asked=request.content))
+
+
+def _said(role: str, inputs: Json) -> str:
+    """Answer in a role that ships, or in one that a pattern brought along."""
+    return _ROLES[role](inputs) if role in _ROLES else ROLES[role].demo(inputs)
 
 
 def _completion(text: str, *, asked: bytes) -> Json:

@@ -1,4 +1,7 @@
-"""The instructions of each role, one Markdown file a role; the first line names the role."""
+"""The instructions of each role, one Markdown file a role; the first line names the role.
+
+A pattern may bring roles of its own along, see `core.roles`.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,23 @@ from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
+from agents.core.roles import ROLES
 
-@cache
+
 def prompt(role: str) -> str:
     """Return the system message of a role. Raises FileNotFoundError for one that has none."""
-    return Path(__file__).with_name(f"{role}.md").read_text(encoding="utf-8").strip()
+    if role in ROLES and not _file(role).exists():
+        return f"Role: {role}\n\n{ROLES[role].prompt}"
+    return _read(role)
+
+
+def _file(role: str) -> Path:
+    return Path(__file__).with_name(f"{role}.md")
+
+
+@cache
+def _read(role: str) -> str:
+    return _file(role).read_text(encoding="utf-8").strip()
 
 
 def prompt_version(role: str) -> str:

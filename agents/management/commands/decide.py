@@ -30,14 +30,15 @@ class Command(BaseCommand):
         parser.add_argument("--as", dest="actor", required=True, help="the reviewer's user name")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        if options["reject"] and options["amount"]:
+        amount = options["amount"]  # an empty one is no amount, and not the whole of it
+        if options["reject"] and amount is not None:
             raise CommandError("--amount goes with --approve.", returncode=BAD_USAGE)
         try:
             decided = operations.decide(
                 escalation_id=options["escalation"],
                 by=User.objects.get(username=options["actor"]),
                 approve=options["approve"],
-                amount_minor=minor_of_text(options["amount"]) if options["amount"] else None,
+                amount_minor=None if amount is None else minor_of_text(amount),
                 comment=options["reason"],
                 correction=options["correction"],
                 at=timezone.now(),
@@ -54,6 +55,10 @@ class Command(BaseCommand):
             raise CommandError(f"--amount: {error}.", returncode=BAD_USAGE) from None
         except operations.Refused as no:
             raise CommandError(str(no), returncode=REFUSED) from None
+        except operations.Claimed as kept:
+            name = kept.escalation.claimed_by
+            said = f"{name} has claimed this escalation and decides it alone for now."
+            raise CommandError(said, returncode=REFUSED) from None
         except operations.AlreadyDecided as first:
             raise CommandError(_who(first.escalation), returncode=REFUSED) from None
         granted = f": {spoken(decided.granted_minor)}" if decided.granted_minor else ""

@@ -110,16 +110,21 @@ class Command(BaseCommand):
 
 
 def _told(line: dict[str, Json]) -> str:
-    """Return a line of the trace for people: a step, an attempt, a task or a phase."""
+    """Return a line of the trace for people: a step, an attempt, a task or a phase.
+
+    A line of a pattern that writes others is told as it is.
+    """
     if "task_id" in line:
         tries = f"{line['attempts_used']} attempt{'' if line['attempts_used'] == 1 else 's'}"
         said = line["stop_reason"] or line["status"]
         return f"  {line['task_id']}  {line['worker']}: {said}, {tries}"
-    if "phase" in line:
+    if {"phase", "step", "round"} <= set(line):
         return _of_phase(line)
-    word = "ok" if line["ok"] else line.get("stop_reason", "not ok")
-    if "attempt" in line:
+    word = "ok" if line.get("ok") else line.get("stop_reason", "not ok")
+    if {"attempt", "target"} <= set(line):
         return f"{line['attempt']:>3}  {line['target']}: {line.get('observation_status', word)}"
+    if not {"step", "tool", "supervisor_decision", "ruling"} <= set(line):
+        return "     " + ", ".join(f"{key} {value}" for key, value in line.items())
     ruled = f"{line['supervisor_decision']} ({line['ruling']['reason']})"
     return f"{line['step']:>3}  {line['tool']}: {ruled}, {word}"
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from agents.core.checkpoints import Assessment, Commitment, read_assessment, read_commitment
 from agents.core.effects import Json
 from agents.models import Step
 
@@ -33,6 +34,7 @@ class Round:
 
     number: int
     said: dict[str, Json] = field(default_factory=dict)  # facts by kind of line
+    assessment: Assessment | None = None
 
     @property
     def verdict(self) -> tuple[str, str, str]:
@@ -58,6 +60,11 @@ class Round:
         return str(self.said.get("step.reoriented", {}).get("correction", ""))
 
     @property
+    def went_well(self) -> bool:
+        """Whether nobody needs to compare what was promised with what was done."""
+        return not self.triggers and self.verdict == VERDICTS["continue"]
+
+    @property
     def question(self) -> str:
         return str(self.said.get("human.asked", {}).get("question", ""))
 
@@ -72,7 +79,8 @@ class Part:
     """One step of the declared workflow."""
 
     name: str
-    commitment: Json = None
+    told: Json = None  # the line that says how the commitment was given
+    commitment: Commitment | None = None
     rounds: list[Round] = field(default_factory=list)
     calls: int = 0
     is_supervised: bool = False
@@ -114,14 +122,25 @@ def rounds(steps: Sequence[Step], now: datetime) -> Json:
             _heard(part, step.asked["kind"], step.asked["facts"])
         elif step.kind == "review" and step.key == f"{name}/review":
             part.is_busy = False
+        elif step.kind == "ask" and step.reply:
+            _said(part, step.key.partition("#")[0], str(step.reply.get("text", "")))
     for part in parts.values():
         part.round_of(1)
     return {"parts": list(parts.values())}
 
 
+def _said(part: Part, key: str, text: str) -> None:
+    """Take down what the agent promised, and after each round what it says of its work."""
+    if key == f"{part.name}/commit":
+        part.commitment = read_commitment(text)
+    elif key == f"{part.name}/post":
+        done = sum(found.assessment is not None for found in part.rounds)
+        part.round_of(done + 1).assessment = read_assessment(text)
+
+
 def _heard(part: Part, kind: str, facts: Json) -> None:
     if kind == "checkpoint.committed":
-        part.commitment = facts
+        part.told = facts
         part.round_of(1).said[kind] = facts
     elif kind == "convergence.cap_reached":
         part.is_capped = True
@@ -131,7 +150,7 @@ def _heard(part: Part, kind: str, facts: Json) -> None:
 
 def _phases(part: Part, found: Round) -> list[Phase]:
     said = found.said
-    given = part.commitment
+    given = part.told
     assessed, drift = said.get("checkpoint.assessed"), said.get("drift.reconciled")
     role, icon, words = found.verdict
     commit = "not yet"

@@ -88,6 +88,11 @@ class Hub:
                 self._frames.pop(topic, None)
 
     async def _watch(self) -> None:
+        # Somebody who comes while the connection is put away finds this task still at work.
+        while self._viewers:
+            await self._watch_while_watched()
+
+    async def _watch_while_watched(self) -> None:
         number: int | None = None
         async with wake.listening(self._wake):
             while self._viewers:

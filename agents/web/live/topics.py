@@ -6,7 +6,7 @@ content, so content is never older than its version says.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import TypeAlias
@@ -15,9 +15,10 @@ from uuid import UUID
 from django.db.models import Max
 from django.template.loader import render_to_string
 
+from agents.core.effects import Json
 from agents.core.states import EscalationState
-from agents.models import Escalation, Event, Run
-from agents.web import reading, trace
+from agents.models import Escalation, Event, KillSwitch, Run
+from agents.web import killing, reading, trace
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class CardTopic:
 
 @dataclass(frozen=True)
 class InboxTopic:
-    """What waits in some workspaces."""
+    """What waits and what is stopped in some workspaces: it stands around every page."""
 
     workspaces: tuple[int, ...]
     letter = "i"
@@ -94,8 +95,9 @@ def _run_versions(topics: Collection[RunTopic]) -> Iterable[tuple[Topic, str]]:
 def _card_versions(topics: Collection[CardTopic]) -> Iterable[tuple[Topic, str]]:
     if topics:
         rows = Escalation.objects.filter(pk__in=[t.pk for t in topics])
-        counts = rows.values_list("pk", "run__event_count")
-        yield from ((CardTopic(pk), str(n)) for pk, n in counts)
+        # A kill switch moves the deadline, and tells it to the workspace's record only.
+        seen = rows.values_list("pk", "run__event_count", "expires_at", "frozen_at")
+        yield from ((CardTopic(pk), _digest(rest)) for pk, *rest in seen)
 
 
 def _inbox_versions(topics: Collection[InboxTopic]) -> Iterable[tuple[Topic, str]]:
@@ -109,9 +111,14 @@ def _inbox_versions(topics: Collection[InboxTopic]) -> Iterable[tuple[Topic, str
             "workspace_id", "pk", "claimed_by_id", "claimed_until", "expires_at", "frozen_at"
         )
     )
+    stops = KillSwitch.objects.standing(*everywhere).values_list("workspace_id", "pk", "trial_at")
+    rows = [*waiting, *stops]
     for topic in topics:
-        mine = [row for row in waiting if row[0] in topic.workspaces]
-        yield topic, sha256(repr(mine).encode()).hexdigest()[:12]
+        yield topic, _digest([row for row in rows if row[0] in topic.workspaces])
+
+
+def _digest(rows: Sequence[object]) -> str:
+    return sha256(repr(rows).encode()).hexdigest()[:12]
 
 
 def _lines(topic: Topic, version: str) -> bytes:
@@ -120,10 +127,15 @@ def _lines(topic: Topic, version: str) -> bytes:
         return _swap("#run", render_to_string("runs/_run.html", trace.shown(run)))
     if isinstance(topic, InboxTopic):
         rows = reading.inbox(topic.workspaces)
-        shown = {"rows": rows, "waiting": len(rows)}
-        return _swap("#queue", render_to_string("approvals/_queue.html", shown)) + _swap(
-            "#waiting", render_to_string("_waiting.html", shown)
-        )
+        shown: dict[str, Json] = {"rows": rows, "waiting": len(rows)}
+        shown["stops"] = killing.standing(*topic.workspaces)
+        parts = {
+            "#queue": "approvals/_queue.html",
+            "#waiting": "_waiting.html",
+            "#may-act": "_may_act.html",
+            "#stopped": "_stopped.html",
+        }
+        return b"".join(_swap(at, render_to_string(part, shown)) for at, part in parts.items())
     name = "card" if isinstance(topic, CardTopic) else "activity"
     return f"event: {name}\n".encode() + _data(version)
 

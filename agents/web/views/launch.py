@@ -14,7 +14,7 @@ from django.views.decorators.http import require_http_methods
 
 from agents import operations
 from agents.models import Run, Workspace
-from agents.operations.scenarios import SCENARIOS
+from agents.operations.scenarios import SCENARIOS, TOLD
 from agents.operations.workflows import shipped_workflows
 from agents.patterns import PATTERNS
 from agents.web import access
@@ -71,10 +71,13 @@ def _page(
     sentence: str = "",
     status: int = 200,
 ) -> HttpResponse:
-    cards = [(scenario, uuid4().hex) for scenario in SCENARIOS]
+    gallery = [
+        (pattern, told, [(s, uuid4().hex) for s in SCENARIOS if s.pattern == pattern])
+        for pattern, told in TOLD.items()
+    ]
     shown = {
         "workspace": workspace,
-        "cards": cards if workspace.is_demo else [],
+        "gallery": gallery if workspace.is_demo else [],
         "token": uuid4().hex,
         "field": field,
         "sentence": sentence,

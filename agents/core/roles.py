@@ -1,0 +1,30 @@
+"""Roles of models that a pattern brings along in its own file.
+
+The roles of the patterns that ship have a prompt each in `llm/prompts` and an actor in
+`llm/demo`. What is registered here stands beside those and never in the place of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from agents.core.effects import Json
+from agents.core.registry import enter
+
+
+@dataclass(frozen=True)
+class Role:
+    """What a model of this role is told to do, and what the demo model says in its place."""
+
+    prompt: str
+    demo: Callable[[Json], str]  # inputs -> the text of an answer; inputs hold a "goal"
+
+
+ROLES: dict[str, Role] = {}
+
+
+def role(name: str, *, prompt: str, demo: Callable[[Json], str]) -> str:
+    """Register a role and return its name, for `Ask`."""
+    enter(ROLES, name, Role(prompt.strip(), demo))
+    return name

@@ -1,0 +1,89 @@
+"""Publish a policy version for a workspace, from a file or as additions to the one it has."""
+
+from __future__ import annotations
+
+import json
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.utils import timezone
+
+from agents import operations
+from agents.core.effects import Json
+from agents.core.strict_json import BadJson, parse
+from agents.management.asked import BAD_USAGE, refusals, user_named, workspace_named
+from agents.models import Workspace
+
+
+class Command(BaseCommand):
+    help = (
+        "Publish a policy version: new runs are held to it, runs under way keep their own. "
+        "Exit code: 0 published, 3 refused, 2 bad usage."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("workspace", help="its short name")
+        parser.add_argument("--file", type=Path, help="the whole document, as JSON")
+        parser.add_argument(
+            "--rule", action="append", default=[], help="add a rule, such as refunds.window"
+        )
+        parser.add_argument(
+            "--tool", action="append", default=[], help="add a tool, to propose and to execute"
+        )
+        parser.add_argument("--pattern", help="add them for this pattern alone")
+        parser.add_argument("--show", action="store_true", help="print it and publish nothing")
+        parser.add_argument("--as", dest="actor", help="an admin's user name")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        workspace = workspace_named(options["workspace"])
+        if options["file"] and (options["rule"] or options["tool"] or options["pattern"]):
+            raise CommandError("--file is the whole document.", returncode=BAD_USAGE)
+        document = _document(workspace, options["file"])
+        _add(document, options)
+        if options["show"]:
+            self.stdout.write(json.dumps(document, ensure_ascii=False, indent=2))
+            return
+        if not options["actor"]:
+            raise CommandError("Say with --as who publishes it.", returncode=BAD_USAGE)
+        with refusals():
+            version = operations.publish_policy(
+                workspace=workspace,
+                document=document,
+                by=user_named(options["actor"]),
+                at=timezone.now(),
+            )
+        self.stdout.write(f"{workspace.slug}: {version} is published")
+
+
+def _document(workspace: Workspace, file: Path | None) -> Json:
+    """Return the document of the file, or the one that is published. Raises CommandError."""
+    if file is None:
+        return dict(workspace.policy.document) if workspace.policy else {}
+    try:
+        read = parse(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, BadJson) as error:
+        raise CommandError(f"--file {file}: {error}", returncode=BAD_USAGE) from None
+    if not isinstance(read, dict):
+        raise CommandError(f"--file {file}: a policy is an object.", returncode=BAD_USAGE)
+    return read
+
+
+def _add(document: Json, options: dict[str, Any]) -> None:
+    """Add rules and tools to the document, or to the part of one pattern."""
+    wanted = {
+        "rules": options["rule"],
+        "proposable": options["tool"],
+        "executable": options["tool"],
+    }
+    part = document
+    if options["pattern"]:
+        parts = dict(document.get("patterns") or {})
+        part = parts[options["pattern"]] = dict(parts.get(options["pattern"], {}))
+        document["patterns"] = parts
+    for key, names in wanted.items():
+        had = part.get(key, document.get(key, []))
+        new = [name for name in names if name not in had]
+        if new:
+            part[key] = [*had, *new]

@@ -1,0 +1,65 @@
+"""Publish a policy version: new runs are held to it, runs under way keep their own."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable
+from datetime import datetime
+
+from django.contrib.auth.models import User
+from django.db import transaction
+
+from agents.core.effects import Json
+from agents.core.limits import BadPolicy, Limits, read_limits
+from agents.models import PolicyVersion, Role, Workspace
+from agents.models.event import Entry, append
+from agents.operations.people import policy_version
+from agents.operations.refusal import Refused, member
+from agents.patterns import PATTERNS
+from agents.policies import RULES
+from agents.tools import TOOLS
+
+
+def publish_policy(
+    *, workspace: Workspace, document: Json, by: User, at: datetime
+) -> PolicyVersion:
+    """Make a document the policy that new runs pin. Raises Refused.
+
+    Every rule, tool and pattern it names is there: a name that nothing answers to would block
+    every action, and nobody would see why before the first run.
+    """
+    limits = _checked(document)
+    with transaction.atomic():
+        locked = Workspace.objects.select_for_update().get(pk=workspace.pk)
+        member(locked, by, Role.ADMIN)
+        version = policy_version(locked, limits, at=at)
+        if version.is_replay:
+            raise Refused("replay", f"{version} is for recorded cases and is never published.")
+        Workspace.objects.filter(pk=locked.pk).update(policy=version)
+        facts = {"number": version.number, "sha256": version.sha256}
+        said = Entry("policy.published", facts, by.get_username())
+        append([said], workspace_id=locked.pk, at=at)
+    workspace.policy = version
+    return version
+
+
+def _checked(document: Json) -> Limits:
+    try:
+        limits = read_limits(document)
+    except BadPolicy as error:
+        raise Refused("bad_policy", str(error)) from None
+    if limits.profile == "reference":
+        raise Refused("reference_elsewhere", "The profile reference is for recorded cases only.")
+    patterns = limits.patterns or {}
+    _known("pattern", patterns, PATTERNS)
+    for part in (limits, *map(limits.of, patterns)):
+        _known("rule", part.rules, RULES)
+        _known("tool", (*part.proposable, *part.executable), TOOLS)
+    return limits
+
+
+def _known(kind: str, names: Iterable[str], table: Container[str]) -> None:
+    for name in names:
+        if name not in table:
+            raise Refused(
+                f"unknown_{kind}", f"The policy names the {kind} {name!r}; there is none."
+            )

@@ -1,0 +1,29 @@
+"""Amounts as somebody might write them, and what each may be taken for at most."""
+
+from __future__ import annotations
+
+# Written into a field or behind an option: minor units.
+AS_TEXT: dict[str, int] = {
+    "0.01": 1,
+    "0.1": 10,
+    "1": 100,
+    "12.3": 1230,
+    "800": 80000,
+    "800.00": 80000,
+    "999.99": 99999,
+    "1200": 120000,
+}
+# Written as a number into JSON: every text above, and what only JSON knows.
+AS_NUMBER: dict[str, int] = {**AS_TEXT, "1e3": 100000, "1E+2": 10000, "1e-2": 1, "1.0e1": 1000}
+# Neither: nobody may take these for an amount. A refund of nought is none either.
+NEITHER = (
+    *("0", "0.00", "-0", "-0.0", "-5", "+5", "−5", "--5", "00.5", "01", ".5", "5."),
+    *("1,200", "1 200", "1\u00a0200", "1_000", "1'000", "1.200,00", "1,5"),
+    *("0x10", "0b1", "0o7", "1e", "1e400", "1e-400", "5e-324", "0.001", "10.005", "1000.004"),
+    *("NaN", "nan", "Infinity", "-Infinity", "inf", "1/2", "2**9"),
+    *("１２", "٣", "٣٠٠", "½", "²", "Ⅻ", "一", "12\u200b", "\u202e21", "8\x0000", "8\n00"),
+    *("", " ", "$5", "5 USD", "USD 5", "5€", "null", "true", "false", "None", "unlimited"),
+    *('"800"', "'800'", "[800]", '{"usd":800}', "800;DROP TABLE", "800,800", "12.34.56"),
+    *("9007199254740993", "1000000000000000", "9" * 400, "9" * 5000, "[" * 5000, '{"a":' * 50),
+)
+TABLE = (*AS_NUMBER, *NEITHER)

@@ -1,0 +1,222 @@
+"""One table of amounts through every boundary: none passes that is none, none means two things."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.urls import reverse
+from django.utils import timezone
+
+from agents import operations
+from agents.core.limits import BadPolicy, read_limits
+from agents.core.money import BadAmount, minor_of_text, plain_amount
+from agents.core.states import EscalationState
+from agents.core.strict_json import BadJson, parse
+from agents.models import Escalation, Membership, PolicyVersion, Role, Run
+from agents.operations.simulated import read_human
+from agents.policies.profiles import STRICT
+from tests.attacks.amounts import AS_NUMBER, AS_TEXT, NEITHER, TABLE
+from tests.attacks.test_compromised_worker import attack, context, final
+from tests.commands.test_run_pattern import command
+from tests.conformance import harness
+from tests.conformance.replay_server import ReplayServer
+from tests.engine.scene import Scene, go, paid, set_scene
+from tests.web.test_pages import form, signed_in
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+NOT_AS_TEXT = [token for token in TABLE if token not in AS_TEXT]
+NOTHING_ZERO = ("0", "0.00")  # an amount, and no refund
+# What a recorded person is given as a cap is cut to whole cents, and nought is rejected later.
+CUT = {"10.005": 1000, "1000.004": 100000, "0.001": 0, "5e-324": 0}
+NO_MORE_THAN_NOUGHT = {"0": 0, "0.00": 0, "-0": 0, "-0.0": 0, "1e-400": 0, "-5": -500}
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return set_scene()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ReplayServer]:
+    with harness.replaying() as server:
+        yield server
+
+
+def admin(scene: Scene) -> User:
+    """Return somebody whose own limit is none, so that only the parser stands in the way."""
+    user = User.objects.create_user("ada")
+    operations.add_member(workspace=scene.workspace, user=user, role=Role.ADMIN, at=timezone.now())
+    return user
+
+
+def asked(scene: Scene) -> Escalation:
+    return Escalation.objects.get(run=go(scene.launch()), state=EscalationState.OPEN)
+
+
+def test_the_table_is_the_parsers() -> None:
+    assert {text: minor_of_text(text) for text in AS_TEXT} == AS_TEXT
+    assert {minor_of_text(plain_amount(minor)) for minor in AS_TEXT.values()} == {*AS_TEXT.values()}
+    assert len(TABLE) == len(set(TABLE)) >= 40
+    for token in NOT_AS_TEXT:
+        if token not in NOTHING_ZERO:
+            with pytest.raises(BadAmount):
+                minor_of_text(token)
+
+
+def test_the_form_grants_what_was_typed(scene: Scene) -> None:
+    client = signed_in(admin(scene))
+    granted = {}
+
+    for token in AS_TEXT:
+        escalation = asked(scene)
+        client.post(reverse("decide", args=[escalation.pk]), form(escalation, amount=token))
+        escalation.refresh_from_db()
+        granted[token] = escalation.granted_minor
+
+    assert granted == AS_TEXT
+
+
+def test_the_form_takes_no_other_text(scene: Scene) -> None:
+    client, escalation = signed_in(admin(scene)), asked(scene)
+    at = reverse("decide", args=[escalation.pk])
+
+    answered = {
+        token: client.post(at, form(escalation, amount=token)).status_code for token in NOT_AS_TEXT
+    }
+
+    assert set(answered.values()) == {422}, answered
+    escalation.refresh_from_db()
+    assert (escalation.state, paid(escalation.run)) == (EscalationState.OPEN, [])
+
+
+def test_blanks_around_an_amount_in_the_form_change_nothing(scene: Scene) -> None:
+    escalation = asked(scene)
+
+    signed_in(admin(scene)).post(
+        reverse("decide", args=[escalation.pk]), form(escalation, amount=" 800.00\t")
+    )
+
+    escalation.refresh_from_db()
+    assert escalation.granted_minor == 80000
+
+
+def test_the_commands_take_the_same_texts_and_no_other(scene: Scene) -> None:
+    part = Membership.objects.get(user=scene.rita)
+    taken = {}
+
+    for token in TABLE:
+        Membership.objects.filter(pk=part.pk).update(refund_limit_minor=777)
+        ended = command("set_limit", "demo", "rita", "--", token)
+        part.refresh_from_db()
+        if ended.code == 0:
+            taken[token] = part.refund_limit_minor
+        else:
+            assert (ended.code, part.refund_limit_minor) == (2, 777), token
+
+    assert taken == {**AS_TEXT, "0": 0, "0.00": 0}
+
+
+def test_a_decision_on_the_command_line_takes_the_same_texts_and_no_other(scene: Scene) -> None:
+    admin(scene)
+    escalation = asked(scene)
+    refused = [
+        command("decide", str(escalation.pk), "--approve", f"--amount={token}", "--as", "ada")
+        for token in NOT_AS_TEXT
+    ]
+    assert {ended.code for ended in refused} <= {2, 3}
+    escalation.refresh_from_db()
+    assert escalation.state == EscalationState.OPEN
+
+    for token, minor in AS_TEXT.items():
+        escalation = asked(scene)
+        command("decide", str(escalation.pk), "--approve", f"--amount={token}", "--as", "ada")
+        escalation.refresh_from_db()
+        assert escalation.granted_minor == minor, token
+
+
+@pytest.mark.parametrize("token", [token for token in NOT_AS_TEXT if token not in NOTHING_ZERO])
+def test_a_simulated_person_has_no_other_cap(token: str) -> None:
+    ended = command(
+        "run_pattern", "supervisor", "--goal", "g", "--subject", "42", f"--human=cap:{token}"
+    )
+
+    assert ended.code == 2
+    assert not Run.objects.exists()
+
+
+@pytest.mark.parametrize("token", TABLE)
+def test_a_recorded_person_has_a_cap_that_is_an_amount(token: str) -> None:
+    """A recorded case is JSON: its numbers are read as a model's are."""
+    try:
+        said = parse(f'{{"decision": "approve", "cap_usd": {token}}}')
+    except BadJson:
+        assert token in NEITHER
+        return
+
+    try:
+        read = read_human(said).cap_minor
+    except operations.Refused:
+        assert token not in AS_NUMBER
+    else:
+        assert read == {**AS_NUMBER, **NO_MORE_THAN_NOUGHT, **CUT}[token]
+
+
+@pytest.mark.parametrize("token", TABLE)
+def test_a_policy_holds_whole_minor_units_only(token: str) -> None:
+    document = json.dumps({**STRICT.as_json(), "auto_limit_minor": "HERE"})
+    whole = {text for text in TABLE if text.isascii() and text.isdigit() and text != "01"}
+
+    try:
+        limits = read_limits(parse(document.replace('"HERE"', token)))
+    except (BadJson, BadPolicy):
+        assert token not in whole or int(token[:17]) >= 2**53
+    else:
+        assert token in (*whole, "-0")
+        assert limits.auto_limit_minor == int(token) < 2**53
+
+
+@pytest.mark.parametrize("token", [*AS_NUMBER, "NaN", '"800"', "true", "-5", "1e400", "[800]"])
+def test_a_case_file_sets_the_limit_it_says_or_none(token: str, tmp_path: Path) -> None:
+    config = tmp_path / "config.json"
+    text = f'{{"policy": {{"auto_refund_limit_usd": {token}}}}}'
+    config.write_text(text, encoding="utf-8")
+
+    ended = command(
+        *("run_pattern", "supervisor", "--goal", "Refund 5 USD to user_id=42."),
+        *("--profile", "reference", "--config", str(config)),
+    )
+
+    if token in AS_NUMBER:
+        newest = PolicyVersion.objects.order_by("number").last()
+        assert newest is not None
+        assert newest.document["auto_limit_minor"] == AS_NUMBER[token]
+    else:
+        assert ended.code == 2
+        assert not Run.objects.exists()
+
+
+@pytest.mark.parametrize("token", TABLE)
+def test_a_model_asks_for_the_amount_it_wrote_or_for_none(
+    token: str, server: ReplayServer, tmp_path: Path
+) -> None:
+    wanted: dict[str, Any] = {"user_id": 42, "amount_usd": "HERE", "reason": "annual plan"}
+    action = json.dumps({"kind": "tool", "name": "issue_refund", "args": wanted})
+
+    run = attack(
+        server,
+        tmp_path,
+        [context(), action.replace('"HERE"', token), final("Done.")],
+        decision="reject",
+    )
+
+    refunds = run.effects.filter(tool="issue_refund").values_list("amount_minor", flat=True)
+    held = run.escalations.values_list("requested_minor", flat=True)
+    expected = [AS_NUMBER[token]] if token in AS_NUMBER else []
+    assert [*refunds, *held] == expected
+    assert sum(paid(run)) <= sum(expected)

@@ -1,0 +1,114 @@
+"""A policy version is published from the command line, whole or with additions."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from django.contrib.auth.models import User
+from django.utils import timezone
+
+from agents import operations
+from agents.models import Event, Role, Workspace
+from agents.policies.profiles import REFERENCE, STRICT
+from tests.commands.test_run_pattern import command
+from tests.engine.scene import Scene, set_scene
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+
+
+@pytest.fixture
+def scene() -> Scene:
+    found, ada = set_scene(), User.objects.create_user("ada")
+    operations.add_member(workspace=found.workspace, user=ada, role=Role.ADMIN, at=timezone.now())
+    return found
+
+
+def published() -> tuple[int, dict[str, object]]:
+    policy = Workspace.objects.select_related("policy").get(slug="demo").policy
+    assert policy is not None
+    return policy.number, policy.document
+
+
+def test_a_rule_and_a_tool_are_added_for_one_pattern(scene: Scene) -> None:
+    number, before = published()
+
+    names = ("--pattern", "workflow", "--rule", "refunds.window", "--tool", "issue_refund")
+    ended = command("publish_policy", "demo", *names, "--as", "ada")
+
+    assert ended.code == 0
+    after, document = published()
+    assert after == number + 1
+    part = STRICT.of("workflow")
+    assert document["rules"] == before["rules"]
+    assert document["patterns"]["workflow"]["rules"] == [*part.rules, "refunds.window"]  # type: ignore[index]
+    assert document["patterns"]["workflow"]["executable"] == [*part.executable, "issue_refund"]  # type: ignore[index]
+    said = Event.objects.filter(kind="policy.published").latest("pk")
+    assert (said.actor, said.facts["number"]) == ("ada", after)
+
+
+def test_a_run_under_way_keeps_the_policy_it_was_launched_under(scene: Scene) -> None:
+    run = scene.launch()
+    old = run.policy.number
+
+    command("publish_policy", "demo", "--tool", "send_reply", "--as", "ada")
+
+    run.refresh_from_db()
+    scene.workspace.refresh_from_db()
+    assert run.policy.number == old
+    assert scene.launch().policy.number == old + 1
+
+
+def test_what_is_published_can_be_shown_and_published_again(scene: Scene, tmp_path: Path) -> None:
+    number, document = published()
+    file = tmp_path / "policy.json"
+    file.write_text(command("publish_policy", "demo", "--show").out)
+
+    ended = command("publish_policy", "demo", "--file", str(file), "--as", "ada")
+
+    assert ended.code == 0
+    assert published() == (number, document)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"rules": ["refunds.nothing"]}, "names the rule 'refunds.nothing'"),
+        ({"executable": ["rm"]}, "names the tool 'rm'"),
+        ({"patterns": {"magic": {}}}, "names the pattern 'magic'"),
+        ({"max_steps": -1}, "max_steps cannot be -1"),
+        ({"colour": "red"}, "has no 'colour'"),
+        (REFERENCE.as_json(), "reference is for recorded cases only"),
+    ],
+)
+def test_a_document_that_cannot_hold_is_refused(
+    scene: Scene, tmp_path: Path, change: dict[str, object], sentence: str
+) -> None:
+    before = published()
+    file = tmp_path / "policy.json"
+    file.write_text(json.dumps({**STRICT.as_json(), **change}))
+
+    ended = command("publish_policy", "demo", "--file", str(file), "--as", "ada")
+
+    assert ended.code == 3
+    assert sentence in ended.err
+    assert published() == before
+
+
+def test_only_an_admin_publishes(scene: Scene) -> None:
+    before = published()
+
+    ended = command("publish_policy", "demo", "--tool", "send_reply", "--as", "eve")
+
+    assert ended.code == 3
+    assert "takes the role admin" in ended.err
+    assert published() == before
+
+
+@pytest.mark.parametrize("arguments", [(), ("--file", "none.json", "--as", "ada")])
+def test_bad_usage_publishes_nothing(scene: Scene, arguments: tuple[str, ...]) -> None:
+    before = published()
+
+    assert command("publish_policy", "demo", *arguments).code == 2
+    assert published() == before

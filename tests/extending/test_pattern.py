@@ -1,0 +1,168 @@
+"""The pattern of docs/extending.md: its own words, the whole engine, and a crash anywhere."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from io import StringIO
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.management import call_command
+from django.test import Client, override_settings
+from django.utils import timezone
+
+from agents import operations, queries
+from agents.core.effects import Effect, Json
+from agents.core.states import RunState
+from agents.core.strands import Reply
+from agents.engine import crashpoints
+from agents.engine.drive import drive
+from agents.models import Escalation, Run
+from agents.patterns import PATTERNS, Brief, Notes
+from agents.policies.profiles import STRICT
+from tests.conformance import harness
+from tests.engine.dying import die_at
+from tests.engine.memory import Crash, MemoryWorld
+from tests.engine.scene import Scene, fresh, go, has_ended, recover, set_scene
+
+AGREED = "Customer 42 asks whether a refund of the annual plan is due."
+LATE = "Customer 7 asks whether a refund is due."
+
+
+@pytest.mark.parametrize(
+    ("second", "ended"),
+    [
+        ('{"due": "yes"}', {"due": "yes", "answer": "Refund due: yes (both readers agree)."}),
+        ('{"due": "maybe"}', "invalid_reading"),
+        ("not JSON", "invalid_reading"),
+        (Reply(failed="llm_timeout"), "llm_timeout"),
+    ],
+)
+def test_it_answers_where_both_agree_and_stops_at_what_cannot_be_read(
+    second: Json, ended: Json
+) -> None:
+    said = {"read/first/ask": '{"due": "yes"}', "read/second/ask": second}
+
+    def perform(key: str, effect: Effect) -> Json:
+        if key in said:
+            return said[key] if isinstance(said[key], Reply) else {"text": said[key]}
+        return {"allows": True, "key": key}
+
+    flow = PATTERNS["two_readers"](Brief(AGREED, STRICT, {}, subject=42), Notes())
+    strand = asyncio.run(drive(flow, MemoryWorld(perform)))
+
+    assert strand.outcome is not None
+    assert (strand.outcome.stopped or strand.outcome.value) == ended
+
+
+def launched(scene: Scene, goal: str, subject: int) -> Run:
+    return operations.launch(
+        workspace=scene.workspace,
+        pattern="two_readers",
+        goal=goal,
+        subject=subject,
+        by=scene.omar,
+        at=timezone.now(),
+    )
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.both
+def test_a_person_decides_where_the_readers_differ() -> None:
+    scene = set_scene()
+    run = go(launched(scene, LATE, 7))
+    assert run.state == RunState.WAITING
+
+    scene.decide(run, amount_minor=None)
+    run = go(run)
+
+    assert run.outcome == {"due": "yes", "answer": "Refund due: yes (decided by rita)."}
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.both
+def test_a_person_who_says_no_ends_it() -> None:
+    scene = set_scene()
+    run = go(launched(scene, LATE, 7))
+
+    scene.decide(run, approve=False)
+
+    assert go(run).stop_reason == "person_rejected"
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.both
+def test_each_reader_may_have_a_model_of_its_own() -> None:
+    said = ['{"due": "no", "why": "a"}', '{"due": "no", "why": "b"}']
+    with harness.replaying() as server:
+        server.load("readers", said)
+        models = {"first_reader": "one", "second_reader": "other"}
+        given = {"OPENAI_BASE_URL": server.base_url("readers"), "OPENAI_API_KEY": "any"}
+        with override_settings(OPENAI_MODELS=models, **given):
+            run = go(launched(set_scene(), AGREED, 42))
+
+    asked = run.steps.filter(kind="ask").order_by("key").values_list("key", "model")
+    assert run.outcome == {"due": "no", "answer": "Refund due: no (both readers agree)."}
+    assert dict(asked) == {"read/first/ask": "one", "read/second/ask": "other"}
+
+
+def to_the_end(scene: Scene, run: Run) -> None:
+    for _ in range(12):
+        try:
+            if go(run).state == RunState.WAITING:
+                scene.decide(run, amount_minor=None)
+        except Crash:
+            recover(run.pk)
+        if has_ended(run):
+            return
+    raise AssertionError(f"it never ended: {fresh(run).state}")
+
+
+def told(run: Run) -> Json:
+    keys = sorted(run.steps.values_list("key", flat=True))
+    return {**queries.result(fresh(run)), "run_id": "", "steps": keys}
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.both
+def test_a_crash_at_any_point_changes_nothing() -> None:
+    scene = set_scene()
+    points: list[str] = []
+    crashpoints.watch(points.append)
+    calm = launched(scene, LATE, 7)
+    to_the_end(scene, calm)
+    expected = told(calm)
+    assert len(points) > 12
+
+    for number in range(1, len(points) + 1):
+        run = launched(scene, LATE, 7)
+        die_at(number)
+        to_the_end(scene, run)
+        crashpoints.watch(None)
+        where = f"{number}: {points[number - 1]}"
+        assert told(run) == expected, where
+        assert Escalation.objects.filter(run=run).count() == 1, where
+
+
+@pytest.mark.django_db(transaction=True)
+def test_it_has_a_page_and_a_command_without_another_line_of_code() -> None:
+    scene = set_scene()
+    run = launched(scene, LATE, 7)
+    to_the_end(scene, run)
+    client = Client()
+    client.force_login(User.objects.get(pk=scene.omar.pk))
+
+    page = client.get(f"/runs/{run.pk}/").content.decode()
+    form = client.get("/launch/").content.decode()
+    out = StringIO()
+    call_command("run_pattern", "two_readers", goal=AGREED, subject=42, json=True, stdout=out)
+    plain = StringIO()
+    call_command("run_pattern", "two_readers", goal=AGREED, subject=42, stdout=plain)
+
+    assert "Two readers" in page
+    assert "First reader" in page
+    assert "Refund due: yes (decided by rita)." in page
+    assert '<option value="two_readers">Two readers</option>' in form
+    assert json.loads(out.getvalue())["answer"] == "Refund due: yes (both readers agree)."
+    assert "reader second, ok True, due yes" in plain.getvalue()

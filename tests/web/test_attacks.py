@@ -1,0 +1,243 @@
+"""What a browser that means harm sends: other verbs, forms from elsewhere, other hosts."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client, override_settings
+from django.urls import reverse
+from django.utils import timezone
+
+from agents import operations
+from agents.core.states import EscalationState
+from agents.models import Escalation, Event, Membership, Role, Run
+from tests.engine.scene import Scene, set_scene
+from tests.web.test_pages import ADDRESSES, form, signed_in, stranger, waiting
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+OF_ESCALATION = ("approval", "decide", "claim", "release-claim")
+OF_RUN = ("run", "run-json", "cancel")
+OPEN = {"healthz", "readyz", "metrics", "sign-in", "sign-out", "theme", "keys"}
+ELSEWHERE = ("//evil.example/", "https://evil.example/", "/\\evil.example", "javascript:alert(1)")
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return set_scene()
+
+
+def address(name: str, escalation: Escalation) -> str:
+    parts: dict[str, Any] = {name: [escalation.pk] for name in OF_ESCALATION}
+    parts |= {name: [escalation.run_id] for name in OF_RUN}
+    return reverse(name, args=parts.get(name))
+
+
+# Who may POST what, besides reading: everybody else gets 403. What a page refuses for its empty
+# form is 422 or 409, and so not denied.
+MAY: dict[str, set[Role]] = {
+    "decide": {Role.REVIEWER, Role.ADMIN},
+    "claim": {Role.REVIEWER, Role.ADMIN},
+    "release-claim": {Role.REVIEWER, Role.ADMIN},
+    "cancel": {Role.OPERATOR, Role.REVIEWER, Role.ADMIN},
+    "launch": {Role.OPERATOR, Role.ADMIN},
+    "kill-press": {Role.ADMIN},
+    "kill-release": {Role.ADMIN},
+    "verify": {Role.AUDITOR, Role.ADMIN},
+    "export": {Role.AUDITOR, Role.ADMIN},
+    "bundle": {Role.AUDITOR, Role.ADMIN},
+}
+MAY_READ: dict[str, set[Role]] = {
+    "launch": MAY["launch"],
+    "audit": {Role.AUDITOR, Role.ADMIN},
+}
+
+
+@pytest.mark.parametrize("role", Role)
+@pytest.mark.parametrize("htmx", [False, True])
+def test_every_role_gets_what_its_row_says(scene: Scene, role: Role, htmx: bool) -> None:
+    escalation = waiting(scene)
+    user = User.objects.create_user("ada")
+    operations.add_member(workspace=scene.workspace, user=user, role=role, at=timezone.now())
+    headers = {"HX-Request": "true"} if htmx else {}
+
+    for name in sorted(set(ADDRESSES) - OPEN):
+        at = address(name, escalation)
+        read = signed_in(user).get(at, headers=headers).status_code
+        sent = signed_in(user).post(at, headers=headers).status_code
+        may_read = role in MAY_READ.get(name, set(Role))
+        assert read in (200, 405) if may_read else read == 403, f"{role} GET {name}: {read}"
+        if name in MAY:
+            assert (sent == 403) == (role not in MAY[name]), f"{role} POST {name}: {sent}"
+        else:
+            assert sent == 405, f"{role} POST {name}: {sent}"
+
+
+@pytest.mark.parametrize("verb", ["put", "delete", "patch", "trace"])
+def test_no_address_takes_another_verb(scene: Scene, verb: str) -> None:
+    escalation = waiting(scene)
+    client = signed_in(scene.rita)
+
+    for name in ADDRESSES:
+        answered = getattr(client, verb)(address(name, escalation))
+        assert answered.status_code in (302, 403, 405), name
+
+    assert Escalation.objects.get(pk=escalation.pk).state == EscalationState.OPEN
+
+
+@pytest.mark.parametrize("verb", ["head", "options", "get"])
+def test_reading_changes_nothing(scene: Scene, verb: str) -> None:
+    escalation = waiting(scene)
+    user = User.objects.create_user("ada")
+    operations.add_member(workspace=scene.workspace, user=user, role=Role.ADMIN, at=timezone.now())
+    client, events = signed_in(user), Event.objects.count()
+
+    for name in set(ADDRESSES) - {"sign-out"}:
+        getattr(client, verb)(address(name, escalation), {"verdict": "approve", "reason": "x"})
+
+    assert Event.objects.count() == events
+    assert "_auth_user_id" in client.session
+
+
+def test_a_form_from_elsewhere_is_refused(scene: Scene) -> None:
+    escalation = waiting(scene)
+    user = User.objects.create_user("ada")
+    operations.add_member(workspace=scene.workspace, user=user, role=Role.ADMIN, at=timezone.now())
+    events = Event.objects.count()
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(user)
+
+    for name, rows in ADDRESSES.items():
+        if any(row[1] not in (405,) for row in rows):
+            answered = client.post(address(name, escalation), {"reason": "x"})
+            assert answered.status_code == 403, name
+
+    assert Event.objects.count() == events
+    assert "_auth_user_id" in client.session
+
+
+def test_no_view_is_exempt_from_the_check_of_forms() -> None:
+    from agents.web.urls import urlpatterns
+
+    assert not [p.name for p in urlpatterns if getattr(p.callback, "csrf_exempt", False)]
+
+
+@pytest.mark.parametrize("extra", ["decided_by", "granted_minor", "state", "run", "workspace"])
+def test_a_decision_with_a_field_too_many_is_refused(scene: Scene, extra: str) -> None:
+    escalation = waiting(scene)
+
+    answered = signed_in(scene.rita).post(
+        reverse("decide", args=[escalation.pk]), form(escalation, **{extra: "1"})
+    )
+
+    assert answered.status_code == 422
+    escalation.refresh_from_db()
+    assert escalation.state == EscalationState.OPEN
+
+
+def test_a_field_that_is_sent_twice_is_refused(scene: Scene) -> None:
+    escalation = waiting(scene)
+
+    answered = signed_in(scene.rita).post(
+        reverse("decide", args=[escalation.pk]),
+        {**form(escalation), "amount": ["800.00", "1.00"]},
+    )
+
+    assert answered.status_code == 422
+
+
+def test_ids_of_another_workspace_in_a_body_reach_nothing(scene: Scene) -> None:
+    """An admin of another workspace names ours, and a version of its policy."""
+    escalation, client = waiting(scene), signed_in(stranger())
+    pressed = {"workspace": str(scene.workspace.pk), "scope": "workspace:", "reason": "x"}
+    launched = {"goal": "g", "subject": "42", "token": "a1", "policy": "1"}
+
+    assert client.post(reverse("kill-press"), pressed).status_code == 404
+    assert client.post(reverse("launch"), launched).status_code == 422
+    assert client.post(reverse("export"), {"run": str(escalation.run_id)}).status_code == 200
+    assert Run.objects.count() == 1
+    assert not Event.objects.filter(kind__startswith="kill_switch").exists()
+
+
+@pytest.mark.parametrize("back", ELSEWHERE)
+def test_signing_in_leads_to_our_pages_only(scene: Scene, back: str) -> None:
+    scene.rita.set_password("a long walk by the sea")
+    scene.rita.save()
+    typed = {"username": "rita", "password": "a long walk by the sea", "next": back}
+
+    answered = Client().post(reverse("sign-in"), typed)
+
+    assert (answered.status_code, answered["Location"]) == (302, "/")
+
+
+@pytest.mark.parametrize("back", ["/runs/\r\nSet-Cookie: evil=1", "/\nX-Evil: 1"])
+def test_no_header_is_made_of_what_was_sent(scene: Scene, back: str) -> None:
+    client = signed_in(scene.rita)
+
+    theme = client.post(reverse("theme"), {"theme": "dark", "back": back})
+    filtered = client.get(reverse("runs"), {"text": back})
+
+    for answered in (theme, filtered):
+        assert "X-Evil" not in answered
+        assert not any("\n" in value or "\r" in value for _, value in answered.items())
+    assert "evil" not in theme.cookies
+
+
+def test_another_host_is_refused(scene: Scene) -> None:
+    with override_settings(ALLOWED_HOSTS=["ops.example.com"]):
+        other = Client().get("/sign-in/", headers={"host": "evil.example"})
+        ours = Client().get("/sign-in/", headers={"host": "ops.example.com"})
+
+    assert (other.status_code, ours.status_code) == (400, 200)
+
+
+PRIVATE = ("/.env", "/.git/config", "/db.sqlite3", "/var/secret-key", "/manage.py", "/admin/")
+UP = ("../manage.py", "..%2fmanage.py", "%2e%2e/manage.py", "..\\manage.py", "....//manage.py")
+
+
+@pytest.mark.parametrize("path", [*PRIVATE, *(f"/static/{up}" for up in UP)])
+def test_files_that_are_not_pages_are_not_served(path: str) -> None:
+    assert Client().get(path).status_code in (400, 404)
+
+
+@pytest.mark.parametrize("path", ["/nowhere/", "/approvals/999999/", "/runs/not-a-run/"])
+def test_an_error_page_tells_nothing_of_the_inside(scene: Scene, path: str) -> None:
+    answered = signed_in(scene.rita).get(path)
+
+    assert answered.status_code == 404
+    assert not re.search(r"Traceback|SELECT|agents\.|site-packages|urlpatterns", answered.text)
+
+
+def test_a_failure_of_ours_tells_nothing_of_the_inside(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("SELECT secret FROM /etc/passwd")
+
+    monkeypatch.setattr("agents.web.reading.inbox", broken)
+    client = signed_in(scene.rita)
+    client.raise_request_exception = False
+
+    answered = client.get(reverse("approvals"))
+
+    assert answered.status_code == 500
+    assert not re.search(r"SELECT|passwd|RuntimeError|Traceback", answered.text)
+
+
+@pytest.mark.parametrize("hidden", ["\u202e", "\u200f", "\x1b", "\x00", "\u2066"])
+def test_a_goal_or_a_reason_that_hides_is_refused(scene: Scene, hidden: str) -> None:
+    escalation = waiting(scene)
+    text = f"12{hidden}00"
+
+    launched = signed_in(scene.omar).post(
+        reverse("launch"), {"goal": text, "subject": "42", "token": "a1"}
+    )
+    decided = signed_in(scene.rita).post(
+        reverse("decide", args=[escalation.pk]), form(escalation, comment=text)
+    )
+
+    assert (launched.status_code, decided.status_code) == (422, 422)
+    assert Membership.objects.count() == 3

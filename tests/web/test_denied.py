@@ -1,0 +1,106 @@
+"""What is refused leaves a trace: in the record where it was a decision, else in the log."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+
+from agents.models import Event
+from opsconsole.logs import OneLine
+from tests.engine.scene import Scene, set_scene
+from tests.web.test_pages import form, signed_in, waiting
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+FORGED = "rita\n2026-11-21 00:00:00 INFO opsconsole all is well\x1b[2J"
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return set_scene()
+
+
+def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Return what stands in the log of denials, as the deployment writes it."""
+    return [OneLine().format(r) for r in caplog.records if r.name == "opsconsole.denials"]
+
+
+def test_a_page_that_was_denied_is_logged_with_who_and_what(
+    scene: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
+    signed_in(scene.eve).post(reverse("kill-press"))
+
+    (line,) = lines(caplog)
+    assert "'eve' was denied POST /kill/press/: A kill switch takes the role admin." in line
+
+
+def test_a_refused_sign_in_is_one_line_without_its_password(
+    scene: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
+    Client().post(reverse("sign-in"), {"username": FORGED, "password": "a slip of the tongue"})
+
+    (line,) = lines(caplog)
+    assert "from 127.0.0.1 was refused" in line
+    assert "\n" not in line
+    assert "\x1b" not in line
+    assert "slip" not in caplog.text
+
+
+def test_a_forged_line_stays_within_its_own(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO):
+        logging.getLogger("agents.engine").info("the goal is %s", FORGED)
+
+    (record,) = [record for record in caplog.records if record.name == "agents.engine"]
+    line = OneLine().format(record)
+    assert len(line.splitlines()) == 1
+    assert "\x1b" not in line
+    assert "\\n2026-11-21" in line
+
+
+def test_a_refused_decision_is_on_record_however_it_was_asked(scene: Scene) -> None:
+    escalation = waiting(scene)
+    too_much = form(escalation, amount="1000.00")
+
+    signed_in(scene.rita).post(reverse("decide", args=[escalation.pk]), too_much)
+
+    said = Event.objects.get(kind="decision.refused")
+    assert (said.actor, said.facts["why"]) == ("rita", "above_own_limit")
+
+
+def test_a_role_that_was_taken_away_refuses_the_form_that_is_open(scene: Scene) -> None:
+    """Rita opened the form as a reviewer, and is none when she sends it."""
+    escalation = waiting(scene)
+    client = signed_in(scene.rita)
+    assert "dform" in client.get(reverse("approval", args=[escalation.pk])).text
+    scene.rita.memberships.update(role="viewer", refund_limit_minor=None)
+
+    answered = client.post(reverse("decide", args=[escalation.pk]), form(escalation))
+
+    assert answered.status_code == 403
+    escalation.refresh_from_db()
+    assert escalation.state == "open"
+
+
+def test_who_launched_and_became_a_reviewer_since_still_does_not_decide(scene: Scene) -> None:
+    escalation = waiting(scene)
+    scene.omar.memberships.update(role="reviewer")
+
+    answered = signed_in(scene.omar).post(reverse("decide", args=[escalation.pk]), form(escalation))
+
+    assert answered.status_code == 422
+    assert Event.objects.get(kind="decision.refused").facts["why"] == "four_eyes"
+
+
+def test_somebody_who_was_disabled_is_asked_to_sign_in(scene: Scene) -> None:
+    escalation = waiting(scene)
+    client = signed_in(scene.rita)
+    User.objects.filter(pk=scene.rita.pk).update(is_active=False)
+
+    answered = client.post(reverse("decide", args=[escalation.pk]), form(escalation))
+
+    assert answered.status_code == 302
+    assert answered["Location"].startswith(reverse("sign-in"))
