@@ -54,4 +54,3 @@ def _opened() -> object:
 def _break() -> None:
     """Leave this thread's connection closed, as a server that went away leaves it."""
     connection.connection.close()
-    connection.errors_occurred = True
