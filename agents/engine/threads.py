@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import select
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -11,6 +12,7 @@ from threading import Barrier, BrokenBarrierError, local
 from typing import TypeVar
 
 from django.db import InterfaceError, OperationalError, connections
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 T = TypeVar("T")
 
@@ -77,8 +79,19 @@ def _freshen() -> None:
     is_trusted = time.monotonic() - _used.at < TRUSTED and _used.at > _lost_at
     for connection in connections.all(initialized_only=True):
         connection.close_at = None
-        if connection.errors_occurred or not is_trusted:
+        if connection.errors_occurred or not is_trusted or _has_news(connection):
             connection.close_if_unusable_or_obsolete()
+
+
+def _has_news(connection: BaseDatabaseWrapper) -> bool:
+    """Tell whether PostgreSQL said something unasked: then it has most likely hung up."""
+    if connection.vendor != "postgresql" or connection.connection is None:
+        return False
+    if connection.connection.closed:
+        return True
+    heard = select.poll()
+    heard.register(connection.connection.fileno(), select.POLLIN)
+    return bool(heard.poll(0))
 
 
 DATABASE = Pool(4, "database")

@@ -10,7 +10,7 @@ from functools import cache
 
 from django.conf import settings
 from django.db import models, transaction
-from django.db.models import F, Q
+from django.db.models import Q
 from django.db.models.functions import Now
 
 from agents.core.effects import Json
@@ -86,6 +86,7 @@ class Run(models.Model):
         ]
 
     _said: list[Entry] | None = None  # within `recording`
+    _changed: dict[str, object] | None = None  # the same
 
     def __str__(self) -> str:
         return f"{self.pattern} {str(self.pk)[:8]}"
@@ -103,9 +104,14 @@ class Run(models.Model):
             if run is None:
                 return None
             [run.policy] = _POLICY.all(pk=run.policy_id)
-            run.state, run.fence, run.attempts = RunState.RUNNING, run.fence + 1, run.attempts + 1
-            _CLAIM(pk=run_id, owner=owner, fence=run.fence, attempts=run.attempts)
             with run.recording(at=at, lease=lease):
+                run.change(
+                    state=RunState.RUNNING,
+                    fence=run.fence + 1,
+                    attempts=run.attempts + 1,
+                    lease_owner=owner,
+                    wake_at=None,
+                )
                 run.say("run.claimed", at=at, facts={"attempt": run.attempts})
             return run
 
@@ -127,16 +133,18 @@ class Run(models.Model):
 
     @contextmanager
     def recording(self, *, at: datetime, lease: timedelta | None = None) -> Iterator[None]:
-        """Add what the block says of the run to its chain in one piece, and give it `lease`.
+        """Write what the block says and changes of the run in one piece, and give it `lease`.
 
         The row must have been read under its lock, and the transaction still hold it.
+        Raises LostRun if it is not as it was read.
         """
-        self._said = []
+        was: dict[str, object] = {"was": self.state, "fenced": self.fence}
+        self._said, self._changed = [], {}
         try:
             yield
-            said, self._said = self._said, None
+            said, changed = self._said, self._changed
         finally:
-            self._said = None
+            self._said = self._changed = None
         if said:
             self.event_count, self.head_hash = add(
                 said,
@@ -145,11 +153,24 @@ class Run(models.Model):
                 after=(self.event_count, self.head_hash),
                 at=at,
             )
-        end = {"pk": self.pk, "count": self.event_count, "hash": self.head_hash}
+            changed |= {"event_count": self.event_count, "head_hash": self.head_hash}
         if lease and self.state == RunState.RUNNING:
-            _LENGTHEN(**end, lease=lease)
-        elif said:
-            _END(**end)
+            changed["lease"] = lease
+        if changed:
+            self._write(changed, was)
+
+    def change(self, **columns: object) -> None:
+        """Change columns, now or where `recording` ends. Raises LostRun if the run has moved."""
+        if self._changed is None:
+            self._write(columns, {"was": self.state, "fenced": self.fence})
+        else:
+            self._changed |= columns
+        for name, value in columns.items():
+            setattr(self, name, value)
+
+    def _write(self, columns: dict[str, object], was: dict[str, object]) -> None:
+        if not _writing(frozenset(columns))(pk=self.pk, **was, **columns):
+            raise LostRun(self.pk)
 
     def move(
         self,
@@ -168,10 +189,8 @@ class Run(models.Model):
             raise LostRun(f"{self.pk}: {self.state} -> {to}")
         if to in ENDED:
             columns["ended_at"] = at
-        move = _moving(frozenset(columns))
-        if not move(pk=self.pk, state=self.state, fence=self.fence, to=to, **columns):
-            raise LostRun(self.pk)
-        self.fence, self.state = self.fence + 1, to
+        fence = self.fence + 1
+        self.change(state=to, fence=fence, lease_owner="", lease_ends_at=None, **columns)
         self.say(f"run.{to}", at=at, facts=facts or {}, actor=actor)
 
     def say(
@@ -194,34 +213,22 @@ class Run(models.Model):
 
 
 @cache
-def _moving(columns: frozenset[str]) -> Update:
-    """Return the UPDATE of a move that also sets `columns`."""
-    return Update(
-        lambda: Run.objects.filter(pk=Given("pk"), state=Given("state"), fence=Given("fence")),
-        state=Given("to"),
-        fence=F("fence") + 1,
-        lease_owner="",
-        lease_ends_at=None,
-        **{name: Given(name, Run._meta.get_field(name)) for name in columns},
-    )
+def _writing(names: frozenset[str]) -> Update:
+    """Return the UPDATE of these columns of a run that is as it was; `lease` is its length."""
+    columns = {name: Given(name, Run._meta.get_field(name)) for name in names - {"lease"}}
+    lease = Given("lease", models.DurationField())
+    ends = {"lease_ends_at": _after(lease)} if "lease" in names else {}
+    as_it_was = Q(pk=Given("pk"), state=Given("was"), fence=Given("fenced"))
+    return Update(lambda: Run.objects.filter(as_it_was), **columns, **ends)
 
 
 _POLICY = Rows(lambda: PolicyVersion.objects.filter(pk=Given("pk")))
-_LEASE = _after(Given("lease", models.DurationField()))
 _CLAIMABLE = Rows(
     lambda: (
         Run.objects.filter(pk=Given("pk"), state=RunState.QUEUED)
         .exclude(wake_at__gt=Now())
         .select_for_update()
     )
-)
-_CLAIM = Update(
-    lambda: Run.objects.filter(pk=Given("pk")),
-    state=RunState.RUNNING,
-    fence=Given("fence"),
-    attempts=Given("attempts"),
-    lease_owner=Given("owner"),
-    wake_at=None,
 )
 _HELD = Rows(
     lambda: (
@@ -230,6 +237,3 @@ _HELD = Rows(
         .only("event_count", "head_hash")
     )
 )
-_HEAD = {"event_count": Given("count"), "head_hash": Given("hash")}
-_END = Update(lambda: Run.objects.filter(pk=Given("pk")), **_HEAD)
-_LENGTHEN = Update(lambda: Run.objects.filter(pk=Given("pk")), lease_ends_at=_LEASE, **_HEAD)

@@ -223,7 +223,6 @@ OPERATIONS: dict[str, Callable[[Scene, User], Act]] = {
     "join": joining,
     "another role": changing_role,
     "another limit": changing_limit,
-    "publish a policy": publishing,
     "another workspace": lambda scene, ada: (
         lambda: operations.add_workspace(slug=f"w{next(numbers)}", name="W", at=timezone.now())
     ),

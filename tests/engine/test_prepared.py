@@ -1,0 +1,108 @@
+"""Queries that are compiled once say what plain ones say."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.db.models import DurationField, ExpressionWrapper, F, JSONField
+from django.utils import timezone
+
+from agents.models import Run, Step
+from agents.prepared import Given, Rows, Update, insert, update
+from tests.engine.scene import Scene, fresh, set_scene
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return set_scene()
+
+
+def step_of(run: Run, position: int, *, reply: object = None) -> Step:
+    return Step(
+        run=run,
+        position=position,
+        key=f"{position}/propose",
+        kind="ask",
+        fingerprint="",
+        asked={"role": "worker"},
+        reply=reply,
+        begun_at=timezone.now(),
+    )
+
+
+@pytest.mark.breaks("I32")  # steps that no engine began
+def test_what_is_inserted_together_gets_its_keys_in_order(scene: Scene) -> None:
+    run = scene.launch()
+    steps = [step_of(run, position) for position in (1, 2, 3)]
+
+    insert(*steps)
+
+    kept = {step.pk: step.position for step in run.steps.all()}
+    assert kept == {step.pk: step.position for step in steps}
+
+
+@pytest.mark.breaks("I32")  # steps that no engine began
+@pytest.mark.parametrize("reply", ["text", 7, True, None, {"amount": [1, None]}])
+def test_json_comes_back_as_it_went(scene: Scene, reply: object) -> None:
+    step = step_of(scene.launch(), 1, reply=reply)
+
+    insert(step)
+    update(step)
+
+    assert Step.objects.get(pk=step.pk).reply == reply
+
+
+@pytest.mark.breaks("I32")  # steps that no engine began
+def test_only_the_named_columns_of_a_row_are_written(scene: Scene) -> None:
+    step = step_of(scene.launch(), 1)
+    insert(step)
+
+    step.attempts, step.failed = 2, "llm_timeout"
+    update(step, "attempts")
+
+    kept = Step.objects.get(pk=step.pk)
+    assert (kept.attempts, kept.failed) == (2, "")
+
+
+def test_a_query_is_asked_again_with_other_values(scene: Scene) -> None:
+    launched_by = Rows(lambda: Run.objects.filter(pk=Given("pk"), created_at__lte=Given("at")))
+    first, second = scene.launch(), scene.launch()
+    now = timezone.now()
+
+    found = [launched_by.first(pk=run.pk, at=now) for run in (first, second)]
+
+    assert found == [first, second]
+    assert launched_by.all(pk=first.pk, at=first.created_at - timedelta(seconds=1)) == []
+
+
+def test_a_row_that_is_found_equals_the_row_that_a_plain_query_finds(scene: Scene) -> None:
+    run = scene.launch()
+
+    [found] = Rows(lambda: Run.objects.filter(pk=Given("pk"))).all(pk=run.pk)
+
+    columns = [field.attname for field in Run._meta.concrete_fields]
+    plain = fresh(run)
+    assert [getattr(found, name) for name in columns] == [getattr(plain, name) for name in columns]
+
+
+def test_an_update_counts_what_it_changed(scene: Scene) -> None:
+    later = ExpressionWrapper(
+        F("created_at") + Given("by", DurationField()), Run._meta.get_field("created_at")
+    )
+    change = Update(
+        lambda: Run.objects.filter(pk=Given("pk"), state=Given("state")),
+        outcome=Given("outcome", JSONField()),
+        created_at=later,
+    )
+    run = scene.launch()
+    given = {"pk": run.pk, "outcome": {"answer": "done"}, "by": timedelta(hours=1)}
+
+    counts = [change(**given, state=state) for state in ("done", "queued")]
+
+    changed = fresh(run)
+    assert counts == [0, 1]
+    assert changed.outcome == {"answer": "done"}
+    assert changed.created_at - run.created_at == timedelta(hours=1)
