@@ -7,9 +7,10 @@ PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11; do \
 	$$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$name && break; done)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes
 PYTEST_ARGS ?=
+BENCH_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev demo test check lint format tests screenshots lock clean
+.PHONY: help install install-dev demo test check lint format tests bench screenshots lock clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,6 +40,9 @@ format: install-dev ## Put the code in its usual form
 tests: install-dev ## Only the tests: on SQLite, then on PostgreSQL where there is one
 	$(BIN)/python -m tests.suite $(PYTEST_ARGS)
 
+bench: .bench-venv/.installed ## Measure the engine beside LangGraph and the bare driver
+	.bench-venv/bin/python -m bench $(BENCH_ARGS)
+
 screenshots: install-dev ## Make the pictures under docs/images anew
 	$(BIN)/python scripts/screenshots.py
 
@@ -46,7 +50,7 @@ lock: ## Write the lock files anew from requirements*.in
 	scripts/lock
 
 clean: ## Remove .venv and caches; the data in var/ stays
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .bench-venv .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 
 $(BIN)/python:
 	@test -n "$(PYTHON)" || { \
@@ -63,3 +67,10 @@ $(VENV)/.installed-dev: requirements-dev.lock | $(BIN)/python
 	@echo "Installing from requirements-dev.lock (about a minute, once)"
 	@$(PIP) -r requirements-dev.lock
 	@touch $@ $(VENV)/.installed
+
+.bench-venv/.installed: requirements.lock requirements-bench.in | $(BIN)/python
+	@echo "Installing what is compared (about half a minute, once)"
+	@$(BIN)/python -m venv .bench-venv
+	@.bench-venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@.bench-venv/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-bench.in
+	@touch $@

@@ -1,0 +1,1 @@
+"""How fast the engine is beside others, on the machine it runs on: `make bench`."""

@@ -1,0 +1,90 @@
+"""Let the contestants run in turns, round after round, and print the medians."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from contextlib import AbstractContextManager
+from statistics import median
+
+from bench import databases
+from bench.contestant import CONTESTANTS
+
+TITLES = {"ours": "opsconsole", "graph": "LangGraph", "floor": "bare driver"}
+COLUMNS = {
+    "runs_per_second": "runs/s",
+    "commits": "commits",
+    "fsyncs": "fsyncs",
+    "kilobytes": "KB",
+    "launch_p50": "launch p50",
+    "launch_p95": "p95",
+    "decision_p50": "decision p50",
+    "decision_p95": "p95",
+    "megabytes": "MB",
+}
+
+
+def main() -> None:
+    """Measure on SQLite, and on PostgreSQL where OPSCONSOLE_BENCH_POSTGRES_URL names a server."""
+    parser = argparse.ArgumentParser(prog="python -m bench", description=main.__doc__)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--runs", type=int, default=60, help="of each contestant in each round")
+    parser.add_argument("--at-once", type=int, default=1, help="runs side by side")
+    parser.add_argument("--only", choices=("sqlite", "postgres"))
+    given = parser.parse_args()
+    places: dict[str, AbstractContextManager[str]] = {"sqlite": databases.sqlite()}
+    server = os.environ.get("OPSCONSOLE_BENCH_POSTGRES_URL")
+    if server:
+        places["postgres"] = databases.postgres(server)
+    for name, place in places.items():
+        if given.only in (None, name):
+            with place as url:
+                print(
+                    f"\n{name}: medians of {given.rounds} rounds of {given.runs} runs,"
+                    f" {given.at_once} at once\n"
+                )
+                _print(_rounds(url, given))
+
+
+def _rounds(url: str, given: argparse.Namespace) -> dict[str, list[dict[str, float]]]:
+    """Give each contestant a process a round; who begins changes with the round."""
+    environment = {
+        **os.environ,
+        "DJANGO_SETTINGS_MODULE": "bench.settings",
+        "DATABASE_URL": url,
+        "OPSCONSOLE_ENV_FILE": "",
+    }
+    migrate = [sys.executable, "manage.py", "migrate", "--verbosity=0"]
+    subprocess.run(migrate, env=environment, check=True)  # noqa: S603 - our own program
+    found: dict[str, list[dict[str, float]]] = {name: [] for name in CONTESTANTS}
+    for number in range(given.rounds):
+        turn = number % len(CONTESTANTS)
+        for name in CONTESTANTS[turn:] + CONTESTANTS[:turn]:
+            command = [
+                sys.executable,
+                "-m",
+                "bench.contestant",
+                name,
+                f"--url={url}",
+                f"--runs={given.runs}",
+                f"--at-once={given.at_once}",
+            ]
+            said = subprocess.run(command, stdout=subprocess.PIPE, check=True)  # noqa: S603
+            found[name].append(json.loads(said.stdout))
+    return found
+
+
+def _print(found: dict[str, list[dict[str, float]]]) -> None:
+    """Print a table in Markdown."""
+    print("| |", " | ".join(COLUMNS.values()), "|")
+    print("|---|", "---:|" * len(COLUMNS), sep="")
+    for name, rounds in found.items():
+        medians = (median(each[column] for each in rounds) for column in COLUMNS)
+        print(f"| {TITLES[name]} |", " | ".join(f"{value:.1f}" for value in medians), "|")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,102 @@
+"""A database to measure on, and what was written to it."""
+
+from __future__ import annotations
+
+import sqlite3
+import struct
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+import psycopg
+from psycopg import sql
+
+WAL_HEADER, FRAME_HEADER = 32, 24  # bytes
+STATISTICS_SECONDS = 1.2  # after which PostgreSQL's processes have told what they did
+
+
+@dataclass(frozen=True)
+class Written:
+    """What reached the log of the database."""
+
+    commits: int  # that wrote; on PostgreSQL, all
+    fsyncs: int  # of the log
+    bytes: int  # of the log
+
+
+@contextmanager
+def sqlite() -> Iterator[str]:
+    """Give the URL of a new file, for the length of the block."""
+    with tempfile.TemporaryDirectory(prefix="opsconsole-bench-") as directory:
+        yield f"sqlite:///{directory}/bench.sqlite3"
+
+
+@contextmanager
+def postgres(server: str) -> Iterator[str]:
+    """Give the URL of a new database on a server, for the length of the block."""
+    name = f"opsconsole_bench_{uuid.uuid4().hex[:8]}"
+    with psycopg.connect(server, autocommit=True) as admin:
+        admin.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        try:
+            yield urlunsplit(urlsplit(server)._replace(path=f"/{name}"))
+        finally:
+            drop = sql.SQL("DROP DATABASE {} WITH (FORCE)")
+            admin.execute(drop.format(sql.Identifier(name)))
+
+
+@contextmanager
+def counted(url: str) -> Iterator[list[Written]]:
+    """Count what the block writes; the list holds it afterwards."""
+    found: list[Written] = []
+    if url.startswith("sqlite:///"):
+        path = Path(url.removeprefix("sqlite:///"))
+        with _log_kept(path):
+            yield found
+            found.append(_in_log(path))
+    else:
+        with psycopg.connect(url, autocommit=True) as server:
+            before = _told(server)
+            yield found
+            after = _told(server)
+        found.append(Written(*(b - a for a, b in zip(before, after, strict=True))))
+
+
+@contextmanager
+def _log_kept(path: Path) -> Iterator[None]:
+    """Empty SQLite's write-ahead log, and keep it from being written from its start again."""
+    reader = sqlite3.connect(path, isolation_level=None)
+    try:
+        reader.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        yield
+    finally:
+        reader.close()
+
+
+def _in_log(path: Path) -> Written:
+    """Count the commits in SQLite's log: frames that name the size of the database.
+
+    Under synchronous=FULL each is one fsync.
+    """
+    log = Path(f"{path}-wal").read_bytes()
+    page = struct.unpack(">I", log[8:12])[0]
+    frames = range(WAL_HEADER, len(log), FRAME_HEADER + page)
+    commits = sum(struct.unpack(">I", log[at + 4 : at + 8])[0] > 0 for at in frames)
+    return Written(commits, commits, len(log))
+
+
+def _told(server: psycopg.Connection[tuple[int, ...]]) -> tuple[int, int, int]:
+    """Return commits in this database, fsyncs and bytes of the server's log, so far."""
+    time.sleep(STATISTICS_SECONDS)
+    row = server.execute(
+        "SELECT xact_commit, wal_sync, wal_bytes::bigint FROM pg_stat_wal, pg_stat_database"
+        " WHERE datname = current_database()"
+    ).fetchone()
+    assert row is not None  # noqa: S101 - both are views of one row
+    return row[0], row[1], row[2]

@@ -1,0 +1,116 @@
+"""opsconsole's engine, in this process: launch, advance, decide, advance."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+import uuid
+from contextvars import ContextVar
+from functools import partial
+
+from django.contrib.auth.models import User
+from django.utils import timezone
+
+from agents import llm, operations
+from agents.core.states import RunState
+from agents.engine import crashpoints
+from agents.engine.advance import advance
+from agents.engine.database import in_database
+from agents.engine.threads import close_connections
+from agents.models import Escalation, Role, Run, Workspace
+from bench import desk
+from bench.work import GRANTED_MINOR, Queue, Timing, Watch, goal, said
+
+_watch: ContextVar[Watch] = ContextVar("watch")
+
+
+class Contestant:
+    """A workspace of its own, under the strict policy, with somebody to launch and to decide."""
+
+    def __init__(self, url: str, customers: range) -> None:
+        suffix, at = uuid.uuid4().hex[:12], timezone.now()
+        self.workspace = operations.add_workspace(slug=f"bench-{suffix}", name="Bench", at=at)
+        self.omar = self._person(f"omar-{suffix}", Role.OPERATOR)
+        self.rita = self._person(f"rita-{suffix}", Role.REVIEWER)
+        desk.enter_customers(self.workspace.book_id, customers)
+        crashpoints.watch(_note)
+        llm.ask = _answer
+
+    def _person(self, name: str, role: Role) -> User:
+        user = User.objects.create_user(name)
+        operations.add_member(workspace=self.workspace, user=user, role=role, at=timezone.now())
+        return user
+
+    def run(self, customers: range, *, at_once: int) -> Timing:
+        """Take one run a customer from its launch to its end, `at_once` side by side."""
+        timing, queue = Timing(), Queue(customers)
+
+        async def one_after_another() -> None:
+            for customer in queue:
+                watch = Watch()
+                await self._refund(customer, watch)
+                timing.add(watch)
+
+        async def all_of_them() -> None:
+            started = time.perf_counter()
+            await asyncio.gather(*(one_after_another() for _ in range(at_once)))
+            timing.seconds = time.perf_counter() - started
+
+        asyncio.run(all_of_them())
+        return timing
+
+    async def _refund(self, customer: int, watch: Watch) -> None:
+        _watch.set(watch)
+        watch.launched()
+        run = await in_database(partial(_launch, self.workspace.pk, self.omar, customer))
+        await _expect(run, RunState.WAITING)
+        watch.decided()
+        await in_database(partial(_decide, run, self.rita))
+        await _expect(run, RunState.DONE)
+
+    def close(self, runs: int) -> None:
+        desk.check(self.workspace.book_id, runs)
+        close_connections()
+
+
+def _launch(workspace_id: int, by: User, customer: int) -> Run:
+    """Launch as a page does, which reads the workspace anew."""
+    return operations.launch(
+        workspace=Workspace.objects.select_related("policy").get(pk=workspace_id),
+        pattern="supervisor",
+        goal=goal(customer),
+        subject=customer,
+        by=by,
+        at=timezone.now(),
+    )
+
+
+def _decide(run: Run, by: User) -> None:
+    """Grant less than was asked for."""
+    operations.decide(
+        escalation_id=Escalation.objects.values_list("pk", flat=True).get(run=run, state="open"),
+        by=by,
+        approve=True,
+        amount_minor=GRANTED_MINOR,
+        comment="partly used",
+        at=timezone.now(),
+    )
+
+
+async def _expect(run: Run, state: RunState) -> None:
+    came_to = await advance(run.pk)
+    if came_to != state:
+        raise SystemExit(f"run {run.pk} is {came_to}, not {state}")
+
+
+async def _answer(question: llm.Question, *, timeout: float) -> llm.Answer:
+    """Answer in a server's place: everybody's model is a plain function here."""
+    step = question.inputs["state_summary"]["steps_completed"]
+    customer = int(question.inputs["goal"].split()[1])
+    return llm.Answer(json.dumps(said(step, customer)), "scripted", 1, 1, 0, demo=False)
+
+
+def _note(point: str) -> None:
+    if point in ("model.before_call", "gateway.before_call"):
+        _watch.get().reached()
