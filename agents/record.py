@@ -1,6 +1,7 @@
-"""Keep the record append-only in the database itself, and check that it is.
+"""Keep the record append-only, and what has ended as it ended, in the database itself.
 
-Triggers refuse to change or delete an event or a head, also outside this program. A migration that
+Triggers refuse to change or delete an event or a head, to move a run that has ended and to decide
+what was answered once more, also outside this program. A migration that
 rebuilds the table on SQLite drops them without a word: so they are made again after every
 migration, and a system check says when they are missing.
 """
@@ -38,6 +39,38 @@ $$ BEGIN PERFORM pg_notify('{CHANNEL}', ''); RETURN NULL; END $$;
 CREATE OR REPLACE TRIGGER agents_event_wake AFTER INSERT ON agents_event
 FOR EACH STATEMENT EXECUTE FUNCTION agents_event_wake()
 """
+# What stays once it is over: (table, when it is over, the columns that no longer change). Texts are
+# not among them, because a person may have to be forgotten.
+_OVER = (
+    (
+        "agents_run",
+        "OLD.ended_at IS NOT NULL",
+        ("state", "ended_at", "stop_reason", "pattern", "policy_id", "launched_by_id"),
+    ),
+    (
+        "agents_escalation",
+        "OLD.state <> 'open'",
+        ("state", "decided_by_id", "decided_at", "granted_minor", "action_sha256", "step_id"),
+    ),
+)
+_SQLITE_OVER = """
+CREATE TRIGGER IF NOT EXISTS {table}_stays BEFORE UPDATE ON {table}
+WHEN {over} AND ({changed})
+BEGIN SELECT RAISE(ABORT, 'what has ended stays as it is'); END
+"""
+# The columns are named within a function, which a later migration may still alter; a WHEN of the
+# trigger's own would bind them.
+_POSTGRES_OVER = """
+CREATE OR REPLACE FUNCTION {table}_stays() RETURNS trigger LANGUAGE plpgsql AS
+$$ BEGIN
+IF {over} AND ({changed}) THEN
+RAISE EXCEPTION 'what has ended stays as it is' USING ERRCODE = 'integrity_constraint_violation';
+END IF;
+RETURN NEW;
+END $$;
+CREATE OR REPLACE TRIGGER {table}_stays BEFORE UPDATE ON {table}
+FOR EACH ROW EXECUTE FUNCTION {table}_stays()
+"""
 
 
 def protect(connection: BaseDatabaseWrapper) -> None:
@@ -51,14 +84,19 @@ def protect(connection: BaseDatabaseWrapper) -> None:
             cursor.execute(statement.format(table=table, verb=verb, each=each))
         if connection.vendor == "postgresql" and EVENTS in _present(connection):
             cursor.execute(_POSTGRES_WAKE)
+        for table, over, columns in _that_end(connection):
+            is_not = "IS NOT" if connection.vendor == "sqlite" else "IS DISTINCT FROM"
+            changed = " OR ".join(f"NEW.{name} {is_not} OLD.{name}" for name in columns)
+            statement = _SQLITE_OVER if connection.vendor == "sqlite" else _POSTGRES_OVER
+            cursor.execute(statement.format(table=table, over=over, changed=changed))
 
 
 def unprotect(connection: BaseDatabaseWrapper) -> None:
     """Drop the triggers; for tests, which empty the tables between them."""
     with connection.cursor() as cursor:
-        for table, verb in _refused(connection):
+        for table, name in _triggers(connection):
             on = f" ON {table}" if connection.vendor == "postgresql" else ""
-            cursor.execute(f"DROP TRIGGER IF EXISTS {table}_no_{verb}{on}")
+            cursor.execute(f"DROP TRIGGER IF EXISTS {name}{on}")
 
 
 def missing(connection: BaseDatabaseWrapper) -> list[str]:
@@ -72,14 +110,25 @@ def missing(connection: BaseDatabaseWrapper) -> list[str]:
     with connection.cursor() as cursor:
         cursor.execute(catalogue)
         found = {row[0] for row in cursor.fetchall()}
-    names = [f"{table}_no_{verb}" for table, verb in _refused(connection)]
-    return [name for name in names if name not in found]
+    return [name for _, name in _triggers(connection) if name not in found]
+
+
+def _triggers(connection: BaseDatabaseWrapper) -> list[tuple[str, str]]:
+    """Return every trigger that should be there, by its table and its name."""
+    refused = [(table, f"{table}_no_{verb}") for table, verb in _refused(connection)]
+    return refused + [(table, f"{table}_stays") for table, *_ in _that_end(connection)]
 
 
 def _refused(connection: BaseDatabaseWrapper) -> list[tuple[str, str]]:
     """Return the tables that are there, each with every verb that is refused on it."""
     verbs = ["update", "delete"] + ["truncate"] * (connection.vendor == "postgresql")
     return [(table, verb) for table in _present(connection) for verb in verbs]
+
+
+def _that_end(connection: BaseDatabaseWrapper) -> list[tuple[str, str, tuple[str, ...]]]:
+    """Return the tables that are there whose rows end, with what then stays."""
+    names = connection.introspection.table_names()
+    return [ending for ending in _OVER if ending[0] in names]
 
 
 def _present(connection: BaseDatabaseWrapper) -> list[str]:
@@ -103,7 +152,7 @@ def check_record(*, databases: Sequence[str] | None = None, **kwargs: Any) -> li
         if names:
             said.append(
                 Error(
-                    f"The record is not append-only: {', '.join(names)} is missing.",
+                    f"The record could be changed: {', '.join(names)} is missing.",
                     hint="Run manage.py migrate; it makes the triggers again.",
                     id="agents.E001",
                 )

@@ -1,7 +1,7 @@
 """Real processes against the database of the test that starts them.
 
-`together` runs functions in processes of their own, all let go at the same moment, and returns
-what each returned. Run as a program it is one such process.
+`contenders` are processes that wait for calls, are all let go at the same moment, and say what
+each returned; `together` is one such meeting. Run as a program it is one of them.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import select
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -42,29 +43,69 @@ def database_url() -> str:
     return f"postgresql://{who}@{given['HOST']}:{given['PORT']}/{given['NAME']}"
 
 
-def together(function: str, arguments: Sequence[Sequence[Any]]) -> list[Any]:
-    """Call `function` ("module:name") once for each list of arguments, all at the same moment."""
+class Contenders:
+    """Processes that do things at the same moment, any number of times."""
+
+    def __init__(self, children: Sequence[subprocess.Popen[str]]) -> None:
+        self.children = children
+
+    def meet(self, function: str, arguments: Sequence[Sequence[Any]]) -> list[Any]:
+        """Call `function` ("module:name") once for each list of arguments, all at once.
+
+        Return what each call returned. There are as many processes as lists, or more.
+        """
+        called = self.children[: len(arguments)]
+        for child, given in zip(called, arguments, strict=True):
+            _tell(child, json.dumps([function, list(given)]))
+        assert [_told(child) for child in called] == ["ready"] * len(called)
+        for child in called:
+            _tell(child, "go")
+        return [json.loads(_told(child)) for child in called]
+
+
+@contextmanager
+def contenders(count: int) -> Iterator[Contenders]:
+    """Keep processes for the block, because starting one takes longer than most races."""
     children = [
         subprocess.Popen(
-            [sys.executable, "-m", "tests.processes", function, json.dumps(list(given))],
+            [sys.executable, "-m", "tests.processes"],
             cwd=ROOT,
             env=environment(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
-        for given in arguments
+        for _ in range(count)
     ]
-    for child in children:
-        assert child.stdout is not None
-        assert child.stdout.readline() == "ready\n"
-    for child in children:
-        assert child.stdin is not None
-        child.stdin.write("go\n")
-        child.stdin.flush()
-    said = [child.communicate(timeout=LONGEST)[0] for child in children]
-    assert [child.returncode for child in children] == [0] * len(children)
-    return [json.loads(line) for line in said]
+    try:
+        yield Contenders(children)
+        for child in children:
+            child.communicate(timeout=LONGEST)  # nothing more to read is the word to end
+        assert [child.returncode for child in children] == [0] * count
+    finally:
+        for child in children:
+            child.kill()
+            child.wait(LONGEST)
+
+
+def together(function: str, arguments: Sequence[Sequence[Any]]) -> list[Any]:
+    """Call `function` once for each list of arguments, each in a process of its own."""
+    with contenders(len(arguments)) as crowd:
+        return crowd.meet(function, arguments)
+
+
+def _tell(child: subprocess.Popen[str], line: str) -> None:
+    assert child.stdin is not None
+    child.stdin.write(line + "\n")
+    child.stdin.flush()
+
+
+def _told(child: subprocess.Popen[str]) -> str:
+    """Return the line that a process says next; it never says two unasked."""
+    assert child.stdout is not None
+    said, _, _ = select.select([child.stdout], [], [], LONGEST)
+    assert said, "a process says nothing"
+    return child.stdout.readline().rstrip("\n")
 
 
 @contextmanager
@@ -79,17 +120,19 @@ def running(*arguments: str, **more: str) -> Iterator[subprocess.Popen[bytes]]:
         child.wait(LONGEST)
 
 
-def main(function: str, arguments: str) -> None:
-    """Be one process: get ready, wait for the word, do it, say what came of it."""
+def main() -> None:
+    """Be one process: get ready for each call, wait for the word, say what came of it."""
     import django
 
     django.setup()
-    module, _, name = function.partition(":")
-    call = getattr(importlib.import_module(module), name)
-    print("ready", flush=True)
-    sys.stdin.readline()
-    print(json.dumps(call(*json.loads(arguments))), flush=True)
+    for line in sys.stdin:
+        function, arguments = json.loads(line)
+        module, _, name = function.partition(":")
+        call = getattr(importlib.import_module(module), name)
+        print("ready", flush=True)
+        sys.stdin.readline()
+        print(json.dumps(call(*arguments)), flush=True)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

@@ -18,8 +18,8 @@ from agents.engine import lease, simulation
 from agents.engine.database import in_database
 from agents.engine.dispatch import ring
 from agents.engine.drive import drive
-from agents.engine.journal import Journal
-from agents.engine.perform import Later, RunWorld
+from agents.engine.journal import Journal, Later
+from agents.engine.perform import RunWorld
 from agents.models import LostRun, Run, Step
 
 log = logging.getLogger(__name__)
@@ -63,7 +63,8 @@ async def _advance(run: Run) -> RunState | None:
         await in_database(journal.record_truths)
         return None  # its new owner carries on
     except Later as later:
-        return await _left(run, _again(later.at))
+        # Waiting is no failure: only claims that lead nowhere make a run poison.
+        return await _left(run, _again(later.at, attempts=0))
     except DatabaseError:
         log.exception("Run %s met an error of the database; it is tried again", run.pk)
         await in_database(journal.record_truths)
@@ -75,8 +76,8 @@ async def _advance(run: Run) -> RunState | None:
         return await _left(run, _End(RunState.FAILED, {"stop_reason": reason}, facts))
 
 
-def _again(at: datetime) -> _End:
-    return _End(RunState.QUEUED, {"wake_at": at}, {"until": at.isoformat()})
+def _again(at: datetime, **columns: Json) -> _End:
+    return _End(RunState.QUEUED, {"wake_at": at, **columns}, {"until": at.isoformat()})
 
 
 def _claim(run_id: UUID) -> Run | None:

@@ -1,7 +1,8 @@
 """Drive a flow: replay what is recorded, do what is not.
 
 One loop over strands. A strand that needs a person is left where it is and its siblings run
-on, so a run waits exactly when nothing is left to do and the root has not ended.
+on, so a run waits exactly when nothing is left to do and the root has not ended. So it is with
+one that has to be gone on with later: what its siblings have under way is not thrown away.
 
 What a strand came to while others are busy is kept at once: they may take long, and a crash
 would lose it. With nobody busy it is committed with the next step instead (decision 2).
@@ -15,7 +16,7 @@ from typing import Protocol
 
 from agents.core.effects import Effect, Flow, Json, Together
 from agents.core.strands import Reply, Strand
-from agents.engine.journal import Waiting
+from agents.engine.journal import Later, Waiting
 
 
 class World(Protocol):
@@ -25,26 +26,33 @@ class World(Protocol):
         """Return the recorded reply or None. Raises Waiting, Diverged."""
 
     async def do(self, key: str, effect: Effect) -> Reply:
-        """Do it and write down what came back. Raises Waiting where a person has to decide."""
+        """Do it and write down what came back. Raises Waiting for a person, Later for a time."""
 
     async def keep(self) -> None:
         """Commit what came back, because others are still busy."""
 
 
 async def drive(flow: Flow, world: World) -> Strand:
-    """Take `flow` as far as it goes. The strand has no outcome if a person has to decide."""
+    """Take `flow` as far as it goes. The strand has no outcome if a person has to decide.
+
+    Raises Later, with all that came back kept, once only time can bring it further.
+    """
     root = Strand(flow)
     ready: deque[tuple[Strand, Reply | Json]] = deque([(root, None)])
     busy: dict[asyncio.Task[Reply], Strand] = {}
+    later: list[Later] = []
     try:
         while ready or busy:
             while ready:
                 strand, reply = ready.popleft()
                 _advance(strand, reply, world, ready, busy)
             if busy:
-                await _until_one_is_done(ready, busy)
+                await _until_one_is_done(ready, busy, later)
             if ready and busy:
                 await world.keep()
+        if later:
+            await world.keep()
+            raise min(later, key=lambda each: each.at)
     finally:
         for task in busy:
             task.cancel()
@@ -98,7 +106,9 @@ def _begin_one(parent: Strand, ready: deque[tuple[Strand, Reply | Json]]) -> Non
 
 
 async def _until_one_is_done(
-    ready: deque[tuple[Strand, Reply | Json]], busy: dict[asyncio.Task[Reply], Strand]
+    ready: deque[tuple[Strand, Reply | Json]],
+    busy: dict[asyncio.Task[Reply], Strand],
+    later: list[Later],
 ) -> None:
     """Wait, and hand each reply that has come to its strand."""
     done, _ = await asyncio.wait(busy, return_when=asyncio.FIRST_COMPLETED)
@@ -108,3 +118,5 @@ async def _until_one_is_done(
             ready.append((strand, task.result()))
         except Waiting:  # the strand stays where it is until somebody decides
             _next_in_line(strand, ready)
+        except Later as wait:
+            later.append(wait)

@@ -36,6 +36,14 @@ class Waiting(Exception):
     """The step waits for a person."""
 
 
+class Later(Exception):
+    """The run can go on, but not before `at`; until then it holds no worker."""
+
+    def __init__(self, at: datetime) -> None:
+        super().__init__(str(at))
+        self.at = at
+
+
 class Journal:
     """The steps of one run that this worker has claimed."""
 

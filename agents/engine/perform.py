@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from django.conf import settings
 from django.utils import timezone
@@ -16,25 +16,18 @@ from agents.core.effects import Ask, Effect, Escalate, Json, Review, Say, Togeth
 from agents.core.limits import Limits
 from agents.core.retry import ATTEMPTS, pause_before
 from agents.core.strands import Reply
-from agents.engine import gateway, simulation
+from agents.engine import breaker, gateway, simulation
 from agents.engine.crashpoints import crashpoint
 from agents.engine.database import in_database
 from agents.engine.escalating import hold
 from agents.engine.facts import gather
-from agents.engine.journal import Journal, Waiting
+from agents.engine.journal import Journal, Later, Waiting
 from agents.models import Escalation, Step
 from agents.policies import review
 
 PATIENCE = 5.0  # seconds that a retry may wait here; a longer wait is given back to the queue
+SPREAD = 5.0  # seconds over which runs come back that waited for the same server
 ANSWER_TOKENS = 256  # reserved for an answer before it is known
-
-
-class Later(Exception):
-    """The run can go on, but not before `at`; until then it holds no worker."""
-
-    def __init__(self, at: datetime) -> None:
-        super().__init__(str(at))
-        self.at = at
 
 
 class RunWorld:
@@ -67,6 +60,7 @@ class RunWorld:
 
     async def _ask(self, key: str, effect: Ask) -> Reply:
         """Ask a model, again where that may help, within the budgets of the run."""
+        leave = await self._leave()  # first: a step that was not begun has used no attempt
         step = self.journal.begin(key, effect)
         self.journal.assume(step, simulation.pause_before(self.journal.run, effect.role))
         over = exceeded(self.journal.spent(), self.limits)
@@ -81,18 +75,29 @@ class RunWorld:
             step.tokens_lost += reserve
             await self.journal.flush()
             try:
-                answer = await self._answer(step, question)
+                answer = await self._answer(step, question, leave)
             except llm.ModelFailed as error:
                 reason = await self._again_or_reason(step, error)
                 if reason:
                     return self.journal.finish(step, Reply(failed=reason))
+                leave = await self._leave()
                 continue
             step.tokens_lost -= reserve
             step.tokens_in, step.tokens_out = answer.tokens_in, answer.tokens_out
             step.cost_micro_usd, step.model = answer.cost_micro_usd, answer.model
             return self.journal.finish(step, Reply({"text": answer.text, "demo": answer.demo}))
 
-    async def _answer(self, step: Step, question: llm.Question) -> llm.Answer:
+    async def _leave(self) -> breaker.Leave:
+        """Return leave to call the model's server. Raises Later while it is left alone."""
+        if not llm.address():
+            return breaker.Leave("")  # the demo model is in this process
+        try:
+            return await in_database(breaker.leave)
+        except breaker.Resting as resting:
+            spread = random.random() * SPREAD  # noqa: S311 - spreads runs, guards nothing
+            raise Later(resting.at + timedelta(seconds=spread)) from None
+
+    async def _answer(self, step: Step, question: llm.Question, leave: breaker.Leave) -> llm.Answer:
         """Make one call, timed, within what the run has left."""
         left = self.limits.max_seconds - self.journal.spent().seconds
         longest = settings.OPENAI_TIMEOUT_SECONDS
@@ -101,9 +106,22 @@ class RunWorld:
         crashpoint("model.before_call")
         try:
             with self.journal.timed(step):
-                return await llm.ask(question, timeout=timeout)
+                answer = await llm.ask(question, timeout=timeout)
+        except llm.ModelFailed as error:
+            if not error.outage:
+                await self._answered(leave)
+            elif not error.silent or timeout >= longest or leave.probe:
+                # Cut short by the run's own budget, silence says nothing about the server.
+                await in_database(breaker.failed, leave)
+            raise
         finally:
             crashpoint("model.after_call")
+        await self._answered(leave)
+        return answer
+
+    async def _answered(self, leave: breaker.Leave) -> None:
+        if leave.failures:
+            await in_database(breaker.answered, leave)
 
     async def _again_or_reason(self, step: Step, error: llm.ModelFailed) -> str:
         """Return why the step fails, or "" once the next attempt may be made."""
@@ -114,7 +132,6 @@ class RunWorld:
         jitter = random.random()  # noqa: S311 - spreads retries, guards nothing
         pause = pause_before(step.attempts, hint=error.retry_after, jitter=jitter)
         if pause > PATIENCE:
-            await self.journal.flush()
             raise Later(timezone.now() + timedelta(seconds=pause))
         await asyncio.sleep(pause)
         return ""

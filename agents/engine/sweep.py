@@ -38,7 +38,8 @@ def _expire() -> int:
     due = Escalation.objects.filter(
         state=EscalationState.OPEN, expires_at__lte=Now(), frozen_at=None
     )
-    return sum(expire(pk, at=timezone.now()) for pk in due.values_list("pk", flat=True)[:BATCH])
+    keys = due.order_by("expires_at", "pk").values_list("pk", flat=True)[:BATCH]
+    return sum(expire(pk, at=timezone.now()) for pk in keys)
 
 
 def _requeue_abandoned() -> int:

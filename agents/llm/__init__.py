@@ -1,8 +1,17 @@
 """Ask a language model: any OpenAI-compatible server, or the demo model where none is set."""
 
 from agents.llm.call import ask
-from agents.llm.client import close, is_demo
+from agents.llm.client import address, close, is_demo
 from agents.llm.exchange import Answer, ModelFailed, Question
 from agents.llm.prompts import prompt_version
 
-__all__ = ["Answer", "ModelFailed", "Question", "ask", "close", "is_demo", "prompt_version"]
+__all__ = [
+    "Answer",
+    "ModelFailed",
+    "Question",
+    "address",
+    "ask",
+    "close",
+    "is_demo",
+    "prompt_version",
+]

@@ -34,13 +34,13 @@ async def ask(question: Question, *, timeout: float) -> Answer:
             body = await _fetched(await client_of(server), request, timeout)
     except TimeoutError:
         message = f"The model did not answer within {timeout:g} s."
-        raise ModelFailed("llm_timeout", message, retry=True) from None
+        raise ModelFailed("llm_timeout", message, retry=True, silent=True) from None
     except httpx2.DecodingError:
         message = "The model's answer is packed in a way that cannot be unpacked."
         raise ModelFailed("llm_bad_response", message) from None
     except (openai.APIConnectionError, httpx2.RequestError) as error:
         message = f"The connection to the model failed ({type(error).__name__})."
-        raise ModelFailed("llm_timeout", message, retry=True) from None
+        raise ModelFailed("llm_timeout", message, retry=True, outage=True) from None
     except aiohttp.ClientError:  # the client lets pass what it has no name for: it is not HTTP
         message = "The model's server does not speak HTTP. Check OPENAI_BASE_URL."
         raise ModelFailed("llm_bad_response", message) from None

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from ssl import SSLContext
 from typing import TypeAlias
+from urllib.parse import urlsplit
 
 import httpx2
 from django.conf import settings
@@ -22,6 +23,7 @@ from agents.llm.demo import DemoModel
 from agents.llm.exchange import ModelFailed
 from agents.llm.faults import refuse_faults
 
+LONGEST_ADDRESS = 500  # characters of it that count
 OFFICIAL = "https://api.openai.com/v1"
 NO_KEY = "not-needed"  # what servers that want no key are sent, because the header must be there
 
@@ -49,6 +51,14 @@ def backend() -> Backend:
         message = "OPENAI_BASE_URL must begin with https:// or http://."
         raise ModelFailed("llm_error", message)
     return Backend(url, settings.OPENAI_API_KEY or NO_KEY)
+
+
+def address() -> str:
+    """Return the address that questions go to, without who signs in; "" for the demo model."""
+    if is_demo():
+        return ""
+    parts = urlsplit(settings.OPENAI_BASE_URL or OFFICIAL)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"[:LONGEST_ADDRESS]
 
 
 Place: TypeAlias = tuple[AbstractEventLoop, Backend]

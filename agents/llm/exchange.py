@@ -34,14 +34,24 @@ class ModelFailed(Exception):
     """The model gave no answer that can be used.
 
     `reason` is the code for the record, `retry` whether the same call may succeed later, and
-    `retry_after` the seconds that the server asks us to wait. The message is for operators: it
-    holds neither the key nor anything that was sent.
+    `retry_after` the seconds that the server asks us to wait. `outage` says that the server is
+    at fault, whoever asks; `silent` that nothing came before the deadline. The message is for
+    operators: it holds neither the key nor anything that was sent.
     """
 
     def __init__(
-        self, reason: str, message: str, *, retry: bool = False, retry_after: float | None = None
+        self,
+        reason: str,
+        message: str,
+        *,
+        retry: bool = False,
+        retry_after: float | None = None,
+        outage: bool = False,
+        silent: bool = False,
     ) -> None:
         super().__init__(message)
         self.reason = reason
         self.retry = retry
         self.retry_after = retry_after
+        self.outage = outage or silent
+        self.silent = silent

@@ -37,7 +37,8 @@ def fault(status: int, hint: str | None, *, at: datetime) -> ModelFailed:
         return ModelFailed("llm_rate_limited", message, retry=True, retry_after=wait)
     if status >= 500 or status in _RETRYABLE:
         message = f"The model's server is in trouble ({status})."
-        return ModelFailed("llm_error", message, retry=True, retry_after=wait)
+        down = status >= 500
+        return ModelFailed("llm_error", message, retry=True, retry_after=wait, outage=down)
     if 300 <= status < 400:
         # Following would send what customers said to an address that nobody has configured.
         message = f"redirects ({status}), which is not followed. Set OPENAI_BASE_URL to its end."

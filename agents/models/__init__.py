@@ -1,6 +1,7 @@
 """What is stored: one file per noun."""
 
 from agents.models.effect import Effect
+from agents.models.endpoint import Endpoint
 from agents.models.escalation import Escalation
 from agents.models.event import Event
 from agents.models.head import Head, Sealed
@@ -13,6 +14,7 @@ from agents.models.workspace import Membership, Role, Workspace
 
 __all__ = [
     "Effect",
+    "Endpoint",
     "Escalation",
     "Event",
     "Head",

@@ -43,6 +43,8 @@ def read_filter(asked: QueryDict) -> Filter:
     said = {name: asked.get(name, "").strip() for name in FILTERS}
     given = {name: text for name, text in said.items() if text}
     readers: dict[str, Callable[[str], object]] = {
+        "actor": _storable,
+        "kind": _storable,
         "run": _uuid,
         "since": read_time,
         "until": read_time,
@@ -129,6 +131,11 @@ async def drawn(lines: Iterator[str]) -> AsyncIterator[str]:
 def _safe(cell: object) -> str:
     text = str(cell)
     return f"'{text}" if text.startswith(_FORMULA) else text
+
+
+def _storable(text: str) -> str | None:
+    """Return a text that a row may hold; PostgreSQL refuses to look for NUL."""
+    return None if "\0" in text else text
 
 
 def _uuid(text: str) -> UUID | None:

@@ -47,6 +47,8 @@ def find_runs(user: User, asked: QueryDict) -> Runs:
 
 
 def _filtered(found: QuerySet[Run], given: dict[str, str]) -> QuerySet[Run]:
+    if any("\0" in text for text in given.values()):
+        return found.none()  # no stored text holds it, and PostgreSQL refuses to look
     exact = {"state": "state", "pattern": "pattern", "launcher": "launched_by__username"}
     for name, column in exact.items():
         if name in given:

@@ -12,7 +12,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from agents.core.states import EffectState, EscalationState, RunState
-from agents.models import Effect, Escalation, Event, Run, Step, Worker
+from agents.models import Effect, Endpoint, Escalation, Event, Run, Step, Worker
 
 MISSED = 2  # lengths of a lease without a sign of life: then a worker does not count
 
@@ -38,6 +38,7 @@ class Measures(Collector):
         )
         yield _gauge("workers", "Workers that gave a sign of life lately.", workers().count())
         yield from _models()
+        yield from _endpoints()
 
     def _escalations(self) -> Iterator[Metric]:
         found = Escalation.objects.filter(state=EscalationState.OPEN).aggregate(
@@ -108,3 +109,21 @@ def _models() -> Iterator[Metric]:
             tokens.add_metric([model, kind], row[kind])
         cost.add_metric([model], row["micro_usd"] / 1_000_000)
     yield from (calls, tokens, cost)
+
+
+def _endpoints() -> Iterator[Metric]:
+    """Tell of servers of models that have ever failed; those that never did have no row."""
+    failures = GaugeMetricFamily(
+        "opsconsole_endpoint_failures",
+        "Failures of a model's server in a row.",
+        labels=["endpoint"],
+    )
+    rests = GaugeMetricFamily(
+        "opsconsole_endpoint_rests",
+        "1 while a model's server is left alone, from its failures until it answers.",
+        labels=["endpoint"],
+    )
+    for known in Endpoint.objects.order_by("address"):
+        failures.add_metric([known.address], known.failures)
+        rests.add_metric([known.address], known.rests_until is not None)
+    yield from (failures, rests)

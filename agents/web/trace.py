@@ -18,8 +18,8 @@ from agents.core.budget import Spent, active
 from agents.core.effects import Json
 from agents.core.limits import Limits
 from agents.core.money import told
-from agents.core.states import ENDED, EscalationState
-from agents.models import Effect, Escalation, Run, Step
+from agents.core.states import ENDED, EscalationState, RunState
+from agents.models import Effect, Endpoint, Escalation, Run, Step
 from agents.web.above import ABOVE
 from agents.web.changes import Change, Stage, changes, reply_of, stages
 from agents.web.timeline import Bar, axis
@@ -331,11 +331,13 @@ def shown(run: Run) -> dict[str, Json]:
     """Return what the live part of a run's page is rendered from."""
     found = trace(run)
     part, read = ABOVE.get(run.pattern, ("", None))
+    waits = run.state == RunState.QUEUED and run.wake_at
     return {
         "run": run,
         "page": found,
         "raw": _pretty(found.result),
         "has_ended": run.state in ENDED,
+        "resting": Endpoint.objects.resting() if waits else (),
         "part": part,
         "above": read(list(run.steps.order_by("position")), timezone.now()) if read else {},
     }

@@ -208,7 +208,8 @@ class Engine(RuleBasedStateMachine):
 
     def _to_the_end(self) -> None:
         self.ahead = timedelta()
-        self.kill_switch(False)
+        for stage in (Stage.TRIAL, Stage.OFF):
+            self.kill_switch(stage)
         for _ in range(ROUNDS):
             self.recover_all()
             left = list(Run.objects.exclude(state__in=ENDED))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from agents.core.effects import Ask, Effect, Escalate, Failed, Flow, Json, Stop, Together, Use
 from agents.core.strands import Diverged, Reply, Strand
 from agents.engine.drive import drive
+from agents.engine.journal import Later
 from agents.patterns import Brief, Notes
 from agents.patterns.supervisor import SHOWN, supervisor
 from agents.policies.profiles import STRICT
@@ -130,6 +132,38 @@ def test_a_strand_that_waits_does_not_hold_up_its_siblings() -> None:
     assert strand.outcome is not None
     assert strand.outcome.value["use"].value == 7
     assert strand.outcome.value["ask"].value["decision"] == "approved"
+
+
+def test_a_strand_that_has_to_wait_throws_nothing_of_its_siblings_away() -> None:
+    soon, late = (datetime(2026, 11, 21, hour, tzinfo=UTC) for hour in (10, 11))
+    waits = {"all/a/work": late, "all/b/work": soon}
+
+    def one() -> Flow:
+        return (yield Use("work", "t", {}, ""))
+
+    def two() -> Flow:
+        yield Use("first", "t", {}, "")
+        return (yield Use("second", "t", {}, ""))
+
+    def all_of_them() -> Flow:
+        return (yield Together("all", {"a": one(), "b": one(), "c": two()}))
+
+    def perform(key: str, effect: Effect) -> Json:
+        if key in waits:
+            raise Later(waits[key])
+        return 1
+
+    world = MemoryWorld(perform)
+    with pytest.raises(Later) as raised:
+        go(all_of_them(), world)
+    assert raised.value.at == soon
+    assert list(world.done) == ["all/c/first", "all/c/second"]
+
+    waits.clear()
+    strand = go(all_of_them(), world)
+
+    assert strand.outcome is not None
+    assert world.calls.count("all/c/second") == 1
 
 
 def test_flows_side_by_side_really_run_at_once() -> None:

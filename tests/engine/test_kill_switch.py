@@ -10,6 +10,8 @@ from django.utils import timezone
 
 from agents import operations, queries
 from agents.core.states import EscalationState, RunState
+from agents.engine import sweep as sweeping
+from agents.engine.answering import expire
 from agents.engine.sweep import sweep
 from agents.models import Escalation, Event, KillSwitch, Role, Run, Scope, Stage
 from tests.engine.scene import REFUND_500, Scene, fresh, go, paid, set_scene
@@ -125,6 +127,33 @@ def test_what_was_overdue_before_the_press_expires(scene: Scene, admin: User) ->
 
     escalation.refresh_from_db()
     assert escalation.state == EscalationState.EXPIRED
+
+
+def test_a_press_between_the_look_and_the_expiry_is_seen(scene: Scene, admin: User) -> None:
+    escalation = waiting(scene.launch())
+    press(scene, admin)
+    age(escalation, HOUR)
+
+    assert expire(escalation.pk, at=timezone.now()) is False
+
+    escalation.refresh_from_db()
+    assert escalation.state == EscalationState.OPEN
+
+
+def test_frozen_requests_do_not_keep_the_sweep_from_others(
+    scene: Scene, admin: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frozen = waiting(scene.launch())
+    press(scene, admin, Scope.PATTERN, "supervisor")
+    other = waiting(scene.launch("Which way is your office?", pattern="routing"))
+    age(frozen, 2 * 24 * HOUR)
+    age(other, 24 * HOUR)
+    monkeypatch.setattr(sweeping, "BATCH", 1)
+
+    sweep()
+
+    other.refresh_from_db()
+    assert other.state == EscalationState.EXPIRED
 
 
 def test_a_request_that_is_opened_under_a_switch_is_frozen_from_its_start(

@@ -167,7 +167,8 @@ def test_everybody_who_watches_gets_the_newest_state(scene: Scene) -> None:
         states = [answer.result() for answer in seen]
 
     assert all("Escalated" in state for state in states)
-    assert len(set(states)) == len(runs)  # rendered once for everybody
+    # Rendered for many at once; who comes later finds other waiting times on the page.
+    assert len(set(states)) <= VIEWERS // 4
 
 
 def test_nobody_opens_more_streams_than_a_person_needs(scene: Scene) -> None:

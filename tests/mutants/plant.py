@@ -116,10 +116,17 @@ MUTANTS = (
     ),
     Mutant(
         "a frozen request expires",
+        "agents/engine/answering.py",
+        "state=EscalationState.OPEN, frozen_at=None)",
+        "state=EscalationState.OPEN)",
+        "tests/engine/test_kill_switch.py -k between",
+    ),
+    Mutant(
+        "the sweep does not get past frozen requests",
         "agents/engine/sweep.py",
         "expires_at__lte=Now(), frozen_at=None",
         "expires_at__lte=Now()",
-        "tests/engine/test_kill_switch.py -k overdue",
+        "tests/engine/test_kill_switch.py -k keep_the_sweep",
     ),
     Mutant(
         "refunds of other runs do not count",

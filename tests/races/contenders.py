@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -47,6 +48,23 @@ def advances(run: str) -> str | None:
     return asyncio.run(once())
 
 
+def takes_over(run: str) -> list[str | None]:
+    """Hold whoever has the run for dead, and take it from them, twice."""
+    from django.utils import timezone
+
+    from agents.core.states import RunState
+    from agents.engine.sweep import sweep
+    from agents.models import Run
+
+    said = []
+    for _ in range(2):
+        held = Run.objects.filter(pk=run, state=RunState.RUNNING)
+        held.update(lease_ends_at=timezone.now() - timedelta(minutes=1))
+        sweep()
+        said.append(advances(run))
+    return said
+
+
 def refunds(book: int, amount: int, key: str) -> str:
     """Pay a refund at the desk."""
     from django.utils import timezone
@@ -68,8 +86,11 @@ def refunds(book: int, amount: int, key: str) -> str:
         return no.code
 
 
-def presses(workspace: int, user: str) -> int:
-    """Press the kill switch once a write has begun; return how many had, under its lock."""
+def presses(workspace: int, user: str, runs: list[str]) -> int:
+    """Press the kill switch once a write of these runs has begun.
+
+    Return how many had, as counted under its lock.
+    """
     import time
 
     from django.contrib.auth.models import User
@@ -79,8 +100,9 @@ def presses(workspace: int, user: str) -> int:
     from agents import operations
     from agents.models import Effect, Workspace
 
+    writes = Effect.objects.filter(run__in=[UUID(run) for run in runs])
     until = time.monotonic() + 20
-    while not Effect.objects.exists() and time.monotonic() < until:
+    while not writes.exists() and time.monotonic() < until:
         time.sleep(0.002)
     with transaction.atomic():
         operations.kill(
@@ -90,6 +112,20 @@ def presses(workspace: int, user: str) -> int:
             at=timezone.now(),
         )
         # What commits from here on has begun without having seen the switch.
-        begun = Effect.objects.count()
-        time.sleep(0.1)
+        begun = writes.count()
+        time.sleep(0.05)
     return begun
+
+
+def asks(url: str) -> str:
+    """Ask for leave to call a model's server."""
+    from django.test import override_settings
+
+    from agents.engine import breaker
+
+    with override_settings(OPENAI_BASE_URL=url, OPENAI_API_KEY="any"):
+        try:
+            given = breaker.leave()
+        except breaker.Resting:
+            return "rests"
+    return "probe" if given.probe else "leave"

@@ -14,7 +14,7 @@ from django.utils import timezone
 from prometheus_client.parser import text_string_to_metric_families
 
 from agents.engine import lease
-from agents.models import Effect, Escalation, Run, Step, Worker
+from agents.models import Effect, Endpoint, Escalation, Run, Step, Worker
 from tests.engine.scene import REFUND_500, Scene, go, set_scene
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -92,6 +92,7 @@ def test_not_ready_without_a_database_and_nothing_is_told_of_it() -> None:
     }
 
 
+@pytest.mark.breaks("I9")
 def test_the_measures_are_what_the_rows_say(scene: Scene) -> None:
     go(scene.launch())
     done = go(scene.launch(REFUND_500))
@@ -131,6 +132,19 @@ def test_models_are_counted_by_name_over_all_attempts(scene: Scene) -> None:
     assert found["model_tokens_total", "output", "m-1"] == 3 * count
     assert found["model_tokens_total", "lost", "m-1"] == 5
     assert found["model_cost_usd_total", "m-1"] == 0.25 * (count - 1)
+
+
+def test_a_server_of_models_is_counted_once_it_has_failed() -> None:
+    rests = timezone.now() + timedelta(seconds=30)
+    Endpoint.objects.create(address="https://down.example.com", failures=5, rests_until=rests)
+    Endpoint.objects.create(address="https://up.example.com")
+
+    found = measured()
+
+    assert found["endpoint_failures", "https://down.example.com"] == 5
+    assert found["endpoint_rests", "https://down.example.com"] == 1
+    assert found["endpoint_failures", "https://up.example.com"] == 0
+    assert found["endpoint_rests", "https://up.example.com"] == 0
 
 
 def test_the_queue_is_as_old_as_its_oldest_run_that_is_due(scene: Scene) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
+from django.db import transaction
 from django.urls import reverse
 from django.utils import timezone
 
 from agents.core.states import RunState
-from agents.models import Effect, Run
+from agents.models import Effect, Endpoint, Run
 from agents.web.overview import DAYS, overview
 from tests.engine.scene import REFUND_500, Scene, go, set_scene
 from tests.web.test_pages import signed_in, stranger
@@ -48,10 +51,14 @@ def test_the_figures_are_those_of_the_ledger(scene: Scene) -> None:
     assert found.needy == []
 
 
-@pytest.mark.breaks("I9", "I23")
+@pytest.mark.breaks("I9")
 def test_what_failed_or_is_unknown_needs_somebody(scene: Scene) -> None:
-    failed, unknown = go(scene.launch(REFUND_500)), go(scene.launch(REFUND_500))
-    Run.objects.filter(pk=failed.pk).update(state=RunState.FAILED, stop_reason="internal_error")
+    unknown = go(scene.launch(REFUND_500))
+    pk, at = scene.launch(REFUND_500).pk, timezone.now()
+    failed = Run.claim(pk, owner="worker", lease=timedelta(minutes=1), at=at)
+    assert failed is not None
+    with transaction.atomic():
+        failed.move(RunState.FAILED, at=at, stop_reason="internal_error")
     Effect.objects.filter(run=unknown, tool="issue_refund").update(state="unknown")
 
     page = signed_in(scene.eve).get(reverse("home")).text
@@ -72,3 +79,20 @@ def test_nobody_sees_the_figures_of_another_workspace(scene: Scene) -> None:
 
     assert (found.waiting, found.moved_minor) == (0, 0)
     assert not any(day.segments for drawn in (found.runs, found.money) for day in drawn.days)
+
+
+def test_a_model_server_that_is_left_alone_is_named_where_people_wonder(scene: Scene) -> None:
+    server, at = "https://models.example.com/v1", timezone.now()
+    until, over = at + timedelta(seconds=30), at - timedelta(seconds=1)
+    Endpoint.objects.create(address=server, failures=5, rests_until=until)
+    Endpoint.objects.create(address="https://tried-again.example.com", rests_until=over)
+    waiting, new = scene.launch(REFUND_500), scene.launch(REFUND_500)
+    Run.objects.filter(pk=waiting.pk).update(wake_at=until)
+    client = signed_in(scene.eve)
+
+    for address in (reverse("home"), reverse("run", args=[waiting.pk])):
+        page = client.get(address).text
+        assert f"<code>{server}</code> is not answering" in page
+        assert f"{until:%H:%M:%S}" in page
+        assert "tried-again" not in page
+    assert server not in client.get(reverse("run", args=[new.pk])).text

@@ -38,7 +38,7 @@ def test_every_icon_that_a_page_names_is_drawn() -> None:
     drawn = set(re.findall(r'id="i-([\w-]+)"', (STATIC / "icons.svg").read_text()))
     templates = (STATIC.parent / "templates").rglob("*.html")
     named = {
-        name for page in templates for name in re.findall(r'icon "([\w-]+)"', page.read_text())
+        name for page in templates for name in re.findall(r'{% icon "([\w-]+)"', page.read_text())
     }
 
     assert named <= drawn

@@ -1,0 +1,308 @@
+"""A change and its event are one: broken off at any write, neither is there without the other."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from datetime import timedelta
+from itertools import count
+from typing import Any, TypeAlias
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import OperationalError, connection
+from django.utils import timezone
+
+from agents import operations
+from agents.core.states import EscalationState, RunState
+from agents.engine.answering import expire
+from agents.engine.sweep import sweep
+from agents.models import Escalation, Role, Run, Stage
+from tests import checker
+from tests.engine.aborting import breaking
+from tests.engine.memory import Crash
+from tests.engine.scene import REFUND_500, Scene, fresh, go, has_ended, paid, recover, set_scene
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+
+Act: TypeAlias = Callable[[], object]
+
+# What an event tells of. Leases, attempts and counters are how a run is driven, not its state.
+_DRIVEN = {
+    *("lease_owner", "lease_ends_at", "fence", "attempts", "wake_at"),
+    *("event_count", "head_hash", "seconds", "tokens_lost"),
+}
+_TABLES = ("run", "step", "escalation", "effect", "membership", "policyversion", "workspace")
+TABLES = [f"agents_{name}" for name in (*_TABLES, "killswitch")]
+numbers = count(1)
+
+
+@pytest.fixture
+def scene() -> Scene:
+    scene = set_scene()
+    for user in (scene.rita, scene.omar):
+        user.refresh_from_db()
+    return scene
+
+
+@pytest.fixture
+def ada(scene: Scene) -> User:
+    return somebody(scene, Role.ADMIN)
+
+
+def somebody(scene: Scene, role: Role | None = None) -> User:
+    user = User.objects.create_user(f"somebody-{next(numbers)}")
+    if role:
+        operations.add_member(workspace=scene.workspace, user=user, role=role, at=timezone.now())
+    return user
+
+
+def state() -> dict[str, list[Any]]:
+    """Return every row that events tell of."""
+    found: dict[str, list[Any]] = {}
+    with connection.cursor() as cursor:
+        for table in TABLES:
+            cursor.execute(f"SELECT * FROM {table} ORDER BY id")  # noqa: S608 - names of our own
+            kept = [i for i, column in enumerate(cursor.description) if column[0] not in _DRIVEN]
+            found[table] = [[row[i] for i in kept] for row in cursor.fetchall()]
+    return found
+
+
+def told() -> int:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM agents_event")
+        return int(cursor.fetchone()[0])
+
+
+def asked(scene: Scene) -> Escalation:
+    run = go(scene.launch())
+    return Escalation.objects.get(run=run, state=EscalationState.OPEN)
+
+
+def deciding(scene: Scene, ada: User, *, approve: bool = True) -> Act:
+    escalation = asked(scene)
+    return lambda: operations.decide(
+        escalation_id=escalation.pk,
+        by=scene.rita,
+        approve=approve,
+        amount_minor=80000 if approve else None,
+        comment="partly used",
+        at=timezone.now(),
+    )
+
+
+def refused_decision(scene: Scene, ada: User) -> Act:
+    escalation = asked(scene)
+
+    def decide() -> None:
+        with suppress(operations.Refused):
+            operations.decide(
+                escalation_id=escalation.pk, by=scene.eve, approve=True, at=timezone.now()
+            )
+
+    return decide
+
+
+def overdue_decision(scene: Scene, ada: User) -> Act:
+    act = deciding(scene, ada)
+    Escalation.objects.update(expires_at=timezone.now() - timedelta(minutes=1))
+
+    def decide() -> None:
+        with suppress(operations.AlreadyDecided):
+            act()
+
+    return decide
+
+
+def claiming(scene: Scene, ada: User) -> Act:
+    escalation = asked(scene)
+    return lambda: operations.claim(escalation_id=escalation.pk, by=scene.rita, at=timezone.now())
+
+
+def releasing(scene: Scene, ada: User) -> Act:
+    escalation = asked(scene)
+    claimed = {"escalation_id": escalation.pk, "by": scene.rita}
+    operations.claim(**claimed, at=timezone.now())
+    return lambda: operations.release_claim(**claimed, at=timezone.now())
+
+
+def expiring(scene: Scene, ada: User) -> Act:
+    escalation = asked(scene)
+    return lambda: expire(escalation.pk, at=timezone.now())
+
+
+def cancelling(scene: Scene, ada: User) -> Act:
+    run = asked(scene).run
+    return lambda: operations.cancel(
+        run_id=run.pk, by=scene.omar, reason="enough", at=timezone.now()
+    )
+
+
+def switching(to: Stage) -> Callable[[Scene, User], Act]:
+    """Move a switch to a stage, with a request whose clock it stops or starts."""
+
+    def prepared(scene: Scene, ada: User) -> Act:
+        asked(scene)
+        common = {"workspace": scene.workspace, "by": ada, "reason": "look"}
+        acts: dict[Stage, Act] = {
+            Stage.ON: lambda: operations.kill(**common, at=timezone.now()),
+            Stage.TRIAL: lambda: operations.release(**common, to=Stage.TRIAL, at=timezone.now()),
+            Stage.OFF: lambda: operations.release(**common, to=Stage.OFF, at=timezone.now()),
+        }
+        for stage in Stage:  # from where the last one left it
+            if stage is to:
+                break
+            with suppress(operations.Refused):
+                acts[stage]()
+        return acts[to]
+
+    return prepared
+
+
+def claimed_by_a_worker(scene: Scene, ada: User) -> Act:
+    run = scene.launch()
+    lease = timedelta(minutes=1)
+    return lambda: Run.claim(run.pk, owner="worker", lease=lease, at=timezone.now())
+
+
+def requeuing(scene: Scene, ada: User) -> Act:
+    run = scene.launch()
+    Run.claim(run.pk, owner="worker", lease=timedelta(minutes=-1), at=timezone.now())
+    return sweep
+
+
+def joining(scene: Scene, ada: User) -> Act:
+    user = somebody(scene)
+    at = timezone.now()
+    return lambda: operations.join(
+        workspace=scene.workspace, user=user, role=Role.REVIEWER, refund_limit_minor=5, at=at
+    )
+
+
+def changing_role(scene: Scene, ada: User) -> Act:
+    user = somebody(scene, Role.VIEWER)
+    return lambda: operations.set_role(
+        workspace=scene.workspace, user=user, role=Role.OPERATOR, at=timezone.now()
+    )
+
+
+def changing_limit(scene: Scene, ada: User) -> Act:
+    user = somebody(scene, Role.REVIEWER)
+    return lambda: operations.set_limit(
+        workspace=scene.workspace, user=user, refund_limit_minor=7, at=timezone.now()
+    )
+
+
+OPERATIONS: dict[str, Callable[[Scene, User], Act]] = {
+    "launch": lambda scene, ada: lambda: scene.launch(token=f"t{next(numbers)}"),
+    "launch without a tool": lambda scene, ada: lambda: launched_without(scene),
+    "decide": deciding,
+    "reject": lambda scene, ada: deciding(scene, ada, approve=False),
+    "a decision that is refused": refused_decision,
+    "a decision that is too late": overdue_decision,
+    "claim": claiming,
+    "release a claim": releasing,
+    "expire": expiring,
+    "cancel": cancelling,
+    "kill": switching(Stage.ON),
+    "try out": switching(Stage.TRIAL),
+    "release": switching(Stage.OFF),
+    "a worker's claim": claimed_by_a_worker,
+    "a worker that went quiet": requeuing,
+    "join": joining,
+    "another role": changing_role,
+    "another limit": changing_limit,
+    "another workspace": lambda scene, ada: (
+        lambda: operations.add_workspace(slug=f"w{next(numbers)}", name="W", at=timezone.now())
+    ),
+}
+
+
+def launched_without(scene: Scene) -> Run:
+    return operations.launch(
+        workspace=scene.workspace,
+        pattern="supervisor",
+        goal=REFUND_500,
+        subject=42,
+        by=scene.omar,
+        off=["issue_refund"],
+        at=timezone.now(),
+    )
+
+
+def cut_off() -> OperationalError:
+    return OperationalError("server closed the connection unexpectedly")
+
+
+def assert_told(before: tuple[dict[str, list[Any]], int], where: str) -> None:
+    """See that nothing has changed without an event, and that what is written is true."""
+    rows, events = before
+    now = state()
+    changed = [table for table in TABLES if now[table] != rows[table]]
+    assert told() > events or not changed, f"{where}: {changed} changed and no event tells of it"
+    with connection.cursor() as cursor:
+        assert checker.violations(cursor) == [], where
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_an_operation_that_breaks_off_leaves_no_change_without_its_event(
+    scene: Scene, ada: User, name: str
+) -> None:
+    for number in count(1):
+        act = OPERATIONS[name](scene, ada)
+        before = state(), told()
+        with breaking(number, Crash) as broken, suppress(Crash):
+            act()
+        assert_told(before, f"{number}: {broken.broke_at}")
+        if not broken.broke_at:
+            break
+
+    assert told() > before[1]
+    assert broken.count >= 2, "a change and its event are two writes at least"
+
+
+def to_the_end(scene: Scene, run: Run) -> None:
+    for _ in range(12):
+        recover(run.pk)
+        Run.objects.filter(pk=run.pk, state=RunState.QUEUED).update(wake_at=None)
+        if go(run).state == RunState.WAITING:  # did the mail go out? Nobody can tell by its key
+            scene.decide(run, amount_minor=None)
+        if has_ended(run):
+            return
+    raise AssertionError(f"it never ended: {fresh(run).state}")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("error", [Crash, cut_off], ids=["a worker dies", "a connection is cut"])
+def test_a_run_that_breaks_off_at_any_write_tells_all_and_pays_once(
+    scene: Scene, error: Callable[[], BaseException]
+) -> None:
+    reached: Counter[str] = Counter()
+    for number in count(1):
+        run = scene.launch(REFUND_500)
+        before = state(), told()
+        with breaking(number, error) as broken, suppress(Crash, OperationalError):
+            go(run)
+        assert_told(before, f"{number}: {broken.broke_at}")
+        to_the_end(scene, run)
+        came_to = fresh(run).stop_reason, paid(run)
+        assert came_to in _allowed(broken.broke_at), f"{number}: {broken.broke_at}"
+        reached.update(_table(broken.broke_at))
+        if not broken.broke_at:
+            break
+
+    assert {"agents_run", "agents_step", "agents_effect", "agents_event"} <= set(reached)
+    assert number > 40
+
+
+def _allowed(broke_at: str) -> list[tuple[str, list[int]]]:
+    """Return what a run may come to: where the desk broke off, also an honest end."""
+    if any(table.startswith("desk_") for table in _table(broke_at)):
+        unpaid = ("tool_error:issue_refund", list[int]())
+        return [("success", [50000]), unpaid, ("tool_error:send_refund_email", [50000])]
+    return [("success", [50000])]
+
+
+def _table(sql: str) -> Iterable[str]:
+    return [word.strip('"') for word in sql.split()[1:3] if word.startswith('"')]

@@ -1,0 +1,193 @@
+"""A model's server that fails again and again is left alone; the runs wait and lose nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import override_settings
+from django.utils import timezone
+
+from agents import operations
+from agents.core.states import RunState
+from agents.engine import breaker
+from agents.engine.worker import claimable
+from agents.models import Endpoint, Run
+from agents.policies.profiles import STRICT
+from tests.conformance import harness
+from tests.conformance.replay_server import ReplayServer
+from tests.engine.scene import REFUND_500, Scene, go, paid, set_scene
+from tests.processes import together
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+
+CONTEXT = '{"kind": "tool", "name": "get_refund_context", "args": {"user_id": 42}}'
+FINAL = '{"kind": "final", "answer": "Done."}'
+DOWN = {"fault": "http_500", "times": breaker.FAILURES}
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return set_scene()
+
+
+@pytest.fixture
+def server() -> Iterator[ReplayServer]:
+    with (
+        harness.replaying() as server,
+        override_settings(
+            OPENAI_BASE_URL=server.base_url("model"),
+            OPENAI_API_KEY="any",
+            OPENAI_TIMEOUT_SECONDS=0.5,
+        ),
+    ):
+        yield server
+
+
+def fail_until_left_alone(scene: Scene, server: ReplayServer, *then: Any) -> Run:
+    """Let a first run give up and a second one meet the server at rest. Return the second."""
+    server.load("model", [DOWN, *then])
+    assert go(scene.launch(REFUND_500)).stop_reason == "llm_error"
+    run = go(scene.launch(REFUND_500))
+    assert server.sessions["model"].requests == breaker.FAILURES
+    return run
+
+
+def let_rest_end(*runs: Run) -> None:
+    past = timezone.now() - timedelta(seconds=1)
+    Endpoint.objects.update(rests_until=past)
+    Run.objects.filter(pk__in=[run.pk for run in runs]).update(wake_at=past)
+
+
+def test_after_failures_in_a_row_runs_wait_without_a_worker(
+    scene: Scene, server: ReplayServer
+) -> None:
+    run = fail_until_left_alone(scene, server)
+
+    later = go(scene.launch(REFUND_500))
+
+    for waiting in (run, later):
+        assert (waiting.state, waiting.lease_owner) == (RunState.QUEUED, "")
+        assert waiting.wake_at is not None
+        ahead = waiting.wake_at - timezone.now()
+        assert timedelta(seconds=20) < ahead < timedelta(seconds=36)
+        assert waiting.pk not in claimable(10)
+    assert later.attempts == 0  # waiting does not make it poison
+    assert not later.steps.exists()  # it has not used an attempt either
+    assert server.sessions["model"].requests == breaker.FAILURES
+
+
+def test_one_call_after_the_rest_speaks_for_all(scene: Scene, server: ReplayServer) -> None:
+    fail_until_left_alone(scene, server, CONTEXT, FINAL)
+    run = scene.launch(REFUND_500)
+    let_rest_end(run)
+
+    assert go(run).stop_reason == "success"
+
+    endpoint = Endpoint.objects.get()
+    assert (endpoint.failures, endpoint.rests_until) == (0, None)
+    assert paid(run) == []
+
+
+def test_a_call_that_fails_after_the_rest_begins_another(
+    scene: Scene, server: ReplayServer
+) -> None:
+    again = {"fault": "http_500", "times": 1}
+    fail_until_left_alone(scene, server, again, CONTEXT, FINAL)
+    run = scene.launch(REFUND_500)
+    let_rest_end(run)
+
+    run = go(run)
+
+    assert run.state == RunState.QUEUED
+    assert server.sessions["model"].requests == breaker.FAILURES + 1
+    rests_until = Endpoint.objects.get().rests_until
+    assert rests_until is not None
+    assert rests_until > timezone.now() + timedelta(seconds=20)
+    let_rest_end(run)
+    assert go(run).stop_reason == "success"
+
+
+def test_of_six_workers_one_makes_the_call(scene: Scene, server: ReplayServer) -> None:
+    fail_until_left_alone(scene, server)
+    let_rest_end()
+
+    said = together("tests.races.contenders:asks", [[server.base_url("model")]] * 6)
+
+    assert sorted(said) == ["probe", *["rests"] * 5]
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        {"fault": "http_429", "retry_after": 0},
+        {"fault": "http", "status": 401},
+        {"fault": "http", "status": 409},
+        {"fault": "html"},
+    ],
+)
+def test_a_server_that_refuses_is_there(scene: Scene, server: ReplayServer, reply: Any) -> None:
+    server.load("model", [{"fault": "http_500", "times": 1}, {**reply, "times": 9}])
+
+    run = go(scene.launch(REFUND_500))
+
+    assert run.state == RunState.STOPPED
+    assert Endpoint.objects.get().failures == 0
+
+
+@pytest.mark.parametrize("fault", ["http_500", "connection"])
+def test_a_failure_within_a_short_budget_counts_unless_it_is_silence(
+    scene: Scene, server: ReplayServer, fault: str
+) -> None:
+    server.load("model", [{"fault": fault, "times": 9}])
+
+    with override_settings(OPENAI_TIMEOUT_SECONDS=600):
+        go(scene.launch(REFUND_500))
+
+    assert Endpoint.objects.get().failures == 3
+
+
+def test_silence_within_a_short_budget_is_not_the_servers_fault(
+    scene: Scene, server: ReplayServer
+) -> None:
+    server.load("model", [{"fault": "timeout", "times": 9}])
+
+    with override_settings(OPENAI_TIMEOUT_SECONDS=60):
+        run = go(launched_with(scene, seconds=0.2))
+
+    assert run.state == RunState.STOPPED
+    assert not Endpoint.objects.exists()
+
+
+def test_calls_that_end_during_the_rest_do_not_prolong_it() -> None:
+    for _ in range(breaker.FAILURES):
+        breaker.failed(breaker.Leave("https://models.example.com/v1"))
+    began = Endpoint.objects.get().rests_until
+
+    breaker.failed(breaker.Leave("https://models.example.com/v1"))
+
+    endpoint = Endpoint.objects.get()
+    assert (endpoint.failures, endpoint.rests_until) == (breaker.FAILURES + 1, began)
+
+
+def test_the_address_names_no_user_and_no_question() -> None:
+    with override_settings(OPENAI_BASE_URL="https://me:secret@models.example.com/v1?key=secret"):
+        assert breaker.leave().address == "https://models.example.com/v1"
+
+
+def launched_with(scene: Scene, *, seconds: float) -> Run:
+    """Launch a refund whose model calls may take so long in all."""
+    at = timezone.now()
+    limits = replace(STRICT, max_seconds=seconds)
+    return operations.launch(
+        workspace=scene.workspace,
+        pattern="supervisor",
+        goal=REFUND_500,
+        subject=42,
+        by=scene.omar,
+        policy=operations.policy_version(scene.workspace, limits, at=at),
+        at=at,
+    )
