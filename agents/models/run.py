@@ -74,6 +74,9 @@ class Run(models.Model):
             models.Index(fields=["workspace", "subject", "-created_at"], name="run_of_customer"),
             # The worker's question: what is claimable, and whose lease ran out?
             models.Index(fields=["state", "wake_at", "created_at"], name="run_claimable"),
+            # The sweep: does everybody who waits still have something to wait for? The rows
+            # themselves are wide; this and escalation_open answer from the indexes alone.
+            models.Index(fields=["id"], condition=Q(state=RunState.WAITING), name="run_waiting"),
         ]
 
     def __str__(self) -> str:
