@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
-from threading import Barrier, BrokenBarrierError
+from threading import Barrier, BrokenBarrierError, local
 from typing import TypeVar
 
-from django.db import close_old_connections, connections
+from django.db import connections
 
 T = TypeVar("T")
 
+TRUSTED = 1.0  # seconds for which a connection that worked is taken to be alive
 LONGEST_CALL = 30.0  # seconds to wait for threads that are still in a call when closing
+
+
+class _Used(local):
+    """When this thread last used its connections, by the monotonic clock."""
+
+    at = 0.0
+
+
+_used = _Used()
 
 
 class Pool:
@@ -29,8 +40,11 @@ class Pool:
 
     @staticmethod
     def _fresh(work: Callable[[], T]) -> T:
-        close_old_connections()  # without it a connection that was cut stays dead for ever
-        return work()
+        _freshen()
+        try:
+            return work()
+        finally:
+            _used.at = time.monotonic()
 
     def close_connections(self, patience: float = LONGEST_CALL) -> bool:
         """Close the connection of every thread; for a process's end, and between tests.
@@ -47,6 +61,19 @@ class Pool:
         closing = [self._pool.submit(close) for _ in range(self.threads)]
         _, hanging = wait(closing, timeout=2 * patience)
         return not (hanging or everyone.broken)
+
+
+def _freshen() -> None:
+    """Close this thread's connections where they are dead; without it they stay so for ever.
+
+    Those that live are kept, whatever pages do with theirs: there are few threads, and opening
+    a connection costs more than most of what is done on it.
+    """
+    is_trusted = time.monotonic() - _used.at < TRUSTED
+    for connection in connections.all(initialized_only=True):
+        connection.close_at = None
+        if connection.errors_occurred or not is_trusted:
+            connection.close_if_unusable_or_obsolete()
 
 
 DATABASE = Pool(4, "database")
