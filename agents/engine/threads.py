@@ -78,9 +78,11 @@ def _freshen() -> None:
 
 DATABASE = Pool(4, "database")
 TOOLS = Pool(16, "tool")
+# Signs of life do not stand in line behind the work of a thousand runs: leases would run out.
+LEASES = Pool(1, "lease")
 
 
 def close_connections(patience: float = LONGEST_CALL) -> bool:
     """Close what the pools hold open. Return False where a thread is still in a call."""
-    closed = [pool.close_connections(patience) for pool in (DATABASE, TOOLS)]
+    closed = [pool.close_connections(patience) for pool in (DATABASE, TOOLS, LEASES)]
     return all(closed)
