@@ -87,12 +87,13 @@ def _ring_again() -> int:
 
 def _settle_orphans() -> int:
     """Settle intents whose run has ended without them: ask by key what became of the call."""
-    orphans = Effect.objects.filter(
-        state=EffectState.INTENDED,
-        run__state__in=ENDED,
-        intended_at__lt=timezone.now() - ORPHANED,
+    old = Effect.objects.filter(
+        state=EffectState.INTENDED, intended_at__lt=timezone.now() - ORPHANED
     )
-    return sum(settle_orphan(effect) for effect in orphans.select_related("run")[:BATCH])
+    # The run's state is looked at here: asked for it too, SQLite begins with every ended run.
+    found = old.select_related("run").order_by("intended_at", "pk")
+    orphans = [effect for effect in found if effect.run.state in ENDED]
+    return sum(settle_orphan(effect) for effect in orphans[:BATCH])
 
 
 def settle_orphan(effect: Effect) -> bool:

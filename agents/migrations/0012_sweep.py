@@ -26,7 +26,7 @@ class Migration(migrations.Migration):
             model_name="escalation",
             index=models.Index(
                 condition=models.Q(("state", agents.core.states.EscalationState["OPEN"])),
-                fields=["run"],
+                fields=["run", "state"],
                 name="escalation_open",
             ),
         ),
@@ -42,7 +42,7 @@ class Migration(migrations.Migration):
             model_name="run",
             index=models.Index(
                 condition=models.Q(("state", agents.core.states.RunState["WAITING"])),
-                fields=["id"],
+                fields=["state", "id"],
                 name="run_waiting",
             ),
         ),

@@ -67,7 +67,9 @@ class Escalation(models.Model):
             models.Index(fields=["workspace", "state", "expires_at"], name="escalation_inbox"),
             # The sweep: what does a run wait for, and what expired?
             models.Index(
-                fields=["run"], condition=Q(state=EscalationState.OPEN), name="escalation_open"
+                fields=["run", "state"],
+                condition=Q(state=EscalationState.OPEN),
+                name="escalation_open",
             ),
             models.Index(
                 fields=["expires_at"],

@@ -76,7 +76,10 @@ class Run(models.Model):
             models.Index(fields=["state", "wake_at", "created_at"], name="run_claimable"),
             # The sweep: does everybody who waits still have something to wait for? The rows
             # themselves are wide; this and escalation_open answer from the indexes alone.
-            models.Index(fields=["id"], condition=Q(state=RunState.WAITING), name="run_waiting"),
+            # (SQLite reads the state from the index only where it is one of its columns.)
+            models.Index(
+                fields=["state", "id"], condition=Q(state=RunState.WAITING), name="run_waiting"
+            ),
         ]
 
     def __str__(self) -> str:
