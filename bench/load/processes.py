@@ -32,14 +32,14 @@ def worker(address: str, **settings: str) -> Iterator[subprocess.Popen[bytes]]:
 
 
 @contextmanager
-def web() -> Iterator[str]:
+def web(**settings: str) -> Iterator[str]:
     """Serve the pages from one process; give their address."""
     with closing(socket.socket()) as probe:
         probe.bind(("127.0.0.1", 0))
         port = int(probe.getsockname()[1])
     how = ["--lifespan=off", "--no-access-log", "--log-level=warning"]
     how += ["--timeout-graceful-shutdown=1", f"--port={port}"]
-    with _running("-m", "uvicorn", "opsconsole.asgi:application", *how):
+    with _running("-m", "uvicorn", "opsconsole.asgi:application", *how, **settings):
         end = time.monotonic() + PATIENCE
         while not _answers(port):
             if time.monotonic() > end:
@@ -90,7 +90,16 @@ def until(condition: Callable[[], bool], *, seconds: float = PATIENCE) -> None:
     while not condition():
         if time.monotonic() > end:
             raise SystemExit("it took too long")
-        time.sleep(0.1)
+        time.sleep(0.05)
+
+
+@contextmanager
+def timed() -> Iterator[list[float]]:
+    """Give a list that holds the block's seconds afterwards."""
+    took: list[float] = []
+    started = time.perf_counter()
+    yield took
+    took.append(time.perf_counter() - started)
 
 
 def percentile(found: list[float], share: float) -> float:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import uuid
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import import_module
 
+from django.conf import settings
+from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
 from django.contrib.auth.models import User
 from django.utils import timezone
 
@@ -51,6 +54,17 @@ class Scene:
             by=self.omar,
             at=timezone.now(),
         )
+
+
+def cookie_of(user: User) -> str:
+    """Sign somebody in; return what their browser sends from then on."""
+    session = import_module(settings.SESSION_ENGINE).SessionStore()
+    session[SESSION_KEY] = str(user.pk)
+    session[BACKEND_SESSION_KEY] = "django.contrib.auth.backends.ModelBackend"
+    session[HASH_SESSION_KEY] = user.get_session_auth_hash()
+    session["began_at"] = int(timezone.now().timestamp())
+    session.save()
+    return f"{settings.SESSION_COOKIE_NAME}={session.session_key}"
 
 
 def _any() -> str:
