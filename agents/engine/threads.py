@@ -76,7 +76,9 @@ def _freshen() -> None:
             connection.close_if_unusable_or_obsolete()
 
 
-DATABASE = Pool(4, "database")
+# SQLite has one writer at a time. Several threads of one process would not queue up for it but
+# sleep and try again, unfairly: that is slower, and the unlucky give up with "database is locked".
+DATABASE = Pool(1 if connections["default"].vendor == "sqlite" else 4, "database")
 TOOLS = Pool(16, "tool")
 # Signs of life do not stand in line behind the work of a thousand runs: leases would run out.
 LEASES = Pool(1, "lease")
