@@ -18,6 +18,7 @@ from bench.load import processes
 from bench.load.decisions import Form
 from bench.load.scene import Scene, cookie_of
 
+CATCHING_UP = 60.0  # seconds after the last event; what is not seen then counts as lost
 PEOPLE = 20  # at most thirty streams belong to one person
 
 
@@ -103,8 +104,10 @@ async def _measured(given: argparse.Namespace) -> None:
         first = time.time()
         posting = await sync_to_async(_decided)(site, scene, given.pause)
         await _until(scene, *ENDED)
-        await asyncio.sleep(3)
-        await _alive(watching)
+        ends = await sync_to_async(_ends)(scene)
+        late = time.time() + CATCHING_UP
+        while time.time() < late and any(page.seen[-1][0] < ends[page.run] for page in pages):
+            await _alive(watching)
         for task in watching:
             task.cancel()
     lags = await sync_to_async(_lags)(pages, first)
@@ -124,6 +127,12 @@ async def _alive(watching: list[asyncio.Task[None]]) -> None:
 
 def _launched(scene: Scene) -> list[object]:
     return [scene.launch(number).pk for number in range(1, scene.customers + 1)]
+
+
+def _ends(scene: Scene) -> dict[str, int]:
+    """Return the number of events of each run."""
+    found = Run.objects.filter(workspace=scene.workspace).values_list("pk", "event_count")
+    return {str(pk): count for pk, count in found}
 
 
 def _visitor(scene: Scene) -> str:
