@@ -10,7 +10,7 @@ PYTEST_ARGS ?=
 BENCH_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev demo test check lint format tests bench screenshots lock clean
+.PHONY: help install install-dev demo test check lint format tests bench bench-load screenshots lock clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,6 +42,9 @@ tests: install-dev ## Only the tests: on SQLite, then on PostgreSQL where there 
 
 bench: .bench-venv/.installed ## Measure the engine beside LangGraph and the bare driver
 	.bench-venv/bin/python -m bench $(BENCH_ARGS)
+
+bench-load: install ## Measure worker, web and live updates under load
+	$(BIN)/python -m bench.load $(BENCH_ARGS)
 
 screenshots: install-dev ## Make the pictures under docs/images anew
 	$(BIN)/python scripts/screenshots.py

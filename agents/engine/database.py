@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from django.db import OperationalError
 
-from agents.engine.threads import DATABASE
+from agents.engine.threads import DATABASE, LEASES
 
 T = TypeVar("T")
 
@@ -21,6 +21,11 @@ _TRANSIENT = ("40001", "40P01")
 async def in_database(work: Callable[..., T], *args: object, tries: int = TRIES) -> T:
     """Run `work` in a thread of the small pool: whole transactions, repeated up to `tries`."""
     return await DATABASE.run(partial(_tried, work, args, tries))
+
+
+async def in_time(work: Callable[..., T], *args: object) -> T:
+    """Do the same without standing in line: for what must be done whatever else is to do."""
+    return await LEASES.run(partial(_tried, work, args, TRIES))
 
 
 def _tried(work: Callable[..., T], args: tuple[object, ...], tries: int) -> T:

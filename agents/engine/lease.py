@@ -15,7 +15,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from agents.core.states import RunState
-from agents.engine.database import in_database
+from agents.engine.database import in_time
 from agents.engine.dispatch import ring
 from agents.models import LostRun, Run, Worker
 
@@ -61,8 +61,8 @@ async def kept() -> AsyncIterator[None]:
 async def _renew_for_ever() -> None:
     while True:
         try:
-            await in_database(Run.renew, OWNER, length(), driven())
-            await in_database(Worker.give_sign, OWNER)
+            await in_time(Run.renew, OWNER, length(), driven())
+            await in_time(Worker.give_sign, OWNER)
         except Exception:  # tried again long before the lease runs out
             log.exception("Leases could not be renewed")
         await asyncio.sleep(length().total_seconds() / RENEWALS)

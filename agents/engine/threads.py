@@ -94,11 +94,15 @@ def _has_news(connection: BaseDatabaseWrapper) -> bool:
     return bool(heard.poll(0))
 
 
-DATABASE = Pool(4, "database")
+# SQLite has one writer at a time. Several threads of one process would not queue up for it but
+# sleep and try again, unfairly: that is slower, and the unlucky give up with "database is locked".
+DATABASE = Pool(1 if connections["default"].vendor == "sqlite" else 4, "database")
 TOOLS = Pool(16, "tool")
+# Signs of life do not stand in line behind the work of a thousand runs: leases would run out.
+LEASES = Pool(1, "lease")
 
 
 def close_connections(patience: float = LONGEST_CALL) -> bool:
     """Close what the pools hold open. Return False where a thread is still in a call."""
-    closed = [pool.close_connections(patience) for pool in (DATABASE, TOOLS)]
+    closed = [pool.close_connections(patience) for pool in (DATABASE, TOOLS, LEASES)]
     return all(closed)

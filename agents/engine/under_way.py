@@ -18,6 +18,7 @@ class UnderWay:
 
     def __init__(self) -> None:
         self.drives: dict[asyncio.Task[None], UUID] = {}
+        self.ended = asyncio.Event()  # set by each drive that ends; who waits for it clears it
 
     @property
     def room(self) -> int:
@@ -28,8 +29,12 @@ class UnderWay:
         """Advance a run in a task of its own; two for one run do no harm."""
         drive = asyncio.create_task(_advance(run_id))
         self.drives[drive] = run_id
-        drive.add_done_callback(self.drives.pop)
+        drive.add_done_callback(self._end)
         return drive
+
+    def _end(self, drive: asyncio.Task[None]) -> None:
+        del self.drives[drive]
+        self.ended.set()
 
     async def finish(self) -> None:
         """Give the runs OPSCONSOLE_DRAIN_SECONDS to come to a pause; then break them off."""

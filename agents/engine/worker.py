@@ -102,17 +102,22 @@ class Poller:
         return len(fresh)
 
     async def _pause(self, taken: int) -> None:
-        """Wait for the next poll, for a run that ends, or for the word to stop."""
+        """Wait for the next poll, for room where there is none, or for the word to stop."""
         if taken:
             await asyncio.sleep(0)
             return
-        told = asyncio.create_task(self.stop.wait())
+        # While there is room, a run that ends is no reason to look: with a thousand under way
+        # one ends every moment, and looking costs the more the more of them there are.
+        self.under_way.ended.clear()
+        words = [self.stop] if self.under_way.room else [self.stop, self.under_way.ended]
+        told = {asyncio.create_task(word.wait()) for word in words}
         await asyncio.wait(
-            {told, *self.under_way.drives},
+            told,
             timeout=settings.OPSCONSOLE_POLL_SECONDS,
             return_when=asyncio.FIRST_COMPLETED,
         )
-        told.cancel()
+        for task in told:
+            task.cancel()
 
 
 def sweep_interval() -> float:

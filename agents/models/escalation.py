@@ -63,8 +63,19 @@ class Escalation(models.Model):
             ),
         ]
         indexes = [
-            # The inbox: what is open here, soonest to expire first; and the sweep: what expired?
+            # The inbox: what is open here, soonest to expire first.
             models.Index(fields=["workspace", "state", "expires_at"], name="escalation_inbox"),
+            # The sweep: what does a run wait for, and what expired?
+            models.Index(
+                fields=["run", "state"],
+                condition=Q(state=EscalationState.OPEN),
+                name="escalation_open",
+            ),
+            models.Index(
+                fields=["expires_at"],
+                condition=Q(state=EscalationState.OPEN),
+                name="escalation_due",
+            ),
             # The tab of what was decided, newest first.
             models.Index(fields=["workspace", "-decided_at", "id"], name="escalation_decided"),
         ]

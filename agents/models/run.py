@@ -83,6 +83,12 @@ class Run(models.Model):
             models.Index(fields=["workspace", "subject", "-created_at"], name="run_of_customer"),
             # The worker's question: what is claimable, and whose lease ran out?
             models.Index(fields=["state", "wake_at", "created_at"], name="run_claimable"),
+            # The sweep: does everybody who waits still have something to wait for? The rows
+            # themselves are wide; this and escalation_open answer from the indexes alone.
+            # (SQLite reads the state from the index only where it is one of its columns.)
+            models.Index(
+                fields=["state", "id"], condition=Q(state=RunState.WAITING), name="run_waiting"
+            ),
         ]
 
     _said: list[Entry] | None = None  # within `recording`

@@ -11,7 +11,8 @@ import pytest
 from django.db import connections
 
 from agents.web.live.hub import Hub, Viewer
-from agents.web.live.topics import ActivityTopic, Frame, RunTopic, look
+from agents.web.live.topics import ActivityTopic, Frame, RunTopic
+from agents.web.live.topics import frame as rendered
 from tests.engine.scene import go, set_scene
 
 RUN, ACTIVITY = RunTopic(uuid4()), ActivityTopic((1,))
@@ -59,7 +60,7 @@ def test_no_text_of_a_run_can_end_a_message_or_begin_another() -> None:
     goal = "Refund 1200 USD to user_id=42.\n\nevent: ended\ndata: <b>gotcha</b>\r\rid: 9"
     run = go(set_scene().launch(goal))
 
-    lines = look({RunTopic(run.pk): ""})[0].lines.decode()
+    lines = rendered(RunTopic(run.pk), "1").lines.decode()
 
     assert all(line.startswith("data: ") for line in lines.rstrip("\n").split("\n"))
     assert "\r" not in lines

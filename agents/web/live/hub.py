@@ -6,12 +6,13 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TypeVar
 
 from django.db import DatabaseError, connections
 
 from agents.web.live import wake
-from agents.web.live.topics import Frame, Topic, look
+from agents.web.live.topics import Frame, Topic, changed, frame
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -119,12 +120,14 @@ class Hub:
 
     async def _look(self) -> None:
         known = {t: self._frames[t].version if t in self._frames else "" for t in self._viewers}
-        for frame in await self._read(lambda: look(known)):
+        for topic, version in (await self._read(lambda: changed(known))).items():
+            # One after another: a frame takes a while, and nobody waits for those of others.
+            found = await self._read(partial(frame, topic, version))
             # Somebody may have left while it was read; then nobody waits for the frame.
-            if frame.topic in self._viewers:
-                self._frames[frame.topic] = frame
-                for viewer in self._viewers[frame.topic]:
-                    viewer.offer(frame)
+            if topic in self._viewers:
+                self._frames[topic] = found
+                for viewer in self._viewers[topic]:
+                    viewer.offer(found)
 
     async def _read(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)

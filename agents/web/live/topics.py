@@ -65,14 +65,14 @@ class Frame:
     lines: bytes
 
 
-def look(known: Mapping[Topic, str]) -> list[Frame]:
-    """Return a frame for each topic whose version is not the one that is known ("": none is)."""
-    found = dict(_versions(known))
-    return [
-        Frame(topic, version, _lines(topic, version))
-        for topic, version in found.items()
-        if version != known[topic]
-    ]
+def changed(known: Mapping[Topic, str]) -> dict[Topic, str]:
+    """Return the topics whose version is not the one that is known ("": none is)."""
+    return {topic: now for topic, now in _versions(known) if now != known[topic]}
+
+
+def frame(topic: Topic, version: str) -> Frame:
+    """Render the newest state of a topic, whose version has just been read."""
+    return Frame(topic, version, _lines(topic, version))
 
 
 def _versions(topics: Collection[Topic]) -> Iterable[tuple[Topic, str]]:

@@ -14,7 +14,7 @@ from agents.record import CHANNEL
 
 log = logging.getLogger(__name__)
 
-SQLITE_TICK = 0.1  # seconds between questions that cost microseconds
+SQLITE_TICK = 0.05  # seconds between questions that cost microseconds
 POSTGRES_TICK = 2.0  # seconds; what a lost notification would cost
 AGAIN = 1.0  # seconds before listening again after the connection broke
 

@@ -1,0 +1,82 @@
+"""From a person's decision to the next step, through a real web process and a real worker."""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+from statistics import median
+from urllib.parse import urlencode, urlsplit
+
+from django.contrib.auth.models import User
+from django.db import connection
+
+from agents.core.states import ENDED, RunState
+from agents.models import Effect, Escalation, Run
+from bench.load import processes
+from bench.load.scene import Scene, cookie_of
+
+CSRF = "c" * 32
+
+
+def main() -> None:
+    """Decide on one run after another by the form; print what the form and the run took."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=100)
+    parser.add_argument("--dispatch", default="polling")
+    given = parser.parse_args()
+    scene = Scene(given.runs)
+    for number in range(1, given.runs + 1):
+        scene.launch(number)
+    ours = Run.objects.filter(workspace=scene.workspace)
+    posting, running = [], []
+    how = {"OPSCONSOLE_DISPATCH": given.dispatch}
+    with (
+        processes.model() as address,
+        processes.web(**how) as site,
+        processes.worker(address, **how),
+    ):
+        processes.until(lambda: not ours.exclude(state=RunState.WAITING).exists())
+        form = Form(site, scene.rita)
+        for held in Escalation.objects.filter(run__in=ours).order_by("pk"):
+            posting.append(form.allow(held))
+            processes.until(lambda run=held.run_id: ours.filter(pk=run, state__in=ENDED).exists())
+            effect = Effect.objects.get(escalation=held)
+            held.refresh_from_db()
+            running.append((effect.intended_at - held.decided_at).total_seconds())
+    print(f"\n{given.runs} decisions, one after another, {connection.vendor}, {given.dispatch}\n")
+    print("| | p50 | p95 | at most |")
+    print("|---|---:|---:|---:|")
+    _print("decision to the next step (its intent)", running)
+    _print("the form's answer", posting)
+
+
+class Form:
+    """The form of an escalation, as the browser of somebody who is signed in sends it."""
+
+    def __init__(self, site: str, user: User) -> None:
+        self.address = urlsplit(site).netloc
+        self.cookie = f"{cookie_of(user)}; csrftoken={CSRF}"
+
+    def allow(self, held: Escalation) -> float:
+        """Grant less than was asked for. Return the seconds until the answer."""
+        fields = {"csrfmiddlewaretoken": CSRF, "action_sha256": held.action_sha256}
+        fields |= {"verdict": "adjust", "amount": "800.00", "comment": "partly used"}
+        headers = {"Cookie": self.cookie, "Content-Type": "application/x-www-form-urlencoded"}
+        site = http.client.HTTPConnection(self.address, timeout=60)
+        with processes.timed() as took:
+            site.request("POST", f"/approvals/{held.pk}/decide/", urlencode(fields), headers)
+            answer = site.getresponse()
+            answer.read()
+        site.close()
+        if answer.status != 302:
+            raise SystemExit(f"the form answered {answer.status}")
+        return took[0]
+
+
+def _print(what: str, seconds: list[float]) -> None:
+    found = median(seconds), processes.percentile(seconds, 0.95), max(seconds)
+    print(f"| {what} |", " | ".join(f"{each * 1000:.0f} ms" for each in found), "|")
+
+
+if __name__ == "__main__":
+    main()
