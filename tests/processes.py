@@ -86,7 +86,7 @@ def contenders(count: int) -> Iterator[Contenders]:
     finally:
         for child in children:
             child.kill()
-            child.wait(LONGEST)
+            child.communicate(timeout=LONGEST)  # also closes its pipes after a failure
 
 
 def together(function: str, arguments: Sequence[Sequence[Any]]) -> list[Any]:
