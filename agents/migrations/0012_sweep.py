@@ -8,7 +8,7 @@ import agents.core.states
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("agents", "0010_endpoint"),
+        ("agents", "0011_event_texts"),
         ("desk", "0003_replies"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
