@@ -55,7 +55,7 @@ def test_the_database_refuses_to_truncate_the_events(run: Run) -> None:
         transaction.atomic(),
         connection.cursor() as cursor,
     ):
-        cursor.execute("TRUNCATE agents_event")
+        cursor.execute("TRUNCATE agents_event CASCADE")
 
 
 @pytest.mark.skipif(connection.vendor != "sqlite", reason="an idiom of SQLite")

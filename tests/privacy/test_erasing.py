@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import subprocess
 import sys
+from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from agents.models import Effect, Escalation, Event, EventText, Role, Run, Works
 from agents.models.event import facts_of
 from agents.web.live import topics
 from tests.commands.test_run_pattern import command
+from tests.engine.aborting import breaking
 from tests.engine.scene import REFUND_1200, Scene, go, paid, set_scene
 from tests.privacy.searching import places_of
 from tests.web.test_pages import signed_in
@@ -209,6 +212,26 @@ def test_a_write_of_unknown_outcome_refuses(run: Run) -> None:
         erase()
 
     Effect.objects.filter(run=run, tool="send_refund_email").update(state="done")
+
+
+def test_an_erasure_that_breaks_off_erases_nothing(run: Run) -> None:
+    before = {canary: places_of(canary) for canary in CANARIES}
+    broke_at = []
+
+    for number in count(1):
+        with breaking(number, Cut) as broken, suppress(Cut):
+            erase()
+        if not broken.broke_at:
+            break
+        broke_at.append(broken.broke_at)
+        assert {canary: places_of(canary) for canary in CANARIES} == before
+
+    assert len(broke_at) > 10
+    assert {canary: places_of(canary) for canary in CANARIES} == NOWHERE
+
+
+class Cut(Exception):
+    """The erasure ends here."""
 
 
 def test_nobody_else_is_forgotten(scene: Scene, run: Run) -> None:
