@@ -62,6 +62,15 @@ class Rows(Generic[M]):
         found, rows = self._asked(given)
         return [found.model.from_db(DEFAULT_DB_ALIAS, found.names, row) for row in rows]
 
+    def get(self, **given: object) -> M:
+        """Return the only row. Raises the model's DoesNotExist where there is none."""
+        found = self.all(**given)
+        if not found:
+            missing: Any = self._build().model
+            raise missing.DoesNotExist
+        [row] = found
+        return row
+
     def tuples(self, **given: object) -> list[tuple[Any, ...]]:
         """Return the rows as tuples of their columns, the key first."""
         return [tuple(row) for row in self._asked(given)[1]]

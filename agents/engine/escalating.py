@@ -20,8 +20,7 @@ _OF_STEP = Rows(
 
 def escalation_of(run_id: UUID, key: str) -> Escalation:
     """Return the escalation that the step `key` of a run opened."""
-    [found] = _OF_STEP.all(run=run_id, key=key)
-    return found
+    return _OF_STEP.get(run=run_id, key=key)
 
 
 def hold(

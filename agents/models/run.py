@@ -109,7 +109,7 @@ class Run(models.Model):
             run = _CLAIMABLE.first(pk=run_id)
             if run is None:
                 return None
-            [run.policy] = _POLICY.all(pk=run.policy_id)
+            run.policy = _POLICY.get(pk=run.policy_id)
             with run.recording(at=at, lease=lease):
                 run.change(
                     state=RunState.RUNNING,

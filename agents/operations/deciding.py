@@ -98,17 +98,12 @@ def _decide(pk: int, by: User, wanted: _Answer, seen: str | None, at: datetime) 
 
 
 def _locked(pk: int) -> Escalation:
-    """Lock the run of an escalation, and return the escalation as it then is.
-
-    Raises Escalation.DoesNotExist.
-    """
-    found = _ESCALATION.all(pk=pk)
-    if not found:
-        raise Escalation.DoesNotExist(f"There is no escalation {pk}.")
-    [run] = _RUN.all(pk=found[0].run_id)
-    [escalation] = _ESCALATION.all(pk=pk)
-    [escalation.step] = _STEP.all(pk=escalation.step_id)
-    [run.policy] = _POLICY.all(pk=run.policy_id)
+    """Lock the run of an escalation, and return it as it then is. Raises DoesNotExist."""
+    found = _ESCALATION.get(pk=pk)
+    run = _RUN.get(pk=found.run_id)
+    escalation = _ESCALATION.get(pk=pk)
+    escalation.step = _STEP.get(pk=escalation.step_id)
+    run.policy = _POLICY.get(pk=run.policy_id)
     escalation.run = run
     return escalation
 
