@@ -58,6 +58,7 @@ class Contestant:
             timing.seconds = time.perf_counter() - started
 
         asyncio.run(all_of_them())
+        close_connections()  # a server counts what a connection wrote at the latest when it ends
         return timing
 
     async def _refund(self, customer: int, watch: Watch) -> None:
@@ -71,7 +72,6 @@ class Contestant:
 
     def close(self, runs: int) -> None:
         desk.check(self.workspace.book_id, runs)
-        close_connections()
 
 
 def _launch(workspace: Workspace, by: User, customer: int) -> Run:
