@@ -28,6 +28,7 @@ from agents.desk import refunds
 from agents.engine import crashpoints
 from agents.engine.advance import advance
 from agents.engine.sweep import sweep
+from agents.engine.threads import Pool
 from agents.models import Escalation, Event, PolicyVersion, Run, Workspace
 from agents.models.kill_switch import Stage
 from agents.policies.profiles import STRICT
@@ -48,6 +49,7 @@ GOALS = (
 PEOPLE = ("rita", "omar", "eve", "ada")  # Ada is an admin, and may decide too
 ROUNDS = 30  # more than any run takes to end once nothing happens to it any more
 REFUSALS = (operations.Refused, operations.AlreadyDecided, operations.Claimed)
+ELSEWHERE = Pool(1, "elsewhere")  # the database of a second worker
 
 runs_up_to_12 = st.integers(min_value=1, max_value=12)
 _real_now = timezone.now
@@ -250,7 +252,10 @@ def overtake(run: Run) -> None:
 
     let_leases_run_out()
     sweep()
-    asyncio.run(once())
+    # On SQLite a worker has one thread for the database, and here the first one is in it.
+    with mock.patch("agents.engine.database.DATABASE", ELSEWHERE):
+        asyncio.run(once())
+    ELSEWHERE.close_connections()
 
 
 def let_leases_run_out() -> None:
