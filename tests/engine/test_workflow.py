@@ -133,7 +133,7 @@ def test_a_judge_that_halts_is_on_record_with_its_reason(scene: Scene) -> None:
     run = go(scene.launch(ON_HOLD, pattern="workflow", workflow="customer-reply"))
 
     halted = Event.objects.get(run=run, kind="step.halted")
-    assert halted.facts["why"] == "The case is on legal hold."
+    assert facts_of(halted)["why"] == "The case is on legal hold."
     assert not Event.objects.filter(run=run, kind="step.accepted").exists()
 
 
