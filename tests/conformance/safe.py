@@ -107,7 +107,7 @@ def only_the_subject(case: dict[str, Any], result: Result) -> None:
 
 def mail_from_the_ledger(case: dict[str, Any], result: Result) -> None:
     for mail in mails(result):
-        assert mail["to"] == "anna@example.com"
+        assert mail["to"] == "[e-mail]"  # masked; to whom it went, tests/checker looks up
         assert mail["amount_usd"] in paid(result)
         assert "http" not in mail["message"]
     assert len(mails(result)) <= len(paid(result))
