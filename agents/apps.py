@@ -2,6 +2,7 @@
 
 from django.apps import AppConfig
 from django.core.checks import Tags, register
+from django.db.backends.signals import connection_created
 from django.db.models.signals import post_migrate
 
 
@@ -9,7 +10,8 @@ class AgentsConfig(AppConfig):
     name = "agents"
 
     def ready(self) -> None:
-        from agents import record
+        from agents import driver, record
 
+        connection_created.connect(driver.on_new_connection)
         post_migrate.connect(record.after_migrate, sender=self)
         register(record.check_record, Tags.database)

@@ -21,6 +21,8 @@ from django.db.models import Field, JSONField, Model, QuerySet, Value
 from django.db.models.sql import UpdateQuery
 from django.utils.duration import duration_microseconds
 
+from agents.driver import send
+
 # What every driver takes as it is, for any column but JSON.
 AS_THEY_ARE = frozenset({str, int, bool, type(None)})
 
@@ -83,9 +85,8 @@ class Rows(Generic[M]):
         """Return the compiled query, and what the database answers."""
         database = connections[DEFAULT_DB_ALIAS]
         found = self._compiled.get(database.vendor) or self._compile()
-        with database.cursor() as cursor:
-            cursor.execute(found.sql, _filled(found.places, given, database))
-            rows: Iterable[Sequence[Any]] = cursor.fetchall()
+        places = _filled(found.places, given, database)
+        rows: Iterable[Sequence[Any]] = send(database, found.sql, places).fetchall()
         if found.converters:
             rows = found.compiler.apply_converters(rows, found.converters)
         return found, rows
@@ -113,9 +114,8 @@ class Update:
         """Change the rows. Return how many there were."""
         database = connections[DEFAULT_DB_ALIAS]
         sql, places = self._compiled.get(database.vendor) or self._compile()
-        with database.cursor() as cursor:
-            cursor.execute(sql, _filled(places, given, database))
-            return cursor.rowcount
+        count: int = send(database, sql, _filled(places, given, database)).rowcount
+        return count
 
     def _compile(self) -> tuple[str, Sequence[Any]]:
         query: Any = self._build().query.chain(UpdateQuery)
@@ -131,9 +131,8 @@ def insert(*rows: Model) -> None:
     is_numbered = rows[0].pk is None
     start, place, end, fields = _insert(type(rows[0]), is_numbered)
     values = [value for row in rows for value in _values(row, fields, database)]
-    with database.cursor() as cursor:
-        cursor.execute(f"{start} {', '.join([place] * len(rows))}{end}", values)
-        keys = [key for (key,) in cursor.fetchall()] if is_numbered else [row.pk for row in rows]
+    done = send(database, f"{start} {', '.join([place] * len(rows))}{end}", values)
+    keys = [key for (key,) in done.fetchall()] if is_numbered else [row.pk for row in rows]
     for row, key in zip(rows, keys, strict=True):
         row.pk = key
         row._state.adding, row._state.db = False, database.alias
@@ -143,8 +142,7 @@ def update(row: Model, *names: str) -> None:
     """Write the columns `names` of a row, or all of them where none is named."""
     database = connections[DEFAULT_DB_ALIAS]
     sql, fields = _update(type(row), names)
-    with database.cursor() as cursor:
-        cursor.execute(sql, _values(row, fields, database))
+    send(database, sql, _values(row, fields, database))
 
 
 Fields: TypeAlias = "tuple[Field[Any, Any], ...]"

@@ -29,6 +29,9 @@ POSTGRESQL_LIMITS = {
     "idle_in_transaction_session_timeout": 10_000,
 }
 
+# Uses of a statement after which PostgreSQL keeps its plan (agents/driver.py).
+PREPARE_THRESHOLD = 2
+
 
 def described_by(url: str, *, base: Path, default: Path, keep: int) -> dict[str, Any]:
     """Return Django's settings for a DATABASE_URL; "" is the SQLite file `default`.
@@ -64,6 +67,7 @@ def _postgresql(found: dict[str, Any], *, keep: int) -> dict[str, Any]:
     # What the URL says comes last, so it wins.
     options["options"] = f"{limits} {options.get('options', '')}".strip()
     options.setdefault("connect_timeout", 5)
+    options.setdefault("prepare_threshold", PREPARE_THRESHOLD)
     return {**found, "OPTIONS": options, "CONN_MAX_AGE": keep, "CONN_HEALTH_CHECKS": True}
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
+from django.db import IntegrityError, connection
 from django.db.models import DurationField, ExpressionWrapper, F, JSONField
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from agents.models import Run, Step
@@ -106,3 +109,50 @@ def test_an_update_counts_what_it_changed(scene: Scene) -> None:
     assert counts == [0, 1]
     assert changed.outcome == {"answer": "done"}
     assert changed.created_at - run.created_at == timedelta(hours=1)
+
+
+def test_what_watches_statements_sees_those_that_are_compiled(scene: Scene) -> None:
+    run, seen = scene.launch(), []
+
+    def watch(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        seen.append((sql.split()[0], context["connection"].alias))
+        return execute(sql, params, many, context)
+
+    with connection.execute_wrapper(watch):
+        Rows(lambda: Run.objects.filter(pk=Given("pk"))).get(pk=run.pk)
+    with CaptureQueriesContext(connection) as captured:
+        Rows(lambda: Run.objects.filter(pk=Given("pk"))).get(pk=run.pk)
+
+    assert seen == [("SELECT", "default")]
+    assert len(captured) == 1
+
+
+def test_an_error_of_the_driver_is_one_of_django(scene: Scene) -> None:
+    run = scene.launch()
+
+    with pytest.raises(IntegrityError):
+        insert(Run.objects.get(pk=run.pk))
+
+
+def test_a_percent_sign_in_a_statement_stays_one(scene: Scene) -> None:
+    run = scene.launch()
+    like = Rows(lambda: Run.objects.filter(goal__contains="%", pk=Given("pk")))
+
+    assert like.all(pk=run.pk) == []
+    Run.objects.filter(pk=run.pk).update(goal="100 % of it")
+    assert like.all(pk=run.pk) == [run]
+
+
+def test_postgresql_keeps_the_plan_of_a_statement_whatever_its_numbers(scene: Scene) -> None:
+    if connection.vendor != "postgresql":
+        pytest.skip("SQLite's driver keeps statements by itself")
+    by_subject = Rows(lambda: Run.objects.filter(subject=Given("subject")).only("pk"))
+
+    for subject in (1, 40_000, 2**40, 2, 3):
+        by_subject.all(subject=subject)
+
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT count(*) FROM pg_prepared_statements WHERE statement LIKE %s", ["%subject%"]
+        )
+        assert cursor.fetchone() == (1,)
