@@ -180,7 +180,7 @@ def _values(row: Model, fields: Fields, database: BaseDatabaseWrapper) -> list[A
     return [
         value
         if type(value) in AS_THEY_ARE and not isinstance(field, JSONField)
-        else field.get_db_prep_save(value, database)
+        else _adapted(value, field, database)
         for field, value in values
     ]
 
@@ -198,13 +198,15 @@ def _filled(
 def _adapted(value: object, field: Field[Any, Any] | None, database: BaseDatabaseWrapper) -> object:
     """Return a value as the driver takes it."""
     if isinstance(field, JSONField):
-        return field.get_db_prep_save(value, database)
+        return None if value is None else database.ops.adapt_json_value(value, field.encoder)
     if type(value) in AS_THEY_ARE:
         return value
+    if isinstance(value, datetime):
+        return database.ops.adapt_datetimefield_value(value)
     if isinstance(value, UUID) and not database.features.has_native_uuid_field:
         return value.hex
     if isinstance(value, timedelta) and not database.features.has_native_duration_field:
         return duration_microseconds(value)
-    if isinstance(value, datetime):
-        return database.ops.adapt_datetimefield_value(value)
+    if isinstance(value, str):
+        return str(value)  # a state's name
     return value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 from agents.core.effects import Json
@@ -37,7 +37,7 @@ class Ruling:
     rule: str = ""  # refunds.auto_limit; set by the registry
 
     def as_json(self) -> dict[str, Json]:
-        return {**asdict(self), "verdict": self.verdict.word}
+        return {**vars(self), "verdict": self.verdict.word}
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,12 @@ def fingerprint(effect: Effect) -> str:
     return sha256(asked(effect))
 
 
+def written(effect: Effect) -> tuple[str, Json]:
+    """Return an effect's fingerprint, and what it asks for as it will look when read back."""
+    text = canonical(asked(effect))
+    return hashlib.sha256(text.encode()).hexdigest(), json.loads(text)
+
+
 def args_hash(args: Json, *, fold_spaces: bool = True) -> str:
     """Return the 12 hex digits the reference prints of arguments; {"user_id": 42} is feaa769a39ae.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from agents.core.effects import Json
 
@@ -61,7 +61,13 @@ class Facts:
         return sum(refund.amount_minor for refund in self.refunds)
 
     def as_json(self) -> Json:
-        return asdict(self)
+        # Not asdict, which copies all that it finds: the facts of every review are written down.
+        return {
+            **vars(self),
+            "refunds": [{**vars(refund)} for refund in self.refunds],
+            "charge": {**vars(self.charge)} if self.charge else None,
+            "mail": {**vars(self.mail)} if self.mail else None,
+        }
 
 
 def read_facts(stored: Json) -> Facts:

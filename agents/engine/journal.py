@@ -19,8 +19,8 @@ from django.db import transaction
 from django.utils import timezone
 
 from agents.core.budget import Call, Spent, active
-from agents.core.digest import fingerprint, plain
-from agents.core.effects import Effect, Json, Say, asked
+from agents.core.digest import fingerprint, plain, written
+from agents.core.effects import Effect, Json, Say
 from agents.core.strands import Diverged, Reply
 from agents.engine import lease
 from agents.engine.crashpoints import crashpoint
@@ -93,6 +93,7 @@ class Journal:
         if known:
             self.retried(known, "after a crash")
             return known
+        digest, asked = written(effect)
         with self._guard:
             step = self.steps[key] = Step(
                 run=self.run,
@@ -100,8 +101,8 @@ class Journal:
                 position=1 + max((step.position for step in self.steps.values()), default=0),
                 key=key,
                 kind=type(effect).__name__.lower(),
-                fingerprint=fingerprint(effect),
-                asked=plain(asked(effect)),
+                fingerprint=digest,
+                asked=asked,
                 begun_at=timezone.now(),
             )
             self.write(lambda at: self._insert(step, at))

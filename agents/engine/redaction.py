@@ -8,6 +8,7 @@ What is hashed afterwards is what is stored.
 from __future__ import annotations
 
 from email.utils import parseaddr
+from functools import cache
 
 from django.conf import settings
 
@@ -19,8 +20,12 @@ from agents.models import Run
 
 def redacted(value: Json, limits: Limits) -> Json:
     """Return a text or a JSON value as it may be kept. The desk's own address stays."""
-    own = parseaddr(settings.DEFAULT_FROM_EMAIL)[1].lower()
-    return masked_json(value, limits.redaction, kept=(own,))
+    return masked_json(value, limits.redaction, kept=(_address(settings.DEFAULT_FROM_EMAIL),))
+
+
+@cache
+def _address(sender: str) -> str:
+    return parseaddr(sender)[1].lower()
 
 
 def redacted_for(run: Run, value: Json) -> Json:
