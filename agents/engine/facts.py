@@ -37,38 +37,37 @@ def gather(
 
     `lock` holds the charge until the transaction ends: two runs cannot both find room on it.
     """
-    customer = action.get("args", {}).get("user_id", run.subject)
-    charge = None
-    if customer is not None and action.get("name") != "get_refund_context":
-        charge = billing.latest_charge(
-            book_id=run.book_id, customer_number=customer, at=at, lock=lock
-        )
-    effects = _EFFECTS.all(run=run.pk)
+    tool = action.get("name")
+    account = _account(run, action, at=at, lock=lock)
+    charge = account.charge if account and tool != "get_refund_context" else None
+    steps = list(steps)
+    # What a run has done in the world it has done in a step.
+    effects = _EFFECTS.all(run=run.pk) if any(step.kind == "use" for step in steps) else []
     refunds = [effect for effect in effects if effect.tool == "issue_refund"]
     letters = [e.args["message"] for e in effects if e.tool == "send_refund_email"]
     facts = Facts(
         subject=run.subject,
         context_of=tuple(sorted(_contexts(steps))),
         refunds=tuple(_refund(effect, letters) for effect in refunds),
-        country=_country(run, customer),
+        country=account.country if account else "",
         charge=_charge(charge),
-        unattended_minor=_unattended(charge.charge_id, limits, at) if charge else 0,
+        unattended_minor=_unattended(charge, limits, at) if tool == "issue_refund" else 0,
         mail=_mail(run, refunds, letters),
         stated_minor=_stated(run, charge) if action["kind"] == "final" else (),
         evidence=_evidence(steps) if action["kind"] == "final" else (),
         scope=run.scope,
-        accepted=_accepted(steps) if action.get("name") == "send_reply" else (),
+        accepted=_accepted(steps) if tool == "send_reply" else (),
         replies=sum(effect.tool == "send_reply" for effect in effects),
     )
     return facts, charge.charge_id if charge else None
 
 
-def _country(run: Run, customer: int | None) -> str:
-    """Return where a customer lives; "" for nobody."""
+def _account(run: Run, action: Action, *, at: datetime, lock: bool) -> billing.Account | None:
+    """Return the customer that an action names, or else the run's; None for nobody."""
+    customer = action.get("args", {}).get("user_id", run.subject)
     if customer is None:
-        return ""
-    found = billing.customer(book_id=run.book_id, customer_number=customer)
-    return found.country if found else ""
+        return None
+    return billing.account(book_id=run.book_id, customer_number=customer, at=at, lock=lock)
 
 
 def _contexts(steps: Iterable[Step]) -> set[int]:
@@ -126,10 +125,12 @@ def _charge(charge: billing.ChargeFacts | None) -> ChargeFact | None:
     )
 
 
-def _unattended(charge_id: int, limits: Limits, at: datetime) -> int:
+def _unattended(charge: billing.ChargeFacts | None, limits: Limits, at: datetime) -> int:
     """Return what was refunded on a charge without a person, by any run, in the window."""
+    if charge is None:
+        return 0
     since = at - timedelta(days=limits.rolling_days)
-    ours = _UNATTENDED.tuples(charge=charge_id, since=since)
+    ours = _UNATTENDED.tuples(charge=charge.charge_id, since=since)
     return sum(amount for _, amount in ours if amount)
 
 

@@ -19,11 +19,11 @@ from agents.desk import billing, books, metrics
 from agents.engine.dispatch import ring
 from agents.engine.redaction import redacted
 from agents.models import PolicyVersion, Role, Run, Workspace
-from agents.models.event import Entry, add
+from agents.models.event import Entry, Lines, chained
 from agents.operations.people import policy_version
 from agents.operations.refusal import Refused, member
 from agents.operations.workflows import checked_workflow
-from agents.prepared import insert
+from agents.prepared import inserted
 
 MAX_GOAL = 8000  # characters
 BIGINT = 2**63
@@ -88,16 +88,17 @@ def launch(
                 launch_token=token,
                 created_at=at,
             )
-            _say_queued(run, by, at)
-            insert(run)
+            lines = _queued(run, by, at)
+            run.event_count, run.head_hash = lines.end
+            lines.write([lambda: inserted(run)])
             ring(run.pk)
             return run
     except IntegrityError:
         return _already_launched(workspace, token)
 
 
-def _say_queued(run: Run, by: User, at: datetime) -> None:
-    """Begin the record of a run that is about to be inserted: say what was launched."""
+def _queued(run: Run, by: User, at: datetime) -> Lines:
+    """Return the beginning of a run's record: what was launched."""
     facts = {
         "pattern": run.pattern,
         "subject": run.subject,
@@ -106,9 +107,7 @@ def _say_queued(run: Run, by: User, at: datetime) -> None:
         **({"workflow_sha256": sha256(run.workflow)} if run.workflow else {}),
     }
     said = Entry("run.queued", facts, by.get_username())
-    run.event_count, run.head_hash = add(
-        [said], workspace_id=run.workspace_id, run_id=run.pk, after=(0, ""), at=at
-    )
+    return chained([said], workspace_id=run.workspace_id, run_id=run.pk, after=(0, ""), at=at)
 
 
 def _already_launched(workspace: Workspace, token: str | None) -> Run:
