@@ -167,6 +167,21 @@ def inserted(*rows: Model) -> Callable[[], None]:
     return keyed
 
 
+def insert_new(row: Model, unique: str) -> bool:
+    """Insert a numbered row, unless another has its value of `unique`. Return False if so.
+
+    Waits for a transaction that has inserted the same value; the own one goes on either way.
+    """
+    database = connections[DEFAULT_DB_ALIAS]
+    start, place, end, fields = _insert(type(row), True)
+    sql = f"{start} {place} ON CONFLICT ({unique}) DO NOTHING{end}"
+    inserted = send(database, sql, _values(row, fields, database)).fetchall()
+    for (key,) in inserted:
+        row.pk = key
+        row._state.adding, row._state.db = False, database.alias
+    return bool(inserted)
+
+
 def update(row: Model, *names: str) -> None:
     """Write the columns `names` of a row, or all of them where none is named."""
     database = connections[DEFAULT_DB_ALIAS]

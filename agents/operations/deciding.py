@@ -17,7 +17,7 @@ from agents.engine.answering import answer, expire
 from agents.engine.crashpoints import crashpoint
 from agents.engine.facts import gather
 from agents.engine.redaction import redacted_for
-from agents.models import Escalation, Membership, PolicyVersion, Role, Run, Step
+from agents.models import Escalation, Membership, PolicyVersion, Role, Run, Step, Workspace
 from agents.models.event import Entry, append
 from agents.operations.claiming import Claimed, is_kept_from
 from agents.operations.refusal import Refused, check_text, member
@@ -99,20 +99,22 @@ def _decide(pk: int, by: User, wanted: _Answer, seen: str | None, at: datetime) 
 
 def _locked(pk: int) -> Escalation:
     """Lock the run of an escalation, and return it as it then is. Raises DoesNotExist."""
-    found = _ESCALATION.get(pk=pk)
-    run = _RUN.get(pk=found.run_id)
+    run = _RUN.get(pk=_RUN_OF.get(pk=pk).run_id)
+    run.policy = _POLICY.get(pk=run.policy_id)
     escalation = _ESCALATION.get(pk=pk)
     escalation.step = _STEP.get(pk=escalation.step_id)
-    run.policy = _POLICY.get(pk=run.policy_id)
+    escalation.workspace = _WORKSPACE.get(pk=escalation.workspace_id)
     escalation.run = run
     return escalation
 
 
+_RUN_OF = Rows(lambda: Escalation.objects.filter(pk=Given("pk")).only("run"))
 _ESCALATION = Rows(lambda: Escalation.objects.filter(pk=Given("pk")))
 _RUN = Rows(lambda: Run.objects.filter(pk=Given("pk")).select_for_update())
 _POLICY = Rows(lambda: PolicyVersion.objects.filter(pk=Given("pk")))
 _STEPS = Rows(lambda: Step.objects.filter(run=Given("run")).order_by("position"))
 _STEP = Rows(lambda: Step.objects.filter(pk=Given("pk")))
+_WORKSPACE = Rows(lambda: Workspace.objects.filter(pk=Given("pk")))
 
 
 def _check_person(escalation: Escalation, person: Membership, wanted: _Answer) -> None:

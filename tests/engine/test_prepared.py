@@ -11,8 +11,10 @@ from django.db.models import DurationField, ExpressionWrapper, F, JSONField
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from agents.desk.models import SentMail
 from agents.models import Run, Step
-from agents.prepared import Given, Rows, Update, insert, update
+from agents.prepared import Given, Rows, Update, insert, insert_new, update
+from tests.desk.ordering import AT, demo_book
 from tests.engine.scene import Scene, fresh, set_scene
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
@@ -156,3 +158,33 @@ def test_postgresql_keeps_the_plan_of_a_statement_whatever_its_numbers(scene: Sc
             "SELECT count(*) FROM pg_prepared_statements WHERE statement LIKE %s", ["%subject%"]
         )
         assert cursor.fetchone() == (1,)
+
+
+def mail_to_anna(*, key: str, reference: str) -> SentMail:
+    anna = demo_book().customers.get(number=42)
+    return SentMail(
+        book_id=anna.book_id,
+        customer=anna,
+        to=anna.email,
+        key=key,
+        reference=reference,
+        started_at=AT,
+    )
+
+
+def test_of_two_rows_with_one_key_the_first_stays() -> None:
+    first, second = (mail_to_anna(key="one key", reference=name) for name in ("a", "b"))
+
+    told = [insert_new(mail, "key") for mail in (first, second)]
+
+    assert told == [True, False]
+    kept = SentMail.objects.get()
+    assert (kept.pk, kept.reference) == (first.pk, "a")
+    assert second.pk is None
+
+
+def test_another_column_that_is_taken_is_an_error() -> None:
+    insert_new(mail_to_anna(key="one", reference="the same"), "key")
+
+    with pytest.raises(IntegrityError):
+        insert_new(mail_to_anna(key="another", reference="the same"), "key")
