@@ -167,14 +167,16 @@ def inserted(*rows: Model) -> Callable[[], None]:
     return keyed
 
 
-def insert_new(row: Model, unique: str) -> bool:
-    """Insert a numbered row, unless another has its value of `unique`. Return False if so.
+def insert_new(row: Model) -> bool:
+    """Insert a numbered row, unless one like it is there. Return False if so.
 
-    Waits for a transaction that has inserted the same value; the own one goes on either way.
+    It is there if any unique column has the value: whoever names one of several still fails at
+    another, where two insert the same row at once. Waits for a transaction that has inserted it;
+    the own one goes on either way.
     """
     database = connections[DEFAULT_DB_ALIAS]
     start, place, end, fields = _insert(type(row), True)
-    sql = f"{start} {place} ON CONFLICT ({unique}) DO NOTHING{end}"
+    sql = f"{start} {place} ON CONFLICT DO NOTHING{end}"
     inserted = send(database, sql, _values(row, fields, database)).fetchall()
     for (key,) in inserted:
         row.pk = key

@@ -157,7 +157,7 @@ def _begun(customer: Customer, letter: _Letter, key: str, at: datetime) -> SentM
     )
     # Durable: within a caller's transaction the mail could leave and its row be rolled back.
     with transaction.atomic(durable=True):
-        return mail if insert_new(mail, "key") else None
+        return mail if insert_new(mail) else None
 
 
 def _sent(mail: SentMail, at: datetime) -> SentMail:

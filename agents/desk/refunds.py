@@ -204,7 +204,7 @@ def _entered(order: _Order, charge_id: int, at: datetime) -> _Kept:
         reference=f"rf_{order.customer_number}_{sha256(order.key.encode()).hexdigest()[:12]}",
         held_at=at,
     )
-    if insert_new(refund, "key"):
+    if insert_new(refund):
         return _Kept(refund.pk, charge_id, refund.reference, refund.state, None, order)
     _GIVE_BACK(pk=charge_id, amount=order.amount_minor)
     [first] = _BY_KEY.tuples(key=order.key)
