@@ -18,7 +18,9 @@ from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from psycopg.types.numeric import Int8Dumper
 
-STATEMENTS = 500  # whose text is kept for SQLite; there are some dozens
+# Kept of each connection, and so much text for SQLite. There are some dozens, but an INSERT is
+# another one with each number of rows, and on PostgreSQL with each set of columns that are null.
+STATEMENTS = 1000
 
 Execute: TypeAlias = Callable[[BaseDatabaseWrapper, str, Sequence[Any]], Any]
 
@@ -129,6 +131,7 @@ def on_new_connection(connection: BaseDatabaseWrapper, **kwargs: Any) -> None:
     """Have PostgreSQL take numbers in one width: else each size would be another statement."""
     if connection.vendor == "postgresql":
         connection.connection.adapters.register_dumper(int, Int8Dumper)
+        connection.connection.prepared_max = STATEMENTS
 
 
 _EXECUTE: dict[str, Execute] = {"sqlite": _on_sqlite, "postgresql": _on_postgresql}

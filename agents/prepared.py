@@ -8,7 +8,7 @@ plain query.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
@@ -152,19 +152,30 @@ def insert(*rows: Model) -> None:
 
 def inserted(*rows: Model) -> Callable[[], None]:
     """Send the rows, maybe together with others; call what comes back to give them their keys."""
-    database = connections[DEFAULT_DB_ALIAS]
-    is_numbered = rows[0].pk is None
-    start, place, end, fields = _insert(type(rows[0]), is_numbered)
-    values = [value for row in rows for value in _values(row, fields, database)]
-    done = send(database, f"{start} {', '.join([place] * len(rows))}{end}", values)
+    model, is_numbered = type(rows[0]), rows[0].pk is None
+    columns = [field.attname for field in _insert(model, is_numbered)[3]]
+    keys = inserted_columns(
+        model, [{name: getattr(row, name) for name in columns} for row in rows], is_numbered
+    )
 
     def keyed() -> None:
-        keys = answered(done).fetchall() if is_numbered else [(row.pk,) for row in rows]
-        for row, (key,) in zip(rows, keys, strict=True):
+        found = keys() if is_numbered else [row.pk for row in rows]
+        for row, key in zip(rows, found, strict=True):
             row.pk = key
-            row._state.adding, row._state.db = False, database.alias
+            row._state.adding, row._state.db = False, DEFAULT_DB_ALIAS
 
     return keyed
+
+
+def inserted_columns(
+    model: type[Model], rows: Sequence[Mapping[str, object]], is_numbered: bool = True
+) -> Callable[[], list[Any]]:
+    """Send rows that are no models yet, by their columns; call what comes back for their keys."""
+    database = connections[DEFAULT_DB_ALIAS]
+    start, place, end, fields = _insert(model, is_numbered)
+    values = [_adapted(row[field.attname], field, database) for row in rows for field in fields]
+    done = send(database, f"{start} {', '.join([place] * len(rows))}{end}", values)
+    return lambda: [key for (key,) in answered(done).fetchall()]
 
 
 def insert_new(row: Model) -> bool:
@@ -222,13 +233,7 @@ def _quoted(field: Field[Any, Any]) -> str:
 
 def _values(row: Model, fields: Fields, database: BaseDatabaseWrapper) -> list[Any]:
     """Return what the driver takes for these columns of a row."""
-    values = [(field, getattr(row, field.attname)) for field in fields]
-    return [
-        value
-        if type(value) in AS_THEY_ARE and not isinstance(field, JSONField)
-        else _adapted(value, field, database)
-        for field, value in values
-    ]
+    return [_adapted(getattr(row, field.attname), field, database) for field in fields]
 
 
 def _filled(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -109,12 +109,24 @@ def account(
 
     `lock` holds the charge until the transaction ends.
     """
-    if abs(customer_number) >= BIGINT:
-        return None
+    return asked_account(book_id=book_id, customer_number=customer_number, at=at, lock=lock)()
+
+
+def asked_account(
+    *, book_id: int, customer_number: int | None, at: datetime, lock: bool = False
+) -> Callable[[], Account | None]:
+    """Ask for an account, maybe together with other things; call what comes back for it."""
+    if customer_number is None or abs(customer_number) >= BIGINT:
+        return lambda: None
     latest = _LATEST_LOCKED if lock else _LATEST
-    for pk, _, plan, amount, currency, paid_at, refunded, held, _, *of_customer in latest.tuples(
-        book=book_id, number=customer_number
-    ):
+    charges = latest.sent_tuples(book=book_id, number=customer_number)
+    return lambda: _account(charges(), book_id, customer_number, at)
+
+
+def _account(
+    charges: list[tuple[Any, ...]], book_id: int, customer_number: int, at: datetime
+) -> Account | None:
+    for pk, _, plan, amount, currency, paid_at, refunded, held, _, *of_customer in charges:
         charge = ChargeFacts(
             charge_id=pk,
             customer_number=customer_number,

@@ -11,6 +11,7 @@ from agents.core.facts import ChargeFact, Facts, MailFact, RefundFact
 from agents.core.limits import Limits
 from agents.core.states import EffectState
 from agents.desk import billing, mail
+from agents.driver import together
 from agents.models import Effect, Escalation, Run, Step
 from agents.prepared import Given, Rows
 
@@ -28,6 +29,7 @@ _UNATTENDED = Rows(
         intended_at__gte=Given("since"),
     ).only("amount_minor")
 )
+_REQUESTED = Rows(lambda: Escalation.objects.filter(run=Given("run")).only("requested_minor"))
 
 
 def gather(
@@ -38,11 +40,17 @@ def gather(
     `lock` holds the charge until the transaction ends: two runs cannot both find room on it.
     """
     tool = action.get("name")
-    account = _account(run, action, at=at, lock=lock)
-    charge = account.charge if account and tool != "get_refund_context" else None
+    customer = action.get("args", {}).get("user_id", run.subject)
     steps = list(steps)
-    # What a run has done in the world it has done in a step.
-    effects = _EFFECTS.all(run=run.pk) if any(step.kind == "use" for step in steps) else []
+    with together():
+        named = billing.asked_account(
+            book_id=run.book_id, customer_number=customer, at=at, lock=lock
+        )
+        # What a run has done in the world it has done in a step.
+        has_acted = any(step.kind == "use" for step in steps)
+        done = _EFFECTS.sent(run=run.pk) if has_acted else list
+    account, effects = named(), done()
+    charge = account.charge if account and tool != "get_refund_context" else None
     refunds = [effect for effect in effects if effect.tool == "issue_refund"]
     letters = [e.args["message"] for e in effects if e.tool == "send_refund_email"]
     facts = Facts(
@@ -53,21 +61,13 @@ def gather(
         charge=_charge(charge),
         unattended_minor=_unattended(charge, limits, at) if tool == "issue_refund" else 0,
         mail=_mail(run, refunds, letters),
-        stated_minor=_stated(run, charge) if action["kind"] == "final" else (),
+        stated_minor=_stated(run, steps, charge) if action["kind"] == "final" else (),
         evidence=_evidence(steps) if action["kind"] == "final" else (),
         scope=run.scope,
         accepted=_accepted(steps) if tool == "send_reply" else (),
         replies=sum(effect.tool == "send_reply" for effect in effects),
     )
     return facts, charge.charge_id if charge else None
-
-
-def _account(run: Run, action: Action, *, at: datetime, lock: bool) -> billing.Account | None:
-    """Return the customer that an action names, or else the run's; None for nobody."""
-    customer = action.get("args", {}).get("user_id", run.subject)
-    if customer is None:
-        return None
-    return billing.account(book_id=run.book_id, customer_number=customer, at=at, lock=lock)
 
 
 def _contexts(steps: Iterable[Step]) -> set[int]:
@@ -151,10 +151,11 @@ def _mail(run: Run, refunds: list[Effect], letters: list[str]) -> MailFact | Non
     return None
 
 
-def _stated(run: Run, charge: billing.ChargeFacts | None) -> tuple[int, ...]:
+def _stated(run: Run, steps: Iterable[Step], charge: billing.ChargeFacts | None) -> tuple[int, ...]:
     """Return the amounts an answer may mention besides what was paid: the charge, the request."""
-    asked = Escalation.objects.filter(run=run).exclude(requested_minor=None)
-    amounts = set(asked.values_list("requested_minor", flat=True))
+    amounts: set[int | None] = set()
+    if any(step.kind == "escalate" for step in steps):
+        amounts |= {amount for _, amount in _REQUESTED.tuples(run=run.pk)}
     if charge:
         amounts |= {charge.amount_minor, charge.refundable_minor}
     return tuple(sorted(amount for amount in amounts if amount))
