@@ -13,7 +13,7 @@ from agents.core.effects import Json
 from agents.core.states import ENDED, EffectState
 from agents.core.texts import ERASURE
 from agents.desk import people
-from agents.engine.redaction import redacted
+from agents.engine.redaction import redacted_in
 from agents.models import Effect, Escalation, EventText, Run, Step, Workspace
 from agents.models.event import Entry, append
 from agents.operations.refusal import Refused, check_text
@@ -42,8 +42,7 @@ def erase_customer(
     if not reason.strip() or any(map(hides, reason)):
         raise Refused("no_reason", "Say why, in a line that names nobody: the record keeps it.")
     check_text(reason, most=MAX_REASON)
-    if workspace.policy:
-        reason = redacted(reason, workspace.policy.limits())
+    reason = redacted_in(workspace, reason.strip())
     with transaction.atomic():
         # A run that is launched meanwhile commits after us: its foreign key waits for this row.
         Workspace.objects.select_for_update().get(pk=workspace.pk)
@@ -57,7 +56,7 @@ def erase_customer(
         still = list(runs.filter(erased_at=None).order_by("created_at", "pk"))
         for run in still:
             _erase_run(run, actor=actor, at=at)
-        facts = {"customer": number, "reason": reason.strip(), "runs": len(still)}
+        facts = {"customer": number, "reason": reason, "runs": len(still)}
         append([Entry(ERASURE, facts, actor)], workspace_id=workspace.pk, at=at)
         return Erasure(len(still), before)
 
