@@ -169,7 +169,7 @@ SCENARIOS = (
     Scenario(
         "judge-asks",
         "The judge asks a person",
-        "The step waits in the inbox with its output: approve it, correct it, or deny it.",
+        "The draft waits in the inbox: approve it, correct it or deny it; one answer is enough.",
         "Max (user_id=7) asks about his plan, and the judge is unsure.",
         7,
         "workflow",

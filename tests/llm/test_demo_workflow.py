@@ -93,4 +93,20 @@ def test_it_never_admits_anything() -> None:
     ],
 )
 def test_the_judge_heeds_the_triggers(goal: str, triggers: list[str], word: str) -> None:
-    assert read_verdict(asked("judge", goal=goal, triggers=triggers)).word == word
+    assert read_verdict(asked("judge", goal=goal, triggers=triggers, done=[])).word == word
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        {"done": [{"name": "get_refund_context"}]},  # something was looked up
+        {"earlier_outputs": {"facts": "f", "draft": "d"}},  # a later text
+        {"instruction": "Draft it.\n\nName the plan."},  # run again, as a person wanted
+    ],
+)
+def test_a_judge_that_is_unsure_asks_about_the_first_text_alone(inputs: Json) -> None:
+    goal = f"{ASKS} The judge is unsure."
+
+    said = asked("judge", **{"goal": goal, "triggers": [], "done": [], **inputs})
+
+    assert read_verdict(said).word == "continue"

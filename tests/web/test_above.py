@@ -87,8 +87,9 @@ def test_a_drift_is_shown_between_two_rounds() -> None:
 def test_a_step_that_asks_says_so() -> None:
     parts: list[Part] = rounds(steps_of("judge-asks"), timezone.now())["parts"]
 
-    assert parts[0].standing[2] == "asks a person"
-    assert "May this output stand?" in parts[0].rounds[0].question
+    facts, draft = parts
+    assert (facts.standing[2], draft.standing[2]) == ("accepted", "asks a person")
+    assert "May this output stand?" in draft.rounds[0].question
 
 
 def test_a_trace_adds_up() -> None:
