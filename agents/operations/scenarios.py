@@ -167,6 +167,15 @@ SCENARIOS = (
         "customer-reply",
     ),
     Scenario(
+        "capped",
+        "A draft that is never good enough",
+        "The check stops at its most versions, which is noted and no error; the last one leaves.",
+        "Anna (user_id=42) asks which plan she has, and the check is never satisfied.",
+        42,
+        "workflow",
+        "customer-reply",
+    ),
+    Scenario(
         "judge-asks",
         "The judge asks a person",
         "The draft waits in the inbox: approve it, correct it or deny it; one answer is enough.",

@@ -68,6 +68,14 @@ def test_it_is_satisfied_with_its_second_version(iterations: list[str], converge
     assert json.loads(said) == {"result": "v1", "converged": converged}
 
 
+def test_it_is_never_satisfied_when_a_goal_says_so() -> None:
+    goal = f"{ASKS} The check is never satisfied."
+
+    said = asked("executor", goal=goal, answer_as="iteration", iterations=["v1", "v2"])
+
+    assert json.loads(said) == {"result": "v2", "converged": False}
+
+
 def test_it_drifts_when_a_goal_says_so_until_it_is_corrected() -> None:
     goal = f"{ASKS} Falsely claim a refund."
 

@@ -334,6 +334,7 @@ def test_a_scenario_goes_where_its_line_says(
         "false-promise": "answer_contradicts_evidence",
         "reply": "success",
         "reoriented": "success",
+        "capped": "success",
         "judge-asks": "",
         "halted": "halted_by_supervision",
         "exception": "",
