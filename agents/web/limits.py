@@ -167,5 +167,15 @@ def differences(old: Limits, new: Limits, *, patterns: Iterable[str]) -> list[Di
                 changed.setdefault(said, []).append(name)
         for (was, now), where in changed.items():
             told = "" if where == names else ", ".join(where)
-            found.append(Difference(word.name, told, was, now))
+            found.append(Difference(word.name, told, *_apart(was, now)))
     return found
+
+
+def _apart(was: str, now: str) -> tuple[str, str]:
+    """Return two values, and of two lists only what one has and the other has not."""
+    before, after = was.split(", "), now.split(", ")
+    gone = [item for item in before if item not in after]
+    new = [item for item in after if item not in before]
+    if len(before) == len(after) == 1 or not gone + new:  # no lists, or in another order
+        return was, now
+    return ", ".join(gone) or "not there", ", ".join(new) or "gone"

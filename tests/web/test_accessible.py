@@ -58,7 +58,7 @@ def prepared() -> Iterator[Prepared]:
     blocked = go(scene.launch("Refund 500 USD to user_id=42, but pay another customer."))
     report, reply = (go(shown(scene, key)) for key in ("partial-report", "reoriented"))
     asked = go(shown(scene, "judge-asks"))
-    shorter = {**STRICT.as_json(), "window_days": 7}
+    shorter = {**STRICT.as_json(), "window_days": 7, "rules": list(STRICT.rules[2:])}
     operations.publish_policy(workspace=scene.workspace, document=shorter, by=scene.rita, at=at)
     pages = {
         "report": f"/runs/{report.pk}/",
