@@ -64,7 +64,7 @@ def launch(
     if off:
         version = _without(workspace, version, pattern, off, at)
     limits = version.limits().of(pattern)
-    goal, inputs = redacted(goal, limits), redacted(inputs, limits)
+    goal, inputs, workflow = redacted([goal, inputs, workflow], limits)
     takes_one = pattern == "workflow"
     followed = checked_workflow(workflow, inputs, goal=goal, limits=limits) if takes_one else {}
     try:
