@@ -12,7 +12,9 @@ from agents.core.states import DECIDED, EscalationState
 class Escalation(models.Model):
     """Its decision is the reply of the step that asked for it."""
 
-    workspace = models.ForeignKey("agents.Workspace", models.PROTECT, related_name="escalations")
+    workspace = models.ForeignKey(
+        "agents.Workspace", models.PROTECT, related_name="escalations", db_index=False
+    )  # escalation_inbox begins with it
     run = models.ForeignKey("agents.Run", models.CASCADE, related_name="escalations")
     step = models.OneToOneField("agents.Step", models.CASCADE)
     kind = models.CharField(max_length=20)  # action, effect_unknown, output, question, hand_over

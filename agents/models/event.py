@@ -36,7 +36,10 @@ class Event(models.Model):
     """One line of the trace and of the audit, written with the change it tells of."""
 
     workspace = models.ForeignKey("agents.Workspace", models.PROTECT, related_name="events")
-    run = models.ForeignKey("agents.Run", models.PROTECT, null=True, related_name="events")
+    # No index of its own where a constraint has one that begins with it.
+    run = models.ForeignKey(
+        "agents.Run", models.PROTECT, null=True, related_name="events", db_index=False
+    )
     seq = models.PositiveBigIntegerField()  # from 1, without gaps, in its chain
     kind = models.CharField(max_length=40)
     facts = models.JSONField(default=dict)
@@ -62,7 +65,7 @@ class Event(models.Model):
 class EventText(models.Model):
     """One text of an event. It may be erased, once, and is never changed otherwise."""
 
-    event = models.ForeignKey(Event, models.CASCADE, related_name="texts")
+    event = models.ForeignKey(Event, models.CASCADE, related_name="texts", db_index=False)
     name = models.CharField(max_length=40)
     text = models.TextField(blank=True)  # JSON in its canonical form; "" once erased
     salt = models.CharField(max_length=32, blank=True)

@@ -34,7 +34,9 @@ class Run(models.Model):
     """The steps are its state; this row says whose turn it is."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
-    workspace = models.ForeignKey("agents.Workspace", models.PROTECT, related_name="runs")
+    workspace = models.ForeignKey(
+        "agents.Workspace", models.PROTECT, related_name="runs", db_index=False
+    )  # run_list begins with it
     policy = models.ForeignKey("agents.PolicyVersion", models.PROTECT, related_name="+")
     book = models.ForeignKey("desk.Book", models.PROTECT, related_name="+")
     pattern = models.CharField(max_length=40)
