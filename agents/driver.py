@@ -25,13 +25,13 @@ STATEMENTS = 1000
 Execute: TypeAlias = Callable[[BaseDatabaseWrapper, str, Sequence[Any]], Any]
 
 
-class _Open(local):
+class _Here(local):
     """Whether this thread is within `together`."""
 
     together = False
 
 
-_open = _Open()
+_here = _Here()
 
 
 def send(database: BaseDatabaseWrapper, sql: str, params: Sequence[Any]) -> Any:
@@ -40,11 +40,11 @@ def send(database: BaseDatabaseWrapper, sql: str, params: Sequence[Any]) -> Any:
     Errors are Django's, and what watches statements (execute_wrapper, the debug cursor) sees it.
     Within `together` the cursor holds its answer only afterwards: see `answered`.
     """
-    if database.force_debug_cursor and not _open.together:
+    if database.force_debug_cursor and not _here.together:
         cursor: Any = database.cursor()
         cursor.execute(sql, params)
         return cursor
-    database.ensure_connection()
+    _open(database)
     database.validate_no_broken_transaction()
     execute: Execute = _EXECUTE[database.vendor]
     for watching in reversed(database.execute_wrappers):
@@ -54,9 +54,15 @@ def send(database: BaseDatabaseWrapper, sql: str, params: Sequence[Any]) -> Any:
         return execute(database, sql, params)
 
 
+def _open(database: BaseDatabaseWrapper) -> None:
+    """Do what Django does before each cursor: a connection that was kept may be dead."""
+    database.close_if_health_check_failed()
+    database.ensure_connection()
+
+
 def answered(cursor: Any) -> Any:
     """Return a cursor that holds its answer. Raises RuntimeError where it cannot have come yet."""
-    if _open.together:
+    if _here.together:
         raise RuntimeError("what is sent together is answered when the block has ended")
     return cursor
 
@@ -69,17 +75,17 @@ def together() -> Iterator[None]:
     take part: a plain query would take "not answered yet" for an answer, so it is refused.
     """
     database = connections[DEFAULT_DB_ALIAS]
-    if database.vendor != "postgresql" or database.force_debug_cursor or _open.together:
+    if database.vendor != "postgresql" or database.force_debug_cursor or _here.together:
         yield
         return
-    database.ensure_connection()
+    _open(database)
     database.execute_wrappers.append(_refuse)
-    _open.together = True
+    _here.together = True
     try:
         with database.wrap_database_errors, database.connection.pipeline():
             yield
     finally:
-        _open.together = False
+        _here.together = False
         database.execute_wrappers.remove(_refuse)
 
 
