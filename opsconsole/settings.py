@@ -75,6 +75,7 @@ INSTALLED_APPS = [
     "agents",
 ]
 MIDDLEWARE = [
+    "opsconsole.request_ids.request_ids",
     "django.middleware.security.SecurityMiddleware",
     "servestatic.middleware.ServeStaticMiddleware",
     "csp.middleware.CSPMiddleware",
