@@ -110,6 +110,12 @@ TEMPLATES = [
     }
 ]
 
+# What a form may hold: the longest goal or reason fits ten times, files are not taken.
+
+DATA_UPLOAD_MAX_MEMORY_SIZE = 256 * 1024  # bytes of a body
+DATA_UPLOAD_MAX_NUMBER_FIELDS = 50
+DATA_UPLOAD_MAX_NUMBER_FILES = 0
+
 # Data
 
 DATABASES = {
