@@ -23,9 +23,7 @@ def ask(site: str, method: str, path: str, *, cookie: str, body: str = "") -> HT
     kind = {"Content-Type": "application/x-www-form-urlencoded"} if body else {}
     try:
         connection.request(method, path, body or None, {"Cookie": cookie, **kind})
-        answer = connection.getresponse()
-        answer.read()
-        return answer
+        return connection.getresponse()  # its head: a stream that is let in has no end
     finally:
         connection.close()
 
