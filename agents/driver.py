@@ -1,4 +1,4 @@
-"""Send a compiled statement straight to the driver.
+"""Send compiled statements straight to the driver.
 
 Django's cursors look at each statement anew: they exchange its placeholders, on PostgreSQL they
 write its values into it, so the server has to plan it each time. What is compiled once is sent as
@@ -7,41 +7,89 @@ it is, and on PostgreSQL prepared by the server (OPTIONS "prepare_threshold").
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache, partial
-from typing import Any
+from threading import local
+from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 import psycopg
+from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from psycopg.types.numeric import Int8Dumper
 
-STATEMENTS = 500  # whose text is kept for SQLite; there are some dozens
+# Kept of each connection, and so much text for SQLite. There are some dozens, but an INSERT is
+# another one with each number of rows, and on PostgreSQL with each set of columns that are null.
+STATEMENTS = 1000
+
+Execute: TypeAlias = Callable[[BaseDatabaseWrapper, str, Sequence[Any]], Any]
+
+
+class _Open(local):
+    """Whether this thread is within `together`."""
+
+    together = False
+
+
+_open = _Open()
 
 
 def send(database: BaseDatabaseWrapper, sql: str, params: Sequence[Any]) -> Any:
     """Send a statement with %s in the places of `params`; return the driver's cursor.
 
     Errors are Django's, and what watches statements (execute_wrapper, the debug cursor) sees it.
+    Within `together` the cursor holds its answer only afterwards: see `answered`.
     """
-    if database.force_debug_cursor:
+    if database.force_debug_cursor and not _open.together:
         cursor: Any = database.cursor()
         cursor.execute(sql, params)
         return cursor
     database.ensure_connection()
     database.validate_no_broken_transaction()
-    execute: Callable[..., Any] = _EXECUTE[database.vendor]
-    if database.execute_wrappers:
-        context = {"connection": database}
-        for watching in reversed(database.execute_wrappers):
-            execute = partial(_watched, watching, execute, context)
+    execute: Execute = _EXECUTE[database.vendor]
+    for watching in reversed(database.execute_wrappers):
+        if watching is not _refuse:
+            execute = partial(_watched, watching, execute)
     with database.wrap_database_errors:
         return execute(database, sql, params)
 
 
+def answered(cursor: Any) -> Any:
+    """Return a cursor that holds its answer. Raises RuntimeError where it cannot have come yet."""
+    if _open.together:
+        raise RuntimeError("what is sent together is answered when the block has ended")
+    return cursor
+
+
+@contextmanager
+def together() -> Iterator[None]:
+    """Send the block's statements in one go: on PostgreSQL in one round trip, not one each.
+
+    Their errors come where the block ends, their answers afterwards. Only compiled statements
+    take part: a plain query would take "not answered yet" for an answer, so it is refused.
+    """
+    database = connections[DEFAULT_DB_ALIAS]
+    if database.vendor != "postgresql" or database.force_debug_cursor or _open.together:
+        yield
+        return
+    database.ensure_connection()
+    database.execute_wrappers.append(_refuse)
+    _open.together = True
+    try:
+        with database.wrap_database_errors, database.connection.pipeline():
+            yield
+    finally:
+        _open.together = False
+        database.execute_wrappers.remove(_refuse)
+
+
+def _refuse(*args: Any) -> NoReturn:
+    raise RuntimeError("only compiled statements are sent together")
+
+
 def _watched(
     watching: Callable[..., Any],
-    execute: Callable[..., Any],
-    context: dict[str, Any],
+    execute: Execute,
     database: BaseDatabaseWrapper,
     sql: str,
     params: Sequence[Any],
@@ -51,11 +99,22 @@ def _watched(
     def inner(sql: str, params: Sequence[Any], many: bool, context: dict[str, Any]) -> Any:
         return execute(database, sql, params)
 
-    return watching(inner, sql, params, False, context)
+    return watching(inner, sql, params, False, {"connection": database})
+
+
+class _Fetched(NamedTuple):
+    """What SQLite answered. It is read at once: a cursor left open would see later changes."""
+
+    rows: list[tuple[Any, ...]]
+    rowcount: int
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        return self.rows
 
 
 def _on_sqlite(database: BaseDatabaseWrapper, sql: str, params: Sequence[Any]) -> Any:
-    return database.connection.execute(_with_marks(sql), params)
+    cursor = database.connection.execute(_with_marks(sql), params)
+    return _Fetched(cursor.fetchall(), cursor.rowcount)
 
 
 @lru_cache(STATEMENTS)
@@ -72,6 +131,7 @@ def on_new_connection(connection: BaseDatabaseWrapper, **kwargs: Any) -> None:
     """Have PostgreSQL take numbers in one width: else each size would be another statement."""
     if connection.vendor == "postgresql":
         connection.connection.adapters.register_dumper(int, Int8Dumper)
+        connection.connection.prepared_max = STATEMENTS
 
 
-_EXECUTE = {"sqlite": _on_sqlite, "postgresql": _on_postgresql}
+_EXECUTE: dict[str, Execute] = {"sqlite": _on_sqlite, "postgresql": _on_postgresql}

@@ -8,7 +8,7 @@ plain query.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
@@ -21,7 +21,7 @@ from django.db.models import Field, JSONField, Model, QuerySet, Value
 from django.db.models.sql import UpdateQuery
 from django.utils.duration import duration_microseconds
 
-from agents.driver import send
+from agents.driver import answered, send
 
 # What every driver takes as it is, for any column but JSON.
 AS_THEY_ARE = frozenset({str, int, bool, type(None)})
@@ -51,6 +51,11 @@ class _Query:
     compiler: Any
     converters: Any
 
+    def rows(self, done: Any) -> Iterable[Sequence[Any]]:
+        """Return what the database answered."""
+        rows: Iterable[Sequence[Any]] = answered(done).fetchall()
+        return self.compiler.apply_converters(rows, self.converters) if self.converters else rows
+
 
 class Rows(Generic[M]):
     """A query for rows of one model."""
@@ -61,8 +66,18 @@ class Rows(Generic[M]):
 
     def all(self, **given: object) -> list[M]:
         """Return the rows in their order."""
-        found, rows = self._asked(given)
-        return [found.model.from_db(DEFAULT_DB_ALIAS, found.names, row) for row in rows]
+        return self.sent(**given)()
+
+    def sent(self, **given: object) -> Callable[[], list[M]]:
+        """Send the query, maybe together with others; call what comes back for the rows."""
+        found, done = self._asked(given)
+
+        def rows() -> list[M]:
+            return [
+                found.model.from_db(DEFAULT_DB_ALIAS, found.names, row) for row in found.rows(done)
+            ]
+
+        return rows
 
     def get(self, **given: object) -> M:
         """Return the only row. Raises the model's DoesNotExist where there is none."""
@@ -75,21 +90,22 @@ class Rows(Generic[M]):
 
     def tuples(self, **given: object) -> list[tuple[Any, ...]]:
         """Return the rows as tuples of their columns, the key first."""
-        return [tuple(row) for row in self._asked(given)[1]]
+        return self.sent_tuples(**given)()
+
+    def sent_tuples(self, **given: object) -> Callable[[], list[tuple[Any, ...]]]:
+        """Send the query as `sent` does, for rows as `tuples` returns them."""
+        found, done = self._asked(given)
+        return lambda: [tuple(row) for row in found.rows(done)]
 
     def first(self, **given: object) -> M | None:
         """Return the first row, or None."""
         return next(iter(self.all(**given)), None)
 
-    def _asked(self, given: dict[str, object]) -> tuple[_Query, Iterable[Sequence[Any]]]:
-        """Return the compiled query, and what the database answers."""
+    def _asked(self, given: dict[str, object]) -> tuple[_Query, Any]:
+        """Return the compiled query, and the cursor that it was sent by."""
         database = connections[DEFAULT_DB_ALIAS]
         found = self._compiled.get(database.vendor) or self._compile()
-        places = _filled(found.places, given, database)
-        rows: Iterable[Sequence[Any]] = send(database, found.sql, places).fetchall()
-        if found.converters:
-            rows = found.compiler.apply_converters(rows, found.converters)
-        return found, rows
+        return found, send(database, found.sql, _filled(found.places, given, database))
 
     def _compile(self) -> _Query:
         queryset = self._build()
@@ -112,10 +128,14 @@ class Update:
 
     def __call__(self, **given: object) -> int:
         """Change the rows. Return how many there were."""
+        return self.sent(**given)()
+
+    def sent(self, **given: object) -> Callable[[], int]:
+        """Send the change, maybe together with others; call what comes back for their number."""
         database = connections[DEFAULT_DB_ALIAS]
         sql, places = self._compiled.get(database.vendor) or self._compile()
-        count: int = send(database, sql, _filled(places, given, database)).rowcount
-        return count
+        done = send(database, sql, _filled(places, given, database))
+        return lambda: int(answered(done).rowcount)
 
     def _compile(self) -> tuple[str, Sequence[Any]]:
         query: Any = self._build().query.chain(UpdateQuery)
@@ -127,15 +147,52 @@ class Update:
 
 def insert(*rows: Model) -> None:
     """Insert rows of one model in one statement, and give them their keys. Sends no signals."""
+    inserted(*rows)()
+
+
+def inserted(*rows: Model) -> Callable[[], None]:
+    """Send the rows, maybe together with others; call what comes back to give them their keys."""
+    model, is_numbered = type(rows[0]), rows[0].pk is None
+    columns = [field.attname for field in _insert(model, is_numbered)[3]]
+    keys = inserted_columns(
+        model, [{name: getattr(row, name) for name in columns} for row in rows], is_numbered
+    )
+
+    def keyed() -> None:
+        found = keys() if is_numbered else [row.pk for row in rows]
+        for row, key in zip(rows, found, strict=True):
+            row.pk = key
+            row._state.adding, row._state.db = False, DEFAULT_DB_ALIAS
+
+    return keyed
+
+
+def inserted_columns(
+    model: type[Model], rows: Sequence[Mapping[str, object]], is_numbered: bool = True
+) -> Callable[[], list[Any]]:
+    """Send rows that are no models yet, by their columns; call what comes back for their keys."""
     database = connections[DEFAULT_DB_ALIAS]
-    is_numbered = rows[0].pk is None
-    start, place, end, fields = _insert(type(rows[0]), is_numbered)
-    values = [value for row in rows for value in _values(row, fields, database)]
+    start, place, end, fields = _insert(model, is_numbered)
+    values = [_adapted(row[field.attname], field, database) for row in rows for field in fields]
     done = send(database, f"{start} {', '.join([place] * len(rows))}{end}", values)
-    keys = [key for (key,) in done.fetchall()] if is_numbered else [row.pk for row in rows]
-    for row, key in zip(rows, keys, strict=True):
+    return lambda: [key for (key,) in answered(done).fetchall()]
+
+
+def insert_new(row: Model) -> bool:
+    """Insert a numbered row, unless one like it is there. Return False if so.
+
+    It is there if any unique column has the value: whoever names one of several still fails at
+    another, where two insert the same row at once. Waits for a transaction that has inserted it;
+    the own one goes on either way.
+    """
+    database = connections[DEFAULT_DB_ALIAS]
+    start, place, end, fields = _insert(type(row), True)
+    sql = f"{start} {place} ON CONFLICT DO NOTHING{end}"
+    inserted = send(database, sql, _values(row, fields, database)).fetchall()
+    for (key,) in inserted:
         row.pk = key
         row._state.adding, row._state.db = False, database.alias
+    return bool(inserted)
 
 
 def update(row: Model, *names: str) -> None:
@@ -176,13 +233,7 @@ def _quoted(field: Field[Any, Any]) -> str:
 
 def _values(row: Model, fields: Fields, database: BaseDatabaseWrapper) -> list[Any]:
     """Return what the driver takes for these columns of a row."""
-    values = [(field, getattr(row, field.attname)) for field in fields]
-    return [
-        value
-        if type(value) in AS_THEY_ARE and not isinstance(field, JSONField)
-        else _adapted(value, field, database)
-        for field, value in values
-    ]
+    return [_adapted(getattr(row, field.attname), field, database) for field in fields]
 
 
 def _filled(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import lru_cache
 
 from agents.core.digest import sha256
 from agents.core.effects import Json
@@ -27,6 +28,7 @@ def _has_fraction(value: Json) -> bool:
     return isinstance(value, float)
 
 
+@lru_cache(8)  # what one transaction writes has one time
 def spelled(at: datetime) -> str:
     """Return a time as the chain spells it: UTC, always with six digits of a second."""
     return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -11,9 +11,12 @@ from agents.core.effects import Effect, Json, asked
 
 def canonical(value: Json) -> str:
     """Return `value` as JSON with sorted keys and no spaces. Raises TypeError, ValueError."""
-    return json.dumps(
-        value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-    )
+    return _CANONICAL.encode(value)
+
+
+_CANONICAL = json.JSONEncoder(
+    sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+)
 
 
 def plain(value: Json) -> Json:

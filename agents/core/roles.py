@@ -1,7 +1,7 @@
-"""Roles of models that a pattern brings along in its own file.
+"""Roles of models: those that ship, and those that a pattern brings along in its own file.
 
-The roles of the patterns that ship have a prompt each in `llm/prompts` and an actor in
-`llm/demo`. What is registered here stands beside those and never in the place of one.
+The ones that ship have a prompt each in `llm/prompts` and an actor in `llm/demo`, which registers
+them here. A name is given once, so a pattern's role never takes the place of another.
 """
 
 from __future__ import annotations
@@ -25,6 +25,6 @@ ROLES: dict[str, Role] = {}
 
 
 def role(name: str, *, prompt: str, demo: Callable[[Json], str]) -> str:
-    """Register a role and return its name, for `Ask`."""
+    """Register a role and return its name, for `Ask`. Raises NamedTwice."""
     enter(ROLES, name, Role(prompt.strip(), demo))
     return name

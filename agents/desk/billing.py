@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -17,7 +17,10 @@ BIGINT = 2**63
 
 def _latest() -> QuerySet[Charge]:
     ours = Charge.objects.filter(customer__book=Given("book"), customer__number=Given("number"))
-    return ours.order_by("-paid_at", "-pk")
+    columns = ("plan", "amount_minor", "currency", "paid_at", "refunded_minor", "held_minor")
+    of_customer = ("customer__name", "customer__country", "customer__tier")
+    newest = ours.select_related("customer").only(*columns, "customer", *of_customer)
+    return newest.order_by("-paid_at", "-pk")
 
 
 _CUSTOMER = Rows(lambda: Customer.objects.filter(book=Given("book"), number=Given("number")))
@@ -44,6 +47,16 @@ class ChargeFacts:
         return self.amount_minor - self.refunded_minor - self.held_minor
 
 
+@dataclass(frozen=True)
+class Account:
+    """Who a customer is, and their newest charge."""
+
+    name: str
+    country: str
+    tier: str
+    charge: ChargeFacts | None
+
+
 def customer(*, book_id: int, customer_number: int) -> Customer | None:
     """Return a customer, or None; a number that no column could hold is nobody's."""
     if abs(customer_number) >= BIGINT:
@@ -66,11 +79,16 @@ def customer_names(wanted: Collection[tuple[int, int]]) -> dict[tuple[int, int],
 
 def customer_context(*, book_id: int, customer_number: int, at: datetime) -> dict[str, Any] | None:
     """Return who a customer is and their latest charge, or None for nobody."""
-    found = customer(book_id=book_id, customer_number=customer_number)
+    found = account(book_id=book_id, customer_number=customer_number, at=at)
     if found is None:
         return None
-    user = {"id": found.number, "name": found.name, "country": found.country, "tier": found.tier}
-    charge = latest_charge(book_id=book_id, customer_number=customer_number, at=at)
+    charge = found.charge
+    user = {
+        "id": customer_number,
+        "name": found.name,
+        "country": found.country,
+        "tier": found.tier,
+    }
     if charge is None:
         return {"user": user, "billing": {}}
     return {
@@ -84,24 +102,51 @@ def customer_context(*, book_id: int, customer_number: int, at: datetime) -> dic
     }
 
 
+def account(
+    *, book_id: int, customer_number: int, at: datetime, lock: bool = False
+) -> Account | None:
+    """Return a customer with their newest charge, or None for nobody.
+
+    `lock` holds the charge until the transaction ends.
+    """
+    return asked_account(book_id=book_id, customer_number=customer_number, at=at, lock=lock)()
+
+
+def asked_account(
+    *, book_id: int, customer_number: int | None, at: datetime, lock: bool = False
+) -> Callable[[], Account | None]:
+    """Ask for an account, maybe together with other things; call what comes back for it."""
+    if customer_number is None or abs(customer_number) >= BIGINT:
+        return lambda: None
+    latest = _LATEST_LOCKED if lock else _LATEST
+    charges = latest.sent_tuples(book=book_id, number=customer_number)
+    return lambda: _account(charges(), book_id, customer_number, at)
+
+
+def _account(
+    charges: list[tuple[Any, ...]], book_id: int, customer_number: int, at: datetime
+) -> Account | None:
+    for pk, _, plan, amount, currency, paid_at, refunded, held, _, *of_customer in charges:
+        charge = ChargeFacts(
+            charge_id=pk,
+            customer_number=customer_number,
+            plan=plan,
+            amount_minor=amount,
+            currency=currency,
+            paid_at=paid_at,
+            age_days=(at - paid_at).days,
+            refunded_minor=refunded,
+            held_minor=held,
+        )
+        name, country, tier = of_customer
+        return Account(name, country, tier, charge)
+    known = customer(book_id=book_id, customer_number=customer_number)
+    return Account(known.name, known.country, known.tier, None) if known else None
+
+
 def latest_charge(
     *, book_id: int, customer_number: int, at: datetime, lock: bool = False
 ) -> ChargeFacts | None:
     """Return a customer's newest charge, or None. `lock` holds it until the transaction ends."""
-    if abs(customer_number) >= BIGINT:
-        return None
-    latest = _LATEST_LOCKED if lock else _LATEST
-    charge = latest.first(book=book_id, number=customer_number)
-    if charge is None:
-        return None
-    return ChargeFacts(
-        charge_id=charge.pk,
-        customer_number=customer_number,
-        plan=charge.plan,
-        amount_minor=charge.amount_minor,
-        currency=charge.currency,
-        paid_at=charge.paid_at,
-        age_days=(at - charge.paid_at).days,
-        refunded_minor=charge.refunded_minor,
-        held_minor=charge.held_minor,
-    )
+    found = account(book_id=book_id, customer_number=customer_number, at=at, lock=lock)
+    return found.charge if found else None

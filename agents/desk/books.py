@@ -8,6 +8,7 @@ from datetime import date, datetime, timedelta
 from django.db import transaction
 
 from agents.desk.models import Book, Charge, Customer, DailyMetrics, Subscription
+from agents.prepared import insert
 
 CURRENCY = "USD"
 
@@ -58,32 +59,46 @@ def open_demo_book(*, at: datetime) -> Book:
     So a demo works the tenth time, and next month.
     """
     with transaction.atomic():
-        book = Book.objects.create(name="Demo", is_demo=True, is_isolated=True, created_at=at)
-        for person in _PEOPLE:
-            _enter(book, person, at)
-        DailyMetrics.objects.create(book=book, **_DAY)
+        book = Book(name="Demo", is_demo=True, is_isolated=True, created_at=at)
+        insert(book)
+        _enter(book, at)
+        insert(DailyMetrics(book=book, **_DAY))
         return book
 
 
-def _enter(book: Book, person: _Person, at: datetime) -> None:
-    customer = Customer.objects.create(
-        book=book,
-        number=person.number,
-        name=person.name,
-        email=f"{person.name.lower()}@example.com",
-        country="US",
-        tier=person.tier,
-    )
-    plan, amount, days = person.charge
-    Charge.objects.create(
+def _enter(book: Book, at: datetime) -> None:
+    """Enter the demo customers, with what each has paid and is subscribed to."""
+    customers = [
+        Customer(
+            book=book,
+            number=person.number,
+            name=person.name,
+            email=f"{person.name.lower()}@example.com",
+            country="US",
+            tier=person.tier,
+        )
+        for person in _PEOPLE
+    ]
+    insert(*customers)
+    entered = list(zip(customers, _PEOPLE, strict=True))
+    insert(*(_charge(customer, *person.charge, at) for customer, person in entered))
+    insert(*(_subscription(customer, *person.subscription, at) for customer, person in entered))
+
+
+def _charge(customer: Customer, plan: str, amount: int, days: int, at: datetime) -> Charge:
+    return Charge(
         customer=customer,
         plan=plan,
         amount_minor=amount,
         currency=CURRENCY,
         paid_at=at - timedelta(days=days),
     )
-    plan, price, days = person.subscription
-    Subscription.objects.create(
+
+
+def _subscription(
+    customer: Customer, plan: str, price: int, days: int, at: datetime
+) -> Subscription:
+    return Subscription(
         customer=customer,
         plan=plan,
         price_minor=price,

@@ -9,13 +9,14 @@ from hashlib import sha256
 from django.core.exceptions import ValidationError
 from django.core.mail import EmailMessage
 from django.core.validators import validate_email
-from django.db import IntegrityError, transaction
+from django.db import transaction
 
 from agents.core.money import MAX_MINOR, spoken
 from agents.desk import billing
 from agents.desk.models import Customer, SentMail
 from agents.desk.models.mail import MailState
 from agents.desk.refunds import KeyReused
+from agents.prepared import insert_new, update
 
 TEMPLATE = "refund_confirmation_v2"
 SUBJECT = "Your refund"
@@ -100,12 +101,16 @@ def _posted(
     The row is committed before the mail leaves. A crash in between leaves it "sending", and
     then only a person can tell: it is never sent twice to find out.
     """
-    known = _known(key)
-    if known is None:
-        customer = _recipient(book_id, customer_number)
-        known, is_ours = _begun(customer, letter, key, at)
-        if is_ours:
-            return _receipt(_sent(known, at))
+    try:
+        begun = _begun(_recipient(book_id, customer_number), letter, key, at)
+    except MailRefused:
+        # What was begun keeps its receipt, also when the customer can be written to no more.
+        if _known(key) is None:
+            raise
+        begun = None
+    if begun:
+        return _receipt(_sent(begun, at))
+    known = SentMail.objects.select_related("customer").get(key=key)
     if _asked(known) != (book_id, customer_number, letter):
         raise KeyReused(key)
     if known.state != MailState.SENT:
@@ -120,7 +125,7 @@ def find(*, key: str) -> MailReceipt | None:
 
 
 def _known(key: str) -> SentMail | None:
-    return SentMail.objects.select_related("customer").filter(key=key).first()
+    return SentMail.objects.filter(key=key).first()
 
 
 def _recipient(book_id: int, customer_number: int) -> Customer:
@@ -135,28 +140,24 @@ def _recipient(book_id: int, customer_number: int) -> Customer:
     return customer
 
 
-def _begun(customer: Customer, letter: _Letter, key: str, at: datetime) -> tuple[SentMail, bool]:
-    """Commit the row of a mail that is about to leave. Return it and whether it is ours to send."""
-    try:
-        # Durable: within a caller's transaction the mail could leave and its row be rolled back.
-        with transaction.atomic(durable=True):
-            mail = SentMail.objects.create(
-                book_id=customer.book_id,
-                customer=customer,
-                key=key,
-                to=customer.email,
-                template=letter.template,
-                subject=letter.subject,
-                body=letter.message,
-                amount_minor=letter.amount_minor,
-                currency=letter.currency,
-                reference=f"em_{customer.number}_{sha256(key.encode()).hexdigest()[:12]}",
-                started_at=at,
-            )
-            return mail, True
-    except IntegrityError:
-        # Somebody used the key since we looked: the mail is theirs to send.
-        return SentMail.objects.select_related("customer").get(key=key), False
+def _begun(customer: Customer, letter: _Letter, key: str, at: datetime) -> SentMail | None:
+    """Commit the row of a mail that is about to leave, or return None if the key was used."""
+    mail = SentMail(
+        book_id=customer.book_id,
+        customer=customer,
+        key=key,
+        to=customer.email,
+        template=letter.template,
+        subject=letter.subject,
+        body=letter.message,
+        amount_minor=letter.amount_minor,
+        currency=letter.currency,
+        reference=f"em_{customer.number}_{sha256(key.encode()).hexdigest()[:12]}",
+        started_at=at,
+    )
+    # Durable: within a caller's transaction the mail could leave and its row be rolled back.
+    with transaction.atomic(durable=True):
+        return mail if insert_new(mail) else None
 
 
 def _sent(mail: SentMail, at: datetime) -> SentMail:
@@ -166,7 +167,7 @@ def _sent(mail: SentMail, at: datetime) -> SentMail:
         subject=mail.subject, body=mail.body, to=[mail.to], headers={"Message-ID": message_id}
     ).send()
     mail.state, mail.sent_at = MailState.SENT, at
-    mail.save(update_fields=["state", "sent_at"])
+    update(mail, "state", "sent_at")
     return mail
 
 

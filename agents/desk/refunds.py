@@ -6,16 +6,20 @@ cents of a charge, one finds no room.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from hashlib import sha256
+from typing import Any
 
-from django.db import IntegrityError, transaction
-from django.db.models import F
+from django.db import transaction
+from django.db.models import BigIntegerField, F
 
 from agents.desk import billing
 from agents.desk.models import Charge, Refund
 from agents.desk.models.refund import RefundState
+from agents.prepared import Given, Rows, Update, insert_new
+
+AMOUNT = Given("amount", BigIntegerField())
 
 
 class RefundRefused(Exception):
@@ -57,6 +61,22 @@ class _Order:
     key: str
 
 
+@dataclass(frozen=True)
+class _Kept:
+    """A refund as it stands, and the order it was made for."""
+
+    pk: int
+    charge_id: int
+    reference: str
+    state: str
+    paid_at: datetime | None
+    order: _Order
+
+
+OF_ORDER = ("charge__customer__book_id", "charge__customer__number", "amount_minor", "currency")
+COLUMNS = ("pk", "charge_id", "reference", "state", "paid_at", *OF_ORDER, "reason", "key")
+
+
 def reserve(
     *,
     book_id: int,
@@ -93,13 +113,11 @@ def pay(
     order = _Order(book_id, customer_number, amount_minor, currency, reason.strip(), key)
     with transaction.atomic():
         refund = _reserved(order, at)
-        if _move(refund, RefundState.PAID, at=at):
-            Charge.objects.filter(pk=refund.charge_id).update(
-                held_minor=F("held_minor") - amount_minor,
-                refunded_minor=F("refunded_minor") + amount_minor,
-            )
-        # Somebody may have paid or released it since we read it; then there was nothing to move.
-        refund.refresh_from_db(fields=["state", "paid_at"])
+        if _PAY(pk=refund.pk, at=at):
+            _TAKE_OUT(pk=refund.charge_id, amount=amount_minor)
+            return _receipt(replace(refund, state=RefundState.PAID, paid_at=at))
+        # It was settled before, or since we looked: then see what became of it.
+        refund = _known(key) or refund
         if refund.state == RefundState.RELEASED:
             raise RefundRefused("refund_released")
         return _receipt(refund)
@@ -108,12 +126,10 @@ def pay(
 def release(*, key: str, at: datetime) -> bool:
     """Give a held amount back to its charge. Return False where nothing is held."""
     with transaction.atomic():
-        refund = Refund.objects.filter(key=key, state=RefundState.HELD).first()
-        if refund is None or not _move(refund, RefundState.RELEASED, at=at):
+        refund = _known(key)
+        if refund is None or not _RELEASE(pk=refund.pk, at=at):
             return False
-        Charge.objects.filter(pk=refund.charge_id).update(
-            held_minor=F("held_minor") - refund.amount_minor
-        )
+        _GIVE_BACK(pk=refund.charge_id, amount=refund.order.amount_minor)
         return True
 
 
@@ -125,38 +141,38 @@ def find(*, key: str) -> Receipt | None:
 
 def paid_refunds(*, book_id: int, customer_number: int) -> list[Receipt]:
     """Return what was paid back to a customer, newest first."""
-    paid = Refund.objects.select_related("charge__customer").filter(
+    paid = Refund.objects.filter(
         charge__customer__book_id=book_id,
         charge__customer__number=customer_number,
         state=RefundState.PAID,
     )
-    return [_receipt(refund) for refund in paid.order_by("-paid_at", "-pk")]
+    rows = paid.order_by("-paid_at", "-pk").values_list(*COLUMNS)
+    return [_receipt(_kept(row)) for row in rows]
 
 
-def _known(key: str) -> Refund | None:
-    return Refund.objects.select_related("charge__customer").filter(key=key).first()
+def _known(key: str) -> _Kept | None:
+    found = _BY_KEY.tuples(key=key)
+    return _kept(found[0]) if found else None
 
 
-def _reserved(order: _Order, at: datetime) -> Refund:
+def _reserved(order: _Order, at: datetime) -> _Kept:
     """Return the refund of a key, held now if the key is new. Raises RefundRefused, KeyReused."""
-    known = _known(order.key)
-    if known is None:
+    refund = _known(order.key)
+    if refund is None:
         try:
-            with transaction.atomic():
-                known = _held(order, at)
-        except (IntegrityError, RefundRefused):
+            refund = _held(order, at)
+        except RefundRefused:
             # Somebody may have used the key since we looked, and taken the last cents with it.
-            # What we held ourselves went back with the savepoint.
-            known = _known(order.key)
-            if known is None:
+            refund = _known(order.key)
+            if refund is None:
                 raise
-    if _order(known) != order:
+    if refund.order != order:
         raise KeyReused(order.key)
-    return known
+    return refund
 
 
-def _held(order: _Order, at: datetime) -> Refund:
-    """Hold an amount under a new key. Raises RefundRefused; IntegrityError if the key is used."""
+def _held(order: _Order, at: datetime) -> _Kept:
+    """Hold an amount under a key that was new when we looked. Raises RefundRefused."""
     charge = billing.latest_charge(
         book_id=order.book_id, customer_number=order.customer_number, at=at
     )
@@ -166,9 +182,21 @@ def _held(order: _Order, at: datetime) -> Refund:
         raise RefundRefused("refund_amount_must_be_positive")
     if order.currency != charge.currency:
         raise RefundRefused("currency_mismatch")
-    _take_room(charge, order.amount_minor)
-    refund = Refund.objects.create(
-        charge_id=charge.charge_id,
+    # More than was ever paid is refused without arithmetic: the sum might leave the column.
+    is_possible = order.amount_minor <= charge.amount_minor
+    # No savepoint: nothing that is anticipated is raised in here, so nothing is rolled back.
+    with transaction.atomic(savepoint=False):
+        if is_possible and _HOLD(pk=charge.charge_id, amount=order.amount_minor):
+            return _entered(order, charge.charge_id, at)
+    left = Charge.objects.get(pk=charge.charge_id)
+    most = left.amount_minor - left.refunded_minor - left.held_minor
+    raise RefundRefused("refund_exceeds_last_charge", most)
+
+
+def _entered(order: _Order, charge_id: int, at: datetime) -> _Kept:
+    """Enter a refund whose amount is held, or give that back and return the key's first one."""
+    refund = Refund(
+        charge_id=charge_id,
         key=order.key,
         amount_minor=order.amount_minor,
         currency=order.currency,
@@ -176,49 +204,59 @@ def _held(order: _Order, at: datetime) -> Refund:
         reference=f"rf_{order.customer_number}_{sha256(order.key.encode()).hexdigest()[:12]}",
         held_at=at,
     )
-    return Refund.objects.select_related("charge__customer").get(pk=refund.pk)
+    if insert_new(refund):
+        return _Kept(refund.pk, charge_id, refund.reference, refund.state, None, order)
+    _GIVE_BACK(pk=charge_id, amount=order.amount_minor)
+    [first] = _BY_KEY.tuples(key=order.key)
+    return _kept(first)
 
 
-def _take_room(charge: billing.ChargeFacts, amount_minor: int) -> None:
-    """Take room on a charge, if there is enough: the UPDATE decides. Raises RefundRefused."""
-    # More than was ever paid is refused without arithmetic: the sum might leave the column.
-    is_possible = amount_minor <= charge.amount_minor
-    room = Charge.objects.filter(
-        pk=charge.charge_id,
-        amount_minor__gte=F("refunded_minor") + F("held_minor") + amount_minor,
-    )
-    if not is_possible or not room.update(held_minor=F("held_minor") + amount_minor):
-        left = Charge.objects.get(pk=charge.charge_id)
-        most = left.amount_minor - left.refunded_minor - left.held_minor
-        raise RefundRefused("refund_exceeds_last_charge", most)
+_BY_KEY = Rows(lambda: Refund.objects.filter(key=Given("key")).values_list(*COLUMNS))
+
+# The conditional updates: of two that want the same cents, or settle the same refund, one
+# finds nothing to change.
+_HOLD = Update(
+    lambda: Charge.objects.filter(
+        pk=Given("pk"), amount_minor__gte=F("refunded_minor") + F("held_minor") + AMOUNT
+    ),
+    held_minor=F("held_minor") + AMOUNT,
+)
+_PAY = Update(
+    lambda: Refund.objects.filter(pk=Given("pk"), state=RefundState.HELD),
+    state=RefundState.PAID,
+    paid_at=Given("at"),
+)
+_RELEASE = Update(
+    lambda: Refund.objects.filter(pk=Given("pk"), state=RefundState.HELD),
+    state=RefundState.RELEASED,
+    released_at=Given("at"),
+)
+
+_TAKE_OUT = Update(
+    lambda: Charge.objects.filter(pk=Given("pk")),
+    held_minor=F("held_minor") - AMOUNT,
+    refunded_minor=F("refunded_minor") + AMOUNT,
+)
+_GIVE_BACK = Update(
+    lambda: Charge.objects.filter(pk=Given("pk")), held_minor=F("held_minor") - AMOUNT
+)
 
 
-def _move(refund: Refund, to: RefundState, *, at: datetime) -> bool:
-    """Move a held refund to `to`. Return False if it is held no more."""
-    held = Refund.objects.filter(pk=refund.pk, state=RefundState.HELD)
-    return bool(held.update(**{"state": to, f"{to.value}_at": at}))
+def _kept(row: tuple[Any, ...]) -> _Kept:
+    """Return the refund that COLUMNS say."""
+    pk, charge_id, reference, state, paid_at, *order = row
+    return _Kept(pk, charge_id, reference, state, paid_at, _Order(*order))
 
 
-def _order(refund: Refund) -> _Order:
-    customer = refund.charge.customer
-    return _Order(
-        customer.book_id,
-        customer.number,
-        refund.amount_minor,
-        refund.currency,
-        refund.reason,
-        refund.key,
-    )
-
-
-def _receipt(refund: Refund) -> Receipt:
+def _receipt(refund: _Kept) -> Receipt:
+    order = refund.order
     return Receipt(
-        key=refund.key,
+        key=order.key,
         reference=refund.reference,
-        customer_number=refund.charge.customer.number,
-        amount_minor=refund.amount_minor,
-        currency=refund.currency,
-        reason=refund.reason,
+        customer_number=order.customer_number,
+        amount_minor=order.amount_minor,
+        currency=order.currency,
+        reason=order.reason,
         state=str(refund.state),
         paid_at=refund.paid_at,
     )

@@ -133,8 +133,9 @@ def _end_of(journal: Journal, strand: Strand) -> _End:
         done = {"stop_reason": "success", "outcome": strand.outcome.value}
         return _End(RunState.DONE, done, {"stop_reason": "success"})
     # A person may have answered while siblings ran; then there is something to go on with.
-    held = {step.pk for step in journal.steps.values() if step.ended_at is None}
-    answered = held.intersection(pk for (pk,) in _ENDED_STEPS.tuples(run=journal.run.pk))
+    waiting = [step for step in journal.steps.values() if step.ended_at is None]
+    held = {step.pk for step in waiting if step.key not in journal.fresh}
+    answered = held and held.intersection(pk for (pk,) in _ENDED_STEPS.tuples(run=journal.run.pk))
     return _End(RunState.QUEUED if answered else RunState.WAITING, {}, {})
 
 

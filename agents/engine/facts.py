@@ -11,6 +11,7 @@ from agents.core.facts import ChargeFact, Facts, MailFact, RefundFact
 from agents.core.limits import Limits
 from agents.core.states import EffectState
 from agents.desk import billing, mail
+from agents.driver import together
 from agents.models import Effect, Escalation, Run, Step
 from agents.prepared import Given, Rows
 
@@ -28,6 +29,7 @@ _UNATTENDED = Rows(
         intended_at__gte=Given("since"),
     ).only("amount_minor")
 )
+_REQUESTED = Rows(lambda: Escalation.objects.filter(run=Given("run")).only("requested_minor"))
 
 
 def gather(
@@ -37,38 +39,35 @@ def gather(
 
     `lock` holds the charge until the transaction ends: two runs cannot both find room on it.
     """
+    tool = action.get("name")
     customer = action.get("args", {}).get("user_id", run.subject)
-    charge = None
-    if customer is not None and action.get("name") != "get_refund_context":
-        charge = billing.latest_charge(
+    steps = list(steps)
+    with together():
+        named = billing.asked_account(
             book_id=run.book_id, customer_number=customer, at=at, lock=lock
         )
-    effects = _EFFECTS.all(run=run.pk)
+        # What a run has done in the world it has done in a step.
+        has_acted = any(step.kind == "use" for step in steps)
+        done = _EFFECTS.sent(run=run.pk) if has_acted else list
+    account, effects = named(), done()
+    charge = account.charge if account and tool != "get_refund_context" else None
     refunds = [effect for effect in effects if effect.tool == "issue_refund"]
     letters = [e.args["message"] for e in effects if e.tool == "send_refund_email"]
     facts = Facts(
         subject=run.subject,
         context_of=tuple(sorted(_contexts(steps))),
         refunds=tuple(_refund(effect, letters) for effect in refunds),
-        country=_country(run, customer),
+        country=account.country if account else "",
         charge=_charge(charge),
-        unattended_minor=_unattended(charge.charge_id, limits, at) if charge else 0,
+        unattended_minor=_unattended(charge, limits, at) if tool == "issue_refund" else 0,
         mail=_mail(run, refunds, letters),
-        stated_minor=_stated(run, charge) if action["kind"] == "final" else (),
+        stated_minor=_stated(run, steps, charge) if action["kind"] == "final" else (),
         evidence=_evidence(steps) if action["kind"] == "final" else (),
         scope=run.scope,
-        accepted=_accepted(steps) if action.get("name") == "send_reply" else (),
+        accepted=_accepted(steps) if tool == "send_reply" else (),
         replies=sum(effect.tool == "send_reply" for effect in effects),
     )
     return facts, charge.charge_id if charge else None
-
-
-def _country(run: Run, customer: int | None) -> str:
-    """Return where a customer lives; "" for nobody."""
-    if customer is None:
-        return ""
-    found = billing.customer(book_id=run.book_id, customer_number=customer)
-    return found.country if found else ""
 
 
 def _contexts(steps: Iterable[Step]) -> set[int]:
@@ -126,10 +125,12 @@ def _charge(charge: billing.ChargeFacts | None) -> ChargeFact | None:
     )
 
 
-def _unattended(charge_id: int, limits: Limits, at: datetime) -> int:
+def _unattended(charge: billing.ChargeFacts | None, limits: Limits, at: datetime) -> int:
     """Return what was refunded on a charge without a person, by any run, in the window."""
+    if charge is None:
+        return 0
     since = at - timedelta(days=limits.rolling_days)
-    ours = _UNATTENDED.tuples(charge=charge_id, since=since)
+    ours = _UNATTENDED.tuples(charge=charge.charge_id, since=since)
     return sum(amount for _, amount in ours if amount)
 
 
@@ -150,10 +151,11 @@ def _mail(run: Run, refunds: list[Effect], letters: list[str]) -> MailFact | Non
     return None
 
 
-def _stated(run: Run, charge: billing.ChargeFacts | None) -> tuple[int, ...]:
+def _stated(run: Run, steps: Iterable[Step], charge: billing.ChargeFacts | None) -> tuple[int, ...]:
     """Return the amounts an answer may mention besides what was paid: the charge, the request."""
-    asked = Escalation.objects.filter(run=run).exclude(requested_minor=None)
-    amounts = set(asked.values_list("requested_minor", flat=True))
+    amounts: set[int | None] = set()
+    if any(step.kind == "escalate" for step in steps):
+        amounts |= {amount for _, amount in _REQUESTED.tuples(run=run.pk)}
     if charge:
         amounts |= {charge.amount_minor, charge.refundable_minor}
     return tuple(sorted(amount for amount in amounts if amount))

@@ -116,7 +116,8 @@ def _intend(step: Step, effect: Use, journal: Journal, limits: Limits, at: datet
         return "review_changed"
     effect_key = _effect_key(run, step.key)
     journal.write(
-        lambda at: _insert_effect(step, allowing, escalation, effect_key, charge, action, at)
+        lambda at: _insert_effect(step, allowing, escalation, effect_key, charge, action, at),
+        needs_keys=True,
     )
     if tool.reserve:
         tool.reserve(Context(run.book_id, effect_key, at, limits, run.subject), **effect.args)
@@ -272,7 +273,10 @@ def _ask_person(step: Step, effect: Use, journal: Journal, limits: Limits, at: d
     )
     action = {"kind": "tool", "name": effect.tool, "args": effect.args}
     asked = {"escalating": [], "deciding": UNKNOWN_RULING, "facts": {}, "rulings": []}
-    journal.write(lambda at: hold(step, "effect_unknown", action, asked, limits=limits, at=at))
+    journal.write(
+        lambda at: hold(step, "effect_unknown", action, asked, limits=limits, at=at),
+        needs_keys=True,
+    )
 
 
 UNKNOWN_RULING: Json = {

@@ -11,6 +11,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import datetime
 from threading import RLock
 from typing import TypeAlias, TypeVar
@@ -26,14 +27,27 @@ from agents.engine import lease
 from agents.engine.crashpoints import crashpoint
 from agents.engine.database import in_database
 from agents.models import Escalation, Run, Step
-from agents.models.event import Entry
-from agents.prepared import Given, Rows, insert, update
+from agents.models.event import Entry, Sending
+from agents.prepared import Given, Rows, inserted, update
 
 T = TypeVar("T")
 Write: TypeAlias = Callable[[datetime], list[Entry]]  # in a transaction; returns what to say
 
-
+# What becomes of a step after it was begun.
+_ENDS = (
+    *("reply", "failed", "attempts", "seconds", "tokens_in", "tokens_out", "tokens_lost"),
+    *("cost_micro_usd", "model", "ended_at"),
+)
 _STEPS = Rows(lambda: Step.objects.filter(run=Given("run")).order_by("position"))
+
+
+@dataclass
+class _Batch:
+    """What waits for one transaction: steps to insert, and what is to be done and said."""
+
+    begun: list[Step] = field(default_factory=list)
+    writes: list[Write] = field(default_factory=list)
+    needs_keys: bool = False  # of the steps: then they are inserted first, else with the rest
 
 
 class Waiting(Exception):
@@ -61,7 +75,9 @@ class Journal:
             waiting = Escalation.objects.filter(run=run, step__ended_at=None)
             self.escalated.update(waiting.values_list("step_id", flat=True))
         self._finished: set[str] = set()  # keys of steps whose end is written, or waits to be
-        self._waiting: list[Write] = []
+        self.fresh: set[str] = set()  # keys of steps that this transaction inserts
+        self._batch = _Batch()
+        self._changed: dict[str, Step] = {}  # what this transaction has to update, by key
         self._truths: list[Write] = []
         self._lock = asyncio.Lock()
         # Flows side by side write from the event loop and from the database's threads.
@@ -105,7 +121,10 @@ class Journal:
                 asked=asked,
                 begun_at=timezone.now(),
             )
-            self.write(lambda at: self._insert(step, at))
+            if isinstance(effect, Say):
+                step.ended_at = step.begun_at
+            self._batch.begun.append(step)
+            self._batch.writes.append(lambda at: [self._begun(step)])
         return step
 
     @contextmanager
@@ -128,13 +147,13 @@ class Journal:
     def retried(self, step: Step, why: str) -> None:
         """Write down that a call came to nothing and is made once more."""
         step.attempts += 1
-        self.write(lambda at: self._again(step, why))
+        self.write(lambda at: [self._again(step, why)])
 
     def finish(self, step: Step, reply: Reply, **facts: Json) -> Reply:
         """Close a step with its reply. Return the reply as a replay will see it."""
         step.reply, step.failed = plain(reply.value), reply.failed
         self._finished.add(step.key)
-        self.write(lambda at: self._close(step, facts, at))
+        self.write(lambda at: [self._close(step, facts, at)])
         return Reply(step.reply, step.failed)
 
     def say(self, key: str, effect: Say) -> Reply:
@@ -142,20 +161,22 @@ class Journal:
         self.begin(key, effect)
         return Reply()
 
-    def write(self, write: Write) -> None:
+    def write(self, write: Write, *, needs_keys: bool = False) -> None:
+        """Have something done in the next transaction; `needs_keys` of the steps begun so far."""
         with self._guard:
-            self._waiting.append(write)
+            self._batch.writes.append(write)
+            self._batch.needs_keys |= needs_keys
 
     def write_truth(self, write: Write) -> None:
         """Add what has happened in the world: it is recorded even where the run was lost."""
         self.write(write)
         self._truths.append(write)
 
-    def _taken(self) -> list[Write]:
+    def _taken(self) -> _Batch:
         """Return what waits; from now on it does not."""
         with self._guard:
-            writes, self._waiting = self._waiting, []
-            return writes
+            batch, self._batch = self._batch, _Batch()
+            return batch
 
     def record_truths(self) -> None:
         """Commit what has happened in the world though the run is no longer ours."""
@@ -163,61 +184,87 @@ class Journal:
         if truths:
             with transaction.atomic():
                 Run.objects.select_for_update().get(pk=self.run.pk)
-                self._apply(truths, timezone.now())
+                at = timezone.now()
+                self.run.tell([entry for write in truths for entry in write(at)], at=at)
 
     async def flush(self) -> None:
         """Commit what waits. Raises LostRun, and then nothing was written."""
-        if self._waiting:
-            await self.transact(lambda at: None)
+        if self._batch.writes:
+            await self._transacted(None)
 
     async def transact(self, work: Callable[[datetime], T]) -> T:
         """Commit what waits and `work` in one transaction, and return what `work` returns."""
-        async with self._lock:
-            writes = self._taken()
-            # Not tried again: `work` may change the journal, so a database error ends the drive.
-            return await in_database(self._commit, writes, work, tries=1)
+        results: list[T] = []
+        await self._transacted(lambda at: results.append(work(at)))
+        return results[0]
 
-    def _commit(self, writes: list[Write], work: Callable[[datetime], T]) -> T:
+    async def _transacted(self, work: Callable[[datetime], None] | None) -> None:
+        async with self._lock:
+            # Not tried again: `work` may change the journal, so a database error ends the drive.
+            await in_database(self._commit, self._taken(), work, tries=1)
+
+    def _commit(self, batch: _Batch, work: Callable[[datetime], None] | None) -> None:
         crashpoint("journal.before_commit")
         at = timezone.now()
         with transaction.atomic():
             self.run.hold()
-            with self.run.recording(at=at, lease=lease.length()):
-                self._apply(writes, at)
-                result = work(at)
-                late = self._taken()  # what `work` itself wrote down
-                self._apply(late, at)
+            with self.run.recording(at=at, lease=lease.length()) as besides:
+                self.fresh, self._changed = set(), {}
+                self._apply(batch, at, besides, at_once=work is not None)
+                done = batch.writes
+                if work:
+                    work(at)
+                    late = self._taken()  # what `work` itself wrote down
+                    self._apply(late, at, besides)
+                    done = [*done, *late.writes]
         with self._guard:
-            done = [*writes, *late]
             self._truths = [truth for truth in self._truths if truth not in done]
         crashpoint("journal.after_commit")
-        return result
 
-    def _apply(self, writes: list[Write], at: datetime) -> None:
-        self.run.tell([entry for write in writes for entry in write(at)], at=at)
+    def _apply(
+        self, batch: _Batch, at: datetime, besides: list[Sending], *, at_once: bool = False
+    ) -> None:
+        """Do and say what waited; its steps are written `at_once`, or with the record."""
+        begun = batch.begun
+        for step in begun:
+            if step.key in self._finished:  # in the same transaction: one write is enough
+                step.ended_at = at
+        self.fresh |= {step.key for step in begun}
+        if begun and (at_once or batch.needs_keys):
+            inserted(*begun)()
+            begun = []
+        self.run.tell([entry for write in batch.writes for entry in write(at)], at=at)
+        changed, self._changed = list(self._changed.values()), {}
 
-    def _insert(self, step: Step, at: datetime) -> list[Entry]:
+        def send() -> Callable[[], object]:
+            for step in changed:
+                update(step, *_ENDS)
+            return inserted(*begun) if begun else list
+
+        if changed or begun:
+            besides.append(send)
+
+    @staticmethod
+    def _begun(step: Step) -> Entry:
         if step.kind == "say":
-            step.ended_at = step.begun_at
-            insert(step)
-            return [Entry(step.asked["kind"], {"key": step.key, **step.asked["facts"]})]
-        if step.key in self._finished:  # in the same transaction: one write is enough
-            step.ended_at = at
-        insert(step)
-        return [Entry("step.begun", {"key": step.key})]
+            return Entry(step.asked["kind"], {"key": step.key, **step.asked["facts"]})
+        return Entry("step.begun", {"key": step.key})
 
-    @staticmethod
-    def _again(step: Step, why: str) -> list[Entry]:
-        update(step, "attempts", "seconds", "tokens_lost")
-        return [Entry("step.retried", {"key": step.key, "attempt": step.attempts, "why": why})]
+    def _again(self, step: Step, why: str) -> Entry:
+        self._change(step)
+        return Entry("step.retried", {"key": step.key, "attempt": step.attempts, "why": why})
 
-    @staticmethod
-    def _close(step: Step, facts: Json, at: datetime) -> list[Entry]:
+    def _close(self, step: Step, facts: Json, at: datetime) -> Entry:
         if step.ended_at is None:
             step.ended_at = at
-            update(step)
+            self._change(step)
         ended = {"key": step.key, **facts, **({"failed": step.failed} if step.failed else {})}
-        return [Entry("step.failed" if step.failed else "step.done", ended)]
+        return Entry("step.failed" if step.failed else "step.done", ended)
+
+    def _change(self, step: Step) -> None:
+        """Have a step updated, unless this transaction inserts it as it now is."""
+        if step.key not in self.fresh:
+            self._changed[step.key] = step
 
     def spent(self) -> Spent:
         """Return what the run has used, calls that are under way included."""

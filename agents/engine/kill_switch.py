@@ -7,6 +7,7 @@ from datetime import datetime
 from django.db.models import DateTimeField, ExpressionWrapper, F, Q, Value
 
 from agents.core.states import EscalationState
+from agents.driver import together
 from agents.models import Escalation, KillSwitch, Run, Workspace
 from agents.prepared import Given, Rows
 
@@ -20,9 +21,10 @@ def thrown(run: Run, tool: str) -> KillSwitch | None:
     The workspace's row is locked, as pressing locks it: a switch that commits later sees
     nothing start after it, and one that committed before is seen here.
     """
-    _WORKSPACE.tuples(pk=run.workspace_id)
-    standing = _STANDING.all(workspace=run.workspace_id)
-    return next((switch for switch in standing if switch.stops(run, tool)), None)
+    with together():
+        _WORKSPACE.sent_tuples(pk=run.workspace_id)
+        standing = _STANDING.sent(workspace=run.workspace_id)
+    return next((switch for switch in standing() if switch.stops(run, tool)), None)
 
 
 def freeze(workspace: Workspace, *, at: datetime) -> int:

@@ -19,7 +19,7 @@ from agents.core.strands import Reply
 from agents.engine import breaker, gateway, simulation
 from agents.engine.crashpoints import crashpoint
 from agents.engine.database import in_database
-from agents.engine.escalating import escalation_of, hold
+from agents.engine.escalating import hold
 from agents.engine.facts import gather
 from agents.engine.journal import Journal, Later, Waiting
 from agents.engine.redaction import redacted
@@ -153,8 +153,7 @@ class RunWorld:
         facts, _ = gather(run, effect.action, self.limits, steps, at=timezone.now(), lock=False)
         if not effect.granted:
             return facts, ()
-        escalation = escalation_of(run.pk, effect.granted)
-        return facts, escalation.review["escalating"]
+        return facts, self.journal.steps[effect.granted].asked["review"]["escalating"]
 
     def _escalate(self, key: str, effect: Escalate) -> Reply:
         """Put an action into the inbox; the commit comes with the run's move to waiting."""
@@ -162,6 +161,7 @@ class RunWorld:
         self.journal.write(
             lambda at: hold(
                 step, effect.kind, effect.action, effect.review, limits=self.limits, at=at
-            )
+            ),
+            needs_keys=True,
         )
         raise Waiting(key)

@@ -1,33 +1,51 @@
 """Mask personal data where it comes in: before it is stored, logged or sent to a model.
 
-A policy says which kinds (`redaction`). There is one call at each way in: the goal and a person's
-words in the operations, a model's reply, what a tool returned, and what came of a tool by its key.
+A policy says which kinds (`redaction`). There is one call at each way in: the goal, a workflow and
+a person's words in the operations, a model's reply, what a tool returned, and what came of a tool
+by its key.
 What is hashed afterwards is what is stored.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from email.utils import parseaddr
 from functools import cache
 
 from django.conf import settings
 
 from agents.core.effects import Json
-from agents.core.limits import Limits
-from agents.core.redact import masked_json
-from agents.models import Run
+from agents.core.limits import BadPolicy, Limits
+from agents.core.redact import KINDS, masked_json
+from agents.models import Run, Workspace
 
 
 def redacted(value: Json, limits: Limits) -> Json:
     """Return a text or a JSON value as it may be kept. The desk's own address stays."""
-    return masked_json(value, limits.redaction, kept=(_address(settings.DEFAULT_FROM_EMAIL),))
-
-
-@cache
-def _address(sender: str) -> str:
-    return parseaddr(sender)[1].lower()
+    return _masked(value, limits.redaction)
 
 
 def redacted_for(run: Run, value: Json) -> Json:
     """Do so under the policy that a run has pinned. Raises BadPolicy."""
     return redacted(value, run.policy.limits().of(run.pattern))
+
+
+def redacted_in(workspace: Workspace, value: Json) -> Json:
+    """Do so under the policy that a workspace has published, where no run pins one.
+
+    Under one that cannot be read everything is masked: a kill switch has to work then too.
+    """
+    try:
+        kinds = workspace.policy.limits().redaction if workspace.policy else ()
+    except BadPolicy:
+        kinds = KINDS
+    return _masked(value, kinds)
+
+
+def _masked(value: Json, kinds: Collection[str]) -> Json:
+    return masked_json(value, kinds, kept=(_address(settings.DEFAULT_FROM_EMAIL),))
+
+
+@cache
+def _address(sender: str) -> str:
+    return parseaddr(sender)[1].lower()

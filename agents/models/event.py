@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 from uuid import UUID
 
 from django.apps import apps
@@ -22,10 +22,14 @@ from agents.core.chain import link
 from agents.core.digest import canonical
 from agents.core.effects import Json
 from agents.core.texts import TEXTS, Text, digest_of, without_texts
-from agents.prepared import Given, Rows, Update, insert
+from agents.driver import together
+from agents.prepared import Given, Rows, Update, inserted, inserted_columns
 
 if TYPE_CHECKING:
     from agents.models.run import Run
+
+# What is sent together with other things: it sends, and returns what to call for its answer.
+Sending: TypeAlias = Callable[[], Callable[[], object]]
 
 
 class Event(models.Model):
@@ -98,60 +102,103 @@ def append(
     pk = run.pk if run else workspace_id
     [(_, *end)] = head.tuples(pk=pk)
     run_id, after = run.pk if run else None, (end[0], end[1])
-    count, newest = add(entries, workspace_id=workspace_id, run_id=run_id, after=after, at=at)
+    lines = chained(entries, workspace_id=workspace_id, run_id=run_id, after=after, at=at)
+    lines.write()
+    count, newest = lines.end
     move_head(pk=pk, count=count, hash=newest)
 
 
-def add(
+@dataclass(frozen=True)
+class Lines:
+    """Events that follow the end of a chain, with the texts beside them; not written yet."""
+
+    events: list[dict[str, Any]]  # the columns of each
+    texts: list[tuple[int, EventText]]  # with the place of its event among them
+    end: tuple[int, str]  # of the chain, once they are written: its count and hash
+
+    def write(self, besides: Sequence[Sending] = ()) -> None:
+        """Insert them, together with what `besides` sends; then call what that gave.
+
+        For a caller who holds the lock of the row that ends the chain.
+        """
+        if self.texts:  # they have to know the keys of their events
+            keys = inserted_columns(Event, self.events)()
+            for place, text in self.texts:
+                text.event_id = keys[place]
+        with together():
+            if self.texts:
+                inserted(*(text for _, text in self.texts))
+            elif self.events:
+                inserted_columns(Event, self.events)
+            answers = [send() for send in besides]
+        for answer in answers:
+            answer()
+
+
+def chained(
     entries: Sequence[Entry],
     *,
     workspace_id: int,
     run_id: UUID | None,
     after: tuple[int, str],
     at: datetime,
-) -> tuple[int, str]:
-    """Add events after the count and the hash that end a chain. Return its new end.
-
-    For a caller who holds the lock of the row that ends the chain, and writes the new end to it.
-    """
+) -> Lines:
+    """Return events that follow the count and the hash that end a chain."""
     count, previous = after
-    events, texts = [], []
-    for seq, entry in enumerate(entries, count + 1):
+    events: list[dict[str, Any]] = []
+    texts: list[tuple[int, EventText]] = []
+    for place, entry in enumerate(entries):
         # Only a run is about a customer; what is said of a workspace is about its people.
         plain, words = without_texts(entry.kind, entry.facts) if run_id else (entry.facts, {})
         beside = [_text(name, value) for name, value in words.items()]
         digests = {text.name: digest_of(text.salt, text.text) for text in beside}
-        event = Event(
-            workspace_id=workspace_id,
-            run_id=run_id,
-            seq=seq,
-            kind=entry.kind,
-            facts={**plain, **({TEXTS: digests} if digests else {})},
-            actor=entry.actor,
-            at=at,
-            previous=previous,
-        )
-        event.hash = previous = link(previous, linked(event))
-        events.append(event)
-        texts += [(event, text) for text in beside]
-    insert(*events)
-    for event, text in texts:
-        text.event = event
-    if texts:
-        insert(*(text for _, text in texts))
-    return count + len(events), previous
+        columns: dict[str, Any] = {
+            "workspace_id": workspace_id,
+            "run_id": run_id,
+            "seq": count + place + 1,
+            "kind": entry.kind,
+            "facts": {**plain, **({TEXTS: digests} if digests else {})},
+            "actor": entry.actor,
+            "at": at,
+        }
+        newest = link(previous, _covered(**columns))
+        events.append({**columns, "previous": previous, "hash": newest})
+        texts += [(place, text) for text in beside]
+        previous = newest
+    return Lines(events, texts, (count + len(events), previous))
 
 
 def linked(event: Event) -> dict[str, Json]:
     """Return what the hash of an event covers, besides the hash before it."""
+    return _covered(
+        workspace_id=event.workspace_id,
+        run_id=event.run_id,
+        seq=event.seq,
+        kind=event.kind,
+        facts=event.facts,
+        actor=event.actor,
+        at=event.at,
+    )
+
+
+def _covered(
+    *,
+    workspace_id: int,
+    run_id: UUID | None,
+    seq: int,
+    kind: str,
+    facts: Json,
+    actor: str,
+    at: datetime,
+) -> dict[str, Json]:
     return {
-        "workspace": event.workspace_id,
-        "run": str(event.run_id) if event.run_id else None,
-        "seq": event.seq,
-        "kind": event.kind,
-        "facts": event.facts,
-        "actor": event.actor,
-        "at": event.at,
+        "workspace": workspace_id,
+        "run": str(run_id) if run_id else None,
+        "seq": seq,
+        "kind": kind,
+        "facts": facts,
+        "actor": actor,
+        "at": at,
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from functools import cache
@@ -15,7 +15,8 @@ from django.db.models.functions import Now
 
 from agents.core.effects import Json
 from agents.core.states import ENDED, MOVES, RunState
-from agents.models.event import Entry, add, append
+from agents.driver import together
+from agents.models.event import Entry, Sending, append, chained
 from agents.models.policy import PolicyVersion
 from agents.prepared import Given, Rows, Update
 
@@ -106,10 +107,12 @@ class Run(models.Model):
     def claim(cls, run_id: uuid.UUID, *, owner: str, lease: timedelta, at: datetime) -> Run | None:
         """Take a queued run for `lease`. Return None if it is not to be had."""
         with transaction.atomic():
-            run = _CLAIMABLE.first(pk=run_id)
+            with together():
+                claimable, policy = _CLAIMABLE.sent(pk=run_id), _POLICY_OF.sent(run=run_id)
+            run = next(iter(claimable()), None)
             if run is None:
                 return None
-            run.policy = _POLICY.get(pk=run.policy_id)
+            [run.policy] = policy()
             with run.recording(at=at, lease=lease):
                 run.change(
                     state=RunState.RUNNING,
@@ -132,51 +135,58 @@ class Run(models.Model):
 
         It also locks the row, so that one run has one writer at a time.
         """
-        held = _HELD.tuples(pk=self.pk, fence=self.fence)
-        if not held:
+        with together():  # with the BEGIN before it
+            held = _HELD.sent_tuples(pk=self.pk, fence=self.fence)
+        found = held()
+        if not found:
             raise LostRun(self.pk)
-        [(_, self.event_count, self.head_hash)] = held
+        [(_, self.event_count, self.head_hash)] = found
 
     @contextmanager
-    def recording(self, *, at: datetime, lease: timedelta | None = None) -> Iterator[None]:
+    def recording(self, *, at: datetime, lease: timedelta | None = None) -> Iterator[list[Sending]]:
         """Write what the block says and changes of the run in one piece, and give it `lease`.
 
-        The row must have been read under its lock, and the transaction still hold it.
-        Raises LostRun if it is not as it was read.
+        What the list that it gives is to send is sent together with it. The row must have been
+        read under its lock, and the transaction still hold it. Raises LostRun if it is not as it
+        was read.
         """
+        besides: list[Sending] = []
         was: dict[str, object] = {"was": self.state, "fenced": self.fence}
         self._said, self._changed = [], {}
         try:
-            yield
+            yield besides
             said, changed = self._said, self._changed
         finally:
             self._said = self._changed = None
+        end = (self.event_count, self.head_hash)
+        lines = chained(said, workspace_id=self.workspace_id, run_id=self.pk, after=end, at=at)
         if said:
-            self.event_count, self.head_hash = add(
-                said,
-                workspace_id=self.workspace_id,
-                run_id=self.pk,
-                after=(self.event_count, self.head_hash),
-                at=at,
-            )
+            self.event_count, self.head_hash = lines.end
             changed |= {"event_count": self.event_count, "head_hash": self.head_hash}
         if lease and self.state == RunState.RUNNING:
             changed["lease"] = lease
         if changed:
-            self._write(changed, was)
+            besides.append(lambda: self._writing(changed, was))
+        lines.write(besides)
 
     def change(self, **columns: object) -> None:
         """Change columns, now or where `recording` ends. Raises LostRun if the run has moved."""
         if self._changed is None:
-            self._write(columns, {"was": self.state, "fenced": self.fence})
+            self._writing(columns, {"was": self.state, "fenced": self.fence})()
         else:
             self._changed |= columns
         for name, value in columns.items():
             setattr(self, name, value)
 
-    def _write(self, columns: dict[str, object], was: dict[str, object]) -> None:
-        if not _writing(frozenset(columns))(pk=self.pk, **was, **columns):
-            raise LostRun(self.pk)
+    def _writing(self, columns: dict[str, object], was: dict[str, object]) -> Callable[[], None]:
+        """Send a change of the row; call what comes back to know that it was as it `was`."""
+        count = _updating(frozenset(columns)).sent(pk=self.pk, **was, **columns)
+
+        def written() -> None:
+            if not count():
+                raise LostRun(self.pk)
+
+        return written
 
     def move(
         self,
@@ -219,7 +229,7 @@ class Run(models.Model):
 
 
 @cache
-def _writing(names: frozenset[str]) -> Update:
+def _updating(names: frozenset[str]) -> Update:
     """Return the UPDATE of these columns of a run that is as it was; `lease` is its length."""
     columns = {name: Given(name, Run._meta.get_field(name)) for name in names - {"lease"}}
     lease = Given("lease", models.DurationField())
@@ -228,7 +238,11 @@ def _writing(names: frozenset[str]) -> Update:
     return Update(lambda: Run.objects.filter(as_it_was), **columns, **ends)
 
 
-_POLICY = Rows(lambda: PolicyVersion.objects.filter(pk=Given("pk")))
+_POLICY_OF = Rows(
+    lambda: PolicyVersion.objects.filter(
+        pk__in=Run.objects.filter(pk=Given("run")).values("policy_id")
+    )
+)
 _CLAIMABLE = Rows(
     lambda: (
         Run.objects.filter(pk=Given("pk"), state=RunState.QUEUED)

@@ -4,6 +4,7 @@ The clock comes in as `at`. What is refused is refused with a sentence for the p
 """
 
 from agents.operations.auditing import record_command_export, record_export, record_verification
+from agents.operations.beyond import Beyond
 from agents.operations.claiming import Claimed, claim, release_claim
 from agents.operations.deciding import AlreadyDecided, decide, record_refusal
 from agents.operations.erasing import Erasure, erase_customer
@@ -24,6 +25,7 @@ from agents.operations.stopping import cancel
 
 __all__ = [
     "AlreadyDecided",
+    "Beyond",
     "Claimed",
     "Erasure",
     "Human",

@@ -8,14 +8,15 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from agents.core.effects import Json
+from agents.engine.redaction import redacted_in
 from agents.models import Role, Workspace
 from agents.models.event import Entry, append
 from agents.operations.refusal import member
 
 
 def record_export(*, workspace: Workspace, by: User, facts: Json, at: datetime) -> None:
-    """Write down that somebody took a copy of the record. Raises Refused."""
-    _record(workspace, by, "audit.exported", facts, at)
+    """Write down that somebody took a copy of the record, and by which filter. Raises Refused."""
+    _record(workspace, by, "audit.exported", redacted_in(workspace, facts), at)
 
 
 def record_command_export(*, workspace: Workspace, facts: Json, at: datetime) -> None:

@@ -13,11 +13,12 @@ from django.db.models.functions import Now
 from agents.core.effects import Json
 from agents.core.money import spoken
 from agents.core.states import EscalationState
+from agents.driver import together
 from agents.engine.answering import answer, expire
 from agents.engine.crashpoints import crashpoint
 from agents.engine.facts import gather
 from agents.engine.redaction import redacted_for
-from agents.models import Escalation, Membership, PolicyVersion, Role, Run, Step
+from agents.models import Escalation, Membership, PolicyVersion, Role, Run, Step, Workspace
 from agents.models.event import Entry, append
 from agents.operations.claiming import Claimed, is_kept_from
 from agents.operations.refusal import Refused, check_text, member
@@ -84,7 +85,7 @@ def decide(
 
 def _decide(pk: int, by: User, wanted: _Answer, seen: str | None, at: datetime) -> Escalation:
     # The run's row first, as everyone else takes it: then decisions and the engine queue up.
-    escalation = _locked(pk)
+    escalation, steps = _locked(pk)
     person = member(escalation.workspace, by, Role.REVIEWER, Role.ADMIN)
     if escalation.state != EscalationState.OPEN:
         raise AlreadyDecided(escalation)
@@ -93,7 +94,7 @@ def _decide(pk: int, by: User, wanted: _Answer, seen: str | None, at: datetime) 
     _check_person(escalation, person, wanted)
     if seen is not None and seen != escalation.action_sha256:
         raise Refused("stale", "The action has changed since you opened it. Load the page again.")
-    granted = _granted(escalation, person, wanted, at) if wanted.approve else None
+    granted = _granted(escalation, steps, person, wanted, at) if wanted.approve else None
     comment, correction = redacted_for(escalation.run, [wanted.comment, wanted.correction])
     wanted = replace(wanted, comment=comment, correction=correction)
     with escalation.run.recording(at=at):
@@ -101,22 +102,30 @@ def _decide(pk: int, by: User, wanted: _Answer, seen: str | None, at: datetime) 
     return escalation
 
 
-def _locked(pk: int) -> Escalation:
-    """Lock the run of an escalation, and return it as it then is. Raises DoesNotExist."""
-    found = _ESCALATION.get(pk=pk)
-    run = _RUN.get(pk=found.run_id)
-    escalation = _ESCALATION.get(pk=pk)
-    escalation.step = _STEP.get(pk=escalation.step_id)
-    run.policy = _POLICY.get(pk=run.policy_id)
-    escalation.run = run
-    return escalation
+def _locked(pk: int) -> tuple[Escalation, list[Step]]:
+    """Lock the run of an escalation; return both as they then are. Raises DoesNotExist."""
+    place = _PLACE.get(pk=pk)
+    with together():
+        run, policy = _RUN.sent(pk=place.run_id), _POLICY.sent(run=place.run_id)
+        escalation, steps = _ESCALATION.sent(pk=pk), _STEPS.sent(run=place.run_id)
+        workspace = _WORKSPACE.sent(pk=place.workspace_id)
+    [found], [found.run], [found.workspace] = escalation(), run(), workspace()
+    [found.run.policy] = policy()
+    by_key = {step.pk: step for step in steps()}
+    found.step = by_key[found.step_id]
+    return found, list(by_key.values())
 
 
+_PLACE = Rows(lambda: Escalation.objects.filter(pk=Given("pk")).only("run", "workspace"))
 _ESCALATION = Rows(lambda: Escalation.objects.filter(pk=Given("pk")))
 _RUN = Rows(lambda: Run.objects.filter(pk=Given("pk")).select_for_update())
-_POLICY = Rows(lambda: PolicyVersion.objects.filter(pk=Given("pk")))
+_POLICY = Rows(
+    lambda: PolicyVersion.objects.filter(
+        pk__in=Run.objects.filter(pk=Given("run")).values("policy_id")
+    )
+)
 _STEPS = Rows(lambda: Step.objects.filter(run=Given("run")).order_by("position"))
-_STEP = Rows(lambda: Step.objects.filter(pk=Given("pk")))
+_WORKSPACE = Rows(lambda: Workspace.objects.filter(pk=Given("pk")))
 
 
 def _check_person(escalation: Escalation, person: Membership, wanted: _Answer) -> None:
@@ -137,7 +146,7 @@ def _check_person(escalation: Escalation, person: Membership, wanted: _Answer) -
 
 
 def _granted(
-    escalation: Escalation, person: Membership, wanted: _Answer, at: datetime
+    escalation: Escalation, steps: list[Step], person: Membership, wanted: _Answer, at: datetime
 ) -> int | None:
     """Return the amount the person allows, once the policy has judged it too. Raises Refused."""
     if escalation.kind != "action" or escalation.requested_minor is None:
@@ -150,7 +159,6 @@ def _granted(
         **escalation.action,
         "args": {**escalation.action["args"], "amount_minor": amount},
     }
-    steps = _STEPS.all(run=escalation.run_id)
     facts, _ = gather(escalation.run, action, limits, steps, at=at, lock=True)
     if amount < 1:
         raise Refused("too_little", f"The least that can be refunded is {spoken(1)}.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from django.db import transaction
@@ -13,9 +13,10 @@ from agents.core.effects import Json
 from agents.core.states import ENDED, EffectState
 from agents.core.texts import ERASURE
 from agents.desk import people
-from agents.engine.redaction import redacted
+from agents.engine.redaction import redacted_in
 from agents.models import Effect, Escalation, EventText, Run, Step, Workspace
 from agents.models.event import Entry, append
+from agents.operations.beyond import Beyond, beyond_reach, known_as
 from agents.operations.refusal import Refused, check_text
 
 MAX_REASON = 500  # characters
@@ -29,6 +30,7 @@ class Erasure:
 
     runs: int  # whose texts are gone now
     before: int  # that were erased earlier
+    beyond: Beyond = field(default_factory=Beyond)  # what it could not reach
 
 
 def erase_customer(
@@ -37,19 +39,20 @@ def erase_customer(
     """Forget one customer of a workspace, in its book and in all its runs. Raises Refused.
 
     `reason` stays in the record for good, so it names nobody. Doing it again erases what has come
-    since. Texts of other customers' runs that mention this one are not found.
+    since. Texts of other customers' runs that mention this one are not found; what else stays is
+    in the answer.
     """
     if not reason.strip() or any(map(hides, reason)):
         raise Refused("no_reason", "Say why, in a line that names nobody: the record keeps it.")
     check_text(reason, most=MAX_REASON)
-    if workspace.policy:
-        reason = redacted(reason, workspace.policy.limits())
+    reason = redacted_in(workspace, reason.strip())
     with transaction.atomic():
         # A run that is launched meanwhile commits after us: its foreign key waits for this row.
         Workspace.objects.select_for_update().get(pk=workspace.pk)
         runs = _runs_about(workspace, number)
         books = {workspace.book_id, *runs.values_list("book_id", flat=True)}
         _check_at_rest(runs, number)
+        names = known_as(book_ids=books, number=number)
         known = people.forget_customer(book_ids=books, customer_number=number)
         if not known and not runs:
             raise Refused("unknown_customer", f"{workspace.name} knows no customer {number}.")
@@ -57,9 +60,9 @@ def erase_customer(
         still = list(runs.filter(erased_at=None).order_by("created_at", "pk"))
         for run in still:
             _erase_run(run, actor=actor, at=at)
-        facts = {"customer": number, "reason": reason.strip(), "runs": len(still)}
+        facts = {"customer": number, "reason": reason, "runs": len(still)}
         append([Entry(ERASURE, facts, actor)], workspace_id=workspace.pk, at=at)
-        return Erasure(len(still), before)
+        return Erasure(len(still), before, beyond_reach(workspace, runs, names=names))
 
 
 def _runs_about(workspace: Workspace, number: int) -> QuerySet[Run]:

@@ -10,6 +10,7 @@ from django.db import transaction
 
 from agents.core.effects import Json
 from agents.engine.kill_switch import freeze
+from agents.engine.redaction import redacted_in
 from agents.models import KillSwitch, Role, Scope, Stage, Workspace
 from agents.models.event import Entry, append
 from agents.operations.refusal import Refused, check_text, member
@@ -35,14 +36,14 @@ def kill(
     """
     _check_scope(scope, target)
     with transaction.atomic():
-        _lock(workspace, by, reason)
+        reason = _locked(workspace, by, reason)
         standing = _standing(workspace, scope, target)
         if standing is None:
             standing = KillSwitch.objects.create(
                 workspace=workspace,
                 scope=scope,
                 target=target,
-                reason=reason.strip(),
+                reason=reason,
                 pressed_by=by.get_username(),
                 pressed_at=at,
             )
@@ -74,7 +75,7 @@ def release(
     It starts nothing by itself: runs that were stopped stay stopped.
     """
     with transaction.atomic():
-        _lock(workspace, by, reason)
+        reason = _locked(workspace, by, reason)
         standing = _standing(workspace, scope, target)
         now = standing.stage if standing else Stage.OFF
         if standing is None or now is not _BEFORE[to]:
@@ -102,13 +103,17 @@ def _check_scope(scope: Scope, target: str) -> None:
         raise Refused("no_target", f"There is no {scope} {target!r}; choose {' or '.join(known)}.")
 
 
-def _lock(workspace: Workspace, by: User, reason: str) -> None:
-    """Lock the workspace's row, where every write looks for a switch. Raises Refused."""
+def _locked(workspace: Workspace, by: User, reason: str) -> str:
+    """Lock the workspace's row, where every write looks for a switch. Raises Refused.
+
+    Return the reason as it may be kept, by the policy that is published at this moment.
+    """
     if not reason.strip():
         raise Refused("no_reason", "Say why; everybody will see it.")
     check_text(reason.strip(), most=MAX_REASON)
-    Workspace.objects.select_for_update().get(pk=workspace.pk)
-    member(workspace, by, Role.ADMIN)
+    found = Workspace.objects.select_for_update().get(pk=workspace.pk)
+    member(found, by, Role.ADMIN)
+    return str(redacted_in(found, reason.strip()))
 
 
 def _standing(workspace: Workspace, scope: Scope, target: str) -> KillSwitch | None:
@@ -119,7 +124,7 @@ def _standing(workspace: Workspace, scope: Scope, target: str) -> KillSwitch | N
 def _say(switch: KillSwitch, stage: Stage, *, by: User, reason: str, at: datetime) -> None:
     clocks = freeze(switch.workspace, at=at)
     facts: dict[str, Json] = {"scope": switch.scope, "target": switch.target}
-    facts |= {"why": reason.strip(), "deadlines": clocks}
+    facts |= {"why": reason, "deadlines": clocks}
     said = Entry(f"kill_switch.{stage.value}", facts, by.get_username())
     append([said], workspace_id=switch.workspace_id, at=at)
 

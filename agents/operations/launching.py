@@ -19,14 +19,13 @@ from agents.desk import billing, books, metrics
 from agents.engine.dispatch import ring
 from agents.engine.redaction import redacted
 from agents.models import PolicyVersion, Role, Run, Workspace
-from agents.models.event import Entry, add
+from agents.models.event import Entry, Lines, chained
 from agents.operations.people import policy_version
 from agents.operations.refusal import Refused, member
 from agents.operations.workflows import checked_workflow
-from agents.prepared import insert
+from agents.prepared import inserted
 
 MAX_GOAL = 8000  # characters
-BIGINT = 2**63
 
 
 def launch(
@@ -65,13 +64,13 @@ def launch(
     if off:
         version = _without(workspace, version, pattern, off, at)
     limits = version.limits().of(pattern)
-    goal, inputs = redacted(goal, limits), redacted(inputs, limits)
+    goal, inputs, workflow = redacted([goal, inputs, workflow], limits)
     takes_one = pattern == "workflow"
     followed = checked_workflow(workflow, inputs, goal=goal, limits=limits) if takes_one else {}
     try:
         with transaction.atomic():
             book_id = books.open_demo_book(at=at).pk if workspace.is_demo else workspace.book_id
-            if subject is not None and not _is_customer(book_id, subject, at):
+            if subject is not None and not _is_customer(book_id, subject):
                 raise Refused("unknown_subject", f"There is no customer {subject} in this book.")
             run = Run(
                 workspace=workspace,
@@ -88,16 +87,17 @@ def launch(
                 launch_token=token,
                 created_at=at,
             )
-            _say_queued(run, by, at)
-            insert(run)
+            lines = _queued(run, by, at)
+            run.event_count, run.head_hash = lines.end
+            lines.write([lambda: inserted(run)])
             ring(run.pk)
             return run
     except IntegrityError:
         return _already_launched(workspace, token)
 
 
-def _say_queued(run: Run, by: User, at: datetime) -> None:
-    """Begin the record of a run that is about to be inserted: say what was launched."""
+def _queued(run: Run, by: User, at: datetime) -> Lines:
+    """Return the beginning of a run's record: what was launched."""
     facts = {
         "pattern": run.pattern,
         "subject": run.subject,
@@ -106,9 +106,7 @@ def _say_queued(run: Run, by: User, at: datetime) -> None:
         **({"workflow_sha256": sha256(run.workflow)} if run.workflow else {}),
     }
     said = Entry("run.queued", facts, by.get_username())
-    run.event_count, run.head_hash = add(
-        [said], workspace_id=run.workspace_id, run_id=run.pk, after=(0, ""), at=at
-    )
+    return chained([said], workspace_id=run.workspace_id, run_id=run.pk, after=(0, ""), at=at)
 
 
 def _already_launched(workspace: Workspace, token: str | None) -> Run:
@@ -176,8 +174,5 @@ def _scope(book_id: int, limits: Limits) -> Json:
     return {"report_date": newest.day.isoformat(), "region": newest.region}
 
 
-def _is_customer(book_id: int, subject: int, at: datetime) -> bool:
-    if abs(subject) >= BIGINT:
-        return False
-    found = billing.customer_context(book_id=book_id, customer_number=subject, at=at)
-    return found is not None
+def _is_customer(book_id: int, subject: int) -> bool:
+    return billing.customer(book_id=book_id, customer_number=subject) is not None

@@ -122,10 +122,13 @@ def workspace_to_stop(user: User, pk: str) -> Workspace:
     return part.workspace
 
 
-def workspaces_to_audit(user: User) -> QuerySet[Workspace]:
-    """Return the workspaces whose record a person may read. Raises PermissionDenied."""
+def workspaces_to_audit(user: User, what: str = "The record") -> QuerySet[Workspace]:
+    """Return the workspaces whose record a person may read. Raises PermissionDenied.
+
+    `what` is what they wanted to read there.
+    """
     mine = Membership.objects.filter(user=user, role__in=AUDITS).values("workspace_id")
     found = Workspace.objects.filter(pk__in=mine)
     if not found:
-        raise PermissionDenied("The record takes the role auditor or admin.")
+        raise PermissionDenied(f"{what} takes the role auditor or admin.")
     return found

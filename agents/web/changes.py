@@ -76,7 +76,9 @@ def _approved(verdict: str, amount: int, escalation: Escalation | None) -> Stage
             return Stage("Approved", "approve", "approve", spoken(amount), "the policy", None)
         return Stage("Approved", "block", "block", "never", "the policy", None, is_ahead=True)
     if escalation.state == EscalationState.OPEN:
-        by = f"until {escalation.expires_at:%H:%M}"
+        # Where a kill switch holds it, its end moves on with every minute that it stands still.
+        held = escalation.frozen_at is not None
+        by = "its clock stands" if held else f"until {escalation.expires_at:%H:%M}"
         return Stage("A person decides", "human", "human", "not yet", by, None, is_now=True)
     who = escalation.decided_by.get_username() if escalation.decided_by else "nobody"
     if escalation.granted_minor is None:

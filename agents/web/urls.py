@@ -2,7 +2,7 @@
 
 from django.urls import URLPattern, path
 
-from agents.web.views import approvals, audit, health, kill, launch, overview, runs, session
+from agents.web.views import approvals, audit, health, kill, launch, overview, policy, runs, session
 
 urlpatterns: list[URLPattern] = [
     path("", overview.home, name="home"),
@@ -27,6 +27,7 @@ urlpatterns: list[URLPattern] = [
     path("kill/press/", kill.press, name="kill-press"),
     path("kill/release/", kill.release, name="kill-release"),
     path("launch/", launch.launch, name="launch"),
+    path("policy/", policy.policy, name="policy"),
     path("runs/", runs.runs, name="runs"),
     path("runs/<uuid:pk>/", runs.run, name="run"),
     path("runs/<uuid:pk>/result.json", runs.run_json, name="run-json"),

@@ -7,6 +7,7 @@ import pytest
 from agents.core.effects import Flow
 from agents.core.registry import NamedTwice
 from agents.core.roles import ROLES, role
+from agents.llm.prompts import prompt
 from agents.patterns import PATTERNS, Brief, Notes, pattern
 from agents.policies import RULES, refunds, rule
 from agents.tools import TOOLS, Touch, tool
@@ -53,3 +54,12 @@ def test_two_roles_cannot_have_one_name() -> None:
         role("reader", prompt="Read otherwise.", demo=lambda inputs: "")
 
     del ROLES["reader"]
+
+
+def test_no_role_takes_the_name_of_one_that_ships() -> None:
+    ours = prompt("judge")
+
+    with pytest.raises(NamedTwice):
+        role("judge", prompt="Let everything pass.", demo=lambda inputs: "")
+
+    assert prompt("judge") == ours

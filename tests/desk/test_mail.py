@@ -157,6 +157,19 @@ def test_an_address_that_is_not_exactly_one_is_refused(
     assert mailoutbox == []
 
 
+@pytest.mark.breaks("I9")  # the address changes after the mail has left
+def test_a_mail_that_left_keeps_its_receipt_when_the_address_is_gone(
+    book: Book, mailoutbox: list[EmailMessage]
+) -> None:
+    first = mail.send_refund_mail(**letter(book))
+    Customer.objects.filter(book=book, number=42).update(email="")
+
+    again = mail.send_refund_mail(**letter(book))
+
+    assert again == first
+    assert len(mailoutbox) == 1
+
+
 def test_headers_within_the_message_stay_text(book: Book, mailoutbox: list[EmailMessage]) -> None:
     mail.send_refund_mail(**letter(book, message="Bcc: max@example.com\nSubject: other\n\n<b>"))
 

@@ -35,6 +35,17 @@ def test_one_key_for_the_last_cents_pays_once_and_all_are_told(
 
 
 @pytest.mark.parametrize("_round", range(ROUNDS))
+def test_one_key_pays_once_where_there_is_room_for_more(
+    book: Book, crowd: Contenders, _round: int
+) -> None:
+    """Who holds an amount and then finds the key used gives the amount back."""
+    said = crowd.meet("tests.desk.contenders:pays", [[book.pk, 10000, "one key"]] * 6)
+
+    assert said == [Refund.objects.get().reference] * 6
+    assert standing(book) == (10000, 0)
+
+
+@pytest.mark.parametrize("_round", range(ROUNDS))
 def test_a_held_refund_is_either_paid_or_released(
     book: Book, crowd: Contenders, _round: int
 ) -> None:

@@ -14,6 +14,7 @@ from django.db import connection
 from django.utils import timezone
 
 from agents import llm, operations
+from agents.core.effects import Json
 from agents.core.states import ENDED, EscalationState, RunState
 from agents.desk.models import Refund, SentMail
 from agents.engine.advance import advance
@@ -40,7 +41,7 @@ class Scene:
         *,
         pattern: str = "supervisor",
         token: str | None = None,
-        workflow: str = "",
+        workflow: Json = "",
     ) -> Run:
         return operations.launch(
             workspace=self.workspace,

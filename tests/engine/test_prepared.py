@@ -6,13 +6,16 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import IntegrityError, connection
+from django.db import IntegrityError, connection, transaction
 from django.db.models import DurationField, ExpressionWrapper, F, JSONField
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from agents.desk.models import SentMail
+from agents.driver import together
 from agents.models import Run, Step
-from agents.prepared import Given, Rows, Update, insert, update
+from agents.prepared import Given, Rows, Update, insert, insert_new, inserted, update
+from tests.desk.ordering import AT, demo_book
 from tests.engine.scene import Scene, fresh, set_scene
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
@@ -156,3 +159,74 @@ def test_postgresql_keeps_the_plan_of_a_statement_whatever_its_numbers(scene: Sc
             "SELECT count(*) FROM pg_prepared_statements WHERE statement LIKE %s", ["%subject%"]
         )
         assert cursor.fetchone() == (1,)
+
+
+def mail_to_anna(*, key: str, reference: str) -> SentMail:
+    anna = demo_book().customers.get(number=42)
+    return SentMail(
+        book_id=anna.book_id,
+        customer=anna,
+        to=anna.email,
+        key=key,
+        reference=reference,
+        started_at=AT,
+    )
+
+
+def test_of_two_rows_with_one_key_the_first_stays() -> None:
+    first, second = (mail_to_anna(key="one key", reference=name) for name in ("a", "b"))
+
+    told = [insert_new(mail) for mail in (first, second)]
+
+    assert told == [True, False]
+    kept = SentMail.objects.get()
+    assert (kept.pk, kept.reference) == (first.pk, "a")
+    assert second.pk is None
+
+
+def test_a_row_is_known_by_any_of_its_unique_columns() -> None:
+    assert insert_new(mail_to_anna(key="one", reference="the same"))
+
+    assert not insert_new(mail_to_anna(key="another", reference="the same"))
+
+
+def test_what_is_sent_together_is_answered_afterwards(scene: Scene) -> None:
+    first, second = scene.launch(), scene.launch()
+    by_key = Rows(lambda: Run.objects.filter(pk=Given("pk")))
+    name = Update(lambda: Run.objects.filter(pk=Given("pk")), goal=Given("goal"))
+
+    with transaction.atomic(), together():
+        before = by_key.sent(pk=first.pk)
+        count = name.sent(pk=first.pk, goal="Another")
+        after, other = by_key.sent(pk=first.pk), by_key.sent_tuples(pk=second.pk)
+
+    assert ([run.goal for run in before()], count()) == ([first.goal], 1)
+    assert ([run.goal for run in after()], len(other())) == (["Another"], 1)
+
+
+def test_an_error_of_what_is_sent_together_undoes_all_of_it(scene: Scene) -> None:
+    run = scene.launch()
+    name = Update(lambda: Run.objects.filter(pk=Given("pk")), goal=Given("goal"))
+
+    def both() -> None:
+        with transaction.atomic(), together():
+            name.sent(pk=run.pk, goal="Another")
+            inserted(run)
+
+    with pytest.raises(IntegrityError):
+        both()
+    assert Run.objects.get(pk=run.pk).goal == run.goal
+
+
+def test_what_is_not_answered_yet_is_no_answer(scene: Scene) -> None:
+    if connection.vendor != "postgresql":
+        pytest.skip("SQLite answers at once")
+    name = Update(lambda: Run.objects.filter(pk=Given("pk")), goal=Given("goal"))
+    run = scene.launch()
+
+    with pytest.raises(RuntimeError, match="when the block has ended"), together():
+        name(pk=run.pk, goal="Another")
+    with pytest.raises(RuntimeError, match="only compiled"), together():
+        Run.objects.filter(pk=run.pk).update(goal="Another")
+
+    assert Run.objects.filter(goal="Another").count() == 1  # sent, and not in a transaction

@@ -68,6 +68,14 @@ def test_it_is_satisfied_with_its_second_version(iterations: list[str], converge
     assert json.loads(said) == {"result": "v1", "converged": converged}
 
 
+def test_it_is_never_satisfied_when_a_goal_says_so() -> None:
+    goal = f"{ASKS} The check is never satisfied."
+
+    said = asked("executor", goal=goal, answer_as="iteration", iterations=["v1", "v2"])
+
+    assert json.loads(said) == {"result": "v2", "converged": False}
+
+
 def test_it_drifts_when_a_goal_says_so_until_it_is_corrected() -> None:
     goal = f"{ASKS} Falsely claim a refund."
 
@@ -93,4 +101,20 @@ def test_it_never_admits_anything() -> None:
     ],
 )
 def test_the_judge_heeds_the_triggers(goal: str, triggers: list[str], word: str) -> None:
-    assert read_verdict(asked("judge", goal=goal, triggers=triggers)).word == word
+    assert read_verdict(asked("judge", goal=goal, triggers=triggers, done=[])).word == word
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        {"done": [{"name": "get_refund_context"}]},  # something was looked up
+        {"earlier_outputs": {"facts": "f", "draft": "d"}},  # a later text
+        {"instruction": "Draft it.\n\nName the plan."},  # run again, as a person wanted
+    ],
+)
+def test_a_judge_that_is_unsure_asks_about_the_first_text_alone(inputs: Json) -> None:
+    goal = f"{ASKS} The judge is unsure."
+
+    said = asked("judge", **{"goal": goal, "triggers": [], "done": [], **inputs})
+
+    assert read_verdict(said).word == "continue"

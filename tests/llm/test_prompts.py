@@ -54,6 +54,6 @@ def test_a_version_is_short_and_tells_prompts_apart() -> None:
     assert all(len(version) == 12 for version in versions)
 
 
-def test_a_role_without_a_prompt_is_refused() -> None:
-    with pytest.raises(FileNotFoundError):
+def test_a_role_that_nobody_registered_is_refused() -> None:
+    with pytest.raises(KeyError):
         prompt("stranger")

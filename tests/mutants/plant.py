@@ -138,8 +138,8 @@ MUTANTS = (
     Mutant(
         "a claim and its event are two transactions",
         "agents/models/run.py",
-        "        with transaction.atomic():\n            run = _CLAIMABLE",
-        "        if True:\n            run = _CLAIMABLE",
+        "        with transaction.atomic():\n            with together():",
+        "        if True:\n            with together():",
         "tests/engine/test_aborted.py -k claim",
     ),
     Mutant(

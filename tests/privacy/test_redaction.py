@@ -7,6 +7,9 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
 from django.utils import timezone
 
 from agents import llm, operations
@@ -15,7 +18,8 @@ from agents.core.redact import KINDS
 from agents.core.states import EscalationState, RunState
 from agents.desk.models import Customer
 from agents.engine.sweep import settle_orphan
-from agents.models import Effect, Escalation, Run, Step
+from agents.models import Effect, Escalation, Event, PolicyVersion, Role, Run, Step, Workspace
+from agents.models import Stage as KillStage
 from agents.policies.profiles import REFERENCE, STRICT
 from tests.engine.scene import REFUND_1200, Scene, go, set_scene
 from tests.privacy.searching import places_of
@@ -30,6 +34,13 @@ SECRETS = (CARD, IBAN, MAIL)
 @pytest.fixture
 def scene() -> Scene:
     return set_scene()
+
+
+@pytest.fixture
+def admin(scene: Scene) -> User:
+    user = User.objects.create_user("ada")
+    operations.add_member(workspace=scene.workspace, user=user, role=Role.ADMIN, at=timezone.now())
+    return user
 
 
 def test_the_goal_is_masked(scene: Scene) -> None:
@@ -61,6 +72,58 @@ def test_the_reason_for_stopping_a_run_is_masked(scene: Scene) -> None:
 
     operations.cancel(run_id=run.pk, by=scene.omar, reason=ALL, at=timezone.now())
 
+    assert {secret: places_of(secret) for secret in SECRETS} == {secret: [] for secret in SECRETS}
+
+
+def test_the_reasons_at_a_kill_switch_are_masked(scene: Scene, admin: User) -> None:
+    at = timezone.now()
+
+    switch = operations.kill(workspace=scene.workspace, by=admin, reason=ALL, at=at)
+    operations.release(workspace=scene.workspace, by=admin, reason=ALL, at=at, to=KillStage.TRIAL)
+
+    assert switch.reason == "card [card number], account [IBAN], write to [e-mail]"
+    assert {secret: places_of(secret) for secret in SECRETS} == {secret: [] for secret in SECRETS}
+
+
+def test_a_kill_switch_works_under_a_policy_that_nobody_can_read(scene: Scene, admin: User) -> None:
+    PolicyVersion.objects.update(document={"profile": "from another time"})
+    workspace = Workspace.objects.get()
+
+    switch = operations.kill(workspace=workspace, by=admin, reason=ALL, at=timezone.now())
+
+    assert switch.reason == "card [card number], account [IBAN], write to [e-mail]"
+
+
+def test_a_policy_that_masks_nothing_leaves_a_reason_as_it_is(scene: Scene, admin: User) -> None:
+    document = {**STRICT.as_json(), "redaction": []}
+    at, workspace = timezone.now(), scene.workspace
+    operations.publish_policy(workspace=workspace, document=document, by=admin, at=at)
+
+    switch = operations.kill(workspace=workspace, by=admin, reason=ALL, at=at)
+
+    assert switch.reason == ALL
+
+
+def test_what_was_looked_for_in_the_record_is_masked(scene: Scene, admin: User) -> None:
+    client = Client()
+    client.force_login(admin)
+
+    answered = client.post(reverse("export"), {"actor": MAIL, "kind": CARD})
+
+    assert answered.status_code == 200
+    assert Event.objects.get(kind="audit.exported").facts["filter"] == {
+        "actor": "[e-mail]",
+        "kind": "[card number]",
+    }
+
+
+def test_a_workflow_that_somebody_wrote_is_masked(scene: Scene) -> None:
+    step = {"kind": "goal", "name": "draft", "description": f"Draft it. {ALL}"}
+    document = {"name": "own", "sequences": [{"name": "write", "steps": [step]}]}
+
+    run = scene.launch("A letter to Anna (42).", pattern="workflow", workflow=document)
+
+    assert "[card number]" in json.dumps(run.workflow)
     assert {secret: places_of(secret) for secret in SECRETS} == {secret: [] for secret in SECRETS}
 
 

@@ -17,6 +17,7 @@ import pytest
 import yaml
 from django.core.management import get_commands
 
+from agents.engine.threads import LEASES, TOOLS
 from tests.processes import ROOT
 
 COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text())
@@ -52,6 +53,24 @@ def environment(service: str, **given: str) -> dict[str, str]:
     wanted = SERVICES[service]["environment"]
     theirs = {name: filled(str(value), **GIVEN, **given) for name, value in wanted.items()}
     return {**ours, **theirs, "DJANGO_SETTINGS_MODULE": "opsconsole.settings"}
+
+
+def test_who_sizes_the_database_is_told_of_the_connections_there_are() -> None:
+    told = (ROOT / "docs/operations.md").read_text()
+    for_work = 4  # of the pool on PostgreSQL; on SQLite it has one thread
+
+    all_of_them = for_work + TOOLS.threads + LEASES.threads
+
+    assert f"A worker opens up to {all_of_them}: four for its work" in told
+    assert f"its {TOOLS.threads} threads for tools" in told
+    assert f"(up to {all_of_them})" in (ROOT / "README.md").read_text()
+
+
+def test_nobody_is_advised_to_keep_connections_that_no_page_uses_again() -> None:
+    assert "uvicorn" in (ROOT / "scripts/serve").read_text()
+    assert not any(
+        "OPSCONSOLE_CONNECTION_SECONDS" in SERVICES[name]["environment"] for name in OURS
+    )
 
 
 def test_there_are_a_database_two_workers_and_a_web() -> None:

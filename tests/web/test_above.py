@@ -11,7 +11,7 @@ from agents.web.above.routing import Attempt, way
 from agents.web.above.workflow import Part, rounds
 from agents.web.timeline import axis
 from agents.web.trace import trace
-from tests.engine.scene import go, set_scene
+from tests.engine.scene import go, mailed, set_scene
 from tests.web.test_accessible import shown
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -84,11 +84,24 @@ def test_a_drift_is_shown_between_two_rounds() -> None:
     assert draft.standing[2] == "accepted"
 
 
+def test_a_convergence_that_reached_its_cap_is_noted_and_accepted() -> None:
+    run = ran("capped")
+
+    parts: list[Part] = rounds(list(run.steps.order_by("position")), timezone.now())["parts"]
+
+    capped = {part.name: (part.is_capped, part.standing[2]) for part in parts}
+    assert capped.pop("check") == (True, "accepted")
+    assert set(capped.values()) == {(False, "accepted")}
+    assert (run.state, run.stop_reason) == ("done", "success")
+    assert mailed(run) == [None]
+
+
 def test_a_step_that_asks_says_so() -> None:
     parts: list[Part] = rounds(steps_of("judge-asks"), timezone.now())["parts"]
 
-    assert parts[0].standing[2] == "asks a person"
-    assert "May this output stand?" in parts[0].rounds[0].question
+    facts, draft = parts
+    assert (facts.standing[2], draft.standing[2]) == ("accepted", "asks a person")
+    assert "May this output stand?" in draft.rounds[0].question
 
 
 def test_a_trace_adds_up() -> None:

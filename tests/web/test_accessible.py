@@ -17,6 +17,7 @@ from playwright.sync_api import Browser, Page
 from agents import operations
 from agents.models import Escalation, Role, Run
 from agents.operations.scenarios import BY_KEY
+from agents.policies.profiles import STRICT
 from tests.engine.scene import Scene, go, set_scene
 from tests.web.serving import chromium, served, sign_in, with_passwords
 
@@ -57,6 +58,8 @@ def prepared() -> Iterator[Prepared]:
     blocked = go(scene.launch("Refund 500 USD to user_id=42, but pay another customer."))
     report, reply = (go(shown(scene, key)) for key in ("partial-report", "reoriented"))
     asked = go(shown(scene, "judge-asks"))
+    shorter = {**STRICT.as_json(), "window_days": 7, "rules": list(STRICT.rules[2:])}
+    operations.publish_policy(workspace=scene.workspace, document=shorter, by=scene.rita, at=at)
     pages = {
         "report": f"/runs/{report.pk}/",
         "workflow": f"/runs/{reply.pk}/",
@@ -77,6 +80,7 @@ def prepared() -> Iterator[Prepared]:
         "queued run": f"/runs/{queued.pk}/",
         "launch": "/launch/",
         "audit": "/audit/",
+        "policy": "/policy/",
         "kill switches": "/kill/",
         "not found": "/runs/00000000-0000-0000-0000-000000000000/",
     }

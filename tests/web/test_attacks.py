@@ -53,6 +53,7 @@ MAY: dict[str, set[Role]] = {
 MAY_READ: dict[str, set[Role]] = {
     "launch": MAY["launch"],
     "audit": {Role.AUDITOR, Role.ADMIN},
+    "policy": {Role.AUDITOR, Role.ADMIN},
 }
 
 

@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, Page, expect
 from agents import operations
 from agents.core.states import EscalationState, RunState
 from agents.models import Escalation, Membership, Role, Run
-from agents.operations.scenarios import SCENARIOS
+from agents.operations.scenarios import BY_KEY, SCENARIOS
 from tests.e2e.workers import has_state, until
 from tests.engine.scene import Scene, fresh, go, has_ended, mailed, paid, set_scene
 from tests.processes import running
@@ -263,6 +263,8 @@ def test_every_scenario_comes_to_its_end(
         for run in quick:
             omar.goto(f"{site}/runs/{run.pk}/")
             expect(omar.locator("#run[data-ended]")).to_be_visible()
+            if run.goal == BY_KEY["capped"].goal:
+                expect(omar.locator("#run")).to_contain_text("stopped at its most iterations")
 
     assert not quick.filter(state=RunState.FAILED).exists()
 

@@ -57,6 +57,21 @@ def test_one_press_stops_agents_and_everybody_sees_why(scene: Scene, admin: Clie
     assert "Frozen by a kill switch" in signed_in(scene.rita).get(reverse("approvals")).text
 
 
+def test_the_card_of_a_frozen_request_names_no_time_that_has_passed(
+    scene: Scene, admin: Client
+) -> None:
+    run = go(scene.launch())
+    held = run.escalations.get()
+    address, end = reverse("approval", args=[held.pk]), f"until {held.expires_at:%H:%M}"
+    assert end in signed_in(scene.rita).get(address).text
+
+    admin.post(reverse("kill-press"), form(scene.workspace))
+
+    page = signed_in(scene.rita).get(address).text
+    assert "its clock stands" in page
+    assert end not in page
+
+
 def test_release_goes_by_stages_and_a_stale_tab_is_told(scene: Scene, admin: Client) -> None:
     admin.post(reverse("kill-press"), form(scene.workspace))
 

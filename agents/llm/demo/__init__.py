@@ -13,7 +13,7 @@ from collections.abc import Callable
 import httpx2
 
 from agents.core.effects import Json
-from agents.core.roles import ROLES
+from agents.core.roles import ROLES, role
 from agents.llm.demo import (
     judge,
     planner,
@@ -25,9 +25,10 @@ from agents.llm.demo import (
     writer,
 )
 from agents.llm.demo.goals import Misfortune, read_goal
+from agents.llm.prompts import shipped
 
 MODEL = "demo"
-_ROLES: dict[str, Callable[[Json], str]] = {
+_SHIPPED: dict[str, Callable[[Json], str]] = {
     "worker": worker.said,
     "writer": writer.said,
     "router": router.said,
@@ -39,6 +40,9 @@ _ROLES: dict[str, Callable[[Json], str]] = {
     "assessor": step_agent.assessed,
     "judge": judge.said,
 }
+# In the table that patterns register theirs in, so that nothing takes the place of one.
+for _name, _said in _SHIPPED.items():
+    role(_name, prompt=shipped(_name), demo=_said)
 
 
 class DemoModel(httpx2.AsyncBaseTransport):
@@ -53,13 +57,9 @@ class DemoModel(httpx2.AsyncBaseTransport):
                 await asyncio.Event().wait()  # never set: the caller's deadline ends it
             case Misfortune.RATE_LIMIT:
                 return httpx2.Response(429, headers={"Retry-After": "1"})
-        role = system["content"].partition("\n")[0].removeprefix("Role: ")
-        return httpx2.Response(200, json=_completion(_said(role, inputs), asked=request.content))
-
-
-def _said(role: str, inputs: Json) -> str:
-    """Answer in a role that ships, or in one that a pattern brought along."""
-    return _ROLES[role](inputs) if role in _ROLES else ROLES[role].demo(inputs)
+        name = system["content"].partition("\n")[0].removeprefix("Role: ")
+        said = ROLES[name].demo(inputs)
+        return httpx2.Response(200, json=_completion(said, asked=request.content))
 
 
 def _completion(text: str, *, asked: bytes) -> Json:

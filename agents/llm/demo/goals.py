@@ -32,7 +32,8 @@ class Misfortune(StrEnum):
     OTHER_REGION = "look at another region"  # the tasks ask about a region nobody wants
     ROSY = "say all is well"  # the brief names a health that the facts do not show
     HALT = "on legal hold"  # the judge of a workflow halts it
-    UNSURE = "the judge is unsure"  # and asks a person
+    UNSATISFIED = "never satisfied"  # its agent wants every version improved once more
+    UNSURE = "the judge is unsure"  # and asks a person, once
     BABBLE = "the judge babbles"  # and says nothing that can be read
     BROKEN_JSON = "broken json"  # the proposal breaks off in the middle
     TIMEOUT = "model timeout"  # no answer ever comes

@@ -15,7 +15,7 @@ def said(inputs: Json) -> str:
     match read_goal(inputs["goal"]).misfortune:
         case Misfortune.HALT:
             return _verdict("halt", reason="The case is on legal hold.")
-        case Misfortune.UNSURE:
+        case Misfortune.UNSURE if _in_doubt(inputs):
             question = "The tone is a matter of taste. May this output stand?"
             return _verdict("ask_human", question=question, reason="Nothing decides it.")
         case Misfortune.BABBLE:
@@ -23,6 +23,15 @@ def said(inputs: Json) -> str:
     if inputs["triggers"]:
         return _verdict("reorient", correction=CORRECTION, reason=inputs["triggers"][0])
     return _verdict("continue", reason="The output stays within what was committed to.")
+
+
+def _in_doubt(inputs: Json) -> bool:
+    """Tell whether this is what it asks a person about: the first text, the first time.
+
+    A step that called a tool looks something up, and one that is run again heeds an answer.
+    """
+    is_text = not inputs["done"] and len(inputs["earlier_outputs"]) < 2
+    return is_text and "\n\n" not in inputs["instruction"]
 
 
 def _verdict(word: str, *, correction: str = "", question: str = "", reason: str) -> str:

@@ -38,7 +38,9 @@ def executed(inputs: Json) -> str:
             return json.dumps(_action(inputs))
         case "iteration":
             text = inputs["iterations"][-1] if inputs["iterations"] else _last(inputs)
-            return json.dumps({"result": text, "converged": bool(inputs["iterations"])})
+            wants_more = read_goal(inputs["goal"]).misfortune == Misfortune.UNSATISFIED
+            satisfied = bool(inputs["iterations"]) and not wants_more
+            return json.dumps({"result": text, "converged": satisfied})
         case _:
             return _text(inputs)
 

@@ -5,27 +5,23 @@ A pattern may bring roles of its own along, see `core.roles`.
 
 from __future__ import annotations
 
-from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
 from agents.core.roles import ROLES
 
+_FIRST_LINE = "Role: "
+
 
 def prompt(role: str) -> str:
-    """Return the system message of a role. Raises FileNotFoundError for one that has none."""
-    if role in ROLES and not _file(role).exists():
-        return f"Role: {role}\n\n{ROLES[role].prompt}"
-    return _read(role)
+    """Return the system message of a role. Raises KeyError for one that nobody registered."""
+    return f"{_FIRST_LINE}{role}\n\n{ROLES[role].prompt}"
 
 
-def _file(role: str) -> Path:
-    return Path(__file__).with_name(f"{role}.md")
-
-
-@cache
-def _read(role: str) -> str:
-    return _file(role).read_text(encoding="utf-8").strip()
+def shipped(role: str) -> str:
+    """Return the instructions of a role that ships, as its file has them below the first line."""
+    text = Path(__file__).with_name(f"{role}.md").read_text(encoding="utf-8")
+    return text.removeprefix(f"{_FIRST_LINE}{role}\n\n")
 
 
 def prompt_version(role: str) -> str:

@@ -68,7 +68,7 @@ def programs(*, host: str, port: int) -> list[Program]:
     project = str(settings.BASE_DIR)
     web = [sys.executable, "-m", "uvicorn", "opsconsole.asgi:application", "--app-dir", project]
     web += ["--host", host, "--port", str(port), "--lifespan", "off"]
-    # Without a limit on its shutdown, one open live stream would keep the server alive.
+    # Live streams end first; one that nobody reads would still keep the server alive.
     web += ["--timeout-graceful-shutdown", "2"]
     web += ["--no-server-header", "--no-access-log", "--log-level", "warning"]
     worker = [sys.executable, str(settings.BASE_DIR / "manage.py"), "work"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from django.core.management.base import BaseCommand
@@ -10,12 +11,13 @@ from django.utils import timezone
 
 from agents import operations
 from agents.management.asked import ACTOR, refusals, workspace_named
+from agents.operations import Beyond
 
 
 class Command(BaseCommand):
     help = (
         "Erase every text about a customer; amounts and the record's chain stay. It cannot be "
-        "undone. Exit code: 0 erased, 3 refused, 2 bad usage."
+        "undone. What it cannot reach is listed. Exit code: 0 erased, 3 refused, 2 bad usage."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -35,3 +37,32 @@ class Command(BaseCommand):
             )
         earlier = f" {done.before} were erased before." if done.before else ""
         self.stdout.write(f"Customer {number} is forgotten, with {done.runs} runs.{earlier}")
+        if done.beyond:
+            self.stdout.write("\nThis it could not reach, so look there yourself:")
+            for line in _told(done.beyond):
+                self.stdout.write(f"  {line}")
+
+
+def _told(beyond: Beyond) -> Iterator[str]:
+    """Yield a line for each kind of place, with what identifies it."""
+    for run_id, events in beyond.chains:
+        yield (
+            f"run {run_id}, events {_listed(events)}: written before texts lay beside their "
+            "events, so their words stay in the chain"
+        )
+    if beyond.policies:
+        yield (
+            f"policy versions {_listed(beyond.policies)}: they mask nothing, so what other runs "
+            "under them were told is kept as it came"
+        )
+    if beyond.switches:
+        yield f"kill switches {_listed(beyond.switches)}: their reason may name the customer"
+    if beyond.switch_events:
+        yield (
+            f"the workspace's events {_listed(beyond.switch_events)}: why a kill switch was "
+            "moved, which may name the customer"
+        )
+
+
+def _listed(numbers: Iterable[int]) -> str:
+    return ", ".join(map(str, numbers))

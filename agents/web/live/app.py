@@ -12,6 +12,7 @@ from urllib.parse import parse_qsl
 from django.conf import settings
 
 from agents.engine.threads import Pool
+from agents.web.live.ending import Ending
 from agents.web.live.hub import Hub, Viewer
 from agents.web.live.visitors import NotAdmitted, Visitor, admit
 
@@ -34,12 +35,16 @@ class Live:
 
     def __init__(self) -> None:
         self._hub: Hub | None = None
+        self._ending: Ending | None = None
         self._doors = Pool(2, "live-door")
         self._open: Counter[int] = Counter()
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["method"] != "GET":
             return await _refuse(send, 405)
+        ending = self._ending = self._ending or Ending()
+        if ending.is_near:
+            return await _refuse(send, 503)
         headers = dict(scope["headers"])
         cookie = headers.get(b"cookie", b"").decode("latin-1")
         asked = dict(parse_qsl(scope["query_string"].decode("latin-1")))
@@ -51,7 +56,7 @@ class Live:
         if self._open[visitor.user_id] >= MOST:
             return await _refuse(send, 429)
         seen = headers.get(b"last-event-id", b"").decode("latin-1")
-        await self._serve(visitor, seen, enter, receive, send)
+        await self._serve(visitor, seen, enter, ending, receive, send)
         return None
 
     async def _serve(
@@ -59,10 +64,11 @@ class Live:
         visitor: Visitor,
         seen: str,
         enter: Callable[[], Awaitable[Visitor]],
+        ending: Ending,
         receive: Receive,
         send: Send,
     ) -> None:
-        """Send what is new until the viewer leaves or loses access."""
+        """Send what is new until the viewer leaves or loses access, or the process ends."""
         hub = self._hub = self._hub or Hub()
         viewer = Viewer(visitor.topics, seen)
         await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
@@ -72,6 +78,7 @@ class Live:
             asyncio.create_task(_pump(viewer, send)),
             asyncio.create_task(_gone(receive)),
             asyncio.create_task(_access_lost(visitor, enter)),
+            asyncio.create_task(ending.come()),
         ]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -82,7 +89,8 @@ class Live:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
         if not tasks[1].done() or tasks[1].cancelled():
-            last = b"event: ended\ndata: sign in again\n\n"
+            # Where only the process ends, the page comes back by itself and goes on.
+            last = b"" if ending.is_near else b"event: ended\ndata: sign in again\n\n"
             await send({"type": "http.response.body", "body": last})
 
 

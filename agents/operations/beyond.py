@@ -1,0 +1,91 @@
+"""What an erasure cannot reach, named so that somebody can look there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from itertools import groupby
+from uuid import UUID
+
+from django.db.models import QuerySet
+
+from agents.core.limits import BadPolicy
+from agents.core.texts import without_texts
+from agents.desk import billing
+from agents.models import Event, KillSwitch, PolicyVersion, Run, Workspace
+
+SHORTEST_NAME = 3  # letters: shorter parts of a name stand in every other sentence
+
+
+@dataclass(frozen=True)
+class Beyond:
+    """Places that an erasure leaves as they are; events by their numbers in their chain."""
+
+    chains: tuple[tuple[UUID, tuple[int, ...]], ...] = ()  # words from before texts lay beside
+    policies: tuple[int, ...] = ()  # versions that mask nothing, with runs of others under them
+    switches: tuple[int, ...] = ()  # kill switches whose reason may name the customer
+    switch_events: tuple[int, ...] = ()  # and such events in the workspace's chain
+
+    def __bool__(self) -> bool:
+        return any((self.chains, self.policies, self.switches, self.switch_events))
+
+
+def known_as(*, book_ids: Collection[int], number: int) -> frozenset[str]:
+    """Return what a customer is called where people write of them; ask before it is erased."""
+    found = {str(number)}
+    for book_id in book_ids:
+        customer = billing.customer(book_id=book_id, customer_number=number)
+        if customer:
+            found |= {part for part in customer.name.split() if len(part) >= SHORTEST_NAME}
+            found |= {customer.email} - {""}
+    return frozenset(found)
+
+
+def beyond_reach(workspace: Workspace, runs: QuerySet[Run], *, names: Collection[str]) -> Beyond:
+    """Return what stays of a customer in a workspace once their runs are erased."""
+    spoken_of = re.compile(
+        rf"(?<!\w)(?:{'|'.join(map(re.escape, sorted(names)))})(?!\w)", re.IGNORECASE
+    )
+    switches = KillSwitch.objects.filter(workspace=workspace).order_by("pk")
+    said = Event.objects.filter(workspace=workspace, run=None, kind__startswith="kill_switch.")
+    return Beyond(
+        chains=tuple(_with_words(runs)),
+        policies=_masking_nothing(workspace),
+        switches=tuple(s.pk for s in switches if spoken_of.search(s.reason)),
+        switch_events=tuple(
+            event.seq
+            for event in said.order_by("seq")
+            if spoken_of.search(str(event.facts.get("why", "")))
+        ),
+    )
+
+
+def _with_words(runs: QuerySet[Run]) -> Iterable[tuple[UUID, tuple[int, ...]]]:
+    """Yield the runs whose chain itself holds words, with the events that do."""
+    found = Event.objects.filter(run__in=runs).order_by("run_id", "seq")
+    rows = found.values_list("run_id", "seq", "kind", "facts")
+    for run_id, events in groupby(rows.iterator(), key=lambda row: row[0]):
+        holding = tuple(seq for _, seq, kind, facts in events if without_texts(kind, facts)[1])
+        if run_id and holding:
+            yield run_id, holding
+
+
+def _masking_nothing(workspace: Workspace) -> tuple[int, ...]:
+    """Return the numbers of the versions under which texts were kept as they came."""
+    kept = Run.objects.filter(workspace=workspace, erased_at=None).order_by()
+    pairs = set(kept.values_list("policy", "pattern"))
+    versions = PolicyVersion.objects.in_bulk([policy for policy, _ in pairs])
+    numbers = {
+        versions[policy].number
+        for policy, pattern in pairs
+        if not _masks(versions[policy], pattern)
+    }
+    return tuple(sorted(numbers))
+
+
+def _masks(version: PolicyVersion, pattern: str) -> bool:
+    try:
+        return bool(version.limits().of(pattern).redaction)
+    except BadPolicy:
+        return False  # nobody can say what it masked

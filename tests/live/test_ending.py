@@ -1,0 +1,59 @@
+"""A server that is told to stop ends open pages first, and has nothing to complain of."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from urllib.error import URLError
+from urllib.request import urlopen
+
+import pytest
+from django.urls import reverse
+
+from tests.engine.scene import set_scene
+from tests.live.watching import cookie_of, watching
+from tests.processes import ROOT, environment
+from tests.web.serving import free_port
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
+
+UVICORN = ("-m", "uvicorn", "opsconsole.asgi:application", "--lifespan", "off")
+# It would wait longer than whoever watches has patience.
+LIMITS = ("--timeout-graceful-shutdown", "20", "--log-level", "warning")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_streams_end_with_the_server_and_nothing_is_printed(number: signal.Signals) -> None:
+    scene, port = set_scene(), free_port()
+    server = subprocess.Popen(
+        [sys.executable, *UVICORN, *LIMITS, "--port", str(port)],
+        cwd=ROOT,
+        env=environment(DJANGO_SETTINGS_MODULE="tests.settings"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        _wait_for(port)
+        with watching(f"http://127.0.0.1:{port}", "", cookie=cookie_of(scene.rita)) as stream:
+            stream.next("#queue")
+            server.send_signal(number)
+            rest = list(stream)
+            printed, _ = server.communicate(timeout=20)
+    finally:
+        server.kill()
+        server.communicate()
+
+    assert (printed, [message.name for message in rest if message.name == "ended"]) == ("", [])
+
+
+def _wait_for(port: int) -> None:
+    for _ in range(400):
+        try:
+            with urlopen(f"http://127.0.0.1:{port}{reverse('healthz')}"):
+                return
+        except URLError:
+            time.sleep(0.05)
+    raise AssertionError("the server did not come up")

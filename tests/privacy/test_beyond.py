@@ -1,0 +1,124 @@
+"""What an erasure cannot reach is named, so that nobody takes it for gone."""
+
+from __future__ import annotations
+
+import pytest
+from django.contrib.auth.models import User
+from django.utils import timezone
+
+from agents import operations
+from agents.core.effects import Json
+from agents.models import Role, Run, Stage
+from agents.models import event as record
+from agents.policies.profiles import STRICT
+from tests.commands.test_run_pattern import Ended, command
+from tests.engine.scene import Scene, go, set_scene
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+
+REASON = "the worker loops"
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return set_scene()
+
+
+@pytest.fixture
+def admin(scene: Scene) -> User:
+    user = User.objects.create_user("ada")
+    operations.add_member(workspace=scene.workspace, user=user, role=Role.ADMIN, at=timezone.now())
+    return user
+
+
+def press(scene: Scene, admin: User, reason: str) -> int:
+    at, workspace = timezone.now(), scene.workspace
+    switch = operations.kill(workspace=workspace, by=admin, reason=reason, at=at)
+    for stage in (Stage.TRIAL, Stage.OFF):
+        operations.release(workspace=workspace, by=admin, reason=REASON, at=at, to=stage)
+    return switch.pk
+
+
+def refused(scene: Scene) -> Run:
+    """Return a run about Anna, 42, that has ended, with a person's words in it."""
+    run = go(scene.launch())
+    operations.cancel(run_id=run.pk, by=scene.omar, reason="she called off", at=timezone.now())
+    return run
+
+
+def erase() -> Ended:
+    return command("erase_customer", "demo", "42", "--reason", "asked for by letter 7")
+
+
+def test_nothing_is_said_where_everything_was_reached(scene: Scene, admin: User) -> None:
+    press(scene, admin, REASON)
+    refused(scene)
+
+    ended = erase()
+
+    assert (ended.code, ended.out) == (0, "Customer 42 is forgotten, with 1 runs.\n")
+
+
+@pytest.mark.parametrize(
+    "reason", ["Anna was paid twice", "case of ANNA@example.com", "customer 42 was paid twice"]
+)
+def test_a_kill_switch_that_names_the_customer_is_listed(
+    scene: Scene, admin: User, reason: str
+) -> None:
+    policy = {**STRICT.as_json(), "redaction": ["card_numbers"]}  # addresses stay
+    at = timezone.now()
+    operations.publish_policy(workspace=scene.workspace, document=policy, by=admin, at=at)
+    press(scene, admin, "142 runs of Annabel's loop")
+    named = press(scene, admin, reason)
+    refused(scene)
+    [pressed] = scene.workspace.events.filter(kind="kill_switch.on", facts__why=reason)
+
+    ended = erase()
+
+    assert ended.code == 0
+    assert f"kill switches {named}: " in ended.out
+    assert f"the workspace's events {pressed.seq}: " in ended.out
+
+
+def test_a_policy_that_masks_nothing_is_listed_while_others_run_under_it(
+    scene: Scene, admin: User
+) -> None:
+    policy = {**STRICT.as_json(), "redaction": []}
+    at, workspace = timezone.now(), scene.workspace
+    version = operations.publish_policy(workspace=workspace, document=policy, by=admin, at=at)
+    refused(scene)
+    other = operations.launch(
+        workspace=workspace,
+        pattern="supervisor",
+        goal="Max (7) asks what Anna's sister was paid.",
+        subject=7,
+        by=scene.omar,
+        at=at,
+    )
+
+    listed = erase()
+    operations.cancel(run_id=other.pk, by=scene.omar, reason="enough", at=timezone.now())
+    command("erase_customer", "demo", "7", "--reason", "asked for by letter 8")
+    nobodys = erase()
+
+    assert f"policy versions {version.number}: they mask nothing" in listed.out
+    assert "policy versions" not in nobodys.out
+
+
+def test_words_in_the_chain_itself_are_listed(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def beside_nothing(kind: str, facts: dict[str, Json]) -> tuple[dict[str, Json], Json]:
+        return facts, {}
+
+    with monkeypatch.context() as before:
+        before.setattr(record, "without_texts", beside_nothing)
+        old = refused(scene)
+    refused(scene)
+    stopped = old.events.get(facts__why="she called off")
+
+    ended = erase()
+
+    [line] = [line for line in ended.out.splitlines() if "  run " in line]
+    assert line.startswith(f"  run {old.pk}, events ")
+    assert str(stopped.seq) in line.partition(" events ")[2].partition(":")[0].split(", ")

@@ -1,0 +1,195 @@
+"""The policy page: what is in force in words, and how it came to it."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from agents import operations
+from agents.core.limits import Limits
+from agents.models import PolicyVersion, Role
+from agents.patterns import PATTERNS
+from agents.policies.profiles import PROFILES, STRICT
+from agents.web.limits import WORDS, differences, lines
+from agents.web.policy import PUBLISHED
+from tests.engine.scene import Scene, set_scene
+from tests.web.test_pages import signed_in, stranger
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return set_scene()
+
+
+@pytest.fixture
+def ada(scene: Scene) -> User:
+    user = User.objects.create_user("ada")
+    operations.add_member(workspace=scene.workspace, user=user, role=Role.ADMIN, at=timezone.now())
+    return user
+
+
+def publish(scene: Scene, by: User, limits: Limits) -> PolicyVersion:
+    return operations.publish_policy(
+        workspace=scene.workspace, document=limits.as_json(), by=by, at=timezone.now()
+    )
+
+
+def page(client: Client) -> str:
+    return client.get(reverse("policy")).text
+
+
+def test_every_limit_has_words() -> None:
+    said = [name for words in WORDS.values() for name in words]
+
+    assert sorted(said) == sorted({field.name for field in fields(Limits)} - {"patterns"})
+    assert len(said) == len(set(said))
+
+
+@pytest.mark.parametrize("profile", sorted(PROFILES))
+def test_every_limit_of_a_profile_can_be_said(profile: str) -> None:
+    told = lines(PROFILES[profile].of(name) for name in sorted(PATTERNS))
+
+    assert [topic for topic, _ in told] == list(WORDS)
+    assert all(value for _, found in told for line in found for value in line.values)
+
+
+def test_an_auditor_reads_what_is_in_force(scene: Scene) -> None:
+    user = User.objects.create_user("auditor")
+    at = timezone.now()
+    operations.add_member(workspace=scene.workspace, user=user, role=Role.AUDITOR, at=at)
+
+    shown = page(signed_in(user))
+
+    assert "Demo: policy v1 is in force" in shown
+    assert "since the workspace was made" in shown
+    assert '<th scope="row">Above it a person decides</th><td colspan="4">USD 1,000.00</td>' in (
+        shown
+    )
+    assert "card numbers, IBANs, addresses of mail" in shown
+    assert "manage.py publish_policy demo --file policy.json --as NAME" in shown
+    assert "It came with the workspace." in shown
+    assert "<form" not in shown.partition("<main")[2].partition("</main>")[0]
+
+
+def test_what_a_version_changed_is_said_where_it_did(scene: Scene, ada: User) -> None:
+    before = scene.workspace.policy
+    assert before is not None
+    own = dict(STRICT.patterns or {})
+    own["workflow"] = {**own["workflow"], "max_reorients": 2}
+    publish(scene, ada, replace(before.limits(), auto_limit_minor=500_00, patterns=own))
+
+    shown = page(signed_in(ada))
+
+    assert "Demo: policy v2 is in force" in shown
+    assert "ada published it at" in shown
+    everywhere = '<td>every pattern</td><td class="soft">USD 1,000.00</td><td>USD 500.00</td>'
+    assert f'<th scope="row">Above it a person decides</th>{everywhere}' in shown
+    assert '<td>workflow</td><td class="soft">1 time</td><td>2 times</td>' in shown
+    assert shown.count('<td class="soft">') == 2
+
+
+def test_a_limit_that_one_pattern_has_of_its_own_does_not_change_with_the_others() -> None:
+    raised = replace(STRICT, max_seconds=45)
+
+    found = differences(STRICT, raised, patterns=sorted(PATTERNS))
+
+    assert [(one.name, one.where, one.before, one.after) for one in found] == [
+        ("Time at work", "supervisor", "30 s", "45 s")
+    ]
+
+
+def test_of_a_list_only_what_came_or_went_is_said() -> None:
+    changed = replace(
+        STRICT,
+        rules=(*STRICT.rules[:-1], "abroad.needs_person"),
+        executable=STRICT.executable[1:],
+        redaction=(),
+    )
+
+    found = differences(STRICT, changed, patterns=["supervisor"])
+
+    assert [(one.before, one.after) for one in found] == [
+        ("answers.matches_ledger", "abroad.needs_person"),
+        ("get_refund_context", "gone"),
+        ("card numbers, IBANs, addresses of mail", "none"),
+    ]
+
+
+def test_a_list_in_another_order_is_said_whole() -> None:
+    changed = replace(STRICT, redaction=("ibans", "emails", "card_numbers"))
+
+    [found] = differences(STRICT, changed, patterns=["supervisor"])
+
+    assert found.before == "card numbers, IBANs, addresses of mail"
+    assert found.after == "IBANs, addresses of mail, card numbers"
+
+
+def test_a_version_that_is_published_again_is_another_publication(scene: Scene, ada: User) -> None:
+    first = scene.workspace.policy
+    assert first is not None
+    publish(scene, ada, replace(first.limits(), window_days=7))
+    publish(scene, ada, first.limits())
+
+    shown = page(signed_in(ada))
+
+    assert "Demo: policy v1 is in force" in shown
+    assert shown.index("v1, published by ada") < shown.index("v2, published by ada")
+    assert '<td class="soft">7 days</td><td>14 days</td>' in shown
+
+
+def test_a_version_that_cannot_be_read_is_said_to_be_and_breaks_nothing(
+    scene: Scene, ada: User
+) -> None:
+    publish(scene, ada, replace(STRICT, window_days=7))
+    PolicyVersion.objects.filter(number=2).update(document={"profile": "from another time"})
+
+    shown = page(signed_in(ada))
+
+    assert "This release cannot read it" in shown
+    assert "what changed cannot be said" in shown
+
+
+def test_a_long_history_ends_and_says_where_the_rest_is(scene: Scene, ada: User) -> None:
+    for days in range(PUBLISHED + 1):
+        publish(scene, ada, replace(STRICT, window_days=days))
+
+    shown = page(signed_in(ada))
+
+    assert shown.count(", published by ada") == PUBLISHED
+    assert f'the newest {PUBLISHED}; the <a href="/audit/?kind=policy.published">' in shown
+
+
+def test_nobody_reads_the_policy_of_another_workspace(scene: Scene) -> None:
+    shown = page(signed_in(stranger()))
+
+    assert "Other: no policy is in force" in shown
+    assert "Demo" not in shown
+
+
+@pytest.mark.parametrize("count", [1, 5])
+def test_the_page_takes_as_many_queries_however_often_was_published(
+    scene: Scene, ada: User, count: int, django_assert_num_queries: Any
+) -> None:
+    for days in range(count):
+        publish(scene, ada, replace(STRICT, window_days=days))
+    client = signed_in(ada)
+    page(client)  # the first request of a minute moves the session's end
+
+    with django_assert_num_queries(10):
+        page(client)
+
+
+def test_who_may_read_it_finds_it(scene: Scene, ada: User) -> None:
+    link = f'href="{reverse("policy")}"'
+
+    assert link in signed_in(ada).get(reverse("audit")).text
+    assert link in signed_in(ada).get(reverse("home")).text
+    assert link not in signed_in(scene.eve).get(reverse("home")).text
