@@ -83,7 +83,7 @@ def test_a_database_that_restarts_under_a_run_loses_and_doubles_nothing(
 ) -> None:
     scene = set_scene()
     amounts = [line.replace("1200", "500").replace("800", "500") for line in SCRIPT]
-    slow = {"text": amounts[1], "delay_s": 2.0}
+    slow = {"text": amounts[1], "delay_s": 4.0}
     pages = served(OPSCONSOLE_DISPATCH=dispatch, OPSCONSOLE_CONNECTION_SECONDS=KEPT)
     with harness.replaying() as model, pages as site:
         model.load("refund", [amounts[0], slow, *amounts[2:]])
