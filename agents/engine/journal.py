@@ -77,6 +77,7 @@ class Journal:
         self._finished: set[str] = set()  # keys of steps whose end is written, or waits to be
         self.fresh: set[str] = set()  # keys of steps that this transaction inserts
         self._batch = _Batch()
+        self._unsent: set[str] = set()  # those of them that are inserted with the record
         self._changed: dict[str, Step] = {}  # what this transaction has to update, by key
         self._truths: list[Write] = []
         self._lock = asyncio.Lock()
@@ -209,7 +210,7 @@ class Journal:
         with transaction.atomic():
             self.run.hold()
             with self.run.recording(at=at, lease=lease.length()) as besides:
-                self.fresh, self._changed = set(), {}
+                self.fresh, self._unsent, self._changed = set(), set(), {}
                 self._apply(batch, at, besides, at_once=work is not None)
                 done = batch.writes
                 if work:
@@ -233,6 +234,7 @@ class Journal:
         if begun and (at_once or batch.needs_keys):
             inserted(*begun)()
             begun = []
+        self._unsent |= {step.key for step in begun}
         self.run.tell([entry for write in batch.writes for entry in write(at)], at=at)
         changed, self._changed = list(self._changed.values()), {}
 
@@ -262,8 +264,8 @@ class Journal:
         return Entry("step.failed" if step.failed else "step.done", ended)
 
     def _change(self, step: Step) -> None:
-        """Have a step updated, unless this transaction inserts it as it now is."""
-        if step.key not in self.fresh:
+        """Have a step updated, unless it is still to be inserted, as it then is."""
+        if step.key not in self._unsent:
             self._changed[step.key] = step
 
     def spent(self) -> Spent:
