@@ -4,12 +4,17 @@ import os
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from django.conf import settings
 from django.core.asgi import get_asgi_application
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "opsconsole.settings")
-pages = get_asgi_application()
+django = get_asgi_application()
 
 from agents.web.live.app import PATH, live  # noqa: E402 - Django has to be set up first
+from opsconsole.intake import Intake  # noqa: E402
+
+BODY_SECONDS = 15.0  # for a form to arrive
+pages = Intake(django, most=settings.DATA_UPLOAD_MAX_MEMORY_SIZE, seconds=BODY_SECONDS)
 
 
 async def application(

@@ -75,6 +75,7 @@ INSTALLED_APPS = [
     "agents",
 ]
 MIDDLEWARE = [
+    "opsconsole.request_ids.request_ids",
     "django.middleware.security.SecurityMiddleware",
     "servestatic.middleware.ServeStaticMiddleware",
     "csp.middleware.CSPMiddleware",
@@ -108,6 +109,12 @@ TEMPLATES = [
         },
     }
 ]
+
+# What a form may hold: the longest goal or reason fits ten times, files are not taken.
+
+DATA_UPLOAD_MAX_MEMORY_SIZE = 256 * 1024  # bytes of a body
+DATA_UPLOAD_MAX_NUMBER_FIELDS = 50
+DATA_UPLOAD_MAX_NUMBER_FILES = 0
 
 # Data
 

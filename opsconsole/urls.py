@@ -3,6 +3,8 @@
 from django.urls import include, path
 
 from opsconsole.denials import denied
+from opsconsole.failures import failed
 
 urlpatterns = [path("", include("agents.web.urls"))]
 handler403 = denied
+handler500 = failed

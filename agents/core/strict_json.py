@@ -46,6 +46,17 @@ def parse(text: str, *, keep_non_finite: bool = False) -> Json:
     return value
 
 
+def fits(value: object) -> bool:
+    """Tell whether a value of ours can be kept: as JSON within the bounds above, without NUL."""
+    try:
+        text = json.dumps(value, ensure_ascii=False)
+        parse(text)
+    except (TypeError, ValueError, RecursionError):
+        return False
+    # PostgreSQL takes no NUL. Text that spells it out is refused with it, and nobody's tool does.
+    return "\\u0000" not in text
+
+
 def _depth(text: str) -> int:
     """Return how deep brackets nest outside strings."""
     depth = deepest = 0

@@ -21,6 +21,7 @@ from agents.core.effects import Json, Use
 from agents.core.limits import Limits
 from agents.core.states import EffectState
 from agents.core.strands import Reply
+from agents.core.strict_json import fits
 from agents.engine import simulation
 from agents.engine.crashpoints import crashpoint
 from agents.engine.escalating import escalation_of, hold
@@ -184,7 +185,9 @@ async def _found(tool: Tool, context: Context) -> Outcome | None:
         result = await TOOL_THREADS.run(partial(tool.find, context.key))
     except OutcomeUnknown:
         return _unknown()
-    return Outcome(EffectState.DONE, Reply(result)) if result is not None else None
+    if result is None:
+        return None
+    return Outcome(EffectState.DONE, Reply(result)) if fits(result) else _unknown()
 
 
 def _unknown() -> Outcome:
@@ -212,10 +215,14 @@ async def _call(tool: Tool, args: Json, context: Context, journal: Journal) -> O
     except Exception:  # whatever a tool raises, the run goes on to an honest end
         return await _failed(tool, context, f"tool_error:{tool.name}")
     crashpoint("gateway.after_call")
-    if not isinstance(result, dict) or (tool.valid and not tool.valid(result, args)):
+    if not fits(result) or not _is_in_contract(tool, result, args):
         return await _failed(tool, context, f"tool_bad_result:{tool.name}")
     done = result.get("status") == "ok" or not tool.writes
     return Outcome(EffectState.DONE if done else EffectState.REFUSED, Reply(result))
+
+
+def _is_in_contract(tool: Tool, result: Json, args: Json) -> bool:
+    return isinstance(result, dict) and (tool.valid is None or tool.valid(result, args))
 
 
 async def _failed(tool: Tool, context: Context, reason: str) -> Outcome:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import Lock
 
@@ -12,6 +13,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from agents.core.effects import Json
+from agents.core.strict_json import fits
 from agents.engine.redaction import redacted
 from agents.engine.threads import TOOLS as TOOL_THREADS
 from agents.models import Run
@@ -48,19 +50,24 @@ class ToolCall:
         try:
             reply = self.tool.call(self.context, **self.args)
         except Exception as error:
-            self._note(f"raised {type(error).__name__}", time.monotonic() - started)
+            name = type(error).__name__
+            self._note(lambda: f"raised {name}", time.monotonic() - started)
             raise
-        # Masked before it is cut: half a number would pass for none.
-        said = redacted(json.dumps(reply, default=str), self.context.limits)[:LONGEST]
-        self._note(said, time.monotonic() - started)
+        self._note(lambda: self._kept(reply), time.monotonic() - started)
         return reply
 
-    def _note(self, said: str, seconds: float) -> None:
+    def _kept(self, reply: Json) -> str:
+        if not fits(reply):
+            return "what cannot be kept"
+        # Masked before it is cut: half a number would pass for none.
+        return str(redacted(json.dumps(reply), self.context.limits))[:LONGEST]
+
+    def _note(self, said: Callable[[], str], seconds: float) -> None:
         """Say in the record that a reply came too late; the run may have ended long ago."""
         with self._lock:
             if not self._given_up:
                 return
-        facts = {"key": self.context.key, "tool": self.tool.name, "said": said}
+        facts = {"key": self.context.key, "tool": self.tool.name, "said": said()}
         with transaction.atomic():
             run = Run.objects.select_for_update().get(pk=self.run.pk)
             if run.erased_at:

@@ -73,7 +73,11 @@ def decide(
         with transaction.atomic():
             decided = _decide(escalation_id, by, wanted, action_sha256, at)
     except (Refused, AlreadyDecided, Claimed) as no:
-        _record_refusal(escalation_id, by, no, at)
+        why = no.code if isinstance(no, Refused) else _CODES[type(no)]
+        record_refusal(escalation_id=escalation_id, by=by, why=why, at=at)
+        if isinstance(no, AlreadyDecided) and no.escalation.state == EscalationState.OPEN:
+            expire(escalation_id, at=at)
+            no.escalation.state = EscalationState.EXPIRED
         raise
     crashpoint("decide.after_commit")
     return decided
@@ -242,14 +246,10 @@ def _state(escalation: Escalation, wanted: _Answer, granted: int | None) -> Esca
     return EscalationState.ADJUSTED if lowered else EscalationState.APPROVED
 
 
-def _record_refusal(pk: int, by: User, no: Exception, at: datetime) -> None:
-    """Put a decision that was refused on record too; expire what was found overdue."""
-    with transaction.atomic():
-        escalation = Escalation.objects.select_related("run").get(pk=pk)
-        why = no.code if isinstance(no, Refused) else _CODES[type(no)]
-        facts = {"escalation": pk, "why": why}
-        said = Entry("decision.refused", facts, by.get_username())
-        append([said], run=escalation.run, workspace_id=escalation.workspace_id, at=at)
-    if isinstance(no, AlreadyDecided) and no.escalation.state == EscalationState.OPEN:
-        expire(pk, at=at)
-        no.escalation.state = EscalationState.EXPIRED
+@transaction.atomic
+def record_refusal(*, escalation_id: int, by: User, why: str, at: datetime) -> None:
+    """Put a decision on record that was refused, here or because its form is none of ours."""
+    escalation = Escalation.objects.select_related("run").get(pk=escalation_id)
+    facts = {"escalation": escalation_id, "why": why}
+    said = Entry("decision.refused", facts, by.get_username())
+    append([said], run=escalation.run, workspace_id=escalation.workspace_id, at=at)

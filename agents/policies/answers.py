@@ -17,18 +17,15 @@ CONTRADICTION = "answer_contradicts_ledger"
 NO_EVIDENCE = "answer_contradicts_evidence"
 
 _CLAUSE = re.compile(r"[;!?\n]|\.(?=\s|$)|,(?=\s)|\b(?:but|however|although|while|because)\b", re.I)
-_MONEY = re.compile(
-    r"(?:(?:USD|US\$|\$|EUR|€|£)\s*(\d[\d,]*(?:\.\d+)?))"
-    r"|(?:(\d[\d,]*(?:\.\d+)?)\s*(?:USD|US dollars?|dollars?|EUR|euros?|€|\$))",
-    re.I,
-)
+_NUMBER = re.compile(r"\d[\d,.]*")
+_BEFORE = ("USD", "$", "EUR", "€", "£")
+_AFTER = re.compile(r"\s*(?:USD|US dollars?|dollars?|EUR|euros?|€|\$)", re.I)
 _REFUND = re.compile(r"\b(?:refund\w*|repa(?:y|id)\w*|paid back|credited|reimburs\w*)\b", re.I)
-_MADE = re.compile(
-    r"\brefunded\b|\b(?:paid back|credited|reimbursed)\b"
-    r"|\brefund\w*\b.*\b(?:issued|processed|made|completed|sent|executed|approved|done|given)\b"
-    r"|\b(?:issued|processed|made|completed|sent|executed|approved|gave)\b.*\brefund",
-    re.I,
-)
+_PAID = re.compile(r"\brefunded\b|\b(?:paid back|credited|reimbursed)\b", re.I)
+_NAMED = re.compile(r"\brefund\w*\b", re.I)
+_CARRIED_OUT = "issued|processed|made|completed|sent|executed|approved"
+_DONE = re.compile(rf"\b(?:{_CARRIED_OUT}|done|given)\b", re.I)
+_DID = re.compile(rf"\b(?:{_CARRIED_OUT}|gave)\b", re.I)
 _DENIED = re.compile(
     r"\b(?:no|not|nothing|never|without|cannot|could not|couldn't|wasn't|unable|declined|denied"
     r"|rejected|refused|blocked)\b",
@@ -89,7 +86,7 @@ def contradictions(answer: str, facts: Facts) -> Iterator[str]:
         elif _DENIED.search(clause):
             if settled and not amounts - true_amounts and not _ASKED.search(clause):
                 yield clause
-        elif _MADE.search(clause):
+        elif _is_made(clause):
             allowed = true_amounts | (set(facts.stated_minor) if _ASKED.search(clause) else set())
             if not settled or amounts - allowed:
                 yield clause
@@ -144,7 +141,7 @@ def unfounded(answer: str, evidence: Sequence[Json]) -> Iterator[str]:
         if any(clause in said for said in words):
             continue
         speaks_of_one = _REFUND.search(clause) and not _DENIED.search(clause)
-        promises = _MADE.search(clause) or (not_eligible and not _ASKED.search(clause))
+        promises = _is_made(clause) or (not_eligible and not _ASKED.search(clause))
         if set(_amounts(clause)) - found or (speaks_of_one and promises):
             yield clause
 
@@ -160,11 +157,27 @@ def _findings(evidence: Sequence[Json]) -> Iterator[tuple[str, Json]]:
             yield from finding.items()
 
 
+def _is_made(clause: str) -> bool:
+    """Tell whether a clause says that a refund was made."""
+    refunded, did = _NAMED.search(clause), _DID.search(clause)
+    # Not one pattern with .* in between: over a long answer it would take for ever.
+    return bool(
+        _PAID.search(clause)
+        or (refunded and _DONE.search(clause, refunded.end()))
+        or (did and _NAMED.search(clause, did.end()))
+    )
+
+
 def _amounts(clause: str) -> Iterator[int]:
     """Yield the amounts a clause names in minor units; −1 for one that cannot be read."""
-    for match in _MONEY.finditer(clause):
-        digits = (match[1] or match[2]).replace(",", "")
+    done = 0
+    for number in _NUMBER.finditer(clause):
+        named = clause[done : number.start()].rstrip().upper().endswith(_BEFORE)
+        after = None if named else _AFTER.match(clause, number.end())
+        done = (after or number).end()  # a currency belongs to one number
+        if not (named or after):
+            continue
         try:
-            yield minor_of_text(digits)
+            yield minor_of_text(number[0].rstrip(",.").replace(",", ""))
         except BadAmount:
             yield -1

@@ -58,7 +58,7 @@ def escalation_for(user: User, pk: int) -> Escalation:
     found = (
         escalations_of(user)
         .select_related("run__policy", "run__launched_by", "step", "workspace")
-        .select_related("decided_by", "claimed_by")
+        .select_related("decided_by", "claimed_by", "workspace__policy")
         .filter(pk=pk)
         .first()
     )

@@ -36,6 +36,10 @@ class BadForm(Exception):
         self.field = field
 
 
+class NotOurForm(BadForm):
+    """It holds what no page of ours sends: somebody made it, or the page is of another version."""
+
+
 @dataclass(frozen=True)
 class Wanted:
     """A decision as it was filled in."""
@@ -159,6 +163,6 @@ def _number(text: str) -> int | None:
 
 
 def only(posted: QueryDict, fields: set[str]) -> None:
-    """Refuse a form that carries what is not ours, or a field twice. Raises BadForm."""
+    """Refuse a form that carries what is not ours, or a field twice. Raises NotOurForm."""
     if set(posted) - fields or any(len(values) > 1 for _, values in posted.lists()):
-        raise BadForm("", "The form holds fields that it should not. Load the page again.")
+        raise NotOurForm("", "The form holds fields that it should not. Load the page again.")

@@ -11,6 +11,7 @@ from django.db.models import F, Q
 from django.utils import timezone
 
 from agents.core.effects import Json
+from agents.core.lookalikes import lookalikes
 from agents.core.money import plain_amount, spoken
 from agents.core.states import EscalationState
 from agents.desk import billing, refunds
@@ -23,6 +24,7 @@ from agents.web.times import read_time
 
 INBOX = 100  # escalations on one page
 DECIDED_PAGE = 50
+LOOKALIKES = 5  # sentences
 EARLIER = 5  # decisions about the same customer
 SOON = timedelta(minutes=30)
 KINDS = {
@@ -141,6 +143,8 @@ class Card:
     stages: Sequence[Stage]
     sources: Sequence[Source]
     ruler: Ruler | None
+    published: int | None  # the number of the policy now, where the run keeps an older one
+    lookalikes: Sequence[str]  # what to look at twice, a sentence each
 
 
 def card(escalation: Escalation, user: User, *, at: datetime) -> Card:
@@ -176,7 +180,23 @@ def card(escalation: Escalation, user: User, *, at: datetime) -> Card:
         stages=_stages(escalation),
         sources=[] if run.erased_at else sources(escalation, charge),
         ruler=ruler(escalation.review["deciding"], most),
+        published=_published(escalation),
+        lookalikes=_lookalikes(escalation, name),
     )
+
+
+def _published(escalation: Escalation) -> int | None:
+    now, pinned = escalation.workspace.policy, escalation.run.policy
+    if now is None or pinned.is_replay or now.number <= pinned.number:
+        return None
+    return now.number
+
+
+def _lookalikes(escalation: Escalation, name: str) -> list[str]:
+    args = escalation.action.get("args") or {}
+    texts = [name, escalation.run.goal, *(v for v in args.values() if isinstance(v, str))]
+    found = dict.fromkeys(sentence for text in texts for sentence in lookalikes(text))
+    return list(found)[:LOOKALIKES]
 
 
 def _most(asked: int | None, charge: billing.ChargeFacts | None, limit: int | None) -> int | None:

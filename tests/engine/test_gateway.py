@@ -163,6 +163,84 @@ def test_a_result_out_of_contract_stops_the_run_and_gives_the_hold_back(
     assert receipt.state == "released"
 
 
+def nested(depth: int) -> Any:
+    value: Any = "x"
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+UNFIT = {
+    "megabytes": "x" * 5_000_000,
+    "nested": nested(30),
+    "endless": nested(5000),
+    "not finite": float("nan"),
+    "no JSON": object(),
+    "a NUL": "a\x00b",
+    "half a pair": "\ud800",
+}
+
+
+@pytest.mark.parametrize("said", UNFIT.values(), ids=UNFIT)
+def test_a_result_that_cannot_be_kept_stops_the_run(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, said: Any
+) -> None:
+    exchange(monkeypatch, "get_refund_context", call=lambda context, **args: {"status": said})
+
+    run = go(scene.launch(REFUND_500))
+
+    stopped = (RunState.STOPPED, "tool_bad_result:get_refund_context")
+    assert (run.state, run.stop_reason) == stopped
+
+
+@pytest.mark.parametrize("said", UNFIT.values(), ids=UNFIT)
+def test_a_payment_whose_receipt_cannot_be_kept_is_found_by_its_key(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, said: Any
+) -> None:
+    real = TOOLS["issue_refund"].call
+
+    def pays(context: Context, **args: Any) -> Any:
+        return {**real(context, **args), "receipt": said}
+
+    exchange(monkeypatch, "issue_refund", call=pays)
+    run = go(scene.launch(REFUND_500))
+
+    assert (run.state, run.stop_reason) == (RunState.DONE, "success")
+    assert (paid(run), mailed(run)) == ([50000], [50000])
+
+
+def test_a_receipt_that_cannot_be_kept_even_by_key_is_put_to_a_person(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = TOOLS["issue_refund"].call
+    endless = {"status": "ok", "receipt": UNFIT["megabytes"]}
+
+    def pays(context: Context, **args: Any) -> Any:
+        return {**real(context, **args), **endless}
+
+    exchange(monkeypatch, "issue_refund", call=pays, find=lambda key: endless)
+    run = go(scene.launch(REFUND_500))
+
+    assert run.state == RunState.WAITING
+    assert Escalation.objects.get(run=run).kind == "effect_unknown"
+    assert paid(run) == [50000]
+
+
+def test_what_a_tool_raises_is_neither_kept_nor_logged(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def raises(context: Context, **args: Any) -> Any:
+        raise ConnectionError("postgresql://desk:hunter2@db.internal")
+
+    exchange(monkeypatch, "get_refund_context", call=raises)
+    run = go(scene.launch(REFUND_500))
+
+    assert run.stop_reason == "tool_error:get_refund_context"
+    kept = [*run.events.values_list("facts", flat=True), *run.steps.values_list("reply", "failed")]
+    assert "hunter2" not in caplog.text
+    assert "hunter2" not in str(kept)
+
+
 def test_a_tool_that_raises_after_it_paid_is_found_by_its_key(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:

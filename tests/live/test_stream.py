@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 import pytest
 from django.contrib.auth.models import User
@@ -10,7 +11,9 @@ from django.contrib.sessions.models import Session
 from django.utils import timezone
 
 from agents import operations
+from agents.core.states import EscalationState
 from agents.models import Escalation, Membership, Run
+from tests.e2e.test_scale_out import adjusted
 from tests.engine.scene import Scene, go, set_scene
 from tests.live.watching import Message, cookie_of, watching
 from tests.web.serving import free_port, served
@@ -190,6 +193,22 @@ def test_everybody_who_watches_gets_the_newest_state(scene: Scene) -> None:
     assert all("Escalated" in state for state in states)
     # Rendered for many at once; who comes later finds other waiting times on the page.
     assert len(set(states)) <= VIEWERS // 4
+
+
+def test_a_form_is_answered_while_many_streams_are_idle(scene: Scene) -> None:
+    run = go(scene.launch())
+    people = [scene.rita, scene.omar, scene.eve]
+
+    with served() as site, ExitStack() as stack:
+        cookies = [cookie_of(people[number % 3]) for number in range(VIEWERS)]
+        streams = [stack.enter_context(watching(site, "", cookie=c)) for c in cookies]
+        for stream in streams:
+            stream.next("#queue")
+        adjusted(site, scene, run)
+        told = [stream.next("#queue").data for stream in streams]
+
+    assert Escalation.objects.get(run=run).state == EscalationState.ADJUSTED
+    assert all("Nothing waits" in data for data in told)
 
 
 def test_nobody_opens_more_streams_than_a_person_needs(scene: Scene) -> None:

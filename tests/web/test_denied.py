@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
@@ -70,6 +71,20 @@ def test_a_refused_decision_is_on_record_however_it_was_asked(scene: Scene) -> N
 
     said = Event.objects.get(kind="decision.refused")
     assert (said.actor, facts_of(said)["why"]) == ("rita", "above_own_limit")
+
+
+@pytest.mark.parametrize("more", [{"granted_minor": "1"}, {"amount": ["800.00", "1.00"]}])
+def test_a_form_that_is_none_of_ours_is_on_record(scene: Scene, more: dict[str, Any]) -> None:
+    escalation = waiting(scene)
+
+    signed_in(scene.rita).post(
+        reverse("decide", args=[escalation.pk]), {**form(escalation), **more}
+    )
+
+    said = Event.objects.get(kind="decision.refused")
+    facts = facts_of(said)
+    assert (said.actor, facts["why"]) == ("rita", "not_our_form")
+    assert facts["escalation"] == escalation.pk
 
 
 def test_a_role_that_was_taken_away_refuses_the_form_that_is_open(scene: Scene) -> None:

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_POST, require_safe
 from agents import operations
 from agents.models import Escalation
 from agents.web import access, reading
-from agents.web.forms import GRANTS, REFUSALS, BadForm, read_decision
+from agents.web.forms import GRANTS, REFUSALS, BadForm, NotOurForm, Wanted, read_decision
 
 TYPED = ("comment", "ready", "refusal", "ready_refusal", "correction")
 REASONS = ("no_reason", "long_reason", "bad_reason")
@@ -85,7 +85,7 @@ def decide(request: HttpRequest, pk: int) -> HttpResponse:
     user = access.person(request)
     escalation = access.escalation_to_decide(user, pk)
     try:
-        wanted = read_decision(request.POST)
+        wanted = _wanted(request, escalation)
         operations.decide(
             escalation_id=escalation.pk,
             by=user,
@@ -108,6 +108,20 @@ def decide(request: HttpRequest, pk: int) -> HttpResponse:
     except operations.AlreadyDecided:
         return _page(request, access.escalation_for(user, pk), late=True, status=409)
     return redirect("approval", pk=pk)
+
+
+def _wanted(request: HttpRequest, escalation: Escalation) -> Wanted:
+    """Return what was filled in. A form that is none of ours goes on record. Raises BadForm."""
+    try:
+        return read_decision(request.POST)
+    except NotOurForm:
+        operations.record_refusal(
+            escalation_id=escalation.pk,
+            by=access.person(request),
+            why="not_our_form",
+            at=timezone.now(),
+        )
+        raise
 
 
 def _page(

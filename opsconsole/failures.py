@@ -1,0 +1,19 @@
+"""What a person gets when a page fails: nothing is asked of a database that may be the reason."""
+
+from __future__ import annotations
+
+import sys
+
+from django.db import InterfaceError, OperationalError
+from django.http import HttpRequest, HttpResponse
+from django.template.loader import render_to_string
+
+AGAIN = 5  # seconds after which to try again: a restart of the database takes about as long
+
+
+def failed(request: HttpRequest) -> HttpResponse:
+    """Answer 503 where the database cannot be reached or used, else 500."""
+    if isinstance(sys.exc_info()[1], OperationalError | InterfaceError):
+        page = render_to_string("503.html", {"request": request})
+        return HttpResponse(page, status=503, headers={"Retry-After": str(AGAIN)})
+    return HttpResponse(render_to_string("500.html", {"request": request}), status=500)

@@ -1,0 +1,98 @@
+"""Bounds on what a client sends, before Django sees it.
+
+Django writes a whole body to a file before it asks how long it is, and waits for it as long as
+somebody sends: without bounds here, anybody could fill the disk or hold a connection for ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, TypeAlias
+
+Message: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
+App: TypeAlias = Callable[[Any, Any, Any], Awaitable[None]]  # servers and Django differ in theirs
+
+LONGEST_ADDRESS = 8 * 1024  # bytes
+LONGEST_HEADERS = 32 * 1024  # bytes, all together
+WORDS = {
+    408: b"It took too long to send.\n",
+    413: b"That is more than a form of ours holds.\n",
+    414: b"The address is too long.\n",
+    431: b"The headers are too long.\n",
+}
+
+
+class _Refused(Exception):
+    """The body is not read to its end."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(status)
+        self.status = status
+
+
+class Intake:
+    """An application that gets bodies of at most so many bytes, within so many seconds."""
+
+    def __init__(self, app: App, *, most: int, seconds: float) -> None:
+        self.app = app
+        self.most = most
+        self.seconds = seconds
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return await self.app(scope, receive, send)
+        try:
+            self._check(scope)
+            await self.app(scope, self._bounded(receive), send)
+        except _Refused as no:
+            # Nothing was answered yet: Django answers once it has the whole body.
+            await _refuse(send, no.status)
+
+    def _check(self, scope: Message) -> None:
+        """Refuse what is too long already by its head. Raises _Refused."""
+        if len(scope["raw_path"]) + len(scope["query_string"]) > LONGEST_ADDRESS:
+            raise _Refused(414)
+        if sum(len(name) + len(value) for name, value in scope["headers"]) > LONGEST_HEADERS:
+            raise _Refused(431)
+        if _declared(scope) > self.most:
+            raise _Refused(413)
+
+    def _bounded(self, receive: Receive) -> Receive:
+        ends_at = asyncio.get_running_loop().time() + self.seconds
+        left, whole = self.most, False
+
+        async def bounded() -> Message:
+            nonlocal left, whole
+            if whole:  # from here on it only tells that the client has gone
+                return await receive()
+            try:
+                async with asyncio.timeout_at(ends_at):
+                    message = await receive()
+            except TimeoutError:
+                raise _Refused(408) from None
+            left -= len(message.get("body", b""))
+            whole = not message.get("more_body", False)
+            if left < 0:
+                raise _Refused(413)
+            return message
+
+        return bounded
+
+
+def _declared(scope: Message) -> int:
+    """Return the length that the client announced; 0 where it said none."""
+    said = dict(scope["headers"]).get(b"content-length", b"0")
+    return int(said) if said.isdigit() else 0
+
+
+async def _refuse(send: Send, status: int) -> None:
+    headers = [
+        (b"content-type", b"text/plain; charset=utf-8"),
+        (b"cache-control", b"no-store"),
+        (b"connection", b"close"),  # what is still to come is not read
+    ]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": WORDS[status]})

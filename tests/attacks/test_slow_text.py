@@ -1,0 +1,94 @@
+"""Text that is made to be slow is read in time that grows with its length, not with its square.
+
+Each reader gets as much as its way in lets through. What took the square would not come back for
+minutes, so the limit here is no measurement.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from agents.core import preflight, redact
+from agents.core.facts import Facts
+from agents.core.money import BadAmount, minor_of_text
+from agents.core.strict_json import MAX_CHARS, BadJson, parse
+from agents.llm.demo import goals
+from agents.operations.launching import MAX_GOAL
+from agents.policies import answers, reports
+from agents.web import provenance
+
+LIMIT = 20  # seconds
+
+
+@pytest.fixture(autouse=True)
+def _not_for_ever() -> Iterator[None]:
+    def late(*_: object) -> None:
+        raise AssertionError("it takes for ever")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(LIMIT)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+def filled(part: str, most: int = MAX_CHARS) -> str:
+    return part * (most // len(part))
+
+
+FACTS = Facts()
+
+
+@pytest.mark.parametrize(
+    "part",
+    ["9", "9,", "9.", "9 ", "٣", "refund ", "issued ", "refund no ", "USD ", "but ", "not ", ", "],
+)
+def test_an_answer_of_a_model(part: str) -> None:
+    text = filled(part)
+
+    for said in (text, f"refund {text}", f"issued {text}", f"{text}!"):
+        list(answers.contradictions(said, FACTS))
+        list(answers.unfounded(said, [{"text": "paid"}]))
+
+
+@pytest.mark.parametrize("part", ["9", "9,", "green", "re", "1,000,"])
+def test_a_brief_of_a_model(part: str) -> None:
+    text = filled(part)
+
+    assert reports._NUMBER.sub("", text) is not None
+    assert reports._SAYS_HEALTH.sub("", text) is not None
+
+
+@pytest.mark.parametrize("part", ["[", "{", '"', "\\", '["', "9", '{"a":'])
+def test_json_of_a_model(part: str) -> None:
+    with pytest.raises(BadJson):
+        parse(filled(part))
+
+
+@pytest.mark.parametrize(
+    "part", ["4", "4 ", "4-", "a@", "a@b.", "a", "DE89", "DE89 A", "GB82 ", "4532 0151 1283 0366 "]
+)
+def test_anything_that_is_masked(part: str) -> None:
+    redact.masked(filled(part, 1_000_000), redact.KINDS)
+
+
+READERS: list[Callable[[str], object]] = [
+    goals.read_goal,
+    preflight._VARIABLE.findall,
+    provenance._NUMBER.findall,
+]
+
+
+@pytest.mark.parametrize("read", READERS)
+@pytest.mark.parametrize("part", ["9", "9,", "9 ", "pay ", "refund ", "user ", "USD ", "$a", " "])
+def test_a_goal(read: Callable[[str], object], part: str) -> None:
+    read(filled(part, MAX_GOAL))
+
+
+@pytest.mark.parametrize("part", ["9", "0", "1.", "٣"])
+def test_an_amount(part: str) -> None:
+    with pytest.raises(BadAmount):
+        minor_of_text(filled(part))

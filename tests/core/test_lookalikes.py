@@ -1,0 +1,40 @@
+"""Which words a person is told to look at twice."""
+
+from __future__ import annotations
+
+import pytest
+
+from agents.core.lookalikes import lookalikes
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("Аnna", "“Аnna” mixes letters of different scripts: Cyrillic and Latin."),
+        ("pay Mαx today", "“Mαx” mixes letters of different scripts: Greek and Latin."),
+        ("𝐀nna", "“𝐀nna” mixes letters of different scripts: Latin and Mathematical."),
+        ("Ａnna", "“Ａnna” mixes letters of different scripts: Fullwidth and Latin."),
+        ("An\u200bna", "“Anna” holds characters that are not shown: U+200B."),
+        ("An\u00adna \u2060x", "“Anna” holds characters that are not shown: U+00AD."),
+    ],
+)
+def test_a_word_that_is_not_what_it_looks_like_is_told(text: str, says: str) -> None:
+    assert next(lookalikes(text)) == says
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Anna Müller",
+        "Анна",
+        "Ελένη",
+        "田中さん",
+        "Zoë’s plan",
+        "Анна and Max",
+        "5 µg",
+        "1,200 €",
+        "",
+    ],
+)
+def test_a_name_is_only_a_name(text: str) -> None:
+    assert list(lookalikes(text)) == []

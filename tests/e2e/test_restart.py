@@ -1,0 +1,110 @@
+"""PostgreSQL goes down under a worker and the pages, and comes back: nothing is lost or doubled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from http.client import HTTPConnection
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+
+from agents.core.states import RunState
+from tests import checker, clusters
+from tests.conformance import harness
+from tests.e2e.workers import PATIENCE, SCRIPT, has_state, settings_of, until
+from tests.engine.scene import REFUND_500, mailed, paid, set_scene
+from tests.live.watching import cookie_of, watching
+from tests.processes import running
+from tests.web.serving import served
+
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.postgres,
+    pytest.mark.slow,
+    pytest.mark.skipif(clusters.programs() is None, reason="PostgreSQL's server is not installed"),
+]
+
+LEASE = {"OPSCONSOLE_LEASE_SECONDS": "5"}  # longer than a restart, or another worker would begin
+KEPT = "600"  # seconds: pages have connections that are there when they are cut
+
+
+@pytest.fixture(scope="module")
+def prepared() -> Iterator[clusters.Cluster]:
+    """Keep a server whose one database has our tables, to be copied."""
+    with clusters.cluster() as cluster:
+        to = {"DATABASE_URL": cluster.url(), "OPSCONSOLE_DISPATCH": "procrastinate"}
+        with running("manage.py", "migrate", "--verbosity", "0", **to) as child:
+            assert child.wait(PATIENCE) == 0
+        yield cluster
+
+
+@pytest.fixture(params=["polling", "procrastinate"])
+def dispatch(request: pytest.FixtureRequest, settings: Any) -> str:
+    name: str = request.param
+    settings.OPSCONSOLE_DISPATCH = name
+    return name
+
+
+@pytest.fixture
+def own(prepared: clusters.Cluster, dispatch: str) -> Iterator[clusters.Cluster]:
+    """Point this test and its processes at a database on a server of their own."""
+    prepared.create(dispatch, like=clusters.USER)
+    given = connection.settings_dict
+    kept = dict(given)
+    connection.close()
+    given.update(HOST="127.0.0.1", PORT=str(prepared.port), NAME=dispatch)
+    given.update(USER=clusters.USER, PASSWORD="")
+    try:
+        yield prepared
+    finally:
+        connection.close()
+        given.update(kept)
+
+
+def status(site: str, user: User, path: str) -> int:
+    asked = HTTPConnection(urlsplit(site).netloc, timeout=PATIENCE)
+    try:
+        asked.request("GET", path, headers={"Cookie": cookie_of(user)})
+        return asked.getresponse().status
+    finally:
+        asked.close()
+
+
+def restart(cluster: clusters.Cluster) -> None:
+    cluster.restart()
+    connection.close()  # the test's own, which was cut as well
+
+
+def test_a_database_that_restarts_under_a_run_loses_and_doubles_nothing(
+    own: clusters.Cluster, dispatch: str
+) -> None:
+    scene = set_scene()
+    amounts = [line.replace("1200", "500").replace("800", "500") for line in SCRIPT]
+    slow = {"text": amounts[1], "delay_s": 4.0}
+    pages = served(OPSCONSOLE_DISPATCH=dispatch, OPSCONSOLE_CONNECTION_SECONDS=KEPT)
+    with harness.replaying() as model, pages as site:
+        model.load("refund", [amounts[0], slow, *amounts[2:]])
+        assert status(site, scene.eve, "/runs/") == 200
+        run = scene.launch(REFUND_500)
+        cookie = cookie_of(scene.eve)
+        settings = settings_of(model, OPSCONSOLE_DISPATCH=dispatch, **LEASE)
+        with (
+            running("manage.py", "work", **settings) as worker,
+            watching(site, f"run={run.pk}", cookie=cookie) as stream,
+        ):
+            until(lambda: model.sessions["refund"].requests == 2)
+            restart(own)
+
+            assert status(site, scene.eve, f"/runs/{run.pk}/") == 200
+            until(has_state(run, RunState.DONE))
+            stream.next("#run", "USD 500.00 was refunded.")
+            assert worker.poll() is None
+
+    assert (paid(run), mailed(run)) == ([50000], [50000])
+    assert model.sessions["refund"].requests == len(SCRIPT)
+    assert set(run.steps.values_list("attempts", flat=True)) == {1}
+    with connection.cursor() as cursor:
+        assert checker.violations(cursor) == []

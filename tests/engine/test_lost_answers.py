@@ -1,0 +1,69 @@
+"""PostgreSQL commits, and its answer is lost: what is done is found again, and not done twice."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from itertools import count
+
+import pytest
+from django.db import OperationalError
+
+from agents.core.states import RunState
+from agents.models import Escalation, Run
+from tests.engine.cutting import between
+from tests.engine.scene import (
+    REFUND_500,
+    Scene,
+    fresh,
+    go,
+    has_ended,
+    mailed,
+    paid,
+    recover,
+    set_scene,
+)
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.postgres, pytest.mark.slow]
+
+
+def settle(scene: Scene, run: Run) -> bool:
+    """Let a run end, with a person's word where nobody else can tell. Return whether it took one.
+
+    That is about a mail alone: what was begun and not found again is never sent a second time.
+    """
+    for _ in range(12):
+        recover(run.pk)
+        Run.objects.filter(pk=run.pk, state=RunState.QUEUED).update(wake_at=None)
+        if go(run).state == RunState.WAITING or has_ended(run):
+            break
+    asked = Escalation.objects.filter(run=run).first()
+    if asked:
+        assert (asked.kind, asked.action["name"]) == ("effect_unknown", "send_refund_email")
+        scene.decide(run, approve=bool(mailed(run)), amount_minor=None)
+        go(run)
+    return asked is not None
+
+
+def test_a_commit_whose_answer_is_lost_is_neither_lost_nor_done_twice() -> None:
+    scene, asked = set_scene(), 0
+    with between() as proxy:
+        for number in count(1):
+            run = scene.launch(REFUND_500)
+            proxy.arm(number)
+            with suppress(OperationalError):  # where the claim's is lost, the lease runs out
+                go(run)
+            was_cut = proxy.has_cut
+            proxy.arm(0)
+            needed_a_person = settle(scene, run)
+            asked += needed_a_person
+
+            assert has_ended(run), number
+            assert paid(run) == [50000], number
+            assert len(mailed(run)) <= 1, number
+            if not needed_a_person:
+                assert (fresh(run).stop_reason, mailed(run)) == ("success", [50000]), number
+            if not was_cut:
+                break
+
+    assert number > 8
+    assert asked <= 2

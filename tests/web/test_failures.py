@@ -1,0 +1,141 @@
+"""A page that fails tells its request's id, and the log has it too; nothing else of the inside."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import logging
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.db import InterfaceError, OperationalError, connection
+from django.test import AsyncClient, Client
+from django.urls import reverse
+
+from opsconsole.logs import OneLine
+from opsconsole.request_ids import HEADER
+from tests.engine.scene import Scene, set_scene
+from tests.web.test_pages import signed_in
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+ID = re.compile(r"<code>([0-9a-f]{12})</code>")
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return set_scene()
+
+
+@pytest.fixture
+def log() -> Iterator[io.StringIO]:
+    """Collect the log as a deployment writes it."""
+    written = io.StringIO()
+    handler = logging.StreamHandler(written)
+    handler.setFormatter(OneLine())
+    logging.getLogger().addHandler(handler)
+    yield written
+    logging.getLogger().removeHandler(handler)
+
+
+def broken(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    def breaks(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr("agents.web.reading.inbox", breaks)
+
+
+def bad_host(scene: Scene) -> Any:
+    return Client().get("/sign-in/", headers={"host": "evil.example"})
+
+
+def nowhere(scene: Scene) -> Any:
+    return Client().get("/nowhere/")
+
+
+def not_permitted(scene: Scene) -> Any:
+    return signed_in(scene.eve).post(reverse("kill-press"))
+
+
+def from_elsewhere(scene: Scene) -> Any:
+    return Client(enforce_csrf_checks=True).post(reverse("sign-in"))
+
+
+def our_fault(scene: Scene) -> Any:
+    client = signed_in(scene.rita)
+    client.raise_request_exception = False
+    return client.get(reverse("approvals"))
+
+
+@pytest.mark.parametrize(
+    ("ask", "status"),
+    [
+        (bad_host, 400),
+        (nowhere, 404),
+        (not_permitted, 403),
+        (from_elsewhere, 403),
+        (our_fault, 500),
+    ],
+)
+def test_an_error_page_has_the_id_that_stands_in_the_log(
+    scene: Scene, log: io.StringIO, monkeypatch: pytest.MonkeyPatch, ask: Any, status: int
+) -> None:
+    broken(monkeypatch, RuntimeError("SELECT secret"))
+
+    answered = ask(scene)
+
+    (name,) = ID.findall(answered.text)
+    assert answered.status_code == status
+    assert answered[HEADER] == name
+    assert f" [{name}] " in log.getvalue()
+
+
+def test_no_two_requests_share_an_id_and_nobody_chooses_one() -> None:
+    chosen = {"X-Request-ID": "a" * 12}
+
+    names = {Client().get("/nowhere/", headers=chosen)[HEADER] for _ in range(20)}
+
+    assert len(names - {"a" * 12}) == 20
+
+
+def test_requests_side_by_side_keep_their_ids(log: io.StringIO) -> None:
+    async def ask_all() -> list[Any]:
+        client = AsyncClient()
+        return await asyncio.gather(*(client.get(f"/nowhere/{n}/") for n in range(8)))
+
+    answers = asyncio.run(ask_all())
+
+    lines = log.getvalue().splitlines()
+    for number, answered in enumerate(answers):
+        (line,) = (line for line in lines if line.endswith(f"/nowhere/{number}/"))
+        assert f" [{answered[HEADER]}] " in line
+        assert ID.findall(answered.text) == [answered[HEADER]]
+
+
+@pytest.mark.parametrize("error", [OperationalError, InterfaceError])
+def test_a_page_without_a_database_says_to_come_again(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
+    broken(monkeypatch, error("connection to server at 10.0.0.7 failed"))
+
+    answered = our_fault(scene)
+
+    assert (answered.status_code, answered["Retry-After"]) == (503, "5")
+    assert answered[HEADER] in answered.text
+    assert "10.0.0.7" not in answered.text
+
+
+def test_a_page_that_fails_asks_nothing_of_the_database(scene: Scene) -> None:
+    client = signed_in(scene.rita)
+    client.raise_request_exception = False
+
+    def gone(*_: object) -> None:
+        raise OperationalError("the connection is closed")
+
+    with connection.execute_wrapper(gone):
+        answered = client.get(reverse("approvals"))
+
+    assert answered.status_code == 503
+    assert "The database cannot be reached" in answered.text

@@ -1,0 +1,156 @@
+"""Requests that are too long, too many or too slow are refused, and hold up nobody else."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from http.client import HTTPConnection
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.test import Client
+from django.urls import reverse
+
+from agents.operations.deciding import MAX_COMMENT
+from agents.operations.launching import MAX_GOAL
+from opsconsole.intake import Intake, Message
+from tests.engine.scene import Scene, set_scene
+from tests.web.serving import served
+from tests.web.test_pages import form, signed_in, waiting
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+PATIENCE = 20.0  # seconds
+SCOPE = {"type": "http", "method": "POST", "raw_path": b"/", "query_string": b""}
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return set_scene()
+
+
+def test_the_longest_texts_that_are_taken_fit(scene: Scene) -> None:
+    """Each character may take four bytes, and three times as many once it is in a form."""
+    goal = {"goal": "𝒂" * MAX_GOAL, "subject": "42", "token": "a1"}
+    escalation = waiting(scene)
+    given = form(escalation, comment="𝒂" * MAX_COMMENT)
+
+    launched = signed_in(scene.omar).post(reverse("launch"), goal)
+    decided = signed_in(scene.rita).post(reverse("decide", args=[escalation.pk]), given)
+
+    assert (launched.status_code, decided.status_code) == (302, 302)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"goal": "x" * 300_000},
+        {f"field{n}": "x" for n in range(51)},
+        {"goal": "x", "file": SimpleUploadedFile("a.txt", b"x")},
+    ],
+    ids=["long", "many", "a file"],
+)
+def test_a_form_that_holds_more_than_ours_is_refused(scene: Scene, given: dict[str, Any]) -> None:
+    client = signed_in(scene.omar)
+
+    answered = client.post(reverse("launch"), given)
+
+    assert answered.status_code == 400
+    assert "This request is not understood" in answered.text
+
+
+def test_an_address_with_many_fields_is_refused(scene: Scene) -> None:
+    asked = "&".join(f"text={n}" for n in range(51))
+
+    assert signed_in(scene.eve).get(f"/runs/?{asked}").status_code == 400
+
+
+def answered(bodies: list[Message], *, headers: tuple[Any, ...] = (), pause: float = 0) -> int:
+    """Return how an application that reads its body to the end is let answer."""
+    sent: list[Message] = []
+    arriving = iter(bodies)
+
+    async def receive() -> Message:
+        await asyncio.sleep(pause)
+        return next(arriving)
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    async def reads(scope: Message, receive: Any, send: Any) -> None:
+        while (await receive()).get("more_body"):
+            pass
+        await send({"type": "http.response.start", "status": 200})
+
+    bounded = Intake(reads, most=10, seconds=0.1)
+    asyncio.run(bounded({**SCOPE, "headers": list(headers)}, receive, send))
+    return int(sent[0]["status"])
+
+
+def part(size: int, *, more: bool) -> Message:
+    return {"type": "http.request", "body": b"x" * size, "more_body": more}
+
+
+@pytest.mark.parametrize(
+    ("bodies", "status"),
+    [
+        ([part(10, more=False)], 200),
+        ([part(5, more=True), part(5, more=False)], 200),
+        ([part(5, more=True), part(6, more=False)], 413),
+        ([part(11, more=False)], 413),
+    ],
+)
+def test_a_body_is_counted_as_it_comes(bodies: list[Message], status: int) -> None:
+    assert answered(bodies) == status
+
+
+def test_a_body_that_says_it_is_long_is_not_read() -> None:
+    assert answered([], headers=((b"content-length", b"11"),)) == 413
+
+
+def test_a_body_that_drips_ends_at_the_deadline() -> None:
+    assert answered([part(1, more=True)] * 9, pause=0.04) == 408
+
+
+def status(site: str, method: str, path: str, **more: Any) -> int:
+    asked = HTTPConnection(urlsplit(site).netloc, timeout=PATIENCE)
+    try:
+        asked.request(method, path, **more)
+        return asked.getresponse().status
+    finally:
+        asked.close()
+
+
+@pytest.mark.slow
+def test_a_server_refuses_what_is_long_and_waits_for_the_slow_without_a_thread() -> None:
+    with served() as site:
+        host, port = urlsplit(site).netloc.split(":")
+        slow = []
+        for _ in range(60):  # more than there are threads for pages
+            one = socket.create_connection((host, int(port)), PATIENCE)
+            one.sendall(b"POST /sign-in/ HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9\r\n\r\nx")
+            slow.append(one)
+        half = socket.create_connection((host, int(port)), PATIENCE)
+        half.sendall(b"GET / HTTP/1.1\r\nHost: ")
+
+        said = [
+            status(site, "GET", "/sign-in/"),
+            status(site, "GET", "/" + "x" * 9000),
+            status(site, "GET", "/runs/?text=" + "x" * 9000),
+            status(site, "GET", "/sign-in/", headers={"X": "x" * 33_000}),
+            status(site, "POST", "/sign-in/", body=b"x" * 300_000),
+        ]
+        for one in (*slow, half):
+            one.close()
+
+    assert said == [200, 414, 414, 431, 413]
+
+
+def test_pages_are_behind_these_bounds() -> None:
+    from opsconsole import asgi
+
+    assert isinstance(asgi.pages, Intake)
+    assert asgi.pages.most == 256 * 1024
+    assert Client().get("/sign-in/").status_code == 200
