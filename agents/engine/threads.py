@@ -81,8 +81,6 @@ def _freshen() -> None:
         connection.close_at = None
         if connection.errors_occurred or not is_trusted or _has_news(connection):
             connection.close_if_unusable_or_obsolete()
-            # Django asks at the next cursor, and what is sent past it never opens one.
-            connection.close_if_health_check_failed()
 
 
 def _has_news(connection: BaseDatabaseWrapper) -> bool:
