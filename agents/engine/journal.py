@@ -71,9 +71,11 @@ class Journal:
         for step in self.steps.values():
             step.run = run
         self.escalated: set[int] = set()
-        if any(not step.ended_at for step in self.steps.values()):
-            waiting = Escalation.objects.filter(run=run, step__ended_at=None)
-            self.escalated.update(waiting.values_list("step_id", flat=True))
+        under_way = [step.pk for step in self.steps.values() if not step.ended_at]
+        if under_way:
+            # By the step, not by whether it has ended: somebody may have decided since.
+            asked = Escalation.objects.filter(step__in=under_way)
+            self.escalated.update(asked.values_list("step_id", flat=True))
         self._finished: set[str] = set()  # keys of steps whose end is written, or waits to be
         self.fresh: set[str] = set()  # keys of steps that this transaction inserts
         self._batch = _Batch()
@@ -170,8 +172,9 @@ class Journal:
 
     def write_truth(self, write: Write) -> None:
         """Add what has happened in the world: it is recorded even where the run was lost."""
-        self.write(write)
-        self._truths.append(write)
+        with self._guard:  # a commit that ends now takes its own out of the list
+            self.write(write)
+            self._truths.append(write)
 
     def _taken(self) -> _Batch:
         """Return what waits; from now on it does not."""
@@ -181,12 +184,13 @@ class Journal:
 
     def record_truths(self) -> None:
         """Commit what has happened in the world though the run is no longer ours."""
-        truths, self._truths = self._truths, []
+        truths = list(self._truths)
         if truths:
             with transaction.atomic():
                 Run.objects.select_for_update().get(pk=self.run.pk)
                 at = timezone.now()
                 self.run.tell([entry for write in truths for entry in write(at)], at=at)
+            self._told(truths)
 
     async def flush(self) -> None:
         """Commit what waits. Raises LostRun, and then nothing was written."""
@@ -218,9 +222,13 @@ class Journal:
                     late = self._taken()  # what `work` itself wrote down
                     self._apply(late, at, besides)
                     done = [*done, *late.writes]
+        self._told(done)
+        crashpoint("journal.after_commit")
+
+    def _told(self, done: list[Write]) -> None:
+        """Keep only the truths that are not among what was committed."""
         with self._guard:
             self._truths = [truth for truth in self._truths if truth not in done]
-        crashpoint("journal.after_commit")
 
     def _apply(
         self, batch: _Batch, at: datetime, besides: list[Sending], *, at_once: bool = False
