@@ -16,6 +16,7 @@ from agents.engine import journal as journals
 from agents.engine.advance import _claim
 from agents.engine.database import in_database
 from agents.engine.journal import Journal
+from agents.engine.threads import close_connections
 from agents.models import Run, Step
 from agents.models.event import Entry
 from agents.tools import TOOLS, OutcomeUnknown
@@ -126,5 +127,6 @@ def test_a_truth_is_kept_until_it_is_recorded() -> None:
 
     journal.write_truth(happened)
     asyncio.run(in_database(journal.record_truths))
+    close_connections()
 
     assert run.events.filter(kind="effect.done").count() == 1
