@@ -47,6 +47,7 @@ class _Batch:
 
     begun: list[Step] = field(default_factory=list)
     writes: list[Write] = field(default_factory=list)
+    finished: set[str] = field(default_factory=set)  # keys of steps whose end is among them
     needs_keys: bool = False  # of the steps: then they are inserted first, else with the rest
 
 
@@ -76,7 +77,6 @@ class Journal:
             # By the step, not by whether it has ended: somebody may have decided since.
             asked = Escalation.objects.filter(step__in=under_way)
             self.escalated.update(asked.values_list("step_id", flat=True))
-        self._finished: set[str] = set()  # keys of steps whose end is written, or waits to be
         self.fresh: set[str] = set()  # keys of steps that this transaction inserts
         self._batch = _Batch()
         self._unsent: set[str] = set()  # those of them that are inserted with the record
@@ -155,8 +155,9 @@ class Journal:
     def finish(self, step: Step, reply: Reply, **facts: Json) -> Reply:
         """Close a step with its reply. Return the reply as a replay will see it."""
         step.reply, step.failed = plain(reply.value), reply.failed
-        self._finished.add(step.key)
-        self.write(lambda at: [self._close(step, facts, at)])
+        with self._guard:
+            self._batch.finished.add(step.key)
+            self.write(lambda at: [self._close(step, facts, at)])
         return Reply(step.reply, step.failed)
 
     def say(self, key: str, effect: Say) -> Reply:
@@ -236,7 +237,7 @@ class Journal:
         """Do and say what waited; its steps are written `at_once`, or with the record."""
         begun = batch.begun
         for step in begun:
-            if step.key in self._finished:  # in the same transaction: one write is enough
+            if step.key in batch.finished:  # in the same transaction: one write is enough
                 step.ended_at = at
         self.fresh |= {step.key for step in begun}
         if begun and (at_once or batch.needs_keys):

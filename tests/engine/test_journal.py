@@ -12,6 +12,7 @@ from django.db import OperationalError
 from agents.core.effects import Ask, Json
 from agents.core.states import RunState
 from agents.core.strands import Reply
+from agents.engine import crashpoints
 from agents.engine import journal as journals
 from agents.engine.advance import _claim
 from agents.engine.database import in_database
@@ -130,3 +131,29 @@ def test_a_truth_is_kept_until_it_is_recorded() -> None:
     close_connections()
 
     assert run.events.filter(kind="effect.done").count() == 1
+
+
+@pytest.mark.breaks("I32")
+def test_a_step_has_ended_in_the_commit_that_says_so() -> None:
+    run = _claim(set_scene().launch().pk)
+    assert run is not None
+    journal = Journal(run)
+
+    async def beside() -> None:
+        first = journal.begin("one", question("one"))
+
+        def end(point: str) -> None:  # once what is to be committed was taken
+            if point == "journal.before_commit":
+                journal.finish(first, Reply({"text": "said"}))
+
+        crashpoints.watch(end)
+        try:
+            await journal.flush()
+        finally:
+            crashpoints.watch(None)
+
+    asyncio.run(beside())
+    close_connections()
+
+    said = run.events.filter(kind="step.done").count()
+    assert (said, Step.objects.get(run=run).ended_at) == (0, None)
