@@ -147,6 +147,11 @@ class Journal:
         step.seconds += seconds
         self._assumed += seconds
 
+    def reserve(self, step: Step, tokens: int) -> None:
+        """Count tokens as used by a step, in case that its answer never comes."""
+        step.tokens_lost += tokens
+        self.write(lambda at: self._reserved(step))
+
     def retried(self, step: Step, why: str) -> None:
         """Write down that a call came to nothing and is made once more."""
         step.attempts += 1
@@ -260,6 +265,10 @@ class Journal:
         if step.kind == "say":
             return Entry(step.asked["kind"], {"key": step.key, **step.asked["facts"]})
         return Entry("step.begun", {"key": step.key})
+
+    def _reserved(self, step: Step) -> list[Entry]:
+        self._change(step)
+        return []
 
     def _again(self, step: Step, why: str) -> Entry:
         self._change(step)

@@ -9,14 +9,16 @@ from typing import Any
 import pytest
 from django.db import OperationalError
 
+from agents import llm
 from agents.core.effects import Ask, Json
 from agents.core.states import RunState
 from agents.core.strands import Reply
-from agents.engine import crashpoints
+from agents.engine import breaker, crashpoints
 from agents.engine import journal as journals
 from agents.engine.advance import _claim
 from agents.engine.database import in_database
 from agents.engine.journal import Journal
+from agents.engine.perform import RunWorld
 from agents.engine.threads import close_connections
 from agents.models import Run, Step
 from agents.models.event import Entry
@@ -157,3 +159,27 @@ def test_a_step_has_ended_in_the_commit_that_says_so() -> None:
 
     said = run.events.filter(kind="step.done").count()
     assert (said, Step.objects.get(run=run).ended_at) == (0, None)
+
+
+@pytest.mark.breaks("I32")
+def test_what_another_attempt_may_cost_is_kept_before_it_is_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = _claim(set_scene().launch().pk)
+    assert run is not None
+    world, lost = RunWorld(Journal(run), run.policy.limits()), []
+
+    async def ask(*args: object, **named: object) -> None:
+        lost.append(await in_database(Step.objects.values_list("tokens_lost", flat=True).get))
+        raise llm.ModelFailed("llm_timeout", "no answer", retry=len(lost) < 2)
+
+    async def leave() -> breaker.Leave:
+        await world.keep()  # as a strand beside it may
+        return breaker.Leave("")
+
+    monkeypatch.setattr(llm, "ask", ask)
+    monkeypatch.setattr(world, "_leave", leave)
+    asyncio.run(world.do("one", question("one")))
+    close_connections()
+
+    assert lost[1] == 2 * lost[0] > 0
