@@ -14,7 +14,7 @@ from threading import local
 from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 import psycopg
-from django.db import DEFAULT_DB_ALIAS, connections
+from django.db import DEFAULT_DB_ALIAS, DatabaseError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from psycopg.types.numeric import Int8Dumper
 
@@ -50,8 +50,22 @@ def send(database: BaseDatabaseWrapper, sql: str, params: Sequence[Any]) -> Any:
     for watching in reversed(database.execute_wrappers):
         if watching is not _refuse:
             execute = partial(_watched, watching, execute)
-    with database.wrap_database_errors:
-        return execute(database, sql, params)
+    try:
+        with database.wrap_database_errors:
+            return execute(database, sql, params)
+    except DatabaseError:
+        _forget_plans(database)
+        raise
+
+
+def _forget_plans(database: BaseDatabaseWrapper) -> None:
+    """Close a connection after an error outside a transaction, because its plans may be wrong.
+
+    A table has changed since, or psycopg takes for prepared what the server skipped after the
+    error. With a ROLLBACK it forgets them all; without one the statement would fail for ever.
+    """
+    if database.vendor == "postgresql" and not (_here.together or database.in_atomic_block):
+        database.close()
 
 
 def _open(database: BaseDatabaseWrapper) -> None:
@@ -80,13 +94,18 @@ def together() -> Iterator[None]:
         return
     _open(database)
     database.execute_wrappers.append(_refuse)
-    _here.together = True
+    _here.together, failed = True, False
     try:
         with database.wrap_database_errors, database.connection.pipeline():
             yield
+    except DatabaseError:
+        failed = True
+        raise
     finally:
         _here.together = False
         database.execute_wrappers.remove(_refuse)
+        if failed:
+            _forget_plans(database)
 
 
 def _refuse(*args: Any) -> NoReturn:

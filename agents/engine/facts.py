@@ -154,7 +154,7 @@ def _mail(run: Run, refunds: list[Effect], letters: list[str]) -> MailFact | Non
 def _stated(run: Run, steps: Iterable[Step], charge: billing.ChargeFacts | None) -> tuple[int, ...]:
     """Return the amounts an answer may mention besides what was paid: the charge, the request."""
     amounts: set[int | None] = set()
-    if any(step.kind == "escalate" for step in steps):
+    if any(step.kind in ("escalate", "use") for step in steps):  # a call may have been unclear
         amounts |= {amount for _, amount in _REQUESTED.tuples(run=run.pk)}
     if charge:
         amounts |= {charge.amount_minor, charge.refundable_minor}

@@ -47,6 +47,7 @@ class _Batch:
 
     begun: list[Step] = field(default_factory=list)
     writes: list[Write] = field(default_factory=list)
+    finished: set[str] = field(default_factory=set)  # keys of steps whose end is among them
     needs_keys: bool = False  # of the steps: then they are inserted first, else with the rest
 
 
@@ -71,10 +72,11 @@ class Journal:
         for step in self.steps.values():
             step.run = run
         self.escalated: set[int] = set()
-        if any(not step.ended_at for step in self.steps.values()):
-            waiting = Escalation.objects.filter(run=run, step__ended_at=None)
-            self.escalated.update(waiting.values_list("step_id", flat=True))
-        self._finished: set[str] = set()  # keys of steps whose end is written, or waits to be
+        under_way = [step.pk for step in self.steps.values() if not step.ended_at]
+        if under_way:
+            # By the step, not by whether it has ended: somebody may have decided since.
+            asked = Escalation.objects.filter(step__in=under_way)
+            self.escalated.update(asked.values_list("step_id", flat=True))
         self.fresh: set[str] = set()  # keys of steps that this transaction inserts
         self._batch = _Batch()
         self._unsent: set[str] = set()  # those of them that are inserted with the record
@@ -145,6 +147,11 @@ class Journal:
         step.seconds += seconds
         self._assumed += seconds
 
+    def reserve(self, step: Step, tokens: int) -> None:
+        """Count tokens as used by a step, in case that its answer never comes."""
+        step.tokens_lost += tokens
+        self.write(lambda at: self._reserved(step))
+
     def retried(self, step: Step, why: str) -> None:
         """Write down that a call came to nothing and is made once more."""
         step.attempts += 1
@@ -153,8 +160,9 @@ class Journal:
     def finish(self, step: Step, reply: Reply, **facts: Json) -> Reply:
         """Close a step with its reply. Return the reply as a replay will see it."""
         step.reply, step.failed = plain(reply.value), reply.failed
-        self._finished.add(step.key)
-        self.write(lambda at: [self._close(step, facts, at)])
+        with self._guard:
+            self._batch.finished.add(step.key)
+            self.write(lambda at: [self._close(step, facts, at)])
         return Reply(step.reply, step.failed)
 
     def say(self, key: str, effect: Say) -> Reply:
@@ -170,8 +178,9 @@ class Journal:
 
     def write_truth(self, write: Write) -> None:
         """Add what has happened in the world: it is recorded even where the run was lost."""
-        self.write(write)
-        self._truths.append(write)
+        with self._guard:  # a commit that ends now takes its own out of the list
+            self.write(write)
+            self._truths.append(write)
 
     def _taken(self) -> _Batch:
         """Return what waits; from now on it does not."""
@@ -181,12 +190,13 @@ class Journal:
 
     def record_truths(self) -> None:
         """Commit what has happened in the world though the run is no longer ours."""
-        truths, self._truths = self._truths, []
+        truths = list(self._truths)
         if truths:
             with transaction.atomic():
                 Run.objects.select_for_update().get(pk=self.run.pk)
                 at = timezone.now()
                 self.run.tell([entry for write in truths for entry in write(at)], at=at)
+            self._told(truths)
 
     async def flush(self) -> None:
         """Commit what waits. Raises LostRun, and then nothing was written."""
@@ -218,9 +228,13 @@ class Journal:
                     late = self._taken()  # what `work` itself wrote down
                     self._apply(late, at, besides)
                     done = [*done, *late.writes]
+        self._told(done)
+        crashpoint("journal.after_commit")
+
+    def _told(self, done: list[Write]) -> None:
+        """Keep only the truths that are not among what was committed."""
         with self._guard:
             self._truths = [truth for truth in self._truths if truth not in done]
-        crashpoint("journal.after_commit")
 
     def _apply(
         self, batch: _Batch, at: datetime, besides: list[Sending], *, at_once: bool = False
@@ -228,7 +242,7 @@ class Journal:
         """Do and say what waited; its steps are written `at_once`, or with the record."""
         begun = batch.begun
         for step in begun:
-            if step.key in self._finished:  # in the same transaction: one write is enough
+            if step.key in batch.finished:  # in the same transaction: one write is enough
                 step.ended_at = at
         self.fresh |= {step.key for step in begun}
         if begun and (at_once or batch.needs_keys):
@@ -251,6 +265,10 @@ class Journal:
         if step.kind == "say":
             return Entry(step.asked["kind"], {"key": step.key, **step.asked["facts"]})
         return Entry("step.begun", {"key": step.key})
+
+    def _reserved(self, step: Step) -> list[Entry]:
+        self._change(step)
+        return []
 
     def _again(self, step: Step, why: str) -> Entry:
         self._change(step)

@@ -73,7 +73,7 @@ class RunWorld:
         reserve = len(json.dumps(effect.inputs)) // 4 + ANSWER_TOKENS
         while True:
             # Counted as used before the call: an answer that never comes may still cost.
-            step.tokens_lost += reserve
+            self.journal.reserve(step, reserve)
             await self.journal.flush()
             try:
                 answer = await self._answer(step, question, leave)

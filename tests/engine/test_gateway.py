@@ -14,6 +14,7 @@ from agents import operations
 from agents.core.states import EffectState, EscalationState, RunState
 from agents.desk import refunds
 from agents.engine import crashpoints
+from agents.engine.facts import gather
 from agents.models import Effect, Escalation
 from agents.tools import TOOLS, Context
 from tests.engine.scene import REFUND_500, Scene, go, in_thread, mailed, paid, set_scene
@@ -112,6 +113,24 @@ def test_a_person_settles_what_nobody_could_tell(
         EscalationState.APPROVED,
         EscalationState.REJECTED,
     )
+
+
+def test_an_answer_may_mention_what_a_person_was_asked_about_a_call(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hangs(context: Context, **args: Any) -> Any:
+        time.sleep(0.2)
+        return {}
+
+    exchange(monkeypatch, "issue_refund", call=hangs, timeout=0.05)
+    run = go(scene.launch(REFUND_500))
+    limits = run.policy.limits().of(run.pattern)
+    final = {"kind": "final", "answer": "You asked for 500 USD."}
+
+    facts, _ = gather(run, final, limits, run.steps.all(), at=timezone.now(), lock=False)
+
+    assert Escalation.objects.get(run=run).requested_minor == 50000
+    assert 50000 in facts.stated_minor
 
 
 def test_a_late_payment_counts_though_a_person_said_it_did_not_happen(

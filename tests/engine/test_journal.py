@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
+from typing import Any
 
 import pytest
+from django.db import OperationalError
 
-from agents.core.effects import Ask
+from agents import llm
+from agents.core.effects import Ask, Json
+from agents.core.states import RunState
 from agents.core.strands import Reply
+from agents.engine import breaker, crashpoints
+from agents.engine import journal as journals
 from agents.engine.advance import _claim
+from agents.engine.database import in_database
 from agents.engine.journal import Journal
-from agents.models import Step
-from tests.engine.scene import set_scene
+from agents.engine.perform import RunWorld
+from agents.engine.threads import close_connections
+from agents.models import Run, Step
+from agents.models.event import Entry
+from agents.tools import TOOLS, OutcomeUnknown
+from tests.engine.scene import REFUND_500, go, set_scene
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
@@ -69,3 +81,105 @@ def test_steps_of_one_commit_are_kept_as_they_are_at_its_end() -> None:
         "step.begun",
         "step.failed",
     ]
+
+
+@pytest.mark.breaks("I23")  # a run that the test puts back into the queue
+def test_a_decision_made_while_the_steps_are_read_is_not_undone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def unknown(*args: Any, **named: Any) -> Json:
+        raise OutcomeUnknown
+
+    told = replace(TOOLS["issue_refund"], call=unknown, find=unknown)
+    monkeypatch.setitem(TOOLS, "issue_refund", told)
+    scene = set_scene()
+    run = go(scene.launch(REFUND_500))
+    # As a worker leaves it that dies after it has asked, and before the run waits.
+    Run.objects.filter(pk=run.pk).update(state=RunState.QUEUED)
+    read = journals._STEPS
+
+    class DecidedMeanwhile:
+        @staticmethod
+        def all(**given: object) -> list[Step]:
+            steps = read.all(**given)
+            monkeypatch.setattr(journals, "_STEPS", read)
+            scene.decide(run, amount_minor=None)
+            return steps
+
+    monkeypatch.setattr(journals, "_STEPS", DecidedMeanwhile)
+    go(run)
+
+    step = run.steps.get(escalation__isnull=False)
+    assert (step.ended_at is not None, step.reply) == (
+        True,
+        {"status": "ok", "confirmed_by": "rita"},
+    )
+
+
+def test_a_truth_is_kept_until_it_is_recorded() -> None:
+    run = _claim(set_scene().launch().pk)
+    assert run is not None
+    journal, tries = Journal(run), 0
+
+    def happened(at: object) -> list[Entry]:
+        nonlocal tries
+        tries += 1
+        if tries == 1:  # as where two transactions wait for each other
+            raise OperationalError("database is locked")
+        return [Entry("effect.done", {"key": "it"})]
+
+    journal.write_truth(happened)
+    asyncio.run(in_database(journal.record_truths))
+    close_connections()
+
+    assert run.events.filter(kind="effect.done").count() == 1
+
+
+@pytest.mark.breaks("I32")
+def test_a_step_has_ended_in_the_commit_that_says_so() -> None:
+    run = _claim(set_scene().launch().pk)
+    assert run is not None
+    journal = Journal(run)
+
+    async def beside() -> None:
+        first = journal.begin("one", question("one"))
+
+        def end(point: str) -> None:  # once what is to be committed was taken
+            if point == "journal.before_commit":
+                journal.finish(first, Reply({"text": "said"}))
+
+        crashpoints.watch(end)
+        try:
+            await journal.flush()
+        finally:
+            crashpoints.watch(None)
+
+    asyncio.run(beside())
+    close_connections()
+
+    said = run.events.filter(kind="step.done").count()
+    assert (said, Step.objects.get(run=run).ended_at) == (0, None)
+
+
+@pytest.mark.breaks("I32")
+def test_what_another_attempt_may_cost_is_kept_before_it_is_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = _claim(set_scene().launch().pk)
+    assert run is not None
+    world, lost = RunWorld(Journal(run), run.policy.limits()), []
+
+    async def ask(*args: object, **named: object) -> None:
+        lost.append(await in_database(Step.objects.values_list("tokens_lost", flat=True).get))
+        raise llm.ModelFailed("llm_timeout", "no answer", retry=len(lost) < 2)
+
+    async def leave() -> breaker.Leave:
+        await world.keep()  # as a strand beside it may
+        return breaker.Leave("")
+
+    monkeypatch.setattr(llm, "ask", ask)
+    monkeypatch.setattr(world, "_leave", leave)
+    asyncio.run(world.do("one", question("one")))
+    close_connections()
+
+    assert lost[1] == 2 * lost[0] > 0

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import IntegrityError, connection, transaction
+from django.db import DatabaseError, DataError, IntegrityError, connection, transaction
 from django.db.models import DurationField, ExpressionWrapper, F, JSONField
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
@@ -15,6 +15,7 @@ from agents.desk.models import SentMail
 from agents.driver import together
 from agents.models import Run, Step
 from agents.prepared import Given, Rows, Update, insert, insert_new, inserted, update
+from opsconsole.databases import PREPARE_THRESHOLD
 from tests.desk.ordering import AT, demo_book
 from tests.engine.scene import Scene, fresh, set_scene
 
@@ -230,3 +231,44 @@ def test_what_is_not_answered_yet_is_no_answer(scene: Scene) -> None:
         Run.objects.filter(pk=run.pk).update(goal="Another")
 
     assert Run.objects.filter(goal="Another").count() == 1  # sent, and not in a transaction
+
+
+def test_what_was_skipped_after_an_error_is_not_taken_for_prepared(scene: Scene) -> None:
+    if connection.vendor != "postgresql":
+        pytest.skip("SQLite sends one statement at a time")
+    run = scene.launch()
+    by_subject = Rows(lambda: Run.objects.filter(subject=Given("subject")).only("pk"))
+    by_key = Rows(lambda: Run.objects.filter(pk=Given("pk")).only("pk"))
+    for _ in range(PREPARE_THRESHOLD):  # from now on it is prepared
+        by_key.all(pk=run.pk)
+
+    def both() -> None:
+        with together():
+            by_subject.sent(subject=2**63)
+            by_key.sent(pk=run.pk)
+
+    with pytest.raises(DataError):
+        both()
+
+    assert by_key.all(pk=run.pk) == [run]
+
+
+def test_a_statement_is_asked_again_once_its_columns_have_changed(scene: Scene) -> None:
+    if connection.vendor != "postgresql":
+        pytest.skip("SQLite compiles a statement anew when the schema has changed")
+    run = scene.launch()
+    by_key = Rows(lambda: Run.objects.filter(pk=Given("pk")).only("pattern"))
+    for _ in range(PREPARE_THRESHOLD + 1):
+        by_key.all(pk=run.pk)
+
+    elsewhere = connection.copy()
+    try:
+        with elsewhere.cursor() as cursor:
+            cursor.execute("ALTER TABLE agents_run ALTER pattern TYPE varchar(41)")
+        with pytest.raises(DatabaseError):
+            by_key.all(pk=run.pk)
+        assert by_key.all(pk=run.pk) == [run]
+    finally:
+        with elsewhere.cursor() as cursor:
+            cursor.execute("ALTER TABLE agents_run ALTER pattern TYPE varchar(40)")
+        elsewhere.close()
