@@ -183,3 +183,20 @@ def test_what_another_attempt_may_cost_is_kept_before_it_is_made(
     close_connections()
 
     assert lost[1] == 2 * lost[0] > 0
+
+
+def test_a_run_whose_last_commit_failed_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    move, failed = Run.move, []
+
+    def fails_once(run: Run, *args: Any, **named: Any) -> None:
+        move(run, *args, **named)
+        if not failed:
+            failed.append(run)
+            raise OperationalError("deadlock detected")
+
+    run = set_scene().launch(REFUND_500)
+    monkeypatch.setattr(Run, "move", fails_once)
+    run = go(run)
+
+    assert failed
+    assert (run.state, run.wake_at is not None) == (RunState.QUEUED, True)
