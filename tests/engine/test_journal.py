@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from threading import Event
 from typing import Any
 
 import pytest
@@ -200,3 +201,27 @@ def test_a_run_whose_last_commit_failed_is_tried_again(monkeypatch: pytest.Monke
 
     assert failed
     assert (run.state, run.wake_at is not None) == (RunState.QUEUED, True)
+
+
+@pytest.mark.breaks("I32")
+def test_a_commit_under_way_is_waited_for_though_its_flow_is_cancelled() -> None:
+    run = _claim(set_scene().launch().pk)
+    assert run is not None
+    journal, reached, go_on = Journal(run), Event(), Event()
+
+    def work(at: object) -> None:
+        reached.set()
+        go_on.wait(5)
+
+    async def cancelled() -> bool:
+        flow = asyncio.create_task(journal.transact(work))
+        await asyncio.to_thread(reached.wait, 5)
+        flow.cancel()
+        done, _ = await asyncio.wait([flow], timeout=0.1)
+        go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await flow
+        return bool(done)
+
+    assert not asyncio.run(cancelled())
+    close_connections()
