@@ -187,7 +187,7 @@ def test_what_another_attempt_may_cost_is_kept_before_it_is_made(
 
 
 def test_a_run_whose_last_commit_failed_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    move, failed = Run.move, []
+    move, failed = Run.move, list[Run]()
 
     def fails_once(run: Run, *args: Any, **named: Any) -> None:
         move(run, *args, **named)
