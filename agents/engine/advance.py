@@ -61,6 +61,7 @@ async def advance(run_id: UUID) -> RunState | None:
 
 
 async def _advance(run: Run) -> RunState | None:
+    fence = run.fence
     journal = await in_database(Journal, run)
     try:
         return await _driven(run, journal)
@@ -69,16 +70,16 @@ async def _advance(run: Run) -> RunState | None:
         return None  # its new owner carries on
     except Later as later:
         # Waiting is no failure: only claims that lead nowhere make a run poison.
-        return await _left(run, _again(later.at, attempts=0))
+        return await _left(run, fence, _again(later.at, attempts=0))
     except DatabaseError:
         log.exception("Run %s met an error of the database; it is tried again", run.pk)
         await in_database(journal.record_truths)
-        return await _left(run, _again(timezone.now() + AFTER_DATABASE_ERROR))
+        return await _left(run, fence, _again(timezone.now() + AFTER_DATABASE_ERROR))
     except Exception as error:  # ours to fix; leaving it running would only repeat it
         log.exception("Run %s failed", run.pk)
         reason = "diverged" if isinstance(error, Diverged) else "internal_error"
         facts = {"stop_reason": reason, "error": type(error).__name__}
-        return await _left(run, _End(RunState.FAILED, {"stop_reason": reason}, facts))
+        return await _left(run, fence, _End(RunState.FAILED, {"stop_reason": reason}, facts))
 
 
 def _again(at: datetime, **columns: Json) -> _End:
@@ -139,10 +140,11 @@ def _end_of(journal: Journal, strand: Strand) -> _End:
     return _End(RunState.QUEUED if answered else RunState.WAITING, {}, {})
 
 
-async def _left(run: Run, end: _End) -> RunState | None:
+async def _left(run: Run, fence: int, end: _End) -> RunState | None:
     """Move a run whose drive broke off; its unwritten steps are done again."""
 
     def move() -> RunState | None:
+        run.state, run.fence = RunState.RUNNING, fence  # a commit that failed has moved the object
         try:
             with transaction.atomic():
                 end.move(run, timezone.now())

@@ -212,7 +212,13 @@ class Journal:
     async def _transacted(self, work: Callable[[datetime], None] | None) -> None:
         async with self._lock:
             # Not tried again: `work` may change the journal, so a database error ends the drive.
-            await in_database(self._commit, self._taken(), work, tries=1)
+            commit = asyncio.ensure_future(in_database(self._commit, self._taken(), work, tries=1))
+            try:
+                await asyncio.shield(commit)
+            except asyncio.CancelledError:
+                # Its thread goes on. Nobody else may touch the run meanwhile.
+                await asyncio.gather(commit, return_exceptions=True)
+                raise
 
     def _commit(self, batch: _Batch, work: Callable[[datetime], None] | None) -> None:
         crashpoint("journal.before_commit")

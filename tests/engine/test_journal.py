@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from threading import Event
 from typing import Any
 
 import pytest
@@ -183,3 +184,44 @@ def test_what_another_attempt_may_cost_is_kept_before_it_is_made(
     close_connections()
 
     assert lost[1] == 2 * lost[0] > 0
+
+
+def test_a_run_whose_last_commit_failed_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    move, failed = Run.move, list[Run]()
+
+    def fails_once(run: Run, *args: Any, **named: Any) -> None:
+        move(run, *args, **named)
+        if not failed:
+            failed.append(run)
+            raise OperationalError("deadlock detected")
+
+    run = set_scene().launch(REFUND_500)
+    monkeypatch.setattr(Run, "move", fails_once)
+    run = go(run)
+
+    assert failed
+    assert (run.state, run.wake_at is not None) == (RunState.QUEUED, True)
+
+
+@pytest.mark.breaks("I32")
+def test_a_commit_under_way_is_waited_for_though_its_flow_is_cancelled() -> None:
+    run = _claim(set_scene().launch().pk)
+    assert run is not None
+    journal, reached, go_on = Journal(run), Event(), Event()
+
+    def work(at: object) -> None:
+        reached.set()
+        go_on.wait(5)
+
+    async def cancelled() -> bool:
+        flow = asyncio.create_task(journal.transact(work))
+        await asyncio.to_thread(reached.wait, 5)
+        flow.cancel()
+        done, _ = await asyncio.wait([flow], timeout=0.1)
+        go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await flow
+        return bool(done)
+
+    assert not asyncio.run(cancelled())
+    close_connections()
