@@ -94,18 +94,17 @@ def together() -> Iterator[None]:
         return
     _open(database)
     database.execute_wrappers.append(_refuse)
-    _here.together, failed = True, False
+    _here.together = True
     try:
-        with database.wrap_database_errors, database.connection.pipeline():
-            yield
+        try:
+            with database.wrap_database_errors, database.connection.pipeline():
+                yield
+        finally:
+            _here.together = False
+            database.execute_wrappers.remove(_refuse)
     except DatabaseError:
-        failed = True
+        _forget_plans(database)
         raise
-    finally:
-        _here.together = False
-        database.execute_wrappers.remove(_refuse)
-        if failed:
-            _forget_plans(database)
 
 
 def _refuse(*args: Any) -> NoReturn:

@@ -153,18 +153,20 @@ def insert(*rows: Model) -> None:
 def inserted(*rows: Model) -> Callable[[], None]:
     """Send the rows, maybe together with others; call what comes back to give them their keys."""
     model, is_numbered = type(rows[0]), rows[0].pk is None
-    columns = [field.attname for field in _insert(model, is_numbered)[3]]
-    keys = inserted_columns(
-        model, [{name: getattr(row, name) for name in columns} for row in rows], is_numbered
-    )
+    keys = inserted_columns(model, [vars(row) for row in rows], is_numbered)
 
     def keyed() -> None:
         found = keys() if is_numbered else [row.pk for row in rows]
         for row, key in zip(rows, found, strict=True):
-            row.pk = key
-            row._state.adding, row._state.db = False, DEFAULT_DB_ALIAS
+            _is_kept(row, key)
 
     return keyed
+
+
+def _is_kept(row: Model, key: object) -> None:
+    """Note on a row that it is in the database, under this key."""
+    row.pk = key
+    row._state.adding, row._state.db = False, DEFAULT_DB_ALIAS
 
 
 def inserted_columns(
@@ -188,11 +190,10 @@ def insert_new(row: Model) -> bool:
     database = connections[DEFAULT_DB_ALIAS]
     start, place, end, fields = _insert(type(row), True)
     sql = f"{start} {place} ON CONFLICT DO NOTHING{end}"
-    inserted = send(database, sql, _values(row, fields, database)).fetchall()
-    for (key,) in inserted:
-        row.pk = key
-        row._state.adding, row._state.db = False, database.alias
-    return bool(inserted)
+    keys = answered(send(database, sql, _values(row, fields, database))).fetchall()
+    for (key,) in keys:
+        _is_kept(row, key)
+    return bool(keys)
 
 
 def update(row: Model, *names: str) -> None:

@@ -110,7 +110,7 @@ class Run(models.Model):
         """Take a queued run for `lease`. Return None if it is not to be had."""
         with transaction.atomic():
             with together():
-                claimable, policy = _CLAIMABLE.sent(pk=run_id), _POLICY_OF.sent(run=run_id)
+                claimable, policy = _CLAIMABLE.sent(pk=run_id), POLICY_OF.sent(run=run_id)
             run = next(iter(claimable()), None)
             if run is None:
                 return None
@@ -240,7 +240,7 @@ def _updating(names: frozenset[str]) -> Update:
     return Update(lambda: Run.objects.filter(as_it_was), **columns, **ends)
 
 
-_POLICY_OF = Rows(
+POLICY_OF = Rows(
     lambda: PolicyVersion.objects.filter(
         pk__in=Run.objects.filter(pk=Given("run")).values("policy_id")
     )

@@ -18,8 +18,9 @@ from agents.engine.answering import answer, expire
 from agents.engine.crashpoints import crashpoint
 from agents.engine.facts import gather
 from agents.engine.redaction import redacted_for
-from agents.models import Escalation, Membership, PolicyVersion, Role, Run, Step, Workspace
+from agents.models import Escalation, Membership, Role, Run, Step, Workspace
 from agents.models.event import Entry, append
+from agents.models.run import POLICY_OF
 from agents.operations.claiming import Claimed, is_kept_from
 from agents.operations.refusal import Refused, check_text, member
 from agents.policies import review
@@ -106,7 +107,7 @@ def _locked(pk: int) -> tuple[Escalation, list[Step]]:
     """Lock the run of an escalation; return both as they then are. Raises DoesNotExist."""
     place = _PLACE.get(pk=pk)
     with together():
-        run, policy = _RUN.sent(pk=place.run_id), _POLICY.sent(run=place.run_id)
+        run, policy = _RUN.sent(pk=place.run_id), POLICY_OF.sent(run=place.run_id)
         escalation, steps = _ESCALATION.sent(pk=pk), _STEPS.sent(run=place.run_id)
         workspace = _WORKSPACE.sent(pk=place.workspace_id)
     [found], [found.run], [found.workspace] = escalation(), run(), workspace()
@@ -119,11 +120,6 @@ def _locked(pk: int) -> tuple[Escalation, list[Step]]:
 _PLACE = Rows(lambda: Escalation.objects.filter(pk=Given("pk")).only("run", "workspace"))
 _ESCALATION = Rows(lambda: Escalation.objects.filter(pk=Given("pk")))
 _RUN = Rows(lambda: Run.objects.filter(pk=Given("pk")).select_for_update())
-_POLICY = Rows(
-    lambda: PolicyVersion.objects.filter(
-        pk__in=Run.objects.filter(pk=Given("run")).values("policy_id")
-    )
-)
 _STEPS = Rows(lambda: Step.objects.filter(run=Given("run")).order_by("position"))
 _WORKSPACE = Rows(lambda: Workspace.objects.filter(pk=Given("pk")))
 
