@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from threading import Thread
 from typing import Any, LiteralString, TypeAlias
 
 import psycopg
 
-from bench.work import ASKED_MINOR, GRANTED_MINOR, Queue, Timing, Watch, goal, said
+from bench.work import ASKED_MINOR, GRANTED_MINOR, Queue, Timing, Watch, goal, in_threads, said
 
 Statement: TypeAlias = tuple[LiteralString, tuple[Any, ...]]
 Commit: TypeAlias = Callable[[Statement], object]
@@ -44,17 +42,7 @@ class Contestant:
 
     def run(self, customers: range, *, at_once: int) -> Timing:
         """Take one run a customer from its launch to its end, `at_once` side by side."""
-        timing, queue = Timing(), Queue(customers)
-        threads = [
-            Thread(target=self._one_after_another, args=(queue, timing)) for _ in range(at_once)
-        ]
-        started = time.perf_counter()
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        timing.seconds = time.perf_counter() - started
-        return timing
+        return in_threads(self._one_after_another, customers, at_once)
 
     def _one_after_another(self, queue: Queue, timing: Timing) -> None:
         with opened(self.url) as commit:

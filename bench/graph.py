@@ -7,13 +7,11 @@ committed before the call, as our engine commits an intent. Its review is one co
 from __future__ import annotations
 
 import sqlite3
-import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from operator import add
-from threading import Thread
 from typing import Annotated, Any, TypeAlias, TypedDict
 
 import psycopg
@@ -32,7 +30,16 @@ from agents.desk import books
 from agents.policies.profiles import STRICT
 from agents.tools import TOOLS, Context
 from bench import desk
-from bench.work import ATTENDED_MINOR, GRANTED_MINOR, Queue, Timing, Watch, goal, said
+from bench.work import (
+    ATTENDED_MINOR,
+    GRANTED_MINOR,
+    Queue,
+    Timing,
+    Watch,
+    goal,
+    in_threads,
+    said,
+)
 
 Graph: TypeAlias = CompiledStateGraph[Any, Any, Any, Any]
 _watch: ContextVar[Watch] = ContextVar("watch")
@@ -59,17 +66,7 @@ class Contestant:
 
     def run(self, customers: range, *, at_once: int) -> Timing:
         """Take one run a customer from its launch to its end, `at_once` side by side."""
-        timing, queue = Timing(), Queue(customers)
-        threads = [
-            Thread(target=self._one_after_another, args=(queue, timing)) for _ in range(at_once)
-        ]
-        started = time.perf_counter()
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        timing.seconds = time.perf_counter() - started
-        return timing
+        return in_threads(self._one_after_another, customers, at_once)
 
     def _one_after_another(self, queue: Queue, timing: Timing) -> None:
         with checkpointer(self.url) as saver:

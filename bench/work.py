@@ -7,9 +7,9 @@ are the desk's own, the same functions for everybody who has tools.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from threading import Lock
+from threading import Lock, Thread
 from typing import Any
 
 ASKED_MINOR, GRANTED_MINOR, ATTENDED_MINOR = 120_000, 80_000, 100_000
@@ -81,3 +81,18 @@ class Queue:
     def __next__(self) -> int:
         with self._lock:
             return next(self._left)
+
+
+def in_threads(
+    one_after_another: Callable[[Queue, Timing], None], customers: range, at_once: int
+) -> Timing:
+    """Let `at_once` threads take customers until there are none left, and time that."""
+    timing, queue = Timing(), Queue(customers)
+    threads = [Thread(target=one_after_another, args=(queue, timing)) for _ in range(at_once)]
+    started = time.perf_counter()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    timing.seconds = time.perf_counter() - started
+    return timing
