@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.urls import reverse
-from django.utils import timezone
 
 from agents import operations
 from agents.core.money import BadAmount, minor_of_text, plain_amount
@@ -49,9 +48,7 @@ def server() -> Iterator[ReplayServer]:
 
 def admin(scene: Scene) -> User:
     """Return somebody whose own limit is none, so that only the parser stands in the way."""
-    user = User.objects.create_user("ada")
-    operations.add_member(workspace=scene.workspace, user=user, role=Role.ADMIN, at=timezone.now())
-    return user
+    return scene.add("ada", Role.ADMIN)
 
 
 def asked(scene: Scene) -> Escalation:

@@ -35,6 +35,12 @@ class Scene:
     omar: User
     eve: User
 
+    def add(self, name: str, role: Role) -> User:
+        """Add somebody to the workspace."""
+        user = User.objects.create_user(name)
+        operations.add_member(workspace=self.workspace, user=user, role=role, at=timezone.now())
+        return user
+
     def launch(
         self,
         goal: str = REFUND_1200,

@@ -62,14 +62,20 @@ def test_a_refund_made_elsewhere_after_the_review_is_seen_before_the_call(scene:
     assert run.steps.get(key="2/execute").failed == "review_changed"
 
 
-def test_a_refund_whose_call_hangs_is_put_to_a_person(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def hang(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the call of a refund take longer than its deadline."""
+
     def hangs(context: Context, **args: Any) -> Any:
         time.sleep(0.2)
         return {}
 
     exchange(monkeypatch, "issue_refund", call=hangs, timeout=0.05)
+
+
+def test_a_refund_whose_call_hangs_is_put_to_a_person(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hang(monkeypatch)
     run = go(scene.launch(REFUND_500))
 
     assert run.state == RunState.WAITING
@@ -89,11 +95,7 @@ def test_a_person_settles_what_nobody_could_tell(
     state: EffectState,
     stop_reason: str,
 ) -> None:
-    def hangs(context: Context, **args: Any) -> Any:
-        time.sleep(0.2)
-        return {}
-
-    exchange(monkeypatch, "issue_refund", call=hangs, timeout=0.05)
+    hang(monkeypatch)
     run = go(scene.launch(REFUND_500))
     asked = Escalation.objects.get(run=run)
 
@@ -118,11 +120,7 @@ def test_a_person_settles_what_nobody_could_tell(
 def test_an_answer_may_mention_what_a_person_was_asked_about_a_call(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def hangs(context: Context, **args: Any) -> Any:
-        time.sleep(0.2)
-        return {}
-
-    exchange(monkeypatch, "issue_refund", call=hangs, timeout=0.05)
+    hang(monkeypatch)
     run = go(scene.launch(REFUND_500))
     limits = run.policy.limits().of(run.pattern)
     final = {"kind": "final", "answer": "You asked for 500 USD."}

@@ -28,9 +28,7 @@ def scene() -> Scene:
 
 @pytest.fixture
 def admin(scene: Scene) -> User:
-    user = User.objects.create_user("admin")
-    operations.add_member(workspace=scene.workspace, user=user, role=Role.ADMIN, at=timezone.now())
-    return user
+    return scene.add("admin", Role.ADMIN)
 
 
 def press(scene: Scene, admin: User, scope: Scope = Scope.WORKSPACE, target: str = "") -> None:

@@ -26,9 +26,7 @@ def scene() -> Scene:
 
 @pytest.fixture
 def admin(scene: Scene) -> User:
-    user = User.objects.create_user("ada")
-    operations.add_member(workspace=scene.workspace, user=user, role=Role.ADMIN, at=timezone.now())
-    return user
+    return scene.add("ada", Role.ADMIN)
 
 
 def press(scene: Scene, admin: User, reason: str) -> int:

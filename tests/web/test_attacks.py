@@ -6,12 +6,9 @@ import re
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import User
 from django.test import Client, override_settings
 from django.urls import reverse
-from django.utils import timezone
 
-from agents import operations
 from agents.core.states import EscalationState
 from agents.models import Escalation, Event, Membership, Role, Run
 from tests.engine.scene import Scene, set_scene
@@ -61,8 +58,7 @@ MAY_READ: dict[str, set[Role]] = {
 @pytest.mark.parametrize("htmx", [False, True])
 def test_every_role_gets_what_its_row_says(scene: Scene, role: Role, htmx: bool) -> None:
     escalation = waiting(scene)
-    user = User.objects.create_user("ada")
-    operations.add_member(workspace=scene.workspace, user=user, role=role, at=timezone.now())
+    user = scene.add("ada", role)
     headers = {"HX-Request": "true"} if htmx else {}
 
     for name in sorted(set(ADDRESSES) - OPEN):
@@ -92,8 +88,7 @@ def test_no_address_takes_another_verb(scene: Scene, verb: str) -> None:
 @pytest.mark.parametrize("verb", ["head", "options", "get"])
 def test_reading_changes_nothing(scene: Scene, verb: str) -> None:
     escalation = waiting(scene)
-    user = User.objects.create_user("ada")
-    operations.add_member(workspace=scene.workspace, user=user, role=Role.ADMIN, at=timezone.now())
+    user = scene.add("ada", Role.ADMIN)
     client, events = signed_in(user), Event.objects.count()
 
     for name in set(ADDRESSES) - {"sign-out"}:
@@ -105,8 +100,7 @@ def test_reading_changes_nothing(scene: Scene, verb: str) -> None:
 
 def test_a_form_from_elsewhere_is_refused(scene: Scene) -> None:
     escalation = waiting(scene)
-    user = User.objects.create_user("ada")
-    operations.add_member(workspace=scene.workspace, user=user, role=Role.ADMIN, at=timezone.now())
+    user = scene.add("ada", Role.ADMIN)
     events = Event.objects.count()
     client = Client(enforce_csrf_checks=True)
     client.force_login(user)

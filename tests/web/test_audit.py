@@ -10,9 +10,8 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
 from django.urls import reverse
-from django.utils import timezone
 
-from agents import operations, record
+from agents import record
 from agents.models import Event, Role, Run
 from agents.web import auditing
 from tests.engine.scene import REFUND_500, Scene, go, set_scene
@@ -28,10 +27,7 @@ def scene() -> Scene:
 
 @pytest.fixture
 def auditor(scene: Scene) -> Client:
-    user = User.objects.create_user("auditor")
-    operations.add_member(
-        workspace=scene.workspace, user=user, role=Role.AUDITOR, at=timezone.now()
-    )
+    user = scene.add("auditor", Role.AUDITOR)
     return signed_in(user)
 
 

@@ -8,7 +8,6 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from agents import operations
 from agents.core.states import EffectState
 from agents.models import Effect, KillSwitch, Role, Stage, Workspace
 from tests.engine.scene import REFUND_500, Scene, go, set_scene
@@ -25,8 +24,7 @@ def scene() -> Scene:
 
 @pytest.fixture
 def admin(scene: Scene) -> Client:
-    user = User.objects.create_user("admin")
-    operations.add_member(workspace=scene.workspace, user=user, role=Role.ADMIN, at=timezone.now())
+    user = scene.add("admin", Role.ADMIN)
     return signed_in(user)
 
 

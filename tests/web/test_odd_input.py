@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
-from django.utils import timezone
 
-from agents import operations
 from agents.core.states import EscalationState, RunState
 from agents.models import Escalation, Role, Run
 from tests.engine.scene import Scene, fresh, go, set_scene
@@ -46,10 +43,7 @@ def scene() -> Scene:
 def test_a_list_answers_whatever_it_is_asked(
     scene: Scene, name: str, asked: dict[str, str]
 ) -> None:
-    user = User.objects.create_user("auditor")
-    operations.add_member(
-        workspace=scene.workspace, user=user, role=Role.AUDITOR, at=timezone.now()
-    )
+    user = scene.add("auditor", Role.AUDITOR)
 
     assert signed_in(user).get(reverse(name), asked).status_code == 200
 

@@ -175,10 +175,7 @@ def test_a_form_that_cannot_be_granted_is_refused_and_kept(
 def test_the_second_of_two_reviewers_is_told_who_was_first(scene: Scene) -> None:
     escalation = waiting(scene)
     scene.decide(escalation.run)
-    second = User.objects.create_user("second")
-    operations.add_member(
-        workspace=scene.workspace, user=second, role=Role.REVIEWER, at=timezone.now()
-    )
+    second = scene.add("second", Role.REVIEWER)
 
     answered = signed_in(second).post(reverse("decide", args=[escalation.pk]), form(escalation))
 

@@ -31,9 +31,7 @@ def scene() -> Scene:
 
 @pytest.fixture
 def ada(scene: Scene) -> User:
-    user = User.objects.create_user("ada")
-    operations.add_member(workspace=scene.workspace, user=user, role=Role.ADMIN, at=timezone.now())
-    return user
+    return scene.add("ada", Role.ADMIN)
 
 
 def publish(scene: Scene, by: User, limits: Limits) -> PolicyVersion:
