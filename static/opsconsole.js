@@ -55,6 +55,8 @@ async function letGo() {
 
 if (live) {
   document.addEventListener("htmx-before-swap", (event) => {
+    // A field that was wrong has the focus when the page comes. htmx would give it back with each swap.
+    document.querySelector("[autofocus]")?.removeAttribute("autofocus");
     const tasks = event.detail.tasks;
     for (const task of [...tasks]) {
       const part = task.target instanceof Element && task.target.matches(HELD) ? task.target : null;

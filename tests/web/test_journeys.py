@@ -195,6 +195,32 @@ def test_a_claim_keeps_the_others_out_until_it_is_released(
         expect(second.locator("#card")).to_contain_text("USD 900.00 approved")
 
 
+def test_what_is_live_leaves_the_focus_where_somebody_types(
+    scene: Scene, browser: Browser, complaints: list[str]
+) -> None:
+    second_reviewer(scene)
+    escalation = Escalation.objects.get(run=moved(scene.launch()))
+
+    with served() as site:
+        rita = desk(browser, site, "rita", complaints)
+        second = desk(browser, site, "second", complaints)
+        for page in (rita, second):
+            page.goto(f"{site}/approvals/{escalation.pk}/")
+        rita.get_by_label("Pay Anna").fill("1300")
+        rita.get_by_label("Reason").fill("partly")
+        rita.get_by_label("Pay Anna").press("Control+Enter")
+        expect(rita.locator("#amount-error")).to_be_visible()
+        expect(rita.get_by_label("Pay Anna")).to_be_focused()
+        expect(rita.locator("#live")).to_have_text("Live")
+        rita.get_by_label("Reason").focus()
+        second.get_by_role("button", name="Claim").click()
+        expect(rita.locator("#claim")).to_contain_text("second has claimed it")
+        rita.keyboard.type(" used")
+
+        expect(rita.get_by_label("Reason")).to_be_focused()
+        expect(rita.get_by_label("Pay Anna")).to_have_value("1300")
+
+
 def test_time_runs_out_while_the_card_is_open(
     scene: Scene, browser: Browser, complaints: list[str]
 ) -> None:
