@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import select
 import time
+from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import suppress
-from threading import Barrier, BrokenBarrierError, local
-from typing import TypeVar
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from functools import partial
+from threading import Lock, local
+from typing import Any, TypeAlias, TypeVar
 
 from django.db import InterfaceError, OperationalError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 T = TypeVar("T")
+_Work: TypeAlias = tuple[Callable[[], Any], Future[Any]]
 
 TRUSTED = 1.0  # seconds for which a connection that worked is taken to be alive
 LONGEST_CALL = 30.0  # seconds to wait for threads that are still in a call when closing
@@ -31,15 +33,59 @@ _lost_at = 0.0  # when a thread last met such an error: a server that restarts c
 
 
 class Pool:
-    """Threads that each keep a connection of their own."""
+    """Threads that each keep a connection of their own; who was busy last is busy next.
+
+    So where little is to do, few connections are opened, and those know their statements.
+    """
 
     def __init__(self, threads: int, name: str) -> None:
         self.threads = threads
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
+        self._name = name
+        self._lock = Lock()
+        self._everyone: list[ThreadPoolExecutor] = []  # of one thread each
+        self._idle: list[ThreadPoolExecutor] = []
+        self._waiting: deque[_Work] = deque()
 
     async def run(self, work: Callable[[], T]) -> T:
         """Run `work` in a thread, on a connection that is alive or not yet open."""
-        return await asyncio.get_running_loop().run_in_executor(self._pool, self._fresh, work)
+        return await asyncio.wrap_future(self.submit(work))
+
+    def submit(self, work: Callable[[], T]) -> Future[T]:
+        """Have `work` run so; it waits for a thread where all are busy."""
+        done: Future[T] = Future()
+        with self._lock:
+            thread = self._idle.pop() if self._idle else self._another()
+            if thread is None:
+                self._waiting.append((work, done))
+        if thread:
+            thread.submit(self._work, thread, work, done)
+        return done
+
+    def _another(self) -> ThreadPoolExecutor | None:
+        """Return one more thread, or None where there are enough."""
+        if len(self._everyone) == self.threads:
+            return None
+        self._everyone.append(ThreadPoolExecutor(1, thread_name_prefix=self._name))
+        return self._everyone[-1]
+
+    def _work(self, thread: ThreadPoolExecutor, work: Callable[[], Any], done: Future[Any]) -> None:
+        """Do this, and then whatever waits."""
+        following: _Work | None = (work, done)
+        while following:
+            work, done = following
+            tell = self._outcome(work, done) if done.set_running_or_notify_cancel() else None
+            with self._lock:  # before anybody is told, who may then come with the next
+                following = self._waiting.popleft() if self._waiting else None
+                if not following:
+                    self._idle.append(thread)
+            if tell:
+                tell()
+
+    def _outcome(self, work: Callable[[], T], done: Future[T]) -> Callable[[], None]:
+        try:
+            return partial(done.set_result, self._fresh(work))
+        except BaseException as error:  # told to who asked, whatever it is
+            return partial(done.set_exception, error)
 
     @staticmethod
     def _fresh(work: Callable[[], T]) -> T:
@@ -58,16 +104,8 @@ class Pool:
 
         Return False where a thread was still in a call after `patience` seconds.
         """
-        everyone = Barrier(self.threads)
-
-        def close() -> None:
-            with suppress(BrokenBarrierError):  # a call that hangs keeps its connection
-                everyone.wait(patience)  # else one thread might close for two
-            connections.close_all()
-
-        closing = [self._pool.submit(close) for _ in range(self.threads)]
-        _, hanging = wait(closing, timeout=2 * patience)
-        return not (hanging or everyone.broken)
+        closing = [thread.submit(connections.close_all) for thread in list(self._everyone)]
+        return not wait(closing, timeout=patience).not_done
 
 
 def _freshen() -> None:

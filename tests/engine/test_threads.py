@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from threading import Event
+from functools import partial
+from threading import Barrier, Event, current_thread
 
 import pytest
 from django.db import connection
@@ -14,7 +15,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 def test_a_thread_that_hangs_holds_up_the_end_no_longer_than_is_allowed() -> None:
     pool, let_go = Pool(2, "test"), Event()
-    hanging = pool._pool.submit(let_go.wait)
+    hanging = pool.submit(let_go.wait)
 
     came_back = pool.close_connections(0.05)
 
@@ -27,19 +28,53 @@ def test_a_thread_that_hangs_holds_up_the_end_no_longer_than_is_allowed() -> Non
 def test_a_thread_keeps_its_connection_from_one_piece_of_work_to_the_next() -> None:
     pool = Pool(1, "test")
 
-    first, second = (pool._pool.submit(pool._fresh, _opened).result() for _ in range(2))
+    first, second = (pool.submit(_opened).result() for _ in range(2))
 
     pool.close_connections()
     assert first is second
 
 
+def test_who_was_busy_last_is_busy_next_so_few_connections_are_opened() -> None:
+    pool = Pool(4, "test")
+
+    one_by_one = {pool.submit(current_thread).result() for _ in range(8)}
+    meeting = Barrier(2, timeout=5)
+    at_once = [pool.submit(meeting.wait) for _ in range(2)]
+
+    assert len(one_by_one) == 1
+    assert sorted(each.result() for each in at_once) == [0, 1]
+
+
+def test_what_finds_all_threads_busy_waits_and_is_done_in_its_turn() -> None:
+    pool, let_go, order = Pool(1, "test"), Event(), list[int]()
+
+    first = pool.submit(let_go.wait)
+    given_up, *later = (pool.submit(partial(order.append, number)) for number in range(4))
+    given_up.cancel()
+    let_go.set()
+    first.result()
+    for each in later:
+        each.result()
+
+    assert order == [1, 2, 3]
+
+
+def test_an_error_goes_to_who_asked_and_leaves_the_thread_in_its_place() -> None:
+    pool = Pool(1, "test")
+
+    with pytest.raises(ZeroDivisionError):
+        pool.submit(lambda: 1 // 0).result()
+
+    assert pool.submit(lambda: "goes on").result() == "goes on"
+
+
 @pytest.mark.postgres
 def test_a_connection_that_was_closed_behind_our_back_is_opened_anew() -> None:
     pool = Pool(1, "test")
-    first = pool._pool.submit(pool._fresh, _opened).result()
-    pool._pool.submit(_break).result()
+    first = pool.submit(_opened).result()
+    pool.submit(_break).result()
 
-    second = pool._pool.submit(pool._fresh, _opened).result()
+    second = pool.submit(_opened).result()
 
     pool.close_connections()
     assert first is not second
