@@ -53,16 +53,15 @@ async def advance(run_id: UUID) -> RunState | None:
 
     Return the state it was left in, or None where it was not to be had.
     """
-    run = await in_database(_claim, run_id)
-    if run is None:
+    journal = await in_database(_claim, run_id)
+    if journal is None:
         return None
-    with lease.driving(run.pk):
-        return await _advance(run)
+    with lease.driving(run_id):
+        return await _advance(journal.run, journal)
 
 
-async def _advance(run: Run) -> RunState | None:
+async def _advance(run: Run, journal: Journal) -> RunState | None:
     fence = run.fence
-    journal = await in_database(Journal, run)
     try:
         return await _driven(run, journal)
     except LostRun:
@@ -86,8 +85,9 @@ def _again(at: datetime, **columns: Json) -> _End:
     return _End(RunState.QUEUED, {"wake_at": at, **columns}, {"until": at.isoformat()})
 
 
-def _claim(run_id: UUID) -> Run | None:
-    return Run.claim(run_id, owner=lease.OWNER, lease=lease.length(), at=timezone.now())
+def _claim(run_id: UUID) -> Journal | None:
+    run = Run.claim(run_id, owner=lease.OWNER, lease=lease.length(), at=timezone.now())
+    return Journal(run) if run else None
 
 
 def brief_of(run: Run) -> patterns.Brief:

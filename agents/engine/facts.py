@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
 from agents.core.actions import Action
@@ -33,11 +33,19 @@ _REQUESTED = Rows(lambda: Escalation.objects.filter(run=Given("run")).only("requ
 
 
 def gather(
-    run: Run, action: Action, limits: Limits, steps: Iterable[Step], *, at: datetime, lock: bool
+    run: Run,
+    action: Action,
+    limits: Limits,
+    steps: Iterable[Step],
+    *,
+    at: datetime,
+    lock: bool,
+    done: Mapping[int, Json] | None = None,
 ) -> tuple[Facts, int | None]:
     """Return the facts for reviewing `action`, and the desk's id of the charge it is about.
 
     `lock` holds the charge until the transaction ends: two runs cannot both find room on it.
+    `done` are results that the ledger is about to be told, by the key of their step.
     """
     tool = action.get("name")
     customer = action.get("args", {}).get("user_id", run.subject)
@@ -48,8 +56,8 @@ def gather(
         )
         # What a run has done in the world it has done in a step.
         has_acted = any(step.kind == "use" for step in steps)
-        done = _EFFECTS.sent(run=run.pk) if has_acted else list
-    account, effects = named(), done()
+        ledger = _EFFECTS.sent(run=run.pk) if has_acted else list
+    account, effects = named(), [_told(effect, done or {}) for effect in ledger()]
     charge = account.charge if account and tool != "get_refund_context" else None
     refunds = [effect for effect in effects if effect.tool == "issue_refund"]
     letters = [e.args["message"] for e in effects if e.tool == "send_refund_email"]
@@ -60,7 +68,7 @@ def gather(
         country=account.country if account else "",
         charge=_charge(charge),
         unattended_minor=_unattended(charge, limits, at) if tool == "issue_refund" else 0,
-        mail=_mail(run, refunds, letters),
+        mail=_mail(run, refunds, letters, {customer: account.name} if account else {}),
         stated_minor=_stated(run, steps, charge) if action["kind"] == "final" else (),
         evidence=_evidence(steps) if action["kind"] == "final" else (),
         scope=run.scope,
@@ -68,6 +76,13 @@ def gather(
         replies=sum(effect.tool == "send_reply" for effect in effects),
     )
     return facts, charge.charge_id if charge else None
+
+
+def _told(effect: Effect, done: Mapping[int, Json]) -> Effect:
+    """Return an effect as the ledger will have it once what is done is committed."""
+    if effect.step_id in done:
+        effect.state, effect.result = EffectState.DONE, done[effect.step_id]
+    return effect
 
 
 def _contexts(steps: Iterable[Step]) -> set[int]:
@@ -134,15 +149,23 @@ def _unattended(charge: billing.ChargeFacts | None, limits: Limits, at: datetime
     return sum(amount for _, amount in ours if amount)
 
 
-def _mail(run: Run, refunds: list[Effect], letters: list[str]) -> MailFact | None:
-    """Return the mail that is due: for the newest refund of the run not yet written about."""
+def _mail(
+    run: Run, refunds: list[Effect], letters: list[str], names: dict[int, str]
+) -> MailFact | None:
+    """Return the mail that is due: for the newest refund of the run not yet written about.
+
+    `names` are of customers that were looked up before.
+    """
     for effect in reversed(refunds):
         reference = _reference(effect)
         if not reference or any(reference in letter for letter in letters):
             continue
         customer, amount = effect.customer or 0, effect.amount_minor or 0
+        name = names.get(customer)
+        if name is None:
+            name = billing.customer_name(book_id=run.book_id, customer_number=customer)
         message = mail.refund_message(
-            name=billing.customer_name(book_id=run.book_id, customer_number=customer),
+            name=name,
             amount_minor=amount,
             currency=effect.currency,
             reference=reference,

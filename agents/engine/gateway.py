@@ -55,28 +55,39 @@ class Outcome:
 async def use(key: str, effect: Use, journal: Journal, limits: Limits) -> Reply:
     """Call a tool once, if it may be called. Raises Waiting where only a person can tell."""
     run = journal.run
-    opened = journal.steps.get(key)
-    refused = await journal.transact(lambda at: _admit(key, effect, journal, limits, at))
+    opened, registered = journal.steps.get(key), simulation.registry(run)
+    admit = partial(_admit, key, effect, journal, limits)
+    only_reads = effect.tool in registered and not registered[effect.tool].writes
+    refused = admit(timezone.now()) if only_reads else await journal.transact(admit)
     step = journal.steps[key]
     if refused:
         return Reply(failed=refused)
-    tool = simulation.registry(run)[effect.tool]
+    tool = registered[effect.tool]
     at, nth = timezone.now(), _nth(effect.tool, step, journal)
     context = Context(run.book_id, _effect_key(run, key), at, limits, run.subject, nth)
-    with journal.timed(step):
-        outcome = await _found(tool, context) if opened and tool.writes else None
-        outcome = outcome or await _call(tool, effect.args, context, journal)
+    async with journal.soon():
+        with journal.timed(step):
+            outcome = await _found(tool, context) if opened and tool.writes else None
+            outcome = outcome or await _call(tool, effect.args, context, journal)
     reply = Reply(redacted(outcome.reply.value, limits), outcome.reply.failed)
     outcome = replace(outcome, reply=reply)
     if outcome.state is EffectState.UNKNOWN:
         await journal.transact(lambda at: _ask_person(step, effect, journal, limits, at))
         raise Waiting(key)
     journal.write_truth(lambda at: _settle(tool, step, outcome, at))
-    return journal.finish(step, outcome.reply, tool=effect.tool)
+    reply = journal.finish(step, outcome.reply, tool=effect.tool)
+    if outcome.state is EffectState.DONE and tool.find:
+        journal.done[step.pk] = outcome.reply.value
+    elif tool.writes:
+        await journal.flush()  # nobody could ask by key after a crash, or a hold was given back
+    return reply
 
 
 def _admit(key: str, effect: Use, journal: Journal, limits: Limits, at: datetime) -> str:
-    """Commit the intent, or the reason why there is none. Return the reason or ""."""
+    """Write down the call, the intent of a write, or why there is none; that is returned, or "".
+
+    For a write call it inside the journal's transaction.
+    """
     step = journal.begin(key, effect)
     if step.attempts > 1:
         return ""  # the intent was committed before a crash; what became of it is asked by key

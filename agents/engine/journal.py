@@ -1,16 +1,17 @@
 """What a run has written down, and how it writes more.
 
-A write waits in memory until the run is about to do something outside, then all that wait go
-into one transaction that also proves the run is still ours. What is lost with a crash in
-between has not left the process, so doing it again changes nothing.
+A write waits in memory until the run is about to do something that counts outside, then all
+that wait go into one transaction that also proves the run is still ours. What is lost with a
+crash in between changed nothing outside, so it may be done again. A call that changes nothing
+and costs nothing needs no commit before it; one that takes long is written down meanwhile.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from threading import RLock
@@ -27,11 +28,13 @@ from agents.engine import lease
 from agents.engine.crashpoints import crashpoint
 from agents.engine.database import in_database
 from agents.models import Escalation, Run, Step
-from agents.models.event import Entry, Sending
+from agents.models.event import Entry
 from agents.prepared import Given, Rows, inserted, update
 
 T = TypeVar("T")
 Write: TypeAlias = Callable[[datetime], list[Entry]]  # in a transaction; returns what to say
+
+SOON = 0.05  # seconds of a call after which what waits is committed beside it: people watch
 
 # What becomes of a step after it was begun.
 _ENDS = (
@@ -71,6 +74,7 @@ class Journal:
         self.steps = {step.key: step for step in _STEPS.all(run=run.pk)}
         for step in self.steps.values():
             step.run = run
+        self.done: dict[int, Json] = {}  # results of writes in the world, by their step's key
         self.escalated: set[int] = set()
         under_way = [step.pk for step in self.steps.values() if not step.ended_at]
         if under_way:
@@ -79,7 +83,7 @@ class Journal:
             self.escalated.update(asked.values_list("step_id", flat=True))
         self.fresh: set[str] = set()  # keys of steps that this transaction inserts
         self._batch = _Batch()
-        self._unsent: set[str] = set()  # those of them that are inserted with the record
+        self._unsent: dict[str, Step] = {}  # those of them that have not been sent yet
         self._changed: dict[str, Step] = {}  # what this transaction has to update, by key
         self._truths: list[Write] = []
         self._lock = asyncio.Lock()
@@ -203,6 +207,22 @@ class Journal:
         if self._batch.writes:
             await self._transacted(None)
 
+    @asynccontextmanager
+    async def soon(self) -> AsyncIterator[None]:
+        """Commit what waits while the block goes on, if it takes long. Raises LostRun."""
+        flushes: list[asyncio.Future[None]] = []
+
+        def begin() -> None:
+            flushes.append(asyncio.ensure_future(self.flush()))
+
+        timer = asyncio.get_running_loop().call_later(SOON, begin)
+        try:
+            yield
+        finally:
+            timer.cancel()
+            for flush in flushes:
+                await flush
+
     async def transact(self, work: Callable[[datetime], T]) -> T:
         """Commit what waits and `work` in one transaction, and return what `work` returns."""
         results: list[T] = []
@@ -226,14 +246,15 @@ class Journal:
         with transaction.atomic():
             self.run.hold()
             with self.run.recording(at=at, lease=lease.length()) as besides:
-                self.fresh, self._unsent, self._changed = set(), set(), {}
-                self._apply(batch, at, besides, at_once=work is not None)
+                self.fresh, self._unsent, self._changed = set(), {}, {}
+                self._apply(batch, at)
                 done = batch.writes
                 if work:
                     work(at)
                     late = self._taken()  # what `work` itself wrote down
-                    self._apply(late, at, besides)
+                    self._apply(late, at)
                     done = [*done, *late.writes]
+                besides.append(self._send_steps)
         self._told(done)
         crashpoint("journal.after_commit")
 
@@ -242,29 +263,23 @@ class Journal:
         with self._guard:
             self._truths = [truth for truth in self._truths if truth not in done]
 
-    def _apply(
-        self, batch: _Batch, at: datetime, besides: list[Sending], *, at_once: bool = False
-    ) -> None:
-        """Do and say what waited; its steps are written `at_once`, or with the record."""
-        begun = batch.begun
-        for step in begun:
+    def _apply(self, batch: _Batch, at: datetime) -> None:
+        """Do and say what waited. Its steps are inserted with the record, or now for their keys."""
+        for step in batch.begun:
+            self._unsent[step.key] = step
             if step.key in batch.finished:  # in the same transaction: one write is enough
                 step.ended_at = at
-        self.fresh |= {step.key for step in begun}
-        if begun and (at_once or batch.needs_keys):
-            inserted(*begun)()
-            begun = []
-        self._unsent |= {step.key for step in begun}
+        self.fresh |= {step.key for step in batch.begun}
+        if batch.needs_keys and self._unsent:
+            inserted(*self._unsent.values())()
+            self._unsent = {}
         self.run.tell([entry for write in batch.writes for entry in write(at)], at=at)
-        changed, self._changed = list(self._changed.values()), {}
 
-        def send() -> Callable[[], object]:
-            for step in changed:
-                update(step, *_ENDS)
-            return inserted(*begun) if begun else list
-
-        if changed or begun:
-            besides.append(send)
+    def _send_steps(self) -> Callable[[], object]:
+        """Send the steps that are still to be written, for `recording`."""
+        for step in self._changed.values():
+            update(step, *_ENDS)
+        return inserted(*self._unsent.values()) if self._unsent else list
 
     @staticmethod
     def _begun(step: Step) -> Entry:

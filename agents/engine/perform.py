@@ -74,7 +74,8 @@ class RunWorld:
         while True:
             # Counted as used before the call: an answer that never comes may still cost.
             self.journal.reserve(step, reserve)
-            await self.journal.flush()
+            if leave.address:  # the demo model is in this process and free
+                await self.journal.flush()
             try:
                 answer = await self._answer(step, question, leave)
             except llm.ModelFailed as error:
@@ -107,8 +108,9 @@ class RunWorld:
         timeout = longest if is_late else min(longest, max(left, 0.01))
         crashpoint("model.before_call")
         try:
-            with self.journal.timed(step):
-                answer = await llm.ask(question, timeout=timeout)
+            async with self.journal.soon():
+                with self.journal.timed(step):
+                    answer = await llm.ask(question, timeout=timeout)
         except llm.ModelFailed as error:
             if not error.outage:
                 await self._answered(leave)
@@ -150,7 +152,15 @@ class RunWorld:
 
     def _facts(self, effect: Review) -> tuple[Json, Json]:
         run, steps = self.journal.run, list(self.journal.steps.values())
-        facts, _ = gather(run, effect.action, self.limits, steps, at=timezone.now(), lock=False)
+        facts, _ = gather(
+            run,
+            effect.action,
+            self.limits,
+            steps,
+            at=timezone.now(),
+            lock=False,
+            done=self.journal.done,
+        )
         if not effect.granted:
             return facts, ()
         return facts, self.journal.steps[effect.granted].asked["review"]["escalating"]

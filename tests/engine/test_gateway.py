@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from threading import Event
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from agents.core.states import EffectState, EscalationState, RunState
 from agents.desk import refunds
 from agents.engine import crashpoints
 from agents.engine.facts import gather
-from agents.models import Effect, Escalation
+from agents.models import Effect, Escalation, Run
 from agents.tools import TOOLS, Context
 from tests.engine.scene import REFUND_500, Scene, go, in_thread, mailed, paid, set_scene
 
@@ -35,12 +36,10 @@ def exchange(monkeypatch: pytest.MonkeyPatch, name: str, **parts: Any) -> None:
 
 def test_a_refund_made_elsewhere_after_the_review_is_seen_before_the_call(scene: Scene) -> None:
     run = scene.launch(REFUND_500)
-    commits = 0
 
     def somebody_else_refunds(point: str) -> None:
-        nonlocal commits
-        commits += point == "journal.before_commit"
-        if point == "journal.before_commit" and commits == 4:  # that of the refund's intent
+        if point == "journal.before_commit":  # the first is that of the refund's intent
+            crashpoints.watch(None)
             refunds.pay(
                 book_id=run.book_id,
                 customer_number=42,
@@ -60,6 +59,54 @@ def test_a_refund_made_elsewhere_after_the_review_is_seen_before_the_call(scene:
     )
     assert paid(run) == [120000]
     assert run.steps.get(key="2/execute").failed == "review_changed"
+
+
+def commits_before_calls(run: Run) -> list[int]:
+    """Return how many commits the journal had made before each call of a tool."""
+    points: list[str] = []
+    crashpoints.watch(points.append)
+    go(run)
+    calls = [place for place, point in enumerate(points) if point == "gateway.before_call"]
+    return [points[:place].count("journal.after_commit") for place in calls]
+
+
+def test_a_commit_is_made_before_a_write_and_none_before_a_read(scene: Scene) -> None:
+    calls = commits_before_calls(scene.launch(REFUND_500))
+
+    # The customer is read, the refund paid and the mail sent; then the run ends.
+    assert calls == [0, 1, 2]
+
+
+def test_what_nobody_could_ask_about_later_is_committed_at_once(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exchange(monkeypatch, "issue_refund", find=None)
+
+    calls = commits_before_calls(scene.launch(REFUND_500))
+
+    assert calls == [0, 1, 3]
+
+
+def test_a_call_that_only_reads_is_seen_while_it_takes_long(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, seen = scene.launch(REFUND_500), Event()
+
+    def slow(context: Context, **args: Any) -> Any:
+        for _ in range(500):
+            if run.steps.filter(kind="use", ended_at=None).exists():
+                seen.set()
+                break
+            time.sleep(0.01)
+        return CONTEXT(context, **args)
+
+    exchange(monkeypatch, "get_refund_context", call=slow)
+
+    assert go(run).stop_reason == "success"
+    assert seen.is_set()
+
+
+CONTEXT = TOOLS["get_refund_context"].call
 
 
 def hang(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from functools import partial
 from threading import Event
 from typing import Any
 
@@ -21,7 +22,7 @@ from agents.engine.database import in_database
 from agents.engine.journal import Journal
 from agents.engine.perform import RunWorld
 from agents.engine.threads import close_connections
-from agents.models import Run, Step
+from agents.models import LostRun, Run, Step
 from agents.models.event import Entry
 from agents.tools import TOOLS, OutcomeUnknown
 from tests.engine.scene import REFUND_500, go, set_scene
@@ -33,11 +34,24 @@ def question(label: str) -> Ask:
     return Ask(label, "worker", {"goal": label})
 
 
+def claimed() -> Journal:
+    """Return the journal of a run that was launched and claimed, and is not driven."""
+    journal = _claim(set_scene().launch().pk)
+    assert journal is not None
+    return journal
+
+
+def world_of(journal: Journal) -> RunWorld:
+    return RunWorld(journal, journal.run.policy.limits())
+
+
+def begun(journal: Journal) -> list[str]:
+    return list(Step.objects.filter(run=journal.run).values_list("key", flat=True))
+
+
 @pytest.mark.breaks("I32")  # a run that nobody drives
 def test_a_step_that_ends_while_its_beginning_is_committed_is_ended() -> None:
-    run = _claim(set_scene().launch().pk)
-    assert run is not None
-    journal = Journal(run)
+    journal = claimed()
 
     async def beside() -> None:
         first = journal.begin("one", question("one"))
@@ -47,15 +61,13 @@ def test_a_step_that_ends_while_its_beginning_is_committed_is_ended() -> None:
 
     asyncio.run(beside())
 
-    kept = Step.objects.get(run=run)
+    kept = Step.objects.get(run=journal.run)
     assert (kept.reply, kept.ended_at is not None) == ({"text": "said"}, True)
 
 
 @pytest.mark.breaks("I32")
 def test_steps_of_one_commit_are_kept_as_they_are_at_its_end() -> None:
-    run = _claim(set_scene().launch().pk)
-    assert run is not None
-    journal = Journal(run)
+    journal = claimed()
 
     async def in_order() -> None:
         first = journal.begin("one", question("one"))
@@ -68,13 +80,13 @@ def test_steps_of_one_commit_are_kept_as_they_are_at_its_end() -> None:
 
     asyncio.run(in_order())
 
-    kept = Step.objects.filter(run=run).order_by("position")
+    kept = Step.objects.filter(run=journal.run).order_by("position")
     assert [(step.key, step.reply, step.failed, step.attempts) for step in kept] == [
         ("one", {"text": "said"}, "", 2),
         ("two", None, "llm_error", 1),
     ]
     assert all(step.ended_at for step in kept)
-    told = run.events.order_by("seq").values_list("kind", flat=True)
+    told = journal.run.events.order_by("seq").values_list("kind", flat=True)
     assert list(told)[2:] == [
         "step.begun",
         "step.retried",
@@ -118,9 +130,7 @@ def test_a_decision_made_while_the_steps_are_read_is_not_undone(
 
 
 def test_a_truth_is_kept_until_it_is_recorded() -> None:
-    run = _claim(set_scene().launch().pk)
-    assert run is not None
-    journal, tries = Journal(run), 0
+    journal, tries = claimed(), 0
 
     def happened(at: object) -> list[Entry]:
         nonlocal tries
@@ -133,14 +143,12 @@ def test_a_truth_is_kept_until_it_is_recorded() -> None:
     asyncio.run(in_database(journal.record_truths))
     close_connections()
 
-    assert run.events.filter(kind="effect.done").count() == 1
+    assert journal.run.events.filter(kind="effect.done").count() == 1
 
 
 @pytest.mark.breaks("I32")
 def test_a_step_has_ended_in_the_commit_that_says_so() -> None:
-    run = _claim(set_scene().launch().pk)
-    assert run is not None
-    journal = Journal(run)
+    journal = claimed()
 
     async def beside() -> None:
         first = journal.begin("one", question("one"))
@@ -158,17 +166,15 @@ def test_a_step_has_ended_in_the_commit_that_says_so() -> None:
     asyncio.run(beside())
     close_connections()
 
-    said = run.events.filter(kind="step.done").count()
-    assert (said, Step.objects.get(run=run).ended_at) == (0, None)
+    said = journal.run.events.filter(kind="step.done").count()
+    assert (said, Step.objects.get(run=journal.run).ended_at) == (0, None)
 
 
 @pytest.mark.breaks("I32")
 def test_what_another_attempt_may_cost_is_kept_before_it_is_made(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    run = _claim(set_scene().launch().pk)
-    assert run is not None
-    world, lost = RunWorld(Journal(run), run.policy.limits()), []
+    world, lost = world_of(claimed()), []
 
     async def ask(*args: object, **named: object) -> None:
         lost.append(await in_database(Step.objects.values_list("tokens_lost", flat=True).get))
@@ -176,7 +182,7 @@ def test_what_another_attempt_may_cost_is_kept_before_it_is_made(
 
     async def leave() -> breaker.Leave:
         await world.keep()  # as a strand beside it may
-        return breaker.Leave("")
+        return breaker.Leave("https://models.example")  # what is asked there costs
 
     monkeypatch.setattr(llm, "ask", ask)
     monkeypatch.setattr(world, "_leave", leave)
@@ -184,6 +190,60 @@ def test_what_another_attempt_may_cost_is_kept_before_it_is_made(
     close_connections()
 
     assert lost[1] == 2 * lost[0] > 0
+
+
+def test_a_question_that_costs_nothing_is_not_committed_before_it_is_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    journal, found = claimed(), list[list[str]]()
+
+    async def ask(*args: object, **named: object) -> llm.Answer:
+        found.append(await in_database(begun, journal))
+        return llm.Answer("said", "demo", 1, 1, 0, demo=True)
+
+    monkeypatch.setattr(llm, "ask", ask)
+    asyncio.run(world_of(journal).do("one", question("one")))
+    close_connections()
+
+    assert found == [[]]
+
+
+def test_a_question_that_takes_long_is_seen_while_it_is_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    journal = claimed()
+
+    async def ask(*args: object, **named: object) -> llm.Answer:
+        while not await in_database(begun, journal):
+            await asyncio.sleep(0.01)
+        return llm.Answer("said", "demo", 1, 1, 0, demo=True)
+
+    async def asked() -> Reply:
+        return await asyncio.wait_for(world_of(journal).do("one", question("one")), 5)
+
+    monkeypatch.setattr(llm, "ask", ask)
+    reply = asyncio.run(asked())
+    close_connections()
+
+    assert reply.value["text"] == "said"
+
+
+def test_who_lost_the_run_during_a_long_question_hears_so_and_writes_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    journal = claimed()
+
+    async def ask(*args: object, **named: object) -> llm.Answer:
+        await in_database(partial(Run.objects.filter(pk=journal.run.pk).update, fence=99))
+        await asyncio.sleep(2 * journals.SOON)
+        return llm.Answer("said", "demo", 1, 1, 0, demo=True)
+
+    monkeypatch.setattr(llm, "ask", ask)
+    with pytest.raises(LostRun):
+        asyncio.run(world_of(journal).do("one", question("one")))
+    close_connections()
+
+    assert begun(journal) == []
 
 
 def test_a_run_whose_last_commit_failed_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,9 +265,7 @@ def test_a_run_whose_last_commit_failed_is_tried_again(monkeypatch: pytest.Monke
 
 @pytest.mark.breaks("I32")
 def test_a_commit_under_way_is_waited_for_though_its_flow_is_cancelled() -> None:
-    run = _claim(set_scene().launch().pk)
-    assert run is not None
-    journal, reached, go_on = Journal(run), Event(), Event()
+    journal, reached, go_on = claimed(), Event(), Event()
 
     def work(at: object) -> None:
         reached.set()

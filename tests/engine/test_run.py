@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.utils import timezone
 
-from agents import operations, queries
+from agents import llm, operations, queries
 from agents.core.digest import sha256
 from agents.core.effects import Ask, Escalate, Flow, Together
 from agents.core.states import EscalationState, RunState
-from agents.engine import crashpoints
+from agents.engine.database import in_database
 from agents.engine.sweep import sweep
 from agents.models import Effect, Escalation, LostRun, Run
 from agents.patterns import PATTERNS, Brief, Notes
@@ -20,7 +22,6 @@ from tests.engine.scene import (
     Scene,
     fresh,
     go,
-    in_thread,
     mailed,
     paid,
     set_scene,
@@ -283,17 +284,18 @@ def test_an_answer_given_while_a_sibling_runs_is_not_waited_for(
         ended = yield Together("both", {"person": asks_person(), "model": asks_model()})
         return {"answer": ended["person"].value["decision"]}
 
-    def answer(point: str) -> None:
-        if point == "model.before_call":
-            in_thread(lambda: scene.decide(run))
+    ask = llm.ask
+
+    async def answered_meanwhile(*args: Any, **named: Any) -> llm.Answer:
+        while not await in_database(Escalation.objects.filter(run=run).exists):
+            await asyncio.sleep(0.01)
+        await in_database(scene.decide, run)
+        return await ask(*args, **named)
 
     monkeypatch.setitem(PATTERNS, "supervisor", both)
+    monkeypatch.setattr(llm, "ask", answered_meanwhile)
     run = scene.launch()
-    crashpoints.watch(answer)
-    try:
-        run = go(run)
-    finally:
-        crashpoints.watch(None)
+    run = go(run)
 
     assert run.state == RunState.QUEUED
     assert go(run).outcome == {"answer": "approved"}
