@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from agents.core.actions import Action
 from agents.core.facts import ChargeFact, Facts, MailFact, RefundFact
 from agents.core.money import CURRENCY
-from agents.desk import billing, mail
+from agents.desk import mail
 from agents.desk.billing import Account, ChargeFacts
-from agents.driver import together
 from agents.policies.profiles import STRICT
-from bench import record
-from bench.record import Change, Effect, Escalation, Thread
+from bench.supervised.record import Effect, Escalation
 
 LIMITS = STRICT.of("supervisor")
 
@@ -62,58 +59,6 @@ class Ledger:
         if charge:
             amounts |= {charge.amount_minor, charge.refundable_minor}
         return tuple(sorted(amount for amount in amounts if amount))
-
-
-@dataclass(frozen=True)
-class Case(Ledger):
-    """A thread as one transaction holds it, with what is known of it."""
-
-    thread: Thread = field(kw_only=True)
-
-    def escalation(self, step: int) -> Escalation | None:
-        return next((held for held in self.escalations if held.step == step), None)
-
-    def effect(self, step: int) -> Effect | None:
-        return next((effect for effect in self.effects if effect.step == step), None)
-
-
-def taken_up(
-    thread: str,
-    customer: int,
-    tool: str | None,
-    *,
-    book: int,
-    at: datetime,
-    changes: Sequence[Change] = (),
-) -> Callable[[], Case]:
-    """Lock a thread, and the charge that `tool` is about; change the thread and ask for it.
-
-    Call what comes back for what is then known.
-    """
-    since = at - timedelta(days=LIMITS.rolling_days)
-    with together():
-        kept = record.locked(thread, changes)
-        # The charge first: what others refund on it must not change once it was read.
-        account = billing.asked_account(
-            book_id=book, customer_number=customer, at=at, lock=tool is not None
-        )
-        pays = tool == "issue_refund"
-        unattended = record.unattended(book, customer, since) if pays else list
-
-    def case() -> Case:
-        found, escalations, effects = kept()
-        return Case(customer, account(), effects, escalations, unattended(), thread=found)
-
-    return case
-
-
-def looked_up(thread: str, customer: int, *, book: int, at: datetime, has_acted: bool) -> Ledger:
-    """Return what is known before something is only read."""
-    with together():
-        account = billing.asked_account(book_id=book, customer_number=customer, at=at)
-        # What a thread has done in the world is among its effects.
-        effects = record.effects(thread) if has_acted else list
-    return Ledger(customer, account(), effects())
 
 
 def _refund(effect: Effect, letters: Sequence[str]) -> RefundFact:

@@ -9,7 +9,7 @@ came to is committed with what comes next: until then the checkpoint holds it.
 from __future__ import annotations
 
 import uuid
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from django.contrib.auth.models import User
@@ -20,18 +20,17 @@ from langgraph.types import interrupt
 
 from agents.core.actions import Action, check_action
 from agents.core.chain import spelled
-from agents.core.decision import Review
-from agents.core.digest import canonical, sha256
 from agents.core.effects import Json, Stop
-from agents.core.facts import Facts
 from agents.driver import together
 from agents.models import Membership, Role, Workspace
 from agents.models.event import Entry
 from agents.policies import review
 from agents.prepared import Given, Rows
 from agents.tools import TOOLS, Context, specs
-from bench import graph, record
-from bench.facts import LIMITS, Case, looked_up, taken_up
+from bench import graph
+from bench.supervised import record, steps, tables
+from bench.supervised.case import Case, looked_up, ruled, taken_up
+from bench.supervised.facts import LIMITS
 from bench.work import GRANTED_MINOR, goal, said
 
 PAY, COMMENT = "issue_refund", "partly used"
@@ -76,8 +75,8 @@ class Contestant(graph.Contestant):
         with transaction.atomic():
             with together():
                 member = _MEMBER.sent_tuples(workspace=self.workspace.pk, user=by.pk)
-                said = Entry("run.queued", {"subject": customer}, by.get_username())
-                record.launched(begun, goal(customer), [said], at)
+                event = Entry("run.queued", {"subject": customer}, by.get_username())
+                record.launched(begun, goal(customer), [event], at)
             _limit(member(), Role.OPERATOR)
 
     def decide(self, thread: str, asked: Json) -> bool:
@@ -90,19 +89,20 @@ class Contestant(graph.Contestant):
             limit, case = _limit(member(), Role.REVIEWER), found()
             held = case.escalation(step)
             if held is None or case.thread.launched_by == by.pk:
-                raise Refused("somebody else has to decide this")
-            if limit is not None and limit < GRANTED_MINOR:
-                raise Refused("more than this person may grant")
+                raise Refused("this is nothing for this person to decide")
+            allowed = [most for most in (limit, held.requested_minor) if most is not None]
+            if min(allowed, default=0) < GRANTED_MINOR:
+                raise Refused("more than was asked for, or than this person may grant")
             action = held.granting(GRANTED_MINOR)
             facts = case.facts(action, held.review["facts"]["context_of"])
             judged = review(action, facts, LIMITS, settled=held.review["escalating"])
             if not judged.allows or judged.action != action:
                 raise Refused(judged.deciding.sentence)
             told = {"step": step, "granted_minor": GRANTED_MINOR, "comment": COMMENT}
-            said = Entry("escalation.decided", told, by.get_username())
+            event = Entry("escalation.decided", told, by.get_username())
             now = spelled(at)
-            change = record.DECIDE, (GRANTED_MINOR, COMMENT, by.pk, now, thread, step, now)
-            if case.thread.put([said], change, at=at) != [1]:
+            change = tables.DECIDE, (GRANTED_MINOR, COMMENT, by.pk, now, thread, step, now)
+            if case.thread.put([event], change, at=at) != [1]:
                 raise Refused("it was decided before, or its time is over")
         return True
 
@@ -115,25 +115,24 @@ class Contestant(graph.Contestant):
         return {"action": action}
 
     def act(self, state: graph.State, config: RunnableConfig) -> dict[str, Any]:
-        thread, step = _thread(config), len(state["history"])
-        tool = TOOLS[state["action"]["name"]]
-        ruling = {} if tool.writes else self._read_allowed(thread, state)
+        thread, tool = _thread(config), TOOLS[state["action"]["name"]]
+        ruling = {} if tool.writes else self._allowing(thread, state)
         action = state["action"] if ruling else self._admitted(thread, state)
         graph.watching.get().reached()
-        key = _key(thread, step)
+        key = steps.key_of(thread, len(state["history"]))
         context = Context(self.book.pk, key, timezone.now(), LIMITS, state["customer"])
         seen = tool.call(context, **action["args"])
         return {"history": [{"action": action, "observation": seen, **ruling}]}
 
-    def _read_allowed(self, thread: str, state: graph.State) -> dict[str, Json]:
+    def _allowing(self, thread: str, state: graph.State) -> dict[str, Json]:
         """Return the ruling that allows what is only read, told with what is written next."""
-        at, action = timezone.now(), state["action"]
-        has_acted = any("ruling" not in past for past in state["history"])
-        known = looked_up(thread, state["customer"], book=self.book.pk, at=at, has_acted=has_acted)
-        judged = review(action, known.facts(action, _context_of(state)), LIMITS)
+        action, history, book = state["action"], state["history"], self.book.pk
+        at, acted = timezone.now(), steps.has_acted(history)
+        known = looked_up(thread, state["customer"], book=book, at=at, has_acted=acted)
+        judged = review(action, known.facts(action, steps.context_of(history)), LIMITS)
         if not judged.allows or judged.action != action:
             return {}
-        return {"ruling": _ruled(len(state["history"]), action, judged).facts}
+        return {"ruling": ruled(len(history), action, judged).facts}
 
     def _admitted(self, thread: str, state: graph.State) -> Action:
         """Return an action whose intent is committed; wait for a person where the policy says so.
@@ -146,7 +145,8 @@ class Contestant(graph.Contestant):
 
     def _intended(self, thread: str, state: graph.State) -> Action | None:
         """Commit the intent of an action, or its escalation and return None. Raises Stop."""
-        at, step, action = timezone.now(), len(state["history"]), state["action"]
+        at, history, action = timezone.now(), state["history"], state["action"]
+        step = len(history)
         with transaction.atomic():
             case = self._case(thread, state, action["name"], at)
             if begun := case.effect(step):  # a crash came between the intent and its outcome
@@ -154,125 +154,48 @@ class Contestant(graph.Contestant):
             held = case.escalation(step)
             if held and held.state == "open":
                 return None
-            told, settled = _untold(thread, state), ()
-            if held:
+            told, settled = steps.told_late(thread, history), ()
+            if held:  # with it the steps before were told of
                 told, settled = [], held.review["escalating"]
                 action = held.granting(held.granted_minor)
-            facts = case.facts(action, _context_of(state))
+            facts = case.facts(action, steps.context_of(history))
             judged = review(action, facts, LIMITS, settled=settled)
-            told.append(_ruled(step, action, judged))
+            told.append(ruled(step, action, judged))
             if judged.decision == "escalate" and not held:
-                _hold(case, step, judged, facts, told, at)
+                case.hold(step, judged, facts, told, at)
                 return None
             if judged.allows and (not held or judged.action == action):
-                self._intend(case, step, judged.action, told, at)
+                case.intend(step, judged.action, told, at)
                 return judged.action
-            _end(case, "stopped", told, at)
+            case.end("stopped", told, at)
         raise Stop(judged.deciding.reason)
-
-    def _intend(
-        self, case: Case, step: int, action: Action, told: list[Entry], at: datetime
-    ) -> None:
-        """Write what is about to be done, and hold what it will use."""
-        tool, args, key = action["name"], action["args"], _key(case.thread.id, step)
-        by_person = case.escalation(step) is not None
-        charge = case.charge.charge_id if case.charge else None
-        bound = (case.thread.id, step, tool, canonical(args), sha256(action))
-        about = (self.book.pk, args["user_id"], charge, args.get("amount_minor"), by_person)
-        told.append(Entry("effect.intended", {"key": key, "tool": tool, "args_sha256": bound[-1]}))
-        case.thread.put(told, (record.INTEND, (*bound, *about, spelled(at))), at=at)
-        if reserve := TOOLS[tool].reserve:
-            reserve(Context(self.book.pk, key, at, LIMITS, case.customer), **args)
-
-    def _case(self, thread: str, state: graph.State, tool: str | None, at: datetime) -> Case:
-        """Take up a thread, and say in its ledger what became of its newest write."""
-        changes = []
-        for step, past in _newest(state):
-            if outcome := _outcome(past):
-                seen = canonical(past["observation"])
-                changes.append((record.SETTLE, (outcome, seen, spelled(at), thread, step)))
-            if outcome == "refused" and (release := TOOLS[past["action"]["name"]].release):
-                release(_key(thread, step), at)
-        book = self.book.pk
-        return taken_up(thread, state["customer"], tool, book=book, at=at, changes=changes)()
 
     def _finish(self, thread: str, state: graph.State, action: Action) -> None:
         """Review the answer and end the thread. Raises Stop."""
-        at = timezone.now()
+        at, history = timezone.now(), state["history"]
         with transaction.atomic():
-            case = self._case(thread, state, None, at)
+            case = self._case(thread, state, "", at)
             if case.thread.state == "done":
                 return  # a crash came between this and the checkpoint
-            judged = review(action, case.facts(action, _context_of(state)), LIMITS)
-            told = [*_untold(thread, state), _ruled(len(state["history"]), action, judged)]
-            _end(case, "done" if judged.allows else "stopped", told, at)
+            judged = review(action, case.facts(action, steps.context_of(history)), LIMITS)
+            told = [*steps.told_late(thread, history), ruled(len(history), action, judged)]
+            case.end("done" if judged.allows else "stopped", told, at)
         if not judged.allows:
             raise Stop(judged.deciding.reason)
+
+    def _case(self, thread: str, state: graph.State, tool: str, at: datetime) -> Case:
+        """Take up a thread, and say in its ledger what became of its newest write."""
+        changes, book = steps.settling(thread, state["history"], at), self.book.pk
+        return taken_up(thread, state["customer"], tool, book=book, at=at, changes=changes)()
 
 
 def _limit(found: list[tuple[Any, ...]], role: Role) -> int | None:
     """Return what a member of this role may grant, None for any amount. Raises Refused."""
     for _, has, limit in found:
         if has == role:
-            return limit  # type: ignore[no-any-return]
+            return int(limit) if limit is not None else None
     raise Refused(f"this takes the role {role}")
 
 
 def _thread(config: RunnableConfig) -> str:
     return str(config["configurable"]["thread_id"])
-
-
-def _key(thread: str, step: int) -> str:
-    return f"{thread}:{step}"
-
-
-def _context_of(state: graph.State) -> list[int]:
-    """Return the customers whose context was really read: the desk named them in its answer."""
-    seen = [past["observation"] for past in state["history"]]
-    return sorted({found["user"]["id"] for found in seen if "user" in found})
-
-
-def _newest(state: graph.State) -> list[tuple[int, dict[str, Any]]]:
-    """Return the steps that no transaction has told of: the newest write, and the reads since."""
-    steps = list(enumerate(state["history"]))
-    return steps[max((step for step, past in steps if _outcome(past)), default=0) :]
-
-
-def _outcome(past: dict[str, Any]) -> str:
-    """Return what became of a write, "" for what was only read."""
-    if "ruling" in past:
-        return ""
-    return "done" if past["observation"].get("status") == "ok" else "refused"
-
-
-def _untold(thread: str, state: graph.State) -> list[Entry]:
-    """Return the events of steps that no transaction has told of."""
-    return [
-        Entry(f"effect.{outcome}", {"key": _key(thread, step)})
-        if (outcome := _outcome(past))
-        else Entry("action.ruled", past["ruling"])
-        for step, past in _newest(state)
-    ]
-
-
-def _ruled(step: int, action: Action, judged: Review) -> Entry:
-    deciding = judged.deciding
-    said = {"decision": judged.decision, "rule": deciding.rule, "reason": deciding.reason}
-    return Entry("action.ruled", {"step": step, "action_sha256": sha256(action), **said})
-
-
-def _hold(
-    case: Case, step: int, judged: Review, facts: Facts, told: list[Entry], at: datetime
-) -> None:
-    """Put an action before a person."""
-    action, expires_at = judged.action, at + timedelta(seconds=LIMITS.escalation_seconds)
-    kept = canonical({**judged.as_json(), "facts": facts.as_json()})
-    bound = (case.thread.id, step, canonical(action), digest := sha256(action), kept)
-    asked = action["args"].get("amount_minor")
-    told.append(Entry("escalation.opened", {"step": step, "action_sha256": digest}))
-    case.thread.put(told, (record.HOLD, (*bound, asked, spelled(expires_at))), at=at)
-
-
-def _end(case: Case, state: str, told: list[Entry], at: datetime) -> None:
-    case.thread.state = state
-    case.thread.put([*told, Entry(f"run.{state}")], at=at)
