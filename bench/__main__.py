@@ -13,7 +13,12 @@ from statistics import median
 from bench import databases
 from bench.contestant import CONTESTANTS
 
-TITLES = {"ours": "opsconsole", "graph": "LangGraph", "floor": "bare driver"}
+TITLES = {
+    "ours": "opsconsole",
+    "supervised": "LangGraph, supervised",
+    "graph": "LangGraph",
+    "floor": "bare driver",
+}
 COLUMNS = {
     "runs_per_second": "runs/s",
     "commits": "commits",

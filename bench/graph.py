@@ -42,7 +42,7 @@ from bench.work import (
 )
 
 Graph: TypeAlias = CompiledStateGraph[Any, Any, Any, Any]
-_watch: ContextVar[Watch] = ContextVar("watch")
+watching: ContextVar[Watch] = ContextVar("watch")
 
 
 class State(TypedDict):
@@ -73,7 +73,7 @@ class Contestant:
             graph = self._graph(saver)
             for customer in queue:
                 watch = Watch()
-                _refund(graph, customer, watch)
+                self._refund(graph, customer, watch)
                 timing.add(watch)
         connections.close_all()
 
@@ -81,46 +81,55 @@ class Contestant:
         desk.check(self.book.pk, runs)
 
     def _graph(self, saver: BaseCheckpointSaver[Any]) -> Graph:
-        def model(state: State) -> dict[str, Any]:
-            _watch.get().reached()
-            return {"action": said(len(state["history"]), state["customer"])}
-
-        def act(state: State, config: RunnableConfig) -> dict[str, Any]:
-            action = state["action"]
-            args = dict(action["args"])
-            if "amount_usd" in args:
-                args["amount_minor"] = args.pop("amount_usd") * 100
-            if args.get("amount_minor", 0) > ATTENDED_MINOR:
-                args["amount_minor"] = interrupt({"action": action})
-            _watch.get().reached()
-            key = f"{config['configurable']['thread_id']}:{len(state['history'])}"
-            context = Context(self.book.pk, key, timezone.now(), STRICT, state["customer"])
-            seen = TOOLS[action["name"]].call(context, **args)
-            return {"history": [{"action": action, "observation": seen}]}
-
-        def onward(state: State) -> str:
-            return END if state["action"]["kind"] == "final" else "act"
-
         flow = StateGraph(State)
-        flow.add_node("model", model)
-        flow.add_node("act", act)
+        flow.add_node("model", self.model)
+        flow.add_node("act", self.act)
         flow.add_edge(START, "model")
         flow.add_conditional_edges("model", onward, ["act", END])
         flow.add_edge("act", "model")
         return flow.compile(checkpointer=saver)
 
+    def _refund(self, graph: Graph, customer: int, watch: Watch) -> None:
+        watching.set(watch)
+        thread = str(uuid.uuid4())
+        config: RunnableConfig = {"configurable": {"thread_id": thread}}
+        begin: State = {"goal": goal(customer), "customer": customer, "action": {}, "history": []}
+        watch.launched()
+        self.launch(thread, customer)
+        paused = graph.invoke(begin, config, durability="sync")
+        if "__interrupt__" not in paused:
+            raise SystemExit(f"run {thread} did not wait for a person")
+        watch.decided()
+        resume = self.decide(thread, paused["__interrupt__"][0].value)
+        graph.invoke(Command(resume=resume), config, durability="sync")
 
-def _refund(graph: Graph, customer: int, watch: Watch) -> None:
-    _watch.set(watch)
-    thread = str(uuid.uuid4())
-    config: RunnableConfig = {"configurable": {"thread_id": thread}}
-    begin: State = {"goal": goal(customer), "customer": customer, "action": {}, "history": []}
-    watch.launched()
-    paused = graph.invoke(begin, config, durability="sync")
-    if "__interrupt__" not in paused:
-        raise SystemExit(f"run {thread} did not wait for a person")
-    watch.decided()
-    graph.invoke(Command(resume=GRANTED_MINOR), config, durability="sync")
+    def launch(self, thread: str, customer: int) -> None:
+        """Do what has to be done before the graph begins: here nothing."""
+
+    def decide(self, thread: str, asked: Any) -> Any:
+        """Return what a person answers to an interrupt."""
+        return GRANTED_MINOR
+
+    def model(self, state: State, config: RunnableConfig) -> dict[str, Any]:
+        watching.get().reached()
+        return {"action": said(len(state["history"]), state["customer"])}
+
+    def act(self, state: State, config: RunnableConfig) -> dict[str, Any]:
+        action = state["action"]
+        args = dict(action["args"])
+        if "amount_usd" in args:
+            args["amount_minor"] = args.pop("amount_usd") * 100
+        if args.get("amount_minor", 0) > ATTENDED_MINOR:
+            args["amount_minor"] = interrupt({"action": action})
+        watching.get().reached()
+        key = f"{config['configurable']['thread_id']}:{len(state['history'])}"
+        context = Context(self.book.pk, key, timezone.now(), STRICT, state["customer"])
+        seen = TOOLS[action["name"]].call(context, **args)
+        return {"history": [{"action": action, "observation": seen}]}
+
+
+def onward(state: State) -> str:
+    return END if state["action"]["kind"] == "final" else "act"
 
 
 @contextmanager

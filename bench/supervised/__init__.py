@@ -1,0 +1,201 @@
+"""LangGraph, supervised: the same graph, keeping our promises about money and record.
+
+Every proposal is put to our policy with facts from the desk and a ledger, under lock where it
+writes; an intent is committed before its call; a person's decision is a row, checked and judged
+before the graph goes on; and a chain of events tells of it all. As in our engine, what a call
+came to is committed with what comes next: until then the checkpoint holds it.
+"""
+
+from __future__ import annotations
+
+import uuid
+from datetime import datetime
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.utils import timezone
+from langchain_core.runnables import RunnableConfig
+from langgraph.types import interrupt
+
+from agents.core.actions import Action, check_action
+from agents.core.chain import spelled
+from agents.core.effects import Json, Stop
+from agents.driver import together
+from agents.models import Membership, Role, Workspace
+from agents.models.event import Entry
+from agents.policies import review
+from agents.prepared import Given, Rows
+from agents.tools import TOOLS, Context, specs
+from bench import graph
+from bench.supervised import record, steps, tables
+from bench.supervised.case import Case, looked_up, ruled, taken_up
+from bench.supervised.facts import LIMITS
+from bench.work import GRANTED_MINOR, goal, said
+
+PAY, COMMENT = "issue_refund", "partly used"
+_SPECS = specs()
+_MEMBER = Rows(
+    lambda: Membership.objects.filter(
+        workspace=Given("workspace"), user=Given("user"), user__is_active=True
+    ).only("role", "refund_limit_minor")
+)
+
+
+class Refused(Exception):
+    """Somebody may not do this, or not any more."""
+
+
+class Contestant(graph.Contestant):
+    """The graph, with a workspace, somebody to launch and somebody to decide."""
+
+    def __init__(self, url: str, customers: range) -> None:
+        super().__init__(url, customers)
+        record.create_tables()
+        suffix = uuid.uuid4().hex[:12]
+        self.workspace = Workspace.objects.create(
+            slug=f"bench-{suffix}", name="Bench", book=self.book, created_at=timezone.now()
+        )
+        self.omar = self._person(f"omar-{suffix}", Role.OPERATOR)
+        self.rita = self._person(f"rita-{suffix}", Role.REVIEWER)
+
+    def _person(self, name: str, role: Role) -> User:
+        user = User.objects.create_user(name)
+        Membership.objects.create(workspace=self.workspace, user=user, role=role)
+        return user
+
+    def close(self, runs: int) -> None:
+        super().close(runs)
+        record.check(self.workspace.pk, runs)
+
+    def launch(self, thread: str, customer: int) -> None:
+        """Record a thread, for a person who may launch. Raises Refused."""
+        at, by = timezone.now(), self.omar
+        begun = record.Thread(thread, self.workspace.pk, customer, by.pk)
+        with transaction.atomic():
+            with together():
+                member = _MEMBER.sent_tuples(workspace=self.workspace.pk, user=by.pk)
+                event = Entry("run.queued", {"subject": customer}, by.get_username())
+                record.launched(begun, goal(customer), [event], at)
+            _limit(member(), Role.OPERATOR)
+
+    def decide(self, thread: str, asked: Json) -> bool:
+        """Grant less than was asked for. The graph is told nothing but to go on. Raises Refused."""
+        at, by, step = timezone.now(), self.rita, asked["step"]
+        with transaction.atomic():
+            with together():
+                member = _MEMBER.sent_tuples(workspace=self.workspace.pk, user=by.pk)
+                found = taken_up(thread, asked["customer"], PAY, book=self.book.pk, at=at)
+            limit, case = _limit(member(), Role.REVIEWER), found()
+            held = case.escalation(step)
+            if held is None or case.thread.launched_by == by.pk:
+                raise Refused("this is nothing for this person to decide")
+            allowed = [most for most in (limit, held.requested_minor) if most is not None]
+            if min(allowed, default=0) < GRANTED_MINOR:
+                raise Refused("more than was asked for, or than this person may grant")
+            action = held.granting(GRANTED_MINOR)
+            facts = case.facts(action, held.review["facts"]["context_of"])
+            judged = review(action, facts, LIMITS, settled=held.review["escalating"])
+            if not judged.allows or judged.action != action:
+                raise Refused(judged.deciding.sentence)
+            told = {"step": step, "granted_minor": GRANTED_MINOR, "comment": COMMENT}
+            event = Entry("escalation.decided", told, by.get_username())
+            now = spelled(at)
+            change = tables.DECIDE, (GRANTED_MINOR, COMMENT, by.pk, now, thread, step, now)
+            if case.thread.put([event], change, at=at) != [1]:
+                raise Refused("it was decided before, or its time is over")
+        return True
+
+    def model(self, state: graph.State, config: RunnableConfig) -> dict[str, Any]:
+        graph.watching.get().reached()
+        wished = said(len(state["history"]), state["customer"])
+        action = check_action(wished, specs=_SPECS, proposable=LIMITS.proposable)
+        if action["kind"] == "final":
+            self._finish(_thread(config), state, action)
+        return {"action": action}
+
+    def act(self, state: graph.State, config: RunnableConfig) -> dict[str, Any]:
+        thread, tool = _thread(config), TOOLS[state["action"]["name"]]
+        ruling = {} if tool.writes else self._allowing(thread, state)
+        action = state["action"] if ruling else self._admitted(thread, state)
+        graph.watching.get().reached()
+        key = steps.key_of(thread, len(state["history"]))
+        context = Context(self.book.pk, key, timezone.now(), LIMITS, state["customer"])
+        seen = tool.call(context, **action["args"])
+        return {"history": [{"action": action, "observation": seen, **ruling}]}
+
+    def _allowing(self, thread: str, state: graph.State) -> dict[str, Json]:
+        """Return the ruling that allows what is only read, told with what is written next."""
+        action, history, book = state["action"], state["history"], self.book.pk
+        at, acted = timezone.now(), steps.has_acted(history)
+        known = looked_up(thread, state["customer"], book=book, at=at, has_acted=acted)
+        judged = review(action, known.facts(action, steps.context_of(history)), LIMITS)
+        if not judged.allows or judged.action != action:
+            return {}
+        return {"ruling": ruled(len(history), action, judged).facts}
+
+    def _admitted(self, thread: str, state: graph.State) -> Action:
+        """Return an action whose intent is committed; wait for a person where the policy says so.
+
+        What the graph is resumed with is not looked at, only what the record says. Raises Stop.
+        """
+        while (action := self._intended(thread, state)) is None:
+            interrupt({"step": len(state["history"]), "customer": state["customer"]})
+        return action
+
+    def _intended(self, thread: str, state: graph.State) -> Action | None:
+        """Commit the intent of an action, or its escalation and return None. Raises Stop."""
+        at, history, action = timezone.now(), state["history"], state["action"]
+        step = len(history)
+        with transaction.atomic():
+            case = self._case(thread, state, action["name"], at)
+            if begun := case.effect(step):  # a crash came between the intent and its outcome
+                return {**action, "args": begun.args}
+            held = case.escalation(step)
+            if held and held.state == "open":
+                return None
+            told, settled = steps.told_late(thread, history), ()
+            if held:  # with it the steps before were told of
+                told, settled = [], held.review["escalating"]
+                action = held.granting(held.granted_minor)
+            facts = case.facts(action, steps.context_of(history))
+            judged = review(action, facts, LIMITS, settled=settled)
+            told.append(ruled(step, action, judged))
+            if judged.decision == "escalate" and not held:
+                case.hold(step, judged, facts, told, at)
+                return None
+            if judged.allows and (not held or judged.action == action):
+                case.intend(step, judged.action, told, at)
+                return judged.action
+            case.end("stopped", told, at)
+        raise Stop(judged.deciding.reason)
+
+    def _finish(self, thread: str, state: graph.State, action: Action) -> None:
+        """Review the answer and end the thread. Raises Stop."""
+        at, history = timezone.now(), state["history"]
+        with transaction.atomic():
+            case = self._case(thread, state, "", at)
+            if case.thread.state == "done":
+                return  # a crash came between this and the checkpoint
+            judged = review(action, case.facts(action, steps.context_of(history)), LIMITS)
+            told = [*steps.told_late(thread, history), ruled(len(history), action, judged)]
+            case.end("done" if judged.allows else "stopped", told, at)
+        if not judged.allows:
+            raise Stop(judged.deciding.reason)
+
+    def _case(self, thread: str, state: graph.State, tool: str, at: datetime) -> Case:
+        """Take up a thread, and say in its ledger what became of its newest write."""
+        changes, book = steps.settling(thread, state["history"], at), self.book.pk
+        return taken_up(thread, state["customer"], tool, book=book, at=at, changes=changes)()
+
+
+def _limit(found: list[tuple[Any, ...]], role: Role) -> int | None:
+    """Return what a member of this role may grant, None for any amount. Raises Refused."""
+    for _, has, limit in found:
+        if has == role:
+            return int(limit) if limit is not None else None
+    raise Refused(f"this takes the role {role}")
+
+
+def _thread(config: RunnableConfig) -> str:
+    return str(config["configurable"]["thread_id"])
