@@ -13,6 +13,7 @@ from django.db import connection
 from hypothesis import settings as hypothesis_settings
 
 from agents import record
+from agents.engine import journal
 from tests import checker
 from tests.processes import SIX, Contenders, contenders
 from tests.settings import ON_POSTGRES
@@ -137,3 +138,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("postgres"):
             item.add_marker(pytest.mark.skip(reason=ELSEWHERE))
+
+
+@pytest.fixture
+def _nothing_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a busy machine not pass for a call that takes long, and is written down beside it."""
+    monkeypatch.setattr(journal, "SOON", 60.0)

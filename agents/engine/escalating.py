@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from uuid import UUID
 
@@ -18,9 +19,9 @@ _OF_STEP = Rows(
 )
 
 
-def escalation_of(run_id: UUID, key: str) -> Escalation:
-    """Return the escalation that the step `key` of a run opened."""
-    return _OF_STEP.get(run=run_id, key=key)
+def asked_escalation(run_id: UUID, key: str) -> Callable[[], list[Escalation]]:
+    """Ask for the escalation that the step `key` of a run opened, maybe with other things."""
+    return _OF_STEP.sent(run=run_id, key=key)
 
 
 def hold(

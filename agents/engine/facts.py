@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
+from typing import Any
 
 from agents.core.actions import Action
 from agents.core.effects import Json
@@ -49,7 +50,7 @@ def gather(
     """
     tool = action.get("name")
     customer = action.get("args", {}).get("user_id", run.subject)
-    steps = list(steps)
+    steps, is_final = list(steps), action["kind"] == "final"
     with together():
         named = billing.asked_account(
             book_id=run.book_id, customer_number=customer, at=at, lock=lock
@@ -57,6 +58,9 @@ def gather(
         # What a run has done in the world it has done in a step.
         has_acted = any(step.kind == "use" for step in steps)
         ledger = _EFFECTS.sent(run=run.pk) if has_acted else list
+        # A call may have been unclear, so a call too may have been put to a person.
+        may_wait = is_final and any(step.kind in ("escalate", "use") for step in steps)
+        requested = _REQUESTED.sent_tuples(run=run.pk) if may_wait else list
     account, effects = named(), [_told(effect, done or {}) for effect in ledger()]
     charge = account.charge if account and tool != "get_refund_context" else None
     refunds = [effect for effect in effects if effect.tool == "issue_refund"]
@@ -69,8 +73,8 @@ def gather(
         charge=_charge(charge),
         unattended_minor=_unattended(charge, limits, at) if tool == "issue_refund" else 0,
         mail=_mail(run, refunds, letters, {customer: account.name} if account else {}),
-        stated_minor=_stated(run, steps, charge) if action["kind"] == "final" else (),
-        evidence=_evidence(steps) if action["kind"] == "final" else (),
+        stated_minor=_stated(requested(), charge) if is_final else (),
+        evidence=_evidence(steps) if is_final else (),
         scope=run.scope,
         accepted=_accepted(steps) if tool == "send_reply" else (),
         replies=sum(effect.tool == "send_reply" for effect in effects),
@@ -174,11 +178,11 @@ def _mail(
     return None
 
 
-def _stated(run: Run, steps: Iterable[Step], charge: billing.ChargeFacts | None) -> tuple[int, ...]:
+def _stated(
+    requested: list[tuple[Any, ...]], charge: billing.ChargeFacts | None
+) -> tuple[int, ...]:
     """Return the amounts an answer may mention besides what was paid: the charge, the request."""
-    amounts: set[int | None] = set()
-    if any(step.kind in ("escalate", "use") for step in steps):  # a call may have been unclear
-        amounts |= {amount for _, amount in _REQUESTED.tuples(run=run.pk)}
+    amounts: set[int | None] = {amount for _, amount in requested}
     if charge:
         amounts |= {charge.amount_minor, charge.refundable_minor}
     return tuple(sorted(amount for amount in amounts if amount))

@@ -8,6 +8,7 @@ crash in between is settled by the key.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -22,12 +23,13 @@ from agents.core.limits import Limits
 from agents.core.states import EffectState
 from agents.core.strands import Reply
 from agents.core.strict_json import fits
+from agents.driver import together
 from agents.engine import simulation
 from agents.engine.crashpoints import crashpoint
-from agents.engine.escalating import escalation_of, hold
+from agents.engine.escalating import asked_escalation, hold
 from agents.engine.facts import gather
 from agents.engine.journal import Journal, Waiting
-from agents.engine.kill_switch import thrown
+from agents.engine.kill_switch import asked_switch
 from agents.engine.late import ToolCall
 from agents.engine.redaction import redacted
 from agents.engine.threads import TOOLS as TOOL_THREADS
@@ -116,11 +118,13 @@ def _intend(step: Step, effect: Use, journal: Journal, limits: Limits, at: datet
     allowing = _allowing(journal, effect, action)
     if not tool.writes:
         return ""
-    if thrown(run, effect.tool):
+    with together():
+        switch, granted = asked_switch(run, effect.tool), _granted(allowing)
+    if switch():
         return "killed"
     others = [other for other in list(journal.steps.values()) if other is not step]
     facts, charge = gather(run, action, limits, others, at=at, lock=True)
-    escalation = _granted(allowing)
+    escalation = next(iter(granted()), None)
     settled = escalation.review["escalating"] if escalation else ()
     again = review(action, facts, limits, settled=settled)
     if not again.allows or again.action != action:
@@ -145,12 +149,10 @@ def _allowing(journal: Journal, effect: Use, action: Json) -> Step:
     return step
 
 
-def _granted(allowing: Step) -> Escalation | None:
-    """Return the escalation whose decision the review rested on."""
+def _granted(allowing: Step) -> Callable[[], list[Escalation]]:
+    """Ask for the escalation whose decision the review rested on."""
     granted = allowing.asked["granted"]
-    if not granted:
-        return None
-    return escalation_of(allowing.run_id, granted)
+    return asked_escalation(allowing.run_id, granted) if granted else list
 
 
 def _insert_effect(

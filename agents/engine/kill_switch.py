@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 
 from django.db.models import DateTimeField, ExpressionWrapper, F, Q, Value
@@ -22,9 +23,15 @@ def thrown(run: Run, tool: str) -> KillSwitch | None:
     nothing start after it, and one that committed before is seen here.
     """
     with together():
-        _WORKSPACE.sent_tuples(pk=run.workspace_id)
-        standing = _STANDING.sent(workspace=run.workspace_id)
-    return next((switch for switch in standing() if switch.stops(run, tool)), None)
+        switch = asked_switch(run, tool)
+    return switch()
+
+
+def asked_switch(run: Run, tool: str) -> Callable[[], KillSwitch | None]:
+    """Ask for what `thrown` returns, maybe together with other things."""
+    _WORKSPACE.sent_tuples(pk=run.workspace_id)
+    standing = _STANDING.sent(workspace=run.workspace_id)
+    return lambda: next((switch for switch in standing() if switch.stops(run, tool)), None)
 
 
 def freeze(workspace: Workspace, *, at: datetime) -> int:

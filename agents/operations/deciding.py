@@ -22,7 +22,7 @@ from agents.models import Escalation, Membership, Role, Run, Step, Workspace
 from agents.models.event import Entry, append
 from agents.models.run import POLICY_OF
 from agents.operations.claiming import Claimed, is_kept_from
-from agents.operations.refusal import Refused, check_text, member
+from agents.operations.refusal import Refused, allowed, asked_member, check_text
 from agents.policies import review
 from agents.prepared import Given, Rows, Update
 
@@ -86,8 +86,8 @@ def decide(
 
 def _decide(pk: int, by: User, wanted: _Answer, seen: str | None, at: datetime) -> Escalation:
     # The run's row first, as everyone else takes it: then decisions and the engine queue up.
-    escalation, steps = _locked(pk)
-    person = member(escalation.workspace, by, Role.REVIEWER, Role.ADMIN)
+    escalation, steps, members = _locked(pk, by)
+    person = allowed(members, escalation.workspace, by, Role.REVIEWER, Role.ADMIN)
     if escalation.state != EscalationState.OPEN:
         raise AlreadyDecided(escalation)
     if is_kept_from(escalation, by, at=at):
@@ -103,18 +103,22 @@ def _decide(pk: int, by: User, wanted: _Answer, seen: str | None, at: datetime) 
     return escalation
 
 
-def _locked(pk: int) -> tuple[Escalation, list[Step]]:
-    """Lock the run of an escalation; return both as they then are. Raises DoesNotExist."""
+def _locked(pk: int, by: User) -> tuple[Escalation, list[Step], list[Membership]]:
+    """Lock the run of an escalation; return both as they then are, and who `by` is there.
+
+    Raises DoesNotExist.
+    """
     place = _PLACE.get(pk=pk)
     with together():
         run, policy = _RUN.sent(pk=place.run_id), POLICY_OF.sent(run=place.run_id)
         escalation, steps = _ESCALATION.sent(pk=pk), _STEPS.sent(run=place.run_id)
         workspace = _WORKSPACE.sent(pk=place.workspace_id)
+        members = asked_member(place.workspace_id, by)
     [found], [found.run], [found.workspace] = escalation(), run(), workspace()
     [found.run.policy] = policy()
     by_key = {step.pk: step for step in steps()}
     found.step = by_key[found.step_id]
-    return found, list(by_key.values())
+    return found, list(by_key.values()), members()
 
 
 _PLACE = Rows(lambda: Escalation.objects.filter(pk=Given("pk")).only("run", "workspace"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from django.contrib.auth.models import User
 
 from agents.core.actions import hides
@@ -25,7 +27,19 @@ class Refused(Exception):
 
 def member(workspace: Workspace, user: User, *roles: Role) -> Membership:
     """Return a person's membership, if it has one of `roles`. Raises Refused."""
-    found = _MEMBER.first(workspace=workspace.pk, user=user.pk)
+    return allowed(asked_member(workspace.pk, user)(), workspace, user, *roles)
+
+
+def asked_member(workspace_id: int, user: User) -> Callable[[], list[Membership]]:
+    """Ask for a membership, maybe together with other things; `allowed` judges what comes back."""
+    return _MEMBER.sent(workspace=workspace_id, user=user.pk)
+
+
+def allowed(
+    members: list[Membership], workspace: Workspace, user: User, *roles: Role
+) -> Membership:
+    """Return a membership that was asked for, if it has one of `roles`. Raises Refused."""
+    found = next(iter(members), None)
     if found is None or found.role not in roles:
         wanted = " or ".join(role.value for role in roles)
         has = f"has the role {found.role}" if found else "is not a member"

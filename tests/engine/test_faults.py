@@ -153,6 +153,7 @@ class _Conflict(Exception):
         self.sqlstate = sqlstate
 
 
+@pytest.mark.usefixtures("_nothing_takes_long")
 @pytest.mark.parametrize("sqlstate", ["40001", "40P01"])
 @pytest.mark.parametrize("number", [1, 2, 5, 9, 14, 22])  # where the desk fails, its tool says so
 def test_a_transaction_that_lost_is_made_again_whole(

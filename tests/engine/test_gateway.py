@@ -34,6 +34,7 @@ def exchange(monkeypatch: pytest.MonkeyPatch, name: str, **parts: Any) -> None:
     monkeypatch.setitem(TOOLS, name, replace(TOOLS[name], **parts))
 
 
+@pytest.mark.usefixtures("_nothing_takes_long")
 def test_a_refund_made_elsewhere_after_the_review_is_seen_before_the_call(scene: Scene) -> None:
     run = scene.launch(REFUND_500)
 
@@ -70,6 +71,7 @@ def commits_before_calls(run: Run) -> list[int]:
     return [points[:place].count("journal.after_commit") for place in calls]
 
 
+@pytest.mark.usefixtures("_nothing_takes_long")
 def test_a_commit_is_made_before_a_write_and_none_before_a_read(scene: Scene) -> None:
     calls = commits_before_calls(scene.launch(REFUND_500))
 
@@ -77,6 +79,7 @@ def test_a_commit_is_made_before_a_write_and_none_before_a_read(scene: Scene) ->
     assert calls == [0, 1, 2]
 
 
+@pytest.mark.usefixtures("_nothing_takes_long")
 def test_what_nobody_could_ask_about_later_is_committed_at_once(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -192,6 +192,7 @@ def test_what_another_attempt_may_cost_is_kept_before_it_is_made(
     assert lost[1] == 2 * lost[0] > 0
 
 
+@pytest.mark.usefixtures("_nothing_takes_long")
 def test_a_question_that_costs_nothing_is_not_committed_before_it_is_asked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
