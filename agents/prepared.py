@@ -18,6 +18,7 @@ from uuid import UUID
 from django.db import DEFAULT_DB_ALIAS, connection, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import Field, JSONField, Model, QuerySet, Value
+from django.db.models.base import ModelState
 from django.db.models.sql import UpdateQuery
 from django.utils.duration import duration_microseconds
 
@@ -72,12 +73,7 @@ class Rows(Generic[M]):
         """Send the query, maybe together with others; call what comes back for the rows."""
         found, done = self._asked(given)
 
-        def rows() -> list[M]:
-            return [
-                found.model.from_db(DEFAULT_DB_ALIAS, found.names, row) for row in found.rows(done)
-            ]
-
-        return rows
+        return lambda: [_as_model(found.model, found.names, row) for row in found.rows(done)]
 
     def get(self, **given: object) -> M:
         """Return the only row. Raises the model's DoesNotExist where there is none."""
@@ -143,6 +139,15 @@ class Update:
         sql, places = query.get_compiler(connection=connection).as_sql()
         self._compiled[connection.vendor] = found = sql, tuple(places)
         return found
+
+
+def _as_model(model: type[M], names: Sequence[str], row: Sequence[Any]) -> M:
+    """Return a row as Django's `from_db` does, deferred columns left out, without its signals."""
+    found = model.__new__(model)
+    found.__dict__.update(zip(names, row, strict=True))
+    found._state = ModelState()
+    found._state.adding, found._state.db = False, DEFAULT_DB_ALIAS
+    return found
 
 
 def insert(*rows: Model) -> None:

@@ -51,6 +51,19 @@ def test_what_is_inserted_together_gets_its_keys_in_order(scene: Scene) -> None:
     assert kept == {step.pk: step.position for step in steps}
 
 
+def test_a_row_is_a_model_like_any_other(scene: Scene) -> None:
+    run = scene.launch()
+    some = Rows(lambda: Run.objects.filter(pk=Given("pk")).only("goal"))
+
+    [partly], [whole] = some.all(pk=run.pk), Rows(lambda: Run.objects.filter(pk=run.pk)).all()
+
+    assert (partly.goal, partly.get_deferred_fields() & {"goal", "state"}) == (run.goal, {"state"})
+    assert (partly.state, partly.workspace, partly) == (run.state, scene.workspace, run)
+    whole.goal = "changed"
+    whole.save()  # an UPDATE: it knows that it is in the database
+    assert (fresh(run).goal, Run.objects.count()) == ("changed", 1)
+
+
 @pytest.mark.breaks("I32")  # steps that no engine began
 @pytest.mark.parametrize("reply", ["text", 7, True, None, {"amount": [1, None]}])
 def test_json_comes_back_as_it_went(scene: Scene, reply: object) -> None:
