@@ -19,10 +19,13 @@ from agents.engine.advance import advance
 from agents.engine.database import in_database
 from agents.engine.threads import close_connections
 from agents.models import Escalation, Role, Run, Workspace
+from agents.prepared import Given, Rows
 from bench import desk
 from bench.work import GRANTED_MINOR, Queue, Timing, Watch, goal, said
 
 _watch: ContextVar[Watch] = ContextVar("watch")
+# A page names the escalation that it is about.
+_ASKED = Rows(lambda: Escalation.objects.filter(run=Given("run"), state="open").only("pk"))
 
 
 class Contestant:
@@ -88,7 +91,7 @@ def _launch(workspace: Workspace, by: User, customer: int) -> Run:
 def _decide(run: Run, by: User) -> None:
     """Grant less than was asked for."""
     operations.decide(
-        escalation_id=Escalation.objects.values_list("pk", flat=True).get(run=run, state="open"),
+        escalation_id=_ASKED.get(run=run.pk).pk,
         by=by,
         approve=True,
         amount_minor=GRANTED_MINOR,

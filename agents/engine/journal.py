@@ -270,10 +270,13 @@ class Journal:
             if step.key in batch.finished:  # in the same transaction: one write is enough
                 step.ended_at = at
         self.fresh |= {step.key for step in batch.begun}
-        if batch.needs_keys and self._unsent:
-            inserted(*self._unsent.values())()
+        written = self._unsent if batch.needs_keys else {}
+        if written:
+            inserted(*written.values())()
             self._unsent = {}
         self.run.tell([entry for write in batch.writes for entry in write(at)], at=at)
+        for key in written:  # inserted as they are after these writes: nothing is left to update
+            self._changed.pop(key, None)
 
     def _send_steps(self) -> Callable[[], object]:
         """Send the steps that are still to be written, for `recording`."""
