@@ -87,6 +87,7 @@ class Journal:
         self._changed: dict[str, Step] = {}  # what this transaction has to update, by key
         self._truths: list[Write] = []
         self._lock = asyncio.Lock()
+        self._lost: BaseException | None = None  # why a commit failed, and with it what it had
         # Flows side by side write from the event loop and from the database's threads.
         self._guard = RLock()
         # Active time: what was recorded, and what this drive has measured and is measuring.
@@ -203,9 +204,8 @@ class Journal:
             self._told(truths)
 
     async def flush(self) -> None:
-        """Commit what waits. Raises LostRun, and then nothing was written."""
-        if self._batch.writes:
-            await self._transacted(None)
+        """Commit what waits, and wait for a commit that has taken it. Raises LostRun."""
+        await self._transacted(None)
 
     @asynccontextmanager
     async def soon(self) -> AsyncIterator[None]:
@@ -231,6 +231,10 @@ class Journal:
 
     async def _transacted(self, work: Callable[[datetime], None] | None) -> None:
         async with self._lock:
+            if self._lost:  # what came after it must not be written without it
+                raise self._lost
+            if not (work or self._batch.writes):
+                return
             # Not tried again: `work` may change the journal, so a database error ends the drive.
             commit = asyncio.ensure_future(in_database(self._commit, self._taken(), work, tries=1))
             try:
@@ -238,6 +242,9 @@ class Journal:
             except asyncio.CancelledError:
                 # Its thread goes on. Nobody else may touch the run meanwhile.
                 await asyncio.gather(commit, return_exceptions=True)
+                raise
+            except BaseException as error:
+                self._lost = error
                 raise
 
     def _commit(self, batch: _Batch, work: Callable[[datetime], None] | None) -> None:

@@ -283,3 +283,49 @@ def test_a_commit_under_way_is_waited_for_though_its_flow_is_cancelled() -> None
 
     assert not asyncio.run(cancelled())
     close_connections()
+
+
+@pytest.mark.breaks("I32")
+def test_nothing_is_written_after_a_commit_that_failed() -> None:
+    journal = claimed()
+
+    def fails(at: object) -> None:
+        journal.begin("refund", question("refund"))  # as a call is, before it is looked at
+        raise OperationalError("deadlock detected")
+
+    async def beside() -> None:
+        journal.begin("two", question("two"))
+        await journal.flush()
+
+    async def side_by_side() -> list[BaseException | None]:
+        journal.begin("one", question("one"))
+        both = journal.transact(fails), beside()
+        return await asyncio.gather(*both, return_exceptions=True)
+
+    came_to = asyncio.run(side_by_side())
+    close_connections()
+
+    assert [type(each) for each in came_to] == [OperationalError, OperationalError]
+    assert begun(journal) == []
+
+
+def test_who_commits_what_waits_also_waits_for_what_another_is_committing() -> None:
+    journal, reached, go_on = claimed(), Event(), Event()
+
+    def said(at: object) -> list[Entry]:
+        reached.set()
+        go_on.wait(5)
+        return [Entry("effect.refused", {"key": "it"})]
+
+    async def side_by_side() -> bool:
+        journal.write(said)
+        other = asyncio.create_task(journal.flush())
+        await asyncio.to_thread(reached.wait, 5)
+        own = asyncio.create_task(journal.flush())  # nothing waits: the other has taken it
+        done, _ = await asyncio.wait([own], timeout=0.1)
+        go_on.set()
+        await asyncio.gather(own, other)
+        return bool(done)
+
+    assert not asyncio.run(side_by_side())
+    close_connections()
