@@ -69,13 +69,15 @@ async def use(key: str, effect: Use, journal: Journal, limits: Limits) -> Reply:
         with journal.timed(step):
             outcome = await _found(tool, context) if opened and tool.writes else None
             outcome = outcome or await _call(tool, effect.args, context, journal)
-    reply = Reply(redacted(outcome.reply.value, limits), outcome.reply.failed)
-    outcome = replace(outcome, reply=reply)
+        kept = Reply(redacted(outcome.reply.value, limits), outcome.reply.failed)
+        outcome = replace(outcome, reply=kept)
+        # Not after the block: where the commit beside the call fails, it ends with that error.
+        if outcome.state is not EffectState.UNKNOWN:
+            journal.write_truth(partial(_settle, tool, step, outcome))
+            reply = journal.finish(step, kept, tool=effect.tool)
     if outcome.state is EffectState.UNKNOWN:
         await journal.transact(lambda at: _ask_person(step, effect, journal, limits, at))
         raise Waiting(key)
-    journal.write_truth(lambda at: _settle(tool, step, outcome, at))
-    reply = journal.finish(step, outcome.reply, tool=effect.tool)
     if outcome.state is EffectState.DONE and tool.find:
         journal.done[step.pk] = outcome.reply.value
     elif tool.writes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from threading import Event
 from typing import Any
@@ -12,10 +12,12 @@ import pytest
 from django.utils import timezone
 
 from agents import operations
+from agents.core.effects import Say
 from agents.core.states import EffectState, EscalationState, RunState
 from agents.desk import refunds
 from agents.engine import crashpoints
 from agents.engine.facts import gather
+from agents.engine.journal import Journal
 from agents.models import Effect, Escalation, Run
 from agents.tools import TOOLS, Context
 from tests.engine.scene import REFUND_500, Scene, go, in_thread, mailed, paid, set_scene
@@ -340,3 +342,42 @@ def test_a_run_cancelled_during_the_call_still_records_what_happened(scene: Scen
     assert paid(run) == [50000]
     assert Effect.objects.get(run=run).state == EffectState.DONE
     assert mailed(run) == []
+
+
+def beside_a_call(
+    monkeypatch: pytest.MonkeyPatch, name: str, happens: Callable[[Journal], None], **parts: Any
+) -> None:
+    """Have something happen after a call, while a flow beside it has its say committed."""
+    journals: list[Journal] = []
+
+    class Watched(Journal):
+        def __init__(self, run: Run) -> None:
+            super().__init__(run)
+            journals.append(self)
+
+    real = TOOLS[name].call
+
+    def call(context: Context, **args: Any) -> Any:
+        reply = real(context, **args)
+        happens(journals[-1])
+        journals[-1].begin("beside", Say("beside", "beside", {}))
+        time.sleep(0.15)
+        return reply
+
+    monkeypatch.setattr("agents.engine.advance.Journal", Watched)
+    exchange(monkeypatch, name, call=call, **parts)
+
+
+def test_what_a_call_came_to_is_kept_though_the_run_is_cancelled_meanwhile(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = scene.launch(REFUND_500)
+
+    def cancelled(journal: Journal) -> None:
+        operations.cancel(run_id=run.pk, by=scene.omar, reason="by phone", at=timezone.now())
+
+    beside_a_call(monkeypatch, "issue_refund", cancelled, find=None)
+    run = go(run)
+
+    assert (run.state, paid(run)) == (RunState.STOPPED, [50000])
+    assert Effect.objects.get(run=run).state == EffectState.DONE
