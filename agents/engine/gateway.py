@@ -24,6 +24,7 @@ from agents.core.strands import Reply
 from agents.core.strict_json import fits
 from agents.engine import simulation
 from agents.engine.crashpoints import crashpoint
+from agents.engine.database import in_database
 from agents.engine.escalating import escalation_of, hold
 from agents.engine.facts import gather
 from agents.engine.journal import Journal, Waiting
@@ -67,7 +68,7 @@ async def use(key: str, effect: Use, journal: Journal, limits: Limits) -> Reply:
     context = Context(run.book_id, _effect_key(run, key), at, limits, run.subject, nth)
     async with journal.soon():
         with journal.timed(step):
-            outcome = await _found(tool, context) if opened and tool.writes else None
+            outcome = await _became(step, tool, context) if opened and tool.writes else None
             outcome = outcome or await _call(tool, effect.args, context, journal)
         kept = Reply(redacted(outcome.reply.value, limits), outcome.reply.failed)
         outcome = replace(outcome, reply=kept)
@@ -188,6 +189,20 @@ def _insert_effect(
 
 def _effect_key(run: Run, step_key: str) -> str:
     return f"{run.pk}:{step_key}"
+
+
+async def _became(step: Step, tool: Tool, context: Context) -> Outcome | None:
+    """Return what became of a call that was begun before: by the ledger, else by its key."""
+    return await in_database(_settled, step) or await _found(tool, context)
+
+
+def _settled(step: Step) -> Outcome | None:
+    """Return what the ledger says of a call whose step did not end: a truth of a lost commit."""
+    effect = Effect.objects.filter(step=step, state__in=_SETTLED).first()
+    if effect is None:
+        return None
+    failed = f"tool_error:{effect.tool}" if effect.result is None else ""
+    return Outcome(EffectState(effect.state), Reply(effect.result, failed))
 
 
 async def _found(tool: Tool, context: Context) -> Outcome | None:

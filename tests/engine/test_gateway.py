@@ -9,6 +9,7 @@ from threading import Event
 from typing import Any
 
 import pytest
+from django.db import OperationalError
 from django.utils import timezone
 
 from agents import operations
@@ -18,7 +19,7 @@ from agents.desk import refunds
 from agents.engine import crashpoints
 from agents.engine.facts import gather
 from agents.engine.journal import Journal
-from agents.models import Effect, Escalation, Run
+from agents.models import Effect, Escalation, Run, Step
 from agents.tools import TOOLS, Context
 from tests.engine.scene import REFUND_500, Scene, go, in_thread, mailed, paid, set_scene
 
@@ -381,3 +382,59 @@ def test_what_a_call_came_to_is_kept_though_the_run_is_cancelled_meanwhile(
 
     assert (run.state, paid(run)) == (RunState.STOPPED, [50000])
     assert Effect.objects.get(run=run).state == EffectState.DONE
+
+
+def fail_the_commit_after(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Have the database fail, once, in the first commit after this tool's step has ended."""
+    finish = Journal.finish
+
+    def broken(at: object) -> Any:
+        raise OperationalError("server closed the connection unexpectedly")
+
+    def finished(journal: Journal, step: Step, *args: Any, **facts: Any) -> Any:
+        reply = finish(journal, step, *args, **facts)
+        if facts.get("tool") == name:
+            monkeypatch.setattr(Journal, "finish", finish)
+            journal.write(broken)
+        return reply
+
+    monkeypatch.setattr(Journal, "finish", finished)
+
+
+def again(run: Run) -> Run:
+    """Let a run go on that was put back into the queue for a while."""
+    assert Run.objects.filter(pk=run.pk, state=RunState.QUEUED).update(wake_at=None)
+    return go(run)
+
+
+def test_a_mail_that_the_ledger_says_was_sent_is_not_asked_about_nor_sent_again(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exchange(monkeypatch, "send_refund_email", find=None)
+    fail_the_commit_after(monkeypatch, "send_refund_email")
+
+    run = again(go(scene.launch(REFUND_500)))
+
+    assert (run.stop_reason, mailed(run)) == ("success", [50000])
+    assert not Escalation.objects.filter(run=run).exists()
+
+
+def test_what_the_ledger_says_was_refused_is_not_tried_once_more(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, calls = TOOLS["send_refund_email"].call, list[str]()
+
+    def refuses_once(context: Context, **args: Any) -> Any:
+        calls.append(context.key)
+        if len(calls) == 1:
+            return {"status": "error", "error": "email_address_unusable:42"}
+        return real(context, **args)
+
+    exchange(monkeypatch, "send_refund_email", call=refuses_once)
+    fail_the_commit_after(monkeypatch, "send_refund_email")
+
+    run = again(go(scene.launch(REFUND_500)))
+
+    mail = Effect.objects.get(run=run, tool="send_refund_email")
+    assert (mail.state, mail.result) == (EffectState.REFUSED, run.steps.get(key="3/execute").reply)
+    assert (len(calls), mailed(run)) == (1, [])
