@@ -76,6 +76,7 @@ async def _advance(run: Run, journal: Journal) -> RunState | None:
         return await _left(run, fence, _again(timezone.now() + AFTER_DATABASE_ERROR))
     except Exception as error:  # ours to fix; leaving it running would only repeat it
         log.exception("Run %s failed", run.pk)
+        await in_database(journal.record_truths)
         reason = "diverged" if isinstance(error, Diverged) else "internal_error"
         facts = {"stop_reason": reason, "error": type(error).__name__}
         return await _left(run, fence, _End(RunState.FAILED, {"stop_reason": reason}, facts))

@@ -238,9 +238,9 @@ async def _call(tool: Tool, args: Json, context: Context, journal: Journal) -> O
         if tool.writes and not fault:
             return _unknown()
         return await _failed(tool, context, f"tool_timeout:{tool.name}")
-    except OutcomeUnknown:
-        return _unknown()
-    except Exception:  # whatever a tool raises, the run goes on to an honest end
+    except Exception as error:  # whatever a tool raises, the run goes on to an honest end
+        if tool.writes and isinstance(error, OutcomeUnknown):
+            return _unknown()
         return await _failed(tool, context, f"tool_error:{tool.name}")
     crashpoint("gateway.after_call")
     if not fits(result) or not _is_in_contract(tool, result, args):

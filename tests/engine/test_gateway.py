@@ -16,11 +16,11 @@ from agents import operations
 from agents.core.effects import Say
 from agents.core.states import EffectState, EscalationState, RunState
 from agents.desk import refunds
-from agents.engine import crashpoints
+from agents.engine import crashpoints, perform
 from agents.engine.facts import gather
 from agents.engine.journal import Journal
 from agents.models import Effect, Escalation, Run, Step
-from agents.tools import TOOLS, Context
+from agents.tools import TOOLS, Context, OutcomeUnknown
 from tests.engine.scene import REFUND_500, Scene, go, in_thread, mailed, paid, set_scene
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
@@ -438,3 +438,36 @@ def test_what_the_ledger_says_was_refused_is_not_tried_once_more(
     mail = Effect.objects.get(run=run, tool="send_refund_email")
     assert (mail.state, mail.result) == (EffectState.REFUSED, run.steps.get(key="3/execute").reply)
     assert (len(calls), mailed(run)) == (1, [])
+
+
+def test_a_call_that_only_reads_is_never_put_to_a_person(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unknown(context: Context, **args: Any) -> Any:
+        raise OutcomeUnknown
+
+    exchange(monkeypatch, "get_refund_context", call=unknown)
+
+    run = go(scene.launch(REFUND_500))
+
+    assert (run.state, run.stop_reason) == (RunState.STOPPED, "tool_error:get_refund_context")
+
+
+def test_a_run_that_fails_by_our_fault_keeps_what_it_did(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def breaks(*args: Any, **named: Any) -> Any:
+        raise RuntimeError("a fault of ours")
+
+    real = TOOLS["issue_refund"].call
+
+    def paid_last(context: Context, **args: Any) -> Any:
+        reply = real(context, **args)
+        monkeypatch.setattr(perform, "gather", breaks)
+        return reply
+
+    exchange(monkeypatch, "issue_refund", call=paid_last)
+    run = go(scene.launch(REFUND_500))
+
+    assert (run.state, run.stop_reason) == (RunState.FAILED, "internal_error")
+    assert Effect.objects.get(run=run).state == EffectState.DONE
