@@ -16,7 +16,7 @@ from agents import operations
 from agents.core.effects import Say
 from agents.core.states import EffectState, EscalationState, RunState
 from agents.desk import refunds
-from agents.engine import crashpoints, perform
+from agents.engine import crashpoints, journal, perform
 from agents.engine.facts import gather
 from agents.engine.journal import Journal
 from agents.models import Effect, Escalation, Run, Step
@@ -37,6 +37,13 @@ def exchange(monkeypatch: pytest.MonkeyPatch, name: str, **parts: Any) -> None:
     monkeypatch.setitem(TOOLS, name, replace(TOOLS[name], **parts))
 
 
+@pytest.fixture
+def _no_call_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have no commit made beside a call, however busy the machine is."""
+    monkeypatch.setattr(journal, "SOON", 60.0)
+
+
+@pytest.mark.usefixtures("_no_call_is_slow")
 def test_a_refund_made_elsewhere_after_the_review_is_seen_before_the_call(scene: Scene) -> None:
     run = scene.launch(REFUND_500)
 
@@ -73,6 +80,7 @@ def commits_before_calls(run: Run) -> list[int]:
     return [points[:place].count("journal.after_commit") for place in calls]
 
 
+@pytest.mark.usefixtures("_no_call_is_slow")
 def test_a_commit_is_made_before_a_write_and_none_before_a_read(scene: Scene) -> None:
     calls = commits_before_calls(scene.launch(REFUND_500))
 
@@ -80,6 +88,7 @@ def test_a_commit_is_made_before_a_write_and_none_before_a_read(scene: Scene) ->
     assert calls == [0, 1, 2]
 
 
+@pytest.mark.usefixtures("_no_call_is_slow")
 def test_what_nobody_could_ask_about_later_is_committed_at_once(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -374,7 +383,7 @@ def test_what_a_call_came_to_is_kept_though_the_run_is_cancelled_meanwhile(
 ) -> None:
     run = scene.launch(REFUND_500)
 
-    def cancelled(journal: Journal) -> None:
+    def cancelled(beside: Journal) -> None:
         operations.cancel(run_id=run.pk, by=scene.omar, reason="by phone", at=timezone.now())
 
     beside_a_call(monkeypatch, "issue_refund", cancelled, find=None)
@@ -391,11 +400,11 @@ def fail_the_commit_after(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     def broken(at: object) -> Any:
         raise OperationalError("server closed the connection unexpectedly")
 
-    def finished(journal: Journal, step: Step, *args: Any, **facts: Any) -> Any:
-        reply = finish(journal, step, *args, **facts)
+    def finished(self: Journal, step: Step, *args: Any, **facts: Any) -> Any:
+        reply = finish(self, step, *args, **facts)
         if facts.get("tool") == name:
             monkeypatch.setattr(Journal, "finish", finish)
-            journal.write(broken)
+            self.write(broken)
         return reply
 
     monkeypatch.setattr(Journal, "finish", finished)
