@@ -299,6 +299,7 @@ def _ask_person(step: Step, effect: Use, journal: Journal, limits: Limits, at: d
     Effect.objects.filter(step=step, state=EffectState.INTENDED).update(
         state=EffectState.UNKNOWN, settled_at=at
     )
+    journal.note(step)  # the time that the call took is used up, whatever a person says
     action = {"kind": "tool", "name": effect.tool, "args": effect.args}
     asked = {"escalating": [], "deciding": UNKNOWN_RULING, "facts": {}, "rulings": []}
     journal.write(

@@ -155,7 +155,11 @@ class Journal:
     def reserve(self, step: Step, tokens: int) -> None:
         """Count tokens as used by a step, in case that its answer never comes."""
         step.tokens_lost += tokens
-        self.write(lambda at: self._reserved(step))
+        self.note(step)
+
+    def note(self, step: Step) -> None:
+        """Have what a step has used so far written down, though it does not end."""
+        self.write(lambda at: self._noted(step))
 
     def retried(self, step: Step, why: str) -> None:
         """Write down that a call came to nothing and is made once more."""
@@ -294,7 +298,7 @@ class Journal:
             return Entry(step.asked["kind"], {"key": step.key, **step.asked["facts"]})
         return Entry("step.begun", {"key": step.key})
 
-    def _reserved(self, step: Step) -> list[Entry]:
+    def _noted(self, step: Step) -> list[Entry]:
         self._change(step)
         return []
 

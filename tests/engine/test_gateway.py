@@ -141,6 +141,7 @@ def test_a_refund_whose_call_hangs_is_put_to_a_person(
     asked = Escalation.objects.get(run=run)
     assert asked.kind == "effect_unknown"
     assert Effect.objects.get(run=run).state == EffectState.UNKNOWN
+    assert run.steps.get(key="2/execute").seconds >= 0.05
 
 
 @pytest.mark.parametrize(

@@ -300,7 +300,7 @@ def test_nothing_is_written_after_a_commit_that_failed() -> None:
     async def side_by_side() -> list[BaseException | None]:
         journal.begin("one", question("one"))
         both = journal.transact(fails), beside()
-        return await asyncio.gather(*both, return_exceptions=True)
+        return list(await asyncio.gather(*both, return_exceptions=True))
 
     came_to = asyncio.run(side_by_side())
     close_connections()
