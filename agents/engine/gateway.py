@@ -255,6 +255,8 @@ def _is_in_contract(tool: Tool, result: Json, args: Json) -> bool:
 
 async def _failed(tool: Tool, context: Context, reason: str) -> Outcome:
     """Settle a call that ended badly: by key where the tool can tell, else a person is asked."""
+    if tool.writes and tool.find is None:
+        return _unknown()
     found = await _found(tool, context) if tool.writes else None
     return found or Outcome(EffectState.REFUSED, Reply(failed=reason))
 

@@ -481,3 +481,20 @@ def test_a_run_that_fails_by_our_fault_keeps_what_it_did(
 
     assert (run.state, run.stop_reason) == (RunState.FAILED, "internal_error")
     assert Effect.objects.get(run=run).state == EffectState.DONE
+
+
+def test_a_write_that_fails_and_cannot_be_asked_about_is_put_to_a_person(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = TOOLS["issue_refund"].call
+
+    def pays_and_breaks(context: Context, **args: Any) -> Any:
+        real(context, **args)
+        raise ConnectionError("the answer was lost")
+
+    exchange(monkeypatch, "issue_refund", call=pays_and_breaks, find=None)
+
+    run = go(scene.launch(REFUND_500))
+
+    assert (run.state, paid(run)) == (RunState.WAITING, [50000])
+    assert Escalation.objects.get(run=run).kind == "effect_unknown"
