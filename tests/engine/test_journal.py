@@ -22,7 +22,7 @@ from agents.engine.database import in_database
 from agents.engine.journal import Journal
 from agents.engine.perform import RunWorld
 from agents.engine.threads import close_connections
-from agents.models import LostRun, Run, Step
+from agents.models import Endpoint, LostRun, Run, Step
 from agents.models.event import Entry
 from agents.tools import TOOLS, OutcomeUnknown
 from tests.engine.scene import REFUND_500, go, set_scene
@@ -244,6 +244,30 @@ def test_who_lost_the_run_during_a_long_question_hears_so_and_writes_nothing(
     close_connections()
 
     assert begun(journal) == []
+
+
+def test_a_server_that_did_not_answer_is_counted_though_the_run_was_lost_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    journal = claimed()
+    world = world_of(journal)
+
+    async def ask(*args: object, **named: object) -> None:
+        journal.begin("two", question("two"))  # what a flow beside it writes down
+        await in_database(partial(Run.objects.filter(pk=journal.run.pk).update, fence=99))
+        await asyncio.sleep(2 * journals.SOON)
+        raise llm.ModelFailed("llm_error", "503", retry=True, outage=True)
+
+    async def leave() -> breaker.Leave:
+        return breaker.Leave("https://models.example", failures=4, probe=True)
+
+    monkeypatch.setattr(llm, "ask", ask)
+    monkeypatch.setattr(world, "_leave", leave)
+    with pytest.raises(LostRun):
+        asyncio.run(world.do("one", question("one")))
+    close_connections()
+
+    assert Endpoint.objects.get().failures == 1
 
 
 def test_a_run_whose_last_commit_failed_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
