@@ -104,6 +104,8 @@ class Pool:
         except (OperationalError, InterfaceError):
             _lost_at = time.monotonic()
             raise
+        except StopIteration as error:  # asyncio takes none: who asked would wait for ever
+            raise RuntimeError("a thread's work raised StopIteration") from error
         finally:
             _used.at = time.monotonic()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 from threading import Barrier, Event, Thread, current_thread
 
@@ -66,6 +67,16 @@ def test_an_error_goes_to_who_asked_and_leaves_the_thread_in_its_place() -> None
         pool.submit(lambda: 1 // 0).result()
 
     assert pool.submit(lambda: "goes on").result() == "goes on"
+
+
+def test_an_error_that_asyncio_does_not_take_reaches_who_asked_all_the_same() -> None:
+    pool = Pool(1, "test")
+
+    async def asked() -> None:
+        await asyncio.wait_for(pool.run(lambda: next(iter(()))), 5)
+
+    with pytest.raises(RuntimeError, match="StopIteration"):
+        asyncio.run(asked())
 
 
 def test_a_thread_that_could_not_be_started_is_missed_by_nobody(
