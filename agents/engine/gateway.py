@@ -8,10 +8,12 @@ crash in between is settled by the key.
 from __future__ import annotations
 
 import asyncio
+import logging
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 
+from django.db import DatabaseError
 from django.db.models import JSONField
 from django.utils import timezone
 
@@ -37,6 +39,8 @@ from agents.models.event import Entry
 from agents.policies import review
 from agents.prepared import Given, Update, insert
 from agents.tools import Context, OutcomeUnknown, Tool, accepts
+
+log = logging.getLogger(__name__)
 
 BIGINT = 2**63
 
@@ -212,6 +216,11 @@ async def _found(tool: Tool, context: Context) -> Outcome | None:
     try:
         result = await TOOL_THREADS.run(partial(tool.find, context.key))
     except OutcomeUnknown:
+        return _unknown()
+    except DatabaseError:
+        raise  # ours: the run is tried again, and asks again
+    except Exception:  # whatever it raises, it tells nothing
+        log.exception("%s could not be asked what became of %s", tool.name, context.key)
         return _unknown()
     if result is None:
         return None

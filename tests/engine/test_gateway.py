@@ -19,8 +19,11 @@ from agents.desk import refunds
 from agents.engine import crashpoints, journal, perform
 from agents.engine.facts import gather
 from agents.engine.journal import Journal
+from agents.engine.sweep import ORPHANED, sweep
 from agents.models import Effect, Escalation, Run, Step
 from agents.tools import TOOLS, Context, OutcomeUnknown
+from tests.engine.dying import die_at
+from tests.engine.memory import Crash
 from tests.engine.scene import REFUND_500, Scene, go, in_thread, mailed, paid, set_scene
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
@@ -498,3 +501,40 @@ def test_a_write_that_fails_and_cannot_be_asked_about_is_put_to_a_person(
 
     assert (run.state, paid(run)) == (RunState.WAITING, [50000])
     assert Escalation.objects.get(run=run).kind == "effect_unknown"
+
+
+def test_a_lookup_that_breaks_tells_nothing_so_a_person_is_asked(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def is_down(*args: Any, **named: Any) -> Any:
+        raise ConnectionError("nobody answers")
+
+    exchange(monkeypatch, "issue_refund", call=is_down, find=is_down)
+
+    run = go(scene.launch(REFUND_500))
+
+    assert run.state == RunState.WAITING
+    assert Escalation.objects.get(run=run).kind == "effect_unknown"
+
+
+def test_a_lookup_that_breaks_is_made_again_by_a_later_sweep(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def is_down(key: str) -> Any:
+        raise ConnectionError("nobody answers")
+
+    run, found = scene.launch(REFUND_500), TOOLS["issue_refund"].find
+    die_at(2, only="gateway.after_call")
+    with pytest.raises(Crash):
+        go(run)
+    crashpoints.watch(None)
+    operations.cancel(run_id=run.pk, by=scene.omar, reason="by phone", at=timezone.now())
+    Effect.objects.filter(run=run).update(intended_at=timezone.now() - 2 * ORPHANED)
+    exchange(monkeypatch, "issue_refund", find=is_down)
+
+    sweep()
+    assert Effect.objects.get(run=run).state == EffectState.INTENDED
+
+    exchange(monkeypatch, "issue_refund", find=found)
+    sweep()
+    assert Effect.objects.get(run=run).state == EffectState.DONE
