@@ -214,7 +214,8 @@ async def _found(tool: Tool, context: Context) -> Outcome | None:
     if tool.find is None:
         return None if tool.touch.value != "once" else _unknown()
     try:
-        result = await TOOL_THREADS.run(partial(tool.find, context.key))
+        async with asyncio.timeout(tool.timeout):
+            result = await TOOL_THREADS.run(partial(tool.find, context.key))
     except OutcomeUnknown:
         return _unknown()
     except DatabaseError:

@@ -517,6 +517,23 @@ def test_a_lookup_that_breaks_tells_nothing_so_a_person_is_asked(
     assert Escalation.objects.get(run=run).kind == "effect_unknown"
 
 
+def test_a_lookup_that_hangs_is_not_waited_for_longer_than_a_call(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def breaks(*args: Any, **named: Any) -> Any:
+        raise ConnectionError("nobody answers")
+
+    def hangs(key: str) -> Any:
+        time.sleep(0.2)
+
+    exchange(monkeypatch, "issue_refund", call=breaks, find=hangs, timeout=0.05)
+
+    run = go(scene.launch(REFUND_500))
+
+    assert run.state == RunState.WAITING
+    assert Escalation.objects.get(run=run).kind == "effect_unknown"
+
+
 def test_a_lookup_that_breaks_is_made_again_by_a_later_sweep(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
