@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from datetime import datetime
 
-from django.db import transaction
+from django.db import DatabaseError, transaction
 
 from agents.core.effects import Json
 from agents.core.states import EffectState, EscalationState, RunState
@@ -13,6 +14,8 @@ from agents.engine.redaction import redacted_for
 from agents.models import Effect, Escalation, Run, Step
 from agents.prepared import update
 from agents.tools import TOOLS, OutcomeUnknown, Tool
+
+log = logging.getLogger(__name__)
 
 
 def expire(pk: int, *, at: datetime) -> bool:
@@ -79,4 +82,9 @@ def _told_by_key(tool: Tool, key: str) -> Json:
     try:
         return tool.find(key) if tool.find else None
     except OutcomeUnknown:
+        return None
+    except DatabaseError:
+        raise  # ours: nothing is decided
+    except Exception:  # whatever it raises, it tells nothing, and the person's word counts
+        log.exception("%s could not be asked what became of %s", tool.name, key)
         return None

@@ -510,11 +510,12 @@ def test_a_lookup_that_breaks_tells_nothing_so_a_person_is_asked(
         raise ConnectionError("nobody answers")
 
     exchange(monkeypatch, "issue_refund", call=is_down, find=is_down)
-
     run = go(scene.launch(REFUND_500))
 
-    assert run.state == RunState.WAITING
     assert Escalation.objects.get(run=run).kind == "effect_unknown"
+    scene.decide(run, approve=False)  # the key tells as little as before
+    assert go(run).stop_reason == "tool_error:issue_refund"
+    assert Effect.objects.get(run=run).state == EffectState.REFUSED
 
 
 def test_a_lookup_that_hangs_is_not_waited_for_longer_than_a_call(
