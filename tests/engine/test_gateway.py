@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -501,6 +502,33 @@ def test_a_write_that_fails_and_cannot_be_asked_about_is_put_to_a_person(
 
     assert (run.state, paid(run)) == (RunState.WAITING, [50000])
     assert Escalation.objects.get(run=run).kind == "effect_unknown"
+
+
+def test_a_reply_in_time_counts_though_the_worker_was_late_to_look(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, loops, is_back = TOOLS["issue_refund"].call, list[asyncio.AbstractEventLoop](), Event()
+
+    def busy() -> None:
+        is_back.wait(5)
+        time.sleep(0.15)
+
+    def while_the_loop_is_busy(context: Context, **args: Any) -> Any:
+        loops[0].call_soon_threadsafe(busy)
+        reply = real(context, **args)
+        is_back.set()
+        return reply
+
+    def meet(point: str) -> None:
+        if point == "gateway.before_call":
+            loops[:] = [asyncio.get_running_loop()]
+
+    exchange(monkeypatch, "issue_refund", call=while_the_loop_is_busy, timeout=0.1)
+    crashpoints.watch(meet)
+
+    run = go(scene.launch(REFUND_500))
+
+    assert (run.stop_reason, paid(run)) == ("success", [50000])
 
 
 def test_a_lookup_that_breaks_tells_nothing_so_a_person_is_asked(
