@@ -57,7 +57,8 @@ def _answer_unknown(
 ) -> None:
     """Settle an effect by a person's word: approved means that it took place.
 
-    A call that came through late outweighs the word: what the key now tells is what happened.
+    A call that came through late outweighs the word: what the ledger or the key now tells is
+    what happened.
     """
     effect = Effect.objects.get(step=step)
     if reply["decision"] not in (EscalationState.APPROVED, EscalationState.REJECTED):
@@ -67,7 +68,9 @@ def _answer_unknown(
     happened = reply["decision"] == EscalationState.APPROVED
     if not happened and tool.release:
         tool.release(effect.key, at)  # from now on a late call finds nothing to pay
-    step.reply = redacted_for(escalation.run, _told_by_key(tool, effect.key))
+    is_recorded = effect.state == EffectState.DONE
+    told = effect.result if is_recorded else _told_by_key(tool, effect.key)
+    step.reply = redacted_for(escalation.run, told)
     if step.reply is None and happened:
         step.reply = {"status": "ok", "confirmed_by": reply["by"]}
     if step.reply is None:

@@ -219,6 +219,26 @@ def test_a_late_payment_counts_though_a_person_said_it_did_not_happen(
     assert reply["refund"]["amount_minor"] == 50000
 
 
+def test_what_was_recorded_since_outweighs_a_persons_word(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, paid_late = TOOLS["issue_refund"].call, dict[str, Any]()
+
+    def pays(context: Context, **args: Any) -> Any:
+        paid_late.update(real(context, **args))
+        raise OutcomeUnknown
+
+    exchange(monkeypatch, "issue_refund", call=pays, find=None)
+    run = go(scene.launch(REFUND_500))
+    # As a worker records it that had lost the run during its call.
+    Effect.objects.filter(run=run).update(state=EffectState.DONE, result=paid_late)
+
+    scene.decide(run, approve=False)
+
+    assert Effect.objects.get(run=run).state == EffectState.DONE
+    assert run.steps.get(key="2/execute").reply == paid_late
+
+
 @pytest.mark.parametrize(
     ("said", "stop_reason"),
     [
