@@ -15,7 +15,7 @@ from agents.core.effects import Json
 from agents.core.states import RunState
 from agents.core.strands import Diverged, Strand
 from agents.engine import lease, simulation
-from agents.engine.database import in_database
+from agents.engine.database import in_database, tried
 from agents.engine.dispatch import ring
 from agents.engine.drive import drive
 from agents.engine.journal import Journal, Later
@@ -76,6 +76,7 @@ async def _advance(run: Run, journal: Journal) -> RunState | None:
         return await _left(run, fence, _again(timezone.now() + AFTER_DATABASE_ERROR))
     except Exception as error:  # ours to fix; leaving it running would only repeat it
         log.exception("Run %s failed", run.pk)
+        await in_database(journal.record_truths)
         reason = "diverged" if isinstance(error, Diverged) else "internal_error"
         facts = {"stop_reason": reason, "error": type(error).__name__}
         return await _left(run, fence, _End(RunState.FAILED, {"stop_reason": reason}, facts))
@@ -87,7 +88,8 @@ def _again(at: datetime, **columns: Json) -> _End:
 
 def _claim(run_id: UUID) -> Journal | None:
     run = Run.claim(run_id, owner=lease.OWNER, lease=lease.length(), at=timezone.now())
-    return Journal(run) if run else None
+    # Tried by itself: a claim that is made is not to be had once more.
+    return tried(Journal, run) if run else None
 
 
 def brief_of(run: Run) -> patterns.Brief:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from datetime import datetime
 
-from django.db import transaction
+from django.db import DatabaseError, transaction
 
 from agents.core.effects import Json
 from agents.core.states import EffectState, EscalationState, RunState
@@ -13,6 +14,8 @@ from agents.engine.redaction import redacted_for
 from agents.models import Effect, Escalation, Run, Step
 from agents.prepared import update
 from agents.tools import TOOLS, OutcomeUnknown, Tool
+
+log = logging.getLogger(__name__)
 
 
 def expire(pk: int, *, at: datetime) -> bool:
@@ -54,7 +57,8 @@ def _answer_unknown(
 ) -> None:
     """Settle an effect by a person's word: approved means that it took place.
 
-    A call that came through late outweighs the word: what the key now tells is what happened.
+    A call that came through late outweighs the word: what the ledger or the key now tells is
+    what happened.
     """
     effect = Effect.objects.get(step=step)
     if reply["decision"] not in (EscalationState.APPROVED, EscalationState.REJECTED):
@@ -64,7 +68,9 @@ def _answer_unknown(
     happened = reply["decision"] == EscalationState.APPROVED
     if not happened and tool.release:
         tool.release(effect.key, at)  # from now on a late call finds nothing to pay
-    step.reply = redacted_for(escalation.run, _told_by_key(tool, effect.key))
+    is_recorded = effect.state == EffectState.DONE
+    told = effect.result if is_recorded else _told_by_key(tool, effect.key)
+    step.reply = redacted_for(escalation.run, told)
     if step.reply is None and happened:
         step.reply = {"status": "ok", "confirmed_by": reply["by"]}
     if step.reply is None:
@@ -79,4 +85,9 @@ def _told_by_key(tool: Tool, key: str) -> Json:
     try:
         return tool.find(key) if tool.find else None
     except OutcomeUnknown:
+        return None
+    except DatabaseError:
+        raise  # ours: nothing is decided
+    except Exception:  # whatever it raises, it tells nothing, and the person's word counts
+        log.exception("%s could not be asked what became of %s", tool.name, key)
         return None

@@ -20,16 +20,16 @@ _TRANSIENT = ("40001", "40P01")
 
 async def in_database(work: Callable[..., T], *args: object, tries: int = TRIES) -> T:
     """Run `work` in a thread of the small pool: whole transactions, repeated up to `tries`."""
-    return await DATABASE.run(partial(_tried, work, args, tries))
+    return await DATABASE.run(partial(tried, work, *args, tries=tries))
 
 
 async def in_time(work: Callable[..., T], *args: object) -> T:
     """Do the same without standing in line: for what must be done whatever else is to do."""
-    return await LEASES.run(partial(_tried, work, args, TRIES))
+    return await LEASES.run(partial(tried, work, *args))
 
 
-def _tried(work: Callable[..., T], args: tuple[object, ...], tries: int) -> T:
-    """Run `work`, again where the database asks for it."""
+def tried(work: Callable[..., T], *args: object, tries: int = TRIES) -> T:
+    """Run `work` here, again where the database asks for it."""
     for attempt in range(1, tries):
         try:
             return work(*args)

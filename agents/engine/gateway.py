@@ -8,11 +8,13 @@ crash in between is settled by the key.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 
+from django.db import DatabaseError
 from django.db.models import JSONField
 from django.utils import timezone
 
@@ -26,6 +28,7 @@ from agents.core.strict_json import fits
 from agents.driver import together
 from agents.engine import simulation
 from agents.engine.crashpoints import crashpoint
+from agents.engine.database import in_database
 from agents.engine.escalating import asked_escalation, hold
 from agents.engine.facts import gather
 from agents.engine.journal import Journal, Waiting
@@ -38,6 +41,8 @@ from agents.models.event import Entry
 from agents.policies import review
 from agents.prepared import Given, Update, insert
 from agents.tools import Context, OutcomeUnknown, Tool, accepts
+
+log = logging.getLogger(__name__)
 
 BIGINT = 2**63
 
@@ -69,15 +74,17 @@ async def use(key: str, effect: Use, journal: Journal, limits: Limits) -> Reply:
     context = Context(run.book_id, _effect_key(run, key), at, limits, run.subject, nth)
     async with journal.soon():
         with journal.timed(step):
-            outcome = await _found(tool, context) if opened and tool.writes else None
+            outcome = await _became(step, tool, context) if opened and tool.writes else None
             outcome = outcome or await _call(tool, effect.args, context, journal)
-    reply = Reply(redacted(outcome.reply.value, limits), outcome.reply.failed)
-    outcome = replace(outcome, reply=reply)
+        kept = Reply(redacted(outcome.reply.value, limits), outcome.reply.failed)
+        outcome = replace(outcome, reply=kept)
+        # Not after the block: where the commit beside the call fails, it ends with that error.
+        if outcome.state is not EffectState.UNKNOWN:
+            journal.write_truth(partial(_settle, tool, step, outcome))
+            reply = journal.finish(step, kept, tool=effect.tool)
     if outcome.state is EffectState.UNKNOWN:
         await journal.transact(lambda at: _ask_person(step, effect, journal, limits, at))
         raise Waiting(key)
-    journal.write_truth(lambda at: _settle(tool, step, outcome, at))
-    reply = journal.finish(step, outcome.reply, tool=effect.tool)
     if outcome.state is EffectState.DONE and tool.find:
         journal.done[step.pk] = outcome.reply.value
     elif tool.writes:
@@ -190,13 +197,33 @@ def _effect_key(run: Run, step_key: str) -> str:
     return f"{run.pk}:{step_key}"
 
 
+async def _became(step: Step, tool: Tool, context: Context) -> Outcome | None:
+    """Return what became of a call that was begun before: by the ledger, else by its key."""
+    return await in_database(_settled, step) or await _found(tool, context)
+
+
+def _settled(step: Step) -> Outcome | None:
+    """Return what the ledger says of a call whose step did not end: a truth of a lost commit."""
+    effect = Effect.objects.filter(step=step, state__in=_SETTLED).first()
+    if effect is None:
+        return None
+    failed = f"tool_error:{effect.tool}" if effect.result is None else ""
+    return Outcome(EffectState(effect.state), Reply(effect.result, failed))
+
+
 async def _found(tool: Tool, context: Context) -> Outcome | None:
     """Ask by key what became of a call that was begun before a crash; None: call it (again)."""
     if tool.find is None:
         return None if tool.touch.value != "once" else _unknown()
     try:
-        result = await TOOL_THREADS.run(partial(tool.find, context.key))
+        async with asyncio.timeout(tool.timeout):
+            result = await TOOL_THREADS.run(partial(tool.find, context.key))
     except OutcomeUnknown:
+        return _unknown()
+    except DatabaseError:
+        raise  # ours: the run is tried again, and asks again
+    except Exception:  # whatever it raises, it tells nothing
+        log.exception("%s could not be asked what became of %s", tool.name, context.key)
         return _unknown()
     if result is None:
         return None
@@ -223,9 +250,9 @@ async def _call(tool: Tool, args: Json, context: Context, journal: Journal) -> O
         if tool.writes and not fault:
             return _unknown()
         return await _failed(tool, context, f"tool_timeout:{tool.name}")
-    except OutcomeUnknown:
-        return _unknown()
-    except Exception:  # whatever a tool raises, the run goes on to an honest end
+    except Exception as error:  # whatever a tool raises, the run goes on to an honest end
+        if tool.writes and isinstance(error, OutcomeUnknown):
+            return _unknown()
         return await _failed(tool, context, f"tool_error:{tool.name}")
     crashpoint("gateway.after_call")
     if not fits(result) or not _is_in_contract(tool, result, args):
@@ -240,6 +267,8 @@ def _is_in_contract(tool: Tool, result: Json, args: Json) -> bool:
 
 async def _failed(tool: Tool, context: Context, reason: str) -> Outcome:
     """Settle a call that ended badly: by key where the tool can tell, else a person is asked."""
+    if tool.writes and tool.find is None:
+        return _unknown()
     found = await _found(tool, context) if tool.writes else None
     return found or Outcome(EffectState.REFUSED, Reply(failed=reason))
 
@@ -284,6 +313,7 @@ def _ask_person(step: Step, effect: Use, journal: Journal, limits: Limits, at: d
     Effect.objects.filter(step=step, state=EffectState.INTENDED).update(
         state=EffectState.UNKNOWN, settled_at=at
     )
+    journal.note(step)  # the time that the call took is used up, whatever a person says
     action = {"kind": "tool", "name": effect.tool, "args": effect.args}
     asked = {"escalating": [], "deciding": UNKNOWN_RULING, "facts": {}, "rulings": []}
     journal.write(

@@ -87,6 +87,7 @@ class Journal:
         self._changed: dict[str, Step] = {}  # what this transaction has to update, by key
         self._truths: list[Write] = []
         self._lock = asyncio.Lock()
+        self._lost: BaseException | None = None  # why a commit failed, and with it what it had
         # Flows side by side write from the event loop and from the database's threads.
         self._guard = RLock()
         # Active time: what was recorded, and what this drive has measured and is measuring.
@@ -154,7 +155,11 @@ class Journal:
     def reserve(self, step: Step, tokens: int) -> None:
         """Count tokens as used by a step, in case that its answer never comes."""
         step.tokens_lost += tokens
-        self.write(lambda at: self._reserved(step))
+        self.note(step)
+
+    def note(self, step: Step) -> None:
+        """Have what a step has used so far written down, though it does not end."""
+        self.write(lambda at: self._noted(step))
 
     def retried(self, step: Step, why: str) -> None:
         """Write down that a call came to nothing and is made once more."""
@@ -203,9 +208,8 @@ class Journal:
             self._told(truths)
 
     async def flush(self) -> None:
-        """Commit what waits. Raises LostRun, and then nothing was written."""
-        if self._batch.writes:
-            await self._transacted(None)
+        """Commit what waits, and wait for a commit that has taken it. Raises LostRun."""
+        await self._transacted(None)
 
     @asynccontextmanager
     async def soon(self) -> AsyncIterator[None]:
@@ -231,6 +235,10 @@ class Journal:
 
     async def _transacted(self, work: Callable[[datetime], None] | None) -> None:
         async with self._lock:
+            if self._lost:  # what came after it must not be written without it
+                raise self._lost
+            if not (work or self._batch.writes):
+                return
             # Not tried again: `work` may change the journal, so a database error ends the drive.
             commit = asyncio.ensure_future(in_database(self._commit, self._taken(), work, tries=1))
             try:
@@ -238,6 +246,9 @@ class Journal:
             except asyncio.CancelledError:
                 # Its thread goes on. Nobody else may touch the run meanwhile.
                 await asyncio.gather(commit, return_exceptions=True)
+                raise
+            except BaseException as error:
+                self._lost = error
                 raise
 
     def _commit(self, batch: _Batch, work: Callable[[datetime], None] | None) -> None:
@@ -290,7 +301,7 @@ class Journal:
             return Entry(step.asked["kind"], {"key": step.key, **step.asked["facts"]})
         return Entry("step.begun", {"key": step.key})
 
-    def _reserved(self, step: Step) -> list[Entry]:
+    def _noted(self, step: Step) -> list[Entry]:
         self._change(step)
         return []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import json
 import time
@@ -38,7 +39,13 @@ class ToolCall:
         """Return what the tool returns."""
         if inspect.iscoroutinefunction(self.tool.call):
             return await self.tool.call(self.context, **self.args)
-        return await TOOL_THREADS.run(self._in_thread)
+        reply = TOOL_THREADS.submit(self._in_thread)
+        try:
+            return await asyncio.wrap_future(reply)
+        except asyncio.CancelledError:
+            if reply.cancelled() or not reply.done():
+                raise
+            return reply.result()  # it is here; only the event loop was late to look
 
     def give_up(self) -> None:
         """Go on without the reply; if there is one yet, it is written down and not used."""

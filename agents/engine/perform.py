@@ -107,20 +107,20 @@ class RunWorld:
         is_late = self.limits.late_calls or question.role in self.limits.late
         timeout = longest if is_late else min(longest, max(left, 0.01))
         crashpoint("model.before_call")
-        try:
-            async with self.journal.soon():
+        async with self.journal.soon():
+            try:
                 with self.journal.timed(step):
                     answer = await llm.ask(question, timeout=timeout)
-        except llm.ModelFailed as error:
-            if not error.outage:
-                await self._answered(leave)
-            elif not error.silent or timeout >= longest or leave.probe:
-                # Cut short by the run's own budget, silence says nothing about the server.
-                await in_database(breaker.failed, leave)
-            raise
-        finally:
-            crashpoint("model.after_call")
-        await self._answered(leave)
+            except llm.ModelFailed as error:
+                if not error.outage:
+                    await self._answered(leave)
+                elif not error.silent or timeout >= longest or leave.probe:
+                    # Cut short by the run's own budget, silence says nothing about the server.
+                    await in_database(breaker.failed, leave)
+                raise
+            finally:
+                crashpoint("model.after_call")
+            await self._answered(leave)
         return answer
 
     async def _answered(self, leave: breaker.Leave) -> None:

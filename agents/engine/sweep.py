@@ -5,9 +5,10 @@ Every worker sweeps; conditional updates make many sweepers harmless.
 
 from __future__ import annotations
 
+import logging
 from datetime import timedelta
 
-from django.db import transaction
+from django.db import DatabaseError, transaction
 from django.db.models import F
 from django.db.models.functions import Now
 from django.utils import timezone
@@ -20,6 +21,8 @@ from agents.engine.redaction import redacted_for
 from agents.engine.sealing import seal_when_due
 from agents.models import Effect, Escalation, LostRun, Run
 from agents.tools import TOOLS, OutcomeUnknown
+
+log = logging.getLogger(__name__)
 
 ORPHANED = timedelta(minutes=1)  # longer than any tool may take
 BATCH = 100  # rows put right in one sweep; the next one does the rest
@@ -107,6 +110,11 @@ def settle_orphan(effect: Effect) -> bool:
             state = EffectState.UNKNOWN
     except OutcomeUnknown:
         result, state = None, EffectState.UNKNOWN
+    except DatabaseError:
+        raise  # ours: the whole sweep is made again
+    except Exception:  # whoever is asked may answer the next sweep; the others do not wait for it
+        log.exception("%s could not be asked what became of %s", effect.tool, effect.key)
+        return False
     result = redacted_for(effect.run, result)
     with transaction.atomic():
         intended = Effect.objects.filter(pk=effect.pk, state=EffectState.INTENDED)

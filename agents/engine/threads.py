@@ -58,8 +58,16 @@ class Pool:
             if thread is None:
                 self._waiting.append((work, done))
         if thread:
-            thread.submit(self._work, thread, work, done)
+            self._start(thread, work, done)
         return done
+
+    def _start(self, thread: ThreadPoolExecutor, work: Callable[[], T], done: Future[T]) -> None:
+        try:
+            thread.submit(self._work, thread, work, done)
+        except RuntimeError:  # the machine has none left now; else it would be counted for ever
+            with self._lock:
+                self._everyone.remove(thread)
+            raise
 
     def _another(self) -> ThreadPoolExecutor | None:
         """Return one more thread, or None where there are enough."""
@@ -96,6 +104,8 @@ class Pool:
         except (OperationalError, InterfaceError):
             _lost_at = time.monotonic()
             raise
+        except StopIteration as error:  # asyncio takes none: who asked would wait for ever
+            raise RuntimeError("a thread's work raised StopIteration") from error
         finally:
             _used.at = time.monotonic()
 

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from threading import Event
 from typing import Any
 
 import pytest
+from django.db import OperationalError
 from django.utils import timezone
 
 from agents import operations
+from agents.core.effects import Say
 from agents.core.states import EffectState, EscalationState, RunState
 from agents.desk import refunds
-from agents.engine import crashpoints
+from agents.engine import crashpoints, perform
 from agents.engine.facts import gather
-from agents.models import Effect, Escalation, Run
-from agents.tools import TOOLS, Context
+from agents.engine.journal import Journal
+from agents.engine.sweep import ORPHANED, sweep
+from agents.models import Effect, Escalation, Run, Step
+from agents.tools import TOOLS, Context, OutcomeUnknown
+from tests.engine.dying import die_at
+from tests.engine.memory import Crash
 from tests.engine.scene import REFUND_500, Scene, go, in_thread, mailed, paid, set_scene
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
@@ -132,6 +139,7 @@ def test_a_refund_whose_call_hangs_is_put_to_a_person(
     asked = Escalation.objects.get(run=run)
     assert asked.kind == "effect_unknown"
     assert Effect.objects.get(run=run).state == EffectState.UNKNOWN
+    assert run.steps.get(key="2/execute").seconds >= 0.05
 
 
 @pytest.mark.parametrize(
@@ -203,6 +211,26 @@ def test_a_late_payment_counts_though_a_person_said_it_did_not_happen(
     reply = run.steps.get(key="2/execute").reply
     assert reply is not None
     assert reply["refund"]["amount_minor"] == 50000
+
+
+def test_what_was_recorded_since_outweighs_a_persons_word(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, paid_late = TOOLS["issue_refund"].call, dict[str, Any]()
+
+    def pays(context: Context, **args: Any) -> Any:
+        paid_late.update(real(context, **args))
+        raise OutcomeUnknown
+
+    exchange(monkeypatch, "issue_refund", call=pays, find=None)
+    run = go(scene.launch(REFUND_500))
+    # As a worker records it that had lost the run during its call.
+    Effect.objects.filter(run=run).update(state=EffectState.DONE, result=paid_late)
+
+    scene.decide(run, approve=False)
+
+    assert Effect.objects.get(run=run).state == EffectState.DONE
+    assert run.steps.get(key="2/execute").reply == paid_late
 
 
 @pytest.mark.parametrize(
@@ -343,3 +371,230 @@ def test_a_run_cancelled_during_the_call_still_records_what_happened(scene: Scen
     assert paid(run) == [50000]
     assert Effect.objects.get(run=run).state == EffectState.DONE
     assert mailed(run) == []
+
+
+def beside_a_call(
+    monkeypatch: pytest.MonkeyPatch, name: str, happens: Callable[[Journal], None], **parts: Any
+) -> None:
+    """Have something happen after a call, while a flow beside it has its say committed."""
+    journals: list[Journal] = []
+
+    class Watched(Journal):
+        def __init__(self, run: Run) -> None:
+            super().__init__(run)
+            journals.append(self)
+
+    real = TOOLS[name].call
+
+    def call(context: Context, **args: Any) -> Any:
+        reply = real(context, **args)
+        happens(journals[-1])
+        journals[-1].begin("beside", Say("beside", "beside", {}))
+        time.sleep(0.15)
+        return reply
+
+    monkeypatch.setattr("agents.engine.advance.Journal", Watched)
+    exchange(monkeypatch, name, call=call, **parts)
+
+
+def test_what_a_call_came_to_is_kept_though_the_run_is_cancelled_meanwhile(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = scene.launch(REFUND_500)
+
+    def cancelled(beside: Journal) -> None:
+        operations.cancel(run_id=run.pk, by=scene.omar, reason="by phone", at=timezone.now())
+
+    beside_a_call(monkeypatch, "issue_refund", cancelled, find=None)
+    run = go(run)
+
+    assert (run.state, paid(run)) == (RunState.STOPPED, [50000])
+    assert Effect.objects.get(run=run).state == EffectState.DONE
+
+
+def fail_the_commit_after(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Have the database fail, once, in the first commit after this tool's step has ended."""
+    finish = Journal.finish
+
+    def broken(at: object) -> Any:
+        raise OperationalError("server closed the connection unexpectedly")
+
+    def finished(self: Journal, step: Step, *args: Any, **facts: Any) -> Any:
+        reply = finish(self, step, *args, **facts)
+        if facts.get("tool") == name:
+            monkeypatch.setattr(Journal, "finish", finish)
+            self.write(broken)
+        return reply
+
+    monkeypatch.setattr(Journal, "finish", finished)
+
+
+def again(run: Run) -> Run:
+    """Let a run go on that was put back into the queue for a while."""
+    assert Run.objects.filter(pk=run.pk, state=RunState.QUEUED).update(wake_at=None)
+    return go(run)
+
+
+def test_a_mail_that_the_ledger_says_was_sent_is_not_asked_about_nor_sent_again(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exchange(monkeypatch, "send_refund_email", find=None)
+    fail_the_commit_after(monkeypatch, "send_refund_email")
+
+    run = again(go(scene.launch(REFUND_500)))
+
+    assert (run.stop_reason, mailed(run)) == ("success", [50000])
+    assert not Escalation.objects.filter(run=run).exists()
+
+
+def test_what_the_ledger_says_was_refused_is_not_tried_once_more(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, calls = TOOLS["send_refund_email"].call, list[str]()
+
+    def refuses_once(context: Context, **args: Any) -> Any:
+        calls.append(context.key)
+        if len(calls) == 1:
+            return {"status": "error", "error": "email_address_unusable:42"}
+        return real(context, **args)
+
+    exchange(monkeypatch, "send_refund_email", call=refuses_once)
+    fail_the_commit_after(monkeypatch, "send_refund_email")
+
+    run = again(go(scene.launch(REFUND_500)))
+
+    mail = Effect.objects.get(run=run, tool="send_refund_email")
+    assert (mail.state, mail.result) == (EffectState.REFUSED, run.steps.get(key="3/execute").reply)
+    assert (len(calls), mailed(run)) == (1, [])
+
+
+def test_a_call_that_only_reads_is_never_put_to_a_person(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unknown(context: Context, **args: Any) -> Any:
+        raise OutcomeUnknown
+
+    exchange(monkeypatch, "get_refund_context", call=unknown)
+
+    run = go(scene.launch(REFUND_500))
+
+    assert (run.state, run.stop_reason) == (RunState.STOPPED, "tool_error:get_refund_context")
+
+
+def test_a_run_that_fails_by_our_fault_keeps_what_it_did(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def breaks(*args: Any, **named: Any) -> Any:
+        raise RuntimeError("a fault of ours")
+
+    real = TOOLS["issue_refund"].call
+
+    def paid_last(context: Context, **args: Any) -> Any:
+        reply = real(context, **args)
+        monkeypatch.setattr(perform, "gather", breaks)
+        return reply
+
+    exchange(monkeypatch, "issue_refund", call=paid_last)
+    run = go(scene.launch(REFUND_500))
+
+    assert (run.state, run.stop_reason) == (RunState.FAILED, "internal_error")
+    assert Effect.objects.get(run=run).state == EffectState.DONE
+
+
+def test_a_write_that_fails_and_cannot_be_asked_about_is_put_to_a_person(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = TOOLS["issue_refund"].call
+
+    def pays_and_breaks(context: Context, **args: Any) -> Any:
+        real(context, **args)
+        raise ConnectionError("the answer was lost")
+
+    exchange(monkeypatch, "issue_refund", call=pays_and_breaks, find=None)
+
+    run = go(scene.launch(REFUND_500))
+
+    assert (run.state, paid(run)) == (RunState.WAITING, [50000])
+    assert Escalation.objects.get(run=run).kind == "effect_unknown"
+
+
+def test_a_reply_in_time_counts_though_the_worker_was_late_to_look(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, loops, is_back = TOOLS["issue_refund"].call, list[asyncio.AbstractEventLoop](), Event()
+
+    def busy() -> None:
+        is_back.wait(5)
+        time.sleep(0.15)
+
+    def while_the_loop_is_busy(context: Context, **args: Any) -> Any:
+        loops[0].call_soon_threadsafe(busy)
+        reply = real(context, **args)
+        is_back.set()
+        return reply
+
+    def meet(point: str) -> None:
+        if point == "gateway.before_call":
+            loops[:] = [asyncio.get_running_loop()]
+
+    exchange(monkeypatch, "issue_refund", call=while_the_loop_is_busy, timeout=0.1)
+    crashpoints.watch(meet)
+
+    run = go(scene.launch(REFUND_500))
+
+    assert (run.stop_reason, paid(run)) == ("success", [50000])
+
+
+def test_a_lookup_that_breaks_tells_nothing_so_a_person_is_asked(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def is_down(*args: Any, **named: Any) -> Any:
+        raise ConnectionError("nobody answers")
+
+    exchange(monkeypatch, "issue_refund", call=is_down, find=is_down)
+    run = go(scene.launch(REFUND_500))
+
+    assert Escalation.objects.get(run=run).kind == "effect_unknown"
+    scene.decide(run, approve=False)  # the key tells as little as before
+    assert go(run).stop_reason == "tool_error:issue_refund"
+    assert Effect.objects.get(run=run).state == EffectState.REFUSED
+
+
+def test_a_lookup_that_hangs_is_not_waited_for_longer_than_a_call(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def breaks(*args: Any, **named: Any) -> Any:
+        raise ConnectionError("nobody answers")
+
+    def hangs(key: str) -> Any:
+        time.sleep(0.2)
+
+    exchange(monkeypatch, "issue_refund", call=breaks, find=hangs, timeout=0.05)
+
+    run = go(scene.launch(REFUND_500))
+
+    assert run.state == RunState.WAITING
+    assert Escalation.objects.get(run=run).kind == "effect_unknown"
+
+
+def test_a_lookup_that_breaks_is_made_again_by_a_later_sweep(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def is_down(key: str) -> Any:
+        raise ConnectionError("nobody answers")
+
+    run, found = scene.launch(REFUND_500), TOOLS["issue_refund"].find
+    die_at(2, only="gateway.after_call")
+    with pytest.raises(Crash):
+        go(run)
+    crashpoints.watch(None)
+    operations.cancel(run_id=run.pk, by=scene.omar, reason="by phone", at=timezone.now())
+    Effect.objects.filter(run=run).update(intended_at=timezone.now() - 2 * ORPHANED)
+    exchange(monkeypatch, "issue_refund", find=is_down)
+
+    sweep()
+    assert Effect.objects.get(run=run).state == EffectState.INTENDED
+
+    exchange(monkeypatch, "issue_refund", find=found)
+    sweep()
+    assert Effect.objects.get(run=run).state == EffectState.DONE

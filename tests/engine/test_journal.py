@@ -22,7 +22,7 @@ from agents.engine.database import in_database
 from agents.engine.journal import Journal
 from agents.engine.perform import RunWorld
 from agents.engine.threads import close_connections
-from agents.models import LostRun, Run, Step
+from agents.models import Endpoint, LostRun, Run, Step
 from agents.models.event import Entry
 from agents.tools import TOOLS, OutcomeUnknown
 from tests.engine.scene import REFUND_500, go, set_scene
@@ -247,6 +247,30 @@ def test_who_lost_the_run_during_a_long_question_hears_so_and_writes_nothing(
     assert begun(journal) == []
 
 
+def test_a_server_that_did_not_answer_is_counted_though_the_run_was_lost_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    journal = claimed()
+    world = world_of(journal)
+
+    async def ask(*args: object, **named: object) -> None:
+        journal.begin("two", question("two"))  # what a flow beside it writes down
+        await in_database(partial(Run.objects.filter(pk=journal.run.pk).update, fence=99))
+        await asyncio.sleep(2 * journals.SOON)
+        raise llm.ModelFailed("llm_error", "503", retry=True, outage=True)
+
+    async def leave() -> breaker.Leave:
+        return breaker.Leave("https://models.example", failures=4, probe=True)
+
+    monkeypatch.setattr(llm, "ask", ask)
+    monkeypatch.setattr(world, "_leave", leave)
+    with pytest.raises(LostRun):
+        asyncio.run(world.do("one", question("one")))
+    close_connections()
+
+    assert Endpoint.objects.get().failures == 1
+
+
 def test_a_run_whose_last_commit_failed_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     move, failed = Run.move, list[Run]()
 
@@ -283,4 +307,50 @@ def test_a_commit_under_way_is_waited_for_though_its_flow_is_cancelled() -> None
         return bool(done)
 
     assert not asyncio.run(cancelled())
+    close_connections()
+
+
+@pytest.mark.breaks("I32")
+def test_nothing_is_written_after_a_commit_that_failed() -> None:
+    journal = claimed()
+
+    def fails(at: object) -> None:
+        journal.begin("refund", question("refund"))  # as a call is, before it is looked at
+        raise OperationalError("deadlock detected")
+
+    async def beside() -> None:
+        journal.begin("two", question("two"))
+        await journal.flush()
+
+    async def side_by_side() -> list[BaseException | None]:
+        journal.begin("one", question("one"))
+        both = journal.transact(fails), beside()
+        return list(await asyncio.gather(*both, return_exceptions=True))
+
+    came_to = asyncio.run(side_by_side())
+    close_connections()
+
+    assert [type(each) for each in came_to] == [OperationalError, OperationalError]
+    assert begun(journal) == []
+
+
+def test_who_commits_what_waits_also_waits_for_what_another_is_committing() -> None:
+    journal, reached, go_on = claimed(), Event(), Event()
+
+    def said(at: object) -> list[Entry]:
+        reached.set()
+        go_on.wait(5)
+        return [Entry("effect.refused", {"key": "it"})]
+
+    async def side_by_side() -> bool:
+        journal.write(said)
+        other = asyncio.create_task(journal.flush())
+        await asyncio.to_thread(reached.wait, 5)
+        own = asyncio.create_task(journal.flush())  # nothing waits: the other has taken it
+        done, _ = await asyncio.wait([own], timeout=0.1)
+        go_on.set()
+        await asyncio.gather(own, other)
+        return bool(done)
+
+    assert not asyncio.run(side_by_side())
     close_connections()

@@ -7,15 +7,17 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import OperationalError
 from django.utils import timezone
 
 from agents import llm, operations, queries
 from agents.core.digest import sha256
 from agents.core.effects import Ask, Escalate, Flow, Together
 from agents.core.states import EscalationState, RunState
+from agents.engine import journal
 from agents.engine.database import in_database
 from agents.engine.sweep import sweep
-from agents.models import Effect, Escalation, LostRun, Run
+from agents.models import Effect, Escalation, LostRun, Run, Step
 from agents.patterns import PATTERNS, Brief, Notes
 from tests.engine.scene import (
     REFUND_500,
@@ -299,3 +301,21 @@ def test_an_answer_given_while_a_sibling_runs_is_not_waited_for(
 
     assert run.state == RunState.QUEUED
     assert go(run).outcome == {"answer": "approved"}
+
+
+def test_a_run_is_driven_though_its_steps_could_not_be_read_at_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read, tries = journal._STEPS, list[object]()
+
+    class LockedOnce:
+        @staticmethod
+        def all(**given: object) -> list[Step]:
+            tries.append(given)
+            if len(tries) == 1:
+                raise OperationalError("database is locked")
+            return read.all(**given)
+
+    monkeypatch.setattr(journal, "_STEPS", LockedOnce)
+
+    assert go(set_scene().launch(REFUND_500)).stop_reason == "success"

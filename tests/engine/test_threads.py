@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
-from threading import Barrier, Event, current_thread
+from threading import Barrier, Event, Thread, current_thread
 
 import pytest
 from django.db import connection
@@ -66,6 +67,33 @@ def test_an_error_goes_to_who_asked_and_leaves_the_thread_in_its_place() -> None
         pool.submit(lambda: 1 // 0).result()
 
     assert pool.submit(lambda: "goes on").result() == "goes on"
+
+
+def test_an_error_that_asyncio_does_not_take_reaches_who_asked_all_the_same() -> None:
+    pool = Pool(1, "test")
+
+    async def asked() -> None:
+        await asyncio.wait_for(pool.run(lambda: next(iter(()))), 5)
+
+    with pytest.raises(RuntimeError, match="StopIteration"):
+        asyncio.run(asked())
+
+
+def test_a_thread_that_could_not_be_started_is_missed_by_nobody(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pool, done = Pool(1, "test"), list[str]()
+
+    def none_left(thread: Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as machine:
+        machine.setattr(Thread, "start", none_left)
+        with pytest.raises(RuntimeError):
+            pool.submit(partial(done.append, "refused"))
+
+    pool.submit(partial(done.append, "taken")).result(5)
+    assert done == ["taken"]
 
 
 @pytest.mark.postgres
