@@ -276,11 +276,11 @@ class Journal:
 
     def _apply(self, batch: _Batch, at: datetime) -> None:
         """Do and say what waited. Its steps are inserted with the record, or now for their keys."""
-        for step in batch.begun:
-            self._unsent[step.key] = step
-            if step.key in batch.finished:  # in the same transaction: one write is enough
-                step.ended_at = at
-        self.fresh |= {step.key for step in batch.begun}
+        begun = {step.key: step for step in batch.begun}
+        self.fresh |= begun.keys()
+        self._unsent |= begun
+        for key in batch.finished & self._unsent.keys():  # in the same transaction: one write
+            self._unsent[key].ended_at = at
         written = self._unsent if batch.needs_keys else {}
         if written:
             inserted(*written.values())()

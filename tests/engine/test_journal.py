@@ -66,6 +66,26 @@ def test_a_step_that_ends_while_its_beginning_is_committed_is_ended() -> None:
 
 
 @pytest.mark.breaks("I32")
+def test_a_step_that_ends_while_another_needs_its_key_is_ended() -> None:
+    journal = claimed()
+
+    async def beside() -> None:
+        first = journal.begin("one", question("one"))
+
+        def work(at: object) -> None:
+            journal.finish(first, Reply({"text": "said"}))  # by a strand beside it
+            journal.write(lambda at: [], needs_keys=True)
+
+        await journal.transact(work)
+
+    asyncio.run(beside())
+    close_connections()
+
+    kept = Step.objects.get(run=journal.run)
+    assert (kept.reply, kept.ended_at is not None) == ({"text": "said"}, True)
+
+
+@pytest.mark.breaks("I32")
 def test_steps_of_one_commit_are_kept_as_they_are_at_its_end() -> None:
     journal = claimed()
 
