@@ -65,7 +65,7 @@ def _answer_unknown(
         step.failed = "effect_unknown"
         return
     tool = TOOLS[effect.tool]
-    happened = reply["decision"] == EscalationState.APPROVED
+    happened = reply["decision"] == EscalationState.APPROVED and effect.state != EffectState.REFUSED
     if not happened and tool.release:
         tool.release(effect.key, at)  # from now on a late call finds nothing to pay
     is_recorded = effect.state == EffectState.DONE

@@ -233,6 +233,22 @@ def test_what_was_recorded_since_outweighs_a_persons_word(
     assert run.steps.get(key="2/execute").reply == paid_late
 
 
+def test_a_refusal_that_was_recorded_since_outweighs_it_too(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unknown(context: Context, **args: Any) -> Any:
+        raise OutcomeUnknown
+
+    exchange(monkeypatch, "issue_refund", call=unknown, find=None)
+    run = go(scene.launch(REFUND_500))
+    Effect.objects.filter(run=run).update(state=EffectState.REFUSED)
+
+    scene.decide(run, amount_minor=None)
+
+    assert Effect.objects.get(run=run).state == EffectState.REFUSED
+    assert run.steps.get(key="2/execute").failed == "tool_error:issue_refund"
+
+
 @pytest.mark.parametrize(
     ("said", "stop_reason"),
     [
