@@ -289,7 +289,9 @@ def test_an_answer_given_while_a_sibling_runs_is_not_waited_for(
     ask = llm.ask
 
     async def answered_meanwhile(*args: Any, **named: Any) -> llm.Answer:
-        while not await in_database(Escalation.objects.filter(run=run).exists):
+        for _ in range(500):
+            if await in_database(Escalation.objects.filter(run=run).exists):
+                break
             await asyncio.sleep(0.01)
         await in_database(scene.decide, run)
         return await ask(*args, **named)
