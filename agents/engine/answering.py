@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 from datetime import datetime
 
-from django.db import DatabaseError, transaction
+from django.db import transaction
 
 from agents.core.effects import Json
 from agents.core.states import EffectState, EscalationState, RunState
 from agents.engine.dispatch import ring
+from agents.engine.lookup import looked_up
 from agents.engine.redaction import redacted_for
 from agents.models import Effect, Escalation, Run, Step
 from agents.prepared import update
 from agents.tools import TOOLS, OutcomeUnknown, Tool
-
-log = logging.getLogger(__name__)
 
 
 def expire(pk: int, *, at: datetime) -> bool:
@@ -83,11 +81,6 @@ def _answer_unknown(
 def _told_by_key(tool: Tool, key: str) -> Json:
     """Return the result that a key tells of, or None where it tells nothing."""
     try:
-        return tool.find(key) if tool.find else None
+        return looked_up(tool, key)
     except OutcomeUnknown:
-        return None
-    except DatabaseError:
-        raise  # ours: nothing is decided
-    except Exception:  # whatever it raises, it tells nothing, and the person's word counts
-        log.exception("%s could not be asked what became of %s", tool.name, key)
-        return None
+        return None  # then the person's word counts

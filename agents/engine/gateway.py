@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 
-from django.db import DatabaseError
 from django.db.models import JSONField
 from django.utils import timezone
 
@@ -34,6 +33,7 @@ from agents.engine.facts import gather
 from agents.engine.journal import Journal, Waiting
 from agents.engine.kill_switch import asked_switch
 from agents.engine.late import ToolCall
+from agents.engine.lookup import looked_up
 from agents.engine.redaction import redacted
 from agents.engine.threads import TOOLS as TOOL_THREADS
 from agents.models import Effect, Escalation, Run, Step
@@ -217,13 +217,11 @@ async def _found(tool: Tool, context: Context) -> Outcome | None:
         return None if tool.touch.value != "once" else _unknown()
     try:
         async with asyncio.timeout(tool.timeout):
-            result = await TOOL_THREADS.run(partial(tool.find, context.key))
-    except OutcomeUnknown:
+            result = await TOOL_THREADS.run(partial(looked_up, tool, context.key))
+    except TimeoutError:
+        log.error("%s did not say in time what became of %s", tool.name, context.key)
         return _unknown()
-    except DatabaseError:
-        raise  # ours: the run is tried again, and asks again
-    except Exception:  # whatever it raises, it tells nothing
-        log.exception("%s could not be asked what became of %s", tool.name, context.key)
+    except OutcomeUnknown:
         return _unknown()
     if result is None:
         return None

@@ -5,10 +5,9 @@ Every worker sweeps; conditional updates make many sweepers harmless.
 
 from __future__ import annotations
 
-import logging
 from datetime import timedelta
 
-from django.db import DatabaseError, transaction
+from django.db import transaction
 from django.db.models import F
 from django.db.models.functions import Now
 from django.utils import timezone
@@ -17,12 +16,11 @@ from agents.core.states import ENDED, EffectState, EscalationState, RunState
 from agents.engine.answering import expire
 from agents.engine.crashpoints import crashpoint
 from agents.engine.dispatch import ring, unheard
+from agents.engine.lookup import LookupBroken, looked_up
 from agents.engine.redaction import redacted_for
 from agents.engine.sealing import seal_when_due
 from agents.models import Effect, Escalation, LostRun, Run
 from agents.tools import TOOLS, OutcomeUnknown
-
-log = logging.getLogger(__name__)
 
 ORPHANED = timedelta(minutes=1)  # longer than any tool may take
 BATCH = 100  # rows put right in one sweep; the next one does the rest
@@ -104,17 +102,14 @@ def settle_orphan(effect: Effect) -> bool:
     """Write what became of an intent, as the tool tells by its key. Return False if settled."""
     tool, at = TOOLS.get(effect.tool), timezone.now()
     try:
-        result = tool.find(effect.key) if tool and tool.find else None
+        result = looked_up(tool, effect.key) if tool else None
         state = EffectState.DONE if result is not None else EffectState.REFUSED
         if not (tool and tool.find):
             state = EffectState.UNKNOWN
+    except LookupBroken:  # the next sweep asks again; other effects do not wait for it
+        return False
     except OutcomeUnknown:
         result, state = None, EffectState.UNKNOWN
-    except DatabaseError:
-        raise  # ours: the whole sweep is made again
-    except Exception:  # whoever is asked may answer the next sweep; the others do not wait for it
-        log.exception("%s could not be asked what became of %s", effect.tool, effect.key)
-        return False
     result = redacted_for(effect.run, result)
     with transaction.atomic():
         intended = Effect.objects.filter(pk=effect.pk, state=EffectState.INTENDED)
