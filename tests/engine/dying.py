@@ -8,6 +8,13 @@ from agents.engine import crashpoints
 from tests.engine.memory import Crash
 from tests.whole import died_at
 
+# What a run passes that asks a model, calls a tool and commits, however it goes about it.
+AROUND_CALLS_AND_COMMITS = {
+    *("model.before_call", "model.after_call"),
+    *("gateway.before_call", "gateway.after_call"),
+    *("journal.before_commit", "journal.after_commit"),
+}
+
 
 def die_at(number: int, *, only: str = "") -> None:
     """Die when a crash point is reached for the `number`-th time, and never again.

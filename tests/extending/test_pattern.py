@@ -22,7 +22,7 @@ from agents.models import Escalation, Run
 from agents.patterns import PATTERNS, Brief, Notes
 from agents.policies.profiles import STRICT
 from tests.conformance import harness
-from tests.engine.dying import die_at
+from tests.engine.dying import AROUND_CALLS_AND_COMMITS, die_at
 from tests.engine.memory import Crash, MemoryWorld
 from tests.engine.scene import Scene, fresh, go, has_ended, recover, set_scene
 
@@ -133,7 +133,8 @@ def test_a_crash_at_any_point_changes_nothing() -> None:
     calm = launched(scene, LATE, 7)
     to_the_end(scene, calm)
     expected = told(calm)
-    assert len(points) > 9
+    assert set(points) >= AROUND_CALLS_AND_COMMITS
+    assert len(points) > 9  # how many commits side by side take is a race
 
     for number in range(1, len(points) + 1):
         run = launched(scene, LATE, 7)

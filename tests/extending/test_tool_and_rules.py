@@ -202,7 +202,7 @@ class TestNote:
         settings.DATA_DIR = tmp_path / "calm"
         crashpoints.watch(points.append)
         expected = to_the_end(scene.launch(GOAL), [CONTEXT, NOTE, DONE])
-        assert len(points) > 9
+        assert len(points) > 12
 
         for number in range(1, len(points) + 1):
             settings.DATA_DIR = tmp_path / str(number)

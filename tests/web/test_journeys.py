@@ -97,6 +97,14 @@ def second_reviewer(scene: Scene) -> User:
     return user
 
 
+def both_at(address: str, browser: Browser, site: str, complaints: list[str]) -> tuple[Page, Page]:
+    """Sign in Rita and the second reviewer, and open the same page for each."""
+    rita, second = (desk(browser, site, name, complaints) for name in ("rita", "second"))
+    for page in (rita, second):
+        page.goto(address)
+    return rita, second
+
+
 def test_two_people_see_one_refund_to_its_end(
     scene: Scene, browser: Browser, complaints: list[str]
 ) -> None:
@@ -146,10 +154,8 @@ def test_the_second_of_two_reviewers_is_told_who_was_first(
     escalation = Escalation.objects.get(run=moved(scene.launch()))
 
     with served() as site:
-        rita = desk(browser, site, "rita", complaints)
-        second = desk(browser, site, "second", complaints)
+        rita, second = both_at(f"{site}/approvals/{escalation.pk}/", browser, site, complaints)
         for page in (rita, second):
-            page.goto(f"{site}/approvals/{escalation.pk}/")
             page.get_by_label("Reason").fill("partly used")
         second.route("**/live/**", lambda route: route.abort())  # what is live cannot warn in time
         second.reload()
@@ -175,10 +181,8 @@ def test_a_claim_keeps_the_others_out_until_it_is_released(
     escalation = Escalation.objects.get(run=moved(scene.launch()))
 
     with served() as site:
-        rita = desk(browser, site, "rita", complaints)
-        second = desk(browser, site, "second", complaints)
+        rita, second = both_at(f"{site}/approvals/{escalation.pk}/", browser, site, complaints)
         for page in (rita, second):
-            page.goto(f"{site}/approvals/{escalation.pk}/")
             expect(page.locator("#live")).to_have_text("Live")
         second.get_by_label("Reason").fill("half written")
         rita.get_by_role("button", name="Claim").click()
@@ -202,10 +206,7 @@ def test_what_is_live_leaves_the_focus_where_somebody_types(
     escalation = Escalation.objects.get(run=moved(scene.launch()))
 
     with served() as site:
-        rita = desk(browser, site, "rita", complaints)
-        second = desk(browser, site, "second", complaints)
-        for page in (rita, second):
-            page.goto(f"{site}/approvals/{escalation.pk}/")
+        rita, second = both_at(f"{site}/approvals/{escalation.pk}/", browser, site, complaints)
         rita.get_by_label("Pay Anna").fill("1300")
         rita.get_by_label("Reason").fill("partly")
         rita.get_by_label("Pay Anna").press("Control+Enter")
