@@ -12,11 +12,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
+from typing import Any, Protocol, TypeAlias
 
 from agents.core.effects import Effect, Flow, Json, Together
 from agents.core.strands import Reply, Strand
 from agents.engine.journal import Later, Waiting
+
+# A strand, and how what it asks for is done.
+_Asked: TypeAlias = "tuple[Strand, Callable[[], Coroutine[Any, Any, Reply]]]"
 
 
 class World(Protocol):
@@ -39,13 +44,20 @@ async def drive(flow: Flow, world: World) -> Strand:
     """
     root = Strand(flow)
     ready: deque[tuple[Strand, Reply | Json]] = deque([(root, None)])
+    asked: list[_Asked] = []
     busy: dict[asyncio.Task[Reply], Strand] = {}
     later: list[Later] = []
     try:
         while ready or busy:
             while ready:
                 strand, reply = ready.popleft()
-                _advance(strand, reply, world, ready, busy)
+                _advance(strand, reply, world, ready, asked)
+            if len(asked) == 1 and not busy:  # nobody to do it beside: it needs no task of its own
+                strand, do = asked.pop()
+                await _came(strand, do(), ready, later)
+            for strand, do in asked:
+                busy[asyncio.ensure_future(do())] = strand
+            asked.clear()
             if busy:
                 await _until_one_is_done(ready, busy, later)
             if ready and busy:
@@ -65,7 +77,7 @@ def _advance(
     reply: Reply | Json,
     world: World,
     ready: deque[tuple[Strand, Reply | Json]],
-    busy: dict[asyncio.Task[Reply], Strand],
+    asked: list[_Asked],
 ) -> None:
     """Give a strand its reply and see to what it asks for next."""
     effect = strand.send(reply)
@@ -91,7 +103,7 @@ def _advance(
     if recorded is not None:
         ready.append((strand, recorded))
     else:
-        busy[asyncio.ensure_future(world.do(key, effect))] = strand
+        asked.append((strand, partial(world.do, key, effect)))
 
 
 def _next_in_line(strand: Strand, ready: deque[tuple[Strand, Reply | Json]]) -> None:
@@ -113,10 +125,19 @@ async def _until_one_is_done(
     """Wait, and hand each reply that has come to its strand."""
     done, _ = await asyncio.wait(busy, return_when=asyncio.FIRST_COMPLETED)
     for task in done:
-        strand = busy.pop(task)
-        try:
-            ready.append((strand, task.result()))
-        except Waiting:  # the strand stays where it is until somebody decides
-            _next_in_line(strand, ready)
-        except Later as wait:
-            later.append(wait)
+        await _came(busy.pop(task), task, ready, later)
+
+
+async def _came(
+    strand: Strand,
+    doing: Awaitable[Reply],
+    ready: deque[tuple[Strand, Reply | Json]],
+    later: list[Later],
+) -> None:
+    """Hand a reply, once it has come, to its strand."""
+    try:
+        ready.append((strand, await doing))
+    except Waiting:  # the strand stays where it is until somebody decides
+        _next_in_line(strand, ready)
+    except Later as wait:
+        later.append(wait)
