@@ -10,22 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from functools import cache
-from typing import Any, Generic, TypeAlias, TypeVar
-from uuid import UUID
+from functools import cache, lru_cache
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from django.db import DEFAULT_DB_ALIAS, connection, connections
-from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import Field, JSONField, Model, QuerySet, Value
 from django.db.models.base import ModelState
 from django.db.models.sql import UpdateQuery
-from django.utils.duration import duration_microseconds
 
-from agents.driver import answered, send
-
-# What every driver takes as it is, for any column but JSON.
-AS_THEY_ARE = frozenset({str, int, bool, type(None)})
+from agents.columns import AS_THEY_ARE, Reading, adapted, readings
+from agents.driver import STATEMENTS, answered, send
 
 M = TypeVar("M", bound=Model)
 
@@ -35,7 +29,7 @@ class Given(Value):
 
     def __init__(self, name: str, field: Any = None) -> None:
         super().__init__(name, field)
-        self.column = field
+        self.is_json = isinstance(field, JSONField)
 
     def as_sql(self, compiler: Any, connection: Any) -> tuple[str, Any]:
         return "%s", (self,)
@@ -49,13 +43,15 @@ class _Query:
     places: Sequence[Any]
     model: type[Any]
     names: list[str]
-    compiler: Any
-    converters: Any
+    readings: Sequence[tuple[int, Reading]]
 
     def rows(self, done: Any) -> Iterable[Sequence[Any]]:
         """Return what the database answered."""
-        rows: Iterable[Sequence[Any]] = answered(done).fetchall()
-        return self.compiler.apply_converters(rows, self.converters) if self.converters else rows
+        for row in answered(done).fetchall():
+            values = list(row)
+            for place, read in self.readings:
+                values[place] = read(values[place])
+            yield values
 
 
 class Rows(Generic[M]):
@@ -101,7 +97,7 @@ class Rows(Generic[M]):
         """Return the compiled query, and the cursor that it was sent by."""
         database = connections[DEFAULT_DB_ALIAS]
         found = self._compiled.get(database.vendor) or self._compile()
-        return found, send(database, found.sql, _filled(found.places, given, database))
+        return found, send(database, found.sql, _filled(found.places, given, database.vendor))
 
     def _compile(self) -> _Query:
         queryset = self._build()
@@ -109,8 +105,7 @@ class Rows(Generic[M]):
         sql, places = compiler.as_sql()
         columns = [column for column, _, _ in compiler.select]
         names = [column.target.attname for column in columns]
-        converters = compiler.get_converters(columns)
-        found = _Query(sql, tuple(places), queryset.model, names, compiler, converters)
+        found = _Query(sql, tuple(places), queryset.model, names, readings(columns, compiler))
         self._compiled[connection.vendor] = found
         return found
 
@@ -130,7 +125,7 @@ class Update:
         """Send the change, maybe together with others; call what comes back for their number."""
         database = connections[DEFAULT_DB_ALIAS]
         sql, places = self._compiled.get(database.vendor) or self._compile()
-        done = send(database, sql, _filled(places, given, database))
+        done = send(database, sql, _filled(places, given, database.vendor))
         return lambda: int(answered(done).rowcount)
 
     def _compile(self) -> tuple[str, Sequence[Any]]:
@@ -179,9 +174,9 @@ def inserted_columns(
 ) -> Callable[[], list[Any]]:
     """Send rows that are no models yet, by their columns; call what comes back for their keys."""
     database = connections[DEFAULT_DB_ALIAS]
-    start, place, end, fields = _insert(model, is_numbered)
-    values = [_adapted(row[field.attname], field, database) for row in rows for field in fields]
-    done = send(database, f"{start} {', '.join([place] * len(rows))}{end}", values)
+    sql, columns = _insert(model, is_numbered, len(rows))
+    values = [value for row in rows for value in _values(row, columns, database.vendor)]
+    done = send(database, sql, values)
     return lambda: [key for (key,) in answered(done).fetchall()]
 
 
@@ -193,9 +188,8 @@ def insert_new(row: Model) -> bool:
     the own one goes on either way.
     """
     database = connections[DEFAULT_DB_ALIAS]
-    start, place, end, fields = _insert(type(row), True)
-    sql = f"{start} {place} ON CONFLICT DO NOTHING{end}"
-    keys = answered(send(database, sql, _values(row, fields, database))).fetchall()
+    sql, columns = _insert(type(row), True, 1, " ON CONFLICT DO NOTHING")
+    keys = answered(send(database, sql, _values(vars(row), columns, database.vendor))).fetchall()
     for (key,) in keys:
         _is_kept(row, key)
     return bool(keys)
@@ -204,25 +198,66 @@ def insert_new(row: Model) -> bool:
 def update(row: Model, *names: str) -> None:
     """Write the columns `names` of a row, or all of them where none is named."""
     database = connections[DEFAULT_DB_ALIAS]
-    sql, fields = _update(type(row), names)
-    send(database, sql, _values(row, fields, database))
+    sql, columns = _update(type(row), names)
+    send(database, sql, _values(vars(row), columns, database.vendor))
 
 
-Fields: TypeAlias = "tuple[Field[Any, Any], ...]"
+def new(model: type[M], **columns: object) -> M:
+    """Return a row to insert as `model(**columns)` does, without its signals.
+
+    Columns have the names of their attributes: `run_id`.
+    """
+    row = model.__new__(model)
+    constant, made = _defaults(model)
+    vars(row).update(constant)
+    for name, make in made:
+        if name not in columns:
+            columns[name] = make()
+    vars(row).update(columns)
+    row._state = ModelState()
+    return row
+
+
+class _Column(NamedTuple):
+    """A column to write: the attribute that has its value."""
+
+    name: str
+    is_json: bool
+
+
+Columns: TypeAlias = tuple[_Column, ...]
+
+
+def _columns(fields: Iterable[Field[Any, Any]]) -> Columns:
+    return tuple(_Column(field.attname, isinstance(field, JSONField)) for field in fields)
 
 
 @cache
-def _insert(model: type[Model], is_numbered: bool) -> tuple[str, str, str, Fields]:
-    """Return how an INSERT begins, the place of one row in it, its end, and its columns."""
-    fields = tuple(f for f in model._meta.concrete_fields if not (is_numbered and f.primary_key))
+def _defaults(
+    model: type[Model],
+) -> tuple[dict[str, object], tuple[tuple[str, Callable[[], object]], ...]]:
+    """Return what columns of a new row hold: always the same, and what is made each time."""
+    fields = model._meta.concrete_fields
+    made = [field for field in fields if callable(field.default)]
+    constant = {f.attname: f.get_default() for f in fields if f not in made}
+    return constant, tuple((field.attname, field.get_default) for field in made)
+
+
+@lru_cache(STATEMENTS)
+def _insert(
+    model: type[Model], is_numbered: bool, count: int, unless: str = ""
+) -> tuple[str, Columns]:
+    """Return an INSERT of so many rows, and the columns of each; keys come back if numbered."""
+    fields = [f for f in model._meta.concrete_fields if not (is_numbered and f.primary_key)]
     names = ", ".join(_quoted(field) for field in fields)
     start = f"INSERT INTO {connection.ops.quote_name(model._meta.db_table)} ({names}) VALUES"
+    places = ", ".join([f"({', '.join(['%s'] * len(fields))})"] * count)
     end = f" RETURNING {_quoted(model._meta.pk)}" if is_numbered else ""
-    return start, f"({', '.join(['%s'] * len(fields))})", end, fields
+    return f"{start} {places}{unless}{end}", _columns(fields)
 
 
 @cache
-def _update(model: type[Model], names: tuple[str, ...]) -> tuple[str, Fields]:
+def _update(model: type[Model], names: tuple[str, ...]) -> tuple[str, Columns]:
     """Return an UPDATE of one row, and its columns with the key last."""
     key = model._meta.pk
     changed = [f for f in model._meta.concrete_fields if not names or f.name in names]
@@ -230,40 +265,26 @@ def _update(model: type[Model], names: tuple[str, ...]) -> tuple[str, Fields]:
     places = ", ".join(f"{_quoted(field)} = %s" for field in fields)
     table = connection.ops.quote_name(model._meta.db_table)
     sql = f"UPDATE {table} SET {places} WHERE {_quoted(key)} = %s"  # noqa: S608 - our own names
-    return sql, (*fields, key)
+    return sql, _columns((*fields, key))
 
 
 def _quoted(field: Field[Any, Any]) -> str:
     return str(connection.ops.quote_name(str(field.column)))
 
 
-def _values(row: Model, fields: Fields, database: BaseDatabaseWrapper) -> list[Any]:
+def _values(row: Mapping[str, object], columns: Columns, vendor: str) -> list[Any]:
     """Return what the driver takes for these columns of a row."""
-    return [_adapted(getattr(row, field.attname), field, database) for field in fields]
-
-
-def _filled(
-    places: Sequence[Any], given: dict[str, object], database: BaseDatabaseWrapper
-) -> list[Any]:
-    """Return the parameters of a query, with what is given in its places."""
     return [
-        at if not isinstance(at, Given) else _adapted(given[at.value], at.column, database)
-        for at in places
+        value
+        if type(value := row[name]) in AS_THEY_ARE and not is_json
+        else adapted(value, vendor, is_json=is_json)
+        for name, is_json in columns
     ]
 
 
-def _adapted(value: object, field: Field[Any, Any] | None, database: BaseDatabaseWrapper) -> object:
-    """Return a value as the driver takes it."""
-    if isinstance(field, JSONField):
-        return None if value is None else database.ops.adapt_json_value(value, field.encoder)
-    if type(value) in AS_THEY_ARE:
-        return value
-    if isinstance(value, datetime):
-        return database.ops.adapt_datetimefield_value(value)
-    if isinstance(value, UUID) and not database.features.has_native_uuid_field:
-        return value.hex
-    if isinstance(value, timedelta) and not database.features.has_native_duration_field:
-        return duration_microseconds(value)
-    if isinstance(value, str):
-        return str(value)  # a state's name
-    return value
+def _filled(places: Sequence[Any], given: dict[str, object], vendor: str) -> list[Any]:
+    """Return the parameters of a query, with what is given in its places."""
+    return [
+        adapted(given[at.value], vendor, is_json=at.is_json) if type(at) is Given else at
+        for at in places
+    ]

@@ -23,7 +23,7 @@ from agents.core.digest import canonical
 from agents.core.effects import Json
 from agents.core.texts import TEXTS, Text, digest_of, without_texts
 from agents.driver import together
-from agents.prepared import Given, Rows, Update, inserted, inserted_columns
+from agents.prepared import Given, Rows, Update, inserted_columns
 
 if TYPE_CHECKING:
     from agents.models.run import Run
@@ -116,7 +116,7 @@ class Lines:
     """Events that follow the end of a chain, with the texts beside them; not written yet."""
 
     events: list[dict[str, Any]]  # the columns of each
-    texts: list[tuple[int, EventText]]  # with the place of its event among them
+    texts: list[tuple[int, dict[str, Any]]]  # their columns, and the place of the event of each
     end: tuple[int, str]  # of the chain, once they are written: its count and hash
 
     def write(self, besides: Sequence[Sending] = ()) -> None:
@@ -127,10 +127,10 @@ class Lines:
         if self.texts:  # they have to know the keys of their events
             keys = inserted_columns(Event, self.events)()
             for place, text in self.texts:
-                text.event_id = keys[place]
+                text["event_id"] = keys[place]
         with together():
             if self.texts:
-                inserted(*(text for _, text in self.texts))
+                inserted_columns(EventText, [text for _, text in self.texts])
             elif self.events:
                 inserted_columns(Event, self.events)
             answers = [send() for send in besides]
@@ -149,12 +149,12 @@ def chained(
     """Return events that follow the count and the hash that end a chain."""
     count, previous = after
     events: list[dict[str, Any]] = []
-    texts: list[tuple[int, EventText]] = []
+    texts: list[tuple[int, dict[str, Any]]] = []
     for place, entry in enumerate(entries):
         # Only a run is about a customer; what is said of a workspace is about its people.
         plain, words = without_texts(entry.kind, entry.facts) if run_id else (entry.facts, {})
         beside = [_text(name, value) for name, value in words.items()]
-        digests = {text.name: digest_of(text.salt, text.text) for text in beside}
+        digests = {text["name"]: digest_of(text["salt"], text["text"]) for text in beside}
         columns: dict[str, Any] = {
             "workspace_id": workspace_id,
             "run_id": run_id,
@@ -205,8 +205,10 @@ def _covered(
     }
 
 
-def _text(name: str, value: Json) -> EventText:
-    return EventText(name=name, text=canonical(value), salt=secrets.token_hex(16))
+def _text(name: str, value: Json) -> dict[str, Any]:
+    """Return the columns of a text, but for its event."""
+    salt = secrets.token_hex(16)
+    return {"name": name, "text": canonical(value), "salt": salt, "erased_at": None}
 
 
 def texts_of(event: Event) -> dict[str, Text]:

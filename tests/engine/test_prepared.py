@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 from django.db import DatabaseError, DataError, IntegrityError, connection, transaction
-from django.db.models import DurationField, ExpressionWrapper, F, JSONField
+from django.db.models import DurationField, ExpressionWrapper, F, JSONField, Model
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from agents.desk.models import SentMail
 from agents.driver import together
 from agents.models import Run, Step
-from agents.prepared import Given, Rows, Update, insert, insert_new, inserted, update
+from agents.prepared import Given, Rows, Update, insert, insert_new, inserted, new, update
 from opsconsole.databases import PREPARE_THRESHOLD
 from tests.desk.ordering import AT, demo_book
 from tests.engine.scene import Scene, fresh, set_scene
@@ -49,6 +49,24 @@ def test_what_is_inserted_together_gets_its_keys_in_order(scene: Scene) -> None:
 
     kept = {step.pk: step.position for step in run.steps.all()}
     assert kept == {step.pk: step.position for step in steps}
+
+
+@pytest.mark.breaks("I32")  # a step that no engine began
+def test_a_new_row_is_like_one_that_its_model_makes(scene: Scene) -> None:
+    run, at = scene.launch(), timezone.now()
+    columns = {"run_id": run.pk, "position": 1, "key": "1/propose", "asked": {}, "begun_at": at}
+    made, by_model = new(Step, **columns), Step(**columns)
+
+    assert made._state.adding
+    assert columns_of(made) == columns_of(by_model)
+    insert(made)
+    assert columns_of(Step.objects.get()) == columns_of(made)
+    assert new(Run).pk != new(Run).pk
+    assert new(Run).simulation is not new(Run).simulation
+
+
+def columns_of(row: Model) -> dict[str, object]:
+    return {name: value for name, value in vars(row).items() if name != "_state"}
 
 
 def test_a_row_is_a_model_like_any_other(scene: Scene) -> None:

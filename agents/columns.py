@@ -1,0 +1,79 @@
+"""Values of columns, as the driver takes them and as they are read back.
+
+Django asks each value of each row what it is, through several functions. Here that is settled
+once a column or once a type, for what the hot path's rows hold; anything else is Django's.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache, partial
+from typing import Any, TypeAlias
+from uuid import UUID
+
+from django.db import connection
+from django.db.models import DateTimeField, JSONField
+from django.db.models.expressions import Col
+from django.utils.duration import duration_microseconds
+from psycopg.types.json import Jsonb
+
+Reading: TypeAlias = Callable[[Any], Any]
+
+# What every driver takes as it is, for any column but JSON.
+AS_THEY_ARE = frozenset({str, int, bool, type(None)})
+
+
+def adapted(value: Any, vendor: str, *, is_json: bool = False) -> Any:
+    """Return a value as the driver takes it."""
+    if is_json:
+        if value is None:
+            return None
+        return Jsonb(value) if vendor == "postgresql" else json.dumps(value)
+    of_type = type(value)
+    if of_type in AS_THEY_ARE:
+        return value
+    if vendor == "sqlite" and of_type in _ON_SQLITE:
+        return _ON_SQLITE[of_type](value)
+    return str(value) if isinstance(value, str) else value  # a state's name
+
+
+@lru_cache(64)  # what one transaction writes has one time
+def _time(value: datetime) -> str:
+    return str(connection.ops.adapt_datetimefield_value(value))
+
+
+_ON_SQLITE: dict[type, Callable[[Any], Any]] = {
+    datetime: _time,
+    timedelta: duration_microseconds,
+    UUID: lambda value: value.hex,
+}
+
+
+def readings(columns: Sequence[Any], compiler: Any) -> list[tuple[int, Reading]]:
+    """Return how the columns of a query are read back, by their place, where it takes anything."""
+    found: list[tuple[int, Reading]] = []
+    for place, (converters, column) in compiler.get_converters(columns).items():
+        target = column.target if isinstance(column, Col) else None
+        if isinstance(target, JSONField) and target.decoder is None:
+            found.append((place, _from_json))
+        elif isinstance(target, DateTimeField) and connection.vendor == "sqlite":
+            found.append((place, _in_utc))
+        else:
+            found.append((place, partial(_by_django, tuple(converters), column)))
+    return found
+
+
+def _from_json(value: str | None) -> Any:
+    return None if value is None else json.loads(value)
+
+
+def _in_utc(value: datetime | None) -> datetime | None:
+    return None if value is None else value.replace(tzinfo=UTC)
+
+
+def _by_django(converters: Sequence[Callable[..., Any]], column: Any, value: Any) -> Any:
+    for convert in converters:
+        value = convert(value, column, connection)
+    return value
