@@ -62,13 +62,13 @@ def plain_amount(minor: int) -> str:
 def told(value: Json) -> Json:
     """Return `value` as models and the reference's results see it: 120000 minor as 1200.0 usd."""
     if isinstance(value, dict):
-        return dict(_told_item(key, item) for key, item in value.items())
+        said = {}
+        for key, item in value.items():
+            if key.endswith("_minor") and isinstance(item, int):
+                said[key.removesuffix("_minor") + "_usd"] = item / 100
+            else:
+                said[key] = told(item)
+        return said
     if isinstance(value, list):
         return [told(item) for item in value]
     return value
-
-
-def _told_item(key: str, item: Json) -> tuple[str, Json]:
-    if key.endswith("_minor") and isinstance(item, int):
-        return key.removesuffix("_minor") + "_usd", item / 100
-    return key, told(item)

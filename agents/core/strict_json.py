@@ -58,7 +58,10 @@ def fits(value: object) -> bool:
 
 
 def _depth(text: str) -> int:
-    """Return how deep brackets nest outside strings."""
+    """Return how deep brackets nest outside strings, or at most, where that is within bounds."""
+    brackets = text.count("[") + text.count("{")
+    if brackets <= MAX_DEPTH:
+        return brackets
     depth = deepest = 0
     in_string = escaped = False
     for char in text:
