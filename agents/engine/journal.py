@@ -29,7 +29,7 @@ from agents.engine.crashpoints import crashpoint
 from agents.engine.database import in_database
 from agents.models import Escalation, Run, Step
 from agents.models.event import Entry
-from agents.prepared import Given, Rows, inserted, update
+from agents.prepared import Given, Rows, inserted, new, update
 
 T = TypeVar("T")
 Write: TypeAlias = Callable[[datetime], list[Entry]]  # in a transaction; returns what to say
@@ -119,8 +119,9 @@ class Journal:
             return known
         digest, asked = written(effect)
         with self._guard:
-            step = self.steps[key] = Step(
-                run=self.run,
+            step = self.steps[key] = new(
+                Step,
+                run_id=self.run.pk,
                 # Not their number: a step that a failed commit lost may have left a gap.
                 position=1 + max((step.position for step in self.steps.values()), default=0),
                 key=key,
@@ -129,10 +130,11 @@ class Journal:
                 asked=asked,
                 begun_at=timezone.now(),
             )
+            step.run = self.run
             if isinstance(effect, Say):
                 step.ended_at = step.begun_at
             self._batch.begun.append(step)
-            self._batch.writes.append(lambda at: [self._begun(step)])
+            self._batch.writes.append(lambda at: self._begun(step))
         return step
 
     @contextmanager
@@ -296,10 +298,12 @@ class Journal:
         return inserted(*self._unsent.values()) if self._unsent else list
 
     @staticmethod
-    def _begun(step: Step) -> Entry:
+    def _begun(step: Step) -> list[Entry]:
         if step.kind == "say":
-            return Entry(step.asked["kind"], {"key": step.key, **step.asked["facts"]})
-        return Entry("step.begun", {"key": step.key})
+            return [Entry(step.asked["kind"], {"key": step.key, **step.asked["facts"]})]
+        if step.ended_at:  # in the same transaction, which says so with the same time
+            return []
+        return [Entry("step.begun", {"key": step.key})]
 
     def _noted(self, step: Step) -> list[Entry]:
         self._change(step)

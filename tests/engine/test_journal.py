@@ -111,7 +111,6 @@ def test_steps_of_one_commit_are_kept_as_they_are_at_its_end() -> None:
         "step.begun",
         "step.retried",
         "step.done",
-        "step.begun",
         "step.failed",
     ]
 
