@@ -15,8 +15,13 @@ from agents.prepared import Given, Rows
 BIGINT = 2**63
 
 
+def charges(*, book: Given, number: Given) -> QuerySet[Charge]:
+    """Return the query for a customer's charges."""
+    return Charge.objects.filter(customer__book=book, customer__number=number)
+
+
 def _latest() -> QuerySet[Charge]:
-    ours = Charge.objects.filter(customer__book=Given("book"), customer__number=Given("number"))
+    ours = charges(book=Given("book"), number=Given("number"))
     columns = ("plan", "amount_minor", "currency", "paid_at", "refunded_minor", "held_minor")
     of_customer = ("customer__name", "customer__country", "customer__tier")
     newest = ours.select_related("customer").only(*columns, "customer", *of_customer)

@@ -6,6 +6,7 @@ cents of a charge, one finds no room.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from hashlib import sha256
@@ -17,6 +18,7 @@ from django.db.models import BigIntegerField, F
 from agents.desk import billing
 from agents.desk.models import Charge, Refund
 from agents.desk.models.refund import RefundState
+from agents.driver import together
 from agents.prepared import Given, Rows, Update, insert_new
 
 AMOUNT = Given("amount", BigIntegerField())
@@ -92,7 +94,9 @@ def reserve(
     A key that is known returns its receipt, whatever became of it since.
     """
     order = _Order(book_id, customer_number, amount_minor, currency, reason.strip(), key)
-    return _receipt(_reserved(order, at))
+    with together():  # the account too, because a key that is to hold something is mostly new
+        known, account = _BY_KEY.sent_tuples(key=key), _asked_account(order, at)
+    return _receipt(_reserved(order, known(), account, at))
 
 
 def pay(
@@ -112,7 +116,9 @@ def pay(
     """
     order = _Order(book_id, customer_number, amount_minor, currency, reason.strip(), key)
     with transaction.atomic():
-        refund = _reserved(order, at)
+        with together():  # with the BEGIN before it
+            known = _BY_KEY.sent_tuples(key=key)
+        refund = _reserved(order, known(), lambda: _asked_account(order, at)(), at)
         if _PAY(pk=refund.pk, at=at):
             _TAKE_OUT(pk=refund.charge_id, amount=amount_minor)
             return _receipt(replace(refund, state=RefundState.PAID, paid_at=at))
@@ -155,12 +161,17 @@ def _known(key: str) -> _Kept | None:
     return _kept(found[0]) if found else None
 
 
-def _reserved(order: _Order, at: datetime) -> _Kept:
-    """Return the refund of a key, held now if the key is new. Raises RefundRefused, KeyReused."""
-    refund = _known(order.key)
+def _reserved(
+    order: _Order,
+    known: list[tuple[Any, ...]],
+    account: Callable[[], billing.Account | None],
+    at: datetime,
+) -> _Kept:
+    """Return the refund of a key, held now if it is not known. Raises RefundRefused, KeyReused."""
+    refund = _kept(known[0]) if known else None
     if refund is None:
         try:
-            refund = _held(order, at)
+            refund = _held(order, account(), at)
         except RefundRefused:
             # Somebody may have used the key since we looked, and taken the last cents with it.
             refund = _known(order.key)
@@ -171,11 +182,15 @@ def _reserved(order: _Order, at: datetime) -> _Kept:
     return refund
 
 
-def _held(order: _Order, at: datetime) -> _Kept:
+def _asked_account(order: _Order, at: datetime) -> Callable[[], billing.Account | None]:
+    """Ask whom an order is about, maybe together with other things."""
+    number = order.customer_number
+    return billing.asked_account(book_id=order.book_id, customer_number=number, at=at)
+
+
+def _held(order: _Order, account: billing.Account | None, at: datetime) -> _Kept:
     """Hold an amount under a key that was new when we looked. Raises RefundRefused."""
-    charge = billing.latest_charge(
-        book_id=order.book_id, customer_number=order.customer_number, at=at
-    )
+    charge = account.charge if account else None
     if charge is None:
         raise RefundRefused(f"refund_user_not_found:{order.customer_number}")
     if order.amount_minor < 1:
