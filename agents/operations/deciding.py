@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
 from agents.core.effects import Json
@@ -18,11 +19,10 @@ from agents.engine.answering import answer, expire
 from agents.engine.crashpoints import crashpoint
 from agents.engine.facts import gather
 from agents.engine.redaction import redacted_for
-from agents.models import Escalation, Membership, Role, Run, Step, Workspace
+from agents.models import Escalation, Membership, PolicyVersion, Role, Run, Step, Workspace
 from agents.models.event import Entry, append
-from agents.models.run import POLICY_OF
 from agents.operations.claiming import Claimed, is_kept_from
-from agents.operations.refusal import Refused, allowed, asked_member, check_text
+from agents.operations.refusal import Refused, allowed, check_text, members
 from agents.policies import review
 from agents.prepared import Given, Rows, Update
 
@@ -86,8 +86,8 @@ def decide(
 
 def _decide(pk: int, by: User, wanted: _Answer, seen: str | None, at: datetime) -> Escalation:
     # The run's row first, as everyone else takes it: then decisions and the engine queue up.
-    escalation, steps, members = _locked(pk, by)
-    person = allowed(members, escalation.workspace, by, Role.REVIEWER, Role.ADMIN)
+    escalation, steps, found = _locked(pk, by)
+    person = allowed(found, escalation.workspace, by, Role.REVIEWER, Role.ADMIN)
     if escalation.state != EscalationState.OPEN:
         raise AlreadyDecided(escalation)
     if is_kept_from(escalation, by, at=at):
@@ -108,24 +108,31 @@ def _locked(pk: int, by: User) -> tuple[Escalation, list[Step], list[Membership]
 
     Raises DoesNotExist.
     """
-    place = _PLACE.get(pk=pk)
     with together():
-        run, policy = _RUN.sent(pk=place.run_id), POLICY_OF.sent(run=place.run_id)
-        escalation, steps = _ESCALATION.sent(pk=pk), _STEPS.sent(run=place.run_id)
-        workspace = _WORKSPACE.sent(pk=place.workspace_id)
-        members = asked_member(place.workspace_id, by)
-    [found], [found.run], [found.workspace] = escalation(), run(), workspace()
+        run, policy = _RUN.sent(pk=pk), _POLICY.sent(pk=pk)
+        escalation, steps = _ESCALATION.sent(pk=pk), _STEPS.sent(pk=pk)
+        workspace, member = _WORKSPACE.sent(pk=pk), _MEMBER.sent(pk=pk, user=by.pk)
+    found = next(iter(escalation()), None)
+    if found is None:
+        raise Escalation.DoesNotExist
+    [found.run], [found.workspace] = run(), workspace()
     [found.run.policy] = policy()
     by_key = {step.pk: step for step in steps()}
     found.step = by_key[found.step_id]
-    return found, list(by_key.values()), members()
+    return found, list(by_key.values()), member()
 
 
-_PLACE = Rows(lambda: Escalation.objects.filter(pk=Given("pk")).only("run", "workspace"))
+def _own(column: str) -> QuerySet[Escalation, Any]:
+    """Return what a column of the escalation names, for a query that is sent beside its own."""
+    return Escalation.objects.filter(pk=Given("pk")).values(column)
+
+
 _ESCALATION = Rows(lambda: Escalation.objects.filter(pk=Given("pk")))
-_RUN = Rows(lambda: Run.objects.filter(pk=Given("pk")).select_for_update())
-_STEPS = Rows(lambda: Step.objects.filter(run=Given("run")).order_by("position"))
-_WORKSPACE = Rows(lambda: Workspace.objects.filter(pk=Given("pk")))
+_RUN = Rows(lambda: Run.objects.filter(pk__in=_own("run")).select_for_update())
+_POLICY = Rows(lambda: PolicyVersion.objects.filter(pk__in=_own("run__policy")))
+_STEPS = Rows(lambda: Step.objects.filter(run__in=_own("run")).order_by("position"))
+_WORKSPACE = Rows(lambda: Workspace.objects.filter(pk__in=_own("workspace")))
+_MEMBER = Rows(lambda: members(Given("user")).filter(workspace__in=_own("workspace")))
 
 
 def _check_person(escalation: Escalation, person: Membership, wanted: _Answer) -> None:

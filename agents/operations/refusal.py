@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from django.contrib.auth.models import User
+from django.db.models import QuerySet
 
 from agents.core.actions import hides
 from agents.models import Membership, Role, Workspace
 from agents.prepared import Given, Rows
 
-_MEMBER = Rows(
-    lambda: Membership.objects.filter(
-        workspace=Given("workspace"), user=Given("user"), user__is_active=True
-    )
-)
+
+def members(user: Given) -> QuerySet[Membership]:
+    """Return the query for what a person is, in any workspace: nothing while not active."""
+    return Membership.objects.filter(user=user, user__is_active=True)
+
+
+_MEMBER = Rows(lambda: members(Given("user")).filter(workspace=Given("workspace")))
 
 
 class Refused(Exception):
@@ -27,19 +28,14 @@ class Refused(Exception):
 
 def member(workspace: Workspace, user: User, *roles: Role) -> Membership:
     """Return a person's membership, if it has one of `roles`. Raises Refused."""
-    return allowed(asked_member(workspace.pk, user)(), workspace, user, *roles)
-
-
-def asked_member(workspace_id: int, user: User) -> Callable[[], list[Membership]]:
-    """Ask for a membership, maybe together with other things; `allowed` judges what comes back."""
-    return _MEMBER.sent(workspace=workspace_id, user=user.pk)
+    return allowed(_MEMBER.all(workspace=workspace.pk, user=user.pk), workspace, user, *roles)
 
 
 def allowed(
-    members: list[Membership], workspace: Workspace, user: User, *roles: Role
+    memberships: list[Membership], workspace: Workspace, user: User, *roles: Role
 ) -> Membership:
     """Return a membership that was asked for, if it has one of `roles`. Raises Refused."""
-    found = next(iter(members), None)
+    found = next(iter(memberships), None)
     if found is None or found.role not in roles:
         wanted = " or ".join(role.value for role in roles)
         has = f"has the role {found.role}" if found else "is not a member"
