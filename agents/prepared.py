@@ -11,17 +11,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from django.db import DEFAULT_DB_ALIAS, connection, connections
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import Field, JSONField, Model, QuerySet, Value
 from django.db.models.base import ModelState
 from django.db.models.sql import UpdateQuery
 
 from agents.columns import AS_THEY_ARE, Reading, adapted, readings
-from agents.driver import STATEMENTS, answered, send
+from agents.driver import STATEMENTS, answered, send, together
 
 M = TypeVar("M", bound=Model)
+NO_KEYS: Mapping[str, Any] = MappingProxyType({})
 
 
 class Given(Value):
@@ -96,8 +99,12 @@ class Rows(Generic[M]):
     def _asked(self, given: dict[str, object]) -> tuple[_Query, Any]:
         """Return the compiled query, and the cursor that it was sent by."""
         database = connections[DEFAULT_DB_ALIAS]
-        found = self._compiled.get(database.vendor) or self._compile()
+        found = self.compiled(database)
         return found, send(database, found.sql, _filled(found.places, given, database.vendor))
+
+    def compiled(self, database: BaseDatabaseWrapper) -> _Query:
+        """Return the query as a database of this kind is sent it."""
+        return self._compiled.get(database.vendor) or self._compile()
 
     def _compile(self) -> _Query:
         queryset = self._build()
@@ -170,12 +177,23 @@ def _is_kept(row: Model, key: object) -> None:
 
 
 def inserted_columns(
-    model: type[Model], rows: Sequence[Mapping[str, object]], is_numbered: bool = True
+    model: type[Model],
+    rows: Sequence[Mapping[str, Any]],
+    is_numbered: bool = True,
+    keys: Mapping[str, Rows[Any]] = NO_KEYS,
 ) -> Callable[[], list[Any]]:
-    """Send rows that are no models yet, by their columns; call what comes back for their keys."""
+    """Send rows that are no models yet, by their columns; call what comes back for their keys.
+
+    A column in `keys` holds the key that its query finds: a row has in it what that is given. So
+    rows can be sent together with those that they refer to.
+    """
     database = connections[DEFAULT_DB_ALIAS]
-    sql, columns = _insert(model, is_numbered, len(rows))
-    values = [value for row in rows for value in _values(row, columns, database.vendor)]
+    found = {name: query.compiled(database) for name, query in keys.items()}
+    places = tuple((name, f"({query.sql})") for name, query in found.items())
+    sql, columns = _insert(model, is_numbered, len(rows), places)
+    values: list[Any] = []
+    for row in rows:
+        values += _values(row, columns, database.vendor, found)
     done = send(database, sql, values)
     return lambda: [key for (key,) in answered(done).fetchall()]
 
@@ -188,8 +206,10 @@ def insert_new(row: Model) -> bool:
     the own one goes on either way.
     """
     database = connections[DEFAULT_DB_ALIAS]
-    sql, columns = _insert(type(row), True, 1, " ON CONFLICT DO NOTHING")
-    keys = answered(send(database, sql, _values(vars(row), columns, database.vendor))).fetchall()
+    sql, columns = _insert(type(row), True, 1, unless=" ON CONFLICT DO NOTHING")
+    with together():  # with a BEGIN before it
+        done = send(database, sql, _values(vars(row), columns, database.vendor))
+    keys = answered(done).fetchall()
     for (key,) in keys:
         _is_kept(row, key)
     return bool(keys)
@@ -245,13 +265,19 @@ def _defaults(
 
 @lru_cache(STATEMENTS)
 def _insert(
-    model: type[Model], is_numbered: bool, count: int, unless: str = ""
+    model: type[Model],
+    is_numbered: bool,
+    count: int,
+    keys: tuple[tuple[str, str], ...] = (),
+    unless: str = "",
 ) -> tuple[str, Columns]:
     """Return an INSERT of so many rows, and the columns of each; keys come back if numbered."""
     fields = [f for f in model._meta.concrete_fields if not (is_numbered and f.primary_key)]
     names = ", ".join(_quoted(field) for field in fields)
     start = f"INSERT INTO {connection.ops.quote_name(model._meta.db_table)} ({names}) VALUES"
-    places = ", ".join([f"({', '.join(['%s'] * len(fields))})"] * count)
+    found = dict(keys)
+    row = ", ".join(found.get(field.attname, "%s") for field in fields)
+    places = ", ".join([f"({row})"] * count)
     end = f" RETURNING {_quoted(model._meta.pk)}" if is_numbered else ""
     return f"{start} {places}{unless}{end}", _columns(fields)
 
@@ -272,8 +298,20 @@ def _quoted(field: Field[Any, Any]) -> str:
     return str(connection.ops.quote_name(str(field.column)))
 
 
-def _values(row: Mapping[str, object], columns: Columns, vendor: str) -> list[Any]:
-    """Return what the driver takes for these columns of a row."""
+def _values(
+    row: Mapping[str, Any], columns: Columns, vendor: str, keys: Mapping[str, _Query] = NO_KEYS
+) -> list[Any]:
+    """Return what the driver takes for these columns of a row, and what `keys` are found by."""
+    if keys:
+        return [
+            value
+            for column in columns
+            for value in (
+                _filled(keys[column.name].places, row[column.name], vendor)
+                if column.name in keys
+                else _values(row, (column,), vendor)
+            )
+        ]
     return [
         value
         if type(value := row[name]) in AS_THEY_ARE and not is_json

@@ -44,7 +44,7 @@ def answer(escalation: Escalation, reply: dict[str, Json], *, at: datetime) -> N
         defaults = {"granted_minor": None, "revised": False, "by": ""}
         step.reply = {**defaults, **reply, "key": step.key}
     step.ended_at = at
-    update(step, "reply", "failed", "ended_at")
+    run.send(lambda: update(step, "reply", "failed", "ended_at"))
     if run.state == RunState.WAITING:
         run.move(RunState.QUEUED, at=at, attempts=0)
         ring(run.pk)

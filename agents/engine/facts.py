@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -13,6 +13,7 @@ from agents.core.limits import Limits
 from agents.core.states import EffectState
 from agents.desk import billing, mail
 from agents.driver import together
+from agents.engine import simulation
 from agents.models import Effect, Escalation, Run, Step
 from agents.prepared import Given, Rows
 
@@ -23,12 +24,12 @@ _EFFECTS = Rows(
 )
 _UNATTENDED = Rows(
     lambda: Effect.objects.filter(
-        charge=Given("charge"),
+        charge__in=billing.charges(book=Given("book"), number=Given("number")).values("pk"),
         tool="issue_refund",
         state__in=MAYBE_PAID,
         escalation=None,
         intended_at__gte=Given("since"),
-    ).only("amount_minor")
+    ).only("charge", "amount_minor")
 )
 _REQUESTED = Rows(lambda: Escalation.objects.filter(run=Given("run")).only("requested_minor"))
 
@@ -37,7 +38,7 @@ def gather(
     run: Run,
     action: Action,
     limits: Limits,
-    steps: Iterable[Step],
+    steps: Sequence[Step],
     *,
     at: datetime,
     lock: bool,
@@ -48,38 +49,59 @@ def gather(
     `lock` holds the charge until the transaction ends: two runs cannot both find room on it.
     `done` are results that the ledger is about to be told, by the key of their step.
     """
+    with together():
+        gathered = asked_facts(run, action, limits, steps, at=at, lock=lock, done=done)
+    return gathered()
+
+
+def asked_facts(
+    run: Run,
+    action: Action,
+    limits: Limits,
+    steps: Sequence[Step],
+    *,
+    at: datetime,
+    lock: bool,
+    done: Mapping[int, Json] | None = None,
+) -> Callable[[], tuple[Facts, int | None]]:
+    """Ask for what `gather` returns, maybe together with other things."""
     tool = action.get("name")
     customer = action.get("args", {}).get("user_id", run.subject)
-    steps, is_final = list(steps), action["kind"] == "final"
-    with together():
-        named = billing.asked_account(
-            book_id=run.book_id, customer_number=customer, at=at, lock=lock
+    is_final = action["kind"] == "final"
+    named = billing.asked_account(book_id=run.book_id, customer_number=customer, at=at, lock=lock)
+    # After the account: once its charge is held nobody else adds to what was refunded on it.
+    is_refund = tool == "issue_refund"
+    unattended = _asked_unattended(run.book_id, customer, limits, at) if is_refund else list
+    # What a run has done in the world it has done in a step.
+    only_read = {name for name, known in simulation.registry(run).items() if not known.writes}
+    has_acted = any(s.kind == "use" and s.asked["tool"] not in only_read for s in steps)
+    ledger = _EFFECTS.sent(run=run.pk) if has_acted else list
+    # A call may have been unclear, so a call too may have been put to a person.
+    may_wait = is_final and any(step.kind in ("escalate", "use") for step in steps)
+    requested = _REQUESTED.sent_tuples(run=run.pk) if may_wait else list
+
+    def told() -> tuple[Facts, int | None]:
+        account, effects = named(), [_told(effect, done or {}) for effect in ledger()]
+        charge = account.charge if account and tool != "get_refund_context" else None
+        refunds = [effect for effect in effects if effect.tool == "issue_refund"]
+        letters = [e.args["message"] for e in effects if e.tool == "send_refund_email"]
+        facts = Facts(
+            subject=run.subject,
+            context_of=tuple(sorted(_contexts(steps))),
+            refunds=tuple(_refund(effect, letters) for effect in refunds),
+            country=account.country if account else "",
+            charge=_charge(charge),
+            unattended_minor=_unattended(charge, unattended()),
+            mail=_mail(run, refunds, letters, {customer: account.name} if account else {}),
+            stated_minor=_stated(requested(), charge) if is_final else (),
+            evidence=_evidence(steps) if is_final else (),
+            scope=run.scope,
+            accepted=_accepted(steps) if tool == "send_reply" else (),
+            replies=sum(effect.tool == "send_reply" for effect in effects),
         )
-        # What a run has done in the world it has done in a step.
-        has_acted = any(step.kind == "use" for step in steps)
-        ledger = _EFFECTS.sent(run=run.pk) if has_acted else list
-        # A call may have been unclear, so a call too may have been put to a person.
-        may_wait = is_final and any(step.kind in ("escalate", "use") for step in steps)
-        requested = _REQUESTED.sent_tuples(run=run.pk) if may_wait else list
-    account, effects = named(), [_told(effect, done or {}) for effect in ledger()]
-    charge = account.charge if account and tool != "get_refund_context" else None
-    refunds = [effect for effect in effects if effect.tool == "issue_refund"]
-    letters = [e.args["message"] for e in effects if e.tool == "send_refund_email"]
-    facts = Facts(
-        subject=run.subject,
-        context_of=tuple(sorted(_contexts(steps))),
-        refunds=tuple(_refund(effect, letters) for effect in refunds),
-        country=account.country if account else "",
-        charge=_charge(charge),
-        unattended_minor=_unattended(charge, limits, at) if tool == "issue_refund" else 0,
-        mail=_mail(run, refunds, letters, {customer: account.name} if account else {}),
-        stated_minor=_stated(requested(), charge) if is_final else (),
-        evidence=_evidence(steps) if is_final else (),
-        scope=run.scope,
-        accepted=_accepted(steps) if tool == "send_reply" else (),
-        replies=sum(effect.tool == "send_reply" for effect in effects),
-    )
-    return facts, charge.charge_id if charge else None
+        return facts, charge.charge_id if charge else None
+
+    return told
 
 
 def _told(effect: Effect, done: Mapping[int, Json]) -> Effect:
@@ -144,13 +166,20 @@ def _charge(charge: billing.ChargeFacts | None) -> ChargeFact | None:
     )
 
 
-def _unattended(charge: billing.ChargeFacts | None, limits: Limits, at: datetime) -> int:
-    """Return what was refunded on a charge without a person, by any run, in the window."""
-    if charge is None:
-        return 0
+def _asked_unattended(
+    book_id: int, customer: int | None, limits: Limits, at: datetime
+) -> Callable[[], list[tuple[Any, ...]]]:
+    """Ask for what was refunded to a customer without a person, by any run, in the window."""
+    if customer is None or abs(customer) >= billing.BIGINT:
+        return list
     since = at - timedelta(days=limits.rolling_days)
-    ours = _UNATTENDED.tuples(charge=charge.charge_id, since=since)
-    return sum(amount for _, amount in ours if amount)
+    return _UNATTENDED.sent_tuples(book=book_id, number=customer, since=since)
+
+
+def _unattended(charge: billing.ChargeFacts | None, refunded: list[tuple[Any, ...]]) -> int:
+    """Return how much of it was on this charge."""
+    ours = charge.charge_id if charge else None
+    return sum(amount for _, of_charge, amount in refunded if of_charge == ours and amount)
 
 
 def _mail(

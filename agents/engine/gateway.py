@@ -29,7 +29,7 @@ from agents.engine import simulation
 from agents.engine.crashpoints import crashpoint
 from agents.engine.database import in_database
 from agents.engine.escalating import asked_escalation, hold
-from agents.engine.facts import gather
+from agents.engine.facts import asked_facts
 from agents.engine.journal import Journal, Waiting
 from agents.engine.kill_switch import asked_switch
 from agents.engine.late import ToolCall
@@ -39,7 +39,7 @@ from agents.engine.threads import TOOLS as TOOL_THREADS
 from agents.models import Effect, Escalation, Run, Step
 from agents.models.event import Entry
 from agents.policies import review
-from agents.prepared import Given, Update, insert
+from agents.prepared import Given, Rows, Update, inserted_columns
 from agents.tools import Context, OutcomeUnknown, Tool, accepts
 
 log = logging.getLogger(__name__)
@@ -125,22 +125,21 @@ def _intend(step: Step, effect: Use, journal: Journal, limits: Limits, at: datet
     allowing = _allowing(journal, effect, action)
     if not tool.writes:
         return ""
+    others = [other for other in list(journal.steps.values()) if other is not step]
     with together():
         switch, granted = asked_switch(run, effect.tool), _granted(allowing)
+        gathered = asked_facts(run, action, limits, others, at=at, lock=True)
     if switch():
         return "killed"
-    others = [other for other in list(journal.steps.values()) if other is not step]
-    facts, charge = gather(run, action, limits, others, at=at, lock=True)
+    facts, charge = gathered()
     escalation = next(iter(granted()), None)
     settled = escalation.review["escalating"] if escalation else ()
     again = review(action, facts, limits, settled=settled)
     if not again.allows or again.action != action:
         return "review_changed"
     effect_key = _effect_key(run, step.key)
-    journal.write(
-        lambda at: _insert_effect(step, allowing, escalation, effect_key, charge, action, at),
-        needs_keys=True,
-    )
+    intent = _intent(step, allowing, escalation, effect_key, charge, action, at)
+    journal.write(lambda at: _write_intent(intent, run))
     if tool.reserve:
         tool.reserve(Context(run.book_id, effect_key, at, limits, run.subject), **effect.args)
     return ""
@@ -162,7 +161,7 @@ def _granted(allowing: Step) -> Callable[[], list[Escalation]]:
     return asked_escalation(allowing.run_id, granted) if granted else list
 
 
-def _insert_effect(
+def _intent(
     step: Step,
     allowing: Step,
     escalation: Escalation | None,
@@ -170,27 +169,38 @@ def _insert_effect(
     charge: int | None,
     action: Json,
     at: datetime,
-) -> list[Entry]:
+) -> dict[str, Json]:
+    """Return the columns of an intent; its steps may have no keys yet and are found by name."""
     args = action["args"]
     customer = args.get("user_id")
-    effect = Effect(
-        run=step.run,
-        step=step,
-        key=key,
-        tool=action["name"],
-        args=args,
-        args_sha256=sha256(action),
-        review=allowing,
-        escalation=escalation,
-        customer=customer if customer is not None and abs(customer) < BIGINT else None,
-        charge=charge,
-        amount_minor=args.get("amount_minor"),
-        currency="USD" if "amount_minor" in args else "",
-        intended_at=at,
-    )
-    insert(effect)
-    said = {"key": key, "tool": effect.tool, "args_sha256": effect.args_sha256}
-    return [Entry("effect.intended", {**said, "amount_minor": effect.amount_minor})]
+    return {
+        "run_id": step.run_id,
+        "step_id": {"run": step.run_id, "key": step.key},
+        "key": key,
+        "tool": action["name"],
+        "args": args,
+        "args_sha256": sha256(action),
+        "review_id": {"run": step.run_id, "key": allowing.key},
+        "escalation_id": escalation.pk if escalation else None,
+        "customer": customer if customer is not None and abs(customer) < BIGINT else None,
+        "charge": charge,
+        "amount_minor": args.get("amount_minor"),
+        "currency": "USD" if "amount_minor" in args else "",
+        "state": EffectState.INTENDED,
+        "result": None,
+        "intended_at": at,
+        "settled_at": None,
+    }
+
+
+def _write_intent(intent: dict[str, Json], run: Run) -> list[Entry]:
+    keys = {"step_id": _STEP, "review_id": _STEP}
+    run.send(lambda: inserted_columns(Effect, [intent], keys=keys))
+    said = {name: intent[name] for name in ("key", "tool", "args_sha256", "amount_minor")}
+    return [Entry("effect.intended", said)]
+
+
+_STEP = Rows(lambda: Step.objects.filter(run=Given("run"), key=Given("key")).only("pk"))
 
 
 def _effect_key(run: Run, step_key: str) -> str:

@@ -71,7 +71,8 @@ class Journal:
 
     def __init__(self, run: Run) -> None:
         self.run = run
-        self.steps = {step.key: step for step in _STEPS.all(run=run.pk)}
+        # Nobody had a run before its first claim.
+        self.steps = {step.key: step for step in (_STEPS.all(run=run.pk) if run.fence > 1 else ())}
         for step in self.steps.values():
             step.run = run
         self.done: dict[int, Json] = {}  # results of writes in the world, by their step's key
@@ -258,7 +259,8 @@ class Journal:
         at = timezone.now()
         with transaction.atomic():
             self.run.hold()
-            with self.run.recording(at=at, lease=lease.length()) as besides:
+            with self.run.recording(at=at, lease=lease.length()):
+                self.run.send(self._send_steps)  # before whatever refers to them
                 self.fresh, self._unsent, self._changed = set(), {}, {}
                 self._apply(batch, at)
                 done = batch.writes
@@ -267,7 +269,6 @@ class Journal:
                     late = self._taken()  # what `work` itself wrote down
                     self._apply(late, at)
                     done = [*done, *late.writes]
-                besides.append(self._send_steps)
         self._told(done)
         crashpoint("journal.after_commit")
 
@@ -291,11 +292,11 @@ class Journal:
         for key in written:  # inserted as they are after these writes: nothing is left to update
             self._changed.pop(key, None)
 
-    def _send_steps(self) -> Callable[[], object]:
-        """Send the steps that are still to be written, for `recording`."""
+    def _send_steps(self) -> Callable[[], object] | None:
+        """Send the steps that are still to be written, where `recording` ends."""
         for step in self._changed.values():
             update(step, *_ENDS)
-        return inserted(*self._unsent.values()) if self._unsent else list
+        return inserted(*self._unsent.values()) if self._unsent else None
 
     @staticmethod
     def _begun(step: Step) -> list[Entry]:

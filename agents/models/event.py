@@ -28,8 +28,8 @@ from agents.prepared import Given, Rows, Update, inserted_columns
 if TYPE_CHECKING:
     from agents.models.run import Run
 
-# What is sent together with other things: it sends, and returns what to call for its answer.
-Sending: TypeAlias = Callable[[], Callable[[], object]]
+# What is sent together with other things: it sends, and returns what to call for an answer.
+Sending: TypeAlias = Callable[[], Callable[[], object] | None]
 
 
 class Event(models.Model):
@@ -116,7 +116,7 @@ class Lines:
     """Events that follow the end of a chain, with the texts beside them; not written yet."""
 
     events: list[dict[str, Any]]  # the columns of each
-    texts: list[tuple[int, dict[str, Any]]]  # their columns, and the place of the event of each
+    texts: list[dict[str, Any]]  # the columns of each
     end: tuple[int, str]  # of the chain, once they are written: its count and hash
 
     def write(self, besides: Sequence[Sending] = ()) -> None:
@@ -124,17 +124,13 @@ class Lines:
 
         For a caller who holds the lock of the row that ends the chain.
         """
-        if self.texts:  # they have to know the keys of their events
-            keys = inserted_columns(Event, self.events)()
-            for place, text in self.texts:
-                text["event_id"] = keys[place]
         with together():
-            if self.texts:
-                inserted_columns(EventText, [text for _, text in self.texts])
-            elif self.events:
+            if self.events:
                 inserted_columns(Event, self.events)
+            if self.texts:
+                inserted_columns(EventText, self.texts, keys={"event_id": _EVENT})
             answers = [send() for send in besides]
-        for answer in answers:
+        for answer in filter(None, answers):
             answer()
 
 
@@ -149,16 +145,17 @@ def chained(
     """Return events that follow the count and the hash that end a chain."""
     count, previous = after
     events: list[dict[str, Any]] = []
-    texts: list[tuple[int, dict[str, Any]]] = []
-    for place, entry in enumerate(entries):
+    texts: list[dict[str, Any]] = []
+    for place, entry in enumerate(entries, 1):
         # Only a run is about a customer; what is said of a workspace is about its people.
         plain, words = without_texts(entry.kind, entry.facts) if run_id else (entry.facts, {})
-        beside = [_text(name, value) for name, value in words.items()]
+        seq = count + place
+        beside = [_text(name, value, {"run": run_id, "seq": seq}) for name, value in words.items()]
         digests = {text["name"]: digest_of(text["salt"], text["text"]) for text in beside}
         columns: dict[str, Any] = {
             "workspace_id": workspace_id,
             "run_id": run_id,
-            "seq": count + place + 1,
+            "seq": seq,
             "kind": entry.kind,
             "facts": {**plain, **({TEXTS: digests} if digests else {})},
             "actor": entry.actor,
@@ -166,7 +163,7 @@ def chained(
         }
         newest = link(previous, _covered(**columns))
         events.append({**columns, "previous": previous, "hash": newest})
-        texts += [(place, text) for text in beside]
+        texts += beside
         previous = newest
     return Lines(events, texts, (count + len(events), previous))
 
@@ -205,10 +202,13 @@ def _covered(
     }
 
 
-def _text(name: str, value: Json) -> dict[str, Any]:
-    """Return the columns of a text, but for its event."""
-    salt = secrets.token_hex(16)
-    return {"name": name, "text": canonical(value), "salt": salt, "erased_at": None}
+_EVENT = Rows(lambda: Event.objects.filter(run=Given("run"), seq=Given("seq")).only("pk"))
+
+
+def _text(name: str, value: Json, event: dict[str, Any]) -> dict[str, Any]:
+    """Return the columns of a text; `event` is what its event is found by."""
+    text, salt = canonical(value), secrets.token_hex(16)
+    return {"event_id": event, "name": name, "text": text, "salt": salt, "erased_at": None}
 
 
 def texts_of(event: Event) -> dict[str, Text]:

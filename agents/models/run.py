@@ -96,6 +96,7 @@ class Run(models.Model):
 
     _said: list[Entry] | None = None  # within `recording`
     _changed: dict[str, object] | None = None  # the same
+    _besides: list[Sending] | None = None  # the same
 
     def __str__(self) -> str:
         return f"{self.pattern} {str(self.pk)[:8]}"
@@ -145,21 +146,19 @@ class Run(models.Model):
         [(_, self.event_count, self.head_hash)] = found
 
     @contextmanager
-    def recording(self, *, at: datetime, lease: timedelta | None = None) -> Iterator[list[Sending]]:
+    def recording(self, *, at: datetime, lease: timedelta | None = None) -> Iterator[None]:
         """Write what the block says and changes of the run in one piece, and give it `lease`.
 
-        What the list that it gives is to send is sent together with it. The row must have been
-        read under its lock, and the transaction still hold it. Raises LostRun if it is not as it
-        was read.
+        What it is to `send` goes with it. The row must have been read under its lock, and the
+        transaction still hold it. Raises LostRun if it is not as it was read.
         """
-        besides: list[Sending] = []
         was: dict[str, object] = {"was": self.state, "fenced": self.fence}
-        self._said, self._changed = [], {}
+        self._said, self._changed, self._besides = [], {}, []
         try:
-            yield besides
-            said, changed = self._said, self._changed
+            yield
+            said, changed, besides = self._said, self._changed, self._besides
         finally:
-            self._said = self._changed = None
+            self._said = self._changed = self._besides = None
         end = (self.event_count, self.head_hash)
         lines = chained(said, workspace_id=self.workspace_id, run_id=self.pk, after=end, at=at)
         if said:
@@ -179,6 +178,13 @@ class Run(models.Model):
             self._changed |= columns
         for name, value in columns.items():
             setattr(self, name, value)
+
+    def send(self, sending: Sending) -> None:
+        """Send a write of something else, now or together with what `recording` writes."""
+        if self._besides is not None:
+            self._besides.append(sending)
+        elif answer := sending():
+            answer()
 
     def _writing(self, columns: dict[str, object], was: dict[str, object]) -> Callable[[], None]:
         """Send a change of the row; call what comes back to know that it was as it `was`."""

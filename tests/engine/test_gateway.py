@@ -183,7 +183,7 @@ def test_an_answer_may_mention_what_a_person_was_asked_about_a_call(
     limits = run.policy.limits().of(run.pattern)
     final = {"kind": "final", "answer": "You asked for 500 USD."}
 
-    facts, _ = gather(run, final, limits, run.steps.all(), at=timezone.now(), lock=False)
+    facts, _ = gather(run, final, limits, list(run.steps.all()), at=timezone.now(), lock=False)
 
     assert Escalation.objects.get(run=run).requested_minor == 50000
     assert 50000 in facts.stated_minor
