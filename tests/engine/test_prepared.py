@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from agents.desk.models import SentMail
 from agents.driver import together
+from agents.engine import facts
 from agents.models import Run, Step
 from agents.prepared import Given, Rows, Update, insert, insert_new, inserted, new, update
 from opsconsole.databases import PREPARE_THRESHOLD
@@ -303,3 +304,15 @@ def test_a_statement_is_asked_again_once_its_columns_have_changed(scene: Scene) 
         with elsewhere.cursor() as cursor:
             cursor.execute("ALTER TABLE agents_run ALTER pattern TYPE varchar(40)")
         elsewhere.close()
+
+
+def test_what_was_refunded_on_a_charge_is_found_by_the_charge() -> None:
+    if connection.vendor != "sqlite":
+        pytest.skip("PostgreSQL chooses by what the tables hold")
+    query = facts._UNATTENDED.compiled(connection)
+
+    with connection.cursor() as cursor:
+        cursor.execute(f"EXPLAIN QUERY PLAN {query.sql}", ["1" for _ in query.places])
+        plan = " ".join(row[-1] for row in cursor.fetchall())
+
+    assert "effect_of_charge (charge=? AND state=? AND intended_at>?)" in plan
