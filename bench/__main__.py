@@ -39,22 +39,27 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=60, help="of each contestant in each round")
     parser.add_argument("--at-once", type=int, default=1, help="runs side by side")
     parser.add_argument("--only", choices=("sqlite", "postgres"))
+    parser.add_argument("--sync-ms", type=float, default=0, help="as on a disk so much slower")
     given = parser.parse_args()
     places: dict[str, AbstractContextManager[str]] = {"sqlite": databases.sqlite()}
     server = os.environ.get("OPSCONSOLE_BENCH_POSTGRES_URL")
     if server:
-        places["postgres"] = databases.postgres(server)
+        places["postgres"] = databases.postgres(server, given.sync_ms)
+    print(f"A sync of SQLite's log takes {databases.sync_ms():.2f} ms here.")
     for name, place in places.items():
         if given.only in (None, name):
-            with place as url:
+            sync_ms = given.sync_ms if name == "sqlite" else 0
+            with place as url, databases.slower_files(sync_ms) as slower:
                 print(
                     f"\n{name}: medians of {given.rounds} rounds of {given.runs} runs,"
-                    f" {given.at_once} at once\n"
+                    f" {given.at_once} at once, each sync {given.sync_ms:g} ms longer\n"
                 )
-                _print(_rounds(url, given))
+                _print(_rounds(url, given, slower))
 
 
-def _rounds(url: str, given: argparse.Namespace) -> dict[str, list[dict[str, float]]]:
+def _rounds(
+    url: str, given: argparse.Namespace, slower: dict[str, str]
+) -> dict[str, list[dict[str, float]]]:
     """Give each contestant a process a round; who begins changes with the round."""
     environment = {
         **os.environ,
@@ -77,7 +82,8 @@ def _rounds(url: str, given: argparse.Namespace) -> dict[str, list[dict[str, flo
                 f"--runs={given.runs}",
                 f"--at-once={given.at_once}",
             ]
-            said = subprocess.run(command, stdout=subprocess.PIPE, check=True)  # noqa: S603
+            timed = {**os.environ, **slower}
+            said = subprocess.run(command, stdout=subprocess.PIPE, check=True, env=timed)  # noqa: S603
             found[name].append(json.loads(said.stdout))
     return found
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import struct
+import subprocess
 import tempfile
 import time
 import uuid
@@ -11,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from urllib.parse import urlsplit, urlunsplit
 
 import psycopg
@@ -37,11 +40,50 @@ def sqlite() -> Iterator[str]:
 
 
 @contextmanager
-def postgres(server: str) -> Iterator[str]:
-    """Give the URL of a new database on a server, for the length of the block."""
+def slower_files(sync_ms: float) -> Iterator[dict[str, str]]:
+    """Give the environment of a process that waits so much longer for each sync of a file.
+
+    It takes Linux and a C compiler.
+    """
+    if not sync_ms:
+        yield {}
+        return
+    with tempfile.TemporaryDirectory(prefix="opsconsole-bench-") as directory:
+        library = Path(directory) / "slow_sync.so"
+        source = Path(__file__).with_name("slow_sync.c")
+        subprocess.run(  # noqa: S603 - our own program
+            ["cc", "-shared", "-fPIC", "-O2", source, "-o", library, "-ldl"],  # noqa: S607
+            check=True,
+        )
+        yield {"LD_PRELOAD": str(library), "SYNC_MICROSECONDS": str(int(sync_ms * 1000))}
+
+
+def sync_ms() -> float:
+    """Return the median time that a sync of a page takes where SQLite's files are."""
+    took = []
+    with tempfile.TemporaryFile(prefix="opsconsole-bench-") as file:
+        for _ in range(200):
+            file.write(bytes(4096))
+            file.flush()
+            began = time.perf_counter()
+            os.fsync(file.fileno())
+            took.append(time.perf_counter() - began)
+    return median(took) * 1000
+
+
+@contextmanager
+def postgres(server: str, sync_ms: float = 0) -> Iterator[str]:
+    """Give the URL of a new database on a server, for the length of the block.
+
+    Each commit waits `sync_ms` before its sync; that takes a superuser.
+    """
     name = f"opsconsole_bench_{uuid.uuid4().hex[:8]}"
     with psycopg.connect(server, autocommit=True) as admin:
         admin.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        database = sql.SQL("ALTER DATABASE {} SET ").format(sql.Identifier(name))
+        if sync_ms:
+            admin.execute(database + sql.SQL("commit_delay = {}").format(int(sync_ms * 1000)))
+            admin.execute(database + sql.SQL("commit_siblings = 0"))
         try:
             yield urlunsplit(urlsplit(server)._replace(path=f"/{name}"))
         finally:
