@@ -8,7 +8,7 @@ it is, and on PostgreSQL prepared by the server (OPTIONS "prepare_threshold").
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache, partial
 from threading import local
 from typing import Any, NamedTuple, NoReturn, TypeAlias
@@ -81,8 +81,7 @@ def answered(cursor: Any) -> Any:
     return cursor
 
 
-@contextmanager
-def together() -> Iterator[None]:
+def together() -> AbstractContextManager[None]:
     """Send the block's statements in one go: on PostgreSQL in one round trip, not one each.
 
     Their errors come where the block ends, their answers afterwards. Only compiled statements
@@ -90,8 +89,12 @@ def together() -> Iterator[None]:
     """
     database = connections[DEFAULT_DB_ALIAS]
     if database.vendor != "postgresql" or database.force_debug_cursor or _here.together:
-        yield
-        return
+        return nullcontext()
+    return _pipeline(database)
+
+
+@contextmanager
+def _pipeline(database: BaseDatabaseWrapper) -> Iterator[None]:
     _open(database)
     database.execute_wrappers.append(_refuse)
     _here.together = True
