@@ -166,8 +166,8 @@ MUTANTS = (
     Mutant(
         "refunds of other runs do not count",
         "agents/engine/facts.py",
-        "    return sum(amount for _, amount in ours if amount)",
-        "    return 0",
+        "        if of_charge == ours and escalation is None and amount",
+        "        if False",
         "tests/engine/test_run.py -k without_a_person",
     ),
     Mutant(
@@ -180,8 +180,8 @@ MUTANTS = (
     Mutant(
         "a flow that has to wait takes its siblings along",
         "agents/engine/drive.py",
-        "            later.append(wait)",
-        "            raise wait",
+        "        later.append(wait)",
+        "        raise wait",
         "tests/engine/test_drive.py -k throws_nothing",
     ),
 )
