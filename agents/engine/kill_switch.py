@@ -12,7 +12,10 @@ from agents.driver import together
 from agents.models import Escalation, KillSwitch, Run, Workspace
 from agents.prepared import Given, Rows
 
-_WORKSPACE = Rows(lambda: Workspace.objects.filter(pk=Given("pk")).select_for_update().only("pk"))
+# Not its key: every record that is written refers to it, also by who holds what we want next.
+_WORKSPACE = Rows(
+    lambda: Workspace.objects.filter(pk=Given("pk")).select_for_update(no_key=True).only("pk")
+)
 _STANDING = Rows(lambda: KillSwitch.objects.standing().filter(workspace=Given("workspace")))
 
 

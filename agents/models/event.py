@@ -240,7 +240,7 @@ def _head(name: str) -> tuple[Rows[Any], Update]:
     def at_end() -> models.QuerySet[Any]:
         return apps.get_model(name).objects.filter(pk=Given("pk"))
 
-    head = Rows(lambda: at_end().select_for_update().only("event_count", "head_hash"))
+    head = Rows(lambda: at_end().select_for_update(no_key=True).only("event_count", "head_hash"))
     return head, Update(at_end, event_count=Given("count"), head_hash=Given("hash"))
 
 

@@ -111,7 +111,7 @@ def _locked(workspace: Workspace, by: User, reason: str) -> str:
     if not reason.strip():
         raise Refused("no_reason", "Say why; everybody will see it.")
     check_text(reason.strip(), most=MAX_REASON)
-    found = Workspace.objects.select_for_update().get(pk=workspace.pk)
+    found = Workspace.objects.select_for_update(no_key=True).get(pk=workspace.pk)
     member(found, by, Role.ADMIN)
     return str(redacted_in(found, reason.strip()))
 

@@ -1,0 +1,101 @@
+"""Locks that two writers take in another order: neither has to give way to the other.
+
+Each test stops a decision where it holds a lock, until the other writer waits for it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.utils import timezone
+
+from agents import operations
+from agents.core.states import EscalationState, RunState
+from agents.models import Escalation, Role, Run
+from agents.operations import deciding
+from tests.engine.scene import REFUND_500, Scene, fresh, go, paid, set_scene
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.postgres]
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return set_scene()
+
+
+def until_somebody_waits() -> None:
+    """Return once a transaction waits for another's lock, or after five seconds."""
+    for _ in range(500):
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT count(*) FROM pg_locks WHERE NOT granted")
+            if cursor.fetchone()[0]:
+                return
+        time.sleep(0.01)
+
+
+def decided_beside(scene: Scene, run: Run, stopped: Event, other: Callable[[], object]) -> None:
+    """Decide about `run`, with `other` done from the moment that the decision has stopped."""
+
+    def decide() -> None:
+        try:
+            scene.decide(run)
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(1) as threads:
+        decision = threads.submit(decide)
+        assert stopped.wait(10)
+        other()
+        decision.result()
+
+
+def stop_before(monkeypatch: pytest.MonkeyPatch, name: str) -> Event:
+    """Have a decision stop there until somebody waits for it; the event says that it has."""
+    goes_on, stopped = getattr(deciding, name), Event()
+
+    def stop(*args: Any, **named: Any) -> Any:
+        stopped.set()
+        until_somebody_waits()
+        return goes_on(*args, **named)
+
+    monkeypatch.setattr(deciding, name, stop)
+    return stopped
+
+
+def test_a_decision_and_the_intent_of_another_run_want_the_same_charge(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held, other = go(scene.launch()), scene.launch(REFUND_500)
+    Run.objects.filter(pk=other.pk).update(book_id=held.book_id)
+    stopped = stop_before(
+        monkeypatch, "review"
+    )  # the charge is locked, and what is said not yet written
+
+    decided_beside(scene, held, stopped, lambda: go(other))
+
+    assert fresh(held).state == RunState.QUEUED
+    assert fresh(other).state == RunState.DONE
+    assert paid(held) == [50000]
+
+
+def test_a_decision_and_a_press_of_the_kill_switch_want_the_same_request(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held, admin = go(scene.launch()), scene.add("admin", Role.ADMIN)
+    stopped = stop_before(monkeypatch, "answer")  # the request is decided, and that not yet written
+
+    def press() -> None:
+        operations.kill(
+            workspace=scene.workspace, by=admin, reason="it misbehaves", at=timezone.now()
+        )
+
+    decided_beside(scene, held, stopped, press)
+
+    escalation = Escalation.objects.get(run=held)
+    assert (escalation.state, escalation.frozen_at) == (EscalationState.ADJUSTED, None)
