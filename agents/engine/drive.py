@@ -55,6 +55,7 @@ async def drive(flow: Flow, world: World) -> Strand:
             if len(asked) == 1 and not busy:  # nobody to do it beside: it needs no task of its own
                 strand, do = asked.pop()
                 await _came(strand, do(), ready, later)
+                _heed_cancel()
             for strand, do in asked:
                 busy[asyncio.ensure_future(do())] = strand
             asked.clear()
@@ -115,6 +116,13 @@ def _next_in_line(strand: Strand, ready: deque[tuple[Strand, Reply | Json]]) -> 
 def _begin_one(parent: Strand, ready: deque[tuple[Strand, Reply | Json]]) -> None:
     if parent.held:
         ready.append((parent.held.popleft(), None))
+
+
+def _heed_cancel() -> None:
+    """Break off where the drive was told to, though the step took that for its own deadline."""
+    task = asyncio.current_task()
+    if task and task.cancelling():
+        raise asyncio.CancelledError
 
 
 async def _until_one_is_done(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -301,3 +302,29 @@ def test_a_reply_is_kept_while_a_sibling_is_busy_and_only_then() -> None:
     go(flow(), Slow(lambda k, e: k))
 
     assert kept == [["before", "all/quick/quick"]]
+
+
+def test_a_drive_that_is_broken_off_ends_though_a_step_takes_that_for_its_own() -> None:
+    class Deaf(MemoryWorld):
+        async def do(self, key: str, effect: Effect) -> Reply:
+            # As where a call is cut at its deadline, and its reply is here already.
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(0 if self.calls else 60)
+            return await super().do(key, effect)
+
+    def flow() -> Flow:
+        yield Ask("one", "worker", {})
+        yield Ask("two", "worker", {})
+
+    world = Deaf(lambda key, effect: {"text": "said"})
+
+    async def broken_off() -> None:
+        driving = asyncio.ensure_future(drive(flow(), world))
+        await asyncio.sleep(0)
+        driving.cancel()
+        await driving
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(broken_off())
+
+    assert world.calls == ["one"]
