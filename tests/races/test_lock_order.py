@@ -1,6 +1,6 @@
-"""Locks that two writers take in another order: neither has to give way to the other.
+"""Locks that writers wait for: none has to give way to another, and each sees what was done.
 
-Each test stops a decision where it holds a lock, until the other writer waits for it.
+A writer is stopped where it holds a lock, until the other one waits for it.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from threading import Event
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 from django.utils import timezone
 
 from agents import operations
 from agents.core.states import EscalationState, RunState
-from agents.models import Escalation, Role, Run
+from agents.models import Escalation, Membership, Role, Run
 from agents.operations import deciding
 from tests.engine.scene import REFUND_500, Scene, fresh, go, paid, set_scene
 
@@ -42,17 +42,19 @@ def until_somebody_waits() -> None:
 def decided_beside(scene: Scene, run: Run, stopped: Event, other: Callable[[], object]) -> None:
     """Decide about `run`, with `other` done from the moment that the decision has stopped."""
 
-    def decide() -> None:
-        try:
-            scene.decide(run)
-        finally:
-            connection.close()
-
     with ThreadPoolExecutor(1) as threads:
-        decision = threads.submit(decide)
+        decision = threads.submit(decide, scene, run)
         assert stopped.wait(10)
         other()
         decision.result()
+
+
+def decide(scene: Scene, run: Run) -> None:
+    """Decide in a thread, with a connection of its own."""
+    try:
+        scene.decide(run)
+    finally:
+        connection.close()
 
 
 def stop_before(monkeypatch: pytest.MonkeyPatch, name: str) -> Event:
@@ -99,3 +101,18 @@ def test_a_decision_and_a_press_of_the_kill_switch_want_the_same_request(
 
     escalation = Escalation.objects.get(run=held)
     assert (escalation.state, escalation.frozen_at) == (EscalationState.ADJUSTED, None)
+
+
+def test_a_decision_reads_who_may_decide_once_it_has_the_lock(scene: Scene) -> None:
+    held = go(scene.launch())
+
+    with ThreadPoolExecutor(1) as threads:
+        with transaction.atomic():
+            Run.objects.select_for_update().get(pk=held.pk)
+            decision = threads.submit(decide, scene, held)
+            until_somebody_waits()
+            Membership.objects.filter(user=scene.rita).delete()
+        with pytest.raises(operations.Refused, match="is not a member"):
+            decision.result()
+
+    assert Escalation.objects.get(run=held).state == EscalationState.OPEN
