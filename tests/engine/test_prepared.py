@@ -11,11 +11,22 @@ from django.db.models import DurationField, ExpressionWrapper, F, JSONField, Mod
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from agents.core.states import EffectState
 from agents.desk.models import SentMail
 from agents.driver import together
 from agents.engine import facts
-from agents.models import Run, Step
-from agents.prepared import Given, Rows, Update, insert, insert_new, inserted, new, update
+from agents.models import Effect, Run, Step
+from agents.prepared import (
+    Given,
+    Rows,
+    Update,
+    insert,
+    insert_new,
+    inserted,
+    inserted_columns,
+    new,
+    update,
+)
 from opsconsole.databases import PREPARE_THRESHOLD
 from tests.desk.ordering import AT, demo_book
 from tests.engine.scene import Scene, fresh, set_scene
@@ -316,3 +327,59 @@ def test_what_was_refunded_on_a_charge_is_found_by_the_charge() -> None:
         plan = " ".join(row[-1] for row in cursor.fetchall())
 
     assert "effect_of_charge (charge=? AND state=? AND intended_at>?)" in plan
+
+
+_STEP = Rows(lambda: Step.objects.filter(run=Given("run"), key=Given("key")).only("pk"))
+
+
+def intent_of(run: Run, step: str, review: str) -> dict[str, object]:
+    return {
+        "run_id": run.pk,
+        "step_id": {"run": run.pk, "key": step},
+        "key": f"{run.pk}:{step}",
+        "tool": "send_reply",
+        "args": {"user_id": 42},
+        "args_sha256": "",
+        "review_id": {"run": run.pk, "key": review},
+        "escalation_id": None,
+        "customer": 42,
+        "charge": None,
+        "amount_minor": None,
+        "currency": "",
+        "state": EffectState.INTENDED,
+        "result": None,
+        "intended_at": timezone.now(),
+        "settled_at": None,
+    }
+
+
+@pytest.mark.breaks("I1", "I11", "I32")  # steps and effects that no engine began
+def test_rows_that_are_sent_together_find_each_other_by_name(scene: Scene) -> None:
+    runs = [scene.launch(), scene.launch()]
+    steps = [step_of(run, position) for run in runs for position in (1, 2)]
+    intents = [intent_of(run, "2/propose", "1/propose") for run in reversed(runs)]
+
+    with transaction.atomic(), together():
+        inserted(*steps)
+        inserted_columns(Effect, intents, keys={"step_id": _STEP, "review_id": _STEP})
+
+    found = Effect.objects.select_related("step", "review").order_by("pk")
+    assert [(e.run, e.step.run, e.step.key, e.review.run, e.review.key) for e in found] == [
+        (run, run, "2/propose", run, "1/propose") for run in reversed(runs)
+    ]
+
+
+@pytest.mark.breaks("I32")  # a step that no engine began
+def test_a_row_that_finds_no_other_is_not_written(scene: Scene) -> None:
+    run = scene.launch()
+
+    def both() -> None:
+        with transaction.atomic(), together():
+            inserted(step_of(run, 1))
+            nobody = [intent_of(run, "1/propose", "1/review")]
+            inserted_columns(Effect, nobody, keys={"step_id": _STEP, "review_id": _STEP})
+
+    with pytest.raises(IntegrityError):
+        both()
+
+    assert (Effect.objects.count(), Step.objects.count()) == (0, 0)
