@@ -1,0 +1,90 @@
+"""What a review is told: of the ledger, of the run, and of the charge that an action is about."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import pytest
+from django.utils import timezone
+
+from agents.core.facts import Facts
+from agents.desk.models import Charge, Customer
+from agents.engine.facts import gather
+from agents.models import Effect, Escalation, Run, Step
+from tests.engine.scene import REFUND_500, Scene, fresh, go, set_scene
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+
+REFUND = {
+    "kind": "tool",
+    "name": "issue_refund",
+    "args": {"user_id": 42, "amount_minor": 50000, "reason": "partly used"},
+}
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return set_scene()
+
+
+def told(run: Run, *steps: Step, at: datetime | None = None) -> Facts:
+    """Return what a review of a refund in `run` is told; it has only these steps behind it."""
+    run = fresh(run)
+    limits = run.policy.limits().of(run.pattern)
+    facts, _ = gather(run, REFUND, limits, steps, at=at or timezone.now(), lock=False)
+    return facts
+
+
+def beside(scene: Scene, run: Run) -> Run:
+    """Return another run about the same charges."""
+    other = scene.launch(REFUND_500)
+    Run.objects.filter(pk=other.pk).update(book_id=run.book_id)
+    return other
+
+
+def test_what_another_run_refunded_counts_on_its_charge_only(scene: Scene) -> None:
+    run = go(scene.launch(REFUND_500))
+    other = beside(scene, run)
+
+    assert told(other).unattended_minor == 50000
+
+    Charge.objects.create(
+        customer=Customer.objects.get(book=run.book_id, number=42),
+        plan="addon",
+        amount_minor=9900,
+        currency="USD",
+        paid_at=timezone.now(),
+    )
+    assert told(other).unattended_minor == 0
+
+
+def test_what_another_run_refunded_counts_for_so_many_days(scene: Scene) -> None:
+    run = go(scene.launch(REFUND_500))
+    other = beside(scene, run)
+    [effect] = Effect.objects.filter(run=run, tool="issue_refund")
+    days = fresh(other).policy.limits().of(other.pattern).rolling_days
+    last = effect.intended_at + timedelta(days=days)
+
+    counted = [told(other, at=at).unattended_minor for at in (last, last + timedelta(seconds=1))]
+
+    assert counted == [50000, 0]
+
+
+def test_what_a_person_allowed_is_told_as_theirs(scene: Scene) -> None:
+    run = go(scene.launch())
+    scene.decide(run)
+    run = go(run)
+
+    effect = Effect.objects.get(run=run, tool="issue_refund")
+    assert effect.escalation == Escalation.objects.get(run=run)
+    assert [refund.by_person for refund in told(run, effect.step).refunds] == [True]
+    assert told(beside(scene, run)).unattended_minor == 0
+
+
+def test_a_run_that_has_only_written_is_told_what(scene: Scene) -> None:
+    run = go(scene.launch(REFUND_500))
+    wrote = Effect.objects.get(run=run, tool="issue_refund").step
+
+    [refund] = told(run, wrote).refunds
+
+    assert (refund.customer, refund.amount_minor, refund.settled) == (42, 50000, True)
