@@ -14,7 +14,7 @@ from agents import record
 from agents.core.chain import link
 from agents.core.verify import Fault, Linked, first_fault
 from agents.models import Event, Run, Workspace
-from agents.models.event import linked
+from agents.models.event import EventText, linked
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import REFUND_500, Scene, go, set_scene
 
@@ -169,3 +169,16 @@ def test_events_of_a_workspace_have_a_chain_of_their_own(scene: Scene) -> None:
     assert first_fault(found[:-1], **whole) == Fault(
         len(found), f"the chain ends after {len(found) - 1} events; {len(found)} were written"
     )
+
+
+def test_a_text_lies_beside_the_event_of_its_own_run(scene: Scene) -> None:
+    """Both decisions have the same place in their chains."""
+    runs = [go(scene.launch()) for _ in range(2)]
+
+    for run in runs:
+        scene.decide(run)
+
+    texts = EventText.objects.filter(event__kind="escalation.decided").order_by("pk")
+    told = texts.select_related("event").filter(name="comment")
+    assert [text.event.run_id for text in told] == [run.pk for run in runs]
+    assert len({text.event.seq for text in told}) == 1

@@ -24,6 +24,7 @@ from agents.tools import specs
         ('{"a": {"b": 1, "b": 2}}', "twice"),
         ("[" * 21 + "]" * 21, "nested"),
         ("[" * 100_000, "nested"),
+        ('{"a":' * 21 + "1" + "}" * 21, "nested"),
         ("1" * 5000, "digits"),
         ("NaN", "finite"),
         ("[Infinity]", "finite"),

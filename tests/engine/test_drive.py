@@ -189,6 +189,34 @@ def test_flows_side_by_side_really_run_at_once() -> None:
     assert {o.value for o in strand.outcome.value.values()} == set(under_way)
 
 
+def test_a_flow_goes_on_though_another_asks_for_something_alone() -> None:
+    gone_on = asyncio.Event()
+
+    class Slow(MemoryWorld):
+        async def do(self, key: str, effect: Effect) -> Reply:
+            if key == "both/first/two":  # alone, while what the second flow asked for is under way
+                await gone_on.wait()
+            if key == "both/second/one":
+                await asyncio.sleep(0.01)
+            if key == "both/second/two":
+                gone_on.set()
+            return await super().do(key, effect)
+
+    def one_by_one() -> Flow:
+        for label in ("one", "two"):
+            yield Use(label, "t", {}, "")
+
+    def both() -> Flow:
+        return (yield Together("both", {"first": one_by_one(), "second": one_by_one()}))
+
+    world = Slow(lambda key, effect: 7)
+
+    strand = asyncio.run(asyncio.wait_for(drive(both(), world), 5))
+
+    assert strand.outcome is not None
+    assert len(world.calls) == 4
+
+
 def test_one_flow_that_stops_leaves_the_others_their_outcome() -> None:
     def stops() -> Flow:
         yield Use("work", "t", {}, "")

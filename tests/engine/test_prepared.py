@@ -103,6 +103,7 @@ def test_json_comes_back_as_it_went(scene: Scene, reply: object) -> None:
     update(step)
 
     assert Step.objects.get(pk=step.pk).reply == reply
+    assert Step.objects.filter(reply__isnull=reply is None).exists()
 
 
 @pytest.mark.breaks("I32")  # steps that no engine began

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
 from django.db import OperationalError
 from django.utils import timezone
 
@@ -17,7 +18,7 @@ from agents.core.states import EscalationState, RunState
 from agents.engine import journal
 from agents.engine.database import in_database
 from agents.engine.sweep import sweep
-from agents.models import Effect, Escalation, LostRun, Run, Step
+from agents.models import Effect, Escalation, LostRun, Run, Step, Workspace
 from agents.patterns import PATTERNS, Brief, Notes
 from tests.engine.scene import (
     REFUND_500,
@@ -157,6 +158,31 @@ def test_eve_may_neither_launch_nor_decide_nor_cancel(scene: Scene) -> None:
         operations.decide(escalation_id=escalation.pk, by=scene.eve, approve=True, at=at)
     with pytest.raises(operations.Refused, match="takes the role"):
         operations.cancel(run_id=run.pk, by=scene.eve, reason="", at=at)
+
+
+def refused_to_rita(scene: Scene, run: Run) -> bool:
+    with pytest.raises(operations.Refused, match="is not a member"):
+        scene.decide(run)
+    return Escalation.objects.get(run=run).state == EscalationState.OPEN
+
+
+def test_who_decides_in_another_workspace_may_not_decide_here(scene: Scene) -> None:
+    run = go(scene.launch())
+    elsewhere = Workspace.objects.create(
+        slug="other", name="Other", book=scene.workspace.book, created_at=timezone.now()
+    )
+
+    scene.rita.memberships.update(workspace=elsewhere)
+
+    assert refused_to_rita(scene, run)
+
+
+def test_who_was_disabled_may_not_decide(scene: Scene) -> None:
+    run = go(scene.launch())
+
+    User.objects.filter(pk=scene.rita.pk).update(is_active=False)
+
+    assert refused_to_rita(scene, run)
 
 
 def test_an_escalation_that_expires_is_a_no(scene: Scene) -> None:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -17,6 +18,8 @@ from django.utils import timezone
 
 from agents import operations
 from agents.core.states import EscalationState, RunState
+from agents.desk import refunds
+from agents.engine import gateway
 from agents.models import Escalation, Membership, Role, Run
 from agents.operations import deciding
 from tests.engine.scene import REFUND_500, Scene, fresh, go, paid, set_scene
@@ -57,16 +60,16 @@ def decide(scene: Scene, run: Run) -> None:
         connection.close()
 
 
-def stop_before(monkeypatch: pytest.MonkeyPatch, name: str) -> Event:
-    """Have a decision stop there until somebody waits for it; the event says that it has."""
-    goes_on, stopped = getattr(deciding, name), Event()
+def stop_before(monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str) -> Event:
+    """Have a writer stop there until somebody waits for it; the event says that it has."""
+    goes_on, stopped = getattr(module, name), Event()
 
     def stop(*args: Any, **named: Any) -> Any:
         stopped.set()
         until_somebody_waits()
         return goes_on(*args, **named)
 
-    monkeypatch.setattr(deciding, name, stop)
+    monkeypatch.setattr(module, name, stop)
     return stopped
 
 
@@ -75,9 +78,8 @@ def test_a_decision_and_the_intent_of_another_run_want_the_same_charge(
 ) -> None:
     held, other = go(scene.launch()), scene.launch(REFUND_500)
     Run.objects.filter(pk=other.pk).update(book_id=held.book_id)
-    stopped = stop_before(
-        monkeypatch, "review"
-    )  # the charge is locked, and what is said not yet written
+    # With the charge locked, and nothing written yet that names the workspace.
+    stopped = stop_before(monkeypatch, deciding, "review")
 
     decided_beside(scene, held, stopped, lambda: go(other))
 
@@ -90,7 +92,8 @@ def test_a_decision_and_a_press_of_the_kill_switch_want_the_same_request(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held, admin = go(scene.launch()), scene.add("admin", Role.ADMIN)
-    stopped = stop_before(monkeypatch, "answer")  # the request is decided, and that not yet written
+    # With the request decided, and nothing written yet that names the workspace.
+    stopped = stop_before(monkeypatch, deciding, "answer")
 
     def press() -> None:
         operations.kill(
@@ -116,3 +119,33 @@ def test_a_decision_reads_who_may_decide_once_it_has_the_lock(scene: Scene) -> N
             decision.result()
 
     assert Escalation.objects.get(run=held).state == EscalationState.OPEN
+
+
+def test_a_refund_that_is_made_elsewhere_waits_for_an_intent_on_its_charge(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = scene.launch(REFUND_500)
+    stopped = stop_before(monkeypatch, gateway, "review")
+
+    def refund_all() -> None:
+        assert stopped.wait(10)
+        try:
+            refunds.pay(
+                book_id=run.book_id,
+                customer_number=42,
+                amount_minor=120000,
+                currency="USD",
+                reason="by phone",
+                key="by-phone",
+                at=timezone.now(),
+            )
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(1) as threads:
+        by_phone = threads.submit(refund_all)
+        run = go(run)
+        with pytest.raises(refunds.RefundRefused, match="exceeds"):
+            by_phone.result()
+
+    assert (run.state, paid(run)) == (RunState.DONE, [50000])
