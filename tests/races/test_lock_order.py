@@ -61,12 +61,13 @@ def decide(scene: Scene, run: Run) -> None:
 
 
 def stop_before(monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str) -> Event:
-    """Have a writer stop there until somebody waits for it; the event says that it has."""
+    """Have a writer stop there once, until somebody waits for it; the event says that it has."""
     goes_on, stopped = getattr(module, name), Event()
 
     def stop(*args: Any, **named: Any) -> Any:
-        stopped.set()
-        until_somebody_waits()
+        if not stopped.is_set():
+            stopped.set()
+            until_somebody_waits()
         return goes_on(*args, **named)
 
     monkeypatch.setattr(module, name, stop)
