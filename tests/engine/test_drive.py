@@ -262,6 +262,22 @@ def test_a_replay_that_asks_for_something_else_has_diverged() -> None:
         go(asks(2), world)
 
 
+def test_nothing_is_begun_beside_a_flow_that_has_diverged() -> None:
+    def asks(version: int) -> Flow:
+        return (yield Ask("ask", "worker", {"version": version}))
+
+    def both(version: int, *more: str) -> Flow:
+        flows = {name: asks(version) for name in (*more, "known")}
+        return (yield Together("both", flows))
+
+    world = MemoryWorld(lambda key, effect: 1)
+    go(both(1), world)
+
+    with pytest.raises(Diverged):
+        go(both(2, "new", "another"), world)
+    assert world.calls == ["both/known/ask"]
+
+
 def test_no_more_flows_run_at_once_than_wanted_and_all_of_them_end() -> None:
     under_way: set[str] = set()
     most: list[int] = []

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
+from django.apps import apps
 from django.db import DatabaseError, DataError, IntegrityError, connection, transaction
 from django.db.models import DurationField, ExpressionWrapper, F, JSONField, Model
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from agents.core.states import EffectState
-from agents.desk.models import SentMail
+from agents.desk.models import Charge, Customer, Refund, SentMail
 from agents.driver import together
 from agents.engine import facts
 from agents.models import Effect, Run, Step
@@ -29,7 +31,7 @@ from agents.prepared import (
 )
 from opsconsole.databases import PREPARE_THRESHOLD
 from tests.desk.ordering import AT, demo_book
-from tests.engine.scene import Scene, fresh, set_scene
+from tests.engine.scene import Scene, fresh, go, set_scene
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
@@ -137,6 +139,17 @@ def test_a_row_that_is_found_equals_the_row_that_a_plain_query_finds(scene: Scen
     columns = [field.attname for field in Run._meta.concrete_fields]
     plain = fresh(run)
     assert [getattr(found, name) for name in columns] == [getattr(plain, name) for name in columns]
+
+
+def test_every_row_is_read_as_a_plain_query_reads_it(scene: Scene) -> None:
+    run = go(scene.launch())
+    scene.decide(run)
+    go(run)
+
+    for model in (*apps.get_app_config("agents").get_models(), Charge, Customer, Refund, SentMail):
+        plain = [columns_of(row) for row in model._default_manager.order_by("pk")]
+        rows = Rows(partial(model._default_manager.order_by, "pk")).all()
+        assert [repr(columns_of(row)) for row in rows] == [repr(row) for row in plain]
 
 
 def test_an_update_counts_what_it_changed(scene: Scene) -> None:
