@@ -146,7 +146,9 @@ def test_every_row_is_read_as_a_plain_query_reads_it(scene: Scene) -> None:
     scene.decide(run)
     go(run)
 
-    for model in (*apps.get_app_config("agents").get_models(), Charge, Customer, Refund, SentMail):
+    ours = apps.get_app_config("agents").get_models()
+    models: list[type[Model]] = [*ours, Charge, Customer, Refund, SentMail]
+    for model in models:
         plain = [columns_of(row) for row in model._default_manager.order_by("pk")]
         rows = Rows(partial(model._default_manager.order_by, "pk")).all()
         assert [repr(columns_of(row)) for row in rows] == [repr(row) for row in plain]
