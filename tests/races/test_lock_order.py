@@ -19,8 +19,10 @@ from django.utils import timezone
 from agents import operations
 from agents.core.states import EscalationState, RunState
 from agents.desk import refunds
+from agents.desk.models import Charge
 from agents.engine import gateway
-from agents.models import Escalation, Membership, Role, Run
+from agents.engine.facts import gather
+from agents.models import Effect, Escalation, Membership, Role, Run
 from agents.operations import deciding
 from tests.engine.scene import REFUND_500, Scene, fresh, go, paid, set_scene
 
@@ -150,3 +152,28 @@ def test_a_refund_that_is_made_elsewhere_waits_for_an_intent_on_its_charge(
             by_phone.result()
 
     assert (run.state, paid(run)) == (RunState.DONE, [50000])
+
+
+def test_what_was_refunded_is_read_once_the_charge_is_locked(scene: Scene) -> None:
+    run = go(scene.launch(REFUND_500))
+    effects = Effect.objects.filter(run=run, tool="issue_refund")
+    [pk] = effects.values_list("charge", flat=True)
+    limits = run.policy.limits().of(run.pattern)
+    refund = {"kind": "tool", "name": "issue_refund", "args": {"user_id": 42}}
+    effects.update(charge=None)
+
+    def told() -> int:
+        try:
+            with transaction.atomic():
+                facts, _ = gather(run, refund, limits, [], at=timezone.now(), lock=True)
+            return facts.unattended_minor
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(1) as threads:
+        with transaction.atomic():
+            Charge.objects.select_for_update().get(pk=pk)
+            waits = threads.submit(told)
+            until_somebody_waits()
+            effects.update(charge=pk)  # as another run commits it, whoever's that is
+        assert waits.result() == 50000
