@@ -47,6 +47,8 @@ def erase_customer(
     check_text(reason, most=MAX_REASON)
     reason = redacted_in(workspace, reason.strip())
     with transaction.atomic():
+        # Before the workspace, as everyone else takes them: who holds one writes to its record.
+        list(_runs_about(workspace, number).select_for_update().order_by("pk").values_list("pk"))
         # A run that is launched meanwhile commits after us: its foreign key waits for this row.
         Workspace.objects.select_for_update().get(pk=workspace.pk)
         runs = _runs_about(workspace, number)

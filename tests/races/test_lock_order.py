@@ -23,7 +23,7 @@ from agents.desk.models import Charge
 from agents.engine import gateway
 from agents.engine.facts import gather
 from agents.models import Effect, Escalation, Membership, Role, Run
-from agents.operations import deciding
+from agents.operations import deciding, erasing
 from tests.engine.scene import REFUND_500, Scene, fresh, go, paid, set_scene
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.postgres]
@@ -177,3 +177,34 @@ def test_what_was_refunded_is_read_once_the_charge_is_locked(scene: Scene) -> No
             until_somebody_waits()
             effects.update(charge=pk)  # as another run commits it, whoever's that is
         assert waits.result() == 50000
+
+
+def test_an_erasure_and_a_late_decision_want_the_same_run(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = go(scene.launch())
+    escalation = Escalation.objects.get(run=run)
+    scene.decide(run, approve=False)
+    go(run)
+    stopped = stop_before(monkeypatch, erasing, "known_as")  # with what it is about locked
+
+    def erase() -> int:
+        try:
+            return operations.erase_customer(
+                workspace=scene.workspace,
+                number=42,
+                reason="asked to",
+                at=timezone.now(),
+                actor="omar",
+            ).runs
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(1) as threads:
+        erasure = threads.submit(erase)
+        assert stopped.wait(10)
+        with pytest.raises(operations.AlreadyDecided):
+            operations.decide(
+                escalation_id=escalation.pk, by=scene.rita, approve=True, at=timezone.now()
+            )
+        assert erasure.result() == 1
