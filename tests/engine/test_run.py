@@ -18,7 +18,7 @@ from agents.core.states import EscalationState, RunState
 from agents.engine import journal
 from agents.engine.database import in_database
 from agents.engine.sweep import sweep
-from agents.models import Effect, Escalation, LostRun, Run, Step, Workspace
+from agents.models import Effect, Escalation, Event, LostRun, Run, Step, Workspace
 from agents.patterns import PATTERNS, Brief, Notes
 from tests.engine.scene import (
     REFUND_500,
@@ -183,6 +183,16 @@ def test_who_was_disabled_may_not_decide(scene: Scene) -> None:
     User.objects.filter(pk=scene.rita.pk).update(is_active=False)
 
     assert refused_to_rita(scene, run)
+
+
+def test_a_decision_about_nothing_says_so_and_leaves_nothing(scene: Scene) -> None:
+    before = Event.objects.count()
+
+    with pytest.raises(Escalation.DoesNotExist):
+        operations.decide(escalation_id=1, by=scene.rita, approve=True, at=timezone.now())
+
+    assert Event.objects.count() == before
+    assert go(scene.launch(REFUND_500)).state == RunState.DONE
 
 
 def test_an_escalation_that_expires_is_a_no(scene: Scene) -> None:
