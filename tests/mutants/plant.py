@@ -184,6 +184,20 @@ MUTANTS = (
         "        raise wait",
         "tests/engine/test_drive.py -k throws_nothing",
     ),
+    Mutant(
+        "who decides in another workspace decides here",
+        "agents/operations/deciding.py",
+        'members(Given("user")).filter(workspace__in=_own("workspace"))',
+        'members(Given("user"))',
+        "tests/engine/test_run.py",
+    ),
+    Mutant(
+        "what was refunded on any charge counts on this one",
+        "agents/engine/facts.py",
+        "if of_charge == ours and escalation is None and amount",
+        "if escalation is None and amount",
+        "tests/engine/test_facts.py",
+    ),
 )
 
 
