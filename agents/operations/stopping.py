@@ -23,7 +23,7 @@ def cancel(*, run_id: UUID, by: User, reason: str, at: datetime) -> Run:
     """
     check_text(reason, most=MAX_REASON)
     with transaction.atomic():
-        run = Run.objects.select_for_update().select_related("workspace").get(pk=run_id)
+        run = Run.objects.select_for_update(of=("self",)).select_related("workspace").get(pk=run_id)
         member(run.workspace, by, Role.OPERATOR, Role.REVIEWER, Role.ADMIN)
         if run.state in ENDED:
             raise Refused("ended", f"The run has ended already: it is {run.state}.")

@@ -22,6 +22,7 @@ from agents.desk import refunds
 from agents.desk.models import Charge
 from agents.engine import gateway
 from agents.engine.facts import gather
+from agents.engine.kill_switch import thrown
 from agents.models import Effect, Escalation, Membership, Role, Run
 from agents.operations import deciding, erasing
 from tests.engine.scene import REFUND_500, Scene, fresh, go, paid, set_scene
@@ -107,6 +108,22 @@ def test_a_decision_and_a_press_of_the_kill_switch_want_the_same_request(
 
     escalation = Escalation.objects.get(run=held)
     assert (escalation.state, escalation.frozen_at) == (EscalationState.ADJUSTED, None)
+
+
+def test_a_stop_does_not_wait_for_the_intent_of_another_run(scene: Scene) -> None:
+    held = go(scene.launch())
+
+    def stop() -> None:
+        try:
+            operations.cancel(run_id=held.pk, by=scene.rita, reason="", at=timezone.now())
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(1) as threads, transaction.atomic():
+        thrown(held, "issue_refund")  # as an intent asks, and holds the workspace until it ends
+        threads.submit(stop).result(timeout=5)
+
+    assert fresh(held).state == RunState.STOPPED
 
 
 def test_a_decision_reads_who_may_decide_once_it_has_the_lock(scene: Scene) -> None:
