@@ -10,21 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
-from types import MappingProxyType
-from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Generic, TypeVar
 
 from django.db import DEFAULT_DB_ALIAS, connection, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import Field, JSONField, Model, QuerySet, Value
+from django.db.models import JSONField, Model, QuerySet, Value
 from django.db.models.base import ModelState
 from django.db.models.sql import UpdateQuery
 
-from agents.columns import AS_THEY_ARE, Reading, adapted, readings
-from agents.driver import STATEMENTS, answered, send, together
+from agents.columns import Reading, adapted, readings
+from agents.driver import answered, send
 
 M = TypeVar("M", bound=Model)
-NO_KEYS: Mapping[str, Any] = MappingProxyType({})
 
 
 class Given(Value):
@@ -39,7 +36,7 @@ class Given(Value):
 
 
 @dataclass(frozen=True)
-class _Query:
+class Compiled:
     """What is left of a query once it is compiled."""
 
     sql: str
@@ -62,7 +59,7 @@ class Rows(Generic[M]):
 
     def __init__(self, build: Callable[[], QuerySet[M]]) -> None:
         self._build = build
-        self._compiled: dict[str, _Query] = {}
+        self._compiled: dict[str, Compiled] = {}
 
     def all(self, **given: object) -> list[M]:
         """Return the rows in their order."""
@@ -96,23 +93,23 @@ class Rows(Generic[M]):
         """Return the first row, or None."""
         return next(iter(self.all(**given)), None)
 
-    def _asked(self, given: dict[str, object]) -> tuple[_Query, Any]:
+    def _asked(self, given: dict[str, object]) -> tuple[Compiled, Any]:
         """Return the compiled query, and the cursor that it was sent by."""
         database = connections[DEFAULT_DB_ALIAS]
         found = self.compiled(database)
-        return found, send(database, found.sql, _filled(found.places, given, database.vendor))
+        return found, send(database, found.sql, filled(found.places, given, database.vendor))
 
-    def compiled(self, database: BaseDatabaseWrapper) -> _Query:
+    def compiled(self, database: BaseDatabaseWrapper) -> Compiled:
         """Return the query as a database of this kind is sent it."""
         return self._compiled.get(database.vendor) or self._compile()
 
-    def _compile(self) -> _Query:
+    def _compile(self) -> Compiled:
         queryset = self._build()
         compiler = queryset.query.get_compiler(connection=connection)
         sql, places = compiler.as_sql()
         columns = [column for column, _, _ in compiler.select]
         names = [column.target.attname for column in columns]
-        found = _Query(sql, tuple(places), queryset.model, names, readings(columns, compiler))
+        found = Compiled(sql, tuple(places), queryset.model, names, readings(columns, compiler))
         self._compiled[connection.vendor] = found
         return found
 
@@ -132,7 +129,7 @@ class Update:
         """Send the change, maybe together with others; call what comes back for their number."""
         database = connections[DEFAULT_DB_ALIAS]
         sql, places = self._compiled.get(database.vendor) or self._compile()
-        done = send(database, sql, _filled(places, given, database.vendor))
+        done = send(database, sql, filled(places, given, database.vendor))
         return lambda: int(answered(done).rowcount)
 
     def _compile(self) -> tuple[str, Sequence[Any]]:
@@ -152,175 +149,7 @@ def _as_model(model: type[M], names: Sequence[str], row: Sequence[Any]) -> M:
     return found
 
 
-def insert(*rows: Model) -> None:
-    """Insert rows of one model in one statement, and give them their keys. Sends no signals."""
-    inserted(*rows)()
-
-
-def inserted(*rows: Model) -> Callable[[], None]:
-    """Send the rows, maybe together with others; call what comes back to give them their keys."""
-    model, is_numbered = type(rows[0]), rows[0].pk is None
-    keys = inserted_columns(model, [vars(row) for row in rows], is_numbered)
-
-    def keyed() -> None:
-        found = keys() if is_numbered else [row.pk for row in rows]
-        for row, key in zip(rows, found, strict=True):
-            _is_kept(row, key)
-
-    return keyed
-
-
-def _is_kept(row: Model, key: object) -> None:
-    """Note on a row that it is in the database, under this key."""
-    row.pk = key
-    row._state.adding, row._state.db = False, DEFAULT_DB_ALIAS
-
-
-def inserted_columns(
-    model: type[Model],
-    rows: Sequence[Mapping[str, Any]],
-    is_numbered: bool = True,
-    keys: Mapping[str, Rows[Any]] = NO_KEYS,
-) -> Callable[[], list[Any]]:
-    """Send rows that are no models yet, by their columns; call what comes back for their keys.
-
-    A column in `keys` holds the key that its query finds: a row has in it what that is given. So
-    rows can be sent together with those that they refer to.
-    """
-    database = connections[DEFAULT_DB_ALIAS]
-    found = {name: query.compiled(database) for name, query in keys.items()}
-    places = tuple((name, f"({query.sql})") for name, query in found.items())
-    sql, columns = _insert(model, is_numbered, len(rows), places)
-    values: list[Any] = []
-    for row in rows:
-        values += _values(row, columns, database.vendor, found)
-    done = send(database, sql, values)
-    return lambda: [key for (key,) in answered(done).fetchall()]
-
-
-def insert_new(row: Model) -> bool:
-    """Insert a numbered row, unless one like it is there. Return False if so.
-
-    It is there if any unique column has the value: whoever names one of several still fails at
-    another, where two insert the same row at once. Waits for a transaction that has inserted it;
-    the own one goes on either way.
-    """
-    database = connections[DEFAULT_DB_ALIAS]
-    sql, columns = _insert(type(row), True, 1, unless=" ON CONFLICT DO NOTHING")
-    with together():  # with a BEGIN before it
-        done = send(database, sql, _values(vars(row), columns, database.vendor))
-    keys = answered(done).fetchall()
-    for (key,) in keys:
-        _is_kept(row, key)
-    return bool(keys)
-
-
-def update(row: Model, *names: str) -> None:
-    """Write the columns `names` of a row, or all of them where none is named."""
-    database = connections[DEFAULT_DB_ALIAS]
-    sql, columns = _update(type(row), names)
-    send(database, sql, _values(vars(row), columns, database.vendor))
-
-
-def new(model: type[M], **columns: object) -> M:
-    """Return a row to insert as `model(**columns)` does, without its signals.
-
-    Columns have the names of their attributes: `run_id`.
-    """
-    row = model.__new__(model)
-    constant, made = _defaults(model)
-    vars(row).update(constant)
-    for name, make in made:
-        if name not in columns:
-            columns[name] = make()
-    vars(row).update(columns)
-    row._state = ModelState()
-    return row
-
-
-class _Column(NamedTuple):
-    """A column to write: the attribute that has its value."""
-
-    name: str
-    is_json: bool
-
-
-Columns: TypeAlias = tuple[_Column, ...]
-
-
-def _columns(fields: Iterable[Field[Any, Any]]) -> Columns:
-    return tuple(_Column(field.attname, isinstance(field, JSONField)) for field in fields)
-
-
-@cache
-def _defaults(
-    model: type[Model],
-) -> tuple[dict[str, object], tuple[tuple[str, Callable[[], object]], ...]]:
-    """Return what columns of a new row hold: always the same, and what is made each time."""
-    fields = model._meta.concrete_fields
-    made = [field for field in fields if callable(field.default)]
-    constant = {f.attname: f.get_default() for f in fields if f not in made}
-    return constant, tuple((field.attname, field.get_default) for field in made)
-
-
-@lru_cache(STATEMENTS)
-def _insert(
-    model: type[Model],
-    is_numbered: bool,
-    count: int,
-    keys: tuple[tuple[str, str], ...] = (),
-    unless: str = "",
-) -> tuple[str, Columns]:
-    """Return an INSERT of so many rows, and the columns of each; keys come back if numbered."""
-    fields = [f for f in model._meta.concrete_fields if not (is_numbered and f.primary_key)]
-    names = ", ".join(_quoted(field) for field in fields)
-    start = f"INSERT INTO {connection.ops.quote_name(model._meta.db_table)} ({names}) VALUES"
-    found = dict(keys)
-    row = ", ".join(found.get(field.attname, "%s") for field in fields)
-    places = ", ".join([f"({row})"] * count)
-    end = f" RETURNING {_quoted(model._meta.pk)}" if is_numbered else ""
-    return f"{start} {places}{unless}{end}", _columns(fields)
-
-
-@cache
-def _update(model: type[Model], names: tuple[str, ...]) -> tuple[str, Columns]:
-    """Return an UPDATE of one row, and its columns with the key last."""
-    key = model._meta.pk
-    changed = [f for f in model._meta.concrete_fields if not names or f.name in names]
-    fields = tuple(field for field in changed if field is not key)
-    places = ", ".join(f"{_quoted(field)} = %s" for field in fields)
-    table = connection.ops.quote_name(model._meta.db_table)
-    sql = f"UPDATE {table} SET {places} WHERE {_quoted(key)} = %s"  # noqa: S608 - our own names
-    return sql, _columns((*fields, key))
-
-
-def _quoted(field: Field[Any, Any]) -> str:
-    return str(connection.ops.quote_name(str(field.column)))
-
-
-def _values(
-    row: Mapping[str, Any], columns: Columns, vendor: str, keys: Mapping[str, _Query] = NO_KEYS
-) -> list[Any]:
-    """Return what the driver takes for these columns of a row, and what `keys` are found by."""
-    if keys:
-        return [
-            value
-            for column in columns
-            for value in (
-                _filled(keys[column.name].places, row[column.name], vendor)
-                if column.name in keys
-                else _values(row, (column,), vendor)
-            )
-        ]
-    return [
-        value
-        if type(value := row[name]) in AS_THEY_ARE and not is_json
-        else adapted(value, vendor, is_json=is_json)
-        for name, is_json in columns
-    ]
-
-
-def _filled(places: Sequence[Any], given: dict[str, object], vendor: str) -> list[Any]:
+def filled(places: Sequence[Any], given: Mapping[str, object], vendor: str) -> list[Any]:
     """Return the parameters of a query, with what is given in its places."""
     return [
         adapted(given[at.value], vendor, is_json=at.is_json) if type(at) is Given else at

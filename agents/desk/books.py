@@ -8,7 +8,7 @@ from datetime import date, datetime, timedelta
 from django.db import transaction
 
 from agents.desk.models import Book, Charge, Customer, DailyMetrics, Subscription
-from agents.prepared import insert
+from agents.rows import insert
 
 CURRENCY = "USD"
 

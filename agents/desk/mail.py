@@ -16,7 +16,7 @@ from agents.desk import billing
 from agents.desk.models import Customer, SentMail
 from agents.desk.models.mail import MailState
 from agents.desk.refunds import KeyReused
-from agents.prepared import insert_new, update
+from agents.rows import insert_new, update
 
 TEMPLATE = "refund_confirmation_v2"
 SUBJECT = "Your refund"

@@ -19,7 +19,8 @@ from agents.desk import billing
 from agents.desk.models import Charge, Refund
 from agents.desk.models.refund import RefundState
 from agents.driver import together
-from agents.prepared import Given, Rows, Update, insert_new
+from agents.prepared import Given, Rows, Update
+from agents.rows import insert_new
 
 AMOUNT = Given("amount", BigIntegerField())
 

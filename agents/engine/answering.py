@@ -12,7 +12,7 @@ from agents.engine.dispatch import ring
 from agents.engine.lookup import looked_up
 from agents.engine.redaction import redacted_for
 from agents.models import Effect, Escalation, Run, Step
-from agents.prepared import update
+from agents.rows import update
 from agents.tools import TOOLS, OutcomeUnknown, Tool
 
 

@@ -12,7 +12,8 @@ from agents.core.limits import Limits
 from agents.engine.kill_switch import thrown
 from agents.models import Escalation, Step
 from agents.models.event import Entry
-from agents.prepared import Given, Rows, insert
+from agents.prepared import Given, Rows
+from agents.rows import insert
 
 _OF_STEP = Rows(
     lambda: Escalation.objects.filter(run=Given("run"), step__key=Given("key")).order_by("pk")

@@ -39,7 +39,8 @@ from agents.engine.threads import TOOLS as TOOL_THREADS
 from agents.models import Effect, Escalation, Run, Step
 from agents.models.event import Entry
 from agents.policies import review
-from agents.prepared import Given, Rows, Update, inserted_columns
+from agents.prepared import Given, Rows, Update
+from agents.rows import inserted_columns
 from agents.tools import Context, OutcomeUnknown, Tool, accepts
 
 log = logging.getLogger(__name__)

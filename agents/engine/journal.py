@@ -29,7 +29,8 @@ from agents.engine.crashpoints import crashpoint
 from agents.engine.database import in_database
 from agents.models import Escalation, Run, Step
 from agents.models.event import Entry
-from agents.prepared import Given, Rows, inserted, new, update
+from agents.prepared import Given, Rows
+from agents.rows import inserted, new, update
 
 T = TypeVar("T")
 Write: TypeAlias = Callable[[datetime], list[Entry]]  # in a transaction; returns what to say

@@ -23,7 +23,8 @@ from agents.core.digest import canonical
 from agents.core.effects import Json
 from agents.core.texts import TEXTS, Text, digest_of, without_texts
 from agents.driver import together
-from agents.prepared import Given, Rows, Update, inserted_columns
+from agents.prepared import Given, Rows, Update
+from agents.rows import inserted_columns
 
 if TYPE_CHECKING:
     from agents.models.run import Run

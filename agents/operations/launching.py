@@ -23,7 +23,7 @@ from agents.models.event import Entry, Lines, chained
 from agents.operations.people import policy_version
 from agents.operations.refusal import Refused, member
 from agents.operations.workflows import checked_workflow
-from agents.prepared import inserted
+from agents.rows import inserted
 
 MAX_GOAL = 8000  # characters
 

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from django.contrib.auth.models import User
 from django.db import connection
+from django.db.models import Model
 from django.utils import timezone
 
 from agents import llm, operations
@@ -148,3 +149,8 @@ def in_thread(work: Callable[[], object]) -> None:
     thread.join()
     if failed:
         raise failed[0]
+
+
+def columns_of(row: Model) -> dict[str, object]:
+    """Return the columns of a row as its object holds them."""
+    return {name: value for name, value in vars(row).items() if name != "_state"}

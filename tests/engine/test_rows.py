@@ -1,0 +1,170 @@
+"""Rows that are written by their columns are as their models would write them."""
+
+from __future__ import annotations
+
+import pytest
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from agents.core.states import EffectState
+from agents.desk.models import SentMail
+from agents.driver import together
+from agents.models import Effect, Run, Step
+from agents.prepared import Given, Rows
+from agents.rows import insert, insert_new, inserted, inserted_columns, new, update
+from tests.desk.ordering import AT, demo_book
+from tests.engine.scene import Scene, columns_of, set_scene
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return set_scene()
+
+
+def step_of(run: Run, position: int, *, reply: object = None) -> Step:
+    return Step(
+        run=run,
+        position=position,
+        key=f"{position}/propose",
+        kind="ask",
+        fingerprint="",
+        asked={"role": "worker"},
+        reply=reply,
+        begun_at=timezone.now(),
+    )
+
+
+@pytest.mark.breaks("I32")  # steps that no engine began
+def test_what_is_inserted_together_gets_its_keys_in_order(scene: Scene) -> None:
+    run = scene.launch()
+    steps = [step_of(run, position) for position in (1, 2, 3)]
+
+    insert(*steps)
+
+    kept = {step.pk: step.position for step in run.steps.all()}
+    assert kept == {step.pk: step.position for step in steps}
+
+
+@pytest.mark.breaks("I32")  # a step that no engine began
+def test_a_new_row_is_like_one_that_its_model_makes(scene: Scene) -> None:
+    run, at = scene.launch(), timezone.now()
+    columns = {"run_id": run.pk, "position": 1, "key": "1/propose", "asked": {}, "begun_at": at}
+    made, by_model = new(Step, **columns), Step(**columns)
+
+    assert made._state.adding
+    assert columns_of(made) == columns_of(by_model)
+    insert(made)
+    assert columns_of(Step.objects.get()) == columns_of(made)
+    assert new(Run).pk != new(Run).pk
+    assert new(Run).simulation is not new(Run).simulation
+
+
+@pytest.mark.breaks("I32")  # steps that no engine began
+@pytest.mark.parametrize("reply", ["text", 7, True, None, {"amount": [1, None]}])
+def test_json_comes_back_as_it_went(scene: Scene, reply: object) -> None:
+    step = step_of(scene.launch(), 1, reply=reply)
+
+    insert(step)
+    update(step)
+
+    assert Step.objects.get(pk=step.pk).reply == reply
+    assert Step.objects.filter(reply__isnull=reply is None).exists()
+
+
+@pytest.mark.breaks("I32")  # steps that no engine began
+def test_only_the_named_columns_of_a_row_are_written(scene: Scene) -> None:
+    step = step_of(scene.launch(), 1)
+    insert(step)
+
+    step.attempts, step.failed = 2, "llm_timeout"
+    update(step, "attempts")
+
+    kept = Step.objects.get(pk=step.pk)
+    assert (kept.attempts, kept.failed) == (2, "")
+
+
+def mail_to_anna(*, key: str, reference: str) -> SentMail:
+    anna = demo_book().customers.get(number=42)
+    return SentMail(
+        book_id=anna.book_id,
+        customer=anna,
+        to=anna.email,
+        key=key,
+        reference=reference,
+        started_at=AT,
+    )
+
+
+def test_of_two_rows_with_one_key_the_first_stays() -> None:
+    first, second = (mail_to_anna(key="one key", reference=name) for name in ("a", "b"))
+
+    told = [insert_new(mail) for mail in (first, second)]
+
+    assert told == [True, False]
+    kept = SentMail.objects.get()
+    assert (kept.pk, kept.reference) == (first.pk, "a")
+    assert second.pk is None
+
+
+def test_a_row_is_known_by_any_of_its_unique_columns() -> None:
+    assert insert_new(mail_to_anna(key="one", reference="the same"))
+
+    assert not insert_new(mail_to_anna(key="another", reference="the same"))
+
+
+_STEP = Rows(lambda: Step.objects.filter(run=Given("run"), key=Given("key")).only("pk"))
+
+
+def intent_of(run: Run, step: str, review: str) -> dict[str, object]:
+    return {
+        "run_id": run.pk,
+        "step_id": {"run": run.pk, "key": step},
+        "key": f"{run.pk}:{step}",
+        "tool": "send_reply",
+        "args": {"user_id": 42},
+        "args_sha256": "",
+        "review_id": {"run": run.pk, "key": review},
+        "escalation_id": None,
+        "customer": 42,
+        "charge": None,
+        "amount_minor": None,
+        "currency": "",
+        "state": EffectState.INTENDED,
+        "result": None,
+        "intended_at": timezone.now(),
+        "settled_at": None,
+    }
+
+
+@pytest.mark.breaks("I1", "I11", "I32")  # steps and effects that no engine began
+def test_rows_that_are_sent_together_find_each_other_by_name(scene: Scene) -> None:
+    runs = [scene.launch(), scene.launch()]
+    steps = [step_of(run, position) for run in runs for position in (1, 2)]
+    intents = [intent_of(run, "2/propose", "1/propose") for run in reversed(runs)]
+
+    with transaction.atomic(), together():
+        inserted(*steps)
+        inserted_columns(Effect, intents, keys={"step_id": _STEP, "review_id": _STEP})
+
+    found = Effect.objects.select_related("step", "review").order_by("pk")
+    assert [(e.run, e.step.run, e.step.key, e.review.run, e.review.key) for e in found] == [
+        (run, run, "2/propose", run, "1/propose") for run in reversed(runs)
+    ]
+
+
+@pytest.mark.breaks("I32")  # a step that no engine began
+def test_a_row_that_finds_no_other_is_not_written(scene: Scene) -> None:
+    run = scene.launch()
+
+    def both() -> None:
+        with transaction.atomic(), together():
+            inserted(step_of(run, 1))
+            nobody = [intent_of(run, "1/propose", "1/review")]
+            inserted_columns(Effect, nobody, keys={"step_id": _STEP, "review_id": _STEP})
+
+    with pytest.raises(IntegrityError):
+        both()
+
+    assert (Effect.objects.count(), Step.objects.count()) == (0, 0)
