@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeGuard
 
 from django.db.models import QuerySet
 
@@ -13,6 +13,11 @@ from agents.desk.models import Charge, Customer
 from agents.prepared import Given, Rows
 
 BIGINT = 2**63
+
+
+def could_be(customer_number: int | None) -> TypeGuard[int]:
+    """Tell whether a column could hold this number of a customer; if not it is nobody's."""
+    return customer_number is not None and abs(customer_number) < BIGINT
 
 
 def charges(*, book: Given, number: Given) -> QuerySet[Charge]:
@@ -64,7 +69,7 @@ class Account:
 
 def customer(*, book_id: int, customer_number: int) -> Customer | None:
     """Return a customer, or None; a number that no column could hold is nobody's."""
-    if abs(customer_number) >= BIGINT:
+    if not could_be(customer_number):
         return None
     return _CUSTOMER.first(book=book_id, number=customer_number)
 
@@ -121,7 +126,7 @@ def asked_account(
     *, book_id: int, customer_number: int | None, at: datetime, lock: bool = False
 ) -> Callable[[], Account | None]:
     """Ask for an account, maybe together with other things; call what comes back for it."""
-    if customer_number is None or abs(customer_number) >= BIGINT:
+    if not could_be(customer_number):
         return lambda: None
     latest = _LATEST_LOCKED if lock else _LATEST
     charges = latest.sent_tuples(book=book_id, number=customer_number)

@@ -9,6 +9,7 @@ from uuid import UUID
 from agents.core.digest import sha256
 from agents.core.effects import Json
 from agents.core.limits import Limits
+from agents.desk import billing
 from agents.engine.kill_switch import thrown
 from agents.models import Escalation, Step
 from agents.models.event import Entry
@@ -40,7 +41,7 @@ def hold(
         action=action,
         action_sha256=sha256(action),
         review=review,
-        customer=customer if customer is not None and abs(customer) < 2**63 else None,
+        customer=customer if billing.could_be(customer) else None,
         requested_minor=args.get("amount_minor"),
         created_at=at,
         frozen_at=at if thrown(step.run, action.get("name", "")) else None,

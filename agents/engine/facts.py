@@ -170,7 +170,7 @@ def _asked_unattended(
     book_id: int, customer: int | None, limits: Limits, at: datetime
 ) -> Callable[[], list[tuple[Any, ...]]]:
     """Ask for what was refunded to a customer without a person, by any run, in the window."""
-    if customer is None or abs(customer) >= billing.BIGINT:
+    if not billing.could_be(customer):
         return list
     since = at - timedelta(days=limits.rolling_days)
     return _UNATTENDED.sent_tuples(book=book_id, number=customer, since=since)

@@ -24,6 +24,7 @@ from agents.core.limits import Limits
 from agents.core.states import EffectState
 from agents.core.strands import Reply
 from agents.core.strict_json import fits
+from agents.desk import billing
 from agents.driver import together
 from agents.engine import simulation
 from agents.engine.crashpoints import crashpoint
@@ -44,8 +45,6 @@ from agents.rows import inserted_columns
 from agents.tools import Context, OutcomeUnknown, Tool, accepts
 
 log = logging.getLogger(__name__)
-
-BIGINT = 2**63
 
 
 class NotAllowed(Exception):
@@ -183,7 +182,7 @@ def _intent(
         "args_sha256": sha256(action),
         "review_id": {"run": step.run_id, "key": allowing.key},
         "escalation_id": escalation.pk if escalation else None,
-        "customer": customer if customer is not None and abs(customer) < BIGINT else None,
+        "customer": customer if billing.could_be(customer) else None,
         "charge": charge,
         "amount_minor": args.get("amount_minor"),
         "currency": "USD" if "amount_minor" in args else "",

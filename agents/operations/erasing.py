@@ -13,6 +13,7 @@ from agents.core.effects import Json
 from agents.core.states import ENDED, EffectState
 from agents.core.texts import ERASURE
 from agents.desk import people
+from agents.desk.billing import could_be
 from agents.engine.redaction import redacted_in
 from agents.models import Effect, Escalation, EventText, Run, Step, Workspace
 from agents.models.event import Entry, append
@@ -20,7 +21,6 @@ from agents.operations.beyond import Beyond, beyond_reach, known_as
 from agents.operations.refusal import Refused, check_text
 
 MAX_REASON = 500  # characters
-BIGINT = 2**63
 _UNSETTLED = (EffectState.INTENDED, EffectState.UNKNOWN)
 
 
@@ -69,7 +69,7 @@ def erase_customer(
 
 def _runs_about(workspace: Workspace, number: int) -> QuerySet[Run]:
     """Return the runs whose subject a customer is, and those bound to nobody that acted on them."""
-    if abs(number) >= BIGINT:
+    if not could_be(number):
         return Run.objects.none()
     acted = Effect.objects.filter(customer=number).values("run")
     asked = Escalation.objects.filter(customer=number).values("run")
