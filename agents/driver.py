@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache, partial
 from threading import local
-from typing import Any, NamedTuple, NoReturn, TypeAlias
+from typing import Any, NamedTuple, NoReturn, ParamSpec, TypeAlias, TypeVar
 
 import psycopg
 from django.db import DEFAULT_DB_ALIAS, DatabaseError, connections
@@ -22,6 +22,8 @@ from psycopg.types.numeric import Int8Dumper
 # another one with each number of rows, and on PostgreSQL with each set of columns that are null.
 STATEMENTS = 1000
 
+P = ParamSpec("P")
+T = TypeVar("T")
 Execute: TypeAlias = Callable[[BaseDatabaseWrapper, str, Sequence[Any]], Any]
 
 
@@ -108,6 +110,13 @@ def _pipeline(database: BaseDatabaseWrapper) -> Iterator[None]:
     except DatabaseError:
         _forget_plans(database)
         raise
+
+
+def at_once(ask: Callable[P, Callable[[], T]], *args: P.args, **given: P.kwargs) -> T:
+    """Return the answer to what `ask` sends, in one go with the BEGIN before it."""
+    with together():
+        answer = ask(*args, **given)
+    return answer()
 
 
 def _refuse(*args: Any) -> NoReturn:

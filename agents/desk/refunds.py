@@ -18,7 +18,7 @@ from django.db.models import BigIntegerField, F
 from agents.desk import billing
 from agents.desk.models import Charge, Refund
 from agents.desk.models.refund import RefundState
-from agents.driver import together
+from agents.driver import at_once, together
 from agents.prepared import Given, Rows, Update
 from agents.rows import insert_new
 
@@ -96,7 +96,7 @@ def reserve(
     """
     order = _Order(book_id, customer_number, amount_minor, currency, reason.strip(), key)
     with together():  # the account too, because a key that is to hold something is mostly new
-        known, account = _BY_KEY.sent_tuples(key=key), _asked_account(order, at)
+        known, account = _asked_key(key), _asked_account(order, at)
     return _receipt(_reserved(order, known(), account, at))
 
 
@@ -117,9 +117,7 @@ def pay(
     """
     order = _Order(book_id, customer_number, amount_minor, currency, reason.strip(), key)
     with transaction.atomic():
-        with together():  # with the BEGIN before it
-            known = _BY_KEY.sent_tuples(key=key)
-        refund = _reserved(order, known(), lambda: _asked_account(order, at)(), at)
+        refund = _reserved(order, _known(key), lambda: _asked_account(order, at)(), at)
         if _PAY(pk=refund.pk, at=at):
             _TAKE_OUT(pk=refund.charge_id, amount=amount_minor)
             return _receipt(replace(refund, state=RefundState.PAID, paid_at=at))
@@ -158,18 +156,22 @@ def paid_refunds(*, book_id: int, customer_number: int) -> list[Receipt]:
 
 
 def _known(key: str) -> _Kept | None:
-    found = _BY_KEY.tuples(key=key)
-    return _kept(found[0]) if found else None
+    return at_once(_asked_key, key)
+
+
+def _asked_key(key: str) -> Callable[[], _Kept | None]:
+    """Ask for the refund of a key, maybe together with other things."""
+    found = _BY_KEY.sent_tuples(key=key)
+    return lambda: next(map(_kept, found()), None)
 
 
 def _reserved(
     order: _Order,
-    known: list[tuple[Any, ...]],
+    refund: _Kept | None,
     account: Callable[[], billing.Account | None],
     at: datetime,
 ) -> _Kept:
     """Return the refund of a key, held now if it is not known. Raises RefundRefused, KeyReused."""
-    refund = _kept(known[0]) if known else None
     if refund is None:
         try:
             refund = _held(order, account(), at)

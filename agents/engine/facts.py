@@ -12,7 +12,6 @@ from agents.core.facts import ChargeFact, Facts, MailFact, RefundFact
 from agents.core.limits import Limits
 from agents.core.states import EffectState
 from agents.desk import billing, mail
-from agents.driver import together
 from agents.engine import simulation
 from agents.models import Effect, Escalation, Run, Step
 from agents.prepared import Given, Rows
@@ -34,26 +33,6 @@ _UNATTENDED = Rows(
 _REQUESTED = Rows(lambda: Escalation.objects.filter(run=Given("run")).only("requested_minor"))
 
 
-def gather(
-    run: Run,
-    action: Action,
-    limits: Limits,
-    steps: Sequence[Step],
-    *,
-    at: datetime,
-    lock: bool,
-    done: Mapping[int, Json] | None = None,
-) -> tuple[Facts, int | None]:
-    """Return the facts for reviewing `action`, and the desk's id of the charge it is about.
-
-    `lock` holds the charge until the transaction ends: two runs cannot both find room on it.
-    `done` are results that the ledger is about to be told, by the key of their step.
-    """
-    with together():
-        gathered = asked_facts(run, action, limits, steps, at=at, lock=lock, done=done)
-    return gathered()
-
-
 def asked_facts(
     run: Run,
     action: Action,
@@ -64,7 +43,12 @@ def asked_facts(
     lock: bool,
     done: Mapping[int, Json] | None = None,
 ) -> Callable[[], tuple[Facts, int | None]]:
-    """Ask for what `gather` returns, maybe together with other things."""
+    """Ask for the facts for reviewing `action`, maybe together with other things.
+
+    What comes back returns them, and the desk's id of the charge that the action is about.
+    `lock` holds the charge until the transaction ends: two runs cannot both find room on it.
+    `done` are results that the ledger is about to be told, by the key of their step.
+    """
     tool = action.get("name")
     customer = action.get("args", {}).get("user_id", run.subject)
     is_final = action["kind"] == "final"

@@ -8,7 +8,7 @@ from datetime import datetime
 from django.db.models import DateTimeField, ExpressionWrapper, F, Q, Value
 
 from agents.core.states import EscalationState
-from agents.driver import together
+from agents.driver import at_once
 from agents.models import Escalation, KillSwitch, Run, Workspace
 from agents.prepared import Given, Rows
 
@@ -25,9 +25,7 @@ def thrown(run: Run, tool: str) -> KillSwitch | None:
     The workspace's row is locked, as pressing locks it: a switch that commits later sees
     nothing start after it, and one that committed before is seen here.
     """
-    with together():
-        switch = asked_switch(run, tool)
-    return switch()
+    return at_once(asked_switch, run, tool)
 
 
 def asked_switch(run: Run, tool: str) -> Callable[[], KillSwitch | None]:

@@ -16,11 +16,12 @@ from agents.core.effects import Ask, Effect, Escalate, Json, Review, Say, Togeth
 from agents.core.limits import Limits
 from agents.core.retry import ATTEMPTS, pause_before
 from agents.core.strands import Reply
+from agents.driver import at_once
 from agents.engine import breaker, gateway, simulation
 from agents.engine.crashpoints import crashpoint
 from agents.engine.database import in_database
 from agents.engine.escalating import hold
-from agents.engine.facts import gather
+from agents.engine.facts import asked_facts
 from agents.engine.journal import Journal, Later, Waiting
 from agents.engine.redaction import redacted
 from agents.models import Step
@@ -152,7 +153,8 @@ class RunWorld:
 
     def _facts(self, effect: Review) -> tuple[Json, Json]:
         run, steps = self.journal.run, list(self.journal.steps.values())
-        facts, _ = gather(
+        facts, _ = at_once(
+            asked_facts,
             run,
             effect.action,
             self.limits,

@@ -15,7 +15,7 @@ from django.db.models.functions import Now
 
 from agents.core.effects import Json
 from agents.core.states import ENDED, MOVES, RunState
-from agents.driver import together
+from agents.driver import at_once, together
 from agents.models.event import Entry, Sending, append, chained
 from agents.models.policy import PolicyVersion
 from agents.prepared import Given, Rows, Update
@@ -138,9 +138,7 @@ class Run(models.Model):
 
         It also locks the row, so that one run has one writer at a time.
         """
-        with together():  # with the BEGIN before it
-            held = _HELD.sent_tuples(pk=self.pk, fence=self.fence)
-        found = held()
+        found = at_once(_HELD.sent_tuples, pk=self.pk, fence=self.fence)
         if not found:
             raise LostRun(self.pk)
         [(_, self.event_count, self.head_hash)] = found

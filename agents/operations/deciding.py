@@ -14,10 +14,10 @@ from django.db.models.functions import Now
 from agents.core.effects import Json
 from agents.core.money import spoken
 from agents.core.states import EscalationState
-from agents.driver import together
+from agents.driver import at_once, together
 from agents.engine.answering import answer, expire
 from agents.engine.crashpoints import crashpoint
-from agents.engine.facts import gather
+from agents.engine.facts import asked_facts
 from agents.engine.redaction import redacted_for
 from agents.models import Escalation, Membership, PolicyVersion, Role, Run, Step, Workspace
 from agents.models.event import Entry, append
@@ -166,7 +166,7 @@ def _granted(
         **escalation.action,
         "args": {**escalation.action["args"], "amount_minor": amount},
     }
-    facts, _ = gather(escalation.run, action, limits, steps, at=at, lock=True)
+    facts, _ = at_once(asked_facts, escalation.run, action, limits, steps, at=at, lock=True)
     if amount < 1:
         raise Refused("too_little", f"The least that can be refunded is {spoken(1)}.")
     judged = review(action, facts, limits, settled=escalation.review["escalating"])

@@ -17,6 +17,7 @@ from django.utils import timezone
 from agents import llm, operations
 from agents.core.effects import Json
 from agents.core.states import ENDED, EscalationState, RunState
+from agents.desk import refunds
 from agents.desk.models import Refund, SentMail
 from agents.engine.advance import advance
 from agents.engine.sweep import sweep
@@ -154,3 +155,16 @@ def in_thread(work: Callable[[], object]) -> None:
 def columns_of(row: Model) -> dict[str, object]:
     """Return the columns of a row as its object holds them."""
     return {name: value for name, value in vars(row).items() if name != "_state"}
+
+
+def refund_by_phone(run: Run) -> None:
+    """Refund all that Anna has paid without a run, from the book of this one."""
+    refunds.pay(
+        book_id=run.book_id,
+        customer_number=42,
+        amount_minor=120000,
+        currency="USD",
+        reason="by phone",
+        key="by-phone",
+        at=timezone.now(),
+    )

@@ -17,15 +17,25 @@ from agents import operations
 from agents.core.effects import Say
 from agents.core.states import EffectState, EscalationState, RunState
 from agents.desk import refunds
+from agents.driver import at_once
 from agents.engine import crashpoints, perform
-from agents.engine.facts import gather
+from agents.engine.facts import asked_facts
 from agents.engine.journal import Journal
 from agents.engine.sweep import ORPHANED, sweep
 from agents.models import Effect, Escalation, Run, Step
 from agents.tools import TOOLS, Context, OutcomeUnknown
 from tests.engine.dying import die_at
 from tests.engine.memory import Crash
-from tests.engine.scene import REFUND_500, Scene, go, in_thread, mailed, paid, set_scene
+from tests.engine.scene import (
+    REFUND_500,
+    Scene,
+    go,
+    in_thread,
+    mailed,
+    paid,
+    refund_by_phone,
+    set_scene,
+)
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
@@ -48,15 +58,7 @@ def test_a_refund_made_elsewhere_after_the_review_is_seen_before_the_call(scene:
     def somebody_else_refunds(point: str) -> None:
         if point == "journal.before_commit":  # the first is that of the refund's intent
             crashpoints.watch(None)
-            refunds.pay(
-                book_id=run.book_id,
-                customer_number=42,
-                amount_minor=120000,
-                currency="USD",
-                reason="by phone",
-                key="by-phone",
-                at=timezone.now(),
-            )
+            refund_by_phone(run)
 
     crashpoints.watch(somebody_else_refunds)
     run = go(run)
@@ -183,7 +185,9 @@ def test_an_answer_may_mention_what_a_person_was_asked_about_a_call(
     limits = run.policy.limits().of(run.pattern)
     final = {"kind": "final", "answer": "You asked for 500 USD."}
 
-    facts, _ = gather(run, final, limits, list(run.steps.all()), at=timezone.now(), lock=False)
+    facts, _ = at_once(
+        asked_facts, run, final, limits, list(run.steps.all()), at=timezone.now(), lock=False
+    )
 
     assert Escalation.objects.get(run=run).requested_minor == 50000
     assert 50000 in facts.stated_minor
@@ -507,7 +511,7 @@ def test_a_run_that_fails_by_our_fault_keeps_what_it_did(
 
     def paid_last(context: Context, **args: Any) -> Any:
         reply = real(context, **args)
-        monkeypatch.setattr(perform, "gather", breaks)
+        monkeypatch.setattr(perform, "asked_facts", breaks)
         return reply
 
     exchange(monkeypatch, "issue_refund", call=paid_last)

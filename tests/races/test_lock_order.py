@@ -20,12 +20,13 @@ from agents import operations
 from agents.core.states import EscalationState, RunState
 from agents.desk import refunds
 from agents.desk.models import Charge
+from agents.driver import at_once
 from agents.engine import gateway
-from agents.engine.facts import gather
+from agents.engine.facts import asked_facts
 from agents.engine.kill_switch import thrown
 from agents.models import Effect, Escalation, Membership, Role, Run
 from agents.operations import deciding, erasing
-from tests.engine.scene import REFUND_500, Scene, fresh, go, paid, set_scene
+from tests.engine.scene import REFUND_500, Scene, fresh, go, paid, refund_by_phone, set_scene
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.postgres]
 
@@ -47,7 +48,6 @@ def until_somebody_waits() -> None:
 
 def decided_beside(scene: Scene, run: Run, stopped: Event, other: Callable[[], object]) -> None:
     """Decide about `run`, with `other` done from the moment that the decision has stopped."""
-
     with ThreadPoolExecutor(1) as threads:
         decision = threads.submit(decide, scene, run)
         assert stopped.wait(10)
@@ -150,15 +150,7 @@ def test_a_refund_that_is_made_elsewhere_waits_for_an_intent_on_its_charge(
     def refund_all() -> None:
         assert stopped.wait(10)
         try:
-            refunds.pay(
-                book_id=run.book_id,
-                customer_number=42,
-                amount_minor=120000,
-                currency="USD",
-                reason="by phone",
-                key="by-phone",
-                at=timezone.now(),
-            )
+            refund_by_phone(run)
         finally:
             connection.close()
 
@@ -182,7 +174,9 @@ def test_what_was_refunded_is_read_once_the_charge_is_locked(scene: Scene) -> No
     def told() -> int:
         try:
             with transaction.atomic():
-                facts, _ = gather(run, refund, limits, [], at=timezone.now(), lock=True)
+                facts, _ = at_once(
+                    asked_facts, run, refund, limits, [], at=timezone.now(), lock=True
+                )
             return facts.unattended_minor
         finally:
             connection.close()
