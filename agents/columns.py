@@ -22,7 +22,7 @@ from psycopg.types.json import Jsonb
 Reading: TypeAlias = Callable[[Any], Any]
 
 # What every driver takes as it is, for any column but JSON.
-AS_THEY_ARE = frozenset({str, int, bool, type(None)})
+_AS_THEY_ARE = frozenset({str, int, bool, type(None)})
 
 
 def adapted(value: Any, vendor: str, *, is_json: bool = False) -> Any:
@@ -32,7 +32,7 @@ def adapted(value: Any, vendor: str, *, is_json: bool = False) -> Any:
             return None
         return Jsonb(value) if vendor == "postgresql" else json.dumps(value)
     of_type = type(value)
-    if of_type in AS_THEY_ARE:
+    if of_type in _AS_THEY_ARE:
         return value
     if vendor == "sqlite" and of_type in _ON_SQLITE:
         return _ON_SQLITE[of_type](value)

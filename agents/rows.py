@@ -11,7 +11,7 @@ from django.db import DEFAULT_DB_ALIAS, connection, connections
 from django.db.models import Field, JSONField, Model
 from django.db.models.base import ModelState
 
-from agents.columns import AS_THEY_ARE, adapted
+from agents.columns import adapted
 from agents.driver import STATEMENTS, answered, send, together
 from agents.prepared import Compiled, Rows, filled
 
@@ -179,9 +179,4 @@ def _values(
                 else _values(row, (column,), vendor)
             )
         ]
-    return [
-        value
-        if type(value := row[name]) in AS_THEY_ARE and not is_json
-        else adapted(value, vendor, is_json=is_json)
-        for name, is_json in columns
-    ]
+    return [adapted(row[name], vendor, is_json=is_json) for name, is_json in columns]
