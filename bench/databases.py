@@ -58,7 +58,7 @@ def slower_files(sync_ms: float) -> Iterator[dict[str, str]]:
         yield {"LD_PRELOAD": str(library), "SYNC_MICROSECONDS": str(int(sync_ms * 1000))}
 
 
-def sync_ms() -> float:
+def measured_sync_ms() -> float:
     """Return the median time that a sync of a page takes where SQLite's files are."""
     took = []
     with tempfile.TemporaryFile(prefix="opsconsole-bench-") as file:
