@@ -10,8 +10,9 @@ class AgentsConfig(AppConfig):
     name = "agents"
 
     def ready(self) -> None:
-        from agents import driver, record
+        from agents import driver
+        from agents.audit import triggers
 
         connection_created.connect(driver.on_new_connection)
-        post_migrate.connect(record.after_migrate, sender=self)
-        register(record.check_record, Tags.database)
+        post_migrate.connect(triggers.after_migrate, sender=self)
+        register(triggers.check_record, Tags.database)

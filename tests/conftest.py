@@ -12,7 +12,7 @@ import pytest
 from django.db import connection
 from hypothesis import settings as hypothesis_settings
 
-from agents import record
+from agents.audit import triggers
 from agents.engine import journal
 from tests import checker
 from tests.processes import SIX, Contenders, contenders
@@ -78,7 +78,7 @@ def _the_record_can_be_emptied(request: pytest.FixtureRequest) -> Iterator[None]
         request.getfixturevalue("transactional_db")
     yield
     if empties:
-        record.unprotect(connection)
+        triggers.unprotect(connection)
 
 
 @pytest.fixture(autouse=True)

@@ -12,13 +12,13 @@ from django.db.models import F
 from django.db.models.functions import Now
 from django.utils import timezone
 
+from agents.audit.sealing import seal_when_due
 from agents.core.states import ENDED, EffectState, EscalationState, RunState
 from agents.engine.answering import expire
 from agents.engine.crashpoints import crashpoint
 from agents.engine.dispatch import ring, unheard
 from agents.engine.lookup import LookupBroken, looked_up
 from agents.engine.redaction import redacted_for
-from agents.engine.sealing import seal_when_due
 from agents.models import Effect, Escalation, LostRun, Run
 from agents.tools import TOOLS, OutcomeUnknown
 

@@ -1,7 +1,7 @@
 """The record: events are only ever added, each bound to the one before it by its hash.
 
 What a person could be known by lies beside the event, and only its salted digest in the chain: so
-it can be erased, and the chain holds as before. See core.texts and decision 11.
+it can be erased, and the chain holds as before. See audit.erasable_texts and decision 11.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from django.apps import apps
 from django.db import models
 from django.db.models import Q
 
-from agents.core.chain import link
+from agents.audit.chain import link
+from agents.audit.erasable_texts import TEXTS, Text, digest_of, without_texts
 from agents.core.digest import canonical
 from agents.core.effects import Json
-from agents.core.texts import TEXTS, Text, digest_of, without_texts
 from agents.driver import together
 from agents.prepared import Given, Rows, Update
 from agents.rows import inserted_columns

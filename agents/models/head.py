@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from django.db import models
 
-from agents.core import heads
-from agents.core.chain import spelled
+from agents.audit import seals
+from agents.audit.chain import spelled
 
 
 class Head(models.Model):
@@ -21,10 +21,10 @@ class Head(models.Model):
     def __str__(self) -> str:
         return f"head {self.number}"
 
-    def plain(self) -> heads.Head:
+    def plain(self) -> seals.Head:
         """Return what is stored as the core knows it."""
         at = spelled(self.at)
-        return heads.Head(self.number, at, self.key, self.before, self.moved, self.seal)
+        return seals.Head(self.number, at, self.key, self.before, self.moved, self.seal)
 
 
 class Sealed(models.Model):

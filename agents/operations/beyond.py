@@ -10,8 +10,8 @@ from uuid import UUID
 
 from django.db.models import QuerySet
 
+from agents.audit.erasable_texts import without_texts
 from agents.core.limits import BadPolicy
-from agents.core.texts import without_texts
 from agents.desk import billing
 from agents.models import Event, KillSwitch, PolicyVersion, Run, Workspace
 

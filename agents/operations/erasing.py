@@ -8,10 +8,10 @@ from datetime import datetime
 from django.db import transaction
 from django.db.models import Q, QuerySet
 
+from agents.audit.erasable_texts import ERASURE
 from agents.core.actions import hides
 from agents.core.effects import Json
 from agents.core.states import ENDED, EffectState
-from agents.core.texts import ERASURE
 from agents.desk import people
 from agents.desk.billing import could_be
 from agents.engine.redaction import redacted_in

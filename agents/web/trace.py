@@ -13,7 +13,7 @@ from datetime import datetime
 
 from django.utils import timezone
 
-from agents import queries
+from agents import results
 from agents.core.budget import Spent, active
 from agents.core.effects import Json
 from agents.core.limits import Limits
@@ -110,7 +110,7 @@ def trace(run: Run, *, at: datetime | None = None) -> Trace:
         if run.erased_at
         else _meters(run.policy.limits().of(run.pattern), steps, spent, turns),
         counts=_counts(steps),
-        result=queries.result(run),
+        result=results.result(run),
         waiting=open_ones[0] if open_ones else None,
         moved_minor=sum(effect.amount_minor or 0 for effect in paid),
         asked_minor=sum(t.amount_minor or 0 for t in turns if "issue_refund" in t.title),

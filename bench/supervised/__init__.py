@@ -18,8 +18,8 @@ from django.utils import timezone
 from langchain_core.runnables import RunnableConfig
 from langgraph.types import interrupt
 
+from agents.audit.chain import spelled
 from agents.core.actions import Action, check_action
-from agents.core.chain import spelled
 from agents.core.effects import Json, Stop
 from agents.driver import together
 from agents.models import Membership, Role, Workspace

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from agents.audit.chain import spelled
 from agents.core.actions import Action
-from agents.core.chain import spelled
 from agents.core.decision import Review
 from agents.core.digest import canonical, sha256
 from agents.core.facts import Facts

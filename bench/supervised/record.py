@@ -14,8 +14,8 @@ from typing import Any, TypeAlias
 from django.db import connections
 
 from agents import driver
+from agents.audit.chain import link, spelled
 from agents.core.actions import Action
-from agents.core.chain import link, spelled
 from agents.core.digest import canonical
 from agents.core.effects import Json
 from agents.models.event import Entry

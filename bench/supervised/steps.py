@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, TypeAlias
 
-from agents.core.chain import spelled
+from agents.audit.chain import spelled
 from agents.core.digest import canonical
 from agents.models.event import Entry
 from agents.tools import TOOLS

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agents.core.chain import link
+from agents.audit.chain import link
 from agents.desk.models import Refund, SentMail
 from agents.models import Effect, Event, Run
 from agents.models.event import linked

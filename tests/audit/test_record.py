@@ -10,9 +10,9 @@ from django.core.management import call_command
 from django.db import DatabaseError, connection, transaction
 from django.db.models import F
 
-from agents import record
-from agents.core.chain import link
-from agents.core.verify import Fault, Linked, first_fault
+from agents.audit import triggers
+from agents.audit.chain import link
+from agents.audit.chain_faults import Fault, Linked, first_fault
 from agents.models import Event, Run, Workspace
 from agents.models.event import EventText, linked
 from tests.commands.test_run_pattern import command
@@ -68,21 +68,21 @@ def test_insert_or_replace_does_not_pass_the_triggers(run: Run) -> None:
 
 
 def test_a_missing_trigger_is_said_loudly_and_made_again_by_migrate(run: Run) -> None:
-    assert record.check_record(databases=["default"]) == []
+    assert triggers.check_record(databases=["default"]) == []
 
-    record.unprotect(connection)
-    said = record.check_record(databases=["default"])
+    triggers.unprotect(connection)
+    said = triggers.check_record(databases=["default"])
     call_command("migrate", verbosity=0, skip_checks=True)
 
     assert [message.id for message in said] == ["agents.E001"]
-    assert record.check_record(databases=["default"]) == []
+    assert triggers.check_record(databases=["default"]) == []
 
 
 def unseen(tamper: Callable[[Run], None], run: Run) -> None:
     """Change the record as somebody would who may drop the triggers, and makes them again."""
-    record.unprotect(connection)
+    triggers.unprotect(connection)
     tamper(run)
-    record.protect(connection)
+    triggers.protect(connection)
 
 
 def edit(run: Run) -> None:

@@ -14,10 +14,9 @@ from django.db import connection, models
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
-from agents import record
-from agents.core.chain import link
-from agents.core.heads import sealed
-from agents.engine import sealing
+from agents.audit import sealing, triggers
+from agents.audit.chain import link
+from agents.audit.seals import sealed
 from agents.engine.sweep import sweep
 from agents.models import Effect, Escalation, Event, Head, Run, Sealed, Step
 from agents.models.event import linked
@@ -95,7 +94,7 @@ def test_a_run_that_is_gone_is_found(run: Run) -> None:
 
 
 def test_a_missing_trigger_is_found(run: Run) -> None:
-    record.unprotect(connection)
+    triggers.unprotect(connection)
 
     found = faults()
 

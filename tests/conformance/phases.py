@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 from django.test import override_settings
 from django.utils import timezone
 
-from agents import operations, queries
+from agents import operations, results
 from agents.core.states import EscalationState, RunState
 from agents.engine.answering import expire
 from agents.models import Escalation, Run
@@ -119,7 +119,7 @@ def play(
         except operations.Refused as no:
             return Played({}, str(no), models)
         run = _driven(case, go(run), scene, person or answered)
-        return Played(json.loads(json.dumps(queries.result(run))), "", models, run)
+        return Played(json.loads(json.dumps(results.result(run))), "", models, run)
 
 
 def _driven(case: Case, run: Run, scene: Scene, person: Person) -> Run:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from agents import queries
+from agents import results
 from agents.core.states import RunState
 from agents.engine.sweep import sweep
 from agents.models import Escalation, Run
@@ -76,7 +76,7 @@ def test_the_refund_is_paid_once_though_its_worker_dies_in_the_middle(
 
     assert paid(run) == [80000]
     assert mailed(run) == [80000]
-    result = queries.result(fresh(run))
+    result = results.result(fresh(run))
     assert "human_revised" in [line["executed_from"] for line in result["trace"]]
     assert result["answer"] == "USD 800.00 was refunded."
     assert model.sessions["refund"].state()["calls"] == 4

@@ -22,7 +22,8 @@ from django.utils import timezone
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
 
-from agents import llm, operations, record
+from agents import llm, operations
+from agents.audit import triggers
 from agents.core.states import ENDED, EscalationState, RunState
 from agents.desk import refunds
 from agents.engine import crashpoints
@@ -62,7 +63,7 @@ class Engine(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        record.unprotect(connection)
+        triggers.unprotect(connection)
         call_command("flush", interactive=False, verbosity=0)  # and the triggers are back
         self.scene: Scene = set_scene()
         scene, ada = self.scene, User.objects.create_user("ada")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agents import queries
+from agents import results
 from agents.core.states import RunState
 from agents.engine import crashpoints
 from agents.models import Run
@@ -45,7 +45,7 @@ def to_the_end(scene: Scene, run: Run) -> None:
 
 def told(run: Run) -> dict[str, Any]:
     """Return what a run came to, without what differs from run to run by its nature."""
-    result = queries.result(fresh(run))
+    result = results.result(fresh(run))
     result.pop("run_id")
     for past in result["history"]:
         for part in ("refund", "email"):

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from agents import queries
+from agents import results
 from agents.desk import metrics
 from agents.engine import crashpoints
 from agents.models import Run, Step
@@ -53,7 +53,7 @@ def launched(scene: Scene) -> Run:
 def told(run: Run) -> dict[str, Any]:
     """Return what a run came to, and which steps it took."""
     keys = sorted(run.steps.values_list("key", flat=True))
-    return {**queries.result(fresh(run)), "run_id": "", "steps": keys}
+    return {**results.result(fresh(run)), "run_id": "", "steps": keys}
 
 
 def test_a_crash_at_any_point_changes_nothing() -> None:
@@ -107,7 +107,7 @@ def test_a_task_that_had_answered_is_not_dispatched_again(monkeypatch: pytest.Mo
     to_the_end(run)
 
     assert called == {"sales_worker": 1, "payments_worker": 1, "inventory_worker": 2}
-    assert queries.result(fresh(run))["status"] == "ok"
+    assert results.result(fresh(run))["status"] == "ok"
 
 
 def wait_until_kept(run: Run, *tasks: str) -> None:

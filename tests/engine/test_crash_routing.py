@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agents import queries
+from agents import results
 from agents.core.states import RunState
 from agents.engine import crashpoints
 from agents.models import Escalation, Run
@@ -43,7 +43,7 @@ def to_the_end(scene: Scene, run: Run) -> None:
 def told(run: Run) -> dict[str, Any]:
     """Return what a run came to, and by which steps."""
     keys = list(run.steps.order_by("position").values_list("key", flat=True))
-    return {**queries.result(fresh(run)), "run_id": "", "steps": keys}
+    return {**results.result(fresh(run)), "run_id": "", "steps": keys}
 
 
 @pytest.mark.parametrize(("goal", "handed_over"), [(REROUTED, 0), (NOBODYS, 1)])

@@ -13,7 +13,8 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from agents import operations, queries
+from agents import operations, results
+from agents.audit import verify
 from agents.core.effects import Json
 from agents.core.states import RunState
 from agents.desk import metrics
@@ -95,7 +96,7 @@ def test_a_worker_that_never_returns_holds_no_run_beyond_its_deadline(
     run = go(run)
     watcher.join()
 
-    found = queries.result(run)
+    found = results.result(run)
     assert (run.stop_reason, found["phase"]) == ("max_seconds", "dispatch")
     assert seconds_of(run) <= 0.6 + SLACK
     assert [line["status"] for line in found["trace"]] == ["done", "done", "failed"]
@@ -114,7 +115,7 @@ def test_a_task_past_its_own_deadline_leaves_a_partial_report(
     exchange(monkeypatch, "inventory_worker", hangs)
     run = go(run)
 
-    found = queries.result(run)
+    found = results.result(run)
     assert (run.state, found["aggregate"]["health"]) == (RunState.DONE, "unknown")
     assert found["trace"][2]["stop_reason"] == "task_timeout"
     assert found["trace"][2]["attempts_used"] == 2
@@ -133,13 +134,13 @@ def test_a_late_answer_is_on_record_and_not_used(monkeypatch: pytest.MonkeyPatch
     exchange(monkeypatch, "inventory_worker", slow_at_first)
     run = go(run)  # its threads end before it returns, so the late one has spoken
 
-    found = queries.result(run)
+    found = results.result(run)
     assert (found["trace"][2]["status"], found["trace"][2]["attempts_used"]) == ("done", 2)
     assert found["aggregate"]["inventory"]["out_of_stock_skus"] == []
     late = Event.objects.get(run=run, kind=LATE)
     assert "SKU-LATE" in facts_of(late)["said"]
     assert late.facts["key"] == f"{run.pk}:dispatch/t3/work"
-    chains = queries.chains(Run.objects.filter(pk=run.pk), Workspace.objects.none())
+    chains = verify.chains(Run.objects.filter(pk=run.pk), Workspace.objects.none())
     assert [chain.fault for chain in chains] == [None]
 
 
@@ -154,5 +155,5 @@ def test_a_worker_whose_own_call_times_out_is_not_tried_again(
     exchange(monkeypatch, "inventory_worker", gives_up)
     run = go(run)
 
-    failed = queries.result(run)["trace"][2]
+    failed = results.result(run)["trace"][2]
     assert (failed["stop_reason"], failed["attempts_used"]) == ("worker_error:inventory_worker", 1)

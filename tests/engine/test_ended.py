@@ -9,7 +9,8 @@ import pytest
 from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
 
-from agents import operations, record
+from agents import operations
+from agents.audit import triggers
 from agents.core.states import ENDED, EscalationState, RunState
 from agents.models import Escalation, Run
 from tests.engine.scene import Scene, fresh, go, set_scene
@@ -101,7 +102,7 @@ def test_the_check_says_when_a_trigger_is_gone(scene: Scene) -> None:
     with connection.cursor() as cursor:
         cursor.execute(f"DROP TRIGGER agents_run_stays{on}")
 
-    assert record.missing(connection) == ["agents_run_stays"]
-    assert [error.id for error in record.check_record(databases=["default"])] == ["agents.E001"]
-    record.protect(connection)
-    assert record.missing(connection) == []
+    assert triggers.missing(connection) == ["agents_run_stays"]
+    assert [error.id for error in triggers.check_record(databases=["default"])] == ["agents.E001"]
+    triggers.protect(connection)
+    assert triggers.missing(connection) == []

@@ -8,7 +8,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from agents import operations, queries
+from agents import operations, results
 from agents.core.states import EscalationState, RunState
 from agents.engine import sweep as sweeping
 from agents.engine.answering import expire
@@ -105,7 +105,7 @@ def test_a_frozen_request_does_not_expire_and_gets_its_time_back(scene: Scene, a
     age(escalation, HOUR)
 
     sweep()
-    assert queries.result(fresh(escalation.run))["escalation"]["frozen"] is True
+    assert results.result(fresh(escalation.run))["escalation"]["frozen"] is True
     release(scene, admin, Stage.TRIAL)
     escalation.refresh_from_db()
     assert (escalation.state, escalation.frozen_at is None) == (EscalationState.OPEN, False)

@@ -15,7 +15,7 @@ from django.utils import timezone
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from agents.core.chain import link
+from agents.audit.chain import link
 from agents.core.digest import sha256
 from agents.core.states import ENDED, EscalationState, RunState
 from agents.desk.models import Charge, Refund, SentMail

@@ -11,7 +11,7 @@ from django.contrib.auth.models import User
 from django.db import OperationalError
 from django.utils import timezone
 
-from agents import llm, operations, queries
+from agents import llm, operations, results
 from agents.core.digest import sha256
 from agents.core.effects import Ask, Escalate, Flow, Together
 from agents.core.states import EscalationState, RunState
@@ -57,7 +57,7 @@ def test_a_refund_above_the_limit_waits_and_pays_what_the_person_left(scene: Sce
     assert (run.state, run.stop_reason) == (RunState.DONE, "success")
     assert paid(run) == [80000]
     assert mailed(run) == [80000]
-    sources = [line["executed_from"] for line in queries.result(run)["trace"]]
+    sources = [line["executed_from"] for line in results.result(run)["trace"]]
     assert "human_revised" in sources
 
 
@@ -75,7 +75,7 @@ def test_a_rejected_refund_pays_nothing_and_stops(scene: Scene) -> None:
 
     assert (run.state, run.stop_reason) == (RunState.STOPPED, "human_rejected")
     assert paid(run) == []
-    assert queries.result(run)["trace"][-1]["human_approval"]["comment"] == "partly used"
+    assert results.result(run)["trace"][-1]["human_approval"]["comment"] == "partly used"
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from django.test import override_settings
 from django.utils import timezone
 
-from agents import operations, queries
+from agents import operations, results
 from agents.core.effects import Flow
 from agents.core.states import RunState
 from agents.engine.worker import claimable
@@ -95,7 +95,7 @@ def test_what_is_wrong_with_the_model_is_named(
     run = go(scene.launch(REFUND_500))
 
     assert (run.state, run.stop_reason) == (RunState.STOPPED, reason)
-    result = queries.result(run)
+    result = results.result(run)
     assert (result["phase"], len(result["history"])) == ("worker", 1)
 
 
@@ -136,7 +136,7 @@ def test_tokens_are_a_budget(scene: Scene, scripted: Callable[..., ReplayServer]
     run = go(launched_under(scene, max_tokens=3500))
 
     assert run.stop_reason == "max_tokens"
-    assert "phase" not in queries.result(run)
+    assert "phase" not in results.result(run)
     assert paid(run) == []
 
 
@@ -192,7 +192,7 @@ def test_a_replay_that_asks_for_something_else_stops_loudly(scene: Scene) -> Non
 
     assert (run.state, run.stop_reason) == (RunState.FAILED, "diverged")
     assert paid(run) == []
-    assert queries.result(run)["stop_reason"] == "diverged"
+    assert results.result(run)["stop_reason"] == "diverged"
 
 
 def test_a_bug_of_ours_fails_the_run_once_and_is_shown(
@@ -209,7 +209,7 @@ def test_a_bug_of_ours_fails_the_run_once_and_is_shown(
     assert (run.state, run.stop_reason) == (RunState.FAILED, "internal_error")
     assert run.events.get(kind="run.failed").facts["error"] == "ZeroDivisionError"
     monkeypatch.undo()
-    assert queries.result(fresh(run))["status"] == "failed"
+    assert results.result(fresh(run))["status"] == "failed"
 
 
 def test_a_poison_run_is_set_aside(scene: Scene) -> None:

@@ -10,7 +10,7 @@ from django.utils import timezone
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents import operations, queries
+from agents import operations, results
 from agents.core.effects import Stop
 from agents.core.facts import Facts
 from agents.core.plans import read_plan
@@ -43,7 +43,7 @@ def test_a_worker_may_be_planned_and_not_run(monkeypatch: pytest.MonkeyPatch) ->
 
     run = go(launched)
 
-    found = queries.result(run)
+    found = results.result(run)
     assert len(found["plan"]) == 3
     assert found["trace"][2]["stop_reason"] == "worker_denied:inventory_worker"
     assert found["aggregate"]["missing"] == ["inventory"]

@@ -12,7 +12,7 @@ from django.core.management import call_command
 from django.test import Client, override_settings
 from django.utils import timezone
 
-from agents import operations, queries
+from agents import operations, results
 from agents.core.effects import Effect, Json
 from agents.core.states import RunState
 from agents.core.strands import Reply
@@ -121,7 +121,7 @@ def to_the_end(scene: Scene, run: Run) -> None:
 
 def told(run: Run) -> Json:
     keys = sorted(run.steps.values_list("key", flat=True))
-    return {**queries.result(fresh(run)), "run_id": "", "steps": keys}
+    return {**results.result(fresh(run)), "run_id": "", "steps": keys}
 
 
 @pytest.mark.django_db(transaction=True)

@@ -4,7 +4,7 @@ from tests.mutants.plant import Mutant
 
 SEALED = "tests/audit/test_sealed.py"
 BUNDLE = "tests/audit/test_bundle.py"
-HEADS, VERIFIER = "agents/core/heads.py", "scripts/verify_bundle.py"
+HEADS, VERIFIER = "agents/audit/seals.py", "scripts/verify_bundle.py"
 
 
 def _left_out(name: str, path: str, guard: str, tests: str) -> Mutant:
@@ -15,19 +15,19 @@ def _left_out(name: str, path: str, guard: str, tests: str) -> Mutant:
 RECORD = (
     _left_out(
         "an event's content is not hashed again",
-        "agents/core/verify.py",
+        "agents/audit/chain_faults.py",
         "event.hash != _link(event)",
         "tests/audit/test_record.py -k found",
     ),
     _left_out(
         "the end of a chain is not held against its row",
-        "agents/core/verify.py",
+        "agents/audit/chain_faults.py",
         "previous != head",
         "tests/audit/test_record.py -k found",
     ),
     _left_out(
         "a shorter chain than its row says holds",
-        "agents/core/verify.py",
+        "agents/audit/chain_faults.py",
         "seq != count",
         "tests/audit/test_record.py -k found",
     ),
@@ -41,7 +41,7 @@ RECORD = (
         "a head need not follow the one before",
         HEADS,
         "head.before != before",
-        "tests/core/test_heads.py",
+        "tests/audit/test_seals.py",
     ),
     Mutant(
         "heads are not held against the copy",
@@ -54,7 +54,7 @@ RECORD = (
         "a head that the copy has as another is forgiven",
         HEADS,
         "here != head",
-        "tests/core/test_heads.py",
+        "tests/audit/test_seals.py",
     ),
     _left_out(
         "an event need not be the one that was sealed",
@@ -70,20 +70,20 @@ RECORD = (
     ),
     _left_out(
         "a sealed chain may be gone",
-        "agents/queries.py",
+        "agents/audit/verify.py",
         "workspaces.count() == Workspace.objects.count()",
         f"{SEALED} -k gone",
     ),
     Mutant(
         "triggers may be missing",
-        "agents/queries.py",
-        "lost = record.missing(connections[DEFAULT_DB_ALIAS])",
+        "agents/audit/verify.py",
+        "lost = triggers.missing(connections[DEFAULT_DB_ALIAS])",
         "lost = list[str]()",
         f"{SEALED} -k trigger",
     ),
     _left_out(
         "an older database is sealed over",
-        "agents/engine/sealing.py",
+        "agents/audit/sealing.py",
         "stored is None or stored.plain() != last",
         f"{SEALED} -k sealed_over",
     ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from django.urls import reverse
 
-from agents import queries
+from agents import results
 from agents.core.states import EscalationState, RunState
 from agents.models import Escalation
 from agents.web import listing
@@ -72,7 +72,7 @@ def test_the_result_is_what_the_command_line_prints(scene: Scene) -> None:
     answered = signed_in(scene.eve).get(reverse("run-json", args=[run.pk]))
 
     assert answered["Content-Type"] == "application/json"
-    assert answered.json() == queries.result(fresh(run))
+    assert answered.json() == results.result(fresh(run))
 
 
 def test_omar_stops_a_run_that_waits(scene: Scene) -> None:

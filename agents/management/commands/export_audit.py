@@ -12,7 +12,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from agents import operations
-from agents.engine import bundle
+from agents.audit import bundle
 from agents.models import Workspace
 
 BAD_USAGE = 2

@@ -13,7 +13,7 @@ from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
-from agents import llm, operations, queries
+from agents import llm, operations, results
 from agents.core.effects import Json
 from agents.core.money import BadAmount, minor_of_text
 from agents.core.states import ENDED, EscalationState, RunState
@@ -62,7 +62,7 @@ class Command(BaseCommand):
             raise CommandError(str(no), returncode=BAD_USAGE) from None
         asyncio.run(_driven(run, human, self._say))
         run.refresh_from_db()
-        result = queries.result(run)
+        result = results.result(run)
         self._print(result, as_json=options["json"])
         code = EXIT.get(result["status"], 3)
         if code:

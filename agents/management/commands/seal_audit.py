@@ -8,8 +8,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
-from agents.engine.kept_heads import Unreadable
-from agents.engine.sealing import HeadsDiffer, seal
+from agents.audit.heads_file import Unreadable
+from agents.audit.sealing import HeadsDiffer, seal
 
 REFUSED = 3
 

@@ -13,7 +13,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.db.models import QuerySet
 
-from agents import queries
+from agents.audit import verify
 from agents.models import Run, Workspace
 
 BROKEN, BAD_USAGE = 3, 2
@@ -34,20 +34,20 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         runs, workspaces = _chosen(options["run"], options["workspace"])
-        proof = queries.prove(runs=runs, workspaces=workspaces, file=_heads(options["head"]))
+        proof = verify.prove(runs=runs, workspaces=workspaces, file=_heads(options["head"]))
         self.stdout.write(_document(proof) if options["json"] else _sentences(proof))
         if proof.faults:
             sys.exit(BROKEN)
 
 
-def _document(proof: queries.Proof) -> str:
+def _document(proof: verify.Proof) -> str:
     said = [
         {"chain": c.name, "seq": c.fault.seq, "why": c.fault.why} for c in proof.faults if c.fault
     ]
     return json.dumps({"chains": proof.chains, "heads": proof.heads, "faults": said})
 
 
-def _sentences(proof: queries.Proof) -> str:
+def _sentences(proof: verify.Proof) -> str:
     if proof.faults:
         return "\n".join(map(str, proof.faults))
     return f"{proof.chains} chains hold, sealed by {proof.heads} heads."

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 import psycopg
 from django.db import connection
 
-from agents.record import CHANNEL
+from agents.audit.triggers import CHANNEL
 
 log = logging.getLogger(__name__)
 

@@ -11,8 +11,9 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
-from agents import operations, queries
-from agents.engine import bundle as engine_bundle
+from agents import operations
+from agents.audit import bundle as record_bundle
+from agents.audit.verify import prove
 from agents.models import Event, Run
 from agents.web import access, auditing
 
@@ -33,7 +34,7 @@ def verify(request: HttpRequest) -> HttpResponse:
     workspaces = access.workspaces_to_audit(access.person(request))
     runs = Run.objects.filter(workspace__in=workspaces)
     file = settings.OPSCONSOLE_HEADS_FILE
-    found = queries.prove(runs=runs, workspaces=workspaces, file=file)
+    found = prove(runs=runs, workspaces=workspaces, file=file)
     faults = [str(chain) for chain in found.faults]
     for workspace in workspaces:
         operations.record_verification(
@@ -70,9 +71,9 @@ def bundle(request: HttpRequest) -> StreamingHttpResponse:
     workspaces = access.workspaces_to_audit(access.person(request))
     at = timezone.now()
     for workspace in workspaces:
-        facts = {"bundle": engine_bundle.FORMAT}
+        facts = {"bundle": record_bundle.FORMAT}
         operations.record_export(workspace=workspace, by=access.person(request), facts=facts, at=at)
-    lines = engine_bundle.lines(workspaces, at=at)
+    lines = record_bundle.lines(workspaces, at=at)
     # An ASGI server would take a plain iterator whole into memory first.
     content = auditing.drawn(lines) if isinstance(request, ASGIRequest) else lines
     response = StreamingHttpResponse(content, content_type="application/jsonl; charset=utf-8")

@@ -11,7 +11,7 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
-from agents import operations, queries
+from agents import operations, results
 from agents.core.states import ENDED
 from agents.models import Run
 from agents.patterns import PATTERNS
@@ -44,7 +44,7 @@ def run(request: HttpRequest, pk: UUID) -> HttpResponse:
 def run_json(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Give a run's result, as the command line prints it, for programs and for the files."""
     found = access.run_for(access.person(request), pk)
-    return JsonResponse(queries.result(found), json_dumps_params={"ensure_ascii": False})
+    return JsonResponse(results.result(found), json_dumps_params={"ensure_ascii": False})
 
 
 @require_POST

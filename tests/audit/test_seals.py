@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from agents.core import heads
-from agents.core.heads import Head, judged, sealed
-from agents.core.verify import Fault
+from agents.audit import seals
+from agents.audit.chain_faults import Fault
+from agents.audit.seals import Head, judged, sealed
 
 KEY = "a-key-of-the-tests-with-32-characters"
 AT = "2026-11-21T14:06:00.000000Z"
@@ -30,12 +30,12 @@ THEIRS = history({"run/a": ["1", "9"]}, {"run/a": ["3"], "run/b": ["4"]}, {"run/
 
 
 def fault(stored: list[Head]) -> Fault | None:
-    return heads.first_bad_head(stored, {heads.key_id(KEY): KEY}.get)
+    return seals.first_bad_head(stored, {seals.key_id(KEY): KEY}.get)
 
 
 def test_what_was_sealed_is_every_event_in_order() -> None:
     assert fault(OURS) is None
-    assert heads.sealed_hashes(OURS) == {"run/a": ["1", "2", "3"], "run/b": ["4", "5"]}
+    assert seals.sealed_hashes(OURS) == {"run/a": ["1", "2", "3"], "run/b": ["4", "5"]}
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_what_was_sealed_is_every_event_in_order() -> None:
         ([OURS[0], replace(OURS[1], before=OURS[1].seal), OURS[2]], 2),
         ([OURS[0], replace(OURS[1], moved={"run/a": ["3"]}), OURS[2]], 2),
         ([OURS[0], replace(OURS[1], moved={"run/b": ["3"], "run/a": ["4"]}), OURS[2]], 2),
-        ([OURS[0], replace(OURS[1], key=heads.key_id("another")), OURS[2]], 2),
+        ([OURS[0], replace(OURS[1], key=seals.key_id("another")), OURS[2]], 2),
     ],
 )
 def test_the_first_bad_head_is_named(stored: list[Head], number: int) -> None:
@@ -58,7 +58,7 @@ def test_the_first_bad_head_is_named(stored: list[Head], number: int) -> None:
 
 
 def test_a_whole_history_under_the_key_is_told_from_ours_by_the_copy() -> None:
-    faults, trusted = judged(THEIRS, OURS[1:2], {heads.key_id(KEY): KEY}.get)
+    faults, trusted = judged(THEIRS, OURS[1:2], {seals.key_id(KEY): KEY}.get)
 
     assert faults == [Fault(2, "it is kept elsewhere as another")]
     assert trusted == THEIRS[:1]
@@ -67,20 +67,20 @@ def test_a_whole_history_under_the_key_is_told_from_ours_by_the_copy() -> None:
 def test_a_forged_copy_does_not_make_a_sound_database_trusted_less_than_it_is() -> None:
     forged = replace(OURS[1], seal="0" * 64)
 
-    faults, trusted = judged(OURS, [forged], {heads.key_id(KEY): KEY}.get)
+    faults, trusted = judged(OURS, [forged], {seals.key_id(KEY): KEY}.get)
 
     assert faults == [Fault(2, "it is kept elsewhere as another")]
     assert trusted == OURS[:1]
 
 
 def test_a_key_is_not_given_away_by_its_name() -> None:
-    assert heads.key_id(KEY) not in KEY
-    assert len(heads.key_id(KEY)) == 12
-    assert heads.key_id(KEY) != heads.key_id(KEY + "1")
+    assert seals.key_id(KEY) not in KEY
+    assert len(seals.key_id(KEY)) == 12
+    assert seals.key_id(KEY) != seals.key_id(KEY + "1")
 
 
 def test_a_head_comes_back_from_its_line() -> None:
-    assert [heads.from_line(json.loads(heads.as_line(head))) for head in OURS] == OURS
+    assert [seals.from_line(json.loads(seals.as_line(head))) for head in OURS] == OURS
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_a_head_comes_back_from_its_line() -> None:
     ],
 )
 def test_a_line_that_is_not_a_head_is_refused(change: dict[str, Any]) -> None:
-    line = json.loads(heads.as_line(OURS[0]))
+    line = json.loads(seals.as_line(OURS[0]))
 
     with pytest.raises(ValueError, match="it"):
-        heads.from_line({**line, **change})
+        seals.from_line({**line, **change})

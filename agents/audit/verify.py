@@ -1,4 +1,4 @@
-"""What pages and commands read."""
+"""Check the record: chains against themselves, and against what was sealed here and elsewhere."""
 
 from __future__ import annotations
 
@@ -10,75 +10,15 @@ from types import MappingProxyType
 from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.models import QuerySet
 
-from agents import patterns, record
-from agents.core import heads
-from agents.core.chain import name_of
-from agents.core.effects import Json
-from agents.core.heads import first_unlike
-from agents.core.money import told
-from agents.core.states import EscalationState, RunState
-from agents.core.strands import Reply
-from agents.core.verify import Fault, Linked, first_fault
-from agents.engine import kept_heads, sealing
-from agents.engine.advance import brief_of
-from agents.models import Escalation, Event, Head, Run, Workspace
+from agents.audit import heads_file, sealing, seals, triggers
+from agents.audit.chain import name_of
+from agents.audit.chain_faults import Fault, Linked, first_fault
+from agents.audit.seals import first_unlike
+from agents.models import Event, Head, Run, Workspace
 from agents.models.event import linked, texts_of
 
 CHUNK = 500  # rows in memory at once
 Seals = Mapping[str, Sequence[str]]  # the name of a chain -> the hashes of its events, as sealed
-
-
-def result(run: Run) -> dict[str, Json]:
-    """Return a run as the reference prints one, with our `run_id` and what it waits for.
-
-    It is derived from the run's steps; where the engine ended the run, its reason counts. Of a
-    run that was erased only that is left.
-    """
-    if run.erased_at:
-        left = {"status": run.state, "stop_reason": run.stop_reason}
-        return {**left, "erased_at": run.erased_at.isoformat(), **_identity(run)}
-    steps = list(run.steps.order_by("position"))
-    replies = {step.key: Reply(step.reply, step.failed) for step in steps if step.ended_at}
-    found = patterns.result(run.pattern, brief_of(run), replies)
-    if run.state in (RunState.STOPPED, RunState.FAILED):
-        found |= {"status": run.state, "stop_reason": run.stop_reason}
-    elif run.state == RunState.WAITING:
-        found |= {"status": "waiting", "escalation": _waiting_for(run)}
-    return {
-        **found,
-        **_identity(run),
-        "demo_model": any((step.reply or {}).get("demo") for step in steps if _is_answer(step)),
-    }
-
-
-def _identity(run: Run) -> dict[str, Json]:
-    profile = run.policy.document["profile"]
-    return {"run_id": str(run.pk), "pattern": run.pattern, "profile": profile}
-
-
-def _is_answer(step: Json) -> bool:
-    return step.kind == "ask" and isinstance(step.reply, dict)
-
-
-def _waiting_for(run: Run) -> Json:
-    """Return the open escalation that is soonest to expire."""
-    escalation = (
-        Escalation.objects.filter(run=run, state=EscalationState.OPEN)
-        .order_by("expires_at", "pk")
-        .first()
-    )
-    if escalation is None:
-        return None
-    deciding = escalation.review["deciding"]
-    return {
-        "id": escalation.pk,
-        "kind": escalation.kind,
-        "action": told(escalation.action),
-        "reason": deciding["reason"],
-        "sentence": deciding["sentence"],
-        "expires_at": escalation.expires_at.isoformat(),
-        "frozen": escalation.frozen_at is not None,
-    }
 
 
 @dataclass(frozen=True)
@@ -115,42 +55,42 @@ def prove(*, runs: QuerySet[Run], workspaces: QuerySet[Workspace], file: Path) -
     faults = []
     try:
         # Before the database, which is written first: else a head of this moment would be missing.
-        kept = kept_heads.read(file) if file.exists() else []
-    except (kept_heads.Unreadable, OSError) as error:
+        kept = heads_file.read(file) if file.exists() else []
+    except (heads_file.Unreadable, OSError) as error:
         kept, faults = [], [Chain("heads kept elsewhere", Fault(0, str(error)))]
     stored = [head.plain() for head in Head.objects.order_by("number").iterator(CHUNK)]
-    bad, trusted = heads.judged(stored, kept, sealing.keys().get)
+    bad, trusted = seals.judged(stored, kept, sealing.keys().get)
     faults += [Chain("heads", fault, of="head") for fault in bad]
-    lost = record.missing(connections[DEFAULT_DB_ALIAS])
+    lost = triggers.missing(connections[DEFAULT_DB_ALIAS])
     faults += [Chain(f"trigger {name}", Fault(0, "it is missing")) for name in lost]
-    seals = heads.sealed_hashes(trusted)
-    found = list(chains(runs, workspaces, seals))
+    sealed = seals.sealed_hashes(trusted)
+    found = list(chains(runs, workspaces, sealed))
     faults += [chain for chain in found if chain.fault]
     if workspaces.count() == Workspace.objects.count():
-        faults += _vanished(seals)
+        faults += _vanished(sealed)
     return Proof(len(found), len(stored), faults)
 
 
-def _vanished(seals: Seals) -> Iterator[Chain]:
+def _vanished(sealed: Seals) -> Iterator[Chain]:
     """Yield the chains that were sealed and of which not even the row is left."""
     runs = Run.objects.values_list("workspace_id", "pk").iterator()
     there = {name_of(workspace=workspace, run=run) for workspace, run in runs}
     there |= {name_of(workspace=pk) for pk in Workspace.objects.values_list("pk", flat=True)}
-    for name in sorted(seals.keys() - there):
-        why = f"the chain is gone; {len(seals[name])} events were sealed"
+    for name in sorted(sealed.keys() - there):
+        why = f"the chain is gone; {len(sealed[name])} events were sealed"
         yield Chain(name.replace("/", " "), Fault(1, why))
 
 
 def chains(
-    runs: QuerySet[Run], workspaces: QuerySet[Workspace], seals: Seals = MappingProxyType({})
+    runs: QuerySet[Run], workspaces: QuerySet[Workspace], sealed: Seals = MappingProxyType({})
 ) -> Iterator[Chain]:
     """Check the chain of each workspace and of each run; the cost is every event of them."""
     for workspace in workspaces.order_by("pk"):
         events = Event.objects.filter(workspace=workspace, run=None)
-        wanted = seals.get(name_of(workspace=workspace.pk), ())
+        wanted = sealed.get(name_of(workspace=workspace.pk), ())
         yield Chain(f"workspace {workspace.slug}", _fault(events, workspace, wanted))
     for run in runs.order_by("created_at", "pk").iterator(CHUNK):
-        wanted = seals.get(name_of(workspace=run.workspace_id, run=run.pk), ())
+        wanted = sealed.get(name_of(workspace=run.workspace_id, run=run.pk), ())
         yield Chain(f"run {run.pk}", _fault(Event.objects.filter(run=run), run, wanted))
 
 

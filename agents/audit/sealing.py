@@ -10,9 +10,8 @@ from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 
-from agents.core import heads
-from agents.core.chain import name_of, spelled
-from agents.engine import kept_heads
+from agents.audit import heads_file, seals
+from agents.audit.chain import name_of, spelled
 from agents.models import Event, Head, Run, Sealed, Workspace
 
 EVENTS = 10_000  # in one head at most; what is more goes into the next one
@@ -27,7 +26,7 @@ class HeadsDiffer(Exception):
 def keys() -> dict[str, str]:
     """Return the keys that check seals, by their ids."""
     given = [settings.OPSCONSOLE_AUDIT_KEY, *settings.OPSCONSOLE_AUDIT_OLD_KEYS]
-    return {heads.key_id(key): key for key in given}
+    return {seals.key_id(key): key for key in given}
 
 
 def seal_when_due(*, at: datetime) -> int:
@@ -48,13 +47,13 @@ def seal_when_due(*, at: datetime) -> int:
     return len(made)
 
 
-def seal(*, at: datetime) -> list[heads.Head]:
+def seal(*, at: datetime) -> list[seals.Head]:
     """Seal all that is new; no head is made of nothing. Raises HeadsDiffer, Unreadable, OSError.
 
     The database comes first. What a crash keeps from the file is written there by the next seal.
     """
-    made: list[heads.Head] = []
-    with kept_heads.opened(settings.OPSCONSOLE_HEADS_FILE) as kept:
+    made: list[seals.Head] = []
+    with heads_file.opened(settings.OPSCONSOLE_HEADS_FILE) as kept:
         last = kept.newest()
         _compare(last)
         while head := _seal_once(at):
@@ -64,7 +63,7 @@ def seal(*, at: datetime) -> list[heads.Head]:
     return made
 
 
-def _compare(last: heads.Head | None) -> None:
+def _compare(last: seals.Head | None) -> None:
     """Refuse to seal a database that has not the newest head outside it. Raises HeadsDiffer."""
     if last is None:
         return
@@ -77,7 +76,7 @@ def _compare(last: heads.Head | None) -> None:
         )
 
 
-def _seal_once(at: datetime) -> heads.Head | None:
+def _seal_once(at: datetime) -> seals.Head | None:
     """Make the next head of at most EVENTS events. None: nothing is new, or somebody else did."""
     # Read before the events: who seals them meanwhile takes the number, and we write nothing.
     newest = Head.objects.order_by("-number").first()
@@ -85,8 +84,8 @@ def _seal_once(at: datetime) -> heads.Head | None:
     if not moved:
         return None
     number, before = (newest.number + 1, newest.seal) if newest else (1, "")
-    bare = heads.Head(number=number, at=spelled(at), key="", before=before, moved=moved)
-    head = heads.sealed(bare, settings.OPSCONSOLE_AUDIT_KEY)
+    bare = seals.Head(number=number, at=spelled(at), key="", before=before, moved=moved)
+    head = seals.sealed(bare, settings.OPSCONSOLE_AUDIT_KEY)
     try:
         with transaction.atomic():
             Head.objects.create(

@@ -11,9 +11,9 @@ import hmac
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 
+from agents.audit.chain_faults import Fault
 from agents.core.digest import canonical, sha256
 from agents.core.effects import Json
-from agents.core.verify import Fault
 
 Moved = Mapping[str, Sequence[str]]  # the name of a chain -> the hashes of its new events, in order
 

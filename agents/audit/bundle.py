@@ -13,11 +13,11 @@ from datetime import datetime
 
 from django.db.models import QuerySet
 
-from agents.core.chain import name_of, spelled
+from agents.audit.chain import name_of, spelled
+from agents.audit.erasable_texts import Text
+from agents.audit.seals import leaf
 from agents.core.digest import canonical
 from agents.core.effects import Json
-from agents.core.heads import leaf
-from agents.core.texts import Text
 from agents.models import Event, Head, Run, Workspace
 from agents.models.event import linked, texts_of
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from agents.core.chain import link
+from agents.audit.chain import link
+from agents.audit.erasable_texts import ERASURE, Text, unfit
 from agents.core.effects import Json
-from agents.core.texts import ERASURE, Text, unfit
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,64 @@
+"""A run as the reference prints one."""
+
+from __future__ import annotations
+
+from agents import patterns
+from agents.core.effects import Json
+from agents.core.money import told
+from agents.core.states import EscalationState, RunState
+from agents.core.strands import Reply
+from agents.engine.advance import brief_of
+from agents.models import Escalation, Run
+
+
+def result(run: Run) -> dict[str, Json]:
+    """Return a run as the reference prints one, with our `run_id` and what it waits for.
+
+    It is derived from the run's steps; where the engine ended the run, its reason counts. Of a
+    run that was erased only that is left.
+    """
+    if run.erased_at:
+        left = {"status": run.state, "stop_reason": run.stop_reason}
+        return {**left, "erased_at": run.erased_at.isoformat(), **_identity(run)}
+    steps = list(run.steps.order_by("position"))
+    replies = {step.key: Reply(step.reply, step.failed) for step in steps if step.ended_at}
+    found = patterns.result(run.pattern, brief_of(run), replies)
+    if run.state in (RunState.STOPPED, RunState.FAILED):
+        found |= {"status": run.state, "stop_reason": run.stop_reason}
+    elif run.state == RunState.WAITING:
+        found |= {"status": "waiting", "escalation": _waiting_for(run)}
+    return {
+        **found,
+        **_identity(run),
+        "demo_model": any((step.reply or {}).get("demo") for step in steps if _is_answer(step)),
+    }
+
+
+def _identity(run: Run) -> dict[str, Json]:
+    profile = run.policy.document["profile"]
+    return {"run_id": str(run.pk), "pattern": run.pattern, "profile": profile}
+
+
+def _is_answer(step: Json) -> bool:
+    return step.kind == "ask" and isinstance(step.reply, dict)
+
+
+def _waiting_for(run: Run) -> Json:
+    """Return the open escalation that is soonest to expire."""
+    escalation = (
+        Escalation.objects.filter(run=run, state=EscalationState.OPEN)
+        .order_by("expires_at", "pk")
+        .first()
+    )
+    if escalation is None:
+        return None
+    deciding = escalation.review["deciding"]
+    return {
+        "id": escalation.pk,
+        "kind": escalation.kind,
+        "action": told(escalation.action),
+        "reason": deciding["reason"],
+        "sentence": deciding["sentence"],
+        "expires_at": escalation.expires_at.isoformat(),
+        "frozen": escalation.frozen_at is not None,
+    }
