@@ -10,11 +10,13 @@ from typing import Any
 
 import pytest
 from django.db import connection
+from django.test import TransactionTestCase
+from django.test.utils import setup_databases, teardown_databases
 from hypothesis import settings as hypothesis_settings
+from pytest_django import DjangoDbBlocker
 
-from agents.audit import triggers
 from agents.engine import journal
-from tests import checker
+from tests import checker, database
 from tests.processes import SIX, Contenders, contenders
 from tests.settings import ON_POSTGRES
 from tests.whole import ELSEWHERE, Whole
@@ -65,20 +67,22 @@ def _nothing_leaves_this_machine() -> Iterator[None]:
     assert not tried, f"reached for another machine: {tried}"
 
 
-@pytest.fixture(autouse=True)
-def _the_record_can_be_emptied(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Lift the record's triggers before a transactional test's tables are emptied.
-
-    It is set up after pytest-django's fixture and so torn down before it; emptying ends with the
-    signal that makes the triggers again.
-    """
-    marker = request.node.get_closest_marker("django_db")
-    empties = marker is not None and marker.kwargs.get("transaction")
-    if empties:
-        request.getfixturevalue("transactional_db")
-    yield
-    if empties:
-        triggers.unprotect(connection)
+@pytest.fixture(scope="session")
+def django_db_setup(
+    django_test_environment: None,
+    django_db_blocker: DjangoDbBlocker,
+    django_db_modify_db_settings: None,
+) -> Iterator[None]:
+    """Make the session's database; replace what empties it after a test."""
+    with django_db_blocker.unblock(), pytest.MonkeyPatch.context() as patch:
+        if ON_POSTGRES:
+            made = setup_databases(verbosity=0, interactive=False)
+        else:
+            database.open_copy(connection)
+        patch.setattr(TransactionTestCase, "_fixture_teardown", database.resetter(connection))
+        yield
+        if ON_POSTGRES:
+            teardown_databases(made, verbosity=0)
 
 
 @pytest.fixture(autouse=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,7 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 from django.db import connection
 
-from opsconsole.databases import described_by
+from opsconsole.databases import SQLITE_OPTIONS, described_by
 
 BASE, DEFAULT = Path("/srv/ops"), Path("/srv/ops/var/ops.sqlite3")
 
@@ -60,26 +62,26 @@ def test_another_database_is_refused_without_repeating_the_password(url: str) ->
     assert "hunter2" not in str(refused.value)
 
 
-@pytest.mark.both
+def test_sqlite_is_opened_as_the_settings_ask(tmp_path: Path) -> None:
+    asked = {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1, "recursive_triggers": 1}
+
+    with closing(sqlite3.connect(tmp_path / "x.sqlite3")) as opened:
+        opened.executescript(str(SQLITE_OPTIONS["init_command"]))
+        found = {name: opened.execute(f"PRAGMA {name}").fetchone()[0] for name in asked}
+
+    assert found == asked
+
+
+@pytest.mark.postgres
 @pytest.mark.django_db
-def test_the_connection_is_as_the_settings_ask() -> None:
-    if connection.vendor == "sqlite":
-        asked = {
-            "journal_mode": "wal",
-            "synchronous": 2,
-            "foreign_keys": 1,
-            "recursive_triggers": 1,
-        }
-        question = "PRAGMA "
-    else:
-        asked = {
-            "lock_timeout": "5s",
-            "statement_timeout": "15s",
-            "idle_in_transaction_session_timeout": "10s",
-        }
-        question = "SHOW "
+def test_postgresql_is_opened_as_the_settings_ask() -> None:
+    asked = {
+        "lock_timeout": "5s",
+        "statement_timeout": "15s",
+        "idle_in_transaction_session_timeout": "10s",
+    }
 
     with connection.cursor() as cursor:
-        found = {name: cursor.execute(question + name).fetchone()[0] for name in asked}
+        found = {name: cursor.execute(f"SHOW {name}").fetchone()[0] for name in asked}
 
     assert found == asked
