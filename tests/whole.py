@@ -1,9 +1,13 @@
 """What only the whole suite can tell: that every proof passed and every crash point killed.
 
-A part of the suite says nothing here: with a path, -k, -m, or stopped on the way.
+A part of the suite says nothing here: with a path, -k, -m, or stopped on the way. Where
+pytest-xdist shares the tests out, each worker sends where one died there, and the controller
+judges.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 
@@ -12,6 +16,7 @@ from tests import proofs
 from tests.settings import ON_POSTGRES
 
 ELSEWHERE = "only PostgreSQL can show it"  # why a test is skipped on SQLite
+_DIED_AT = "died_at"
 died_at: set[str] = set()  # the crash points at which a test has made a worker die
 
 
@@ -28,9 +33,18 @@ class Whole:
         if (report.when == "call" and report.passed) or elsewhere:
             self.passed.add(report.nodeid.partition("[")[0])
 
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any, error: object) -> None:
+        """Take over where tests of an xdist worker made a worker of ours die."""
+        died_at.update(getattr(node, "workeroutput", {}).get(_DIED_AT, ()))
+
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """Fail a whole run that passed and yet left a proof or a crash point out."""
+        output = getattr(session.config, "workeroutput", None)  # only a worker of xdist has it
+        if output is not None:
+            output[_DIED_AT] = sorted(died_at)
+            return
         if exitstatus != pytest.ExitCode.OK or not is_whole(session.config):
             return
         self.said = missing(self.passed, died_at)

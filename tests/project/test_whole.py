@@ -11,10 +11,12 @@ import pytest
 from agents.engine import crashpoints
 from tests import proofs, whole
 
-WATCHED = (
-    "import sys, django; django.setup(); import pytest; from tests.whole import Whole; "
-    "sys.exit(pytest.main(sys.argv[1:], plugins=[Whole()]))"
-)
+WATCHED = """
+from tests.whole import Whole
+
+def pytest_configure(config):
+    config.pluginmanager.register(Whole(), "whole")
+"""
 
 
 def every_proof() -> set[str]:
@@ -41,25 +43,45 @@ def test_a_crash_point_that_killed_nobody_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("narrowed", "code"), [((), 1), (("-k", "one"), 0), (("tests/test_one.py",), 0)]
+    ("narrowed", "code"),
+    [((), 1), (("-n", "1"), 1), (("-k", "one"), 0), (("tests/test_one.py",), 0)],
 )
 def test_only_a_whole_run_is_held_to_it(
     tmp_path: Path, narrowed: tuple[str, ...], code: int
 ) -> None:
     """A suite of one test, which proves next to nothing, passes unless it claims to be all."""
-    (tmp_path / "tests").mkdir()
-    (tmp_path / "tests" / "test_one.py").write_text("def test_one():\n    pass\n")
-    (tmp_path / "pytest.ini").write_text("[pytest]\ntestpaths = tests\n")
+    ended = run_suite_of_one(tmp_path, "pass", *narrowed)
 
-    ended = subprocess.run(
-        [sys.executable, "-c", WATCHED, "-p", "no:django", *narrowed],
-        cwd=tmp_path,
+    assert ended.returncode == code, ended.stdout + ended.stderr
+    assert ("no test has made a worker die at" in ended.stdout) == bool(code)
+
+
+def test_what_killed_in_a_worker_of_xdist_counts(tmp_path: Path) -> None:
+    killed = "from tests.whole import died_at; died_at.add('decide.after_commit')"
+
+    alone = run_suite_of_one(tmp_path, killed).stdout.splitlines()
+    shared = run_suite_of_one(tmp_path, killed, "-n", "1").stdout.splitlines()
+
+    points = [line for line in alone if "made a worker die at" in line]
+    assert points
+    assert not any("decide.after_commit" in line for line in points)
+    assert points == [line for line in shared if "made a worker die at" in line]
+
+
+def run_suite_of_one(
+    folder: Path, statement: str, *arguments: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a suite whose only test is a statement, watched as the whole suite is."""
+    (folder / "tests").mkdir(exist_ok=True)
+    (folder / "tests" / "test_one.py").write_text(f"def test_one():\n    {statement}\n")
+    (folder / "tests" / "conftest.py").write_text(WATCHED)
+    (folder / "pytest.ini").write_text("[pytest]\ntestpaths = tests\n")
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:django", *arguments],
+        cwd=folder,
         env={"PYTHONPATH": str(proofs.TESTS.parent), "DJANGO_SETTINGS_MODULE": "tests.settings"},
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
     )
-
-    assert ended.returncode == code, ended.stdout + ended.stderr
-    assert ("no test has made a worker die at" in ended.stdout) == bool(code)
