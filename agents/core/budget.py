@@ -10,6 +10,7 @@ from agents.core.effects import Json
 from agents.core.limits import Limits
 from agents.core.money import told
 
+REVIEW_CHANGED = "review_changed"  # not called: what was allowed no longer is
 BUDGETS = frozenset({"max_seconds", "max_tokens", "max_cost"})
 
 

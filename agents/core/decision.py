@@ -40,6 +40,18 @@ class Ruling:
         return {**vars(self), "verdict": self.verdict.word}
 
 
+BY_PERSON = "approved_by_person"  # the reason of a ruling that a person has settled
+
+
+def settled_by(review: Json) -> list[str]:
+    """Return the rules that a yes to a stored review settles.
+
+    Besides those that ask: what an earlier yes to the same action had settled stays so.
+    """
+    before = [r["rule"] for r in review["rulings"] if r["reason"] == BY_PERSON]
+    return [*before, *review["escalating"]]
+
+
 @dataclass(frozen=True)
 class Review:
     """What came of putting an action to every rule until nothing changed."""

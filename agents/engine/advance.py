@@ -12,9 +12,10 @@ from django.utils import timezone
 
 from agents import patterns, tools
 from agents.core.effects import Json
-from agents.core.states import RunState
+from agents.core.states import ENDED, RunState
 from agents.core.strands import Diverged, Strand
 from agents.engine import lease, simulation
+from agents.engine.approvals import close_approvals
 from agents.engine.database import in_database, tried
 from agents.engine.dispatch import ring
 from agents.engine.drive import drive
@@ -40,9 +41,15 @@ class _End:
     to: RunState
     columns: dict[str, Json]
     facts: dict[str, Json]
+    asked_people: bool = True  # False: there is nothing that anybody could have allowed
 
     def move(self, run: Run, at: datetime) -> None:
-        """Move the run there, inside a transaction. Raises LostRun."""
+        """Move the run there, inside a transaction. Raises LostRun.
+
+        Where it ends, what people allowed and nobody carried out is closed with it.
+        """
+        if self.to in ENDED and self.asked_people:
+            run.tell(close_approvals(run, why=self.columns.get("stop_reason", "")), at=at)
         run.move(self.to, at=at, facts=self.facts, **self.columns)
         if self.to == RunState.QUEUED:
             ring(run.pk, at=self.columns.get("wake_at"))
@@ -129,12 +136,13 @@ async def _driven(run: Run, journal: Journal) -> RunState:
 
 def _end_of(journal: Journal, strand: Strand) -> _End:
     """Say where a driven run goes; call under the run's lock."""
+    asked = any(step.kind == "escalate" for step in journal.steps.values())
     if strand.outcome and strand.outcome.stopped:
         reason = strand.outcome.stopped
-        return _End(RunState.STOPPED, {"stop_reason": reason}, {"stop_reason": reason})
+        return _End(RunState.STOPPED, {"stop_reason": reason}, {"stop_reason": reason}, asked)
     if strand.outcome:
         done = {"stop_reason": "success", "outcome": strand.outcome.value}
-        return _End(RunState.DONE, done, {"stop_reason": "success"})
+        return _End(RunState.DONE, done, {"stop_reason": "success"}, asked)
     # A person may have answered while siblings ran; then there is something to go on with.
     waiting = [step for step in journal.steps.values() if step.ended_at is None]
     held = {step.pk for step in waiting if step.key not in journal.fresh}

@@ -8,6 +8,7 @@ from django.db import transaction
 
 from agents.core.effects import Json
 from agents.core.states import EffectState, EscalationState, RunState
+from agents.engine.approvals import REFUSED, close_approvals, turn_of
 from agents.engine.dispatch import ring
 from agents.engine.lookup import looked_up
 from agents.engine.redaction import redacted_for
@@ -76,6 +77,9 @@ def _answer_unknown(
     state = EffectState.REFUSED if step.failed else EffectState.DONE
     Effect.objects.filter(pk=effect.pk).update(state=state, result=step.reply, settled_at=at)
     escalation.run.say(f"effect.{state.value}", at=at, facts={"key": effect.key})
+    if state is EffectState.REFUSED:
+        closed = close_approvals(escalation.run, why=REFUSED, turn=turn_of(step.key))
+        escalation.run.tell(closed, at=at)
 
 
 def _told_by_key(tool: Tool, key: str) -> Json:

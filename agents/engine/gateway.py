@@ -17,7 +17,8 @@ from functools import partial
 from django.db.models import JSONField
 from django.utils import timezone
 
-from agents.core.budget import Call, exceeded, refusal
+from agents.core.budget import REVIEW_CHANGED, Call, exceeded, refusal
+from agents.core.decision import settled_by
 from agents.core.digest import sha256
 from agents.core.effects import Json, Use
 from agents.core.limits import Limits
@@ -27,6 +28,7 @@ from agents.core.strict_json import fits
 from agents.desk import billing
 from agents.driver import together
 from agents.engine import simulation
+from agents.engine.approvals import AMOUNT_CHANGED, REFUSED, close_approvals, turn_of
 from agents.engine.crashpoints import crashpoint
 from agents.engine.database import in_database
 from agents.engine.escalating import asked_escalation, hold
@@ -133,16 +135,27 @@ def _intend(step: Step, effect: Use, journal: Journal, limits: Limits, at: datet
         return "killed"
     facts, charge = gathered()
     escalation = next(iter(granted()), None)
-    settled = escalation.review["escalating"] if escalation else ()
+    settled = settled_by(escalation.review) if escalation else ()
     again = review(action, facts, limits, settled=settled)
     if not again.allows or again.action != action:
-        return "review_changed"
+        return REVIEW_CHANGED
     effect_key = _effect_key(run, step.key)
+    journal.write(lambda at: _set_aside(journal, step, escalation))
     intent = _intent(step, allowing, escalation, effect_key, charge, action, at)
     journal.write(lambda at: _write_intent(intent, run))
     if tool.reserve:
         tool.reserve(Context(run.book_id, effect_key, at, limits, run.subject), **effect.args)
     return ""
+
+
+def _set_aside(journal: Journal, step: Step, granted: Escalation | None) -> list[Entry]:
+    """Close what was allowed of this proposal besides what goes ahead: another amount is paid."""
+    turn = turn_of(step.key)
+    keys = [s.key for s in list(journal.steps.values()) if s.kind == "escalate"]
+    if not any(key.startswith(turn) for key in keys):
+        return []
+    but = granted.pk if granted else None
+    return close_approvals(journal.run, why=AMOUNT_CHANGED, turn=turn, but=but)
 
 
 def _allowing(journal: Journal, effect: Use, action: Json) -> Step:
@@ -304,7 +317,11 @@ def _settle(tool: Tool, step: Step, outcome: Outcome, at: datetime) -> list[Entr
         return []
     if tool.release and outcome.state is EffectState.REFUSED:
         tool.release(_effect_key(step.run, step.key), at)
-    return [Entry(f"effect.{outcome.state.value}", {"key": _effect_key(step.run, step.key)})]
+    entries = [Entry(f"effect.{outcome.state.value}", {"key": _effect_key(step.run, step.key)})]
+    if outcome.state is EffectState.REFUSED:
+        why = outcome.reply.failed or REFUSED
+        entries += close_approvals(step.run, why=why, turn=turn_of(step.key))
+    return entries
 
 
 _SETTLED = (EffectState.DONE, EffectState.REFUSED)

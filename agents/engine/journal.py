@@ -20,7 +20,7 @@ from typing import TypeAlias, TypeVar
 from django.db import transaction
 from django.utils import timezone
 
-from agents.core.budget import Call, Spent, active
+from agents.core.budget import REVIEW_CHANGED, Call, Spent, active
 from agents.core.digest import fingerprint, plain, written
 from agents.core.effects import Effect, Json, Say
 from agents.core.strands import Diverged, Reply
@@ -338,11 +338,15 @@ class Journal:
         )
 
     def calls(self, *, but: str) -> list[Call]:
-        """Return the tool calls begun so far, except the step `but`."""
+        """Return the tool calls begun so far, except the step `but` and what was not called.
+
+        A call that was refused because its review no longer held is asked for again, and that
+        is no repetition; patterns bound how often.
+        """
         return [
             Call(step.asked["tool"], step.asked["args"])
             for step in list(self.steps.values())
-            if step.kind == "use" and step.key != but
+            if step.kind == "use" and step.key != but and step.failed != REVIEW_CHANGED
         ]
 
     def replies(self) -> dict[str, Reply]:

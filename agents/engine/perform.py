@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from agents import llm
 from agents.core.budget import exceeded
+from agents.core.decision import settled_by
 from agents.core.effects import Ask, Effect, Escalate, Json, Review, Say, Together, Use
 from agents.core.limits import Limits
 from agents.core.retry import ATTEMPTS, pause_before
@@ -165,7 +166,7 @@ class RunWorld:
         )
         if not effect.granted:
             return facts, ()
-        return facts, self.journal.steps[effect.granted].asked["review"]["escalating"]
+        return facts, settled_by(self.journal.steps[effect.granted].asked["review"])
 
     def _escalate(self, key: str, effect: Escalate) -> Reply:
         """Put an action into the inbox; the commit comes with the run's move to waiting."""

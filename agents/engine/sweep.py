@@ -15,6 +15,7 @@ from django.utils import timezone
 from agents.audit.sealing import seal_when_due
 from agents.core.states import ENDED, EffectState, EscalationState, RunState
 from agents.engine.answering import expire
+from agents.engine.approvals import REFUSED, close_approvals
 from agents.engine.crashpoints import crashpoint
 from agents.engine.dispatch import ring, unheard
 from agents.engine.lookup import LookupBroken, looked_up
@@ -118,4 +119,6 @@ def settle_orphan(effect: Effect) -> bool:
         if tool and tool.release and state is EffectState.REFUSED:
             tool.release(effect.key, at)
         effect.run.say(f"effect.{state.value}", at=at, facts={"key": effect.key})
+        if state is EffectState.REFUSED:
+            effect.run.tell(close_approvals(effect.run, why=REFUSED), at=at)
         return True

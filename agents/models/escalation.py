@@ -42,6 +42,9 @@ class Escalation(models.Model):
     granted_minor = models.BigIntegerField(null=True)
     comment = models.TextField(blank=True)
     is_simulated = models.BooleanField(default=False)  # decided by a program that plays a person
+    charge = models.BigIntegerField(null=True)  # the desk's id of what the granted money is for
+    # Why an approval came to nothing, as a code; "" where it took effect or still may.
+    not_carried_out = models.CharField(max_length=120, blank=True, default="", db_default="")
 
     class Meta:
         constraints = [
@@ -80,6 +83,18 @@ class Escalation(models.Model):
             ),
             # The tab of what was decided, newest first.
             models.Index(fields=["workspace", "-decided_at", "id"], name="escalation_decided"),
+            # The overview: what was allowed and not done, newest first.
+            models.Index(
+                fields=["workspace", "-decided_at", "-id"],
+                condition=~Q(not_carried_out=""),
+                name="escalation_not_carried_out",
+            ),
+            # What a person has granted on a charge, and altogether in a day.
+            models.Index(
+                fields=["decided_by", "decided_at"],
+                condition=Q(granted_minor__isnull=False),
+                name="escalation_granted",
+            ),
         ]
 
     def __str__(self) -> str:

@@ -11,6 +11,7 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
+from agents.core.decision import settled_by
 from agents.core.effects import Json
 from agents.core.money import spoken
 from agents.core.states import EscalationState
@@ -169,8 +170,9 @@ def _granted(
     facts, _ = at_once(asked_facts, escalation.run, action, limits, steps, at=at, lock=True)
     if amount < 1:
         raise Refused("too_little", f"The least that can be refunded is {spoken(1)}.")
-    judged = review(action, facts, limits, settled=escalation.review["escalating"])
-    if not judged.allows or judged.action != action:
+    judged = review(action, facts, limits, settled=settled_by(escalation.review))
+    # A new reason to ask is no reason to refuse: the run will put it as a new question.
+    if judged.decision == "block" or judged.action != action:
         raise Refused("policy", f"The policy stops this. {judged.deciding.sentence}")
     _check_amount(amount, escalation, person)
     return amount

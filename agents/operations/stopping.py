@@ -9,6 +9,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from agents.core.states import ENDED, EscalationState, RunState
+from agents.engine.approvals import close_approvals
 from agents.engine.redaction import redacted_for
 from agents.models import Escalation, LostRun, Role, Run
 from agents.operations.refusal import Refused, check_text, member
@@ -29,6 +30,7 @@ def cancel(*, run_id: UUID, by: User, reason: str, at: datetime) -> Run:
             raise Refused("ended", f"The run has ended already: it is {run.state}.")
         open_ones = Escalation.objects.filter(run=run, state=EscalationState.OPEN)
         open_ones.update(state=EscalationState.CANCELLED)
+        run.tell(close_approvals(run, why="cancelled"), at=at)
         facts = {"stop_reason": "cancelled", "why": redacted_for(run, reason)}
         try:
             run.move(

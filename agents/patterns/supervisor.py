@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from agents.core.actions import Action, action_schema, read_action
+from agents.core.budget import REVIEW_CHANGED
 from agents.core.digest import args_hash
 from agents.core.effects import Ask, Escalate, Failed, Flow, Json, Review, Stop, Use
 from agents.core.money import told
@@ -12,10 +13,9 @@ from agents.patterns import Brief, Notes, pattern
 from agents.patterns.steps import Steps, answer_to, block_reason, stop
 
 RECENT = 3  # steps that the worker is reminded of
-ROUNDS = 3  # of review for one action, because facts move while a person thinks
+ROUNDS = 3  # of asking and of calling for one action, because facts move while a person thinks
 # Of the ruling that decided a step, for the trace.
 SHOWN = ("verdict", "rule", "reason", "observed", "limit", "sentence", "risk")
-REVIEW_CHANGED = "review_changed"  # the gateway's word: what was allowed no longer is
 REFUSED = {
     "rejected": "human_rejected",
     "expired": "escalation_expired",
@@ -164,10 +164,11 @@ def cleared(turn: Turn) -> Steps[str]:
     """Bring a turn's action past the policy and, where it wants one, a person.
 
     Return the key of the review that allows it. A person's decision settles only what they
-    were asked: what they leave is reviewed again, with fresh facts, before it may run.
+    were asked: what they leave is reviewed again, with fresh facts, before it may run. So it is
+    the questions that are counted: a decision is never left without the review it leads to.
     """
-    granted = ""
-    for _ in range(ROUNDS):
+    granted, times_asked = "", 0
+    while True:
         review = yield Review(f"{turn.step}/review", turn.action, granted)
         if not (granted and review["allows"]):
             turn.review = review
@@ -180,8 +181,9 @@ def cleared(turn: Turn) -> Steps[str]:
                 continue
         if review["allows"]:
             return str(review["key"])
-        granted = yield from decided(turn, review)
-    raise turn.refuse("supervisor_block:review_does_not_settle", "supervisor")
+        if times_asked == ROUNDS:
+            raise turn.refuse("supervisor_block:review_does_not_settle", "supervisor")
+        granted, times_asked = (yield from decided(turn, review)), times_asked + 1
 
 
 def decided(turn: Turn, review: Json) -> Steps[str]:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from agents.core.actions import Action
-from agents.core.decision import Review, Ruling, Verdict
+from agents.core.decision import BY_PERSON, Review, Ruling, Verdict
 from agents.core.facts import Facts
 from agents.core.limits import Limits
 from agents.core.registry import enter, load
@@ -81,7 +81,7 @@ def _settle(ruling: Ruling, settled: Collection[str]) -> Ruling:
     return replace(
         ruling,
         verdict=Verdict.APPROVE,
-        reason="approved_by_person",
+        reason=BY_PERSON,
         sentence=f"A person has decided this. The rule had said: {ruling.sentence}",
     )
 

@@ -26,6 +26,7 @@ CHECKS: tuple[Callable[[Dump], Iterator[Violation]], ...] = (
     decisions.four_eyes,
     decisions.bound_to_the_subject,
     decisions.silence_is_a_no,
+    decisions.what_was_allowed_came_to_something,
     lifecycle.moves_are_of_the_table,
     lifecycle.nothing_after_the_end,
     lifecycle.no_run_is_stuck,

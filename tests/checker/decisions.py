@@ -9,6 +9,8 @@ from typing import Any
 
 from tests.checker.reading import Dump, Row, Violation
 
+WRITES = ("issue_refund", "send_refund_email", "send_reply")  # each leaves an effect
+ENDED = ("done", "stopped", "failed")
 DECIDED = ("approved", "adjusted", "rejected")
 
 
@@ -113,3 +115,28 @@ def silence_is_a_no(dump: Dump) -> Iterator[Violation]:
         said = (step["reply"] or {}).get("decision", "expired")
         if escalation["decided_by_id"] is not None or said != "expired":
             yield Violation("I29", f"escalation {escalation['id']} expired and says {said}")
+
+
+def what_was_allowed_came_to_something(dump: Dump) -> Iterator[Violation]:
+    """I41: what a person allowed was done, or its row and the record say why not."""
+    for escalation in dump.escalations:
+        if escalation["state"] not in ("approved", "adjusted") or escalation["kind"] != "action":
+            continue
+        if escalation["action"].get("name") not in WRITES:
+            continue
+        run, why = escalation["run_id"], escalation["not_carried_out"]
+        mine = [e for e in dump.effects if e["escalation_id"] == escalation["id"]]
+        came_to = [effect["state"] for effect in mine if effect["state"] != "refused"]
+        reasons = [
+            event["facts"]["reason"]
+            for event in dump.told[run]
+            if event["kind"] == "escalation.not_carried_out"
+            and event["facts"]["escalation"] == escalation["id"]
+        ]
+        where = f"escalation {escalation['id']}"
+        if reasons != ([why] if why else []):
+            yield Violation("I41", f"{where} says {why!r}, its record {reasons}")
+        if why and came_to:
+            yield Violation("I41", f"{where} was carried out and says that it was not: {why}")
+        if not why and not came_to and dump.run[run]["state"] in ENDED:
+            yield Violation("I41", f"{where} was allowed and came to nothing, nobody says why")

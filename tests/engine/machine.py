@@ -6,7 +6,6 @@ can be moved; leases and expiry use the database's.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -22,14 +21,12 @@ from django.utils import timezone
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
 
-from agents import llm, operations
+from agents import operations
 from agents.audit import triggers
 from agents.core.states import ENDED, EscalationState, RunState
 from agents.desk import refunds
 from agents.engine import crashpoints
-from agents.engine.advance import advance
 from agents.engine.sweep import sweep
-from agents.engine.threads import Pool
 from agents.models import Escalation, Event, PolicyVersion, Run, Workspace
 from agents.models.kill_switch import Stage
 from agents.policies.profiles import STRICT
@@ -38,7 +35,15 @@ from tests import checker
 from tests.checker import record as copies
 from tests.engine.dying import die_at
 from tests.engine.memory import Crash
-from tests.engine.scene import Scene, fresh, go, in_thread, set_scene
+from tests.engine.scene import (
+    Scene,
+    fresh,
+    go,
+    go_elsewhere,
+    in_thread,
+    on_the_charge_of,
+    set_scene,
+)
 
 GOALS = (
     ("supervisor", "User Anna (user_id=42) requests a refund of 1200 USD for the annual plan."),
@@ -50,7 +55,6 @@ GOALS = (
 PEOPLE = ("rita", "omar", "eve", "ada")  # Ada is an admin, and may decide too
 ROUNDS = 30  # more than any run takes to end once nothing happens to it any more
 REFUSALS = (operations.Refused, operations.AlreadyDecided, operations.Claimed)
-ELSEWHERE = Pool(1, "elsewhere")  # the database of a second worker
 
 runs_up_to_12 = st.integers(min_value=1, max_value=12)
 _real_now = timezone.now
@@ -90,8 +94,7 @@ class Engine(RuleBasedStateMachine):
     @rule(target=runs, first=runs)
     def launch_on_the_same_charges(self, first: Run) -> Run:
         run = self.launched(GOALS[1])
-        Run.objects.filter(pk=run.pk).update(book_id=first.book_id)
-        return fresh(run)
+        return on_the_charge_of(first, run)
 
     @rule(run=runs)
     def work(self, run: Run) -> None:
@@ -245,18 +248,9 @@ def nth(number: int, work: Callable[[], object]) -> Callable[[str], None]:
 def overtake(run: Run) -> None:
     """Let the run's lease run out and drive it elsewhere. Its own bells reach nobody."""
 
-    async def once() -> None:
-        try:
-            await advance(run.pk)
-        finally:
-            await llm.close()
-
     let_leases_run_out()
     sweep()
-    # On SQLite a worker has one thread for the database, and here the first one is in it.
-    with mock.patch("agents.engine.database.DATABASE", ELSEWHERE):
-        asyncio.run(once())
-    ELSEWHERE.close_connections()
+    go_elsewhere(run)
 
 
 def let_leases_run_out() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from threading import Thread
+from unittest import mock
 from uuid import UUID
 
 from django.contrib.auth.models import User
@@ -21,7 +22,7 @@ from agents.desk import refunds
 from agents.desk.models import Refund, SentMail
 from agents.engine.advance import advance
 from agents.engine.sweep import sweep
-from agents.engine.threads import close_connections
+from agents.engine.threads import Pool, close_connections
 from agents.models import Escalation, Role, Run, Workspace
 
 REFUND_1200 = "User Anna (user_id=42) requests a refund of 1200 USD for the annual plan."
@@ -168,3 +169,27 @@ def refund_by_phone(run: Run) -> None:
         key="by-phone",
         at=timezone.now(),
     )
+
+
+def on_the_charge_of(first: Run, run: Run) -> Run:
+    """Have a queued run act on the customers of another one, whose demo has its own copies."""
+    Run.objects.filter(pk=run.pk).update(book_id=first.book_id)
+    return fresh(run)
+
+
+ELSEWHERE = Pool(1, "elsewhere")  # the database of a second worker
+
+
+def go_elsewhere(run: Run) -> None:
+    """Drive a run as a second worker would, while the first is in the midst of a commit."""
+
+    async def once() -> None:
+        try:
+            await advance(run.pk)
+        finally:
+            await llm.close()
+
+    # On SQLite a worker has one thread for the database, and here the first one is in it.
+    with mock.patch("agents.engine.database.DATABASE", ELSEWHERE):
+        asyncio.run(once())
+    ELSEWHERE.close_connections()

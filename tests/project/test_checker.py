@@ -113,6 +113,8 @@ LIES: dict[str, tuple[str, Callable[[Dump], object]]] = {
     "an event that was changed": ("I33", row("events", -1, actor="eve")),
     "two events that changed places": ("I33", swap),
     "a tail that was cut": ("I33", lambda dump: dump.events.pop()),
+    "a yes that came to nothing": ("I41", row("effects", 0, state="refused")),
+    "a yes that was done and denied": ("I41", row("escalations", 0, not_carried_out="killed")),
     "another workspace": ("I38", row("escalations", 0, workspace_id=99)),
 }
 

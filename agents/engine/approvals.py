@@ -1,0 +1,62 @@
+"""Say why an approval came to nothing, in the transaction in which that is settled.
+
+An approval ends in its effect or with a reason: on its row, where pages read it, and as an event
+of its run. Whoever ends a run, asks a person anew about the same action, lets another amount go
+ahead or learns that a tool refused calls this.
+"""
+
+from __future__ import annotations
+
+from agents.core.states import EffectState, EscalationState
+from agents.models import Effect, Escalation, Run, Step
+from agents.models.event import Entry
+from agents.tools import TOOLS
+
+_ALLOWED = (EscalationState.APPROVED, EscalationState.ADJUSTED)
+ASKED_AGAIN, AMOUNT_CHANGED, REFUSED = "asked_again", "amount_changed", "refused"
+
+
+def turn_of(key: str) -> str:
+    """Return what the steps of one proposal begin with: ``2/`` of ``2/person#2``."""
+    return f"{key.rpartition('/')[0]}/"
+
+
+def close_approvals(run: Run, *, why: str, turn: str = "", but: int | None = None) -> list[Entry]:
+    """Mark what was allowed in a run, or in one turn of it, and not done. Return what to say.
+
+    Call with the run's row locked. `why` is a code such as a stop reason; what it quotes is left
+    out. `but` is an escalation that goes ahead.
+    """
+    allowed = Escalation.objects.filter(
+        run=run, kind="action", state__in=_ALLOWED, not_carried_out=""
+    ).exclude(pk=but or 0)
+    if turn:
+        allowed = allowed.filter(step__key__startswith=turn)
+    code = ":".join(why.split(":")[:2])[:120]
+    entries = []
+    for escalation in allowed.select_related("step").order_by("pk"):
+        if _is_carried_out(escalation):
+            continue
+        Escalation.objects.filter(pk=escalation.pk).update(not_carried_out=code)
+        facts = {"escalation": escalation.pk, "key": escalation.step.key, "reason": code}
+        entries.append(Entry("escalation.not_carried_out", facts))
+    return entries
+
+
+def _is_carried_out(escalation: Escalation) -> bool:
+    """Tell whether what was allowed was done, or may have been."""
+    action = escalation.action
+    if action["kind"] != "tool":
+        return True  # an answer is no effect: the run's own end tells of it
+    tool = TOOLS.get(action["name"])
+    if tool is None or tool.writes:
+        effects = Effect.objects.filter(escalation=escalation)
+        return effects.exclude(state=EffectState.REFUSED).exists()
+    steps = Step.objects.filter(run=escalation.run_id, key__startswith=turn_of(escalation.step.key))
+    by_key = {step.key: step for step in steps}
+    return any(
+        step.kind == "use"
+        and not step.failed
+        and by_key[step.asked["allowed_by"]].asked["granted"] == escalation.step.key
+        for step in by_key.values()
+    )
