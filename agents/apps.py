@@ -3,7 +3,7 @@
 from django.apps import AppConfig
 from django.core.checks import Tags, register
 from django.db.backends.signals import connection_created
-from django.db.models.signals import post_migrate
+from django.db.models.signals import post_migrate, pre_migrate
 
 
 class AgentsConfig(AppConfig):
@@ -14,5 +14,6 @@ class AgentsConfig(AppConfig):
         from agents.audit import triggers
 
         connection_created.connect(driver.on_new_connection)
+        pre_migrate.connect(triggers.before_migrate, sender=self)
         post_migrate.connect(triggers.after_migrate, sender=self)
         register(triggers.check_record, Tags.database)

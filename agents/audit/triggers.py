@@ -3,9 +3,8 @@
 Triggers refuse to change or delete an event or a head, to move a run that has ended and to decide
 what was answered once more, also outside this program. To forget a person they let pass exactly
 this: the text beside an event, and what a run that has ended quotes, become empty once. A migration
-that
-rebuilds the table on SQLite drops them without a word: so they are made again after every
-migration, and a system check says when they are missing.
+may rebuild a table, which SQLite refuses while a trigger names it: so `manage.py migrate` lifts all
+of them first and makes them again, as this version words them. A check says which are missing.
 """
 
 from __future__ import annotations
@@ -15,15 +14,16 @@ from typing import Any
 
 from django.apps import AppConfig
 from django.core.checks import CheckMessage, Error
-from django.db import DEFAULT_DB_ALIAS, connections
+from django.db import DEFAULT_DB_ALIAS, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.utils import CursorWrapper
 from django.db.utils import DatabaseError
 
 EVENTS, HEADS, TEXTS = TABLES = ("agents_event", "agents_head", "agents_eventtext")
 CHANNEL = "opsconsole_events"  # what PostgreSQL's LISTEN hears at each commit that adds events
 
 _SQLITE = """
-CREATE TRIGGER IF NOT EXISTS {table}_no_{verb} BEFORE {verb} ON {table}
+CREATE TRIGGER {table}_no_{verb} BEFORE {verb} ON {table}
 BEGIN SELECT RAISE(ABORT, 'the record is append-only'); END
 """
 _POSTGRES_FUNCTION = """
@@ -73,7 +73,7 @@ _OVER: tuple[tuple[str, str, tuple[str, ...], dict[str, str]], ...] = (
     ),
 )
 _SQLITE_OVER = """
-CREATE TRIGGER IF NOT EXISTS {table}_stays BEFORE UPDATE ON {table}
+CREATE TRIGGER {table}_stays BEFORE UPDATE ON {table}
 WHEN {over} AND ({changed})
 BEGIN SELECT RAISE(ABORT, 'what has ended stays as it is'); END
 """
@@ -93,8 +93,9 @@ FOR EACH ROW EXECUTE FUNCTION {table}_stays()
 
 
 def protect(connection: BaseDatabaseWrapper) -> None:
-    """Make the triggers that are missing."""
-    with connection.cursor() as cursor:
+    """Make the triggers, in place of what has their names."""
+    with transaction.atomic(using=connection.alias), connection.cursor() as cursor:
+        _lift(connection, cursor)
         if connection.vendor == "postgresql":
             cursor.execute(_POSTGRES_FUNCTION)
         for table, verb in _refused(connection):
@@ -114,11 +115,22 @@ def protect(connection: BaseDatabaseWrapper) -> None:
 
 
 def unprotect(connection: BaseDatabaseWrapper) -> None:
-    """Drop the triggers; for tests, which empty the tables between them."""
-    with connection.cursor() as cursor:
-        for table, name in _triggers(connection):
-            on = f" ON {table}" if connection.vendor == "postgresql" else ""
-            cursor.execute(f"DROP TRIGGER IF EXISTS {name}{on}")
+    """Drop the triggers, also another version's: migrations and tests need it."""
+    with transaction.atomic(using=connection.alias), connection.cursor() as cursor:
+        _lift(connection, cursor)
+
+
+def _lift(connection: BaseDatabaseWrapper, cursor: CursorWrapper) -> None:
+    is_sqlite = connection.vendor == "sqlite"
+    cursor.execute(
+        "SELECT name, tbl_name FROM sqlite_master WHERE type = 'trigger'"
+        if is_sqlite
+        else "SELECT tgname, relname FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid "
+        "WHERE NOT tgisinternal AND pg_table_is_visible(tgrelid)"
+    )
+    for name, table in cursor.fetchall():
+        if table.startswith("agents_"):
+            cursor.execute(f"DROP TRIGGER {name}" + ("" if is_sqlite else f" ON {table}"))
 
 
 def missing(connection: BaseDatabaseWrapper) -> list[str]:
@@ -165,13 +177,21 @@ def _present(connection: BaseDatabaseWrapper) -> list[str]:
     return [table for table in TABLES if table in names]
 
 
+def before_migrate(
+    sender: AppConfig, using: str = DEFAULT_DB_ALIAS, plan: Sequence[object] = (), **kwargs: Any
+) -> None:
+    """Lift the triggers where there is a migration to apply, so that its author need not."""
+    if plan:
+        unprotect(connections[using])
+
+
 def after_migrate(sender: AppConfig, using: str = DEFAULT_DB_ALIAS, **kwargs: Any) -> None:
-    """Make the triggers again, when a table has come into being or was rebuilt."""
+    """Make the triggers again, as this version words them."""
     protect(connections[using])
 
 
 def check_record(*, databases: Sequence[str] | None = None, **kwargs: Any) -> list[CheckMessage]:
-    """Say when the record could be changed: `check --database default` and `migrate` ask."""
+    """Say when the record could be changed: `check --database default` asks."""
     said: list[CheckMessage] = []
     for alias in databases or []:
         try:

@@ -1,0 +1,85 @@
+"""An installation of a test's own: a data directory, a database and the programs, as shipped."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+import psycopg
+
+from tests import postgres
+from tests.processes import ROOT, UNSAFE
+from tests.settings import ON_POSTGRES
+
+LONGEST = 120  # seconds for one command on a busy machine
+_OURS = ("OPENAI_", "OPSCONSOLE_", "EMAIL_", "DJANGO_", "DATABASE_")
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended, and what it said."""
+
+    code: int
+    out: str
+    err: str
+
+
+@dataclass(frozen=True)
+class Installation:
+    """Nothing of the suite's settings reaches its processes, and nothing of its data the suite."""
+
+    home: Path
+    url: str
+
+    def environment(self, **more: str) -> dict[str, str]:
+        kept = {k: v for k, v in os.environ.items() if k != UNSAFE and not k.startswith(_OURS)}
+        ours = {"OPSCONSOLE_DATA_DIR": str(self.home), "OPSCONSOLE_ENV_FILE": ""}
+        return {**kept, **ours, "DATABASE_URL": self.url, "PYTHONUNBUFFERED": "1", **more}
+
+    def manage(self, *arguments: str, given: str = "", **more: str) -> Ended:
+        """Run `manage.py` to its end, with `given` as its input."""
+        ended = subprocess.run(
+            [sys.executable, "manage.py", *arguments],
+            cwd=ROOT,
+            env=self.environment(**more),
+            input=given,
+            capture_output=True,
+            text=True,
+            timeout=LONGEST,
+        )
+        return Ended(ended.returncode, ended.stdout, ended.stderr)
+
+    def sql(self, statement: str) -> list[tuple[object, ...]]:
+        """Run one statement by hand, as an operator's shell does."""
+        if self.url.startswith("sqlite"):
+            file = self.url.removeprefix("sqlite:///")
+            with closing(sqlite3.connect(file, isolation_level=None)) as database:
+                return database.execute(statement).fetchall()
+        with psycopg.connect(self.url, autocommit=True) as server:
+            cursor = server.execute(statement.encode())
+            return cursor.fetchall() if cursor.description else []
+
+
+@contextmanager
+def installation(home: Path, *, on_postgres: bool = ON_POSTGRES) -> Iterator[Installation]:
+    """Keep an installation with an empty database on what the suite runs on."""
+    home.mkdir(mode=0o700, exist_ok=True)
+    if not on_postgres:
+        yield Installation(home, f"sqlite:///{home / 'opsconsole.sqlite3'}")
+        return
+    name = f"own_{uuid4().hex}"
+    with psycopg.connect(postgres.url(), autocommit=True) as server:
+        server.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)'.encode())
+        server.execute(f'CREATE DATABASE "{name}"'.encode())
+        try:
+            yield Installation(home, urlsplit(postgres.url())._replace(path=f"/{name}").geturl())
+        finally:
+            server.execute(f'DROP DATABASE "{name}" WITH (FORCE)'.encode())
