@@ -136,7 +136,12 @@ def pytest_report_header() -> str:
     return f"database: {'PostgreSQL' if ON_POSTGRES else 'SQLite, in a file'}"
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist writes the groups into the names
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what only PostgreSQL can show; keep a module's tests in one process of xdist's."""
+    for item in items:
+        if item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
     if ON_POSTGRES:
         return
     for item in items:

@@ -1,50 +1,68 @@
-"""Run the tests on SQLite and then, where a server answers, their PostgreSQL part on that."""
+"""Run the tests on SQLite and, where a server answers, their PostgreSQL part on that beside it.
+
+What PostgreSQL's pass prints comes when SQLite's has ended. A whole pass on SQLite is shared out
+to a process a core; a part is not worth the start of more.
+"""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterable, Sequence
+from typing import IO
 
 from tests import postgres
 
 NO_TESTS = 5  # pytest's exit code when nothing was selected
+SHARED_OUT = ("-n", str(os.cpu_count() or 1), "--dist", "loadgroup")  # groups: tests/conftest.py
 
 
 def main(arguments: Sequence[str]) -> int:
     """Return 0 when everything that could run has passed; the last lines say what did not run."""
-    code, on_sqlite = run(arguments, on="sqlite")
     refusal = postgres.refusal()
-    if not refusal:
-        other, on_postgres = run(["-m", "postgres or both", *arguments], on="postgres")
-        is_empty_choice = bool(arguments) and other == NO_TESTS
-        code = code or (0 if is_empty_choice else other)
-    elif postgres.is_expected():
-        code, on_postgres = code or 1, f"FAILED: {postgres.VARIABLE} does not answer: {refusal}"
-    else:
-        on_postgres = (
-            "SKIPPED: its races, crashes and contracts. No server answers at "
-            f"{postgres.DEFAULT_URL}; {postgres.VARIABLE} may name one."
-        )
+    with tempfile.TemporaryFile("w+") as kept:
+        if not refusal:
+            beside = start(["-m", "postgres or both", *arguments], on="postgres", output=kept)
+        sqlite = start(arguments or SHARED_OUT, on="sqlite", output=subprocess.PIPE)
+        assert sqlite.stdout is not None
+        on_sqlite, code = print_lines(sqlite.stdout), sqlite.wait()
+        if not refusal:
+            other = beside.wait()
+            kept.seek(0)
+            on_postgres = print_lines(kept)
+            is_empty_choice = bool(arguments) and other == NO_TESTS
+            code = code or (0 if is_empty_choice else other)
+        elif postgres.is_expected():
+            on_postgres = f"FAILED: {postgres.VARIABLE} does not answer: {refusal}"
+            code = code or 1
+        else:
+            on_postgres = (
+                "SKIPPED: its races, crashes and contracts. No server answers at "
+                f"{postgres.DEFAULT_URL}; {postgres.VARIABLE} may name one."
+            )
     print(f"\nSQLite:     {on_sqlite}\nPostgreSQL: {on_postgres}", flush=True)
     return code
 
 
-def run(arguments: Sequence[str], *, on: str) -> tuple[int, str]:
-    """Run pytest on a database. Return its exit code and the last line it printed."""
-    process = subprocess.Popen(
+def start(arguments: Sequence[str], *, on: str, output: IO[str] | int) -> subprocess.Popen[str]:
+    """Start pytest on a database."""
+    return subprocess.Popen(
         [sys.executable, "-m", "pytest", *arguments],
         env={**os.environ, "OPSCONSOLE_TEST_ON": on},
-        stdout=subprocess.PIPE,
+        stdout=output,
         text=True,
     )
+
+
+def print_lines(lines: Iterable[str]) -> str:
+    """Print what pytest says. Return its last line, the sum."""
     last = ""
-    assert process.stdout is not None
-    for line in process.stdout:
+    for line in lines:
         print(line, end="", flush=True)
         last = line.strip(" =\n") or last
-    return process.wait(), last
+    return last
 
 
 if __name__ == "__main__":

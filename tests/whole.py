@@ -31,7 +31,8 @@ class Whole:
         # What only PostgreSQL can show is shown by the suite's second pass, on that.
         elsewhere = report.skipped and ELSEWHERE in str(report.longrepr)
         if (report.when == "call" and report.passed) or elsewhere:
-            self.passed.add(report.nodeid.partition("[")[0])
+            # xdist puts a test's group behind its name, after an @.
+            self.passed.add(report.nodeid.partition("[")[0].partition("@")[0])
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: object) -> None:

@@ -208,7 +208,8 @@ def lives(mutant: Mutant) -> bool:
         for name in COPIED:
             source = ROOT / name
             if source.is_dir():
-                shutil.copytree(source, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
+                # Compiled files come along: a copy keeps the times that they are checked by.
+                shutil.copytree(source, tree / name)
             elif source.exists():
                 shutil.copy(source, tree / name)
         place = tree / mutant.path
