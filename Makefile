@@ -47,7 +47,7 @@ bench-load: install ## Measure worker, web and live updates under load
 	$(BIN)/python -m bench.load $(BENCH_ARGS)
 
 screenshots: install-dev ## Make the pictures under docs/images anew
-	$(BIN)/python scripts/screenshots.py
+	$(BIN)/python -m scripts.screenshots
 
 lock: ## Write the lock files anew from requirements*.in
 	scripts/lock

@@ -17,9 +17,10 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from shutil import which
 
 from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from tests import browsers
 
 ROOT = Path(__file__).resolve().parents[1]
 IMAGES = ROOT / "docs" / "images"
@@ -85,7 +86,7 @@ def launch(page: Page, site: str, title: str) -> str:
 
 def main() -> None:
     IMAGES.mkdir(parents=True, exist_ok=True)
-    chromium = which("chromium") or "/usr/bin/chromium"
+    chromium = browsers.find() or browsers.fetch()
     with demo() as (site, passwords), sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
         omar = signed_in(browser, site, "omar", passwords["omar"], "light")

@@ -1,5 +1,6 @@
 """Run the tests on SQLite and, where a server answers, their PostgreSQL part on that beside it.
 
+A browser is fetched where none is found; what cannot be had is left out, and the last lines say so.
 What PostgreSQL's pass prints comes when SQLite's has ended. A whole pass on SQLite is shared out
 to a process a core; a part is not worth the start of more.
 """
@@ -13,7 +14,7 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from typing import IO
 
-from tests import postgres
+from tests import browsers, postgres
 
 NO_TESTS = 5  # pytest's exit code when nothing was selected
 SHARED_OUT = ("-n", str(os.cpu_count() or 1), "--dist", "loadgroup")  # groups: tests/conftest.py
@@ -21,6 +22,7 @@ SHARED_OUT = ("-n", str(os.cpu_count() or 1), "--dist", "loadgroup")  # groups: 
 
 def main(arguments: Sequence[str]) -> int:
     """Return 0 when everything that could run has passed; the last lines say what did not run."""
+    browser = browsers.find() or browsers.fetch()
     refusal = postgres.refusal()
     with tempfile.TemporaryFile("w+") as kept:
         if not refusal:
@@ -43,6 +45,12 @@ def main(arguments: Sequence[str]) -> int:
                 f"{postgres.DEFAULT_URL}; {postgres.VARIABLE} may name one."
             )
     print(f"\nSQLite:     {on_sqlite}\nPostgreSQL: {on_postgres}", flush=True)
+    if not browser:
+        is_expected = bool(os.environ.get(browsers.VARIABLE))
+        print(
+            f"Browser:    {'FAILED' if is_expected else 'SKIPPED'}: {browsers.ADVICE}", flush=True
+        )
+        code = code or int(is_expected)
     return code
 
 

@@ -7,17 +7,17 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from shutil import which
 
+import pytest
 from django.contrib.auth.models import User
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from tests import browsers
 from tests.processes import running
 
 # Playwright runs an event loop in this thread, where Django would refuse its ORM.
 os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
 
-CHROMIUM = which("chromium") or "/usr/bin/chromium"
 FLAGS = [
     "--headless",
     "--no-sandbox",
@@ -57,8 +57,12 @@ def served(port: int = 0, **more: str) -> Iterator[str]:
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
+    """Open a browser of this machine's; skip the test where there is none."""
+    path = browsers.find()
+    if not path:
+        pytest.skip(browsers.MISSING)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
         yield browser
         browser.close()
 

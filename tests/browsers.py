@@ -1,0 +1,74 @@
+"""The browser that tests drive: any Chromium or Chrome of this machine, else one that is fetched.
+
+Playwright's own download serves where its address is reached; Debian's package where we are root.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+from shutil import which
+
+VARIABLE = "OPSCONSOLE_TEST_BROWSER"
+COMMANDS = (
+    *("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome"),
+    *("microsoft-edge", "microsoft-edge-stable"),
+)
+MAC = "/Applications/{0}.app/Contents/MacOS/{0}"
+MISSING = "no Chromium or Chrome was found"
+ADVICE = (
+    f"{MISSING} and none could be fetched. Install one (Debian: apt install chromium; "
+    f"elsewhere: .venv/bin/playwright install --with-deps chromium) or name it by {VARIABLE}."
+)
+LONGEST = 600  # seconds for a download
+
+
+@cache
+def find() -> str:
+    """Return the path of a browser that starts, or "". One that was named is the only candidate."""
+    given = os.environ.get(VARIABLE)
+    candidates: Iterable[str] = [given] if given else _candidates()
+    return next((path for path in candidates if _starts(path)), "")
+
+
+def fetch() -> str:
+    """Get a browser where that needs nobody's leave. Return its path, or "" if none came."""
+    print(f"{MISSING}; fetching one (once)", flush=True)
+    ways = [[sys.executable, "-m", "playwright", "install", "chromium"]]
+    if which("apt-get") and os.geteuid() == 0:
+        ways += [["apt-get", "update", "-qq"]]
+        ways += [["apt-get", "install", "-y", "-qq", "--no-install-recommends", "chromium"]]
+    for way in ways:
+        if not find() and _succeeds(way, LONGEST):
+            find.cache_clear()
+    return find()
+
+
+def _candidates() -> Iterator[str]:
+    yield from filter(None, map(which, COMMANDS))
+    yield from (MAC.format(name) for name in ("Google Chrome", "Chromium"))
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        path = playwright.chromium.executable_path
+    yield path
+
+
+def _starts(path: str) -> bool:
+    """Tell whether a program is there with all that it needs."""
+    return Path(path).is_file() and _succeeds([path, "--version"], 60)
+
+
+def _succeeds(command: list[str], seconds: int) -> bool:
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    try:
+        ended = subprocess.run(
+            command, env=environment, capture_output=True, timeout=seconds, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return ended.returncode == 0
