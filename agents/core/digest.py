@@ -6,7 +6,7 @@ import hashlib
 import json
 from typing import Any
 
-from agents.core.effects import Effect, Json, asked
+from agents.core.effects import Effect, Json, asked, question
 
 
 def canonical(value: Json) -> str:
@@ -31,13 +31,22 @@ def sha256(value: Json) -> str:
 
 def fingerprint(effect: Effect) -> str:
     """Return what a step asked for in one word; a replay that differs has diverged."""
-    return sha256(asked(effect))
+    return sha256(question(asked(effect)))
 
 
 def written(effect: Effect) -> tuple[str, Json]:
     """Return an effect's fingerprint, and what it asks for as it will look when read back."""
-    text = canonical(asked(effect))
-    return hashlib.sha256(text.encode()).hexdigest(), json.loads(text)
+    body = asked(effect)
+    text = canonical(question(body))
+    kept = json.loads(text)
+    if body.get("guide"):
+        kept["guide"] = plain(body["guide"])
+    return hashlib.sha256(text.encode()).hexdigest(), kept
+
+
+def asks_the_same(recorded: Json, effect: Effect) -> bool:
+    """Tell whether a step that was stored in any version asked for what `effect` asks for."""
+    return canonical(question(recorded)) == canonical(question(asked(effect)))
 
 
 def args_hash(args: Json, *, fold_spaces: bool = True) -> str:

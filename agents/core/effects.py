@@ -25,7 +25,9 @@ class Ask:
     role: str
     inputs: Json
     as_json: bool = True
-    schema: Json = None  # of the JSON answer, for servers that take one
+    # What only helps a model to answer well, kept and not compared, so that it may be improved
+    # while runs wait: "schema" of the JSON answer, "more_tools" that its prompt does not know.
+    guide: Json = None
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,19 @@ def asked(effect: Effect) -> Json:
     """Return what an effect asks for, as it is stored with its step; the label is the key."""
     body = {f.name: getattr(effect, f.name) for f in fields(effect) if f.name != "label"}
     return {"effect": type(effect).__name__.lower(), **body}
+
+
+def question(asked: Json) -> Json:
+    """Return what a replay must ask again of what a step asked: all but what guides a model.
+
+    Steps of version 0.1.0 kept the guidance among the rest, and it still does not count.
+    """
+    if "schema" not in asked:
+        return {name: part for name, part in asked.items() if name != "guide"}
+    inputs = asked["inputs"]
+    if isinstance(inputs, dict):
+        inputs = {name: part for name, part in inputs.items() if name != "more_tools"}
+    return {**{name: asked[name] for name in asked if name != "schema"}, "inputs": inputs}
 
 
 @dataclass(frozen=True)

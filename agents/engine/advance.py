@@ -111,6 +111,7 @@ def brief_of(run: Run) -> patterns.Brief:
         specs={**tools.specs(), **known, **extra},
         subject=run.subject,
         more_tools=tools.told_of(limits.proposable),
+        question_version=run.question_version,
         scope=run.scope,
         workflow=declared,
         inputs=inputs,

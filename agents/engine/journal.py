@@ -21,7 +21,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from agents.core.budget import REVIEW_CHANGED, Call, Spent, active
-from agents.core.digest import fingerprint, plain, written
+from agents.core.digest import asks_the_same, fingerprint, plain, written
 from agents.core.effects import Effect, Json, Say
 from agents.core.strands import Diverged, Reply
 from agents.engine import lease
@@ -106,7 +106,7 @@ class Journal:
         step = self.steps.get(key)
         if step is None:
             return None
-        if step.fingerprint != fingerprint(effect):
+        if step.fingerprint != fingerprint(effect) and not asks_the_same(step.asked, effect):
             # Not what was asked: an error's message goes into the log.
             raise Diverged(f"{key}: another {step.kind} is asked than was recorded")
         if step.pk in self.escalated:

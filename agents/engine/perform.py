@@ -69,10 +69,8 @@ class RunWorld:
         over = exceeded(self.journal.spent(), self.limits)
         if over and not (over == "max_seconds" and effect.role in self.limits.late):
             return self.journal.finish(step, Reply(failed=over))
-        question = llm.Question(
-            effect.role, effect.inputs, effect.as_json, effect.schema, self.journal.run.model
-        )
-        reserve = len(json.dumps(effect.inputs)) // 4 + ANSWER_TOKENS
+        question = _question(effect, self.journal.run.model)
+        reserve = len(json.dumps(question.inputs)) // 4 + ANSWER_TOKENS
         while True:
             # Counted as used before the call: an answer that never comes may still cost.
             self.journal.reserve(step, reserve)
@@ -178,3 +176,12 @@ class RunWorld:
             needs_keys=True,
         )
         raise Waiting(key)
+
+
+def _question(effect: Ask, model: str) -> llm.Question:
+    """Return the call of a model that an effect asks for, with what guides the model."""
+    guide = effect.guide or {}
+    inputs, more_tools = effect.inputs, guide.get("more_tools")
+    if more_tools:
+        inputs = {**inputs, "more_tools": more_tools}
+    return llm.Question(effect.role, inputs, effect.as_json, guide.get("schema"), model)

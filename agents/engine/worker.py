@@ -21,6 +21,7 @@ from agents.engine.sweep import sweep
 from agents.engine.threads import close_connections
 from agents.engine.under_way import UnderWay
 from agents.models import Run, Worker
+from agents.patterns import QUESTION_VERSION
 
 log = logging.getLogger(__name__)
 
@@ -135,5 +136,6 @@ async def swept() -> None:
 
 def claimable(limit: int) -> list[UUID]:
     """Return runs that may be claimed now, the longest waiting first."""
-    queued = Run.objects.filter(state=RunState.QUEUED).exclude(wake_at__gt=Now())
+    known = Run.objects.filter(state=RunState.QUEUED, question_version__lte=QUESTION_VERSION)
+    queued = known.exclude(wake_at__gt=Now())
     return list(queued.order_by("created_at", "pk").values_list("pk", flat=True)[:limit])

@@ -18,6 +18,7 @@ from agents.core.states import ENDED, MOVES, RunState
 from agents.driver import at_once, together
 from agents.models.event import Entry, Sending, append, chained
 from agents.models.policy import PolicyVersion
+from agents.patterns import QUESTION_VERSION
 from agents.prepared import Given, Rows, Update
 
 
@@ -43,6 +44,8 @@ class Run(models.Model):
     goal = models.TextField()
     subject = models.BigIntegerField(null=True)  # the customer number it may act on
     model = models.CharField(max_length=100, blank=True)  # chosen at launch; "" is OPENAI_MODEL
+    # Of what its pattern asks, pinned at launch; who knows only older ones does not take it.
+    question_version = models.PositiveSmallIntegerField(db_default=1)
     scope = models.JSONField(null=True)  # of a report: its {"report_date", "region"}
     simulation = models.JSONField(default=dict)  # faults and people of a recorded case
     workflow = models.JSONField(default=dict)  # the declared document it follows, and its inputs
@@ -251,7 +254,9 @@ POLICY_OF = Rows(
 )
 _CLAIMABLE = Rows(
     lambda: (
-        Run.objects.filter(pk=Given("pk"), state=RunState.QUEUED)
+        Run.objects.filter(
+            pk=Given("pk"), state=RunState.QUEUED, question_version__lte=QUESTION_VERSION
+        )
         .exclude(wake_at__gt=Now())
         .select_for_update()
     )

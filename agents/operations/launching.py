@@ -80,6 +80,7 @@ def launch(
                 goal=goal,
                 subject=subject,
                 model=model,
+                question_version=patterns.QUESTION_VERSION,
                 scope=_scope(book_id, limits),
                 simulation=simulation or {},
                 workflow=followed,

@@ -14,6 +14,10 @@ from agents.core.money import told
 from agents.core.registry import enter, load
 from agents.core.strands import Reply, replay
 
+# The version of what patterns ask. A run keeps the one that was current when it was launched, and
+# is asked as in that version to its end. Released: 1 with 0.1.0, 2 with 0.2.0.
+QUESTION_VERSION = 2
+
 
 @dataclass(frozen=True)
 class Brief:
@@ -27,6 +31,7 @@ class Brief:
     inputs: Mapping[str, str] = field(default_factory=dict)  # the values of its parameters
     subject: int | None = None  # the customer it may act on
     more_tools: Mapping[str, str] = field(default_factory=dict)  # how to use what no prompt knows
+    question_version: int = QUESTION_VERSION  # pinned: in a run of an older one, ask as it did
 
 
 @dataclass

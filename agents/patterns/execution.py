@@ -97,13 +97,13 @@ def said_by(work: Work, asked: Ask, *, phase: str, error: str = "") -> Steps[str
 def _with_tools(work: Work) -> Steps[str]:
     """Let the agent propose one action at a time, each past the policy, until its output."""
     limits, allowed = work.brief.limits, work.step.tools
-    schema = action_schema(work.brief.specs, proposable=allowed)
+    guide = {"schema": action_schema(work.brief.specs, proposable=allowed)}
     asked_for: set[str] = set()  # in this execution
     recalled: list[Json] = []
     for _ in range(limits.max_steps):
         done = told([*work.used, *recalled])
         inputs = work.told(answer_as="action", tools=list(allowed), done=done)
-        asked = Ask(f"{work.label}/execute", "executor", inputs, schema=schema)
+        asked = Ask(f"{work.label}/execute", "executor", inputs, guide=guide)
         text = yield from said_by(work, asked, phase=EXECUTE)
         action = read_action(text, specs=work.brief.specs, proposable=allowed)
         if action["kind"] == "final":

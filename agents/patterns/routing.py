@@ -29,11 +29,11 @@ _REASONS = {  # the gateway's word for a call it refuses: what it is called of a
 def routing(brief: Brief, notes: Notes) -> Flow:
     """Route -> Delegate -> (reroute) -> Finalize; a case that nobody takes goes to people."""
     limits = brief.limits
-    schema = route_schema(limits.proposable)
+    guide = {"schema": route_schema(limits.proposable)}
     refused: list[str] = []
     for attempt in range(1, limits.max_steps + 1):
         inputs = situation(brief, notes, attempt, refused)
-        asked = Ask(f"{attempt}/route", "router", inputs, schema=schema)
+        asked = Ask(f"{attempt}/route", "router", inputs, guide=guide)
         text = yield from answer_to(asked, phase="route")
         route = read_route(text, allowed=limits.proposable, forbidden=refused)
         delegation = Delegation(attempt, route, notes)

@@ -27,9 +27,9 @@ REFUSED = {
 def supervisor(brief: Brief, notes: Notes) -> Flow:
     """Propose -> Review -> a person where the policy wants one -> Execute, until an answer."""
     limits = brief.limits
-    schema = action_schema(brief.specs, proposable=limits.proposable)
+    guide = guidance(brief)
     for step in range(1, limits.max_steps + 1):
-        asked = Ask(f"{step}/propose", "worker", situation(brief, notes), schema=schema)
+        asked = Ask(f"{step}/propose", "worker", situation(brief, notes), guide=guide)
         text = yield from answer_to(asked, phase="worker")
         action = read_action(text, specs=brief.specs, proposable=limits.proposable)
         turn = Turn(step, action, notes)
@@ -57,10 +57,7 @@ def closing_answer(brief: Brief, notes: Notes) -> Steps[Json]:
 
 
 def situation(brief: Brief, notes: Notes) -> Json:
-    """Return what the worker is told: the goal, the state in brief, the last few steps.
-
-    Tools that its prompt does not know come with it.
-    """
+    """Return what the worker is told: the goal, the state in brief, the last few steps."""
     history: list[Json] = notes.history
     return told(
         {
@@ -82,9 +79,17 @@ def situation(brief: Brief, notes: Notes) -> Json:
                 }
                 for past in history[-RECENT:]
             ],
-            **({"more_tools": dict(brief.more_tools)} if brief.more_tools else {}),
         }
     )
+
+
+def guidance(brief: Brief) -> Json:
+    """Return what helps the worker to propose well: its answer's schema, tools no prompt knows."""
+    schema = action_schema(brief.specs, proposable=brief.limits.proposable)
+    return {
+        "schema": schema,
+        **({"more_tools": dict(brief.more_tools)} if brief.more_tools else {}),
+    }
 
 
 @dataclass

@@ -12,6 +12,7 @@ from django.test import override_settings
 from django.utils import timezone
 
 from agents import operations, results
+from agents.core.digest import sha256
 from agents.core.effects import Flow
 from agents.core.states import RunState
 from agents.engine.worker import claimable
@@ -185,7 +186,9 @@ def test_steps_are_a_budget_and_running_out_is_no_success(
 
 def test_a_replay_that_asks_for_something_else_stops_loudly(scene: Scene) -> None:
     run = go(scene.launch())
-    run.steps.filter(key="1/propose").update(fingerprint="0" * 64)
+    step = run.steps.get(key="1/propose")
+    asked = {**step.asked, "role": "another"}
+    run.steps.filter(pk=step.pk).update(asked=asked, fingerprint=sha256(asked))
     scene.decide(run)
 
     run = go(run)

@@ -139,7 +139,7 @@ class TestNote:
             run = go(scene.launch(GOAL))
 
         told = "user_id (int), text (str): Puts a short note on the customer's file."
-        assert run.steps.get(key="1/propose").asked["inputs"]["more_tools"] == {"add_note": told}
+        assert run.steps.get(key="1/propose").asked["guide"]["more_tools"] == {"add_note": told}
 
     @pytest.mark.parametrize(
         ("tools", "rules", "ended"),

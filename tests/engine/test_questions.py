@@ -1,0 +1,122 @@
+"""What a waiting run was asked may be improved: it goes on as it was begun."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+import pytest
+
+from agents import patterns
+from agents.core.digest import sha256
+from agents.core.effects import Json
+from agents.core.states import RunState
+from agents.engine import advance
+from agents.engine.worker import claimable
+from agents.models import Run, Step
+from agents.patterns import Brief, Notes, supervisor
+from agents.tools import TOOLS
+from tests.engine.scene import Scene, fresh, go, paid, set_scene
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+
+Change: TypeAlias = Callable[[pytest.MonkeyPatch], None]
+TOLD = "Returns the customer and the charges."
+
+
+def waiting() -> tuple[Scene, Run]:
+    scene = set_scene()
+    run = go(scene.launch())
+    assert run.state == RunState.WAITING
+    return scene, run
+
+
+def as_of_0_1(run: Run) -> None:
+    """Store a run's questions as version 0.1.0 did, its guidance among what is compared."""
+    Run.objects.filter(pk=run.pk).update(question_version=1)
+    for step in Step.objects.filter(run=run, kind="ask"):
+        guide = step.asked.pop("guide", {})
+        more = {"more_tools": {"get_refund_context": "user_id (int): as it was"}}
+        asked = {**step.asked, "inputs": {**step.asked["inputs"], **more}, "schema": None}
+        asked["schema"] = guide.get("schema")
+        Step.objects.filter(pk=step.pk).update(asked=asked, fingerprint=sha256(asked))
+
+
+def richer_schema(patch: pytest.MonkeyPatch) -> None:
+    schema: Json = {"oneOf": [{"type": "object", "required": ["kind", "name", "args"]}]}
+    patch.setattr(supervisor, "action_schema", lambda *args, **named: schema)
+
+
+def tools_in_another_order(patch: pytest.MonkeyPatch) -> None:
+    backwards = dict(reversed(TOOLS.items()))
+    patch.setattr(advance.tools, "specs", lambda: {n: t.spec for n, t in backwards.items()})
+
+
+def another_sentence(patch: pytest.MonkeyPatch) -> None:
+    told = replace(TOOLS["get_refund_context"], told=TOLD)
+    patch.setitem(TOOLS, "get_refund_context", told)
+
+
+def one_more_key(patch: pytest.MonkeyPatch) -> None:
+    """Tell the worker more, in runs of the version after this one."""
+    before, newer = supervisor.situation, patterns.QUESTION_VERSION + 1
+
+    def situation(brief: Brief, notes: Notes) -> Json:
+        more = {"today": "2026-11-22"} if brief.question_version >= newer else {}
+        return {**before(brief, notes), **more}
+
+    patch.setattr(supervisor, "situation", situation)
+    patch.setattr(patterns, "QUESTION_VERSION", newer)
+
+
+CHANGES = [richer_schema, tools_in_another_order, another_sentence, one_more_key]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("age", [lambda run: None, as_of_0_1], ids=["of this version", "of 0.1.0"])
+def test_a_run_that_waits_over_a_change_of_its_questions_goes_on(
+    age: Callable[[Run], None], change: Change, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene, run = waiting()
+    age(run)
+
+    change(monkeypatch)
+    scene.decide(run)
+    run = go(run)
+
+    assert (run.state, run.stop_reason, paid(run)) == (RunState.DONE, "success", [80000])
+
+
+def test_a_run_keeps_the_version_it_was_launched_under() -> None:
+    _, run = waiting()
+
+    assert run.question_version == patterns.QUESTION_VERSION
+
+
+def test_a_run_of_a_newer_version_waits_for_a_worker_that_knows_it() -> None:
+    run = set_scene().launch()
+    Run.objects.filter(pk=run.pk).update(question_version=patterns.QUESTION_VERSION + 1)
+
+    assert claimable(10) == []
+    assert go(run).state == RunState.QUEUED
+    assert fresh(run).fence == 0
+
+
+def test_the_model_is_given_what_guides_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+    from agents import llm
+
+    put = llm.ask
+
+    async def watched(question: llm.Question, *, timeout: float) -> llm.Answer:
+        asked.append(question)
+        return await put(question, timeout=timeout)
+
+    monkeypatch.setattr(llm, "ask", watched)
+    another_sentence(monkeypatch)
+
+    go(set_scene().launch())
+
+    assert asked[0].schema["required"] == ["kind"]
+    assert asked[0].inputs["more_tools"]["get_refund_context"].endswith(TOLD)
