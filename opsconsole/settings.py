@@ -1,6 +1,6 @@
 """Django's settings, from the environment and an optional .env beside manage.py.
 
-README lists the variables. What is given in the environment wins over .env.
+docs/settings.md lists the variables. What is given in the environment wins over .env.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ def test_who_sizes_the_database_is_told_of_the_connections_there_are() -> None:
 
     assert f"A worker opens up to {all_of_them}: four for its work" in told
     assert f"its {TOOLS.threads} threads for tools" in told
-    assert f"(up to {all_of_them})" in (ROOT / "README.md").read_text()
+    assert f"(up to {all_of_them})" in (ROOT / "docs" / "settings.md").read_text()
 
 
 def test_nobody_is_advised_to_keep_connections_that_no_page_uses_again() -> None:

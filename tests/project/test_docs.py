@@ -1,0 +1,68 @@
+"""README and docs/ name files, commands and settings that exist, and leave none out."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from django.core.management import get_commands
+
+from tests.processes import ROOT
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+TOP = "agents|bench|docs|opsconsole|scripts|static|templates|tests"
+PATH = re.compile(rf"`((?:{TOP})/[\w./-]*\w|(?:manage|pyproject)\.\w+|\.ci/run)`")
+LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
+COMMAND = re.compile(r"manage\.py ([a-z]\w+)")
+TARGET = re.compile(r"(?:^ {4}|`|=\S+ )make ([a-z][a-z-]+)\b", re.MULTILINE)
+SETTING = re.compile(r"`(O[A-Z]+_[A-Z_]+|EMAIL_[A-Z_]+|D[A-Z]+_[A-Z_]+)`")
+EXAMPLES = ROOT / "tests" / "extending"  # files of docs/extending.md that the suite puts in place
+
+
+def is_there(name: str) -> bool:
+    example = EXAMPLES / name.partition("/")[2]
+    return (ROOT / name).exists() or (name.startswith("agents/") and example.exists())
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_a_page_names_only_what_exists(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+
+    gone = [name for name in PATH.findall(text) if not is_there(name)]
+    gone += [link for link in LINK.findall(text) if not (page.parent / link).exists()]
+    gone += [name for name in COMMAND.findall(text) if name not in get_commands()]
+    gone += [name for name in TARGET.findall(text) if f"\n{name}:" not in makefile]
+
+    assert gone == []
+
+
+def test_the_index_of_decisions_is_whole() -> None:
+    folder = ROOT / "docs" / "decisions"
+    index = (folder / "README.md").read_text(encoding="utf-8")
+
+    lines = [line for line in index.splitlines() if line.startswith("- ")]
+
+    assert lines == [
+        f"- [{path.name[:4]}]({path.name}) {path.read_text().splitlines()[0].partition('. ')[2]}"
+        for path in sorted(folder.glob("0*.md"))
+    ]
+
+
+def test_every_setting_is_on_its_page_and_in_the_example() -> None:
+    page = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
+    example = (ROOT / ".env.example").read_text(encoding="utf-8")
+    source = "".join(path.read_text() for path in sorted((ROOT / "opsconsole").glob("*.py")))
+
+    read = set(re.findall(r'"((?:OPSCONSOLE|OPENAI|EMAIL|DATABASE|DEFAULT)_[A-Z_]+)"', source))
+    read -= {"OPENAI_MODEL_", "OPSCONSOLE_ENV_FILE"}  # a prefix of a role's; one for tests
+    listed = set(SETTING.findall(page))
+
+    assert read - listed == set()
+    assert listed - read == {"OPENAI_MODEL_WORKER"}  # one of the roles, for all of them
+    assert {name for name in read if name not in example} == set()
+
+
+def test_the_readme_stays_short() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 70
