@@ -3,10 +3,11 @@
 
     python3 verify_bundle.py RECORD.jsonl [--head HEADS.jsonl] [--keys FILE]
 
-It finds the first event of each chain that does not fit, or is not the one that was sealed. With
-a copy of the heads that was kept elsewhere it also finds a record that was made anew as a whole;
-with the keys (one a line) it checks the seals themselves. Exit code: 0 it holds, 3 it does not,
-2 it could not be read. It imports nothing of the program that wrote the record, on purpose.
+It finds the first event of each chain that does not fit or is not the one that was sealed, and
+chains that are missing, repeated or of another workspace. With a copy of the heads that was kept
+elsewhere it also finds a record that was made anew or cut; with the keys (one a line) it checks
+the seals themselves. Exit code: 0 it holds, 3 it does not, 2 bad usage or unreadable files.
+It imports nothing of the program that wrote the record, on purpose.
 """
 
 from __future__ import annotations
@@ -15,18 +16,29 @@ import argparse
 import hashlib
 import hmac
 import json
+import re
 import sys
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, BinaryIO
 
-FORMAT = "opsconsole-record/1"
+FORMAT = "opsconsole-record/2"
 ERASURE = "person.erased"  # the event that tells that texts were erased
+TAKEN = "audit.exported"  # the event that tells that a copy was taken
 COVERED = ("workspace", "run", "seq", "kind", "facts", "actor", "at")
+LATE = timedelta(minutes=10)  # between what an event says and its seal, where nothing is wrong
+NAME = re.compile(r"workspace/[1-9][0-9]*|run/[0-9a-f-]{36}")
+TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII)
+SLUG = re.compile(r"[\w-]+")
 
 
 class Broken(Exception):
     """The copy is not what was written."""
+
+
+class BadUsage(Exception):
+    """A file that was given cannot serve."""
 
 
 def canonical(value: Any) -> bytes:
@@ -42,20 +54,13 @@ def keyed(key: bytes, value: bytes) -> str:
     return hmac.new(key, value, hashlib.sha256).hexdigest()
 
 
-def wrong_texts(event: dict[str, Any]) -> str:
-    """Return why the texts beside an event are not those whose digests it holds, or ""."""
-    digests, texts = event["facts"].get("texts", {}), event.get("texts", {})
-    if digests.keys() != texts.keys():
-        return "the texts beside it are not those that it names"
-    for name, given in texts.items():
-        if given is not None:
-            found = keyed(given["salt"].encode(), given["text"].encode())
-            if found != digests[name]:
-                return f"its text {name!r} is not what was written"
-    return ""
+def time_of(text: str) -> datetime:
+    if not TIME.fullmatch(text):
+        raise ValueError("a time is not spelled as one")
+    return datetime.fromisoformat(text)
 
 
-def parsed(line: bytes, number: int) -> Any:
+def parsed(line: bytes, where: str) -> Any:
     """Return a line's document; what two readers could read as two things is refused."""
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -64,14 +69,16 @@ def parsed(line: bytes, number: int) -> Any:
         return dict(pairs)
 
     def fraction(text: str) -> Any:
-        raise ValueError(f"it holds a fraction: {text}")
+        raise ValueError("it holds a fraction")
 
     try:
-        return json.loads(
+        found = json.loads(
             line, object_pairs_hook=once, parse_float=fraction, parse_constant=fraction
         )
+        canonical(found)  # half a surrogate has no spelling
     except (ValueError, RecursionError) as error:
-        raise Broken(f"line {number}: {error}") from error
+        raise Broken(f"{where}: {error}") from error
+    return found
 
 
 def documents(file: BinaryIO) -> Iterator[dict[str, Any]]:
@@ -80,11 +87,9 @@ def documents(file: BinaryIO) -> Iterator[dict[str, Any]]:
     for number, line in enumerate(file, start=1):
         if last is not None:
             raise Broken(f"line {number}: it stands behind the last line")
-        document = parsed(line, number)
-        if not isinstance(document, dict):
+        document = parsed(line, f"line {number}")
+        if not isinstance(document, dict) or ("bundle" in document) != (number == 1):
             raise Broken(f"line {number}: it is no part of a record")
-        if number == 1 and document.get("bundle") != FORMAT:
-            raise Broken(f"line 1: it does not say that this is {FORMAT}")
         last = document.get("end")
         if last is None:
             digest.update(line)
@@ -95,128 +100,338 @@ def documents(file: BinaryIO) -> Iterator[dict[str, Any]]:
         raise Broken("it breaks off: the last line is missing")
 
 
+def wrong_texts(event: dict[str, Any]) -> str:
+    """Return why the texts beside an event are not those whose digests it holds, or ""."""
+    digests, texts = event["facts"].get("texts", {}), event.get("texts", {})
+    if digests.keys() != texts.keys():
+        return "the texts beside it are not those that it names"
+    for name, given in texts.items():
+        if given is not None:
+            found = keyed(given["salt"].encode(), given["text"].encode())
+            if found != digests[name]:
+                return "a text beside it is not what was written"
+    return ""
+
+
+class Head:
+    """A head, whole or as a copy shows it: what its seal covers, and the chains that it shows."""
+
+    def __init__(self, line: dict[str, Any]) -> None:
+        self.number, self.at, self.seal = line["number"], line["at"], line["seal"]
+        self.before, self.key, others = line["before"], line["key"], line.get("others")
+        self.parts: dict[str, Any] | None = line.get("workspaces")  # None: version 1
+        self.covered = {name: line[name] for name in ("number", "at", "key", "before")}
+        if self.parts is None:
+            self.moved: dict[str, list[str]] = line["moved"]
+            self.others: Any = others or []
+            own = [sha256([chain, hashes]) for chain, hashes in self.moved.items()]
+            self.covered["moved"] = sorted(own + self.others)
+        else:
+            self.moved, self.others = {}, others or {}
+            for part in self.parts.values():
+                if part["moved"].keys() & self.moved.keys():
+                    raise ValueError("a chain stands in two workspaces")
+                self.moved |= part["moved"]
+            if self.parts.keys() & self.others.keys():
+                raise ValueError("a workspace stands twice in a head")
+            own_parts = {name: sha256(part) for name, part in self.parts.items()}
+            self.covered |= {"version": 2, "workspaces": own_parts | self.others}
+        if type(self.number) is not int or not all(map(NAME.fullmatch, self.moved)):
+            raise ValueError("a head is no such thing")
+        time_of(self.at)
+
+    def wrong(self, previous: Head | None, keys: dict[str, bytes]) -> str:
+        """Return why it does not follow `previous` or is not under its seal, or ""."""
+        if previous and (self.number, self.before) != (previous.number + 1, previous.seal):
+            return "it does not follow the head before it"
+        if previous and previous.parts is not None and self.parts is None:
+            return "it is older in kind than the head before it"
+        if keys and self.key not in keys:
+            return "it was sealed with a key that is not given"
+        if keys and keyed(keys[self.key], canonical(self.covered)) != self.seal:
+            return "its seal is not that of its content under its key"
+        return ""
+
+
+class Chain:
+    """How far a chain was read, and what of it was not right."""
+
+    def __init__(self, line: dict[str, Any]) -> None:
+        self.name, self.count, self.hash = line["name"], line["count"], line["hash"]
+        if not NAME.fullmatch(self.name):
+            raise ValueError("a chain has a name that is none")
+        self.seq, self.previous, self.workspace = 0, "", ""
+        self.bad, self.blank = False, 0
+
+
 class Check:
     """What was read so far, and what of it does not hold."""
 
-    def __init__(self, keys: dict[str, bytes], kept: dict[int, dict[str, Any]]) -> None:
-        self.keys, self.kept = keys, kept
-        self.sealed: dict[str, list[str]] = {}
+    def __init__(self, keys: dict[str, bytes], kept: list[Head]) -> None:
+        self.keys, self.kept = keys, {head.number: head for head in kept}
         self.faults: list[str] = []
+        self.at, self.workspaces = "", dict[str, str]()
+        self.head: Head | None = None  # the newest one of the copy
         self.bad_head = False
-        self.head: dict[str, Any] = {"number": 0, "seal": ""}
-        self.chain: dict[str, Any] | None = None
-        self.seq, self.previous, self.bad, self.blank = 0, "", False, 0
-        self.chains = self.events = 0
-        self.at = ""
+        self.first_bound = 0  # the number of the first head that binds the set of chains
+        self.earlier: dict[str, Any] = {}  # workspace -> what that head says of older chains
+        self.unbound: set[str] = set()  # chains that heads of version 1 show
+        self.elsewhere: set[str] = set()  # other workspaces; of version 1, digests of chains
+        self.sealed: dict[str, list[str]] = {}  # by heads of the copy, then by newer ones
+        self.by_copy: dict[str, int] = {}  # how many of them by heads of the copy
+        self.home: dict[str, str] = {}  # chain -> the workspace in whose part it is sealed
+        self.taken: dict[str, int] = {}  # workspace -> seq of the event that tells of this copy
+        self.chain: Chain | None = None
+        self.ended: dict[str, Chain] = {}
+        self.events = 0
+        self.loose: list[tuple[str, str, int]] = []  # at, chain and seq of events in no seal
 
     def take(self, document: dict[str, Any]) -> None:
-        if "bundle" in document:
-            self.at = document["at"]
-        elif "head" in document:
-            self.take_head(document["head"])
-        elif "chain" in document:
+        [(kind, content)] = document.items() if "bundle" not in document else [("", document)]
+        if not kind:
+            self.begin(content)
+        elif kind == "head" and self.chain is None:
+            self.take_head(Head(content))
+        elif kind == "chain":
             self.end_chain()
-            self.chain, self.seq, self.previous = document["chain"], 0, ""
-            self.bad, self.blank = False, 0
-            self.chains += 1
-        elif "event" in document:
-            self.take_event(document["event"])
+            self.take_chain(Chain(content))
+        elif kind == "event" and self.chain is not None:
+            self.take_event(self.chain, content)
+        else:
+            raise ValueError("a line stands where it does not belong")
 
-    def take_head(self, head: dict[str, Any]) -> None:
-        own = [sha256([chain, hashes]) for chain, hashes in head["moved"].items()]
-        leaves = sorted(own + head["others"])
-        why = self.wrong_head(head, leaves)
+    def begin(self, line: dict[str, Any]) -> None:
+        if line["bundle"] != FORMAT:
+            raise Broken(f"line 1: it does not say that this is {FORMAT}")
+        self.at, self.workspaces = line["at"], line["workspaces"]
+        names = [f"workspace/{pk}" for pk in self.workspaces]
+        if not names or not all(map(NAME.fullmatch, names)):
+            raise ValueError("it names no workspace")
+        if not all(map(SLUG.fullmatch, self.workspaces.values())):
+            raise ValueError("a workspace has a name that is none")
+        time_of(self.at)
+
+    def take_head(self, head: Head) -> None:
+        kept = self.kept.get(head.number, head)
+        is_other = (kept.seal, canonical(kept.covered)) != (head.seal, canonical(head.covered))
+        why = head.wrong(self.head, self.keys)
+        if self.head is None and (head.number, head.before) != (1, ""):
+            why = "it is not the first"
+        elif is_other:
+            why = "it is kept elsewhere as another"
+        elif head.parts is not None and head.others.keys() & self.workspaces.keys():
+            why = "it does not show its part of a workspace of this copy"
+        elif head.parts is not None and head.parts.keys() - self.workspaces.keys():
+            why = "it shows a part of a workspace that is not of this copy"
         if why and not self.bad_head:
-            self.faults.append(f"head {head['number']}: {why}")
+            self.faults.append(f"head {head.number}: {why}")
         self.bad_head = self.bad_head or bool(why)
+        if head.parts is None:
+            self.unbound |= head.moved.keys()
+        self.bind(head)
+        self.elsewhere.update(head.others)
         self.head = head
         if not self.bad_head:
-            for chain, hashes in head["moved"].items():
-                self.sealed.setdefault(chain, []).extend(hashes)
+            self.seal(head)
 
-    def wrong_head(self, head: dict[str, Any], leaves: list[str]) -> str:
-        if head["number"] != self.head["number"] + 1 or head["before"] != self.head["seal"]:
-            return "it does not follow the head before it"
-        kept = self.kept.get(head["number"])
-        if kept and (kept["seal"], kept["leaves"]) != (head["seal"], leaves):
-            return "it is kept elsewhere as another"
-        if self.keys:
-            covered = {name: head[name] for name in ("number", "at", "key", "before")}
-            key = self.keys.get(head["key"])
-            if key is None:
-                return f"it was sealed with the key {head['key']}, which is not given"
-            if keyed(key, canonical({**covered, "moved": leaves})) != head["seal"]:
-                return "its seal is not that of its content under its key"
-        return ""
+    def bind(self, head: Head) -> None:
+        """Take what the first head of version 2 says of the chains that were sealed before it."""
+        if head.parts is not None and not self.first_bound:
+            self.first_bound = head.number
+            self.earlier = {name: part.get("earlier") for name, part in head.parts.items()}
 
-    def take_event(self, event: dict[str, Any]) -> None:
-        self.seq += 1
+    def seal(self, head: Head) -> None:
+        for chain, hashes in head.moved.items():
+            self.sealed.setdefault(chain, []).extend(hashes)
+        for workspace, part in (head.parts or {}).items():
+            for chain in part["moved"]:
+                if self.home.setdefault(chain, workspace) != workspace:
+                    self.faults.append(f"head {head.number}: {chain} changes its workspace")
+
+    def heads_end(self) -> None:
+        """Add what newer heads, kept elsewhere, say of the events that come now."""
+        self.by_copy = {chain: len(hashes) for chain, hashes in self.sealed.items()}
+        for head in self.newer():
+            self.seal(head)
+        for head in self.newer()[:1]:
+            self.bind(head)
+
+    def newer(self) -> list[Head]:
+        """Return the heads kept elsewhere that follow the newest one here, without a gap."""
+        number, found = self.head.number if self.head else 0, list[Head]()
+        while not self.bad_head and number + len(found) + 1 in self.kept:
+            found.append(self.kept[number + len(found) + 1])
+        return found
+
+    def take_chain(self, chain: Chain) -> None:
+        if not self.ended and self.chain is None:
+            self.heads_end()
+        if chain.name in self.ended:
+            self.faults.append(f"{chain.name}: it stands twice in this copy")
+        self.chain = chain
+
+    def take_event(self, chain: Chain, event: dict[str, Any]) -> None:
+        chain.seq += 1
         self.events += 1
-        why = "" if self.bad else self.wrong_event(event)
+        chain.workspace = chain.workspace or str(event["workspace"])
+        why = "" if chain.bad else self.wrong_event(chain, event)
         if why:
-            self.say(self.seq, why)
+            self.say(chain, chain.seq, why)
+        if chain.seq > len(self.sealed.get(chain.name, [])):
+            self.loose.append((event["at"], chain.name, chain.seq))
         if event["kind"] == ERASURE:
-            self.blank = 0
-        elif not self.blank and None in event.get("texts", {}).values():
-            self.blank = self.seq
-        self.previous = event["hash"]
+            chain.blank = 0
+        elif not chain.blank and None in event.get("texts", {}).values():
+            chain.blank = chain.seq
+        if event["kind"] == TAKEN and event["at"] == self.at and event["run"] is None:
+            self.taken[chain.workspace] = chain.seq
+        if event["kind"] == "workspace.created":
+            self.check_slug(chain, event)
+        chain.previous = event["hash"]
 
-    def wrong_event(self, event: dict[str, Any]) -> str:
-        name = self.chain["name"] if self.chain else ""
+    def check_slug(self, chain: Chain, event: dict[str, Any]) -> None:
+        if event["facts"].get("slug") != self.workspaces.get(chain.workspace):
+            self.say(chain, chain.seq, "this copy gives its workspace another name")
+
+    def wrong_event(self, chain: Chain, event: dict[str, Any]) -> str:
         owner = f"run/{event['run']}" if event["run"] else f"workspace/{event['workspace']}"
-        seals = self.sealed.get(name, [])
-        if owner != name:
+        seals = self.sealed.get(chain.name, [])
+        time_of(event["at"])
+        if owner != chain.name:
             return "it belongs to another chain"
-        if event["seq"] != self.seq:
-            return f"it is missing; the next one is {event['seq']}"
-        if event["previous"] != self.previous:
+        if str(event["workspace"]) != chain.workspace or chain.workspace not in self.workspaces:
+            return "it belongs to another workspace"
+        if self.home.get(chain.name, chain.workspace) != chain.workspace:
+            return "its chain was sealed in another workspace"
+        if event["seq"] != chain.seq:
+            return "it is missing; the next one has another number"
+        if event["previous"] != chain.previous:
             return "it does not follow the event before it"
         covered = {part: event[part] for part in COVERED}
-        if sha256({**covered, "previous": self.previous}) != event["hash"]:
+        if sha256({**covered, "previous": chain.previous}) != event["hash"]:
             return "its content is not what was hashed"
-        if self.seq <= len(seals) and seals[self.seq - 1] != event["hash"]:
+        if chain.seq <= len(seals) and seals[chain.seq - 1] != event["hash"]:
             return "it is not the event that was sealed"
         return wrong_texts(event)
 
     def end_chain(self) -> None:
-        if self.chain is None:
+        chain = self.chain
+        if chain is None:
             return
-        name, count = self.chain["name"], self.chain["count"]
-        wanted = max(count, len(self.sealed.pop(name, [])))
-        if not self.bad and self.seq < wanted:
-            self.say(self.seq + 1, f"the chain ends after {self.seq} events of {wanted}")
-        elif not self.bad and (self.seq, self.previous) != (count, self.chain["hash"]):
-            self.say(self.seq, "it is not the event that the chain's end names")
-        elif not self.bad and self.blank:
-            self.say(self.blank, "its text was erased, and no erasure is on record")
+        wanted = max(chain.count, self.by_copy.get(chain.name, 0))
+        if not chain.bad and chain.seq < wanted:
+            why = f"the chain ends after {chain.seq} events of {wanted}"
+            self.say(chain, chain.seq + 1, why)
+        elif not chain.bad and (chain.seq, chain.previous) != (chain.count, chain.hash):
+            self.say(chain, chain.seq, "it is not the event that the chain's end names")
+        elif not chain.bad and chain.blank:
+            self.say(chain, chain.blank, "its text was erased, and no erasure is on record")
+        self.ended[chain.name] = chain
 
-    def say(self, seq: int, why: str) -> None:
-        self.bad = True
-        name = self.chain["name"] if self.chain else "no chain"
-        self.faults.append(f"{name}: event {seq}: {why}")
+    def say(self, chain: Chain, seq: int, why: str) -> None:
+        chain.bad = True
+        self.faults.append(f"{chain.name}: event {seq}: {why}")
 
     def end(self) -> None:
+        if self.chain is None:
+            self.heads_end()
         self.end_chain()
-        for name in sorted(self.sealed):
+        for name in sorted(self.by_copy.keys() - self.ended.keys()):
             self.faults.append(f"{name}: event 1: the chain is gone")
-        number = self.head["number"] + 1
-        if number in self.kept and self.kept[number]["at"] < self.at:
-            self.faults.append(f"head {number}: it is older than this copy, and missing in it")
+        for pk in self.workspaces:
+            self.end_workspace(pk)
+        self.end_cut()
+        newest = max([head.at for head in [self.head, *self.newer()] if head], default=None)
+        if newest and self.loose and time_of(min(self.loose)[0]) < time_of(newest) - LATE:
+            _, name, seq = min(self.loose)
+            why = "it is in no seal and says that it is older than the newest head"
+            self.faults.append(f"{name}: event {seq}: {why}")
+
+    def end_workspace(self, pk: str) -> None:
+        if f"workspace/{pk}" not in self.ended:
+            self.faults.append(f"workspace/{pk}: event 1: the chain is gone")
+        elif pk not in self.taken:
+            self.faults.append(f"workspace/{pk}: no event says that a copy was taken at {self.at}")
+        if self.first_bound > 1:
+            mine = sorted(
+                name
+                for name, chain in self.ended.items()
+                if chain.workspace == pk and name in self.unbound
+            )
+            bound = self.earlier.get(pk)
+            if (bound or mine) and bound != {"chains": len(mine), "sha256": sha256(mine)}:
+                number = bound["chains"] if bound else 0
+                why = f"names {number} older chains of workspace {pk}; {len(mine)} are here"
+                self.faults.append(f"head {self.first_bound}: it {why}, or others")
+
+    def end_cut(self) -> None:
+        """Find what newer heads sealed before this copy was taken, and what it does not have."""
+        reach = dict(self.by_copy)
+        over = {
+            pk for pk, seq in self.taken.items() if reach.get(f"workspace/{pk}", 0) >= seq
+        }  # workspaces of which this copy need not know more
+        for head in self.newer():
+            for chain, hashes in head.moved.items():
+                reach[chain] = reach.get(chain, 0) + len(hashes)
+            over |= {pk for pk, seq in self.taken.items() if reach.get(f"workspace/{pk}", 0) >= seq}
+            for chain in head.moved:
+                pk = self.home.get(chain, "")
+                read = self.ended[chain].seq if chain in self.ended else 0
+                if pk in self.workspaces and pk not in over and read < reach[chain]:
+                    why = f"kept elsewhere, sealed {reach[chain]} events before this copy was taken"
+                    self.faults.append(f"{chain}: event {read + 1}: head {head.number}, {why}")
+                    over.add(pk)
+
+    def summary(self) -> Iterator[str]:
+        names = ", ".join(f"{slug} ({pk})" for pk, slug in self.workspaces.items())
+        number, newer = (self.head.number if self.head else 0), self.newer()
+        yield f"The copy says it is of workspace {names}, taken at {self.at}."
+        yield f"It ends with head {number}" + (f" of {self.head.at}." if self.head else ".")
+        if not self.first_bound:
+            yield "No head binds the set of chains: one more or less would not be noticed."
+        elif self.first_bound > 1:
+            yield f"Head {self.first_bound} is the first that binds the set of chains."
+        if self.elsewhere:
+            other = sorted(name for name in self.elsewhere if len(name) < 64)
+            many = len(self.elsewhere) - len(other)
+            yield f"Not in this copy: workspaces {', '.join(other) or 'unnamed'}; " + (
+                f"{many} digests of chains elsewhere." if many else "their chains are not counted."
+            )
+        if self.loose:
+            (first, *_), (last, *_) = min(self.loose), max(self.loose)
+            count, chains = len(self.loose), len({name for _, name, _ in self.loose})
+            yield f"In no seal: {count} events of {chains} chains, {first} to {last}."
+        if newer:
+            yield f"{len(newer)} newer heads are kept elsewhere, up to {newer[-1].at}."
+        if not self.kept:
+            yield "Nothing was compared with heads kept elsewhere: none were given."
+        elif lacking := [one for one in range(1, number + 1) if one not in self.kept]:
+            yield f"Heads not kept elsewhere, so not compared: {lacking[0]} to {lacking[-1]}."
+        if not self.keys:
+            yield "The seals were not checked: no keys were given."
 
 
-def kept_heads(path: Path | None) -> dict[int, dict[str, Any]]:
-    """Return the seals in a file of heads by number, each with what it covers of the chains."""
-    found = {}
+def kept_heads(path: Path | None, keys: dict[str, bytes]) -> list[Head]:
+    """Return the heads in a file, which must follow each other. Raises BadUsage, Broken."""
+    found: list[Head] = []
     lines = path.read_bytes().split(b"\n")[:-1] if path else []  # what has no end is torn
     for number, line in enumerate(lines, start=1):
-        head = parsed(line, number)
-        leaves = sorted(sha256([chain, hashes]) for chain, hashes in head["moved"].items())
-        found[head["number"]] = {"seal": head["seal"], "leaves": leaves, "at": head["at"]}
+        try:
+            head = Head(parsed(line, f"line {number}"))
+        except (Broken, KeyError, TypeError, AttributeError, ValueError) as error:
+            raise BadUsage(f"{path}: line {number} is not a head") from error
+        if why := head.wrong(found[-1] if found else None, keys):
+            raise Broken(f"head {head.number}, kept elsewhere: {why}")
+        found.append(head)
+    if path and not found:
+        raise BadUsage(f"{path}: there is no head in it")
     return found
 
 
 def read_keys(path: Path | None) -> dict[str, bytes]:
     lines = path.read_bytes().split() if path else []
+    if path and not lines:
+        raise BadUsage(f"{path}: there is no key in it")
     return {keyed(key, b"opsconsole audit key id")[:12]: key for key in lines}
 
 
@@ -227,32 +442,28 @@ def main() -> int:
     parser.add_argument("--keys", type=Path, help="a file with the keys, one a line")
     given = parser.parse_args()
     try:
-        check = Check(read_keys(given.keys), kept_heads(given.head))
+        keys = read_keys(given.keys)
+        check = Check(keys, kept_heads(given.head, keys))
         with given.record.open("rb") as file:
             for document in documents(file):
                 check.take(document)
         check.end()
-    except OSError as error:
+    except (OSError, BadUsage) as error:
         print(error, file=sys.stderr)
         return 2
     except Broken as error:
         print(error)
         return 3
-    except (KeyError, TypeError, AttributeError):
-        print("A line lacks a part that it must have.")
+    except (KeyError, TypeError, AttributeError, ValueError, RecursionError):
+        print("A line lacks a part that it must have, or has one that it must not.")
         return 3
-    for fault in check.faults:
-        print(fault)
     if check.faults:
-        return 3
-    print(
-        f"{check.events} events in {check.chains} chains hold, under {check.head['number']} heads."
-    )
-    if not given.keys:
-        print("The seals were not checked: no keys were given.")
-    if not given.head:
-        print("Nothing was compared with heads kept elsewhere.")
-    return 0
+        print(*check.faults, sep="\n")
+    else:
+        heads = check.head.number if check.head else 0
+        print(f"{check.events} events in {len(check.ended)} chains hold, heads: {heads}.")
+    print(*check.summary(), sep="\n")
+    return 3 if check.faults else 0
 
 
 if __name__ == "__main__":

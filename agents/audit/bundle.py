@@ -1,27 +1,28 @@
 """A copy of the record that can be checked without us: JSON lines of heads, chains and events.
 
-Heads come first: all of them, as each names the one before. Of a chain in another workspace a head
-shows only what its seal covers, a digest. The last line has the digest of all lines before it, so
-that a download that broke off is not taken for a short record. scripts/verify_bundle.py reads it.
+Heads come first: all of them, as each names the one before. Of the part of another workspace a
+head shows only what its seal covers, a digest (in heads of version 1: of each chain). The last
+line has the digest of all lines before it, so that a download that broke off is not taken for a
+short record. scripts/verify_bundle.py reads it.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from datetime import datetime
 
 from django.db.models import QuerySet
 
+from agents.audit import seals
 from agents.audit.chain import name_of, spelled
 from agents.audit.erasable_texts import Text
-from agents.audit.seals import leaf
-from agents.core.digest import canonical
+from agents.core.digest import canonical, sha256
 from agents.core.effects import Json
 from agents.models import Event, Head, Run, Workspace
 from agents.models.event import linked, texts_of
 
-FORMAT = "opsconsole-record/1"
+FORMAT = "opsconsole-record/2"
 CHUNK = 500  # rows in memory at once
 
 
@@ -42,12 +43,13 @@ def _documents(workspaces: QuerySet[Workspace], at: datetime) -> Iterator[Json]:
     shared = list(workspaces.order_by("pk"))
     runs = Run.objects.filter(workspace__in=shared).order_by("created_at", "pk")
     own = list(runs.only("workspace_id", "event_count", "head_hash"))
-    yield {"bundle": FORMAT, "at": spelled(at), "workspaces": [one.slug for one in shared]}
+    whose = {str(one.pk): one.slug for one in shared}
+    yield {"bundle": FORMAT, "at": spelled(at), "workspaces": whose}
     names = {name_of(workspace=one.pk) for one in shared}
     names |= {name_of(workspace=run.workspace_id, run=run.pk) for run in own}
     sealed = Head.objects.filter(number__lte=newest.number if newest else 0)
     for head in sealed.order_by("number").iterator(CHUNK):
-        yield {"head": _shown(head, names)}
+        yield {"head": _shown(head.plain(), names, whose.keys())}
     for workspace in shared:
         yield from _chain(
             workspace, name_of(workspace=workspace.pk), workspace.events.filter(run=None)
@@ -56,19 +58,24 @@ def _documents(workspaces: QuerySet[Workspace], at: datetime) -> Iterator[Json]:
         yield from _chain(run, name_of(workspace=run.workspace_id, run=run.pk), run.events.all())
 
 
-def _shown(head: Head, names: Iterable[str]) -> Json:
-    """Return a head as one may see it who may see the chains of `names`."""
-    plain = head.plain()
-    hidden = sorted(leaf(chain, plain.moved[chain]) for chain in plain.moved if chain not in names)
-    return {
-        "number": plain.number,
-        "at": plain.at,
-        "key": plain.key,
-        "before": plain.before,
-        "moved": {chain: hashes for chain, hashes in plain.moved.items() if chain in names},
-        "others": hidden,
-        "seal": plain.seal,
+def _shown(head: seals.Head, names: Collection[str], whose: Collection[str]) -> Json:
+    """Return a head as one may see it who may see the workspaces `whose`, chains of `names`."""
+    shown: dict[str, Json] = {
+        "number": head.number,
+        "at": head.at,
+        "key": head.key,
+        "before": head.before,
+        "seal": head.seal,
     }
+    if head.workspaces is None:
+        hidden = [
+            seals.leaf(chain, hashes) for chain, hashes in head.chains() if chain not in names
+        ]
+        shown["moved"] = {chain: head.moved[chain] for chain in head.moved if chain in names}
+        return {**shown, "others": sorted(hidden)}
+    parts = head.workspaces.items()
+    shown["workspaces"] = {name: part for name, part in parts if name in whose}
+    return {**shown, "others": {name: sha256(part) for name, part in parts if name not in whose}}
 
 
 def _chain(row: Run | Workspace, name: str, events: QuerySet[Event]) -> Iterator[Json]:

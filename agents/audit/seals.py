@@ -2,19 +2,24 @@
 
 A head carries the hashes of the events that are new since the head before, which it names; so
 the newest head stands for every event of every chain. Only who holds the key can write one.
+
+Since version 2 the hashes stand in parts, one for each workspace, and the seal covers a digest of
+each part under the workspace's name. Who is given one workspace has to be shown all its parts,
+and these name all its chains: none can be left out, added or taken for another workspace's.
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 
 from agents.audit.chain_faults import Fault
 from agents.core.digest import canonical, sha256
 from agents.core.effects import Json
 
+VERSION = 2
 Moved = Mapping[str, Sequence[str]]  # the name of a chain -> the hashes of its new events, in order
 
 
@@ -26,8 +31,28 @@ class Head:
     at: str  # as the chain spells a time
     key: str  # the id of the key
     before: str  # the seal of the head before; "" for the first
-    moved: Moved
+    moved: Moved  # of version 1 only
     seal: str = ""
+    # The id of a workspace -> its part: "moved", and once "earlier". None: version 1.
+    workspaces: Mapping[str, Json] | None = None
+
+    def chains(self) -> Iterator[tuple[str, Sequence[str]]]:
+        """Yield each chain that moved, with the hashes of its new events."""
+        yield from self.moved.items()
+        for part in (self.workspaces or {}).values():
+            yield from part["moved"].items()
+
+
+def part_of(moved: Moved, earlier: Iterable[str] | None = None) -> Json:
+    """Return a workspace's part of a head.
+
+    `earlier` are its chains that only heads of version 1 have sealed: the first head of version 2
+    binds their number and names.
+    """
+    if earlier is None:
+        return {"moved": dict(moved)}
+    names = sorted(earlier)
+    return {"moved": dict(moved), "earlier": {"chains": len(names), "sha256": sha256(names)}}
 
 
 def key_id(key: str) -> str:
@@ -48,22 +73,29 @@ def leaf(chain: str, hashes: Sequence[str]) -> str:
 
 def as_line(head: Head) -> str:
     """Return a head as a line of the file, with its end."""
-    return canonical(asdict(head)) + "\n"
+    line = asdict(head)
+    del line["workspaces" if head.workspaces is None else "moved"]
+    return canonical(line) + "\n"
 
 
 def from_line(found: Json) -> Head:
     """Return the head that a line's document holds. Raises ValueError."""
-    if not isinstance(found, dict) or set(found) != {part.name for part in fields(Head)}:
+    names = {part.name for part in fields(Head)}
+    content = found.keys() & {"moved", "workspaces"} if isinstance(found, dict) else set()
+    if len(content) != 1 or found.keys() != (names - {"moved", "workspaces"}) | content:
         raise ValueError("it is not a head")
-    number, moved = found["number"], found["moved"]
-    if not isinstance(number, int) or not isinstance(moved, dict):
+    if type(found["number"]) is not int or not isinstance(found[min(content)], dict):
         raise ValueError("its number or its chains are no such thing")
     texts = [found[name] for name in ("at", "key", "before", "seal")]
-    for hashes in moved.values():
-        texts += hashes if isinstance(hashes, list) else [hashes, None]
+    head = Head(**{"moved": {}, **found})
+    try:
+        for _, hashes in head.chains():
+            texts += hashes if isinstance(hashes, list) else [None]
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ValueError("it has a part that is none") from error
     if not all(isinstance(text, str) for text in texts):
         raise ValueError("it holds something other than text")
-    return Head(**found)
+    return head
 
 
 def first_bad_head(heads: Iterable[Head], key_of: Callable[[str], str | None]) -> Fault | None:
@@ -119,8 +151,18 @@ def sealed_hashes(heads: Iterable[Head]) -> dict[str, list[str]]:
     """Return the hashes of each chain's events, from the first on, as heads sealed them."""
     found: dict[str, list[str]] = {}
     for head in heads:
-        for chain, hashes in head.moved.items():
+        for chain, hashes in head.chains():
             found.setdefault(chain, []).extend(hashes)
+    return found
+
+
+def homes(heads: Iterable[Head]) -> dict[str, str]:
+    """Return the id of the workspace under which each chain was first sealed, as far as told."""
+    found: dict[str, str] = {}
+    for head in heads:
+        for workspace, part in (head.workspaces or {}).items():
+            for chain in part["moved"]:
+                found.setdefault(chain, workspace)
     return found
 
 
@@ -136,9 +178,13 @@ def first_unlike(hashes: Iterable[str], seals: Sequence[str]) -> Fault | None:
 
 
 def _seal(head: Head, key: str) -> str:
-    leaves = sorted(leaf(chain, hashes) for chain, hashes in head.moved.items())
     covered: Json = {"number": head.number, "at": head.at, "key": head.key, "before": head.before}
-    return _keyed(key, canonical({**covered, "moved": leaves}))
+    if head.workspaces is None:
+        covered["moved"] = sorted(leaf(chain, hashes) for chain, hashes in head.moved.items())
+    else:
+        covered["version"] = VERSION
+        covered["workspaces"] = {name: sha256(part) for name, part in head.workspaces.items()}
+    return _keyed(key, canonical(covered))
 
 
 def _keyed(key: str, text: str) -> str:

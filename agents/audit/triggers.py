@@ -9,7 +9,8 @@ of them first and makes them again, as this version words them. A check says whi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from django.apps import AppConfig
@@ -92,26 +93,34 @@ FOR EACH ROW EXECUTE FUNCTION {table}_stays()
 """
 
 
+@dataclass(frozen=True)
+class _Trigger:
+    """A trigger as this version makes it."""
+
+    table: str
+    name: str
+    statement: str
+    kind: int = 0  # PostgreSQL's tgtype: the sum of _ROW, _BEFORE and the verbs
+
+    @property
+    def body(self) -> str:
+        """Return what tells it from another of its name: on PostgreSQL its function's text."""
+        body = _POSTGRES_FUNCTION if self.kind and "$$" not in self.statement else self.statement
+        return body.split("$$")[1] if self.kind else body.strip()
+
+
+_ROW, _BEFORE = 1, 2
+_VERBS = {"insert": 4, "delete": 8, "update": 16, "truncate": 32}
+
+
 def protect(connection: BaseDatabaseWrapper) -> None:
     """Make the triggers, in place of what has their names."""
     with transaction.atomic(using=connection.alias), connection.cursor() as cursor:
         _lift(connection, cursor)
         if connection.vendor == "postgresql":
             cursor.execute(_POSTGRES_FUNCTION)
-        for table, verb in _refused(connection):
-            each = "STATEMENT" if verb == "truncate" else "ROW"
-            statement = _SQLITE if connection.vendor == "sqlite" else _POSTGRES
-            cursor.execute(statement.format(table=table, verb=verb, each=each))
-        if connection.vendor == "postgresql" and EVENTS in _present(connection):
-            cursor.execute(_POSTGRES_WAKE)
-        for table, over, columns, once in _that_end(connection):
-            is_not = "IS NOT" if connection.vendor == "sqlite" else "IS DISTINCT FROM"
-            differs = {name: f"NEW.{name} {is_not} OLD.{name}" for name in (*columns, *once)}
-            wrong = [differs[name] for name in columns]
-            wrong += [f"({differs[name]} AND NOT ({may}))" for name, may in once.items()]
-            changed = " OR ".join(wrong)
-            statement = _SQLITE_OVER if connection.vendor == "sqlite" else _POSTGRES_OVER
-            cursor.execute(statement.format(table=table, over=over, changed=changed))
+        for trigger in _triggers(connection):
+            cursor.execute(trigger.statement)
 
 
 def unprotect(connection: BaseDatabaseWrapper) -> None:
@@ -133,48 +142,90 @@ def _lift(connection: BaseDatabaseWrapper, cursor: CursorWrapper) -> None:
             cursor.execute(f"DROP TRIGGER {name}" + ("" if is_sqlite else f" ON {table}"))
 
 
-def missing(connection: BaseDatabaseWrapper) -> list[str]:
-    """Return the triggers that are not there; none of a table that is not there either."""
-    # One that is switched off is as good as gone.
-    catalogue = (
-        "SELECT name FROM sqlite_master WHERE type = 'trigger'"
-        if connection.vendor == "sqlite"
-        else "SELECT tgname FROM pg_trigger WHERE NOT tgisinternal AND tgenabled IN ('O', 'A')"
-    )
+def faults(connection: BaseDatabaseWrapper) -> dict[str, str]:
+    """Return the triggers that are not as this version makes them, each with what is wrong.
+
+    One of a table that is not there is not missed. One that is not ours might do anything.
+    """
+    wanted = {trigger.name: trigger for trigger in _triggers(connection)}
     with connection.cursor() as cursor:
-        cursor.execute(catalogue)
-        found = {row[0] for row in cursor.fetchall()}
-    return [name for _, name in _triggers(connection) if name not in found]
+        found = {row[0]: row for row in _found(connection, cursor)}
+    wrong = {name: "it is missing" for name in wanted if name not in found}
+    for name, (_, table, body, kind, is_on) in found.items():
+        mine = wanted.get(name)
+        if mine is None:
+            wrong[name] = "it is none of ours"
+        elif (mine.table, mine.body, mine.kind) != (table, body if kind else body.strip(), kind):
+            wrong[name] = "it is not as it was made"
+        elif not is_on:
+            wrong[name] = "it is switched off"
+    return wrong
 
 
-def _triggers(connection: BaseDatabaseWrapper) -> list[tuple[str, str]]:
-    """Return every trigger that should be there, by its table and its name."""
-    refused = [(table, f"{table}_no_{verb}") for table, verb in _refused(connection)]
-    return refused + [(table, f"{table}_stays") for table, *_ in _that_end(connection)]
+def _found(
+    connection: BaseDatabaseWrapper, cursor: CursorWrapper
+) -> list[tuple[str, str, str, int, bool]]:
+    """Return what acts on the app's tables: name, table, text, kind, and whether it is on."""
+    cursor.execute(_SQLITE_CATALOGUE if connection.vendor == "sqlite" else _POSTGRES_CATALOGUE)
+    return [row for row in cursor.fetchall() if row[1].startswith("agents_")]
 
 
-def _refused(connection: BaseDatabaseWrapper) -> list[tuple[str, str]]:
+_SQLITE_CATALOGUE = "SELECT name, tbl_name, sql, 0, 1 FROM sqlite_master WHERE type = 'trigger'"
+# A condition, columns or arguments of its own make another kind; a rule is none of ours.
+_POSTGRES_CATALOGUE = """
+SELECT tgname, relname, prosrc,
+  CASE WHEN tgqual IS NULL AND tgattr::text = '' AND tgnargs = 0
+    AND lanname = 'plpgsql' AND proconfig IS NULL THEN tgtype::int ELSE -1 END,
+  tgenabled IN ('O', 'A')
+FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid JOIN pg_proc ON pg_proc.oid = tgfoid
+  JOIN pg_language ON pg_language.oid = prolang
+WHERE NOT tgisinternal AND pg_table_is_visible(tgrelid)
+UNION ALL
+SELECT 'rule ' || rulename, relname, '', -1, true
+FROM pg_rewrite JOIN pg_class ON pg_class.oid = ev_class
+WHERE relkind = 'r' AND pg_table_is_visible(ev_class)
+"""
+
+
+def _triggers(connection: BaseDatabaseWrapper) -> list[_Trigger]:
+    """Return every trigger that should be there."""
+    tables, is_sqlite = connection.introspection.table_names(), connection.vendor == "sqlite"
+    found = []
+    for table, verb in _refused(tables, is_sqlite):
+        each = "STATEMENT" if verb == "truncate" else "ROW"
+        statement = (_SQLITE if is_sqlite else _POSTGRES).format(table=table, verb=verb, each=each)
+        kind = 0 if is_sqlite else _BEFORE + _VERBS[verb] + _ROW * (each == "ROW")
+        found.append(_Trigger(table, f"{table}_no_{verb}", statement, kind))
+    if EVENTS in tables and not is_sqlite:
+        found.append(_Trigger(EVENTS, "agents_event_wake", _POSTGRES_WAKE, _VERBS["insert"]))
+    for table, over, columns, once in _OVER:
+        if table not in tables:
+            continue
+        changed = _changed(columns, once, "IS NOT" if is_sqlite else "IS DISTINCT FROM")
+        template = _SQLITE_OVER if is_sqlite else _POSTGRES_OVER
+        statement = template.format(table=table, over=over, changed=changed)
+        kind = 0 if is_sqlite else _BEFORE + _ROW + _VERBS["update"]
+        found.append(_Trigger(table, f"{table}_stays", statement, kind))
+    return found
+
+
+def _changed(columns: Sequence[str], once: Mapping[str, str], is_not: str) -> str:
+    """Return the condition under which a row that is over would become another."""
+    differs = {name: f"NEW.{name} {is_not} OLD.{name}" for name in (*columns, *once)}
+    wrong = [differs[name] for name in columns]
+    wrong += [f"({differs[name]} AND NOT ({may}))" for name, may in once.items()]
+    return " OR ".join(wrong)
+
+
+def _refused(tables: Sequence[str], is_sqlite: bool) -> list[tuple[str, str]]:
     """Return the tables that are there, each with every verb that is refused on it."""
-    verbs = ["update", "delete"] + ["truncate"] * (connection.vendor == "postgresql")
+    verbs = ["update", "delete"] + ["truncate"] * (not is_sqlite)
     return [
         (table, verb)
-        for table in _present(connection)
+        for table in TABLES
         for verb in verbs
-        if (table, verb) != (TEXTS, "update")  # which may be emptied: see _OVER
+        if table in tables and (table, verb) != (TEXTS, "update")  # which may be emptied: see _OVER
     ]
-
-
-def _that_end(
-    connection: BaseDatabaseWrapper,
-) -> list[tuple[str, str, tuple[str, ...], dict[str, str]]]:
-    """Return the tables that are there whose rows end, with what then stays."""
-    names = connection.introspection.table_names()
-    return [ending for ending in _OVER if ending[0] in names]
-
-
-def _present(connection: BaseDatabaseWrapper) -> list[str]:
-    names = connection.introspection.table_names()
-    return [table for table in TABLES if table in names]
 
 
 def before_migrate(
@@ -195,14 +246,15 @@ def check_record(*, databases: Sequence[str] | None = None, **kwargs: Any) -> li
     said: list[CheckMessage] = []
     for alias in databases or []:
         try:
-            names = missing(connections[alias])
+            wrong = faults(connections[alias])
         except DatabaseError:
             continue  # no database, no record
-        if names:
+        if wrong:
+            each = "; ".join(f"{name}: {why}" for name, why in wrong.items())
             said.append(
                 Error(
-                    f"The record could be changed: {', '.join(names)} is missing.",
-                    hint="Run manage.py migrate; it makes the triggers again.",
+                    f"The record could be changed by triggers that are not as they were: {each}.",
+                    hint="Run manage.py migrate: it makes them again. Then run verify_audit.",
                     id="agents.E001",
                 )
             )

@@ -17,6 +17,7 @@ from agents.audit.seals import first_unlike
 from agents.models import Event, Head, Run, Workspace
 from agents.models.event import linked, texts_of
 
+KEPT = "heads kept elsewhere"
 CHUNK = 500  # rows in memory at once
 Seals = Mapping[str, Sequence[str]]  # the name of a chain -> the hashes of its events, as sealed
 
@@ -43,7 +44,14 @@ class Proof:
 
     chains: int
     heads: int
+    compared: int  # heads that are kept outside the database, too
     faults: list[Chain]
+
+    def limits(self) -> list[str]:
+        """Return in sentences what was compared, and what was not."""
+        if self.compared:
+            return [f"{self.compared} heads were compared with those kept outside the database."]
+        return ["Nothing was compared with heads kept outside the database."]
 
 
 def prove(*, runs: QuerySet[Run], workspaces: QuerySet[Workspace], file: Path) -> Proof:
@@ -52,23 +60,30 @@ def prove(*, runs: QuerySet[Run], workspaces: QuerySet[Workspace], file: Path) -
     Where all workspaces are checked, so is that no sealed chain is gone. It costs every event
     and every head.
     """
-    faults = []
-    try:
-        # Before the database, which is written first: else a head of this moment would be missing.
-        kept = heads_file.read(file) if file.exists() else []
-    except (heads_file.Unreadable, OSError) as error:
-        kept, faults = [], [Chain("heads kept elsewhere", Fault(0, str(error)))]
+    # Before the database, which is written first: else a head of this moment would be missing.
+    kept, faults = _kept(file)
     stored = [head.plain() for head in Head.objects.order_by("number").iterator(CHUNK)]
+    if not kept and not faults and len(stored) > 1:
+        why = f"the file is gone or empty, and the database has {len(stored)} heads"
+        faults = [Chain(KEPT, Fault(0, why))]
     bad, trusted = seals.judged(stored, kept, sealing.keys().get)
     faults += [Chain("heads", fault, of="head") for fault in bad]
-    lost = triggers.missing(connections[DEFAULT_DB_ALIAS])
-    faults += [Chain(f"trigger {name}", Fault(0, "it is missing")) for name in lost]
+    wrong = triggers.faults(connections[DEFAULT_DB_ALIAS])
+    faults += [Chain(f"trigger {name}", Fault(0, why)) for name, why in wrong.items()]
     sealed = seals.sealed_hashes(trusted)
     found = list(chains(runs, workspaces, sealed))
     faults += [chain for chain in found if chain.fault]
     if workspaces.count() == Workspace.objects.count():
         faults += _vanished(sealed)
-    return Proof(len(found), len(stored), faults)
+    return Proof(len(found), len(stored), len(kept), faults)
+
+
+def _kept(file: Path) -> tuple[list[seals.Head], list[Chain]]:
+    """Return the heads outside the database, and why there are none where they are not readable."""
+    try:
+        return (heads_file.read(file) if file.exists() else []), []
+    except (heads_file.Unreadable, OSError) as error:
+        return [], [Chain(KEPT, Fault(0, str(error)))]
 
 
 def _vanished(sealed: Seals) -> Iterator[Chain]:

@@ -15,7 +15,10 @@ class Head(models.Model):
     at = models.DateTimeField()
     key = models.CharField(max_length=12)  # the id of the key, not the key
     before = models.CharField(max_length=64, blank=True)
-    moved = models.JSONField()  # chain -> hashes of its events since the head before
+    moved = models.JSONField()  # version 1: chain -> hashes since the head before
+    workspaces = models.JSONField(null=True)  # version 2: workspace -> its part, see audit.seals
+    # No event with a key up to this one is still to be sealed: where the next seal begins to look.
+    upto = models.PositiveBigIntegerField(null=True)
     seal = models.CharField(max_length=64)
 
     def __str__(self) -> str:
@@ -23,8 +26,15 @@ class Head(models.Model):
 
     def plain(self) -> seals.Head:
         """Return what is stored as the core knows it."""
-        at = spelled(self.at)
-        return seals.Head(self.number, at, self.key, self.before, self.moved, self.seal)
+        return seals.Head(
+            number=self.number,
+            at=spelled(self.at),
+            key=self.key,
+            before=self.before,
+            moved=self.moved,
+            seal=self.seal,
+            workspaces=self.workspaces,
+        )
 
 
 class Sealed(models.Model):

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from threading import Event as Event_
+from threading import Thread
 from typing import Any
 
 import pytest
-from django.db import connection, models
+from django.db import connection, models, transaction
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
+from agents import operations
 from agents.audit import sealing, triggers
 from agents.audit.chain import link
 from agents.audit.seals import sealed
 from agents.engine.sweep import sweep
-from agents.models import Effect, Escalation, Event, Head, Run, Sealed, Step
-from agents.models.event import linked
+from agents.models import Effect, Escalation, Event, Head, Role, Run, Sealed, Step
+from agents.models.event import Entry, append, linked
 from tests.audit.test_record import cut, delete, edit, insert, swap, unseen
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import REFUND_500, Scene, go, set_scene
@@ -102,6 +104,76 @@ def test_a_missing_trigger_is_found(run: Run) -> None:
     assert ("trigger agents_head_no_delete", 0) in found
 
 
+def do_nothing_sqlite(name: str) -> list[str]:
+    table = name.partition("_no_")[0].partition("_stays")[0]
+    return [
+        f"DROP TRIGGER {name}",
+        f"CREATE TRIGGER {name} BEFORE UPDATE ON {table} BEGIN SELECT 1; END",
+    ]
+
+
+def do_nothing_postgres(name: str) -> list[str]:
+    function = name if name.endswith("_stays") else "agents_event_append_only"
+    return [
+        f"CREATE OR REPLACE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql AS "
+        "$$ BEGIN RETURN NEW; END $$"
+    ]
+
+
+@pytest.mark.parametrize("name", ["agents_event_no_update", "agents_escalation_stays"])
+def test_a_trigger_of_the_same_name_that_does_nothing_is_found(run: Run, name: str) -> None:
+    replaced = (do_nothing_sqlite if connection.vendor == "sqlite" else do_nothing_postgres)(name)
+    with connection.cursor() as cursor:
+        for statement in replaced:
+            cursor.execute(statement)
+
+    assert (f"trigger {name}", 0) in faults()
+    [said] = triggers.check_record(databases=["default"])
+    assert f"{name}: it is not as it was made" in said.msg
+    assert command("migrate").code == 0
+    assert faults() == []
+
+
+@pytest.mark.parametrize("table", ["agents_event", "agents_effect"])
+def test_a_trigger_that_is_none_of_ours_is_found(run: Run, table: str) -> None:
+    with connection.cursor() as cursor:
+        if connection.vendor == "sqlite":
+            body = "BEGIN SELECT RAISE(IGNORE); END"
+            cursor.execute(f"CREATE TRIGGER intruder BEFORE INSERT ON {table} {body}")
+        else:
+            cursor.execute(f"CREATE RULE intruder AS ON DELETE TO {table} DO INSTEAD NOTHING")
+    name = "intruder" if connection.vendor == "sqlite" else "rule intruder"
+
+    found = faults()
+
+    with connection.cursor() as cursor:
+        on = "" if connection.vendor == "sqlite" else f" ON {table}"
+        kind = "TRIGGER" if connection.vendor == "sqlite" else "RULE"
+        cursor.execute(f"DROP {kind} intruder{on}")
+    assert found == [(f"trigger {name}", 0)]
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE OR REPLACE TRIGGER agents_event_no_update BEFORE UPDATE OF actor ON agents_event "
+        "FOR EACH ROW EXECUTE FUNCTION agents_event_append_only()",
+        "CREATE OR REPLACE TRIGGER agents_event_no_update BEFORE UPDATE ON agents_event "
+        "FOR EACH ROW WHEN (false) EXECUTE FUNCTION agents_event_append_only()",
+        "CREATE OR REPLACE TRIGGER agents_event_no_update BEFORE UPDATE ON agents_event "
+        "FOR EACH STATEMENT EXECUTE FUNCTION agents_event_append_only()",
+        "CREATE OR REPLACE TRIGGER agents_event_no_update BEFORE UPDATE ON agents_event "
+        "FOR EACH ROW EXECUTE FUNCTION agents_event_wake()",
+    ],
+)
+def test_a_trigger_that_fires_less_often_is_found(run: Run, statement: str) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(statement)
+
+    assert faults() == [("trigger agents_event_no_update", 0)]
+
+
 @pytest.mark.postgres
 def test_a_trigger_that_is_switched_off_is_found(run: Run) -> None:
     with connection.cursor() as cursor:
@@ -119,9 +191,10 @@ def test_a_head_sealed_with_another_key_is_found(run: Run, heads_file: Path) -> 
         hash_again(run)
         head = Head.objects.get()
         hashes = Event.objects.filter(run=run).order_by("seq").values_list("hash", flat=True)
-        moved = {**head.moved, f"run/{run.pk}": list(hashes)}
-        forged = sealed(replace(head.plain(), moved=moved), OWN_KEY)
-        head.key, head.seal, head.moved = forged.key, forged.seal, dict(forged.moved)
+        [part] = (head.workspaces or {}).values()
+        part["moved"][f"run/{run.pk}"] = list(hashes)
+        forged = sealed(head.plain(), OWN_KEY)
+        head.key, head.seal = forged.key, forged.seal
         head.save()
 
     heads_file.unlink()
@@ -131,7 +204,7 @@ def test_a_head_sealed_with_another_key_is_found(run: Run, heads_file: Path) -> 
 
 
 def empty(head: Head) -> None:
-    head.moved = {}
+    head.workspaces = {}
 
 
 def backdate(head: Head) -> None:
@@ -190,7 +263,7 @@ def test_the_tail_cut_with_its_heads_is_found_by_the_copy(
 
     another.refresh_from_db()
     assert with_copy == [("heads", 2), (f"run {another.pk}", another.event_count + 1)]
-    assert without == []  # nothing in the database can tell: that is what the copy is for
+    assert without == []  # of one head that is left nobody can tell: that is what the copy is for
 
 
 def test_an_older_copy_of_the_database_is_found_by_the_heads_kept_elsewhere(
@@ -279,7 +352,8 @@ def test_a_chain_longer_than_a_head_takes_is_sealed_by_several(
 
     assert command("seal_audit").code == 0
 
-    sizes = [sum(map(len, head.moved.values())) for head in Head.objects.order_by("number")]
+    heads = [head.plain() for head in Head.objects.order_by("number")]
+    sizes = [sum(len(hashes) for _, hashes in head.chains()) for head in heads]
     assert set(sizes[:-1]) == {5}
     assert sum(sizes) == Event.objects.count()
     assert faults() == []
@@ -324,6 +398,102 @@ def test_the_head_of_a_crash_between_database_and_file_is_added_by_the_next_seal
     command("seal_audit")
 
     assert heads_file.read_bytes() == whole
+
+
+def test_a_file_of_heads_that_is_gone_is_a_fault_and_nothing_is_sealed_over_it(
+    run: Run, scene: Scene, heads_file: Path
+) -> None:
+    seal_another(scene)
+    go(scene.launch(REFUND_500))
+    whole = heads_file.read_bytes()
+
+    for left in (None, b"", whole[:100]):
+        heads_file.unlink(missing_ok=True)
+        if left is not None:
+            heads_file.write_bytes(left)
+        proof = command("verify_audit")
+        refused = command("seal_audit")
+
+        assert proof.code == 3
+        assert "heads kept elsewhere: the file is gone or empty" in proof.out
+        assert "Nothing was compared with heads kept outside" in proof.out
+        assert refused.code == 3
+        assert "seal_audit --begin-file" in refused.err
+        assert Head.objects.count() == 2
+        assert heads_file.read_bytes() == b""
+
+    assert command("seal_audit", "--begin-file").code == 0
+    assert heads_file.read_bytes().startswith(whole)
+    assert faults() == []
+    assert "3 heads were compared" in command("verify_audit").out
+
+
+def test_a_worker_seals_no_more_where_the_file_of_heads_is_gone(
+    run: Run, scene: Scene, heads_file: Path, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sealing, "_looked_at", None)
+    settings.OPSCONSOLE_SEAL_SECONDS = 300
+    seal_another(scene)
+    go(scene.launch(REFUND_500))
+    heads_file.unlink()
+
+    with pytest.raises(sealing.HeadsDiffer, match="gone or empty"):
+        sealing.seal_when_due(at=timezone.now() + timedelta(seconds=400))
+
+    assert Head.objects.count() == 2
+
+
+@pytest.mark.postgres
+def test_an_event_that_comes_late_with_a_lower_key_is_sealed_by_the_next_head(
+    run: Run, scene: Scene
+) -> None:
+    """Its transaction was open while a head was made, and nothing else follows in its chain."""
+    held, done = Event_(), Event_()
+
+    def hold() -> None:
+        try:
+            with transaction.atomic():
+                workspace = scene.workspace.pk
+                append([Entry("audit.exported")], workspace_id=workspace, at=timezone.now())
+                held.set()
+                done.wait(10)
+        finally:
+            connection.close()
+
+    other = Thread(target=hold)
+    other.start()
+    held.wait(10)
+    go(scene.launch(REFUND_500))
+    [second] = sealing.seal(at=timezone.now())
+    done.set()
+    other.join()
+    [third] = sealing.seal(at=timezone.now())
+
+    assert [name for name, _ in second.chains() if name.startswith("workspace")] == []
+    assert [(name, len(hashes)) for name, hashes in third.chains()] == [
+        (f"workspace/{scene.workspace.pk}", 1)
+    ]
+    assert faults() == []
+
+
+@pytest.mark.parametrize("runs", [1, 4])
+def test_a_seal_costs_what_is_new_however_many_chains_there_are(
+    run: Run,
+    scene: Scene,
+    runs: int,
+    django_assert_num_queries: DjangoAssertNumQueries,
+) -> None:
+    for _ in range(runs):
+        go(scene.launch(REFUND_500))
+    assert command("seal_audit").code == 0
+    operations.add_member(
+        workspace=scene.workspace, user=scene.eve, role=Role.VIEWER, at=timezone.now()
+    )
+
+    with django_assert_num_queries(16 if connection.vendor == "postgresql" else 14) as asked:
+        assert command("seal_audit").code == 0
+
+    assert not [sql for sql in asked.captured_queries if "agents_run" in sql["sql"]]
 
 
 def seal_beside(file: str) -> list[int]:

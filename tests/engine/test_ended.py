@@ -102,7 +102,7 @@ def test_the_check_says_when_a_trigger_is_gone(scene: Scene) -> None:
     with connection.cursor() as cursor:
         cursor.execute(f"DROP TRIGGER agents_run_stays{on}")
 
-    assert triggers.missing(connection) == ["agents_run_stays"]
+    assert triggers.faults(connection) == {"agents_run_stays": "it is missing"}
     assert [error.id for error in triggers.check_record(databases=["default"])] == ["agents.E001"]
     triggers.protect(connection)
-    assert triggers.missing(connection) == []
+    assert triggers.faults(connection) == {}

@@ -4,6 +4,7 @@ from tests.mutants.plant import Mutant
 
 SEALED = "tests/audit/test_sealed.py"
 BUNDLE = "tests/audit/test_bundle.py"
+ATTACKS = "tests/audit/test_bundle_attacks.py"
 HEADS, VERIFIER = "agents/audit/seals.py", "scripts/verify_bundle.py"
 
 
@@ -77,8 +78,8 @@ RECORD = (
     Mutant(
         "triggers may be missing",
         "agents/audit/verify.py",
-        "lost = triggers.missing(connections[DEFAULT_DB_ALIAS])",
-        "lost = list[str]()",
+        "wrong = triggers.faults(connections[DEFAULT_DB_ALIAS])",
+        "wrong = dict[str, str]()",
         f"{SEALED} -k trigger",
     ),
     _left_out(
@@ -90,32 +91,68 @@ RECORD = (
     _left_out(
         "the verifier does not hash again",
         VERIFIER,
-        'sha256({**covered, "previous": self.previous}) != event["hash"]',
+        'sha256({**covered, "previous": chain.previous}) != event["hash"]',
         f"{BUNDLE} -k hashed_anew",
     ),
     _left_out(
         "the verifier does not look at seals of events",
         VERIFIER,
-        'self.seq <= len(seals) and seals[self.seq - 1] != event["hash"]',
+        'chain.seq <= len(seals) and seals[chain.seq - 1] != event["hash"]',
         f"{BUNDLE} -k hashed_anew",
     ),
     _left_out(
         "the verifier forgives a cut tail",
         VERIFIER,
-        "not self.bad and self.seq < wanted",
+        "not chain.bad and chain.seq < wanted",
         f"{BUNDLE} -k hashed_anew",
     ),
     _left_out(
         "the verifier does not reckon seals again",
         VERIFIER,
-        'keyed(key, canonical({**covered, "moved": leaves})) != head["seal"]',
+        "keys and keyed(keys[self.key], canonical(self.covered)) != self.seal",
         f"{BUNDLE} -k made_anew",
     ),
     _left_out(
         "the verifier does not compare with heads kept elsewhere",
         VERIFIER,
-        'kept and (kept["seal"], kept["leaves"]) != (head["seal"], leaves)',
+        "is_other",
         f"{BUNDLE} -k made_anew",
+    ),
+    _left_out(
+        "the verifier lets a part of the copy's own workspace be hidden",
+        VERIFIER,
+        "head.parts is not None and head.others.keys() & self.workspaces.keys()",
+        f"{ATTACKS} -k every_chain",
+    ),
+    _left_out(
+        "the verifier takes a chain twice",
+        VERIFIER,
+        "chain.name in self.ended",
+        f"{ATTACKS} -k repeat",
+    ),
+    _left_out(
+        "the verifier does not hold a cut against newer heads",
+        VERIFIER,
+        "pk in self.workspaces and pk not in over and read < reach[chain]",
+        f"{ATTACKS} -k cut_and_tell",
+    ),
+    _left_out(
+        "the verifier forgives chains that only older heads sealed",
+        VERIFIER,
+        "self.first_bound > 1",
+        f"{ATTACKS} -k only_older_heads",
+    ),
+    _left_out(
+        "the verifier takes what is in no seal for as old as it says",
+        VERIFIER,
+        "newest and self.loose and time_of(min(self.loose)[0]) < time_of(newest) - LATE",
+        f"{ATTACKS} -k invent",
+    ),
+    _left_out(
+        "a file of heads that is gone is begun anew",
+        "agents/audit/sealing.py",
+        "not begin_file and (count := Head.objects.filter(number__gt=1).count())",
+        f"{SEALED} -k is_gone",
     ),
     Mutant(
         "the verifier takes a download that broke off",

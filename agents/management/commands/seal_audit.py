@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from argparse import ArgumentParser
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
@@ -17,9 +18,16 @@ REFUSED = 3
 class Command(BaseCommand):
     help = "Seal what is new in the record into a head. Exit code: 0 sealed, 3 refused."
 
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument(
+            "--begin-file",
+            action="store_true",
+            help="begin a file of heads where there is none any more, with all heads there are",
+        )
+
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            made = seal(at=timezone.now())
+            made = seal(at=timezone.now(), begin_file=options["begin_file"])
         except HeadsDiffer as error:
             self.stderr.write(str(error))
             sys.exit(REFUSED)
@@ -28,7 +36,7 @@ class Command(BaseCommand):
         except OSError as error:
             raise CommandError(f"The file of heads cannot be written: {error.strerror}.") from error
         for head in made:
-            events = sum(map(len, head.moved.values()))
-            self.stdout.write(f"Head {head.number}: {events} events of {len(head.moved)} chains.")
+            moved = [len(hashes) for _, hashes in head.chains()]
+            self.stdout.write(f"Head {head.number}: {sum(moved)} events of {len(moved)} chains.")
         if not made:
             self.stdout.write("Nothing is new since the last head.")

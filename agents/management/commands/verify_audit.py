@@ -44,13 +44,13 @@ def _document(proof: verify.Proof) -> str:
     said = [
         {"chain": c.name, "seq": c.fault.seq, "why": c.fault.why} for c in proof.faults if c.fault
     ]
-    return json.dumps({"chains": proof.chains, "heads": proof.heads, "faults": said})
+    counts = {"chains": proof.chains, "heads": proof.heads, "compared": proof.compared}
+    return json.dumps({**counts, "faults": said})
 
 
 def _sentences(proof: verify.Proof) -> str:
-    if proof.faults:
-        return "\n".join(map(str, proof.faults))
-    return f"{proof.chains} chains hold, sealed by {proof.heads} heads."
+    holds = f"{proof.chains} chains hold, sealed by {proof.heads} heads."
+    return "\n".join([*(map(str, proof.faults) if proof.faults else [holds]), *proof.limits()])
 
 
 def _heads(named: str | None) -> Path:

@@ -43,7 +43,7 @@ def verify(request: HttpRequest) -> HttpResponse:
             facts={"chains": found.chains, "heads": found.heads, "faults": faults[:20]},
             at=timezone.now(),
         )
-    return _page(request, {"checked": found.chains, "faults": faults})
+    return _page(request, {"checked": found.chains, "faults": faults, "limits": found.limits()})
 
 
 @require_POST

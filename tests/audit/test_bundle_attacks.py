@@ -1,0 +1,430 @@
+"""Who has the copy and thirty lines of Python, but neither key nor database, is found."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from agents import operations
+from agents.audit import heads_file as kept_heads
+from agents.audit import seals
+from agents.audit.chain import name_of, spelled
+from agents.core.digest import sha256
+from agents.models import Event, Head, Sealed, Workspace
+from tests.audit.test_bundle import VERIFIER, Copy
+from tests.commands.test_run_pattern import command
+from tests.engine.scene import REFUND_500, go, set_scene
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+
+FULL = ("--head", "heads.jsonl", "--keys", "keys")
+
+
+@pytest.fixture
+def copy(heads_file: Path, settings: Any, tmp_path: Path) -> Copy:
+    """A copy of the first of two workspaces: three runs, each under a head, and one under none."""
+    return made_copy(heads_file, settings, tmp_path, older=0)
+
+
+@pytest.fixture
+def older_copy(heads_file: Path, settings: Any, tmp_path: Path) -> Copy:
+    """The same, of a record whose first two heads are of version 1."""
+    return made_copy(heads_file, settings, tmp_path, older=2)
+
+
+def made_copy(file: Path, settings: Any, tmp_path: Path, *, older: int) -> Copy:
+    scene = set_scene()
+    other = operations.add_workspace(slug="eu", name="EU", at=timezone.now())
+    runs = []
+    for number in range(1, 4):
+        runs.append(go(scene.launch(REFUND_500)))
+        operations.record_command_export(workspace=other, facts={}, at=timezone.now())
+        if number <= older:
+            seal_as_version_1(number, settings.OPSCONSOLE_AUDIT_KEY, file)
+        else:
+            assert command("seal_audit").code == 0
+    go(scene.launch(REFUND_500))
+    folder = tmp_path / "clean"
+    folder.mkdir()
+    shutil.copy(VERIFIER, folder)
+    (folder / "keys").write_text(f"{settings.OPSCONSOLE_AUDIT_KEY}\n")
+    taken = command("export_audit", "--workspace", "demo", "--output", str(folder / "record.jsonl"))
+    assert taken.code == 0
+    assert command("seal_audit").code == 0  # a newer head than the copy has
+    shutil.copy(file, folder / "heads.jsonl")
+    found = Copy(folder, run=str(runs[1].pk))
+    found.read()
+    return found
+
+
+def seal_as_version_1(number: int, key: str, file: Path) -> None:
+    """Seal as the version before did: the chains of all workspaces side by side."""
+    moved: dict[str, list[str]] = {}
+    reach = dict(Sealed.objects.values_list("chain", "event_count"))
+    for event in Event.objects.order_by("pk"):
+        name = name_of(workspace=event.workspace_id, run=event.run_id)
+        if event.seq > reach.get(name, 0):
+            moved.setdefault(name, []).append(event.hash)
+    before = Head.objects.get(number=number - 1).seal if number > 1 else ""
+    at = timezone.now()
+    head = seals.sealed(seals.Head(number, spelled(at), "", before, moved), key)
+    Head.objects.create(
+        number=number, at=at, key=head.key, before=before, moved=moved, seal=head.seal
+    )
+    for name, hashes in moved.items():
+        count = reach.get(name, 0) + len(hashes)
+        Sealed.objects.update_or_create(chain=name, defaults={"event_count": count})
+    with kept_heads.opened(file) as kept:
+        kept.add([head])
+
+
+def demo() -> str:
+    return str(Workspace.objects.get(slug="demo").pk)
+
+
+def heads(copy: Copy) -> list[dict[str, Any]]:
+    return [one["head"] for one in copy.documents if "head" in one]
+
+
+def take_chain(copy: Copy, name: str) -> list[dict[str, Any]]:
+    """Take a chain out of the copy and return its lines."""
+    inside = False
+    taken: list[dict[str, Any]] = []
+    left: list[dict[str, Any]] = []
+    for one in copy.documents:
+        inside = one["chain"]["name"] == name if "chain" in one else inside and "event" in one
+        (taken if inside else left).append(one)
+    copy.documents = left
+    return taken
+
+
+def hide(copy: Copy) -> None:
+    """Move what the heads say of the run to what they say of others."""
+    for head in heads(copy):
+        part = head["workspaces"][demo()]
+        hashes = part["moved"].pop(f"run/{copy.run}", None)
+        if hashes:
+            head["others"]["77"] = sha256({"moved": {f"run/{copy.run}": hashes}})
+
+
+def forged(copy: Copy) -> list[dict[str, Any]]:
+    """Return the run's lines as another history: decided by ada, one cent."""
+    lines = deepcopy(take_chain(copy, f"run/{copy.run}"))
+    previous = ""
+    for event in (line["event"] for line in lines[1:]):
+        event |= {"actor": "ada", "previous": previous}
+        covered = {part: value for part, value in event.items() if part not in ("hash", "texts")}
+        event["hash"] = previous = sha256(covered)
+    lines[0]["chain"]["hash"] = previous
+    return lines
+
+
+def remove_run(copy: Copy) -> None:
+    hide(copy)
+    take_chain(copy, f"run/{copy.run}")
+
+
+def remove_run_and_leave_heads(copy: Copy) -> None:
+    take_chain(copy, f"run/{copy.run}")
+
+
+def remove_every_chain(copy: Copy) -> None:
+    for head in heads(copy):
+        head["others"] |= {pk: sha256(part) for pk, part in head["workspaces"].items()}
+        head["workspaces"] = {}
+    copy.documents = [one for one in copy.documents if "chain" not in one and "event" not in one]
+
+
+def cut_with_the_date(copy: Copy) -> None:
+    """Cut all that is newer than head 1, and say that the copy was taken then."""
+    keep = heads(copy)[0]
+    moved = keep["workspaces"][demo()]["moved"]
+    copy.documents[0]["at"] = keep["at"]
+    kept, name, seq = [], "", 0
+    for one in copy.documents:
+        if "chain" in one:
+            name, seq = one["chain"]["name"], 0
+            if name in moved:
+                one["chain"] |= {"count": len(moved[name]), "hash": moved[name][-1]}
+        seq += "event" in one
+        newer = "head" in one and one["head"]["number"] > 1
+        inside = "chain" in one or "event" in one
+        if not newer and not (inside and (name not in moved or seq > len(moved[name]))):
+            kept.append(one)
+    copy.documents = kept
+
+
+def cut_and_tell_of_it(copy: Copy) -> None:
+    """The same, with an event of its own that says that a copy was taken then."""
+    cut_with_the_date(copy)
+    name, at = f"workspace/{demo()}", heads(copy)[0]["at"]
+    lines = take_chain(copy, name)
+    last = lines[-1]["event"]
+    told = {**last, "seq": last["seq"] + 1, "kind": "audit.exported", "facts": {}, "at": at}
+    told |= {"previous": last["hash"]}
+    told["hash"] = sha256({part: told[part] for part in told if part != "hash"})
+    lines[0]["chain"] |= {"count": told["seq"], "hash": told["hash"]}
+    copy.documents += [*lines, {"event": told}]
+
+
+def repeat(copy: Copy) -> None:
+    lines = deepcopy(copy.documents)
+    copy.documents = lines + forged(copy)
+
+
+def replace_run(copy: Copy) -> None:
+    hide(copy)
+    copy.documents += forged(copy)
+
+
+def invent_run(copy: Copy) -> None:
+    """A run nobody saw, dated a day back."""
+    lines = forged(Copy(copy.folder, deepcopy(copy.documents), copy.run))
+    for line in lines[1:]:
+        line["event"]["at"] = "2025" + line["event"]["at"][4:]
+    rename(lines, "0" * 8 + copy.run[8:])
+    copy.documents += lines
+
+
+def rename(lines: list[dict[str, Any]], run: str) -> None:
+    previous = ""
+    for event in (line["event"] for line in lines[1:]):
+        event |= {"run": run, "previous": previous}
+        covered = {part: value for part, value in event.items() if part not in ("hash", "texts")}
+        event["hash"] = previous = sha256(covered)
+    lines[0]["chain"] |= {"name": f"run/{run}", "hash": previous}
+
+
+def rename_run(copy: Copy) -> None:
+    lines = take_chain(copy, f"run/{copy.run}")
+    new = "0" * 8 + copy.run[8:]
+    rename(lines, new)
+    for head in heads(copy):
+        moved = head["workspaces"][demo()]["moved"]
+        if f"run/{copy.run}" in moved:
+            del moved[f"run/{copy.run}"]
+            moved[f"run/{new}"] = [line["event"]["hash"] for line in lines[1:]]
+    copy.documents += lines
+
+
+def shorten(copy: Copy) -> None:
+    lines = take_chain(copy, f"run/{copy.run}")[:4]
+    lines[0]["chain"] |= {"count": 3, "hash": lines[-1]["event"]["hash"]}
+    copy.documents += lines
+
+
+def swap_heads(copy: Copy) -> None:
+    found = [line for line, one in enumerate(copy.documents) if "head" in one]
+    one, two = found[0], found[1]
+    copy.documents[one], copy.documents[two] = copy.documents[two], copy.documents[one]
+
+
+def swap_what_heads_say(copy: Copy) -> None:
+    one, two, *_ = heads(copy)
+    one["workspaces"], two["workspaces"] = two["workspaces"], one["workspaces"]
+
+
+def head_twice(copy: Copy) -> None:
+    copy.documents.insert(2, deepcopy(copy.documents[1]))
+
+
+def heads_at_the_end(copy: Copy) -> None:
+    found = [one for one in copy.documents if "head" in one]
+    copy.documents = [one for one in copy.documents if "head" not in one] + found
+
+
+def head_of_another_copy(copy: Copy) -> None:
+    """A head as it stands in the copy of the other workspace: true, under its seal."""
+    true = Head.objects.get(number=2).plain()
+    assert true.workspaces
+    head = heads(copy)[1]
+    head["workspaces"] = {pk: part for pk, part in true.workspaces.items() if pk != demo()}
+    head["others"] = {demo(): sha256(true.workspaces[demo()])}
+
+
+def claim_the_other_workspace(copy: Copy) -> None:
+    """Say that it is a copy of both: what is not shown of the other would be missing."""
+    copy.documents[0]["workspaces"][str(Workspace.objects.get(slug="eu").pk)] = "eu"
+
+
+def claim_another_name(copy: Copy) -> None:
+    copy.documents[0]["workspaces"][demo()] = "eu"
+
+
+def move_a_head_in_time(copy: Copy) -> None:
+    heads(copy)[1]["at"] = heads(copy)[0]["at"]
+
+
+def number_a_head_by_true(copy: Copy) -> None:
+    heads(copy)[0]["number"] = True
+
+
+ATTACKS = [
+    remove_run,
+    remove_run_and_leave_heads,
+    remove_every_chain,
+    cut_with_the_date,
+    cut_and_tell_of_it,
+    repeat,
+    replace_run,
+    invent_run,
+    rename_run,
+    shorten,
+    swap_heads,
+    swap_what_heads_say,
+    head_twice,
+    heads_at_the_end,
+    head_of_another_copy,
+    claim_the_other_workspace,
+    claim_another_name,
+    move_a_head_in_time,
+    number_a_head_by_true,
+]
+
+
+def test_the_true_copy_holds_and_says_what_it_is(copy: Copy) -> None:
+    code, said = copy.verify(*FULL)
+
+    assert code == 0
+    assert f"of workspace demo ({demo()}), taken at " in said
+    assert "It ends with head 3 of 20" in said
+    eu = Workspace.objects.get(slug="eu").pk
+    assert f"Not in this copy: workspaces {eu}; their chains are not counted." in said
+    assert "1 newer heads are kept elsewhere, up to 20" in said
+    assert "In no seal" not in said  # the newer head kept elsewhere has them
+    assert "binds" not in said  # every head does
+    assert "not compared" not in said
+    assert "not checked" not in said
+
+
+def test_what_is_in_no_seal_is_counted(copy: Copy) -> None:
+    (copy.folder / "heads.jsonl").write_text(
+        "".join((copy.folder / "heads.jsonl").read_text().splitlines(keepends=True)[:3])
+    )
+
+    code, said = copy.verify(*FULL)
+
+    loose = (
+        len(copy.documents)
+        - 1
+        - 3
+        - 5
+        - sum(
+            len(hashes)
+            for head in heads(copy)
+            for hashes in head["workspaces"][demo()]["moved"].values()
+        )
+    )
+    assert code == 0
+    assert f"In no seal: {loose} events of 2 chains, 20" in said
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_a_copy_that_somebody_made_over_is_found(
+    copy: Copy, attack: Callable[[Copy], None]
+) -> None:
+    attack(copy)
+    copy.write()
+
+    code, said = copy.verify(*FULL)
+
+    assert code == 3, said
+    assert copy.verify("--head", "heads.jsonl")[0] == 3
+    if attack not in (cut_with_the_date, cut_and_tell_of_it):
+        assert copy.verify("--keys", "keys")[0] == 3
+
+
+def test_a_cut_is_told_where_no_heads_are_kept_elsewhere(copy: Copy) -> None:
+    """The keys alone cannot find it; then the date and the last head are what there is."""
+    cut_and_tell_of_it(copy)
+    copy.write()
+    at = heads(copy)[0]["at"]
+
+    code, said = copy.verify("--keys", "keys")
+
+    assert code == 0
+    assert f"It ends with head 1 of {at}." in said
+    assert "Nothing was compared with heads kept elsewhere" in said
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("keys", ""),
+        ("keys", "\n"),
+        ("heads.jsonl", ""),
+        ("heads.jsonl", "\n"),
+        ("heads.jsonl", "x"),
+    ],
+)
+def test_a_file_that_checks_nothing_is_refused(copy: Copy, file: str, content: str) -> None:
+    (copy.folder / file).write_text(content)
+
+    assert copy.verify(*FULL, refused=True)[0] == 2
+
+
+def test_a_heads_file_of_another_history_is_found(copy: Copy) -> None:
+    lines = (copy.folder / "heads.jsonl").read_text().splitlines()
+    (copy.folder / "heads.jsonl").write_text("\n".join([lines[0], lines[2], ""]))
+
+    code, said = copy.verify(*FULL)
+
+    assert (code, said) == (3, "head 3, kept elsewhere: it does not follow the head before it\n")
+
+
+def test_what_cannot_be_spelled_is_refused(copy: Copy) -> None:
+    text = (copy.folder / "record.jsonl").read_text()
+    (copy.folder / "record.jsonl").write_text(text.replace('"run.queued"', '"\\ud800"', 1))
+
+    assert copy.verify()[0] == 3
+
+
+def test_heads_of_version_1_hold_and_the_next_binds_their_chains(older_copy: Copy) -> None:
+    code, said = older_copy.verify(*FULL)
+
+    assert code == 0, said
+    assert "Head 3 is the first that binds the set of chains." in said
+    assert command("verify_audit").code == 0
+    parts = [head.plain().workspaces or {} for head in Head.objects.filter(number__gt=2)]
+    assert ["earlier" in part[demo()] for part in parts] == [True, False]
+
+
+def hide_in_version_1(copy: Copy) -> None:
+    take_chain(copy, f"run/{copy.run}")
+    for head in heads(copy):
+        if hashes := head.get("moved", {}).pop(f"run/{copy.run}", None):
+            head["others"] = sorted([*head["others"], sha256([f"run/{copy.run}", hashes])])
+
+
+def show_as_version_1(copy: Copy) -> None:
+    """Drop the heads that bind, as if the version had never changed."""
+    copy.documents = [one for one in copy.documents if "workspaces" not in one.get("head", {})]
+    hide_in_version_1(copy)
+
+
+@pytest.mark.parametrize("attack", [hide_in_version_1, show_as_version_1])
+def test_a_chain_that_only_older_heads_sealed_cannot_be_left_out(
+    older_copy: Copy, attack: Callable[[Copy], None]
+) -> None:
+    attack(older_copy)
+    older_copy.write()
+
+    code, said = older_copy.verify(*FULL)
+
+    assert code == 3, said
+
+
+def test_without_a_head_that_binds_it_is_said_that_nothing_binds(older_copy: Copy) -> None:
+    show_as_version_1(older_copy)
+    older_copy.write()
+
+    code, said = older_copy.verify("--keys", "keys")
+
+    assert code == 0
+    assert "No head binds the set of chains: one more or less would not be noticed." in said
