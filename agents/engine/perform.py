@@ -87,8 +87,12 @@ class RunWorld:
             step.tokens_lost -= reserve
             step.tokens_in, step.tokens_out = answer.tokens_in, answer.tokens_out
             step.cost_micro_usd, step.model = answer.cost_micro_usd, answer.model
-            text = redacted(answer.text, self.limits)
-            return self.journal.finish(step, Reply({"text": text, "demo": answer.demo}))
+            said: Json = {"text": answer.text, "demo": answer.demo}
+            facts: Json = {}
+            if answer.tool_calls:
+                said |= {"tool_calls": list(answer.tool_calls)}
+                facts |= {"ignored_tool_calls": len(answer.tool_calls)}
+            return self.journal.finish(step, Reply(redacted(said, self.limits)), **facts)
 
     async def _leave(self) -> breaker.Leave:
         """Return leave to call the model's server. Raises Later while it is left alone."""

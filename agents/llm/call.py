@@ -98,7 +98,7 @@ def _answer(body: bytes, request: dict[str, Json], *, demo: bool) -> Answer:
         cost = 0
     elif reply.tokens:
         cost = cost_micro_usd(model, tokens_in=tokens_in, tokens_out=tokens_out)
-    return Answer(reply.text, model, tokens_in, tokens_out, cost, demo)
+    return Answer(reply.text, model, tokens_in, tokens_out, cost, demo, reply.tool_calls)
 
 
 def tokens_in_text(characters: int) -> int:

@@ -28,6 +28,7 @@ class Answer:
     tokens_out: int
     cost_micro_usd: int | None  # None: not known
     demo: bool
+    tool_calls: tuple[str, ...] = ()  # that it sent unasked; nobody heeds them
 
 
 class ModelFailed(Exception):

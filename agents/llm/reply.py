@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from agents.core.effects import Json
@@ -11,6 +12,7 @@ from agents.llm.exchange import ModelFailed
 
 MAX_TOKENS = 1_000_000_000  # a larger count is a slip, and would not fit its column
 MAX_MODEL = 100  # characters of a model's name that are kept
+MAX_CALLS, MAX_CALL = 5, 500  # unasked calls of tools that are kept, and characters of each
 
 # PostgreSQL refuses NUL in text, and neither database takes half a surrogate pair.
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
@@ -23,6 +25,7 @@ class Reply:
     text: str
     model: str  # "" if the server does not say
     tokens: tuple[int, int] | None  # in and out; None if the server does not say
+    tool_calls: tuple[str, ...] = ()  # that the message holds unasked, as JSON, cut short
 
 
 def read_reply(body: bytes) -> Reply:
@@ -41,7 +44,16 @@ def read_reply(body: bytes) -> Reply:
         text=_storable(text or ""),
         model=_storable(model)[:MAX_MODEL] if isinstance(model, str) else "",
         tokens=_tokens(_of(completion, "usage")),
+        tool_calls=tuple(_calls(message)),
     )
+
+
+def _calls(message: Json) -> Iterator[str]:
+    """Yield the native calls of tools in a message: none was offered, so they are only kept."""
+    calls = message.get("tool_calls")
+    found = [*(calls if isinstance(calls, list) else [calls]), message.get("function_call")]
+    for call in [call for call in found if call][:MAX_CALLS]:
+        yield _storable(json.dumps(call, ensure_ascii=False))[:MAX_CALL]
 
 
 def _parsed(body: bytes) -> Json:
