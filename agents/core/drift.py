@@ -13,6 +13,7 @@ from agents.core.checkpoints import Assessment, Commitment
 COMMITMENT_MISSING = "commitment_missing"
 ASSESSMENT_UNPARSEABLE = "assessment_unparseable"
 LOW_CONFIDENCE = "confidence:low"
+_OF_POLICY = "ledger:"
 
 
 def reconcile(commitment: Commitment, assessment: Assessment) -> list[str]:
@@ -28,14 +29,18 @@ def reconcile(commitment: Commitment, assessment: Assessment) -> list[str]:
 def evidence(commitment: Commitment, *, used: Collection[str], claim: str) -> list[str]:
     """Return the triggers that do not rest on the agent's word.
 
-    `used` are the tools that really ran, `claim` the sentence of the output that the ledger
-    does not bear out, or "".
+    `used` are the tools that really ran, `claim` what the policy says against the output, or "".
     """
     found = []
     if commitment.given and commitment.confidence == "low":
         found.append(LOW_CONFIDENCE)
     found += [f"tool_outside_scope:{tool}" for tool in used if not _declared(tool, commitment)]
-    return found + ([f"ledger:{claim}"] if claim else [])
+    return found + ([f"{_OF_POLICY}{claim}"] if claim else [])
+
+
+def is_of_policy(trigger: str) -> bool:
+    """Tell whether a trigger is the policy's own word against an output."""
+    return trigger.startswith(_OF_POLICY)
 
 
 def _admitted(assessment: Assessment) -> Iterator[str]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from agents.core.effects import Json
+from agents.core.statements import LEDGER
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,14 @@ class Facts:
     scope: Json = None  # the day and the region that a report is about; None: it is no report
     accepted: tuple[str, ...] = ()  # SHA-256 of each output that its supervision let stand
     replies: int = 0  # to the customer, sent by this run or maybe sent
+    ledger: tuple[str, ...] = ()  # what this run did, in the console's sentences
+    record: Mapping[str, str] = field(default_factory=dict)  # what it found, by name, likewise
+    letter: str = ""  # the argument of this action that a customer will read; "": none
+
+    @property
+    def sentences(self) -> dict[str, str]:
+        """Return the console's own sentences, by the names that a text refers to them by."""
+        return {**self.record, LEDGER: " ".join(self.ledger)} if self.ledger else {**self.record}
 
     @property
     def refunded_minor(self) -> int:
@@ -86,4 +96,7 @@ def read_facts(stored: Json) -> Facts:
         scope=stored.get("scope"),
         accepted=tuple(stored.get("accepted", ())),
         replies=stored.get("replies", 0),
+        ledger=tuple(stored.get("ledger", ())),
+        record=stored.get("record", {}),
+        letter=stored.get("letter", ""),
     )

@@ -54,6 +54,7 @@ class Limits:
     hand_over: bool = True  # a case that no specialist takes is put to people
     late_calls: bool = False  # out of time, a call under way is still finished and acted upon
     forget_refusals: bool = False  # only the last specialist that refused is forbidden
+    null_is_none: bool = False  # an incident that a source leaves empty counts as none
     loose_topics: bool = False  # a specialist takes a ticket for a keyword within any word
     max_reorients: int = 1  # times that a judge may have one step run again
     inbox: bool = True  # there are people to ask; without them what wants one stops

@@ -7,10 +7,11 @@ missing, yellow for many failed payments or something out of stock, and only the
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from agents.core.effects import Json
+from agents.core.money import spoken
 
 Aggregate: TypeAlias = dict[str, Json]
 
@@ -25,19 +26,24 @@ _NEEDED = {
 
 
 def aggregate(
-    scope: Mapping[str, Json], lines: Sequence[Json], *, expected: Collection[str]
+    scope: Mapping[str, Json],
+    lines: Sequence[Json],
+    *,
+    expected: Collection[str],
+    null_is_none: bool = False,
 ) -> Aggregate:
     """Return the facts of the day, its health, and what failed or is missing.
 
     `lines` are the tasks in the order of the plan, as the history holds them; `expected` are
-    the workers without whose facts the picture is not whole.
+    the workers without whose facts the picture is not whole. `null_is_none` reads a field that
+    a source leaves empty as the reference does: as good news.
     """
     parts: dict[str, dict[str, Json]] = {"sales": {}, "payments": {}, "inventory": {}}
     for line in lines:
         if line["status"] == "done" and line["worker"] in _PART:
             parts[_PART[line["worker"]]] = line["observation"]["result"]
     wanted = [part for worker, part in _PART.items() if worker in expected]
-    missing = [name for part in wanted for name in _lacking(part, parts[part])]
+    missing = [name for part in wanted for name in _lacking(part, parts[part], null_is_none)]
     return {
         **scope,
         "health": health(parts, missing),
@@ -54,7 +60,7 @@ def health(parts: Mapping[str, Mapping[str, Json]], missing: Collection[str]) ->
         return "red"
     if missing:
         return "unknown"
-    many_fail = parts["payments"].get("failed_payment_rate", 0) >= FAILED_RATE
+    many_fail = (parts["payments"].get("failed_payment_rate") or 0) >= FAILED_RATE
     return "yellow" if many_fail or parts["inventory"].get("out_of_stock_skus") else "green"
 
 
@@ -66,16 +72,52 @@ def headline(found: Aggregate) -> str:
     return said
 
 
-def _lacking(part: str, facts: Mapping[str, Json]) -> list[str]:
+def findings(found: Aggregate) -> str:
+    """Return the facts of the day in sentences, which no model writes either."""
+    return " ".join(_findings(found["sales"], found["payments"], found["inventory"]))
+
+
+def _findings(sales: Json, payments: Json, inventory: Json) -> Iterator[str]:
+    if "gross_sales_minor" in sales and _is_number(sales.get("orders")):
+        gross = spoken(sales["gross_sales_minor"])
+        yield f"Gross sales were {gross} in {sales['orders']:,} orders."
+    if _is_number(payments.get("failed_payment_rate")):
+        yield f"{payments['failed_payment_rate'] * 100:.1f} % of payments failed."
+    if _is_known(payments.get("gateway_incident")):
+        yield f"Gateway incident: {payments['gateway_incident']}."
+    gone = inventory.get("out_of_stock_skus")
+    if gone:
+        days = inventory.get("restock_eta_days")
+        again = f"; restocking takes {days} days" if _is_number(days) else ""
+        yield f"Out of stock: {', '.join(gone)}{again}."
+    elif gone is not None:
+        yield "Nothing is out of stock."
+
+
+def _lacking(part: str, facts: Mapping[str, Json], null_is_none: bool) -> list[str]:
     """Return what a part lacks: its name where it says nothing at all, else its fields."""
-    lacking = [names for names in _NEEDED[part] if not _has(facts, names)]
+    lacking = [names for names in _NEEDED[part] if not _has(facts, names, null_is_none)]
     whole = len(lacking) == len(_NEEDED[part])
     return [part] if whole else [f"{part}.{names.partition('|')[0]}" for names in lacking]
 
 
-def _has(facts: Mapping[str, Json], names: str) -> bool:
+def _has(facts: Mapping[str, Json], names: str, null_is_none: bool) -> bool:
     values = [facts[name] for name in names.split("|") if name in facts]
-    return bool(values) and not any(isinstance(v, float) and math.isnan(v) for v in values)
+    return bool(values) and (
+        all(map(_is_known, values))
+        or (null_is_none and not any(isinstance(v, float) and math.isnan(v) for v in values))
+    )
+
+
+def _is_known(value: Json) -> bool:
+    """Tell whether a source said anything: an empty list is news, an empty word is none."""
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return bool(value.strip()) if isinstance(value, str) else value is not None
+
+
+def _is_number(value: Json) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _failure(line: Json) -> Json:

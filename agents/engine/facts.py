@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 
 from agents.core.actions import Action
+from agents.core.digest import sha256
 from agents.core.effects import Json
 from agents.core.facts import ChargeFact, Facts, MailFact, RefundFact
 from agents.core.limits import Limits
+from agents.core.statements import Deed, ledger_sentences
 from agents.core.states import EffectState
 from agents.desk import billing, mail
 from agents.engine import simulation
 from agents.models import Effect, Escalation, Run, Step
 from agents.prepared import Given, Rows
+from agents.tools import Tool
 
 MAYBE_PAID = (EffectState.INTENDED, EffectState.DONE, EffectState.UNKNOWN)
 
@@ -57,7 +61,10 @@ def asked_facts(
     is_refund = tool == "issue_refund"
     unattended = _asked_unattended(run.book_id, customer, limits, at) if is_refund else list
     # What a run has done in the world it has done in a step.
-    only_read = {name for name, known in simulation.registry(run).items() if not known.writes}
+    registered = simulation.registry(run)
+    only_read = {name for name, known in registered.items() if not known.writes}
+    letter = registered[tool].letter if tool and tool in registered else ""
+    says = is_final or bool(letter)
     has_acted = any(s.kind == "use" and s.asked["tool"] not in only_read for s in steps)
     ledger = _EFFECTS.sent(run=run.pk) if has_acted else list
     # A call may have been unclear, so a call too may have been put to a person.
@@ -69,6 +76,7 @@ def asked_facts(
         charge = account.charge if account and tool != "get_refund_context" else None
         refunds = [effect for effect in effects if effect.tool == "issue_refund"]
         letters = [e.args["message"] for e in effects if e.tool == "send_refund_email"]
+        due = _mail(run, refunds, letters, {customer: account.name} if account else {})
         facts = Facts(
             subject=run.subject,
             context_of=tuple(sorted(_contexts(steps))),
@@ -76,12 +84,19 @@ def asked_facts(
             country=account.country if account else "",
             charge=_charge(charge),
             unattended_minor=_unattended(charge, unattended()),
-            mail=_mail(run, refunds, letters, {customer: account.name} if account else {}),
+            mail=due,
             stated_minor=_stated(requested(), charge) if is_final else (),
             evidence=_evidence(steps) if is_final else (),
             scope=run.scope,
             accepted=_accepted(steps) if tool == "send_reply" else (),
             replies=sum(effect.tool == "send_reply" for effect in effects),
+            ledger=ledger_sentences(
+                [_deed(effect, registered) for effect in effects], untold=due is not None
+            )
+            if says
+            else (),
+            record=_record(steps, registered) if says else {},
+            letter=letter,
         )
         return facts, charge.charge_id if charge else None
 
@@ -119,9 +134,41 @@ def _evidence(steps: Iterable[Step]) -> tuple[Json, ...]:
 
 
 def _accepted(steps: Iterable[Step]) -> tuple[str, ...]:
-    """Return the SHA-256 of each output that was let stand by whoever supervised its step."""
-    said = [step.asked for step in steps if step.kind == "say"]
-    return tuple(line["facts"]["sha256"] for line in said if line["kind"] == "step.accepted")
+    """Return the SHA-256 of each output that was let stand by whoever supervised its step.
+
+    What a person wrote in place of a letter stands too.
+    """
+    found = []
+    for step in steps:
+        if step.kind == "say" and step.asked["kind"] == "step.accepted":
+            found.append(step.asked["facts"]["sha256"])
+        elif step.kind == "escalate" and step.asked["action"]["kind"] == "tool":
+            correction = (step.reply or {}).get("correction")
+            found += [sha256(correction)] if correction else []
+    return tuple(found)
+
+
+def _deed(effect: Effect, registered: Mapping[str, Tool]) -> Deed:
+    known = registered[effect.tool]
+    return Deed(
+        sentence=known.after,
+        customer=effect.customer,
+        amount_minor=effect.amount_minor,
+        currency=effect.currency,
+        moves_money=effect.amount_minor is not None and not known.letter,  # not written about
+        settled=effect.state == EffectState.DONE,
+    )
+
+
+def _record(steps: Iterable[Step], registered: Mapping[str, Tool]) -> dict[str, str]:
+    """Return what may be said of what the run has looked up, by name; the newest counts."""
+    said: dict[str, str] = {}
+    for step in steps:
+        tool = registered.get(step.asked["tool"]) if step.kind == "use" else None
+        if tool and tool.may_say and step.reply and not step.failed:
+            with suppress(KeyError, TypeError, ValueError, AttributeError):  # it found nothing
+                said |= tool.may_say(step.reply)
+    return said
 
 
 def _refund(effect: Effect, letters: list[str]) -> RefundFact:

@@ -11,6 +11,7 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
+from agents.core.actions import MAX_TEXT
 from agents.core.decision import settled_by
 from agents.core.effects import Json
 from agents.core.money import spoken
@@ -66,7 +67,8 @@ def decide(
     """Answer an escalation and queue its run. Raises Refused, AlreadyDecided, Claimed.
 
     `amount_minor` lowers a refund; nothing else of an action can be changed. `correction` has
-    a workflow's step run once more with these words, instead of letting its output stand.
+    a workflow's step run once more with these words, instead of letting its output stand; of a
+    letter it is the text that is sent in its place.
     `action_sha256`, if given, is of the action the person saw: a decision about anything else
     is refused.
     """
@@ -150,7 +152,8 @@ def _check_person(escalation: Escalation, person: Membership, wanted: _Answer) -
     check_text(wanted.comment, most=MAX_COMMENT)
     if wanted.correction and (escalation.kind not in OF_OUTPUT or not wanted.approve):
         raise Refused("no_correction", "Only an output of a step can be corrected and run again.")
-    check_text(wanted.correction, most=MAX_COMMENT)
+    is_letter = escalation.action["kind"] == "tool"
+    check_text(wanted.correction, most=MAX_TEXT if is_letter else MAX_COMMENT)
 
 
 def _granted(

@@ -20,6 +20,7 @@ class Round:
 
     number: int
     output: str
+    reviewed: Json = None  # the output as the policy let it stand: its answer, and its note
     assessment: Assessment = field(default_factory=Assessment)
     triggers: list[str] = field(default_factory=list)
     verdict: Verdict | None = None

@@ -11,7 +11,7 @@ from agents.core.money import told
 from agents.core.plans import Task, plan_schema, read_plan
 from agents.core.reports import Aggregate, aggregate
 from agents.patterns import Brief, Notes, pattern
-from agents.patterns.steps import Steps, answer_to, block_reason
+from agents.patterns.steps import Steps, answer_to, answered, block_reason
 
 OUT_OF_TIME, OUT_OF_DISPATCHES = "max_seconds", "max_dispatches"
 TOO_SLOW = "task_timeout"
@@ -34,9 +34,11 @@ def orchestrator(brief: Brief, notes: Notes) -> Flow:
     write_down(lines, notes)
     stop_where_work_is_missing(plan, lines)
     expected = {*brief.limits.required, *(task["worker"] for task in plan)}
-    found = aggregate(brief.scope, notes.history, expected=expected)
-    answer = yield from briefed(brief, found)
-    return {"answer": answer, "plan": plan, "aggregate": found}
+    found = aggregate(
+        brief.scope, notes.history, expected=expected, null_is_none=brief.limits.null_is_none
+    )
+    written = yield from briefed(brief, found)
+    return {**written, "plan": plan, "aggregate": found}
 
 
 def planned(brief: Brief) -> Steps[list[Task]]:
@@ -151,7 +153,7 @@ def stop_where_work_is_missing(plan: Sequence[Task], lines: Sequence[Json]) -> N
         )
 
 
-def briefed(brief: Brief, found: Aggregate) -> Steps[str]:
+def briefed(brief: Brief, found: Aggregate) -> Steps[Json]:
     """Have the brief written from the aggregate, and reviewed against it."""
     inputs = told({"goal": brief.goal, "aggregate": found})
     try:
@@ -165,4 +167,4 @@ def briefed(brief: Brief, found: Aggregate) -> Steps[str]:
     review = yield Review("finalize/review", action)
     if not review["allows"]:
         raise Stop(block_reason(review), phase="finalize", aggregate=found, brief=answer)
-    return str(review["action"]["answer"])
+    return answered(review["action"])

@@ -10,7 +10,7 @@ from agents.core.limits import Limits
 from agents.core.money import told
 from agents.core.routes import Route, read_route, route_schema
 from agents.patterns import Brief, Notes, pattern
-from agents.patterns.steps import Steps, answer_to, block_reason, stop
+from agents.patterns.steps import Steps, answer_to, answered, block_reason, stop
 
 RECENT = 3  # attempts that the router is reminded of
 STATUSES = ("needs_reroute", "done")  # what a specialist may answer
@@ -37,7 +37,7 @@ def routing(brief: Brief, notes: Notes) -> Flow:
         text = yield from answer_to(asked, phase="route")
         route = read_route(text, allowed=limits.proposable, forbidden=refused)
         delegation = Delegation(attempt, route, notes)
-        seen = yield from delegated(delegation)
+        seen = yield from delegated(delegation, limits)
         if seen["status"] == "done":
             return (yield from closing_answer(brief, notes, route))
         refused = forbidden([*refused, route["target"]], limits)
@@ -102,10 +102,10 @@ class Delegation:
         self.line(ok=False, stop_reason=reason)
         return stop(reason, phase="delegate", route=self.route)
 
-    def saw(self, observation: Json) -> None:
+    def saw(self, observation: Json, *, ok: bool) -> None:
         """Close this attempt with what the specialist said."""
         domain = {"domain": observation["domain"]} if "domain" in observation else {}
-        self.line(ok=True, observation_status=observation.get("status"), **domain)
+        self.line(ok=ok, observation_status=observation.get("status"), **domain)
         self.notes.history.append(
             {"attempt": self.attempt, "route": self.route, "observation": observation}
         )
@@ -123,7 +123,7 @@ class Delegation:
         )
 
 
-def delegated(delegation: Delegation) -> Steps[Json]:
+def delegated(delegation: Delegation, limits: Limits) -> Steps[Json]:
     """Put one ticket to one specialist, past policy and gateway. Return what they said."""
     label, action = str(delegation.attempt), delegation.action
     review = yield Review(f"{label}/review", action)
@@ -136,8 +136,9 @@ def delegated(delegation: Delegation) -> Steps[Json]:
             delegation.line(ok=False, stop_reason="route_bad_observation")
             raise delegation.out_of_contract(None) from None
         raise delegation.refuse(reason_of(error.reason)) from None
-    delegation.saw(seen)
-    if not in_contract(seen):
+    is_reply = in_contract(seen)
+    delegation.saw(seen, ok=is_reply or not limits.errors_fail)
+    if not is_reply:
         raise delegation.out_of_contract(seen)
     return seen
 
@@ -168,7 +169,7 @@ def closing_answer(brief: Brief, notes: Notes, route: Route) -> Steps[Json]:
     review = yield Review("finalize/review", final)
     if not review["allows"]:
         raise Stop(block_reason(review), phase="finalize", route=route, action=final)
-    return {"selected_route": route["target"], "answer": final["answer"]}
+    return {"selected_route": route["target"], **answered(review["action"])}
 
 
 def handed_over(brief: Brief, notes: Notes) -> Steps[Json]:

@@ -11,7 +11,7 @@ from agents.core.effects import Ask, Effect, Failed, Json, Stop
 T = TypeVar("T")
 Steps = Generator[Effect, Any, T]
 
-# A false answer is named for what it is, whoever found out.
+# A false answer is named for what it is. No rule says so any more; runs that ended so still do.
 _SAID_PLAINLY = frozenset(
     {"answer_contradicts_ledger", "answer_contradicts_evidence", "brief_contradicts_facts"}
 )
@@ -38,3 +38,8 @@ def block_reason(review: Json) -> str:
     """Return the stop reason of a review that does not allow an action."""
     reason = review["deciding"]["reason"]
     return str(reason) if reason in _SAID_PLAINLY else f"supervisor_block:{reason}"
+
+
+def answered(action: Json) -> Json:
+    """Return what a run ends with: its answer, the agent's note and who has approved that."""
+    return {key: action[key] for key in ("answer", "note", "approved_by") if key in action}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from agents.core.drift import is_of_policy
 from agents.core.effects import Ask, Escalate, Json
 from agents.core.money import told
 from agents.core.verdicts import (
@@ -36,8 +37,10 @@ def _by_model(course: Course, now: Round) -> Steps[str]:
     limits, work = course.work.brief.limits, course.work
     verdict = now.verdict = yield from judged(course, now)
     course.note(now)
-    if verdict.word == CONTINUE:
+    if verdict.word == CONTINUE and not any(map(is_of_policy, now.triggers)):
         return ""
+    if verdict.word == CONTINUE:  # what the policy says of an output no judge overrules
+        return (yield from _by_person(course, now, "output"))
     if verdict.word == HALT:
         yield course.say("step.halted", why=verdict.reason)
         sentence = f"halted by supervision: {verdict.reason}"

@@ -10,7 +10,7 @@ from agents.core.digest import args_hash
 from agents.core.effects import Ask, Escalate, Failed, Flow, Json, Review, Stop, Use
 from agents.core.money import told
 from agents.patterns import Brief, Notes, pattern
-from agents.patterns.steps import Steps, answer_to, block_reason, stop
+from agents.patterns.steps import Steps, answer_to, answered, block_reason, stop
 
 RECENT = 3  # steps that the worker is reminded of
 ROUNDS = 3  # of asking and of calling for one action, because facts move while a person thinks
@@ -35,7 +35,7 @@ def supervisor(brief: Brief, notes: Notes) -> Flow:
         turn = Turn(step, action, notes)
         seen = yield from carried_out(turn)
         if turn.action["kind"] == "final":
-            return {"answer": turn.action["answer"]}
+            return answered(turn.action)
         turn.done(seen, failed=limits.errors_fail and seen.get("status") == "error")
 
     if not limits.finalize:
@@ -53,7 +53,7 @@ def closing_answer(brief: Brief, notes: Notes) -> Steps[Json]:
     review = yield Review("finalize/review", final)
     if not review["allows"]:
         raise Stop(block_reason(review), phase="finalize", action=final)
-    return {"answer": final["answer"]}
+    return answered(review["action"])
 
 
 def situation(brief: Brief, notes: Notes) -> Json:
@@ -193,10 +193,13 @@ def cleared(turn: Turn) -> Steps[str]:
 
 def decided(turn: Turn, review: Json) -> Steps[str]:
     """Wait for a person and leave the turn's action as they want it. Return the step's key."""
-    decision = yield Escalate(f"{turn.step}/person", "action", turn.action, review)
+    letter = review.get("facts", {}).get("letter")  # the argument that a customer would read
+    kind = "output" if letter else "action"
+    decision = yield Escalate(f"{turn.step}/person", kind, turn.action, review)
     turn.person = {"approved": decision["decision"] in ("approved", "adjusted")}
     if decision["revised"]:
-        args = {**turn.action["args"], "amount_minor": decision["granted_minor"]}
+        own = {letter: decision["correction"]} if letter else None
+        args = {**turn.action["args"], **(own or {"amount_minor": decision["granted_minor"]})}
         turn.action, turn.source = {**turn.action, "args": args}, "human_revised"
         turn.person["revised_action"] = turn.action
     turn.person["comment"] = decision["comment"]

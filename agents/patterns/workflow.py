@@ -12,14 +12,14 @@ from agents.core.checkpoints import (
 )
 from agents.core.digest import sha256
 from agents.core.drift import evidence, reconcile
-from agents.core.effects import Ask, Flow, Review, Stop
+from agents.core.effects import Ask, Flow, Json, Review, Stop
 from agents.core.money import told
 from agents.core.preflight import bind, check, fields_in
 from agents.core.workflows import BadWorkflow, Workflow, read_workflow
 from agents.patterns import Brief, Notes, pattern
 from agents.patterns.course import COMMIT, POST, RECONCILE, Course, Round
 from agents.patterns.execution import EXECUTE, Work, executed
-from agents.patterns.steps import Steps, answer_to
+from agents.patterns.steps import Steps, answer_to, answered
 from agents.patterns.supervision import looked_at
 
 
@@ -29,16 +29,16 @@ def workflow(brief: Brief, notes: Notes) -> Flow:
     declared, values = _declared(brief)
     outputs: dict[str, str] = {}
     failures: dict[str, int] = {}
-    output = ""
+    end: Json = {"answer": ""}
     for step, mode in declared.steps:
         log = Notes(trace=notes.trace)
         work = Work(brief, step, {**values}, {**outputs}, failures, log)
         course = Course(work, mode, notes)
-        output = yield from (supervised(course) if mode else unsupervised(course))
-        outputs[step.name] = output
+        end = yield from (supervised(course) if mode else unsupervised(course))
+        output = outputs[step.name] = text_of(end)
         values |= {step.name: output, **fields_in(output, step.outputs)}
     fields = {name: values[name] for s, _ in declared.steps for name in s.outputs if name in values}
-    return {"outputs": {**outputs, **fields}, "failures": failures, "answer": output}
+    return {"outputs": {**outputs, **fields}, "failures": failures, **answered(end)}
 
 
 def _declared(brief: Brief) -> tuple[Workflow, dict[str, str]]:
@@ -52,18 +52,23 @@ def _declared(brief: Brief) -> tuple[Workflow, dict[str, str]]:
     return declared, values
 
 
-def unsupervised(course: Course) -> Steps[str]:
-    """Carry a step out; nobody looks, but it may not claim what the ledger does not hold."""
+def text_of(reviewed: Json) -> str:
+    """Return what the agent put out, its references filled in; the answer is the console's."""
+    return str(reviewed.get("note", reviewed["answer"]))
+
+
+def unsupervised(course: Course) -> Steps[Json]:
+    """Carry a step out; nobody looks, but the policy does. Return the output as reviewed."""
     output = yield from executed(course.work)
     course.line(EXECUTE)
-    claim = yield from _false_claim(course, output)
+    reviewed, claim = yield from _reviewed(course, output)
     if claim:
         raise course.work.stop("answer_contradicts_ledger", claim, phase=EXECUTE)
-    return output
+    return reviewed
 
 
-def supervised(course: Course) -> Steps[str]:
-    """Commit once, then go round until an output stands. Return it.
+def supervised(course: Course) -> Steps[Json]:
+    """Commit once, then go round until an output stands. Return it, as reviewed.
 
     A correction is added to the instruction as it was declared, so corrections do not pile up;
     the commitment stays, because it is what the work is held against.
@@ -75,7 +80,8 @@ def supervised(course: Course) -> Steps[str]:
         correction = yield from looked_at(course, now)
         if not correction:
             yield course.say("step.accepted", sha256=sha256(now.output))
-            return now.output
+            by_person = {"approved_by": now.person["by"]} if now.person else {}
+            return {**now.reviewed, **by_person}
         course.work.correction = correction
 
 
@@ -98,11 +104,12 @@ def went_round(course: Course) -> Steps[Round]:
     """EXECUTE, POST and RECONCILE once."""
     output = yield from executed(course.work)
     course.line(EXECUTE)
-    now = Round(course.rounds, output)
+    now = Round(course.rounds, output, {"answer": output})
     now.assessment = yield from assessed(course, now)
     now.triggers = reconcile(course.commitment, now.assessment)
     if not course.work.brief.limits.self_reported:
-        claim = yield from _false_claim(course, output)
+        now.reviewed, claim = yield from _reviewed(course, output)
+        now.output = text_of(now.reviewed)
         used = [call["name"] for call in course.work.used]
         now.triggers += evidence(course.commitment, used=used, claim=claim)
     course.line(RECONCILE, ok=not now.triggers, triggers=now.triggers)
@@ -127,11 +134,13 @@ def assessed(course: Course, now: Round) -> Steps[Assessment]:
     return found
 
 
-def _false_claim(course: Course, output: str) -> Steps[str]:
-    """Return what an output claims against the ledger, or ""; it is the policy that compares."""
-    if course.work.brief.limits.self_reported or not output.strip():
-        return ""
+def _reviewed(course: Course, output: str) -> Steps[tuple[Json, str]]:
+    """Have the policy see an output. Return it as it may stand, and why it may not, or ""."""
     action = {"kind": "final", "answer": output}
+    if course.work.brief.limits.self_reported or not output.strip():
+        return action, ""
     review = yield Review(f"{course.work.label}/review", action)
+    if review["allows"]:
+        return review["action"], ""
     deciding = review["deciding"]
-    return str(deciding["observed"] or deciding["sentence"]) if not review["allows"] else ""
+    return action, str(deciding["observed"] or deciding["sentence"])

@@ -1,37 +1,19 @@
-"""What a run may say when it ends."""
+"""What a run may say when it ends, and what it may write to a customer."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable
 
 from agents.core.actions import Action
+from agents.core.courtesy import free_words
 from agents.core.decision import Ruling, Verdict
-from agents.core.effects import Json
 from agents.core.facts import Facts
 from agents.core.limits import Limits
-from agents.core.money import BadAmount, minor_of_text, spoken
+from agents.core.statements import filled_in, named_in
 from agents.policies import rule
 
-CONTRADICTION = "answer_contradicts_ledger"
-NO_EVIDENCE = "answer_contradicts_evidence"
-
-_CLAUSE = re.compile(r"[;!?\n]|\.(?=\s|$)|,(?=\s)|\b(?:but|however|although|while|because)\b", re.I)
-_NUMBER = re.compile(r"\d[\d,.]*")
-_BEFORE = ("USD", "$", "EUR", "€", "£")
-_AFTER = re.compile(r"\s*(?:USD|US dollars?|dollars?|EUR|euros?|€|\$)", re.I)
-_REFUND = re.compile(r"\b(?:refund\w*|repa(?:y|id)\w*|paid back|credited|reimburs\w*)\b", re.I)
-_PAID = re.compile(r"\brefunded\b|\b(?:paid back|credited|reimbursed)\b", re.I)
-_NAMED = re.compile(r"\brefund\w*\b", re.I)
-_CARRIED_OUT = "issued|processed|made|completed|sent|executed|approved"
-_DONE = re.compile(rf"\b(?:{_CARRIED_OUT}|done|given)\b", re.I)
-_DID = re.compile(rf"\b(?:{_CARRIED_OUT}|gave)\b", re.I)
-_DENIED = re.compile(
-    r"\b(?:no|not|nothing|never|without|cannot|could not|couldn't|wasn't|unable|declined|denied"
-    r"|rejected|refused|blocked)\b",
-    re.I,
-)
-_ASKED = re.compile(r"\b(?:request\w*|ask\w*|wanted|charge\w*|paid for|instead of|limit)\b", re.I)
+LOOKED_INTO = "The case was looked into; nothing was paid."
+_WORDS = 12  # of a letter, that a person's attention is drawn to
 
 
 @rule
@@ -53,45 +35,13 @@ def after_context(action: Action, facts: Facts, limits: Limits) -> Ruling | None
 
 @rule
 def matches_ledger(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
-    """An answer claims no refund that the ledger does not hold, and denies none it does."""
-    if action.get("kind") != "final":
-        return None
-    claim = next(contradictions(action["answer"], facts), None)
-    if claim is None:
-        return None
-    paid = ", ".join(spoken(r.amount_minor) for r in facts.refunds if r.settled) or "nothing"
-    return Ruling(
-        Verdict.BLOCK,
-        CONTRADICTION,
-        f"The answer says “{claim[:160]}”; in this run {paid} was refunded.",
-        risk=85,
-        observed=claim[:160],
-        limit=paid,
-    )
+    """What is said of money comes from the ledger, and the agent's own words are its note.
 
-
-def contradictions(answer: str, facts: Facts) -> Iterator[str]:
-    """Yield each clause of `answer` that says other than the ledger. Careful, not clever.
-
-    It errs towards a contradiction: an answer that is held back costs a look, a false one
-    that is published costs a customer.
+    A letter to a customer may also hold words of courtesy; a person reads any other first.
     """
-    settled = [refund.amount_minor for refund in facts.refunds if refund.settled]
-    true_amounts = {*settled, sum(settled)}
-    for clause in filter(None, map(str.strip, _CLAUSE.split(answer))):
-        amounts = set(_amounts(clause))
-        if not _REFUND.search(clause):
-            if amounts - true_amounts - set(facts.stated_minor):
-                yield clause
-        elif _DENIED.search(clause):
-            if settled and not amounts - true_amounts and not _ASKED.search(clause):
-                yield clause
-        elif _is_made(clause):
-            allowed = true_amounts | (set(facts.stated_minor) if _ASKED.search(clause) else set())
-            if not settled or amounts - allowed:
-                yield clause
-        elif amounts - true_amounts - set(facts.stated_minor):
-            yield clause
+    if action.get("kind") == "final":
+        return _in_our_words(action, facts, facts.ledger)
+    return _letter(action, facts) if facts.letter else None
 
 
 @rule
@@ -112,72 +62,40 @@ def after_specialist(action: Action, facts: Facts, limits: Limits) -> Ruling | N
 
 @rule
 def matches_evidence(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
-    """An answer promises no more than the specialists found, and claims nothing done (ROU-Q13)."""
+    """An answer says what the specialists found, in the desk's words (ROU-Q13)."""
     if action.get("kind") != "final":
         return None
-    claim = next(unfounded(action["answer"], facts.evidence), None)
-    if claim is None:
+    return _in_our_words(action, facts, tuple(facts.record.values()) or (LOOKED_INTO,))
+
+
+def _in_our_words(action: Action, facts: Facts, always: Iterable[str]) -> Ruling | None:
+    """Revise an answer to the console's sentences: those always said, and those it refers to."""
+    if "note" in action:  # revised before; no reply of a model is read with a note
         return None
-    found = sorted(_found(facts.evidence))
+    named = named_in(action["answer"], facts.sentences)
+    note = filled_in(action["answer"], facts.sentences)
     return Ruling(
-        Verdict.BLOCK,
-        NO_EVIDENCE,
-        f"The answer says “{claim[:160]}”; the specialists found nothing of the kind, and a "
-        "case that is only looked into pays nothing.",
-        risk=80,
-        observed=claim[:160],
-        limit=[spoken(amount) for amount in found],
+        Verdict.REVISE,
+        "answer_from_ledger",
+        "The answer comes from the ledger and the record; the agent's own words are its note.",
+        risk=5,
+        action={**action, "answer": " ".join(dict.fromkeys([*always, *named])), "note": note},
     )
 
 
-def unfounded(answer: str, evidence: Sequence[Json]) -> Iterator[str]:
-    """Yield each clause of `answer` that the specialists' findings do not bear out.
-
-    A clause that repeats a finding word for word is borne out.
-    """
-    found, words = _found(evidence), [v for _, v in _findings(evidence) if isinstance(v, str)]
-    not_eligible = any(k == "refund_eligible" and v is False for k, v in _findings(evidence))
-    for clause in filter(None, map(str.strip, _CLAUSE.split(answer))):
-        if any(clause in said for said in words):
-            continue
-        speaks_of_one = _REFUND.search(clause) and not _DENIED.search(clause)
-        promises = _is_made(clause) or (not_eligible and not _ASKED.search(clause))
-        if set(_amounts(clause)) - found or (speaks_of_one and promises):
-            yield clause
-
-
-def _found(evidence: Sequence[Json]) -> set[int]:
-    """Return the amounts that the specialists named, in minor units."""
-    return {v for k, v in _findings(evidence) if k.endswith("_minor") and isinstance(v, int)}
-
-
-def _findings(evidence: Sequence[Json]) -> Iterator[tuple[str, Json]]:
-    for finding in evidence:
-        if isinstance(finding, dict):
-            yield from finding.items()
-
-
-def _is_made(clause: str) -> bool:
-    """Tell whether a clause says that a refund was made."""
-    refunded, did = _NAMED.search(clause), _DID.search(clause)
-    # Not one pattern with .* in between: over a long answer it would take for ever.
-    return bool(
-        _PAID.search(clause)
-        or (refunded and _DONE.search(clause, refunded.end()))
-        or (did and _NAMED.search(clause, did.end()))
+def _letter(action: Action, facts: Facts) -> Ruling | None:
+    """Have a person read a letter that holds words of the agent's own."""
+    text = action["args"].get(facts.letter) or ""
+    ours = [*facts.sentences.values(), *([facts.mail.message] if facts.mail else [])]
+    words = free_words(text, ours)
+    if not words:
+        return None
+    shown = ", ".join(words[:_WORDS]) + (" …" if len(words) > _WORDS else "")
+    return Ruling(
+        Verdict.ESCALATE,
+        "letter_in_own_words",
+        f"A customer would read words that neither ledger nor record bear out: {shown}.",
+        risk=60,
+        observed=shown,
+        flip="A letter of courtesy and of facts named by reference goes out by itself.",
     )
-
-
-def _amounts(clause: str) -> Iterator[int]:
-    """Yield the amounts a clause names in minor units; −1 for one that cannot be read."""
-    done = 0
-    for number in _NUMBER.finditer(clause):
-        named = clause[done : number.start()].rstrip().upper().endswith(_BEFORE)
-        after = None if named else _AFTER.match(clause, number.end())
-        done = (after or number).end()  # a currency belongs to one number
-        if not (named or after):
-            continue
-        try:
-            yield minor_of_text(number[0].rstrip(",.").replace(",", ""))
-        except BadAmount:
-            yield -1

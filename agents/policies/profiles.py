@@ -87,7 +87,7 @@ REFERENCE = Limits(
             "forget_refusals": True,
             "loose_topics": True,
         },
-        "orchestrator": {**_ORCHESTRATOR, "late": ["planner"]},
+        "orchestrator": {**_ORCHESTRATOR, "late": ["planner"], "null_is_none": True},
         "workflow": {**_WORKFLOW, "self_reported": True, "marker_word": True},
     },
     **_LOOPS,

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
-
 from agents.core.actions import Action
 from agents.core.decision import Ruling, Verdict
 from agents.core.effects import Json
 from agents.core.facts import Facts
 from agents.core.limits import Limits
-from agents.core.reports import headline
+from agents.core.reports import findings, headline
 from agents.policies import rule
-
-HEALTHS = ("green", "yellow", "red", "unknown")
-_NUMBER = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?")
-_SAYS_HEALTH = re.compile(rf"\b({'|'.join(HEALTHS)})\b", re.I)
 
 
 @rule
@@ -136,47 +129,19 @@ def headed(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
 
 @rule
 def matches_facts(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
-    """A brief names no health and no number that the facts do not hold (ORC-Q18)."""
-    if action.get("kind") != "brief":
+    """A brief says what the workers found; the agent's own words are its note (ORC-Q18)."""
+    if action.get("kind") != "brief" or "note" in action:
         return None
-    said = action["answer"].removeprefix(headline(action["aggregate"]))
-    claim = next(unfounded(said, action["aggregate"]), None)
-    if claim is None:
-        return None
+    found = action["aggregate"]
+    first = headline(found)
     return Ruling(
-        Verdict.BLOCK,
-        "brief_contradicts_facts",
-        f"The brief says “{claim}”, which is not what the workers found.",
-        risk=70,
-        observed=claim,
-        limit=action["aggregate"]["health"],
+        Verdict.REVISE,
+        "brief_from_facts",
+        "The brief is made of what the workers found; the agent's own words are its note.",
+        risk=5,
+        action={
+            **action,
+            "answer": f"{first} {findings(found)}".strip(),
+            "note": action["answer"].removeprefix(first).strip(),
+        },
     )
-
-
-def unfounded(text: str, found: Json) -> Iterator[str]:
-    """Yield each word for a health, and each number, that the aggregate does not bear out.
-
-    It errs towards a contradiction, as the check of answers does.
-    """
-    for match in _SAYS_HEALTH.finditer(text):
-        if match[1].lower() != found["health"]:
-            yield match[1]
-    known = set(_numbers(found))
-    for match in _NUMBER.finditer(text):
-        if float(match[0].replace(",", "")) not in known:
-            yield match[0]
-
-
-def _numbers(value: Json) -> Iterator[float]:
-    """Yield the numbers that facts hold, as a sentence may write them: amounts, shares, names."""
-    if isinstance(value, dict):
-        for key, item in value.items():
-            yield from _numbers(item / 100 if key.endswith("_minor") else item)
-    elif isinstance(value, list):
-        for item in value:
-            yield from _numbers(item)
-    elif isinstance(value, str):
-        yield from (float(match[0].replace(",", "")) for match in _NUMBER.finditer(value))
-    elif isinstance(value, int | float) and not isinstance(value, bool):
-        yield float(value)
-        yield round(value * 100, 6)  # a share is told in per cent

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from inspect import Parameter, signature
@@ -61,6 +61,9 @@ class Tool:
     find: Callable[[str], Json] | None = None  # what became of a key: a result, None, or raises
     valid: Callable[[Json, Json], bool] | None = None  # (result, args): is the result in contract?
     told: str = ""  # to a model whose prompt does not know the tool: what it does, in a sentence
+    after: str = ""  # what a call has done, for people: "{amount} was refunded to {customer}."
+    may_say: Callable[[Json], dict[str, str]] | None = None  # of a result: sentences, by name
+    letter: str = ""  # the argument that a customer reads; "": none does
 
     @property
     def writes(self) -> bool:
@@ -79,6 +82,9 @@ def tool(
     find: Callable[[str], Json] | None = None,
     valid: Callable[[Json, Json], bool] | None = None,
     told: str = "",
+    after: str = "",
+    may_say: Callable[[Json], dict[str, str]] | None = None,
+    letter: str = "",
 ) -> Callable[[Call], Call]:
     """Register a function as a tool under its own name."""
 
@@ -89,8 +95,9 @@ def tool(
             for parameter in signature(call, eval_str=True).parameters.values()
             if parameter.name != "context"
         )
-        found = Tool(name, call, touch, timeout, spec, reserve, release, find, valid, told)
-        enter(TOOLS, name, found)
+        known = Tool(name, call, touch, timeout, spec, reserve, release, find, valid, told)
+        sentences = after or f"{name} was carried out."
+        enter(TOOLS, name, replace(known, after=sentences, may_say=may_say, letter=letter))
         return call
 
     return register

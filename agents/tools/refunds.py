@@ -6,12 +6,31 @@ from contextlib import suppress
 from datetime import datetime
 
 from agents.core.effects import Json
-from agents.core.money import CURRENCY
+from agents.core.money import CURRENCY, spoken
 from agents.desk import billing, mail, refunds
 from agents.tools import Context, Minor, OutcomeUnknown, Touch, tool
 
+LONGEST_NAME = 40  # characters of a name that a letter may begin with
 
-@tool(Touch.READ, timeout=5)
+
+def _context_sentences(found: Json) -> dict[str, str]:
+    """Return what may be said of a customer's context, by name."""
+    said = {"window": f"A charge can be refunded for {_window(found)} days."}
+    name, charge = str(found["user"]["name"]), found["billing"]
+    if all(part.isalpha() for part in name.split()) and len(name) <= LONGEST_NAME:
+        said["greeting"] = f"Hello {name},"
+    if charge:
+        amount = spoken(charge["last_charge_minor"], charge["currency"])
+        days = charge["days_since_payment"]
+        said["charge"] = f"The last charge was {amount} for {charge['plan']}, {days} days ago."
+    return said
+
+
+def _window(found: Json) -> int:
+    return int(found["policy_hint"]["refund_window_days"])
+
+
+@tool(Touch.READ, timeout=5, may_say=_context_sentences)
 def get_refund_context(context: Context, *, user_id: int) -> Json:
     """Return a customer, their latest charge and the policy's hint."""
     found = billing.customer_context(
@@ -54,7 +73,13 @@ def _valid_refund(result: Json, args: Json) -> bool:
 
 
 @tool(
-    Touch.SAFE, timeout=10, reserve=_hold, release=_release, find=_find_refund, valid=_valid_refund
+    Touch.SAFE,
+    timeout=10,
+    reserve=_hold,
+    release=_release,
+    find=_find_refund,
+    valid=_valid_refund,
+    after="{amount} was refunded to customer {customer}.",
 )
 def issue_refund(
     context: Context, *, user_id: int, amount_minor: Minor, reason: str | None = None
@@ -100,7 +125,13 @@ def _find_mail(key: str) -> Json:
     return _sent(receipt) if receipt else None
 
 
-@tool(Touch.ONCE, timeout=20, find=_find_mail)
+@tool(
+    Touch.ONCE,
+    timeout=20,
+    find=_find_mail,
+    after="Customer {customer} was told by e-mail of the refund of {amount}.",
+    letter="message",
+)
 def send_refund_email(context: Context, *, user_id: int, amount_minor: Minor, message: str) -> Json:
     """Write to a customer about a refund. Mail cannot be taken back nor sent twice by key."""
     try:

@@ -14,7 +14,13 @@ def _find(key: str) -> Json:
     return _sent(receipt) if receipt else None
 
 
-@tool(Touch.ONCE, timeout=20, find=_find)
+@tool(
+    Touch.ONCE,
+    timeout=20,
+    find=_find,
+    after="A reply was sent to customer {customer}.",
+    letter="message",
+)
 def send_reply(context: Context, *, user_id: int, message: str) -> Json:
     """Write to a customer, once. Only a text that was supervised in this run may be sent."""
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from agents.core.effects import Json
+from agents.core.money import spoken
 from agents.core.topics import TOPICS, is_about
 from agents.desk import support
 from agents.tools import Context, Touch, tool
@@ -11,7 +12,17 @@ REFUNDABLE = "pro_monthly"
 _ANNA, _MAX = 42, 7
 
 
-@tool(Touch.READ, timeout=5)
+def _eligible(seen: Json) -> dict[str, str]:
+    found = seen["result"]
+    if found["refund_eligible"] is True:
+        amount = spoken(found["refund_amount_minor"], found["currency"])
+        first = f"A refund of {amount} is possible; nothing was paid."
+    else:
+        first = f"No refund is possible for {found['plan']}."
+    return {"finding": f"{first} {found['reason']}"}
+
+
+@tool(Touch.READ, timeout=5, may_say=_eligible)
 def billing_specialist(context: Context, *, ticket: str) -> Json:
     """Say whether the customer's subscription can be refunded."""
     if not _takes(context, "billing", ticket):
@@ -34,7 +45,15 @@ def billing_specialist(context: Context, *, ticket: str) -> Json:
     return {"status": "done", "domain": "billing", "result": result}
 
 
-@tool(Touch.READ, timeout=5)
+def _incident(seen: Json) -> dict[str, str]:
+    found = seen["result"]
+    return {
+        "finding": f"Incident {found['incident_id']} of {found['service']} is {found['state']}; "
+        f"the next update comes in {found['next_update_in_minutes']} minutes."
+    }
+
+
+@tool(Touch.READ, timeout=5, may_say=_incident)
 def technical_specialist(context: Context, *, ticket: str) -> Json:
     """Say how the incident stands that customers feel."""
     if not _takes(context, "technical", ticket):
@@ -42,7 +61,13 @@ def technical_specialist(context: Context, *, ticket: str) -> Json:
     return {"status": "done", "domain": "technical", "result": support.open_incident()}
 
 
-@tool(Touch.READ, timeout=5)
+def _offer(seen: Json) -> dict[str, str]:
+    found = seen["result"]
+    price = spoken(found["monthly_price_minor"], found["currency"])
+    return {"finding": f"{found['recommended_plan']} costs {price} a month. {found['reason']}"}
+
+
+@tool(Touch.READ, timeout=5, may_say=_offer)
 def sales_specialist(context: Context, *, ticket: str) -> Json:
     """Say which plan to take, and what it costs."""
     if not _takes(context, "sales", ticket):

@@ -48,7 +48,7 @@ class Wanted:
     amount_minor: int | None  # None: as it was asked for
     comment: str
     action_sha256: str
-    correction: str = ""  # with which a step of a workflow is to run again
+    correction: str = ""  # with which a step is to run again, or which is sent in place of a letter
 
 
 def read_decision(posted: QueryDict) -> Wanted:
@@ -77,9 +77,9 @@ def _reason(posted: QueryDict, field: str, ready: str, allowed: Sequence[str]) -
 
 
 def _correction(posted: QueryDict) -> str:
-    correction = posted.get("correction", "").strip()
+    correction = posted.get("correction", "").replace("\r\n", "\n").strip()
     if not correction:
-        raise BadForm("correction", "Say what the step is to do otherwise.")
+        raise BadForm("correction", "Write the correction.")
     return correction
 
 

@@ -105,6 +105,7 @@ WORDS: dict[str, dict[str, Words]] = {
         "forget_refusals": Words(
             "Only the last refusal is kept in mind", lambda p: _yes(p.forget_refusals)
         ),
+        "null_is_none": Words("An empty incident counts as none", lambda p: _yes(p.null_is_none)),
         "loose_topics": Words("A keyword within a word counts", lambda p: _yes(p.loose_topics)),
         "judge": Words("A model may judge a step", lambda p: _yes(p.judge)),
         "max_reorients": Words(

@@ -111,6 +111,8 @@ def act(escalation: Escalation) -> str:
     action = escalation.action
     if escalation.kind == "effect_unknown":
         return f"Did {action['name']} take effect?"
+    if is_letter(escalation):
+        return f"Send a reply to customer {escalation.customer}"
     if escalation.kind in ("output", "question"):
         return f"Let the output of the step {action['name']} stand"
     if escalation.kind == "hand_over":
@@ -118,6 +120,11 @@ def act(escalation: Escalation) -> str:
     if escalation.requested_minor is not None and action["name"] == "issue_refund":
         return f"Refund {spoken(escalation.requested_minor)} to customer {escalation.customer}"
     return f"{action.get('name', 'Answer')} for customer {escalation.customer}"
+
+
+def is_letter(escalation: Escalation) -> bool:
+    """Tell whether a text waits to be sent to a customer, rather than to stand as an output."""
+    return escalation.kind == "output" and escalation.action["kind"] == "tool"
 
 
 @dataclass(frozen=True)
@@ -144,6 +151,7 @@ class Card:
     sources: Sequence[Source]
     ruler: Ruler | None
     published: int | None  # the number of the policy now, where the run keeps an older one
+    letter: str | None  # the text that a customer would read; None: it is about something else
     lookalikes: Sequence[str]  # what to look at twice, a sentence each
 
 
@@ -181,6 +189,7 @@ def card(escalation: Escalation, user: User, *, at: datetime) -> Card:
         sources=[] if run.erased_at else sources(escalation, charge),
         ruler=ruler(escalation.review["deciding"], most),
         published=_published(escalation),
+        letter=_letter(escalation),
         lookalikes=_lookalikes(escalation, name),
     )
 
@@ -190,6 +199,14 @@ def _published(escalation: Escalation) -> int | None:
     if now is None or pinned.is_replay or now.number <= pinned.number:
         return None
     return now.number
+
+
+def _letter(escalation: Escalation) -> str | None:
+    if not is_letter(escalation):
+        return None
+    # Of a run that was erased the arguments are gone.
+    name = escalation.review.get("facts", {}).get("letter")
+    return str(escalation.action.get("args", {}).get(name, ""))
 
 
 def _lookalikes(escalation: Escalation, name: str) -> list[str]:

@@ -34,6 +34,8 @@ class Turn:
     amount_minor: int | None  # as proposed
     final_minor: int | None  # as it ran or may run
     said: str
+    note: str  # the agent's own words beside an answer; "" where there are none
+    ignored: Sequence[str]  # tool calls that a model sent unasked
     role: str  # a ruling's, or the step's own: running, failed, waiting
     word: str
     steps: Sequence[Step]
@@ -233,12 +235,15 @@ def _turn(
     action = reviews[0].asked["action"] if reviews else None
     ran = uses[-1].asked["args"] if uses else None
     role, word = _standing(steps, first, escalation)
+    is_output = bool(action) and _is_output(name, action)
     return Turn(
         name=name,
         title=_title(name, steps, action),
         amount_minor=((action or {}).get("args") or {}).get("amount_minor"),
         final_minor=(ran or {}).get("amount_minor") or getattr(escalation, "granted_minor", None),
-        said=_said(steps, action),
+        said=_said(steps, action, is_output=is_output),
+        note="" if is_output else _note(steps),
+        ignored=_ignored(steps),
         role=role,
         word=word,
         steps=steps,
@@ -285,15 +290,38 @@ def _title(name: str, steps: Sequence[Step], action: Json) -> str:
         word = str(first.get("role") or first.get("tool") or held or "step").replace("_", " ")
         return f"{name}: {word}" if "/" in name else word.capitalize()  # one of several at once
     kind = action.get("kind")
-    if kind == "final" and not (name.isdigit() or name == "finalize"):
-        return f"{name}: output"  # of one step of a workflow
+    if _is_output(name, action):
+        return f"{name}: output"
     if kind == "plan":
         return f"Plan: {len(action['tasks'])} tasks"
     return str(action.get("name") or {"final": "Answer", "brief": "Brief"}.get(str(kind), kind))
 
 
-def _said(steps: Sequence[Step], action: Json) -> str:
-    """Say in a line what came of a turn: the outcome of its call, or the words of the model."""
+def _reviewed(steps: Sequence[Step]) -> Json:
+    """Return a turn's action as the policy left it; None where nothing was reviewed."""
+    reviews = [reply_of(step) for step in steps if step.kind == "review" and step.reply]
+    return reviews[-1]["action"] if reviews else None
+
+
+def _note(steps: Sequence[Step]) -> str:
+    """Return what an agent wrote where the console answered in its own words."""
+    action = _reviewed(steps)
+    return str(action.get("note", "")) if action else ""
+
+
+def _ignored(steps: Sequence[Step]) -> list[str]:
+    """Return the tool calls that a model sent beside its answer, which nobody heeds."""
+    calls = (reply_of(s).get("tool_calls", ()) for s in steps if s.kind == "ask" and s.reply)
+    return [str(call) for told_of in calls for call in told_of]
+
+
+def _is_output(name: str, action: Json) -> bool:
+    """Tell whether a turn is what one step of a workflow put out, not what a run answers."""
+    return action.get("kind") == "final" and not (name.isdigit() or name == "finalize")
+
+
+def _said(steps: Sequence[Step], action: Json, *, is_output: bool) -> str:
+    """Say in a line what came of a turn: the outcome of its call, or what is answered."""
     calls = [step for step in steps if step.kind in ("ask", "use")]
     if calls and calls[-1].failed:
         return calls[-1].failed
@@ -301,7 +329,8 @@ def _said(steps: Sequence[Step], action: Json) -> str:
     if uses:
         return _fields(told(uses[-1].reply))
     if action and action.get("kind") in ("final", "brief"):
-        return str(action.get("answer", ""))
+        stands = _reviewed(steps) or action
+        return str(stands.get("note", stands["answer"]) if is_output else stands["answer"])
     held = [s.asked["review"]["deciding"]["sentence"] for s in steps if s.kind == "escalate"]
     if held and not action:  # put to a person without a review
         return str(held[-1])

@@ -13,6 +13,7 @@ from agents.audit.chain import link
 from agents.desk.models import Refund, SentMail
 from agents.models import Effect, Event, Run
 from agents.models.event import linked
+from agents.web.trace import trace
 from tests.conformance import harness
 from tests.conformance.replay_server import ReplayServer
 from tests.engine.scene import mailed, paid
@@ -50,7 +51,6 @@ HARMLESS: dict[str, list[str]] = {
     "no context": [refund(900), final("A refund of 900 USD was issued.")],
     "mail to a stranger": [context(), mail(100, user_id=7), final("Done.")],
     "mail before money": [context(), mail(900), final("Done.")],
-    "a lie in the answer": [context(), final("A refund of 1200 USD was issued.")],
     "not a number": [context(), refund(float("nan"))],
     "no end": [context(), refund(float("inf"))],
     "below nought": [context(), refund(-5)],
@@ -114,6 +114,33 @@ def test_an_attack_moves_no_money_and_sends_no_mail(
 
     assert (paid(run), mailed(run)) == ([], [])
     assert run.stop_reason != "success"
+
+
+@pytest.mark.parametrize("lie", ["A refund of 1200 USD was issued.", "Twelve hundred are yours."])
+def test_a_lie_in_the_answer_is_a_note_and_no_answer(
+    lie: str, server: ReplayServer, tmp_path: Path
+) -> None:
+    run = attack(server, tmp_path, [context(), final(lie)])
+
+    assert (run.stop_reason, paid(run), mailed(run)) == ("success", [], [])
+    assert run.outcome == {"answer": "No money was moved.", "note": lie}
+
+
+def test_a_tool_call_beside_an_answer_is_on_record_and_nothing_more(
+    server: ReplayServer, tmp_path: Path
+) -> None:
+    call = {"function": {"name": "issue_refund", "arguments": '{"user_id": 42, "key": "sk-x"}'}}
+    smuggled: Any = {"text": context(), "tool_calls": [{"id": "1", "type": "function", **call}]}
+
+    run = attack(server, tmp_path, [smuggled, final("Done.")])
+
+    assert (run.stop_reason, paid(run)) == ("success", [])
+    asked = run.steps.get(key="1/propose")
+    assert "issue_refund" in (asked.reply or {})["tool_calls"][0]
+    told = Event.objects.get(run=run, kind="step.done", facts__key="1/propose")
+    assert told.facts["ignored_tool_calls"] == 1
+    shown = trace(run).turns[0]
+    assert "issue_refund" in shown.ignored[0]
 
 
 def test_split_refunds_do_not_pass_the_limit_of_one(server: ReplayServer, tmp_path: Path) -> None:

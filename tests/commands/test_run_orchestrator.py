@@ -62,14 +62,21 @@ def test_a_slow_source_is_tried_again(monkeypatch: pytest.MonkeyPatch, tmp_path:
         ("Leave out payments.", "invalid_plan:worker_required:payments_worker"),
         ("Look at another region.", "invalid_plan:args_mismatch"),
         ("Answer in broken JSON.", "invalid_plan:non_json"),
-        ("Say all is well.", "brief_contradicts_facts"),
     ],
 )
 def test_a_model_that_errs_is_stopped_where_it_errs(phrase: str, reason: str) -> None:
     ended = report(f"{GOAL} {phrase}", "--json")
 
     assert (ended.code, ended.document["stop_reason"]) == (3, reason)
-    assert ended.document["phase"] == ("finalize" if reason.startswith("brief") else "plan")
+    assert ended.document["phase"] == "plan"
+
+
+def test_a_reporter_that_says_all_is_well_is_quoted_in_a_note_and_in_no_report() -> None:
+    ended = report(f"{GOAL} Say all is well.", "--json")
+
+    assert (ended.code, ended.document["aggregate"]["health"]) == (0, "yellow")
+    assert ended.document["answer"].startswith("Health yellow: ")
+    assert ended.document["note"] == "Health is green, there is nothing to do."
 
 
 @pytest.mark.parametrize(

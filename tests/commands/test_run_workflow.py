@@ -40,7 +40,7 @@ def test_a_drift_that_nobody_admits_is_caught_and_reoriented() -> None:
     rounds = [entry for entry in ended.document["history"] if entry["step"] == "draft"]
     assert [entry["post"]["met_commitment"] for entry in rounds] == [True, True]
     assert [entry["verdict"]["verdict"] for entry in rounds] == ["reorient", "continue"]
-    assert rounds[0]["triggers"] == ["ledger:your charge was refunded in full"]
+    assert rounds[0]["verdict"]["reason"] == "It claims a refund."
     assert "refunded in full" not in SentMail.objects.get().body
 
 
@@ -48,7 +48,7 @@ def test_the_phases_are_printed_with_what_came_of_them() -> None:
     ended = workflow("customer-reply", DRIFTS)
 
     assert "     draft SUPERVISE round 1: reorient" in ended.out.splitlines()
-    assert ended.out.splitlines()[-2] == "The reply was sent to [e-mail]."
+    assert "No money was moved. A reply was sent to customer 42." in ended.out.splitlines()
 
 
 def test_a_halt_says_why_and_sends_nothing() -> None:

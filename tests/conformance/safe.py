@@ -114,8 +114,12 @@ def mail_from_the_ledger(case: dict[str, Any], result: Result) -> None:
 
 
 def answer_is_true(case: dict[str, Any], result: Result) -> None:
-    stopped(result, "answer_contradicts_ledger|supervisor_block:subject_mismatch|invalid_action:.*")
-    assert "answer" not in result
+    """SUP-Q13: an answer is the ledger's, whatever the model wrote."""
+    if result["status"] == "stopped":
+        stopped(result, "supervisor_block:subject_mismatch|invalid_action:.*")
+        assert "answer" not in result
+        return
+    assert result["answer"] == "No money was moved."
 
 
 def no_answer_unreviewed(case: dict[str, Any], result: Result) -> None:

@@ -76,8 +76,13 @@ def kind_is_bad(case: Case, result: Result) -> None:
 
 
 def answer_has_evidence(case: Case, result: Result) -> None:
-    stopped(result, "answer_contradicts_evidence|route_bad_observation")
-    assert "answer" not in result
+    """ROU-Q13: what is answered is what was found, in the desk's words."""
+    if result["status"] == "stopped":
+        stopped(result, "route_bad_observation")
+        assert "answer" not in result
+        return
+    assert result["answer"].startswith("A refund of USD 49.00 is possible; nothing was paid.")
+    assert "1000" not in result["answer"]
 
 
 def allowlist_comes_first(case: Case, result: Result) -> None:

@@ -24,7 +24,7 @@ CONTINUE = json.dumps({"verdict": "continue"})
 REORIENT = json.dumps({"verdict": "reorient", "correction": "mind the tone", "reason": "rude"})
 MEMO = "Anna (user_id=42) asks for an exception."
 ON_HOLD = "Anna (user_id=42) asks about her plan, which is on legal hold."
-DRAFT = [COMMITTED, "Hello Anna.", MET]
+DRAFT = [COMMITTED, "Hello.", MET]
 
 
 def sending(message: str) -> str:
@@ -64,28 +64,28 @@ def reply(*sends: str, judge: list[str]) -> dict[str, Any]:
 
 
 def test_a_reorient_does_not_send_the_same_reply_again(server: ReplayServer, scene: Scene) -> None:
-    hello = sending("Hello Anna.")
+    hello = sending("Hello.")
     case = reply(hello, done("sent"), MET, hello, done("sent"), MET, judge=[REORIENT, CONTINUE])
 
     played = phases.play(case, server, scene, strict=True)
 
     assert played.result["status"] == "ok"
-    assert [mail.body for mail in SentMail.objects.all()] == ["Hello Anna."]
+    assert [mail.body for mail in SentMail.objects.all()] == ["Hello."]
     assert played.rounds[-1]["tools"][0]["observation"]["status"] == "ok"
 
 
 def test_a_reorient_does_not_send_another_reply_either(server: ReplayServer, scene: Scene) -> None:
-    again = sending("Dear Anna.")
-    case = reply(sending("Hello Anna."), done("sent"), MET, again, judge=[REORIENT])
+    again = sending("Good morning.")
+    case = reply(sending("Hello."), done("sent"), MET, again, judge=[REORIENT])
 
     played = phases.play(case, server, scene, strict=True)
 
     assert played.result["stop_reason"] == "supervisor_block:reply_not_accepted"
-    assert [mail.body for mail in SentMail.objects.all()] == ["Hello Anna."]
+    assert [mail.body for mail in SentMail.objects.all()] == ["Hello."]
 
 
 def test_a_text_that_was_never_supervised_is_not_sent(server: ReplayServer, scene: Scene) -> None:
-    case = reply(sending("Hello Anna. You get 5000 USD."), judge=[])
+    case = reply(sending("Hello. You get 5000 USD."), judge=[])
 
     played = phases.play(case, server, scene, strict=True)
 
@@ -94,7 +94,7 @@ def test_a_text_that_was_never_supervised_is_not_sent(server: ReplayServer, scen
 
 
 def test_the_record_holds_every_phase_once(server: ReplayServer, scene: Scene) -> None:
-    case = reply(sending("Hello Anna."), done("sent"), MET, judge=[CONTINUE])
+    case = reply(sending("Hello."), done("sent"), MET, judge=[CONTINUE])
 
     played = phases.play(case, server, scene, strict=True)
 

@@ -1,4 +1,4 @@
-"""Whose field a ticket is, what a route may hold, and what an answer may say of findings."""
+"""Whose field a ticket is, and what a route may hold."""
 
 from __future__ import annotations
 
@@ -10,12 +10,7 @@ from agents.core.effects import Json
 from agents.core.limits import BadPolicy, read_limits
 from agents.core.routes import InvalidRoute, check_route
 from agents.core.topics import TOPICS, is_about
-from agents.policies.answers import unfounded
 from agents.policies.profiles import REFERENCE, SPECIALISTS, STRICT
-
-ELIGIBLE = {"refund_eligible": True, "refund_amount_minor": 4900}
-NOT_ELIGIBLE = {"refund_eligible": False, "refund_amount_minor": 0}
-OFFER = {"monthly_price_minor": 19900}
 
 
 @pytest.mark.parametrize(
@@ -51,35 +46,6 @@ def test_a_route_carries_a_short_ticket_and_nothing_else(args: Json, reason: str
 
     with pytest.raises(InvalidRoute, match=reason):
         check_route(said, allowed=SPECIALISTS, forbidden=())
-
-
-@pytest.mark.parametrize(
-    ("answer", "finding", "is_founded"),
-    [
-        ("A refund of 49.00 USD is possible.", ELIGIBLE, True),
-        ("The billing specialist confirmed a refund of $49.00.", ELIGIBLE, True),
-        ("A refund of 50.00 USD is possible.", ELIGIBLE, False),
-        ("49.00 USD was refunded.", ELIGIBLE, False),
-        ("The charge was refunded in full.", ELIGIBLE, False),
-        ("No refund is possible.", NOT_ELIGIBLE, True),
-        ("You asked for a refund.", NOT_ELIGIBLE, True),
-        ("A refund is possible.", NOT_ELIGIBLE, False),
-        ("team_plus at 199.00 USD a month.", OFFER, True),
-        ("team_plus at 99.00 USD a month.", OFFER, False),
-        ("You will get 1000 USD.", OFFER, False),
-    ],
-)
-def test_an_answer_says_what_was_found_and_no_more(
-    answer: str, finding: Json, is_founded: bool
-) -> None:
-    assert (list(unfounded(answer, [finding])) == []) == is_founded
-
-
-def test_an_answer_may_repeat_a_finding_word_for_word() -> None:
-    reason = "Pro monthly subscriptions are refundable within 14 days."
-
-    assert list(unfounded(reason, [NOT_ELIGIBLE]))
-    assert list(unfounded(reason, [{**NOT_ELIGIBLE, "reason": reason}])) == []
 
 
 def test_a_pattern_is_held_to_its_own_part_of_the_policy() -> None:

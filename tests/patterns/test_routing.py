@@ -45,11 +45,12 @@ def decided(decision: str, comment: str) -> dict[str, Reply]:
 
 def test_the_answer_is_given_once_the_review_allows_it() -> None:
     said = {"finalize": Reply({"text": " 49.00 USD "})}
-    reviewed = {"finalize/review": Reply({**ALLOWED, "action": None})}
+    action = {"kind": "final", "answer": "USD 49.00", "note": "49.00 USD"}
+    reviewed = {"finalize/review": Reply({**ALLOWED, "action": action})}
 
     found = ended({**attempt(1, "billing", FOUND), **said, **reviewed})
 
-    assert (found["status"], found["answer"]) == ("ok", "49.00 USD")
+    assert (found["status"], found["answer"], found["note"]) == ("ok", "USD 49.00", "49.00 USD")
     assert found["selected_route"] == "billing_specialist"
     assert found["history"][0]["observation"]["result"] == {"refund_amount_usd": 49.0}
 

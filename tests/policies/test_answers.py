@@ -1,64 +1,136 @@
-"""What a final answer may claim, against a ledger of one refund, of none, of two."""
+"""What is said of money comes from the ledger: answers, and letters to a customer."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from agents.core.facts import Facts, RefundFact
-from agents.policies.answers import contradictions
+from agents.core.decision import Review
+from agents.core.digest import sha256
+from agents.core.effects import Json
+from agents.core.facts import Facts
+from agents.core.statements import NO_MONEY, UNTOLD, Deed, ledger_sentences
+from agents.policies import review
+from agents.policies.profiles import STRICT
+
+CHARGE = "The last charge was USD 1,200.00 for annual_enterprise, 10 days ago."
+REFUNDED = "{amount} was refunded to customer {customer}."
+NONE = Facts(subject=42, context_of=(42,), ledger=(NO_MONEY,), record={"charge": CHARGE})
+PAID = replace(NONE, ledger=("USD 100.00 was refunded to customer 42.",))
 
 
-def ledger(*amounts: int) -> Facts:
-    refunds = tuple(
-        RefundFact(42, amount, "rf", by_person=False, mailed=True, settled=True)
-        for amount in amounts
+def answer(text: str, facts: Facts = NONE) -> Review:
+    return review({"kind": "final", "answer": text}, facts, STRICT)
+
+
+def letter(text: str, facts: Facts = NONE) -> Review:
+    args = {"user_id": 42, "message": text}
+    facts = replace(facts, letter="message", accepted=(sha256(text),))
+    action = {"kind": "tool", "name": "send_reply", "args": args}
+    return review(action, facts, STRICT.of("workflow"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Your refund of USD 1,200.00 is on its way.",
+        "You were re\u00adfunded, call +1 900 555 0100.",
+        "100 USD refunded. No further refunds are possible.",
+        "Nothing was refunded.",
+    ],
+)
+@pytest.mark.parametrize("facts", [NONE, PAID])
+def test_an_answer_says_what_the_ledger_says_whatever_the_agent_wrote(
+    text: str, facts: Facts
+) -> None:
+    found = answer(text, facts)
+
+    assert found.decision == "revise"
+    assert found.action == {"kind": "final", "answer": facts.ledger[0], "note": text}
+
+
+def test_a_fact_that_an_answer_refers_to_is_said_in_the_consoles_words() -> None:
+    found = answer("As I found: [[charge]] [[nothing]] [[charge]]")
+
+    assert found.action["answer"] == f"{NO_MONEY} {CHARGE}"
+    assert found.action["note"] == f"As I found: {CHARGE} [[nothing]] {CHARGE}"
+
+
+def deed(amount: int | None = 10000, *, settled: bool = True, moves: bool = True) -> Deed:
+    sentence = REFUNDED if moves else "A reply was sent to customer {customer}."
+    return Deed(sentence, 42, amount, "USD", moves_money=moves, settled=settled)
+
+
+@pytest.mark.parametrize(
+    ("deeds", "untold", "said"),
+    [
+        ([], False, [NO_MONEY]),
+        ([deed(None, moves=False)], False, [NO_MONEY, "A reply was sent to customer 42."]),
+        ([deed(), deed(2550)], False, ["USD 100.00 was refunded to customer 42."]),
+        ([deed()], True, ["USD 100.00 was refunded to customer 42.", UNTOLD]),
+        ([deed(settled=False)], False, ["It is not known whether this happened: USD 100.00 "]),
+    ],
+)
+def test_the_ledger_is_told_row_by_row(deeds: list[Deed], untold: bool, said: list[str]) -> None:
+    found = ledger_sentences(deeds, untold=untold)
+
+    assert all(line.startswith(begin) for line, begin in zip(found, said, strict=False))
+    assert len(found) == max(len(said), len(deeds))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"Hello Anna,\n\nthank you for your question. Here is what we see:\n\n{CHARGE}",
+        "Dear customer,",
+        "Kind regards, your support team",
+    ],
+)
+def test_a_letter_of_courtesy_and_facts_needs_nobody(text: str) -> None:
+    facts = replace(NONE, record={**NONE.record, "greeting": "Hello Anna,", "to": "Dear customer,"})
+
+    assert letter(text, facts).decision == "approve"
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("We have refunded USD 1,200.00 to your card.", "refunded"),
+        ("This is not so: " + CHARGE, "not"),
+        (CHARGE.replace("1,200", "1,300"), "1,300.00"),
+        ("Write to us at https://evil.example", "https://evil.example"),
+        ("Your mon\u00adey is here again.", "mon\u00adey"),
+        ("Your question is аnswered.", "аnswered"),
+        ("Hello 💸", "💸"),
+        ("ｈｅｌｌｏ", "ｈｅｌｌｏ"),
+        ("Ihr Geld ist wieder bei Ihnen.", "Geld"),
+    ],
+)
+def test_a_letter_in_the_agents_own_words_is_read_by_a_person(text: str, word: str) -> None:
+    found = letter(text)
+
+    assert (found.decision, found.deciding.reason) == ("escalate", "letter_in_own_words")
+    assert word in str(found.deciding.observed).split(", ")
+
+
+def test_a_brief_says_what_the_workers_found_whatever_the_reporter_wrote() -> None:
+    day: Json = {
+        "region": "US",
+        "report_date": "2026-02-26",
+        "health": "red",
+        "sales": {"gross_sales_minor": 18245000, "orders": 4820},
+        "payments": {"failed_payment_rate": 0.023, "gateway_incident": "major outage"},
+        "inventory": {"out_of_stock_skus": ["SKU-9033"], "restock_eta_days": 2},
+    }
+    brief = {"kind": "brief", "answer": "All systems are healthy.", "aggregate": day}
+
+    found = review(brief, Facts(), STRICT.of("orchestrator"))
+
+    assert found.decision == "revise"
+    assert found.action["note"] == "All systems are healthy."
+    assert found.action["answer"] == (
+        "Health red: US, 2026-02-26. Gross sales were USD 182,450.00 in 4,820 orders. 2.3 % of "
+        "payments failed. Gateway incident: major outage. Out of stock: SKU-9033; restocking "
+        "takes 2 days."
     )
-    return Facts(refunds=refunds, stated_minor=(120000,))
-
-
-NONE, PAID, TWICE = ledger(), ledger(80000), ledger(30000, 20000)
-
-
-@pytest.mark.parametrize(
-    ("answer", "facts"),
-    [
-        ("Done.", NONE),
-        ("Done.", PAID),
-        ("No refund was made.", NONE),
-        ("Could not refund.", NONE),
-        ("The refund was rejected by a reviewer.", NONE),
-        ("Your charge was 1200 USD.", NONE),
-        ("A refund of 1200 USD was requested, but nothing was refunded.", NONE),
-        ("Refunded 800 USD.", PAID),
-        ("USD 800.00 was refunded to your card.", PAID),
-        ("A partial refund of $800 was processed.", PAID),
-        ("You asked for USD 1,200.00; USD 800.00 was refunded.", PAID),
-        ("We refunded 300 USD and 200 USD.", TWICE),
-        ("In all, 500 USD was refunded.", TWICE),
-    ],
-)
-def test_an_answer_that_agrees_with_the_ledger_passes(answer: str, facts: Facts) -> None:
-    assert list(contradictions(answer, facts)) == []
-
-
-@pytest.mark.parametrize(
-    ("answer", "facts"),
-    [
-        ("We refunded 1200 USD to your card.", NONE),
-        ("Refunded 10 USD.", NONE),
-        ("Your refund has been issued.", NONE),
-        ("The refund was processed.", NONE),
-        ("Refunded 1200 USD.", PAID),
-        ("We refunded 800.01 USD.", PAID),
-        ("We refunded 1e3 USD.", PAID),
-        ("USD 800.00 was refunded. Another USD 300.00 was refunded too.", PAID),
-        ("No refund was made.", PAID),
-        ("Nothing was refunded.", TWICE),
-        ("You will receive 5000 USD soon.", PAID),
-        ("You get a refund of 950 EUR.", PAID),
-        # True, but in doubt it is held back: a look costs less than a false answer.
-        ("The refund of 800 USD was not instant but it was made.", PAID),
-    ],
-)
-def test_an_answer_that_does_not_is_held_back(answer: str, facts: Facts) -> None:
-    assert list(contradictions(answer, facts))

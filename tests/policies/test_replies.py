@@ -49,14 +49,5 @@ def test_a_workflow_moves_no_money(tool: str) -> None:
     assert ruled.decision == "block"
 
 
-def test_an_output_that_claims_a_refund_is_held_against_the_ledger() -> None:
-    said = {"kind": "final", "answer": "Your charge was refunded in full."}
-
-    ruled = review(said, FACTS, LIMITS)
-
-    assert ruled.deciding.reason == "answer_contradicts_ledger"
-    assert review({**said, "answer": TEXT}, FACTS, LIMITS).allows
-
-
 def test_the_facts_are_read_back_as_they_were_stored() -> None:
     assert read_facts({**FACTS.as_json(), "replies": 1}) == replace(FACTS, replies=1)

@@ -11,7 +11,6 @@ from agents.core.plans import InvalidPlan, check_plan
 from agents.core.reports import aggregate, headline
 from agents.policies import review
 from agents.policies.profiles import STRICT, WORKERS
-from agents.policies.reports import unfounded
 from agents.tools import specs
 
 LIMITS = STRICT.of("orchestrator")
@@ -89,29 +88,20 @@ FOUND = aggregate(
 )
 
 
-@pytest.mark.parametrize(
-    ("text", "claims"),
-    [
-        ("Sales were 182,450.00 USD in 4820 orders; 2.3% of payments failed.", []),
-        ("Restock SKU-9033 within 2 days.", []),
-        ("The day is yellow.", []),
-        ("The day is Green.", ["Green"]),
-        ("Sales were 182,451 USD.", ["182,451"]),
-        ("Restock SKU-9034.", ["9034"]),
-        ("23% of payments failed.", ["23"]),
-    ],
-)
-def test_a_brief_names_what_was_found_and_nothing_else(text: str, claims: list[str]) -> None:
-    assert list(unfounded(text, FOUND)) == claims
+@pytest.mark.parametrize("incident", [None, "", "  "])
+def test_an_incident_that_is_not_known_is_never_green(incident: Any) -> None:
+    lines = [
+        {"worker": WORKERS[0], "observation": {"result": {"gross_sales_minor": 1, "orders": 1}}},
+        {
+            "worker": WORKERS[1],
+            "observation": {"result": {"failed_payment_rate": 0.0, "gateway_incident": incident}},
+        },
+        {"worker": WORKERS[2], "observation": {"result": {"out_of_stock_skus": []}}},
+    ]
 
+    found = aggregate(SCOPE, [{**line, "status": "done"} for line in lines], expected=WORKERS)
 
-def test_the_first_sentence_of_a_brief_is_ours() -> None:
-    action = {"kind": "brief", "answer": "Restock SKU-9033.", "aggregate": FOUND}
-
-    found = review(action, FACTS, LIMITS)
-
-    assert found.decision == "revise"
-    assert found.action["answer"] == "Health yellow: US, 2026-02-26. Restock SKU-9033."
+    assert (found["health"], found["missing"]) == ("unknown", ["payments.gateway_incident"])
 
 
 def test_a_partial_report_says_so_first() -> None:
@@ -120,14 +110,6 @@ def test_a_partial_report_says_so_first() -> None:
     assert headline(partial) == (
         "Health unknown: US, 2026-02-26. Partial report, without sales, payments, inventory."
     )
-
-
-def test_a_brief_that_says_all_is_well_is_blocked() -> None:
-    action = {"kind": "brief", "answer": "All is green.", "aggregate": FOUND}
-
-    found = review(action, FACTS, LIMITS)
-
-    assert (found.decision, found.deciding.reason) == ("block", "brief_contradicts_facts")
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,11 @@ def test_an_approved_output_is_what_comes_out(scene: Scene) -> None:
     run = go(escalation.run)
     assert run.state == RunState.DONE
     assert run.outcome
-    assert run.outcome["answer"] == escalation.action["post"]["actual_output"]
+    assert run.outcome["answer"] == "No money was moved."
+    assert run.outcome["note"] == escalation.action["post"]["actual_output"]
+    assert run.outcome["approved_by"] == "rita"
+    page = signed_in(scene.rita).get(reverse("run", args=[run.pk])).text
+    assert "The agent’s note, approved by rita" in page
 
 
 def test_what_was_approved_before_is_not_shown_as_refused(scene: Scene) -> None:
@@ -123,7 +127,7 @@ def test_a_correction_runs_the_step_again_and_asks_again(scene: Scene) -> None:
 @pytest.mark.parametrize(
     ("fields", "says"),
     [
-        ({"verdict": "adjust"}, "Say what the step is to do otherwise."),
+        ({"verdict": "adjust"}, "Write the correction."),
         ({"verdict": "adjust", "correction": "x" * 2001}, "at most 2000 characters"),
         ({"verdict": "reject"}, "Say why"),
         ({"action_sha256": "0" * 64}, "changed since you opened it"),

@@ -27,6 +27,7 @@ class Misfortune(StrEnum):
     LOOP = "in a loop"  # the context is read again and again
     STRANGER = "pay another customer"  # the refund goes to somebody else
     FALSE_CLAIM = "falsely claim a refund"  # the answer speaks of a refund that was never made
+    OWN_WORDS = "in its own words"  # a letter names an amount instead of referring to the fact
     WRONG_DESK = "wrong desk first"  # the case is put to somebody else's specialist to begin with
     NO_PAYMENTS = "leave out payments"  # the plan does without a worker that it needs
     OTHER_REGION = "look at another region"  # the tasks ask about a region nobody wants

@@ -1,4 +1,4 @@
-"""The judge that the demo model plays: it heeds the triggers, and errs when a goal says so."""
+"""The judge that the demo model plays: it heeds triggers and output, and errs at times."""
 
 from __future__ import annotations
 
@@ -20,9 +20,15 @@ def said(inputs: Json) -> str:
             return _verdict("ask_human", question=question, reason="Nothing decides it.")
         case Misfortune.BABBLE:
             return "Well, it all looks rather nice to me!"
-    if inputs["triggers"]:
-        return _verdict("reorient", correction=CORRECTION, reason=inputs["triggers"][0])
+    doubts = [*inputs["triggers"], *(["It claims a refund."] if _claims(inputs) else [])]
+    if doubts:
+        return _verdict("reorient", correction=CORRECTION, reason=doubts[0])
     return _verdict("continue", reason="The output stays within what was committed to.")
+
+
+def _claims(inputs: Json) -> bool:
+    """Tell whether an output speaks of a refund; a workflow that ships makes none."""
+    return "refunded in full" in inputs.get("output", "")
 
 
 def _in_doubt(inputs: Json) -> bool:

@@ -13,6 +13,7 @@ from agents.llm.demo.goals import Goal, Misfortune, read_goal
 from agents.llm.demo.writer import usd
 
 CONTEXT, REPLY = "get_refund_context", "send_reply"
+NOT_KNOWN = "is not known."
 
 
 def committed(inputs: Json) -> str:
@@ -69,7 +70,7 @@ def _action(inputs: Json) -> Json:
 def _facts(goal: Goal, seen: Json) -> str:
     billing = seen.get("billing") or {}
     if not billing:
-        return f"Customer {goal.customer} is not known."
+        return f"Customer {goal.customer} {NOT_KNOWN}"
     return (
         f"Customer {goal.customer} is {seen['user']['name']} with the plan {billing['plan']}; the "
         f"last charge was {usd(billing['last_charge_usd'])}, "
@@ -86,10 +87,15 @@ def _text(inputs: Json) -> str:
         side = "The customer has been loyal" if inputs["agent"] == "for" else "The terms are clear"
         return f"{side}. {facts}"
     corrected = "\n\n" in inputs["instruction"]
-    falsely = read_goal(inputs["goal"]).misfortune == Misfortune.FALSE_CLAIM
-    if falsely and not corrected:
-        return f"Hello,\n\nyour charge was refunded in full. {facts}"
-    return f"Hello,\n\nthank you for your question. Here is what we see: {facts}"
+    misfortune = read_goal(inputs["goal"]).misfortune
+    if misfortune == Misfortune.OWN_WORDS and not corrected:
+        return f"[[greeting]]\n\nthank you for your question. As promised we know that {facts}"
+    if misfortune == Misfortune.FALSE_CLAIM and not corrected:
+        return "[[greeting]]\n\nyour charge was refunded in full. [[charge]]"
+    if facts.endswith(NOT_KNOWN):
+        return "Hello,\n\nthank you for your question. We look into this and write to you again."
+    thanks = "thank you for your question. Here is what we see:"
+    return f"[[greeting]]\n\n{thanks}\n\n[[charge]] [[window]]"
 
 
 def _memo(facts: str, found: dict[str, str]) -> str:

@@ -58,12 +58,7 @@ def _after_context(goal: Goal, seen: Json) -> Json:
 
 
 def _described(goal: Goal, seen: Json) -> str:
-    billing = seen["billing"]
-    return (
-        f"Customer {goal.customer} is {seen['user']['name']} with the plan {billing['plan']}; "
-        f"the last charge was {usd(billing['last_charge_usd'])}, "
-        f"{billing['days_since_payment']} days ago."
-    )
+    return f"Customer {goal.customer} is {seen['user']['name']}. [[charge]] [[window]]"
 
 
 def _refund(goal: Goal, billing: Json) -> Json:

@@ -102,6 +102,8 @@ class Command(BaseCommand):
             self.stdout.write(result["error"])
         if result.get("answer"):
             self.stdout.write(result["answer"])
+        if result.get("note"):
+            self.stdout.write(f"The agent's note: {result['note']}")
         if result.get("escalation"):
             waiting = result["escalation"]
             self.stdout.write(f"escalation {waiting['id']}: {waiting['sentence']}")

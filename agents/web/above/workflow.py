@@ -126,7 +126,16 @@ def rounds(steps: Sequence[Step], now: datetime) -> Json:
             _said(part, step.key.partition("#")[0], str(step.reply.get("text", "")))
     for part in parts.values():
         part.round_of(1)
-    return {"parts": list(parts.values())}
+    return {"parts": list(parts.values()), "one_model": _one_model(steps)}
+
+
+def _one_model(steps: Sequence[Step]) -> str:
+    """Return the model that judged its own work; "" where judge and executor differ."""
+    by_role: dict[str, set[str]] = {}
+    for step in steps:
+        if step.kind == "ask" and step.model:
+            by_role.setdefault(step.asked["role"], set()).add(step.model)
+    return ", ".join(sorted(by_role.get("judge", set()) & by_role.get("executor", set())))
 
 
 def _said(part: Part, key: str, text: str) -> None:

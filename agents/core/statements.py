@@ -1,0 +1,56 @@
+"""What the console itself says of a run: sentences made from ledger and record, never by a model.
+
+A tool brings its sentences along, of what it did (`after`) and of what it found (`may_say`). A
+model names one as ``[[charge]]``, and the console puts the sentence there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from agents.core.money import spoken
+
+NO_MONEY = "No money was moved."
+UNTOLD = "The customer has not been told."
+LEDGER = "ledger"  # the name of the sentences about what this run did
+
+_REFERENCE = re.compile(r"\[\[([a-z_]{1,40})\]\]")
+
+
+@dataclass(frozen=True)
+class Deed:
+    """One row of the ledger: a call that changed something, or may have. Amount in minor units."""
+
+    sentence: str  # the tool's `after`, with {amount} and {customer}
+    customer: int | None
+    amount_minor: int | None
+    currency: str
+    moves_money: bool
+    settled: bool  # the system of record confirmed it
+
+    def __str__(self) -> str:
+        amount = spoken(self.amount_minor, self.currency) if self.amount_minor else "nothing"
+        told = self.sentence.format(amount=amount, customer=self.customer)
+        return told if self.settled else f"It is not known whether this happened: {told}"
+
+
+def ledger_sentences(deeds: Sequence[Deed], *, untold: bool) -> tuple[str, ...]:
+    """Return what a run has done, a sentence a row, oldest first; that no money moved comes first.
+
+    `untold` says that money has moved and its customer was not written to.
+    """
+    nothing = () if any(deed.moves_money for deed in deeds) else (NO_MONEY,)
+    return (*nothing, *map(str, deeds), *((UNTOLD,) if untold else ()))
+
+
+def filled_in(text: str, sentences: Mapping[str, str]) -> str:
+    """Return `text` with its references replaced; one that names nothing stays as it is."""
+    return _REFERENCE.sub(lambda found: sentences.get(found[1], found[0]), text)
+
+
+def named_in(text: str, sentences: Mapping[str, str]) -> list[str]:
+    """Return the sentences that a text refers to, each once, in its order."""
+    names = dict.fromkeys(found[1] for found in _REFERENCE.finditer(text))
+    return [sentences[name] for name in names if name in sentences]

@@ -1,0 +1,90 @@
+"""A letter in the agent's own words: a person reads it, sends it, corrects it or keeps it back."""
+
+from __future__ import annotations
+
+import pytest
+from django.urls import reverse
+
+from agents.core.states import RunState
+from agents.desk.models import SentMail
+from agents.models import Effect
+from tests.engine.scene import Scene, go, set_scene
+from tests.web.test_outputs import form, held, signed_in
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+ASKS = "Anna (user_id=42) asks about her last charge; the agent answers in its own words."
+OURS = "Hello Anna,\n\nyour plan is annual_enterprise. Call +1 900 555 0100 with questions."
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return set_scene()
+
+
+def test_the_card_shows_the_text_and_the_words_that_nobody_vouches_for(scene: Scene) -> None:
+    escalation = held(scene, ASKS, "customer-reply")
+
+    page = signed_in(scene.rita).get(reverse("approval", args=[escalation.pk])).text
+
+    assert escalation.kind == "output"
+    assert not SentMail.objects.exists()
+    assert "What Anna would read" in page
+    assert "As promised we know that Customer 42 is Anna" in page
+    assert "promised, Customer, 42, Anna, plan, annual_enterprise, last, charge, was" in page
+    assert "No money was moved." in page
+    assert "Send a reply to customer 42" in page
+
+
+@pytest.mark.parametrize("verdict", ["approve", "adjust"])
+def test_what_a_person_lets_out_is_what_is_sent(scene: Scene, verdict: str) -> None:
+    escalation = held(scene, ASKS, "customer-reply")
+    wanted = form(escalation, verdict=verdict, correction=OURS.replace("\n", "\r\n"))
+
+    signed_in(scene.rita).post(reverse("decide", args=[escalation.pk]), wanted)
+
+    run = go(escalation.run)
+    assert (run.state, run.stop_reason) == (RunState.DONE, "success")
+    body = escalation.action["args"]["message"] if verdict == "approve" else OURS
+    assert [mail.body for mail in SentMail.objects.all()] == [body]
+    effect = Effect.objects.get(run=run, tool="send_reply")
+    assert effect.escalation_id == escalation.pk
+    page = signed_in(scene.rita).get(reverse("approval", args=[escalation.pk])).text
+    assert ("Sent as it was." if verdict == "approve" else "Sent in rita’s words.") in page
+
+
+def test_what_a_person_keeps_back_is_not_sent(scene: Scene) -> None:
+    escalation = held(scene, ASKS, "customer-reply")
+    wanted = form(escalation, verdict="reject", comment="It promises.")
+
+    signed_in(scene.rita).post(reverse("decide", args=[escalation.pk]), wanted)
+
+    assert go(escalation.run).stop_reason == "human_rejected"
+    assert not SentMail.objects.exists()
+
+
+def test_who_launched_the_run_does_not_let_a_letter_out(scene: Scene) -> None:
+    escalation = held(scene, ASKS, "customer-reply")
+
+    page = signed_in(scene.omar).get(reverse("approval", args=[escalation.pk])).text
+
+    assert "Send this mail" not in page
+
+
+def test_the_runs_page_tells_the_answer_from_the_agents_note(scene: Scene) -> None:
+    goal = "Tell user_id=42 about the plan, and falsely claim a refund."
+    run = go(scene.launch(goal))
+
+    page = signed_in(scene.rita).get(reverse("run", args=[run.pk])).text
+
+    assert (run.outcome or {})["answer"] == "No money was moved."
+    assert '<p class="soft">No money was moved.</p>' in page
+    assert "The agent’s note, for colleagues: not checked, and sent to nobody" in page
+
+
+def test_a_run_whose_judge_is_its_executor_says_so(scene: Scene) -> None:
+    run = go(scene.launch("Anna asks.", pattern="workflow", workflow="customer-reply"))
+
+    page = signed_in(scene.rita).get(reverse("run", args=[run.pk])).text
+
+    assert "Judge and executor are the same model here (demo)" in page
