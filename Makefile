@@ -10,7 +10,7 @@ PYTEST_ARGS ?=
 BENCH_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev demo test check lint format tests bench bench-load screenshots lock clean
+.PHONY: help install install-dev demo test test-quick check lint format tests bench bench-load screenshots lock clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,6 +23,9 @@ demo: install ## Serve the demo on loopback until Ctrl-C; no key and no service 
 	@exec $(BIN)/python manage.py demo
 
 test: check tests ## Check and test everything, as CI does
+
+test-quick: lint ## Lint, and what is quick on SQLite: no recorded cases, browser, crash or race
+	$(BIN)/python -m pytest -q -n auto --dist loadgroup -m "not slow" --ignore tests/conformance $(PYTEST_ARGS)
 
 check: lint ## Lint, types, layers, migrations and deployment settings
 	$(BIN)/mypy

@@ -504,6 +504,7 @@ def seal_beside(file: str) -> list[int]:
     return [head.number for head in sealing.seal(at=timezone.now())]
 
 
+@pytest.mark.slow
 def test_hosts_that_seal_at_the_same_moment_make_one_history(
     run: Run, scene: Scene, settings: Any, tmp_path: Path
 ) -> None:

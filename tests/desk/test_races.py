@@ -13,7 +13,7 @@ from agents.desk.models import Book, Refund
 from tests.desk.ordering import demo_book, refund, standing
 from tests.processes import Contenders
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both, pytest.mark.slow]
 
 ROUNDS = 3
 

@@ -111,6 +111,7 @@ def test_a_call_that_fails_after_the_rest_begins_another(
     assert go(run).stop_reason == "success"
 
 
+@pytest.mark.slow
 def test_of_six_workers_one_makes_the_call(scene: Scene, server: ReplayServer) -> None:
     fail_until_left_alone(scene, server)
     let_rest_end()

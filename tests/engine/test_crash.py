@@ -17,7 +17,7 @@ from tests.engine.memory import Crash
 from tests.engine.scene import Scene, fresh, go, has_ended, mailed, paid, recover, set_scene
 from tests.processes import ROOT
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both, pytest.mark.slow]
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from tests.engine.dying import AROUND_CALLS_AND_COMMITS, die_at
 from tests.engine.memory import Crash
 from tests.engine.scene import Scene, fresh, go, has_ended, recover, set_scene
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both, pytest.mark.slow]
 
 GOAL = "Prepare the morning report."
 

@@ -15,7 +15,7 @@ from tests.engine.dying import die_at
 from tests.engine.memory import Crash
 from tests.engine.scene import Scene, fresh, go, has_ended, recover, set_scene
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both, pytest.mark.slow]
 
 REROUTED = "Customer 42 wants the monthly charge refunded. Try the wrong desk first."
 NOBODYS = "Customer 42 asks what the weather will be."

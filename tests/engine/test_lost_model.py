@@ -27,7 +27,7 @@ from tests.conformance import harness
 from tests.conformance.replay_server import ReplayServer
 from tests.engine.scene import Scene, fresh, go, set_scene
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
 customers = st.sampled_from([42, 42, 42, 7, 999, -1, 10**30])
 amounts = st.sampled_from(

@@ -126,6 +126,7 @@ def told(run: Run) -> Json:
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.both
+@pytest.mark.slow
 def test_a_crash_at_any_point_changes_nothing() -> None:
     scene = set_scene()
     points: list[str] = []

@@ -181,6 +181,7 @@ class TestNote:
         assert run.stop_reason == "supervisor_block:subject_mismatch"
         assert notes(tmp_path) == []
 
+    @pytest.mark.slow
     def test_a_crash_at_any_point_keeps_one_note(
         self, scene: Scene, server: ReplayServer, settings: Any, tmp_path: Path
     ) -> None:

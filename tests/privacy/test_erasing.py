@@ -27,7 +27,7 @@ from agents.web.live import topics
 from tests.commands.test_run_pattern import command
 from tests.engine.aborting import breaking
 from tests.engine.scene import REFUND_1200, Scene, go, paid, set_scene
-from tests.privacy.searching import places_of
+from tests.privacy.searching import contents, places_of
 from tests.web.test_pages import signed_in
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
@@ -215,7 +215,7 @@ def test_a_write_of_unknown_outcome_refuses(run: Run) -> None:
 
 
 def test_an_erasure_that_breaks_off_erases_nothing(run: Run) -> None:
-    before = {canary: places_of(canary) for canary in CANARIES}
+    before = contents()
     broke_at = []
 
     for number in count(1):
@@ -224,7 +224,7 @@ def test_an_erasure_that_breaks_off_erases_nothing(run: Run) -> None:
         if not broken.broke_at:
             break
         broke_at.append(broken.broke_at)
-        assert {canary: places_of(canary) for canary in CANARIES} == before
+        assert contents() == before
 
     assert len(broke_at) > 10
     assert {canary: places_of(canary) for canary in CANARIES} == NOWHERE

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.processes import ROOT, environment
 
 GIVEN = {
@@ -17,6 +19,7 @@ GIVEN = {
 }
 
 
+@pytest.mark.slow
 def test_the_checks_of_a_deployment_find_nothing(tmp_path: Path) -> None:
     told = environment(**GIVEN, OPSCONSOLE_DATA_DIR=str(tmp_path))
 

@@ -45,6 +45,7 @@ def test_without_a_browser_its_tests_are_left_out_and_the_last_lines_say_how_to_
     assert browsers.MISSING in ended.stdout.partition(BROWSER_TEST)[2]
 
 
+@pytest.mark.slow
 def test_a_browser_that_was_named_and_does_not_start_is_a_failure(tmp_path: Path) -> None:
     ended = run_suite(tmp_path, **{browsers.VARIABLE: str(tmp_path / "gone")})
 

@@ -46,6 +46,7 @@ def test_a_crash_point_that_killed_nobody_is_named() -> None:
     ("narrowed", "code"),
     [((), 1), (("-n", "1"), 1), (("-k", "one"), 0), (("tests/test_one.py",), 0)],
 )
+@pytest.mark.slow
 def test_only_a_whole_run_is_held_to_it(
     tmp_path: Path, narrowed: tuple[str, ...], code: int
 ) -> None:
@@ -56,6 +57,7 @@ def test_only_a_whole_run_is_held_to_it(
     assert ("no test has made a worker die at" in ended.stdout) == bool(code)
 
 
+@pytest.mark.slow
 def test_what_killed_in_a_worker_of_xdist_counts(tmp_path: Path) -> None:
     killed = "from tests.whole import died_at; died_at.add('decide.after_commit')"
 

@@ -56,6 +56,7 @@ MAY_READ: dict[str, set[Role]] = {
 
 @pytest.mark.parametrize("role", Role)
 @pytest.mark.parametrize("htmx", [False, True])
+@pytest.mark.slow
 def test_every_role_gets_what_its_row_says(scene: Scene, role: Role, htmx: bool) -> None:
     escalation = waiting(scene)
     user = scene.add("ada", role)
