@@ -51,6 +51,8 @@ class Limits:
     critical: tuple[str, ...] = ()  # workers without whom there is no report, whatever a plan says
     about: str = "customer"  # or "day": what a run is bound to from its launch on
     late: tuple[str, ...] = ()  # out of time, these models and tools are still heard
+    outlasts_outages: bool = True  # a run waits for a model's server that fails; else it stops
+    tells_customer: bool = True  # out of time, a run that has paid still writes to the customer
     hand_over: bool = True  # a case that no specialist takes is put to people
     late_calls: bool = False  # out of time, a call under way is still finished and acted upon
     forget_refusals: bool = False  # only the last specialist that refused is forbidden

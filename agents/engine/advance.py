@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from uuid import UUID
 
@@ -16,6 +16,7 @@ from agents.core.states import ENDED, RunState
 from agents.core.strands import Diverged, Strand
 from agents.engine import lease, simulation
 from agents.engine.approvals import close_approvals
+from agents.engine.asking import MAX_CLAIMS
 from agents.engine.database import in_database, tried
 from agents.engine.dispatch import ring
 from agents.engine.drive import drive
@@ -27,7 +28,6 @@ from agents.prepared import Given, Rows
 log = logging.getLogger(__name__)
 
 AFTER_DATABASE_ERROR = timedelta(seconds=1)
-MAX_CLAIMS = 20  # claims in a row without an end: then the run is set aside, visible as failed
 
 _ENDED_STEPS = Rows(
     lambda: Step.objects.filter(run=Given("run"), ended_at__isnull=False).only("pk")
@@ -55,28 +55,30 @@ class _End:
             ring(run.pk, at=self.columns.get("wake_at"))
 
 
-async def advance(run_id: UUID) -> RunState | None:
+async def advance(run_id: UUID, *, outlasts_outages: bool = True) -> RunState | None:
     """Claim a run and drive it. Safe to call at any time, any number of times.
 
-    Return the state it was left in, or None where it was not to be had.
+    Return the state it was left in, or None where it was not to be had. Where somebody waits for
+    its end, it need not outlast an outage of the model: then it stops after a few tries.
     """
     journal = await in_database(_claim, run_id)
     if journal is None:
         return None
     with lease.driving(run_id):
-        return await _advance(journal.run, journal)
+        return await _advance(journal.run, journal, outlasts_outages)
 
 
-async def _advance(run: Run, journal: Journal) -> RunState | None:
+async def _advance(run: Run, journal: Journal, outlasts_outages: bool) -> RunState | None:
     fence = run.fence
     try:
-        return await _driven(run, journal)
+        return await _driven(run, journal, outlasts_outages)
     except LostRun:
         await in_database(journal.record_truths)
         return None  # its new owner carries on
     except Later as later:
         # Waiting is no failure: only claims that lead nowhere make a run poison.
-        return await _left(run, fence, _again(later.at, attempts=0))
+        counted = {} if later.is_fruitless else {"attempts": 0}
+        return await _left(run, fence, _again(later.at, later.why, **counted))
     except DatabaseError:
         log.exception("Run %s met an error of the database; it is tried again", run.pk)
         await in_database(journal.record_truths)
@@ -89,8 +91,9 @@ async def _advance(run: Run, journal: Journal) -> RunState | None:
         return await _left(run, fence, _End(RunState.FAILED, {"stop_reason": reason}, facts))
 
 
-def _again(at: datetime, **columns: Json) -> _End:
-    return _End(RunState.QUEUED, {"wake_at": at, **columns}, {"until": at.isoformat()})
+def _again(at: datetime, why: str = "", **columns: Json) -> _End:
+    facts = {"until": at.isoformat(), **({"why": why} if why else {})}
+    return _End(RunState.QUEUED, {"wake_at": at, **columns}, facts)
 
 
 def _claim(run_id: UUID) -> Journal | None:
@@ -118,12 +121,13 @@ def brief_of(run: Run) -> patterns.Brief:
     )
 
 
-async def _driven(run: Run, journal: Journal) -> RunState:
+async def _driven(run: Run, journal: Journal, outlasts_outages: bool) -> RunState:
     """Drive a claimed run and commit what waits together with its move."""
     if run.attempts > MAX_CLAIMS:
         raise RuntimeError(f"claimed {run.attempts} times without an end")
     brief = brief_of(run)
-    world = RunWorld(journal, brief.limits)
+    waits = outlasts_outages and brief.limits.outlasts_outages
+    world = RunWorld(journal, replace(brief.limits, outlasts_outages=waits))
     flow = patterns.PATTERNS[run.pattern](brief, patterns.Notes())
     strand = await drive(flow, world)
 

@@ -1,7 +1,8 @@
 """Leave a model's server alone for a while when it fails again and again.
 
-Its state is a row that all workers share (decision 0010). A run that may not ask goes back to
-the queue and holds no worker; after the rest one call is made, and its outcome speaks for all.
+Its state is a row that all workers share (decisions 0010 and 0015). A run that may not ask goes
+back to the queue and holds no worker; after the rest one call is made, and its outcome speaks
+for all: where it is answered, every run that waits is woken.
 """
 
 from __future__ import annotations
@@ -12,15 +13,21 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import QuerySet
+from django.db.models.functions import Now
 from django.utils import timezone
 
 from agents import llm
-from agents.models import Endpoint
+from agents.core.states import RunState
+from agents.models import Endpoint, Run
 
 log = logging.getLogger(__name__)
 
-FAILURES = 5  # in a row, of any runs: more than one run makes before it gives up
+FAILURES = 5  # in a row, of any runs: more than one run makes in one go
 REST = timedelta(seconds=30)
+LONGEST_REST = timedelta(minutes=5)  # where the server itself asks for a longer one than REST
+WOKEN = 3  # runs a second that look whether a rest is over: each look is a line on its record
+SPREAD = timedelta(seconds=5), timedelta(minutes=10)  # over which they look, at least and at most
 SETTLING = timedelta(seconds=5)  # beyond a call's own deadline, until its outcome is written
 
 
@@ -34,11 +41,11 @@ class Leave:
 
 
 class Resting(Exception):
-    """The server is left alone; ask again at `at`."""
+    """The server is left alone; ask again at `at`, or up to `spread` later."""
 
-    def __init__(self, at: datetime) -> None:
+    def __init__(self, at: datetime, spread: timedelta) -> None:
         super().__init__(str(at))
-        self.at = at
+        self.at, self.spread = at, spread
 
 
 def leave() -> Leave:
@@ -52,20 +59,37 @@ def leave() -> Leave:
     longest = timedelta(seconds=settings.OPENAI_TIMEOUT_SECONDS)
     if Endpoint.probe(address, within=longest + SETTLING):
         return Leave(address, known.failures, probe=True)
+    least, most = SPREAD
+    waiting = Run.objects.filter(state=RunState.QUEUED, wake_at__gt=Now()).count()
     # A probe may be back long before it has to be, so nobody waits for longer than a rest.
-    raise Resting(min(known.rests_until, timezone.now() + REST))
+    at = min(max(known.rests_until, timezone.now()), timezone.now() + LONGEST_REST)
+    raise Resting(at, min(max(least, timedelta(seconds=waiting / WOKEN)), most))
 
 
 def answered(given: Leave) -> None:
-    """Note that a server with failures did its work, whatever it said."""
-    Endpoint.recovered(given.address)
+    """Note that a server with failures did its work, and wake whoever waited for that."""
+    if Endpoint.recovered(given.address):
+        log.info("The model's server %s answers again", given.address)
+        wake(Run.objects.all())
 
 
-def failed(given: Leave) -> None:
-    """Note that the server did not do its work."""
+def wake(runs: QuerySet[Run]) -> int:
+    """Let those of these runs go on now that wait for a time. Return how many.
+
+    A queue that brings runs to workers is told by the next sweep.
+    """
+    return runs.filter(state=RunState.QUEUED, wake_at__gt=Now()).update(wake_at=Now())
+
+
+def failed(given: Leave, error: llm.ModelFailed) -> None:
+    """Note that the server did not do its work, or will not with these settings."""
     if not given.address:
         return
+    asked_for = timedelta(seconds=min(error.retry_after or 0, LONGEST_REST.total_seconds()))
+    rest = max(REST, asked_for)
     with transaction.atomic():
-        rests = Endpoint.count_failure(given.address, most=FAILURES, rest=REST, probe=given.probe)
+        rests = Endpoint.count_failure(
+            given.address, fault=str(error), most=FAILURES, rest=rest, probe=given.probe
+        )
     if rests:
-        log.warning("The model's server %s fails; it is left alone for %s", given.address, REST)
+        log.warning("%s %s is left alone for %s", error, given.address, rest)

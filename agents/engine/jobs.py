@@ -14,7 +14,7 @@ from uuid import UUID
 from django.db import OperationalError
 from django.db.models import CharField, Exists, OuterRef, QuerySet
 from django.db.models.fields.json import KT
-from django.db.models.functions import Cast
+from django.db.models.functions import Cast, Now
 from procrastinate import App
 from procrastinate.contrib.django.django_connector import DjangoConnector
 from procrastinate.contrib.django.models import ProcrastinateJob
@@ -41,7 +41,10 @@ class Jobs:
             job.defer(run_id=str(run_id))
 
     def unheard(self, runs: QuerySet[Run]) -> QuerySet[Run]:
-        waiting = ProcrastinateJob._default_manager.filter(queue_name=QUEUE, status="todo")
+        # A job for later is none for a run that was woken since.
+        waiting = ProcrastinateJob._default_manager.filter(queue_name=QUEUE, status="todo").exclude(
+            scheduled_at__gt=Now()
+        )
         for_run = waiting.annotate(run=KT("args__run_id")).filter(
             run=Cast(OuterRef("pk"), CharField())
         )

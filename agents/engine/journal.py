@@ -35,6 +35,7 @@ from agents.rows import inserted, new, update
 T = TypeVar("T")
 Write: TypeAlias = Callable[[datetime], list[Entry]]  # in a transaction; returns what to say
 
+MOST_ATTEMPTS = 32_767  # that its column counts; an outage may last for weeks
 SOON = 0.05  # seconds of a call after which what waits is committed beside it: people watch
 
 # What becomes of a step after it was begun.
@@ -55,16 +56,27 @@ class _Batch:
     needs_keys: bool = False  # of the steps: then they are inserted first, else with the rest
 
 
+@dataclass
+class Timer:
+    """A measure that is being taken."""
+
+    counts: bool = True  # as time of the run
+
+
 class Waiting(Exception):
     """The step waits for a person."""
 
 
 class Later(Exception):
-    """The run can go on, but not before `at`; until then it holds no worker."""
+    """The run can go on, but not before `at`; until then it holds no worker.
 
-    def __init__(self, at: datetime) -> None:
+    `why` goes on record. `is_fruitless` says that the run itself may be why it comes no further:
+    claims that end so add up, and after MAX_CLAIMS in a row there is no other.
+    """
+
+    def __init__(self, at: datetime, why: str = "", *, is_fruitless: bool = False) -> None:
         super().__init__(str(at))
-        self.at = at
+        self.at, self.why, self.is_fruitless = at, why, is_fruitless
 
 
 class Journal:
@@ -117,7 +129,7 @@ class Journal:
         """Open a step, or open it once more after a crash. The write waits for a flush."""
         known = self.steps.get(key)
         if known:
-            self.retried(known, "after a crash")
+            self.retried(known, "its last try did not end")
             return known
         digest, asked = written(effect)
         with self._guard:
@@ -140,16 +152,18 @@ class Journal:
         return step
 
     @contextmanager
-    def timed(self, step: Step) -> Iterator[None]:
-        """Count the time that the block takes as active time of a step."""
-        started = self._since[step.key] = time.monotonic()
+    def timed(self, step: Step) -> Iterator[Timer]:
+        """Count the time that the block takes as active time of a step, unless it says not to."""
+        started, timer = time.monotonic(), Timer()
+        self._since[step.key] = started
         try:
-            yield
+            yield timer
         finally:
-            ended = time.monotonic()
-            step.seconds += ended - started
-            self._spans.append((started, ended))
             del self._since[step.key]
+            if timer.counts:
+                ended = time.monotonic()
+                step.seconds += ended - started
+                self._spans.append((started, ended))
 
     def assume(self, step: Step, seconds: float) -> None:
         """Count time as used by a step though nobody waited for it."""
@@ -167,7 +181,7 @@ class Journal:
 
     def retried(self, step: Step, why: str) -> None:
         """Write down that a call came to nothing and is made once more."""
-        step.attempts += 1
+        step.attempts = min(step.attempts + 1, MOST_ATTEMPTS)
         self.write(lambda at: [self._again(step, why)])
 
     def finish(self, step: Step, reply: Reply, **facts: Json) -> Reply:

@@ -16,7 +16,7 @@ from agents.llm.client import Backend, backend, client_of
 from agents.llm.exchange import Answer, ModelFailed, Question
 from agents.llm.prices import cost_micro_usd
 from agents.llm.prompts import prompt
-from agents.llm.reply import read_reply
+from agents.llm.reply import bad_response, read_reply
 
 MAX_BODY = 1024 * 1024  # bytes, unpacked
 CHARACTERS_A_TOKEN = 4  # about, where a server does not count
@@ -34,16 +34,16 @@ async def ask(question: Question, *, timeout: float) -> Answer:
             body = await _fetched(await client_of(server), request, timeout)
     except TimeoutError:
         message = f"The model did not answer within {timeout:g} s."
-        raise ModelFailed("llm_timeout", message, retry=True, silent=True) from None
+        raise ModelFailed("llm_timeout", message, retry=True, outage=True) from None
     except httpx2.DecodingError:
         message = "The model's answer is packed in a way that cannot be unpacked."
-        raise ModelFailed("llm_bad_response", message) from None
+        raise bad_response(message) from None
     except (openai.APIConnectionError, httpx2.RequestError) as error:
         message = f"The connection to the model failed ({type(error).__name__})."
         raise ModelFailed("llm_timeout", message, retry=True, outage=True) from None
     except aiohttp.ClientError:  # the client lets pass what it has no name for: it is not HTTP
         message = "The model's server does not speak HTTP. Check OPENAI_BASE_URL."
-        raise ModelFailed("llm_bad_response", message) from None
+        raise bad_response(message) from None
     return _answer(body, request, demo=server.demo)
 
 
@@ -83,7 +83,7 @@ async def _fetched(client: AsyncOpenAI, request: dict[str, Json], timeout: float
             body += chunk
             if len(body) > MAX_BODY:
                 message = f"The model's answer is larger than {MAX_BODY} bytes."
-                raise ModelFailed("llm_bad_response", message)
+                raise bad_response(message)
     return bytes(body)
 
 

@@ -49,7 +49,7 @@ def backend() -> Backend:
     url = settings.OPENAI_BASE_URL or OFFICIAL
     if not url.startswith(("https://", "http://")):
         message = "OPENAI_BASE_URL must begin with https:// or http://."
-        raise ModelFailed("llm_error", message)
+        raise ModelFailed("llm_error", message, outage=True)
     return Backend(url, settings.OPENAI_API_KEY or NO_KEY)
 
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from agents.core.effects import Json
 
+RATE_LIMITED = "llm_rate_limited"
+
 
 @dataclass(frozen=True)
 class Question:
@@ -34,10 +36,10 @@ class Answer:
 class ModelFailed(Exception):
     """The model gave no answer that can be used.
 
-    `reason` is the code for the record, `retry` whether the same call may succeed later, and
-    `retry_after` the seconds that the server asks us to wait. `outage` says that the server is
-    at fault, whoever asks; `silent` that nothing came before the deadline. The message is for
-    operators: it holds neither the key nor anything that was sent.
+    `reason` is the code for the record, `retry` whether the same call may succeed in a moment,
+    and `retry_after` the seconds that the server asks us to wait. `outage` says that the fault is
+    the server's or our settings', whoever asks. The message is for operators: it holds neither
+    the key nor anything that was sent.
     """
 
     def __init__(
@@ -48,11 +50,14 @@ class ModelFailed(Exception):
         retry: bool = False,
         retry_after: float | None = None,
         outage: bool = False,
-        silent: bool = False,
     ) -> None:
         super().__init__(message)
         self.reason = reason
         self.retry = retry
         self.retry_after = retry_after
-        self.outage = outage or silent
-        self.silent = silent
+        self.outage = outage
+
+    @property
+    def is_suspect(self) -> bool:
+        """Tell whether the question may be at fault after all, where the server answers others."""
+        return self.outage and self.retry and self.reason != RATE_LIMITED

@@ -12,12 +12,13 @@ from datetime import UTC, datetime
 
 import httpx2
 
-from agents.llm.exchange import ModelFailed
+from agents.llm.exchange import RATE_LIMITED, ModelFailed
 
 _SECONDS = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
 _RETRYABLE = (408, 409)  # and every 5xx
-_ADVICE = {
+_ADVICE = {  # what other settings mend, for every run at once
     401: "refused the key (401). Set OPENAI_API_KEY to a valid one.",
+    402: "wants to be paid first (402). Look at the account that OPENAI_API_KEY belongs to.",
     403: "does not let this key use the model (403). Check OPENAI_API_KEY and OPENAI_MODEL.",
     404: "knows no such model or address (404). Check OPENAI_MODEL and OPENAI_BASE_URL.",
 }
@@ -34,17 +35,16 @@ def fault(status: int, hint: str | None, *, at: datetime) -> ModelFailed:
     wait = retry_after(hint, at=at)
     if status == 429:
         message = "The model's server is limiting our rate (429)."
-        return ModelFailed("llm_rate_limited", message, retry=True, retry_after=wait)
+        return ModelFailed(RATE_LIMITED, message, retry=True, retry_after=wait, outage=True)
     if status >= 500 or status in _RETRYABLE:
         message = f"The model's server is in trouble ({status})."
-        down = status >= 500
-        return ModelFailed("llm_error", message, retry=True, retry_after=wait, outage=down)
+        return ModelFailed("llm_error", message, retry=True, retry_after=wait, outage=True)
     if 300 <= status < 400:
         # Following would send what customers said to an address that nobody has configured.
         message = f"redirects ({status}), which is not followed. Set OPENAI_BASE_URL to its end."
-        return ModelFailed("llm_error", f"The model's server {message}")
+        return ModelFailed("llm_error", f"The model's server {message}", outage=True)
     advice = _ADVICE.get(status, f"refused the request ({status}).")
-    return ModelFailed("llm_error", f"The model's server {advice}")
+    return ModelFailed("llm_error", f"The model's server {advice}", outage=status in _ADVICE)
 
 
 def retry_after(hint: str | None, *, at: datetime) -> float | None:

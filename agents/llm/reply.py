@@ -34,10 +34,10 @@ def read_reply(body: bytes) -> Reply:
     choice = _first(_of(completion, "choices"))
     message = _of(choice, "message")
     if not isinstance(message, dict):
-        raise _bad("The model's server answered without a message.")
+        raise bad_response("The model's server answered without a message.")
     text = message.get("content")
     if not isinstance(text, str | None):
-        raise _bad("The model's message is not text.")
+        raise bad_response("The model's message is not text.")
     _check_finished(choice, refused=bool(message.get("refusal")) and not text)
     model = _of(completion, "model")
     return Reply(
@@ -58,11 +58,11 @@ def _calls(message: Json) -> Iterator[str]:
 
 def _parsed(body: bytes) -> Json:
     if body.lstrip()[:1] == b"<":
-        raise _bad("The model's server answered with a web page. Check OPENAI_BASE_URL.")
+        raise bad_response("The model's server answered with a web page. Check OPENAI_BASE_URL.")
     try:
         return json.loads(body.decode())
     except (ValueError, RecursionError):  # also for broken UTF-8 and endless digits or brackets
-        raise _bad("The model's server answered with something that is not JSON.") from None
+        raise bad_response("The model's server answered with something that is not JSON.") from None
 
 
 def _of(value: Json, key: str) -> Json:
@@ -71,7 +71,7 @@ def _of(value: Json, key: str) -> Json:
 
 def _first(choices: Json) -> Json:
     if not isinstance(choices, list) or not choices:
-        raise _bad("The model's server answered without choices.")
+        raise bad_response("The model's server answered without choices.")
     return choices[0]
 
 
@@ -101,5 +101,6 @@ def _storable(text: str) -> str:
     return _UNSTORABLE.sub("\ufffd", text)
 
 
-def _bad(message: str) -> ModelFailed:
-    return ModelFailed("llm_bad_response", message)
+def bad_response(message: str) -> ModelFailed:
+    """Return the failure of a body that is none: torn, or not from a model at all."""
+    return ModelFailed("llm_bad_response", message, retry=True, outage=True)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from django.db import models
 from django.db.models import F
 from django.db.models.functions import Now
 
+LONGEST_FAULT = 300  # characters of what went wrong last
+
 
 class EndpointQuerySet(models.QuerySet["Endpoint"]):
     def resting(self) -> EndpointQuerySet:
-        """Return those that are left alone now; a rest that is over ends with the next call."""
-        return self.filter(rests_until__gt=Now()).order_by("rests_until", "address")
+        """Return those that runs wait for: left alone, or about to be asked once."""
+        return self.filter(rests_until__isnull=False).order_by("rests_until", "address")
 
 
 class Endpoint(models.Model):
@@ -24,7 +26,9 @@ class Endpoint(models.Model):
 
     address = models.CharField(max_length=500, primary_key=True)
     failures = models.PositiveIntegerField(default=0)  # in a row, of any run
+    fault = models.CharField(max_length=LONGEST_FAULT, blank=True, db_default="")  # the newest
     rests_until = models.DateTimeField(null=True)
+    recovered_at = models.DateTimeField(null=True)  # when it last answered after a failure
 
     objects = EndpointQuerySet.as_manager()
 
@@ -38,21 +42,38 @@ class Endpoint(models.Model):
         return bool(rested.update(rests_until=_after(within)))
 
     @classmethod
-    def count_failure(cls, address: str, *, most: int, rest: timedelta, probe: bool) -> bool:
+    def count_failure(
+        cls, address: str, *, fault: str, most: int, rest: timedelta, probe: bool
+    ) -> bool:
         """Count a failure; after `most` in a row, or a failed probe, rest. Return whether it does.
 
         Calls that were under way when the rest began end in their time and do not prolong it.
         """
         cls.objects.get_or_create(address=address)
         mine = cls.objects.filter(address=address)
-        mine.update(failures=F("failures") + 1)
+        mine.update(failures=F("failures") + 1, fault=fault[:LONGEST_FAULT])
         due = mine if probe else mine.filter(failures__gte=most, rests_until=None)
         return bool(due.update(rests_until=_after(rest)))
 
     @classmethod
-    def recovered(cls, address: str) -> None:
-        """Forget the failures: it has answered."""
-        cls.objects.filter(address=address).update(failures=0, rests_until=None)
+    def recovered(cls, address: str) -> bool:
+        """Forget the failures: it has answered. Return whether it was left alone."""
+        mine = cls.objects.filter(address=address, failures__gt=0)
+        well = {"failures": 0, "fault": "", "rests_until": None, "recovered_at": Now()}
+        if mine.filter(rests_until__isnull=False).update(**well):
+            return True
+        mine.update(**well)
+        return False
+
+    @classmethod
+    def end_rests(cls) -> int:
+        """Let the next call be made at once, wherever a rest goes on. Return how many did."""
+        return cls.objects.filter(rests_until__gt=Now()).update(rests_until=Now())
+
+    @classmethod
+    def has_answered_since(cls, address: str, since: datetime) -> bool:
+        """Tell whether it has answered anybody after a failure since then."""
+        return cls.objects.filter(address=address, recovered_at__gt=since).exists()
 
 
 def _after(period: timedelta) -> models.ExpressionWrapper:

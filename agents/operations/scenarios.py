@@ -112,7 +112,7 @@ SCENARIOS = (
     Scenario(
         "model-timeout",
         "A model that never answers",
-        "The run waits no longer than its 30 seconds, holds nothing, and stops.",
+        "The demo's model is asked three times and never answers; the run holds nothing and stops.",
         "Refund 500 USD to user_id=42; model timeout.",
         42,
     ),

@@ -79,6 +79,8 @@ REFERENCE = Limits(
     told_limit_minor=100_000,  # the reference's hint does not follow its limit (sup-030)
     errors_fail=False,
     late=TOOLS,
+    outlasts_outages=False,
+    tells_customer=False,
     patterns={
         "routing": {
             **_ROUTING,
@@ -109,11 +111,17 @@ STRICT = Limits(
     ),
     proposable=TOOLS,
     executable=TOOLS,
+    max_seconds=600,  # eight calls of a minute each, as slow models take, and the tools
     redaction=KINDS,
     patterns={
-        "routing": {**_ROUTING, "rules": [*_ROUTING["rules"], "answers.matches_evidence"]},
+        "routing": {
+            **_ROUTING,
+            "max_seconds": 600,
+            "rules": [*_ROUTING["rules"], "answers.matches_evidence"],
+        },
         "orchestrator": {
             **_ORCHESTRATOR,
+            "max_seconds": 300,
             "rules": [
                 *_ORCHESTRATOR["rules"],
                 "reports.bound",
@@ -128,6 +136,7 @@ STRICT = Limits(
         },
         "workflow": {
             **_WORKFLOW,
+            "max_seconds": 3600,  # each step is asked for five times and more, and once again
             "rules": [
                 "subject.bound",
                 *_WORKFLOW["rules"],

@@ -92,6 +92,12 @@ WORDS: dict[str, dict[str, Words]] = {
         "max_seconds": Words("Time at work", lambda p: duration(p.max_seconds)),
         "max_tokens": Words("Tokens", lambda p: thousands(p.max_tokens)),
         "max_cost_micro_usd": Words("Cost of models", lambda p: cost(p.max_cost_micro_usd)),
+        "outlasts_outages": Words(
+            "Waits for a model's server that fails", lambda p: _yes(p.outlasts_outages)
+        ),
+        "tells_customer": Words(
+            "After a refund, the mail is sent although time is up", lambda p: _yes(p.tells_customer)
+        ),
         "late": Words("Heard although time is up", lambda p: _names(p.late)),
         "late_calls": Words("A call under way is finished late", lambda p: _yes(p.late_calls)),
         "finalize": Words("A closing text after the last step", lambda p: _yes(p.finalize)),

@@ -41,14 +41,17 @@ def scripted(replay: ReplayServer, *entries: Json, name: str = "llm") -> tuple[s
     return replay.base_url(name), replay.load(name, list(entries))
 
 
-Respond = Callable[[BaseHTTPRequestHandler], None]
+Respond = Callable[..., None]  # (handler), and with `with_body` what was sent
 
 
 @contextmanager
-def serving(respond: Respond, *, keep: bool = False) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+def serving(
+    respond: Respond, *, keep: bool = False, with_body: bool = False, threads_end: bool = True
+) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     """Serve every POST with `respond`. Gives the address and the headers that were received.
 
-    `keep` leaves connections open for a next call, as most servers do.
+    `keep` leaves connections open for a next call, as most servers do. Without `threads_end`
+    nobody waits for responses that hang.
     """
     seen: list[dict[str, Any]] = []
 
@@ -57,15 +60,16 @@ def serving(respond: Respond, *, keep: bool = False) -> Iterator[tuple[str, list
 
         def do_POST(self) -> None:
             seen.append({name.lower(): value for name, value in self.headers.items()})
-            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             with suppress(OSError):  # the client hangs up, which is what some tests want
-                respond(self)
+                respond(self, *([body] if with_body else []))
             self.close_connection = not keep
 
         def log_message(self, *args: object) -> None:
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = not threads_end
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     try:

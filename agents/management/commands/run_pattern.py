@@ -209,7 +209,7 @@ async def _driven(run: Run, human: Human | None, say: Any) -> None:
     try:
         async with lease.kept():
             while not await in_database(_settled, run, human, say):
-                if await advance(run.pk) is None:
+                if await advance(run.pk, outlasts_outages=False) is None:
                     await asyncio.sleep(LOOK)
     finally:
         await llm.close()

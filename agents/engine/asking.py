@@ -1,0 +1,192 @@
+"""Ask a model for a run: within its budgets, and through an outage of the model's server.
+
+A fault of the server's, or of our settings, is not the run's: it costs neither time nor tokens,
+and the run waits for it without a worker until somebody is answered again (decision 0015).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from datetime import timedelta
+
+from django.conf import settings
+from django.utils import timezone
+
+from agents import llm
+from agents.core.budget import exceeded
+from agents.core.effects import Ask, Json
+from agents.core.limits import Limits
+from agents.core.retry import ATTEMPTS, LONGEST_WAIT, pause_before
+from agents.core.strands import Reply
+from agents.engine import breaker, simulation
+from agents.engine.crashpoints import crashpoint
+from agents.engine.database import in_database
+from agents.engine.journal import Journal, Later
+from agents.engine.redaction import redacted
+from agents.models import Endpoint, Step
+
+MAX_CLAIMS = 20  # claims in a row that lead nowhere: then the run is at fault
+PATIENCE = 5.0  # seconds that a retry may wait here; a longer wait is given back to the queue
+LONGEST_PAUSE = 10  # rests that a run waits whose question fails though others are answered
+ANSWER_TOKENS = 256  # reserved for an answer before it is known
+
+
+async def ask(key: str, effect: Ask, journal: Journal, limits: Limits) -> Reply:
+    """Ask a model, again where that may help. Raises Later where only time can."""
+    leave = await leave_to_ask()  # first: a step that was not begun has used no attempt
+    step = journal.begin(key, effect)
+    journal.assume(step, simulation.pause_before(journal.run, effect.role))
+    over = exceeded(journal.spent(), limits)
+    if over and not (over == "max_seconds" and effect.role in limits.late):
+        return journal.finish(step, Reply(failed=over))
+    question = _question(effect, journal.run.model)
+    reserve, calls = len(json.dumps(question.inputs)) // 4 + ANSWER_TOKENS, 0
+    while True:
+        # Counted as used before the call: an answer that never comes may still cost.
+        journal.reserve(step, reserve)
+        if leave.address:  # the demo model is in this process and free
+            await journal.flush()
+        calls += 1
+        try:
+            answer = await _answer(step, question, leave, journal, limits)
+        except llm.ModelFailed as error:
+            if _outlasts(error, leave, limits):
+                journal.reserve(step, -reserve)
+                reason = await _wait(step, error, leave, calls, journal)
+            else:
+                reason = await _again_or_reason(step, error, journal, limits)
+            if reason:
+                return journal.finish(step, Reply(failed=reason))
+            leave = await leave_to_ask()
+            continue
+        step.tokens_lost -= reserve
+        step.tokens_in, step.tokens_out = answer.tokens_in, answer.tokens_out
+        step.cost_micro_usd, step.model = answer.cost_micro_usd, answer.model
+        said: Json = {"text": answer.text, "demo": answer.demo}
+        facts: Json = {}
+        if answer.tool_calls:
+            said |= {"tool_calls": list(answer.tool_calls)}
+            facts |= {"ignored_tool_calls": len(answer.tool_calls)}
+        return journal.finish(step, Reply(redacted(said, limits)), **facts)
+
+
+def _question(effect: Ask, model: str) -> llm.Question:
+    """Return the call of a model that an effect asks for, with what guides the model."""
+    guide = effect.guide or {}
+    inputs, more_tools = effect.inputs, guide.get("more_tools")
+    if more_tools:
+        inputs = {**inputs, "more_tools": more_tools}
+    return llm.Question(effect.role, inputs, effect.as_json, guide.get("schema"), model)
+
+
+async def leave_to_ask() -> breaker.Leave:
+    """Return leave to call the model's server. Raises Later while it is left alone."""
+    if not llm.address():
+        return breaker.Leave("")  # the demo model is in this process
+    try:
+        return await in_database(breaker.leave)
+    except breaker.Resting as resting:
+        raise Later(resting.at + _part_of(resting.spread), "model_server_rests") from None
+
+
+def _outlasts(error: llm.ModelFailed, leave: breaker.Leave, limits: Limits) -> bool:
+    """Tell whether a failure is one that the run waits for."""
+    return error.outage and bool(leave.address) and limits.outlasts_outages
+
+
+def _part_of(spread: timedelta) -> timedelta:
+    return spread * random.random()  # noqa: S311 - spreads runs, guards nothing
+
+
+async def _answer(
+    step: Step, question: llm.Question, leave: breaker.Leave, journal: Journal, limits: Limits
+) -> llm.Answer:
+    """Make one call, timed, and let the server's row know how it went."""
+    crashpoint("model.before_call")
+    async with journal.soon():
+        try:
+            with journal.timed(step) as timer:
+                try:
+                    timeout = _seconds_for(question, leave, journal, limits)
+                    answer = await llm.ask(question, timeout=timeout)
+                except llm.ModelFailed as error:
+                    timer.counts = not _outlasts(error, leave, limits)
+                    raise
+        except llm.ModelFailed as error:
+            if error.outage:
+                await in_database(breaker.failed, leave, error)
+            else:
+                await _answered(leave)
+            raise
+        finally:
+            crashpoint("model.after_call")
+        await _answered(leave)
+    return answer
+
+
+def _seconds_for(
+    question: llm.Question, leave: breaker.Leave, journal: Journal, limits: Limits
+) -> float:
+    """Return how long a call may take.
+
+    A run that outlasts outages gives each its full time. Cut short by what the run has left,
+    silence would say nothing about the server, and the run would end by it.
+    """
+    longest: float = settings.OPENAI_TIMEOUT_SECONDS
+    waits = leave.address and limits.outlasts_outages
+    if waits or limits.late_calls or question.role in limits.late:
+        return longest
+    return min(longest, max(limits.max_seconds - journal.spent().seconds, 0.01))
+
+
+async def _answered(leave: breaker.Leave) -> None:
+    if leave.failures:
+        await in_database(breaker.answered, leave)
+
+
+async def _wait(
+    step: Step, error: llm.ModelFailed, leave: breaker.Leave, calls: int, journal: Journal
+) -> str:
+    """Return "" once the next call may be made here, or raise Later: an outage ends no run.
+
+    A reason comes back for a question that fails again and again while the server answers
+    others: that is the run's own fault.
+    """
+    if error.retry and calls < ATTEMPTS and not leave.probe:
+        await _pause(step, error, calls + 1, journal)
+        return ""
+    run, at = journal.run, timezone.now()
+    if error.is_suspect and not leave.probe and await _answers_others(leave, step):
+        if run.attempts >= MAX_CLAIMS:
+            return error.reason
+        pause = breaker.REST * min(run.attempts, LONGEST_PAUSE)
+        raise Later(at + pause, error.reason, is_fruitless=True)
+    hint = timedelta(seconds=min(error.retry_after or 0, LONGEST_WAIT))
+    raise Later(at + max(breaker.REST, hint) + _part_of(breaker.SPREAD[0]), error.reason)
+
+
+async def _answers_others(leave: breaker.Leave, step: Step) -> bool:
+    return await in_database(Endpoint.has_answered_since, leave.address, step.begun_at)
+
+
+async def _again_or_reason(
+    step: Step, error: llm.ModelFailed, journal: Journal, limits: Limits
+) -> str:
+    """Return why the step fails, or "" once the next attempt may be made."""
+    over = exceeded(journal.spent(), limits)
+    if over or not error.retry or step.attempts >= ATTEMPTS:
+        return over or error.reason
+    await _pause(step, error, step.attempts + 1, journal)
+    return ""
+
+
+async def _pause(step: Step, error: llm.ModelFailed, attempt: int, journal: Journal) -> None:
+    """Wait before the next attempt. Raises Later where that takes long."""
+    journal.retried(step, error.reason)
+    jitter = random.random()  # noqa: S311 - spreads retries, guards nothing
+    pause = pause_before(attempt, hint=error.retry_after, jitter=jitter)
+    if pause > PATIENCE:
+        raise Later(timezone.now() + timedelta(seconds=pause), error.reason)
+    await asyncio.sleep(pause)
