@@ -14,11 +14,13 @@ from typing import TypeAlias, TypeGuard
 
 from agents.core.effects import Json, Stop
 from agents.core.money import BadAmount, minor_of_number
+from agents.core.schemas import TEXT, arguments, exact_object, one_of, word
 from agents.core.strict_json import BadJson, parse
 
 ArgSpecs: TypeAlias = Mapping[str, Mapping[str, str]]  # tool -> argument -> int | usd | str | str?
 Action: TypeAlias = dict[str, Json]
 
+CUSTOMER = "user_id"  # the argument that names one
 MAX_TEXT = 4000  # characters of one text argument or answer
 _BIDI = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\u061c")
 
@@ -46,19 +48,20 @@ def read_action(text: str, *, specs: ArgSpecs, proposable: Collection[str]) -> A
         raise _invalid(str(error), raw) from None
 
 
-def action_schema(specs: ArgSpecs, *, proposable: Collection[str]) -> Json:
-    """Return the JSON schema of an action. It guides a model; the checks here still decide."""
-    names = [name for name in specs if name in proposable]
-    return {
-        "type": "object",
-        "properties": {
-            "kind": {"type": "string", "enum": ["tool", "final"]},
-            "name": {"type": "string", "enum": names},
-            "args": {"type": "object"},
-            "answer": {"type": "string"},
-        },
-        "required": ["kind"],
-    }
+def action_schema(
+    specs: ArgSpecs, *, proposable: Collection[str], subject: int | None = None
+) -> Json:
+    """Return the JSON schema of an action: a branch for each tool, and one for the answer.
+
+    It guides a model; the checks here still decide. `subject` is the one customer it may name.
+    """
+    only = {} if subject is None else {CUSTOMER: subject}
+    tools = [
+        exact_object(kind=word("tool"), name=word(name), args=arguments(spec, only=only))
+        for name, spec in specs.items()
+        if name in proposable
+    ]
+    return one_of([*tools, exact_object(kind=word("final"), answer=TEXT)])
 
 
 def check_action(said: Json, *, specs: ArgSpecs, proposable: Collection[str]) -> Action:

@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from agents.core.actions import ArgSpecs, is_text
 from agents.core.effects import Json, Stop
+from agents.core.schemas import TEXT, TRUTH, arguments, exact_object, one_of, word
 from agents.core.strict_json import BadJson, parse
 
 Task: TypeAlias = dict[str, Json]
@@ -41,24 +42,15 @@ def read_plan(
     raise Stop(f"invalid_plan:{reason}", phase="plan", raw_plan=raw)
 
 
-def plan_schema(allowed: Collection[str], *, max_tasks: int) -> Json:
+def plan_schema(specs: ArgSpecs, *, allowed: Collection[str], max_tasks: int) -> Json:
     """Return the JSON schema of a plan. It guides a model; the checks here still decide."""
-    task = {
-        "type": "object",
-        "properties": {
-            "id": {"type": "string"},
-            "worker": {"type": "string", "enum": list(allowed)},
-            "args": {"type": "object"},
-            "critical": {"type": "boolean"},
-        },
-        "required": list(_KEYS),
-    }
-    tasks = {"type": "array", "items": task, "minItems": 1, "maxItems": max_tasks}
-    return {
-        "type": "object",
-        "properties": {"kind": {"type": "string", "enum": ["plan"]}, "tasks": tasks},
-        "required": ["kind", "tasks"],
-    }
+    tasks = one_of(
+        exact_object(id=TEXT, worker=word(name), args=arguments(spec), critical=TRUTH)
+        for name, spec in specs.items()
+        if name in allowed
+    )
+    several = {"type": "array", "items": tasks, "minItems": 1, "maxItems": max_tasks}
+    return exact_object(kind=word("plan"), tasks=several)
 
 
 def check_plan(

@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from agents.core.actions import is_text
 from agents.core.effects import Json, Stop
+from agents.core.schemas import TEXT, exact_object, word
 from agents.core.strict_json import BadJson, parse
 
 Route: TypeAlias = dict[str, Json]
@@ -38,16 +39,7 @@ def read_route(text: str, *, allowed: Collection[str], forbidden: Collection[str
 
 def route_schema(allowed: Collection[str]) -> Json:
     """Return the JSON schema of a route. It guides a model; the checks here still decide."""
-    args = {"type": "object", "properties": {"ticket": {"type": "string"}}, "required": ["ticket"]}
-    return {
-        "type": "object",
-        "properties": {
-            "kind": {"type": "string", "enum": ["route"]},
-            "target": {"type": "string", "enum": list(allowed)},
-            "args": args,
-        },
-        "required": ["kind", "target", "args"],
-    }
+    return exact_object(kind=word("route"), target=word(*allowed), args=exact_object(ticket=TEXT))
 
 
 def check_route(said: Json, *, allowed: Collection[str], forbidden: Collection[str]) -> Route:

@@ -13,6 +13,7 @@ from openai import AsyncOpenAI
 
 from agents.core.effects import Json
 from agents.llm.client import Backend, backend, client_of
+from agents.llm.envelope import enveloped, unpacked
 from agents.llm.exchange import Answer, ModelFailed, Question
 from agents.llm.prices import cost_micro_usd
 from agents.llm.prompts import prompt
@@ -69,8 +70,7 @@ def _format(question: Question) -> Json:
         wanted = "json_object" if settings.OPENAI_BASE_URL else "json_schema"
     if wanted == "json_object" or question.schema is None:
         return {"type": "json_object"}
-    # Not strict: that forbids optional arguments, and our own parser has the last word anyway.
-    schema = {"name": question.role, "schema": question.schema, "strict": False}
+    schema = {"name": question.role, "schema": enveloped(question.schema), "strict": True}
     return {"type": "json_schema", "json_schema": schema}
 
 
@@ -98,7 +98,9 @@ def _answer(body: bytes, request: dict[str, Json], *, demo: bool) -> Answer:
         cost = 0
     elif reply.tokens:
         cost = cost_micro_usd(model, tokens_in=tokens_in, tokens_out=tokens_out)
-    return Answer(reply.text, model, tokens_in, tokens_out, cost, demo, reply.tool_calls)
+    is_strict = request.get("response_format", {}).get("type") == "json_schema"
+    text = unpacked(reply.text) if is_strict else reply.text
+    return Answer(text, model, tokens_in, tokens_out, cost, demo, reply.tool_calls)
 
 
 def tokens_in_text(characters: int) -> int:

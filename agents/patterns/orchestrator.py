@@ -45,7 +45,9 @@ def planned(brief: Brief) -> Steps[list[Task]]:
     """Have the work split into tasks, and the plan checked and reviewed before any begins."""
     limits = brief.limits
     inputs = {"goal": brief.goal, **brief.scope, "max_tasks": limits.max_steps}
-    guide = {"schema": plan_schema(limits.proposable, max_tasks=limits.max_steps)}
+    guide = {
+        "schema": plan_schema(brief.specs, allowed=limits.proposable, max_tasks=limits.max_steps)
+    }
     text = yield from answer_to(Ask("plan", "planner", inputs, guide=guide), phase="plan")
     tasks = read_plan(
         text, specs=brief.specs, allowed=limits.proposable, max_tasks=limits.max_steps

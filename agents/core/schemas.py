@@ -1,0 +1,57 @@
+"""JSON schemas that leave a model no room: every property required, and no others.
+
+They keep to what strict structured output takes: of numbers their bounds, of lists their length,
+of texts neither. What a schema cannot say our own parsers check, as they do all the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from agents.core.effects import Json
+from agents.core.money import MAX_MINOR
+
+TEXT: Json = {"type": "string"}
+TRUTH: Json = {"type": "boolean"}
+_KINDS: Mapping[str, Json] = {  # of arguments, see core.actions
+    "int": {"type": "integer", "minimum": -MAX_MINOR, "maximum": MAX_MINOR},
+    "usd": {"type": "number", "minimum": 0.01, "maximum": MAX_MINOR // 100},
+    "str": TEXT,
+}
+
+
+def word(*words: str) -> Json:
+    """Return the schema of one of these words."""
+    return {"type": "string", "enum": list(words)}
+
+
+def exact_object(**properties: Json) -> Json:
+    """Return the schema of an object with exactly these properties."""
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def one_of(branches: Iterable[Json]) -> Json:
+    """Return the schema of whatever fits one of these."""
+    found = list(branches)
+    return found[0] if len(found) == 1 else {"anyOf": found}
+
+
+def arguments(spec: Mapping[str, str], *, only: Mapping[str, int] | None = None) -> Json:
+    """Return the schema of a tool's arguments; null stands for one that is left out.
+
+    `only` are arguments that have but one value.
+    """
+    properties = {name: _argument(kind) for name, kind in spec.items()}
+    for name in spec.keys() & (only or {}).keys():
+        properties[name] = {"type": "integer", "enum": [(only or {})[name]]}
+    return exact_object(**properties)
+
+
+def _argument(kind: str) -> Json:
+    found = _KINDS[kind.removesuffix("?")]
+    return {**found, "type": [found["type"], "null"]} if kind.endswith("?") else found

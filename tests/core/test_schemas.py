@@ -1,0 +1,83 @@
+"""The schemas that models get: exact, and within what strict structured output takes."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from agents import tools
+from agents.core.actions import action_schema, read_action
+from agents.core.plans import plan_schema, read_plan
+from agents.core.routes import read_route, route_schema
+from agents.llm.envelope import enveloped, unpacked
+from agents.policies.profiles import SPECIALISTS, TOOLS, WORKERS
+
+# What strict output takes; https://platform.openai.com/docs/guides/structured-outputs
+TAKEN = {
+    *("type", "properties", "required", "additionalProperties", "items", "enum", "anyOf"),
+    *("minimum", "maximum", "minItems", "maxItems"),
+}
+ACTION = action_schema(tools.specs(), proposable=TOOLS, subject=42)
+PLAN = plan_schema(tools.specs(), allowed=WORKERS, max_tasks=4)
+ROUTE = route_schema(SPECIALISTS)
+DAY = {"report_date": "2026-02-26", "region": "US"}
+
+
+def parts(schema: Any) -> list[dict[str, Any]]:
+    """Return a schema and all that is in it."""
+    inside = [*schema.get("properties", {}).values(), *schema.get("anyOf", [])]
+    inside += [schema["items"]] if "items" in schema else []
+    return [schema, *(part for each in inside for part in parts(each))]
+
+
+@pytest.mark.parametrize("schema", [ACTION, PLAN, ROUTE])
+def test_strict_output_takes_it(schema: Any) -> None:
+    sent = enveloped(schema)
+
+    assert sent["type"] == "object"
+    for part in parts(sent):
+        assert set(part) <= TAKEN
+        if part.get("type") == "object":
+            assert part["additionalProperties"] is False
+            assert part["required"] == list(part["properties"])
+
+
+def test_there_is_a_branch_for_each_tool_with_its_own_arguments() -> None:
+    branches = {
+        branch["properties"]["name"]["enum"][0]: branch["properties"]["args"]["properties"]
+        for branch in ACTION["anyOf"]
+        if branch["properties"]["kind"]["enum"] == ["tool"]
+    }
+
+    assert sorted(branches) == sorted(TOOLS)
+    assert branches["get_refund_context"] == {"user_id": {"type": "integer", "enum": [42]}}
+    amount = branches["issue_refund"]["amount_usd"]
+    assert (amount["type"], amount["minimum"]) == ("number", 0.01)
+    assert branches["issue_refund"]["reason"]["type"] == ["string", "null"]
+
+
+@pytest.mark.parametrize("reason", [None, "late delivery"])
+def test_what_fits_the_schema_is_an_action(reason: str | None) -> None:
+    args = {"user_id": 42, "amount_usd": 500.0, "reason": reason}
+    said = json.dumps({"reply": {"kind": "tool", "name": "issue_refund", "args": args}})
+
+    action = read_action(unpacked(said), specs=tools.specs(), proposable=TOOLS)
+
+    assert action["args"]["amount_minor"] == 50000
+    assert action["args"].get("reason") == reason
+
+
+def test_what_fits_the_others_is_a_plan_and_a_route() -> None:
+    task = {"id": "t1", "worker": "sales_worker", "args": DAY, "critical": True}
+    plan = json.dumps({"kind": "plan", "tasks": [task]})
+    route = json.dumps({"kind": "route", "target": SPECIALISTS[0], "args": {"ticket": "42"}})
+
+    assert read_plan(unpacked(plan), specs=tools.specs(), allowed=WORKERS, max_tasks=4) == [task]
+    assert read_route(unpacked(route), allowed=SPECIALISTS, forbidden=())["target"]
+
+
+@pytest.mark.parametrize("text", ["", "no JSON", '{"reply": 1, "more": 2}', "[1", '{"a": NaN}'])
+def test_any_other_text_stays_as_it_is(text: str) -> None:
+    assert unpacked(text) == text
