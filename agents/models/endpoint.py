@@ -13,8 +13,12 @@ LONGEST_FAULT = 300  # characters of what went wrong last
 
 class EndpointQuerySet(models.QuerySet["Endpoint"]):
     def resting(self) -> EndpointQuerySet:
-        """Return those that runs wait for: left alone, or about to be asked once."""
-        return self.filter(rests_until__isnull=False).order_by("rests_until", "address")
+        """Return those that are left alone now; a rest that is over ends with the next call."""
+        return self.failing().filter(rests_until__gt=Now())
+
+    def failing(self) -> EndpointQuerySet:
+        """Return those whose newest call failed, whether or not they are left alone."""
+        return self.filter(failures__gt=0).order_by("rests_until", "address")
 
 
 class Endpoint(models.Model):

@@ -22,6 +22,7 @@ from agents.operations.refusal import Refused
 from agents.operations.roles import join, set_limit, set_role
 from agents.operations.simulated import Human, decide_simulated, read_human
 from agents.operations.stopping import cancel
+from agents.operations.trying import try_models
 
 __all__ = [
     "AlreadyDecided",
@@ -54,4 +55,5 @@ __all__ = [
     "set_limit",
     "set_role",
     "stoppable_tools",
+    "try_models",
 ]

@@ -6,14 +6,16 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from django.conf import settings
-from django.db.models import Count, Min, OuterRef, QuerySet, Subquery, Sum
+from django.db.models import Count, Min, OuterRef, Q, QuerySet, Subquery, Sum
 from django.db.models.functions import Coalesce, Now
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from agents.core.budget import BUDGETS
 from agents.core.states import EffectState, EscalationState, RunState
 from agents.models import Effect, Endpoint, Escalation, Event, Run, Step, Worker
 
+FAULTS = ("llm_bad_response", "llm_error", "llm_rate_limited", "llm_timeout")  # of a server
 MISSED = 2  # lengths of a lease without a sign of life: then a worker does not count
 
 
@@ -25,6 +27,12 @@ class Measures(Collector):
 
     def collect(self) -> Iterator[Metric]:
         yield _runs()
+        yield _stopped()
+        yield _gauge(
+            "runs_waiting_for_model",
+            "Runs that wait for a model's server and go on by themselves.",
+            Run.objects.filter(state=RunState.QUEUED, wake_at__gt=Now()).count(),
+        )
         yield from self._escalations()
         yield _gauge(
             "effects_unknown",
@@ -72,6 +80,22 @@ def _runs() -> Metric:
     family = GaugeMetricFamily("opsconsole_runs", "Runs by state.", labels=["state"])
     for state in RunState:
         family.add_metric([state.value], by_state.get(state, 0))
+    return family
+
+
+def _stopped() -> Metric:
+    """Count the runs that stopped for want of a model's answer, of time, tokens or money."""
+    ours = Q(stop_reason__startswith="llm_") | Q(stop_reason__in=BUDGETS)
+    stopped = Run.objects.filter(ours, state=RunState.STOPPED).order_by("stop_reason")
+    by_reason = dict.fromkeys([*FAULTS, *sorted(BUDGETS)], 0)
+    by_reason |= dict(stopped.values_list("stop_reason").annotate(Count("pk")))
+    family = GaugeMetricFamily(
+        "opsconsole_runs_stopped",
+        "Runs that stopped for want of a model's answer, or because a budget was used up.",
+        labels=["reason"],
+    )
+    for reason, count in by_reason.items():
+        family.add_metric([reason], count)
     return family
 
 

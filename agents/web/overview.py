@@ -11,9 +11,10 @@ from django.db.models import Count, F, Q, QuerySet, Sum
 from django.db.models.functions import Coalesce, TruncDate
 
 from agents.core.states import EffectState, EscalationState, RunState
-from agents.models import Effect, Endpoint, Escalation, Run, Step
+from agents.models import Effect, Escalation, Run, Step
 from agents.web import access, reading
 from agents.web.chart import Chart, Layer, chart
+from agents.web.outage import Outage, outage_for
 
 DAYS = 14  # of the charts
 NEEDY = 10  # runs shown
@@ -46,7 +47,7 @@ class Overview:
     money: Chart
     needy: Sequence[Run]
     soonest: Sequence[reading.Row]  # to expire
-    resting: Sequence[Endpoint]  # servers of models that are left alone
+    outage: Outage | None
 
 
 def overview(user: User, *, at: datetime) -> Overview:
@@ -73,7 +74,7 @@ def overview(user: User, *, at: datetime) -> Overview:
         money=money,
         needy=list(_needy(runs)),
         soonest=reading.inbox(access.workspaces_of(user))[:SOONEST],
-        resting=list(Endpoint.objects.resting()),
+        outage=outage_for(user),
     )
 
 

@@ -19,9 +19,10 @@ from agents.core.effects import Json
 from agents.core.limits import Limits
 from agents.core.money import told
 from agents.core.states import ENDED, EscalationState, RunState
-from agents.models import Effect, Endpoint, Escalation, Run, Step
+from agents.models import Effect, Escalation, Run, Step
 from agents.web.above import ABOVE
 from agents.web.changes import Change, Stage, changes, reply_of, stages
+from agents.web.outage import outage_of_run
 from agents.web.timeline import Bar, axis
 
 
@@ -373,7 +374,7 @@ def shown(run: Run) -> dict[str, Json]:
         "page": found,
         "raw": _pretty(found.result),
         "has_ended": run.state in ENDED,
-        "resting": Endpoint.objects.resting() if waits else (),
+        "outage": outage_of_run() if waits else None,
         "part": part,
         "above": read(list(run.steps.order_by("position")), timezone.now()) if read else {},
     }

@@ -6,6 +6,7 @@ from agents.web.views import approvals, audit, health, kill, launch, overview, p
 
 urlpatterns: list[URLPattern] = [
     path("", overview.home, name="home"),
+    path("try-now/", overview.try_now, name="try-now"),
     path("healthz", health.healthz, name="healthz"),
     path("readyz", health.readyz, name="readyz"),
     path("metrics", health.metrics, name="metrics"),

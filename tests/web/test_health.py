@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.db import OperationalError, connection
 from django.db.migrations.recorder import MigrationRecorder
-from django.test import Client
+from django.test import Client, override_settings
 from django.utils import timezone
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -201,3 +201,17 @@ def test_behind_a_proxy_loopback_is_the_proxy(settings: Any) -> None:
     settings.SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 
     assert Client().get("/metrics").status_code == 403
+
+
+def test_runs_that_stopped_for_want_of_an_answer_are_measured(scene: Scene) -> None:
+    waiting = scene.launch(REFUND_500)
+    Run.objects.filter(pk=waiting.pk).update(wake_at=timezone.now() + timedelta(minutes=1))
+    with override_settings(OPENAI_TIMEOUT_SECONDS=0.1):
+        go(scene.launch("Refund 500 USD to user_id=42; model timeout."))
+
+    found = measured()
+
+    assert found["runs_stopped", "llm_timeout"] == 1
+    assert found["runs_stopped", "llm_rate_limited"] == 0  # an alarm finds its row
+    assert found["runs_stopped", "max_seconds"] == 0
+    assert found["runs_waiting_for_model",] == 1

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from io import StringIO
 
 import pytest
+from django.core.management import CommandError, call_command
 from django.db import transaction
 from django.urls import reverse
 from django.utils import timezone
 
 from agents.core.states import RunState
-from agents.models import Effect, Endpoint, Run
+from agents.engine.worker import claimable
+from agents.models import Effect, Endpoint, Event, Run
 from agents.web.overview import DAYS, overview
 from tests.engine.scene import REFUND_500, Scene, go, set_scene
 from tests.web.test_pages import signed_in, stranger
@@ -81,18 +84,48 @@ def test_nobody_sees_the_figures_of_another_workspace(scene: Scene) -> None:
     assert not any(day.segments for drawn in (found.runs, found.money) for day in drawn.days)
 
 
-def test_a_model_server_that_is_left_alone_is_named_where_people_wonder(scene: Scene) -> None:
-    server, at = "https://models.example.com/v1", timezone.now()
-    until, over = at + timedelta(seconds=30), at - timedelta(seconds=1)
-    Endpoint.objects.create(address=server, failures=5, rests_until=until)
-    Endpoint.objects.create(address="https://tried-again.example.com", rests_until=over)
+def test_a_model_server_that_runs_wait_for_is_named_where_people_wonder(scene: Scene) -> None:
+    server, until = "https://models.example.com/v1", timezone.now() + timedelta(seconds=30)
+    told = {"failures": 5, "fault": "It refused the key (401).", "rests_until": until}
+    Endpoint.objects.create(address=server, **told)
+    Endpoint.objects.create(address="https://well.example.com")
     waiting, new = scene.launch(REFUND_500), scene.launch(REFUND_500)
     Run.objects.filter(pk=waiting.pk).update(wake_at=until)
     client = signed_in(scene.eve)
 
     for address in (reverse("home"), reverse("run", args=[waiting.pk])):
         page = client.get(address).text
-        assert f"<code>{server}</code> is not answering" in page
+        assert f"<code>{server}</code>: It refused the key (401)." in page
         assert f"{until:%H:%M:%S}" in page
-        assert "tried-again" not in page
+        assert "well.example.com" not in page
+        assert "Try now" not in page
     assert server not in client.get(reverse("run", args=[new.pk])).text
+
+
+def test_one_press_wakes_every_run_that_waits_and_is_on_record(scene: Scene) -> None:
+    until = timezone.now() + timedelta(minutes=5)
+    Endpoint.objects.create(address="https://models.example.com", failures=5, rests_until=until)
+    runs = [scene.launch(REFUND_500) for _ in range(2)]
+    Run.objects.update(wake_at=until)
+    omar = signed_in(scene.omar)
+    assert "2 runs wait and go on" in omar.get(reverse("home")).text
+    assert claimable(10) == []
+
+    answered = omar.post(reverse("try-now"))
+
+    assert (answered.status_code, answered["Location"]) == (302, reverse("home"))
+    assert set(claimable(10)) == {run.pk for run in runs}
+    assert not Endpoint.objects.filter(rests_until__gt=timezone.now()).exists()
+    said = Event.objects.get(kind="models.tried")
+    assert (said.actor, said.facts) == ("omar", {"woken": 2})
+
+
+def test_nobody_wakes_the_runs_of_another_workspace(scene: Scene) -> None:
+    run = scene.launch(REFUND_500)
+    Run.objects.update(wake_at=timezone.now() + timedelta(minutes=5))
+
+    call_command("try_now", "--as", stranger().username, stdout=StringIO())
+
+    assert run.pk not in claimable(10)
+    with pytest.raises(CommandError, match="takes the role operator or admin"):
+        call_command("try_now", "--as", "rita")

@@ -61,6 +61,7 @@ PEOPLE = ("anon", "stranger", "eve", "rita")
 # What each of PEOPLE gets by GET and by POST. 302 leads on, 405 is the wrong verb.
 ADDRESSES: dict[str, tuple[tuple[int, int], ...]] = {
     "home": ((302, 405), (200, 405), (200, 405), (200, 405)),
+    "try-now": ((405, 302), (405, 302), (405, 403), (405, 403)),
     "healthz": ((200, 405), (200, 405), (200, 405), (200, 405)),
     "readyz": ((503, 405), (503, 405), (503, 405), (503, 405)),  # no worker is at work
     "metrics": ((200, 405), (200, 405), (200, 405), (200, 405)),  # the client is on loopback
@@ -243,7 +244,7 @@ def test_a_list_takes_as_many_queries_however_long_it_is(
         client.get(reverse("approvals"))
     with django_assert_num_queries(6):
         client.get(reverse("runs"))
-    with django_assert_num_queries(19):
+    with django_assert_num_queries(20):
         client.get(reverse("home"))
     for escalation in Escalation.objects.all():
         scene.decide(escalation.run)

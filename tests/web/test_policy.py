@@ -100,7 +100,7 @@ def test_a_limit_that_one_pattern_has_of_its_own_does_not_change_with_the_others
     found = differences(STRICT, raised, patterns=sorted(PATTERNS))
 
     assert [(one.name, one.where, one.before, one.after) for one in found] == [
-        ("Time at work", "supervisor", "30 s", "45 s")
+        ("Time at work", "supervisor", "10 min", "45 s")
     ]
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from django.contrib.auth.decorators import login_required
+from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_safe
+from django.views.decorators.http import require_POST, require_safe
 
+from agents import operations
 from agents.web import access
 from agents.web.overview import overview
 
@@ -20,3 +22,15 @@ def home(request: HttpRequest) -> HttpResponse:
     """Show what waits, how today went and where somebody is needed."""
     found = overview(access.person(request), at=timezone.now())
     return render(request, "overview.html", {"o": found, "nav": "home"})
+
+
+@require_POST
+@never_cache
+@login_required
+def try_now(request: HttpRequest) -> HttpResponse:
+    """Have the models' servers called now that runs wait for."""
+    try:
+        operations.try_models(by=access.person(request), at=timezone.now())
+    except operations.Refused as no:
+        raise PermissionDenied(str(no)) from None
+    return redirect("home")

@@ -1,0 +1,36 @@
+"""Try a model's server now, in place of waiting for the end of its rest."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.contrib.auth.models import User
+from django.db import transaction
+
+from agents.engine.breaker import wake
+from agents.models import Endpoint, Membership, Role, Run
+from agents.models.event import Entry, append
+from agents.operations.refusal import Refused
+
+TRIES = (Role.OPERATOR, Role.ADMIN)
+
+
+def try_models(*, by: User, at: datetime) -> int:
+    """End every rest, and wake the runs that wait where `by` operates. Return how many did.
+
+    The first of them makes the one call that speaks for all. Raises Refused.
+    """
+    parts = Membership.objects.filter(user=by, role__in=TRIES, user__is_active=True)
+    mine = list(parts.order_by("workspace_id").values_list("workspace_id", flat=True))
+    if not mine:
+        raise Refused("not_permitted", "Trying a model now takes the role operator or admin.")
+    Endpoint.end_rests()
+    return sum(_wake(workspace_id, by, at) for workspace_id in mine)
+
+
+def _wake(workspace_id: int, by: User, at: datetime) -> int:
+    with transaction.atomic():
+        woken = wake(Run.objects.filter(workspace=workspace_id))
+        said = Entry("models.tried", {"woken": woken}, by.get_username())
+        append([said], workspace_id=workspace_id, at=at)
+        return woken
