@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("agents", "0015_question_version"),
+        ("agents", "0016_heads_by_workspace"),
     ]
 
     operations = [
