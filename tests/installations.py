@@ -6,9 +6,9 @@ import os
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 from uuid import uuid4
@@ -38,11 +38,13 @@ class Installation:
 
     home: Path
     url: str
+    settings: Mapping[str, str] = field(default_factory=dict)
 
     def environment(self, **more: str) -> dict[str, str]:
         kept = {k: v for k, v in os.environ.items() if k != UNSAFE and not k.startswith(_OURS)}
         ours = {"OPSCONSOLE_DATA_DIR": str(self.home), "OPSCONSOLE_ENV_FILE": ""}
-        return {**kept, **ours, "DATABASE_URL": self.url, "PYTHONUNBUFFERED": "1", **more}
+        ours |= {"DATABASE_URL": self.url, "PYTHONUNBUFFERED": "1"}
+        return {**kept, **ours, **self.settings, **more}
 
     def manage(self, *arguments: str, given: str = "", **more: str) -> Ended:
         """Run `manage.py` to its end, with `given` as its input."""
@@ -69,17 +71,18 @@ class Installation:
 
 
 @contextmanager
-def installation(home: Path, *, on_postgres: bool = ON_POSTGRES) -> Iterator[Installation]:
+def installation(home: Path, **settings: str) -> Iterator[Installation]:
     """Keep an installation with an empty database on what the suite runs on."""
     home.mkdir(mode=0o700, exist_ok=True)
-    if not on_postgres:
-        yield Installation(home, f"sqlite:///{home / 'opsconsole.sqlite3'}")
+    if not ON_POSTGRES:
+        yield Installation(home, f"sqlite:///{home / 'opsconsole.sqlite3'}", settings)
         return
     name = f"own_{uuid4().hex}"
     with psycopg.connect(postgres.url(), autocommit=True) as server:
         server.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)'.encode())
         server.execute(f'CREATE DATABASE "{name}"'.encode())
         try:
-            yield Installation(home, urlsplit(postgres.url())._replace(path=f"/{name}").geturl())
+            own = urlsplit(postgres.url())._replace(path=f"/{name}").geturl()
+            yield Installation(home, own, settings)
         finally:
             server.execute(f'DROP DATABASE "{name}" WITH (FORCE)'.encode())

@@ -1,0 +1,124 @@
+"""Make a stored database of a version, with runs of every pattern that wait.
+
+    git worktree add /tmp/version TAG
+    python -m tests.upgrade.store /tmp/version 0.1.0
+
+It runs the programs of that checkout, whose requirements must be installed, and writes
+tests/upgrade/stored/0.1.0-sqlite.tar.gz; with a PostgreSQL at OPSCONSOLE_TEST_POSTGRES_URL also
+0.1.0-postgres.tar.gz. Once stored, a version's files are never made again.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+import tarfile
+from contextlib import closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from tests import postgres
+
+STORED = Path(__file__).parent / "stored"
+# For stored databases alone: the key that sealed their heads.
+AUDIT_KEY = "stored-databases-are-sealed-with-this-key"
+
+# What runs inside the version's own program. Windows and deadlines are a hundred years, so that
+# the waiting runs can still be decided when this is restored.
+INSIDE = """
+import asyncio
+from dataclasses import replace
+from django.contrib.auth.models import User
+from django.utils import timezone
+from agents import llm, operations
+from agents.engine.advance import advance
+from agents.engine.journal import Later
+from agents.engine.perform import RunWorld
+from agents.engine.threads import close_connections
+from agents.models import Workspace
+from agents.operations.scenarios import BY_KEY
+from agents.policies.profiles import STRICT
+
+CENTURY = 100 * 365
+at = timezone.now()
+workspace = operations.ensure_demo_workspace(at=at)
+limits = replace(STRICT, window_days=CENTURY, escalation_seconds=CENTURY * 86400)
+policy = operations.policy_version(workspace, limits, at=at, is_replay=True)
+do, left = RunWorld.do, [99]
+
+async def some(self, key, effect):
+    left[0] -= 1
+    if left[0] < 0:  # as where the model's server rests: the run waits in the queue
+        raise Later(timezone.now())
+    return await do(self, key, effect)
+
+RunWorld.do = some
+
+async def go(run):
+    try:
+        print(run.pattern, await advance(run.pk))
+    finally:
+        await llm.close()
+        close_connections()
+
+for key, steps in (
+    ("within-limit", 99), ("above-limit", 99), ("no-reason", 99), ("above-limit", 2),
+    ("nobodys", 99), ("routed", 1), ("judge-asks", 99), ("exception", 99), ("reply", 3),
+    ("morning-report", 99), ("morning-report", 2), ("morning-report", 4),
+):
+    chosen, left[0] = BY_KEY[key], steps
+    run = operations.launch(
+        workspace=workspace, pattern=chosen.pattern, goal=chosen.goal, subject=chosen.subject,
+        by=User.objects.get(username="omar"), policy=policy, at=timezone.now(),
+        **({"workflow": chosen.workflow} if chosen.workflow else {}),
+    )
+    asyncio.run(go(run))
+"""
+
+
+def store(checkout: Path, version: str, url: str, kind: str) -> None:
+    """Fill the database at `url` with the checkout's program, and pack it."""
+    with TemporaryDirectory() as place:
+        home = Path(place) / "home"
+        environment = {
+            **{k: v for k, v in os.environ.items() if not k.startswith(("OPSCONSOLE_", "OPENAI_"))},
+            "DATABASE_URL": url or f"sqlite:///{home}/opsconsole.sqlite3",
+            "OPSCONSOLE_DATA_DIR": str(home),
+            "OPSCONSOLE_ENV_FILE": "",
+            "OPSCONSOLE_AUDIT_KEY": AUDIT_KEY,
+        }
+        for arguments in (["demo", "--prepare"], ["shell", "-c", INSIDE], ["seal_audit"]):
+            command = [sys.executable, "manage.py", *arguments]
+            subprocess.run(command, cwd=checkout, env=environment, check=True)
+        if url:
+            database = Path(place) / "dump.sql"
+            dump = ["pg_dump", "--no-owner", "--no-acl", "--file", str(database), url]
+            subprocess.run(dump, check=True)
+        else:
+            database = Path(place) / "opsconsole.sqlite3"
+            with closing(sqlite3.connect(home / database.name)) as source:
+                source.execute("VACUUM INTO ?", [str(database)])
+        with tarfile.open(STORED / f"{version}-{kind}.tar.gz", "w:gz") as pack:
+            pack.add(database, database.name)
+            pack.add(home / "heads.jsonl", "heads.jsonl")
+
+
+def main() -> None:
+    checkout, version = Path(sys.argv[1]), sys.argv[2]
+    store(checkout, version, "", "sqlite")
+    if postgres.is_expected():
+        import psycopg
+
+        name = "opsconsole_to_store"
+        with psycopg.connect(postgres.url(), autocommit=True) as server:
+            server.execute(f"CREATE DATABASE {name}".encode())
+            try:
+                store(checkout, version, postgres.url().rpartition("/")[0] + f"/{name}", "postgres")
+            finally:
+                server.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+
+
+if __name__ == "__main__":
+    main()

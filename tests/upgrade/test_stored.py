@@ -1,0 +1,76 @@
+"""Databases of earlier versions, upgraded by the documented command and driven to their end."""
+
+from __future__ import annotations
+
+import subprocess
+import tarfile
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.installations import LONGEST, Installation, installation
+from tests.settings import ON_POSTGRES
+from tests.upgrade.store import AUDIT_KEY, STORED
+
+pytestmark = [pytest.mark.both, pytest.mark.slow]
+
+KIND = "postgres" if ON_POSTGRES else "sqlite"
+# Of each run that was stored: what it waits for, or how far it had come.
+ENDS = {
+    ("supervisor", "done"): 4,
+    ("routing", "stopped"): 1,  # nobody's case, which a person has taken over
+    ("routing", "done"): 1,
+    ("workflow", "done"): 3,
+    ("orchestrator", "done"): 3,
+}
+PAID = [50000, 80000, 80000, 80000]
+
+
+@pytest.fixture(params=sorted(STORED.glob(f"*-{KIND}.tar.gz")), ids=lambda path: path.name)
+def restored(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Installation]:
+    """Put a stored database back, as docs/operations.md does with a backup."""
+    home = tmp_path / "home"
+    with installation(home, OPSCONSOLE_AUDIT_KEY=AUDIT_KEY) as own:
+        with tarfile.open(request.param) as pack:
+            pack.extractall(home, filter="data")
+        if ON_POSTGRES:
+            restore = ["psql", "--quiet", "--set=ON_ERROR_STOP=1", "--file", str(home / "dump.sql")]
+            subprocess.run([*restore, own.url], check=True, timeout=LONGEST, stdout=subprocess.PIPE)
+        yield own
+
+
+def decide_all(own: Installation) -> int:
+    """Approve what waits, refunds with less than was asked for. Return how many."""
+    waiting = own.sql(
+        "SELECT id, requested_minor FROM agents_escalation WHERE state = 'open' ORDER BY id"
+    )
+    for key, asked in waiting:
+        amount = ["--amount", "800.00"] if asked else []
+        ended = own.manage("decide", str(key), "--approve", *amount, "--as", "rita")
+        assert (ended.code, ended.err) == (0, "")
+    return len(waiting)
+
+
+def test_a_stored_database_is_upgraded_and_its_waiting_runs_come_to_their_end(
+    restored: Installation,
+) -> None:
+    migrated = restored.manage("migrate", "--no-input")
+    assert (migrated.code, migrated.err) == (0, "")
+    assert restored.manage("check", "--database", "default").code == 0
+    before = restored.manage("verify_audit")
+    assert before.code == 0, before.out
+
+    decided = []
+    while not decided or decided[-1]:  # some were on their way to a person
+        decided.append(decide_all(restored))
+        assert restored.manage("work", "--once").code == 0
+    assert sum(decided) >= 6
+
+    runs = restored.sql("SELECT pattern, state, stop_reason FROM agents_run ORDER BY created_at")
+    assert Counter((pattern, state) for pattern, state, _ in runs) == ENDS, runs
+    paid = restored.sql("SELECT amount_minor FROM desk_refund WHERE state = 'paid' ORDER BY 1")
+    assert [amount for (amount,) in paid] == PAID
+    after = restored.manage("verify_audit")
+    assert after.code == 0, after.out
