@@ -2,22 +2,51 @@
 """Run opsconsole's commands; `python manage.py help` lists them."""
 
 import os
+import signal
 import sys
+from types import FrameType
+
+os.umask(0o077)  # what is written here is its owner's alone: database, mail, keys, logs
+
+
+def end(number: int, frame: FrameType | None) -> None:
+    """End as a program does that was told to, before and after it listens for the word itself."""
+    sys.exit(0)
+
+
+if sys.argv[1:2] in (["work"], ["serve"]):
+    signal.signal(signal.SIGTERM, end)
 
 
 def main() -> None:
-    """Run the command that was asked for; a setting that is wrong is one sentence and exit 2."""
+    """Run the command that was asked for.
+
+    A wrong setting is one sentence and exit 2; a database that cannot be used 5, an old one 6.
+    """
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "opsconsole.settings")
+    import django
     from django.conf import settings
     from django.core.exceptions import ImproperlyConfigured
     from django.core.management import execute_from_command_line
+    from django.db import DatabaseError
 
     try:
         _ = settings.INSTALLED_APPS  # Django would swallow a wrong setting and go on half set up
+        django.setup()
+        from agents.management.database_failures import BEHIND, explanation, refusal
+
+        no = refusal("".join(sys.argv[1:2]))
+        if no:
+            print(no, file=sys.stderr)
+            sys.exit(BEHIND)
         execute_from_command_line(sys.argv)
     except ImproperlyConfigured as error:
         print(f"opsconsole cannot start: {error}", file=sys.stderr)
         sys.exit(2)
+    except DatabaseError as error:
+        sentence, code = explanation(error)
+        print(sentence, file=sys.stderr)
+        sys.exit(code)
 
 
 if __name__ == "__main__":

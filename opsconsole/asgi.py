@@ -8,6 +8,7 @@ from django.conf import settings
 from django.core.asgi import get_asgi_application
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "opsconsole.settings")
+os.umask(0o077)  # what is written here is its owner's alone: database, mail, keys
 django = get_asgi_application()
 
 from agents.web.live.app import PATH, live  # noqa: E402 - Django has to be set up first

@@ -57,6 +57,19 @@ def described_by(url: str, *, base: Path, default: Path, keep: int) -> dict[str,
     return _postgresql(found, keep=keep)
 
 
+def must_be_private(database: dict[str, Any]) -> None:
+    """Refuse a file that others on this machine can read: sessions in it are sign-ins."""
+    path = Path(database["NAME"])
+    if database["ENGINE"] != SQLITE or not path.exists():
+        return
+    reachable = path.parent.stat().st_mode & 0o011
+    if reachable and path.stat().st_mode & 0o077:
+        raise ImproperlyConfigured(
+            f"The database {path.name} can be read by others: chmod 700 its directory, or "
+            f"chmod 600 {path.name}*."
+        )
+
+
 def _sqlite(path: Path) -> dict[str, Any]:
     return {"ENGINE": SQLITE, "NAME": str(path), "OPTIONS": dict(SQLITE_OPTIONS)}
 

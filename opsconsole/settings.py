@@ -88,6 +88,7 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "axes.middleware.AxesMiddleware",
+    "opsconsole.sign_ins.address_limit",
 ]
 ROOT_URLCONF = "opsconsole.urls"
 ASGI_APPLICATION = "opsconsole.asgi.application"
@@ -126,6 +127,7 @@ DATABASES = {
         keep=_env.whole("OPSCONSOLE_CONNECTION_SECONDS", default=0, low=0, high=3600),
     )
 }
+databases.must_be_private(DATABASES["default"])
 DATABASES["default"]["ATOMIC_REQUESTS"] = False  # under IMMEDIATE a page would lock out writers
 LANGUAGE_CODE = "en"
 TIME_ZONE = "UTC"
@@ -141,8 +143,10 @@ AUTHENTICATION_BACKENDS = [
     "django.contrib.auth.backends.ModelBackend",
 ]
 # A name that is tried too often waits, but only from the network that tried: an office is not
-# locked out by one of its own, nor Rita by somebody elsewhere. Guesses from many networks are
-# not slowed by this; the length of passwords is what stands against them.
+# locked out by one of its own, nor Rita by somebody elsewhere. A network that tried as many names
+# as an office has people waits for all of them. Guesses from many networks are not slowed by
+# this; the length of passwords is what stands against them.
+OPSCONSOLE_ADDRESS_FAILURES = 50  # within AXES_COOLOFF_TIME
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 AXES_FAILURE_LIMIT = 5
 AXES_COOLOFF_TIME = timedelta(minutes=5)

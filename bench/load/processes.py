@@ -37,11 +37,9 @@ def web(**settings: str) -> Iterator[str]:
     with closing(socket.socket()) as probe:
         probe.bind(("127.0.0.1", 0))
         port = int(probe.getsockname()[1])
-    how = ["--lifespan=off", "--no-access-log", "--log-level=warning"]
-    how += ["--timeout-graceful-shutdown=1", f"--port={port}"]
     collect = [sys.executable, "manage.py", "collectstatic", "--no-input", "--verbosity=0"]
     subprocess.run(collect, check=True)  # noqa: S603 - as scripts/serve does
-    with _running("-m", "uvicorn", "opsconsole.asgi:application", *how, **settings):
+    with _running("manage.py", "serve", f"--port={port}", **settings):
         end = time.monotonic() + PATIENCE
         while not _answers(port):
             if time.monotonic() > end:

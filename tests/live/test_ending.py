@@ -19,16 +19,12 @@ from tests.web.serving import free_port
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
-UVICORN = ("-m", "uvicorn", "opsconsole.asgi:application", "--lifespan", "off")
-# It would wait longer than whoever watches has patience.
-LIMITS = ("--timeout-graceful-shutdown", "20", "--log-level", "warning")
-
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_streams_end_with_the_server_and_nothing_is_printed(number: signal.Signals) -> None:
     scene, port = set_scene(), free_port()
     server = subprocess.Popen(
-        [sys.executable, *UVICORN, *LIMITS, "--port", str(port)],
+        [sys.executable, "manage.py", "serve", "--port", str(port)],
         cwd=ROOT,
         env=environment(DJANGO_SETTINGS_MODULE="tests.settings"),
         stdout=subprocess.PIPE,
@@ -46,6 +42,7 @@ def test_streams_end_with_the_server_and_nothing_is_printed(number: signal.Signa
         server.kill()
         server.communicate()
 
+    assert server.returncode == 0
     assert (printed, [message.name for message in rest if message.name == "ended"]) == ("", [])
 
 

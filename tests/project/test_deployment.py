@@ -67,7 +67,7 @@ def test_who_sizes_the_database_is_told_of_the_connections_there_are() -> None:
 
 
 def test_nobody_is_advised_to_keep_connections_that_no_page_uses_again() -> None:
-    assert "uvicorn" in (ROOT / "scripts/serve").read_text()
+    assert "manage.py serve" in (ROOT / "scripts/serve").read_text()
     assert not any(
         "OPSCONSOLE_CONNECTION_SECONDS" in SERVICES[name]["environment"] for name in OURS
     )

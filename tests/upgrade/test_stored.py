@@ -62,7 +62,7 @@ def test_a_stored_database_is_upgraded_and_its_waiting_runs_come_to_their_end(
     before = restored.manage("verify_audit")
     assert before.code == 0, before.out
 
-    decided = []
+    decided: list[int] = []
     while not decided or decided[-1]:  # some were on their way to a person
         decided.append(decide_all(restored))
         assert restored.manage("work", "--once").code == 0

@@ -40,10 +40,8 @@ def free_port() -> int:
 def served(port: int = 0, **more: str) -> Iterator[str]:
     """Serve the pages from a process of their own; yield the address."""
     port = port or free_port()
-    arguments = ["-m", "uvicorn", "opsconsole.asgi:application", "--port", str(port)]
-    quiet = ["--log-level", "warning", "--lifespan", "off", "--timeout-graceful-shutdown", "1"]
     more = {"DJANGO_SETTINGS_MODULE": "tests.settings", **more}
-    with running(*arguments, *quiet, **more):
+    with running("manage.py", "serve", "--port", str(port), **more):
         end = time.monotonic() + 20
         while True:
             try:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from agents.engine import lease
 from agents.models import Effect, Endpoint, Escalation, Run, Step, Worker
 from tests.engine.scene import REFUND_500, Scene, go, set_scene
+from tests.processes import ROOT, environment
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -215,3 +219,35 @@ def test_runs_that_stopped_for_want_of_an_answer_are_measured(scene: Scene) -> N
     assert found["runs_stopped", "llm_rate_limited"] == 0  # an alarm finds its row
     assert found["runs_stopped", "max_seconds"] == 0
     assert found["runs_waiting_for_model",] == 1
+
+
+def test_not_ready_where_writes_fail(transactional_db: None, tmp_path: Path) -> None:
+    """The file may grow no further, as on a disk that is full: reads go on."""
+    Worker.give_sign(lease.OWNER)
+    connection.close()
+    script = tmp_path / "full.py"
+    script.write_text(FULL)
+    ended = subprocess.run(
+        [sys.executable, str(script)], cwd=ROOT, env=environment(), capture_output=True, text=True
+    )
+
+    assert ended.stdout.splitlines()[-1] == "503 cannot be written", ended.stderr
+
+
+# Writes of this process fail from here on: of a file on SQLite, of any row on PostgreSQL.
+FULL = """
+import resource, sys
+sys.path.insert(0, ".")
+import django
+django.setup()
+from django.db import connection
+from django.test import Client
+with connection.cursor() as cursor:
+    if connection.vendor == "sqlite":
+        cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    else:
+        cursor.execute("SET default_transaction_read_only = on")
+answer = Client(headers={"host": "localhost"}).get("/readyz")
+print(answer.status_code, answer.json()["database"])
+"""

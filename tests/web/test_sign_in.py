@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from contextlib import closing
 from datetime import timedelta
+from http.client import HTTPConnection
 from typing import Any
+from urllib.parse import urlencode, urlsplit
 
 import pytest
 from axes.models import AccessAttempt
@@ -13,6 +17,7 @@ from django.test import Client, RequestFactory, override_settings
 from django.utils import timezone
 
 from opsconsole.client_address import client_address
+from tests.web.serving import served
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -87,6 +92,43 @@ def test_nobody_is_told_whether_a_name_exists() -> None:
     known, unknown = guess("rita"), guess("nobody-here")
 
     assert known == unknown
+
+
+def test_one_password_cannot_be_tried_on_every_name(settings: Any) -> None:
+    settings.OPSCONSOLE_ADDRESS_FAILURES = 8
+    codes = [guess(f"name {n}", times=1)[0] for n in range(9)]
+
+    assert codes == [200] * 8 + [429]
+    assert sign_in("omar", PASSWORD).status_code == 429
+    assert sign_in("omar", PASSWORD, at=ELSEWHERE).status_code == 302
+
+    AccessAttempt.objects.update(attempt_time=timezone.now() - timedelta(minutes=6))
+    assert sign_in("omar", PASSWORD).status_code == 302
+
+
+def test_a_header_from_this_machine_does_not_make_it_another_network() -> None:
+    with served() as site:
+        codes = [posted(site, f"198.51.100.{n}") for n in range(LIMIT + 1)]
+
+    assert codes == [200] * (LIMIT - 1) + [429, 429]
+
+
+def posted(site: str, forwarded: str) -> int:
+    """Guess by the form as a browser would, through a real server."""
+    with closing(HTTPConnection(urlsplit(site).netloc, timeout=20)) as http:
+        http.request("GET", "/sign-in/")
+        page = http.getresponse()
+        cookie = (page.getheader("Set-Cookie") or "").partition(";")[0]
+        found = re.search(r'name="csrfmiddlewaretoken" value="(\w+)"', page.read().decode())
+        assert found
+        form = {"username": "rita", "password": "guess", "csrfmiddlewaretoken": found[1]}
+        headers = {
+            "Content-Type": "application/x-www-form-urlencoded",
+            "Cookie": cookie,
+            "X-Forwarded-For": forwarded,
+        }
+        http.request("POST", "/sign-in/", urlencode(form), headers)
+        return http.getresponse().status
 
 
 def test_passwords_are_not_kept() -> None:

@@ -65,14 +65,9 @@ class Command(BaseCommand):
 
 def programs(*, host: str, port: int) -> list[Program]:
     """Return the demo's processes."""
-    project = str(settings.BASE_DIR)
-    web = [sys.executable, "-m", "uvicorn", "opsconsole.asgi:application", "--app-dir", project]
-    web += ["--host", host, "--port", str(port), "--lifespan", "off"]
-    # Live streams end first; one that nobody reads would still keep the server alive.
-    web += ["--timeout-graceful-shutdown", "2"]
-    web += ["--no-server-header", "--no-access-log", "--log-level", "warning"]
-    worker = [sys.executable, str(settings.BASE_DIR / "manage.py"), "work"]
-    return [Program("web", web), Program("worker", worker)]
+    manage = [sys.executable, str(settings.BASE_DIR / "manage.py")]
+    web = [*manage, "serve", "--host", host, "--port", str(port)]
+    return [Program("web", web), Program("worker", [*manage, "work"])]
 
 
 def _must_be_free(host: str, port: int) -> None:

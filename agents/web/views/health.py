@@ -7,13 +7,13 @@ from hmac import compare_digest
 
 from django.conf import settings
 from django.db import DatabaseError, connection
-from django.db.migrations.executor import MigrationExecutor
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
+from agents.engine.database_state import pending_migrations, prove_writable
 from agents.web.measures import Measures, workers
 
 OK = "ok"
@@ -52,14 +52,18 @@ def _readiness() -> dict[str, str]:
     try:
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1")
-        executor = MigrationExecutor(connection)
-        missing = executor.migration_plan(executor.loader.graph.leaf_nodes())
+        missing = pending_migrations()
         if missing:
-            return {"database": OK, "migrations": f"{len(missing)} to apply", "worker": "unknown"}
+            return {"database": OK, "migrations": f"{missing} to apply", "worker": "unknown"}
         seen = workers().exists()
     except DatabaseError:
         return {"database": "cannot be reached", "migrations": "unknown", "worker": "unknown"}
-    return {"database": OK, "migrations": OK, "worker": OK if seen else "none was seen lately"}
+    worker = OK if seen else "none was seen lately"
+    try:
+        prove_writable()
+    except DatabaseError:
+        return {"database": "cannot be written", "migrations": OK, "worker": worker}
+    return {"database": OK, "migrations": OK, "worker": worker}
 
 
 def _has_token(request: HttpRequest) -> bool:

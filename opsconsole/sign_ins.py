@@ -1,0 +1,45 @@
+"""Sign-ins from one address: as many may fail as an office of people would make, then it waits.
+
+Axes counts each name from each address by itself, which lets one password be tried on every name.
+What is refused here is not counted, so trying on does not make the wait longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from axes.models import AccessAttempt
+from django.conf import settings
+from django.db.models import Sum
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.module_loading import import_string
+
+from opsconsole.client_address import client_address
+
+Answer: TypeAlias = Callable[[HttpRequest], HttpResponse]
+
+
+def address_limit(get_response: Answer) -> Answer:
+    """Refuse a sign-in from an address with too many failures, before its password is read."""
+
+    def answered(request: HttpRequest) -> HttpResponse:
+        is_try = request.method == "POST" and request.path == reverse(settings.LOGIN_URL)
+        if (
+            is_try
+            and failures_from(client_address(request)) >= settings.OPSCONSOLE_ADDRESS_FAILURES
+        ):
+            refuse: Callable[..., HttpResponse] = import_string(settings.AXES_LOCKOUT_CALLABLE)
+            return refuse(request, None, {})
+        return get_response(request)
+
+    return answered
+
+
+def failures_from(address: str | None) -> int:
+    """Return how many sign-ins failed from an address lately, whatever the name."""
+    since = timezone.now() - settings.AXES_COOLOFF_TIME
+    lately = AccessAttempt.objects.filter(ip_address=address, attempt_time__gte=since)
+    return lately.aggregate(count=Sum("failures_since_start"))["count"] or 0

@@ -1,0 +1,77 @@
+"""What is written on disk is its owner's alone, also in a directory that was there before."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.installations import LONGEST, Installation
+from tests.processes import ROOT
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Path]:
+    """Make a data directory as a volume or a checkout often is."""
+    before = os.umask(0o022)
+    place = tmp_path / "data"
+    place.mkdir(mode=0o755)
+    yield place
+    os.umask(before)
+
+
+def readable(home: Path) -> list[str]:
+    """Return what others on this machine could read."""
+    found = [path for path in home.rglob("*") if "static" not in str(path)]
+    return [path.name for path in found if stat.S_IMODE(path.stat().st_mode) & 0o077]
+
+
+def test_nobody_else_reads_database_or_mail(home: Path) -> None:
+    own = Installation(home, f"sqlite:///{home}/opsconsole.sqlite3")
+    assert own.manage("demo", "--prepare").code == 0
+    ended = own.manage("run_pattern", "supervisor", "--subject", "42", "--goal", "Refund 500 USD")
+    assert ended.code == 0, ended.err
+
+    assert list((home / "mail").iterdir())
+    assert readable(home) == []
+
+
+def test_a_database_that_others_can_read_is_refused_with_what_to_do(home: Path) -> None:
+    own = Installation(home, f"sqlite:///{home}/opsconsole.sqlite3")
+    (home / "opsconsole.sqlite3").touch(mode=0o644)
+
+    ended = own.manage("verify_audit")
+    home.chmod(0o700)
+
+    assert (ended.code, ended.out) == (2, "")
+    assert "can be read by others: chmod 700 its directory" in ended.err
+    assert own.manage("check").code == 0
+
+
+@pytest.mark.parametrize("program", ["work", "serve"])
+@pytest.mark.parametrize("seconds", [0.15, 0.4, 1.0, 2.5])
+def test_a_process_told_to_stop_in_its_first_seconds_ends_with_nought(
+    home: Path, program: str, seconds: float
+) -> None:
+    own = Installation(home, f"sqlite:///{home}/opsconsole.sqlite3")
+    own.manage("migrate", "-v0")
+    child = subprocess.Popen(
+        [sys.executable, "manage.py", program],
+        cwd=ROOT,
+        env=own.environment(OPSCONSOLE_PORT="18231"),
+        stderr=subprocess.PIPE,
+    )
+    time.sleep(seconds)
+    child.send_signal(signal.SIGTERM)
+    _, said = child.communicate(timeout=LONGEST)
+
+    assert child.returncode == 0, said
