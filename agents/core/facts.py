@@ -50,6 +50,8 @@ class Facts:
     country: str = ""  # where the customer lives that an action names, as US; "": not known
     charge: ChargeFact | None = None
     unattended_minor: int = 0  # refunded on this charge without a person, over the rolling window
+    unattended_today_minor: int = 0  # refunded without a person today, in the whole workspace
+    unattended_by_launcher_minor: int = 0  # of that, by runs of who launched this one
     mail: MailFact | None = None
     stated_minor: tuple[int, ...] = ()  # amounts of the record that an answer may well mention
     evidence: tuple[Json, ...] = ()  # what specialists found, for an answer to rest on
@@ -90,6 +92,8 @@ def read_facts(stored: Json) -> Facts:
         country=stored.get("country", ""),
         charge=ChargeFact(**charge) if charge else None,
         unattended_minor=stored["unattended_minor"],
+        unattended_today_minor=stored.get("unattended_today_minor", 0),
+        unattended_by_launcher_minor=stored.get("unattended_by_launcher_minor", 0),
         mail=MailFact(**mail) if mail else None,
         stated_minor=tuple(stored["stated_minor"]),
         evidence=tuple(stored.get("evidence", ())),

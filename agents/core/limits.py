@@ -37,7 +37,14 @@ class Limits:
     told_limit_minor: int | None = None  # what the worker is told of it; None: the limit itself
     run_limit_minor: int = 200_000
     window_days: int = 14  # a charge older than this is not refunded
-    rolling_days: int = 30  # over which refunds without a person add up
+    rolling_days: int = 30  # over which refunds without a person, and of one reviewer, add up
+    # What goes out without a person in a day (UTC), beyond which one is asked; None: no cap.
+    launcher_daily_minor: int | None = 100_000_000
+    workspace_daily_minor: int | None = 500_000_000
+    reviewer_daily_minor: int | None = None  # what one person may grant in a day (UTC)
+    # Requests that wait at the same time, of one launcher and about one customer; None: no cap.
+    open_per_launcher: int | None = 1000
+    open_per_customer: int | None = 20
     escalation_seconds: int = 24 * 3600
     four_eyes: bool = True  # who launched a run may not decide its escalations
     finalize: bool = False  # after the last step ask for a closing text, as the reference does

@@ -49,7 +49,7 @@ class _End:
         Where it ends, what people allowed and nobody carried out is closed with it.
         """
         if self.to in ENDED and self.asked_people:
-            run.tell(close_approvals(run, why=self.columns.get("stop_reason", "")), at=at)
+            run.tell(close_approvals(run, why=self.columns["stop_reason"]), at=at)
         run.move(self.to, at=at, facts=self.facts, **self.columns)
         if self.to == RunState.QUEUED:
             ring(run.pk, at=self.columns.get("wake_at"))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
+
+from django.db.models import Q, Sum
 
 from agents.core.actions import Action
 from agents.core.digest import sha256
@@ -75,6 +77,7 @@ def asked_facts(
         account, effects = named(), [_told(effect, done or {}) for effect in ledger()]
         charge = account.charge if account and tool != "get_refund_context" else None
         refunds = [effect for effect in effects if effect.tool == "issue_refund"]
+        today, by_launcher = _unattended_today(run, limits, at) if is_refund else (0, 0)
         letters = [e.args["message"] for e in effects if e.tool == "send_refund_email"]
         due = _mail(run, refunds, letters, {customer: account.name} if account else {})
         facts = Facts(
@@ -84,6 +87,8 @@ def asked_facts(
             country=account.country if account else "",
             charge=_charge(charge),
             unattended_minor=_unattended(charge, unattended()),
+            unattended_today_minor=today,
+            unattended_by_launcher_minor=by_launcher,
             mail=due,
             stated_minor=_stated(requested(), charge) if is_final else (),
             evidence=_evidence(steps) if is_final else (),
@@ -215,6 +220,26 @@ def _unattended(charge: billing.ChargeFacts | None, refunded: list[tuple[Any, ..
         for _, escalation, of_charge, amount in refunded
         if of_charge == ours and escalation is None and amount
     )
+
+
+def _unattended_today(run: Run, limits: Limits, at: datetime) -> tuple[int, int]:
+    """Return what was refunded without a person since midnight UTC: here, and by the launcher.
+
+    An intent is committed with the workspace's row locked, so that no two find the same room.
+    """
+    if limits.launcher_daily_minor is None and limits.workspace_daily_minor is None:
+        return 0, 0
+    midnight = at.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    alone = Effect.objects.filter(
+        tool="issue_refund",
+        escalation=None,
+        state__in=MAYBE_PAID,
+        intended_at__gte=midnight,
+        run__workspace=run.workspace_id,
+    )
+    mine = Q(run__launched_by=run.launched_by_id)
+    found = alone.aggregate(all=Sum("amount_minor"), mine=Sum("amount_minor", filter=mine))
+    return found["all"] or 0, found["mine"] or 0
 
 
 def _mail(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from django.utils import timezone
 
 from agents.core.decision import settled_by
@@ -14,6 +16,7 @@ from agents.engine.database import in_database
 from agents.engine.escalating import hold
 from agents.engine.facts import asked_facts
 from agents.engine.journal import Journal, Waiting
+from agents.engine.open_requests import TOO_MANY, full_of
 from agents.policies import review
 
 
@@ -37,7 +40,7 @@ class RunWorld:
             case Review():
                 return await self._review(key, effect)
             case Escalate():
-                return self._escalate(key, effect)
+                return await self._escalate(key, effect)
             case Use():
                 return await gateway.use(key, effect, self.journal, self.limits)
             case Say():
@@ -71,9 +74,21 @@ class RunWorld:
             return facts, ()
         return facts, settled_by(self.journal.steps[effect.granted].asked["review"])
 
-    def _escalate(self, key: str, effect: Escalate) -> Reply:
-        """Put an action into the inbox; the commit comes with the run's move to waiting."""
-        step = self.journal.begin(key, effect)
+    async def _escalate(self, key: str, effect: Escalate) -> Reply:
+        """Put an action into the inbox, if there is room; the commit comes with the run's move."""
+        step, run = self.journal.begin(key, effect), self.journal.run
+        full = await in_database(
+            partial(
+                full_of,
+                workspace=run.workspace_id,
+                launcher=run.launched_by_id,
+                book=run.book_id,
+                customer=run.subject,
+                limits=self.limits,
+            )
+        )
+        if full:
+            return self.journal.finish(step, Reply(failed=f"{TOO_MANY}:{full}"))
         self.journal.write(
             lambda at: hold(
                 step, effect.kind, effect.action, effect.review, limits=self.limits, at=at

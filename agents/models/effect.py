@@ -46,6 +46,12 @@ class Effect(models.Model):
         indexes = [
             # What has been refunded on a charge without a person, over all runs.
             models.Index(fields=["charge", "state", "intended_at"], name="effect_of_charge"),
+            # What went out today without a person.
+            models.Index(
+                fields=["intended_at"],
+                condition=Q(escalation__isnull=True, tool="issue_refund"),
+                name="effect_unattended",
+            ),
             # The sweep: what was intended and never settled?
             models.Index(
                 fields=["intended_at"],

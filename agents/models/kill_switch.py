@@ -65,6 +65,11 @@ class KillSwitch(models.Model):
         return f"{self.scope} {self.target}".rstrip()
 
     @property
+    def name(self) -> str:
+        """Return what people call it: all writes, pattern routing, tool issue_refund."""
+        return "all writes" if self.scope == Scope.WORKSPACE else f"{self.scope} {self.target}"
+
+    @property
     def stage(self) -> Stage:
         if self.released_at:
             return Stage.OFF

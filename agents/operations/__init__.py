@@ -6,7 +6,12 @@ The clock comes in as `at`. What is refused is refused with a sentence for the p
 from agents.operations.auditing import record_command_export, record_export, record_verification
 from agents.operations.beyond import Beyond
 from agents.operations.claiming import Claimed, claim, release_claim
-from agents.operations.deciding import AlreadyDecided, decide, record_refusal
+from agents.operations.deciding import (
+    AlreadyDecided,
+    KillSwitchStands,
+    decide,
+    record_refusal,
+)
 from agents.operations.erasing import Erasure, erase_customer
 from agents.operations.killing import kill, release, stoppable_tools
 from agents.operations.launching import launch
@@ -30,6 +35,7 @@ __all__ = [
     "Claimed",
     "Erasure",
     "Human",
+    "KillSwitchStands",
     "Refused",
     "add_member",
     "add_workspace",

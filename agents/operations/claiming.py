@@ -20,8 +20,19 @@ class Claimed(Exception):
     """Somebody else has claimed this escalation and may decide it alone for now."""
 
     def __init__(self, escalation: Escalation) -> None:
-        super().__init__(f"escalation {escalation.pk} is claimed")
+        who, until = escalation.claimed_by, escalation.claimed_until
+        kept = f"{who.get_username()} has claimed it" if who else "Somebody has claimed it"
+        super().__init__(f"{kept} until {until:%H:%M} UTC." if until else f"{kept}.")
         self.escalation = escalation
+
+
+OWN = "You launched this run, so somebody else has to decide about it."
+
+
+def is_own(run: Run, user_id: int) -> bool:
+    """Tell whether the policy keeps a person from deciding about a run because it is their own."""
+    limits = run.policy.limits().of(run.pattern)
+    return limits.four_eyes and run.launched_by_id == user_id
 
 
 def claim(*, escalation_id: int, by: User, at: datetime) -> Escalation:
@@ -31,6 +42,8 @@ def claim(*, escalation_id: int, by: User, at: datetime) -> Escalation:
     """
     with transaction.atomic():
         found = _open(escalation_id, by)
+        if is_own(found.run, by.pk):
+            raise Refused("four_eyes", OWN)
         free = Q(claimed_by__isnull=True) | Q(claimed_by=by) | Q(claimed_until__lte=Now())
         mine = Escalation.objects.filter(free, pk=found.pk, state=EscalationState.OPEN)
         if not mine.update(claimed_by=by, claimed_until=at + CLAIM):
@@ -68,7 +81,7 @@ def is_kept_from(escalation: Escalation, user: User, *, at: datetime) -> bool:
 def _open(pk: int, by: User) -> Escalation:
     """Lock an escalation that still waits, its run first as everybody does. Raises Refused."""
     run_id = Escalation.objects.values_list("run_id", flat=True).get(pk=pk)
-    run = Run.objects.select_for_update().get(pk=run_id)
+    run = Run.objects.select_related("policy").select_for_update(of=("self",)).get(pk=run_id)
     found = Escalation.objects.select_related("workspace", "step", "claimed_by").get(pk=pk)
     found.run = run
     member(found.workspace, by, Role.REVIEWER, Role.ADMIN)

@@ -12,31 +12,55 @@ from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
 from agents.core.actions import MAX_TEXT
-from agents.core.decision import settled_by
 from agents.core.effects import Json
-from agents.core.money import spoken
 from agents.core.states import EscalationState
-from agents.driver import at_once, together
+from agents.driver import together
 from agents.engine.answering import answer, expire
 from agents.engine.crashpoints import crashpoint
-from agents.engine.facts import asked_facts
+from agents.engine.kill_switch import thrown
 from agents.engine.redaction import redacted_for
-from agents.models import Escalation, Membership, PolicyVersion, Role, Run, Step, Workspace
+from agents.models import (
+    Escalation,
+    KillSwitch,
+    Membership,
+    PolicyVersion,
+    Role,
+    Run,
+    Step,
+    Workspace,
+)
 from agents.models.event import Entry, append
-from agents.operations.claiming import Claimed, is_kept_from
+from agents.operations.claiming import OWN, Claimed, is_kept_from, is_own
+from agents.operations.granting import Grant, grant
 from agents.operations.refusal import Refused, allowed, check_text, members
-from agents.policies import review
 from agents.prepared import Given, Rows, Update
 
 MAX_COMMENT = 2000  # characters
+# Whether a call that was made took effect is a matter of fact: a yes to that starts no write.
+STARTS_NOTHING = ("effect_unknown",)
 OF_OUTPUT = ("output", "question")  # kinds that a person may send back with a correction
+
+
+class KillSwitchStands(Refused):
+    """Nothing is approved while a kill switch stops what it would start."""
+
+    def __init__(self, switch: KillSwitch) -> None:
+        super().__init__(
+            "kill_switch",
+            f"The kill switch “{switch.name}” stands: {switch.pressed_by} pressed it at "
+            f"{switch.pressed_at:%H:%M} UTC. Nothing it stops can be approved until it is "
+            "released; you can reject.",
+        )
 
 
 class AlreadyDecided(Exception):
     """Somebody answered this escalation first, or its time is over."""
 
     def __init__(self, escalation: Escalation) -> None:
-        super().__init__(f"escalation {escalation.pk} is {escalation.state}")
+        by, at = escalation.decided_by, escalation.decided_at
+        late = "Its time is over: nothing can be decided any more."
+        first = f"{by} decided at {at:%H:%M} UTC: it is {escalation.state}." if by else late
+        super().__init__(first)
         self.escalation = escalation
 
 
@@ -65,6 +89,8 @@ def decide(
     action_sha256: str | None = None,
 ) -> Escalation:
     """Answer an escalation and queue its run. Raises Refused, AlreadyDecided, Claimed.
+
+    Raises KillSwitchStands for an approval that a kill switch holds up: that too is a Refused.
 
     `amount_minor` lowers a refund; nothing else of an action can be changed. `correction` has
     a workflow's step run once more with these words, instead of letting its output stand; of a
@@ -96,9 +122,16 @@ def _decide(pk: int, by: User, wanted: _Answer, seen: str | None, at: datetime) 
     if is_kept_from(escalation, by, at=at):
         raise Claimed(escalation)
     _check_person(escalation, person, wanted)
+    if wanted.approve and escalation.kind not in STARTS_NOTHING:
+        # This locks the workspace too: what its people have granted stays as it is until we commit.
+        switch = thrown(escalation.run, escalation.action.get("name", ""))
+        if switch:
+            raise KillSwitchStands(switch)
     if seen is not None and seen != escalation.action_sha256:
         raise Refused("stale", "The action has changed since you opened it. Load the page again.")
-    granted = _granted(escalation, steps, person, wanted, at) if wanted.approve else None
+    granted = None
+    if wanted.approve:
+        granted = grant(escalation, steps, person, amount_minor=wanted.amount_minor, at=at)
     comment, correction = redacted_for(escalation.run, [wanted.comment, wanted.correction])
     wanted = replace(wanted, comment=comment, correction=correction)
     with escalation.run.recording(at=at):
@@ -140,11 +173,8 @@ _MEMBER = Rows(lambda: members(Given("user")).filter(workspace__in=_own("workspa
 
 def _check_person(escalation: Escalation, person: Membership, wanted: _Answer) -> None:
     """Refuse who may not decide this, and what is no answer. Raises Refused."""
-    limits = escalation.run.policy.limits().of(escalation.run.pattern)
-    if limits.four_eyes and escalation.run.launched_by_id == person.user_id:
-        raise Refused(
-            "four_eyes", "You launched this run, so somebody else has to decide about it."
-        )
+    if is_own(escalation.run, person.user_id):
+        raise Refused("four_eyes", OWN)
     if person.is_simulated and not escalation.workspace.is_demo:
         raise Refused("simulated", "A simulated person decides only in a demo workspace.")
     if not wanted.approve and not wanted.comment:
@@ -156,63 +186,23 @@ def _check_person(escalation: Escalation, person: Membership, wanted: _Answer) -
     check_text(wanted.correction, most=MAX_TEXT if is_letter else MAX_COMMENT)
 
 
-def _granted(
-    escalation: Escalation, steps: list[Step], person: Membership, wanted: _Answer, at: datetime
-) -> int | None:
-    """Return the amount the person allows, once the policy has judged it too. Raises Refused."""
-    if escalation.kind != "action" or escalation.requested_minor is None:
-        if wanted.amount_minor is not None:
-            raise Refused("no_amount", "This escalation is not about an amount.")
-        return None
-    amount = escalation.requested_minor if wanted.amount_minor is None else wanted.amount_minor
-    limits = escalation.run.policy.limits().of(escalation.run.pattern)
-    action = {
-        **escalation.action,
-        "args": {**escalation.action["args"], "amount_minor": amount},
-    }
-    facts, _ = at_once(asked_facts, escalation.run, action, limits, steps, at=at, lock=True)
-    if amount < 1:
-        raise Refused("too_little", f"The least that can be refunded is {spoken(1)}.")
-    judged = review(action, facts, limits, settled=settled_by(escalation.review))
-    # A new reason to ask is no reason to refuse: the run will put it as a new question.
-    if judged.decision == "block" or judged.action != action:
-        raise Refused("policy", f"The policy stops this. {judged.deciding.sentence}")
-    _check_amount(amount, escalation, person)
-    return amount
-
-
-def _check_amount(amount: int, escalation: Escalation, person: Membership) -> None:
-    """Refuse an amount that this person cannot grant here. Raises Refused."""
-    limit, asked = person.refund_limit_minor, escalation.requested_minor or 0
-    if amount > asked:
-        raise Refused(
-            "above_request",
-            f"{spoken(amount)} is more than the {spoken(asked)} that was asked for; you can only "
-            "lower it.",
-        )
-    if limit is not None and amount > limit:
-        raise Refused(
-            "above_own_limit",
-            f"{spoken(amount)} is above your own limit of {spoken(limit)}. Grant at most that, "
-            "or leave it to somebody with a higher limit.",
-        )
-
-
 def _take(
     escalation: Escalation,
     by: User,
     person: Membership,
     wanted: _Answer,
-    granted: int | None,
+    granted: Grant | None,
     at: datetime,
 ) -> None:
     """Make the decision, if nobody was first: the UPDATE decides. Raises AlreadyDecided."""
-    state = _state(escalation, wanted, granted)
+    granted_minor = granted.amount_minor if granted else None
+    state = _state(escalation, wanted, granted_minor)
     columns = {
         "state": state,
         "decided_by": by,
         "decided_at": at,
-        "granted_minor": granted,
+        "granted_minor": granted_minor,
+        "charge": granted.charge if granted else None,
         "comment": wanted.comment,
         "is_simulated": person.is_simulated,
     }
@@ -222,7 +212,7 @@ def _take(
         setattr(escalation, name, value)
     reply: dict[str, Json] = {
         "decision": state.value,
-        "granted_minor": granted,
+        "granted_minor": granted_minor,
         "revised": wanted.amount_minor is not None or bool(wanted.correction),
         "comment": wanted.comment,
         "by": by.get_username(),
@@ -244,6 +234,7 @@ _DECIDE = Update(
     decided_by=Given("decided_by"),
     decided_at=Given("decided_at"),
     granted_minor=Given("granted_minor"),
+    charge=Given("charge"),
     comment=Given("comment"),
     is_simulated=Given("is_simulated"),
 )

@@ -17,12 +17,14 @@ from agents.core.effects import Json
 from agents.core.limits import Limits
 from agents.desk import billing, books, metrics
 from agents.engine.dispatch import ring
+from agents.engine.open_requests import CUSTOMER, LAUNCHER, full_of
 from agents.engine.redaction import redacted
 from agents.models import PolicyVersion, Role, Run, Workspace
 from agents.models.event import Entry, Lines, chained
 from agents.operations.people import policy_version
 from agents.operations.refusal import Refused, member
 from agents.operations.workflows import checked_workflow
+from agents.prepared import Given, Rows
 from agents.rows import inserted
 
 MAX_GOAL = 8000  # characters
@@ -46,21 +48,24 @@ def launch(
 ) -> Run:
     """Record a goal as a run and queue it. Raises Refused.
 
+    It follows the published policy. Another version is an admin's to choose, and is on record;
+    those of recorded cases and of a demo's scenarios are for a demo workspace only.
+
     A demo launch gets its own copy of the demo customers. `token` makes a second submit of
     the same form return the first run. `simulation` is what a recorded case wants of its tools.
     `workflow` is what a run of that pattern follows, the name of one that ships or a document,
     and `inputs` are its parameters.
     `off` are tools that a demo switches off: the run may plan with them and not call them.
     """
-    member(workspace, by, Role.OPERATOR, Role.ADMIN)
-    version = policy or workspace.policy
+    role = member(workspace, by, Role.OPERATOR, Role.ADMIN).role
+    published = _PUBLISHED.first(workspace=workspace.pk)  # now: a page may have been open for long
+    version = policy or published
     if version is None:
         raise Refused("no_policy", f"{workspace.name} has no published policy to run under.")
+    _check_version(workspace, version, published, role)
     _check(workspace, pattern, goal, subject, version, simulation)
     if model and model not in settings.OPENAI_MODEL_CHOICES:
         raise Refused("unknown_model", f"The model {model!r} is not among OPENAI_MODEL_CHOICES.")
-    if version.workspace_id != workspace.pk:
-        raise Refused("unknown_policy", f"{workspace.name} has no such policy version.")
     if off:
         version = _without(workspace, version, pattern, off, at)
     limits = version.limits().of(pattern)
@@ -72,6 +77,15 @@ def launch(
             book_id = books.open_demo_book(at=at).pk if workspace.is_demo else workspace.book_id
             if subject is not None and not _is_customer(book_id, subject):
                 raise Refused("unknown_subject", f"There is no customer {subject} in this book.")
+            full = full_of(
+                workspace=workspace.pk,
+                launcher=by.pk,
+                book=book_id,
+                customer=subject,
+                limits=limits,
+            )
+            if full:
+                raise Refused("inbox_full", _full(full, by, subject, limits))
             run = Run(
                 workspace=workspace,
                 policy=version,
@@ -88,7 +102,7 @@ def launch(
                 launch_token=token,
                 created_at=at,
             )
-            lines = _queued(run, by, at)
+            lines = _queued(run, by, at, published)
             run.event_count, run.head_hash = lines.end
             lines.write([lambda: inserted(run)])
             ring(run.pk)
@@ -97,17 +111,53 @@ def launch(
         return _already_launched(workspace, token)
 
 
-def _queued(run: Run, by: User, at: datetime) -> Lines:
-    """Return the beginning of a run's record: what was launched."""
+_PUBLISHED = Rows(
+    lambda: PolicyVersion.objects.filter(
+        pk__in=Workspace.objects.filter(pk=Given("workspace")).values("policy")
+    )
+)
+
+
+def _check_version(
+    workspace: Workspace, version: PolicyVersion, published: PolicyVersion | None, role: str
+) -> None:
+    """Refuse a policy version that is not this person's to launch under. Raises Refused."""
+    if version == published:
+        return
+    is_here = version.workspace_id == workspace.pk
+    if not is_here or (version.is_replay and not workspace.is_demo):
+        raise Refused("unknown_policy", f"{workspace.name} has no such policy version.")
+    if not version.is_replay and role != Role.ADMIN:
+        now = f"v{published.number}" if published else "none"
+        raise Refused(
+            "other_policy",
+            f"New runs follow the published policy, {now}. Launching under v{version.number} "
+            "takes the role admin.",
+        )
+
+
+def _queued(run: Run, by: User, at: datetime, published: PolicyVersion | None) -> Lines:
+    """Return the beginning of a run's record: what was launched, and under which policy."""
+    is_other = published is not None and run.policy_id != published.pk
     facts = {
         "pattern": run.pattern,
         "subject": run.subject,
         "policy": run.policy.number,
+        **({"published": published.number} if published and is_other else {}),
         "model": run.model,
         **({"workflow_sha256": sha256(run.workflow)} if run.workflow else {}),
     }
     said = Entry("run.queued", facts, by.get_username())
     return chained([said], workspace_id=run.workspace_id, run_id=run.pk, after=(0, ""), at=at)
+
+
+def _full(full: str, by: User, subject: int | None, limits: Limits) -> str:
+    """Say whose requests fill the inbox, and what to do."""
+    of = {
+        LAUNCHER: f"{limits.open_per_launcher} requests of {by.get_username()}",
+        CUSTOMER: f"{limits.open_per_customer} requests about customer {subject}",
+    }
+    return f"{of[full]} wait for people already. Launch again once some are decided."
 
 
 def _already_launched(workspace: Workspace, token: str | None) -> Run:

@@ -195,7 +195,10 @@ def decided(turn: Turn, review: Json) -> Steps[str]:
     """Wait for a person and leave the turn's action as they want it. Return the step's key."""
     letter = review.get("facts", {}).get("letter")  # the argument that a customer would read
     kind = "output" if letter else "action"
-    decision = yield Escalate(f"{turn.step}/person", kind, turn.action, review)
+    try:
+        decision = yield Escalate(f"{turn.step}/person", kind, turn.action, review)
+    except Failed as error:
+        raise turn.refuse(error.reason, "human_approval") from None
     turn.person = {"approved": decision["decision"] in ("approved", "adjusted")}
     if decision["revised"]:
         own = {letter: decision["correction"]} if letter else None

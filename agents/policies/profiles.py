@@ -78,6 +78,10 @@ REFERENCE = Limits(
     finalize=True,
     told_limit_minor=100_000,  # the reference's hint does not follow its limit (sup-030)
     errors_fail=False,
+    launcher_daily_minor=None,
+    workspace_daily_minor=None,
+    open_per_launcher=None,
+    open_per_customer=None,
     late=TOOLS,
     outlasts_outages=False,
     tells_customer=False,
@@ -104,6 +108,7 @@ STRICT = Limits(
         "refunds.charge_left",
         "refunds.window",
         "refunds.unattended_total",
+        "refunds.unattended_today",
         "refunds.after_person",
         "refunds.same_again",
         "mail.from_ledger",

@@ -169,6 +169,35 @@ def unattended_total(action: Action, facts: Facts, limits: Limits) -> Ruling | N
 
 
 @rule
+def unattended_today(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
+    """What goes out without a person has a cap a day: of one launcher, and of the workspace."""
+    amount = _amount(action)
+    if amount is None:
+        return None
+    by_launcher = ("by whoever launched this run", facts.unattended_by_launcher_minor)
+    in_all = ("in this workspace", facts.unattended_today_minor)
+    caps = ((*by_launcher, limits.launcher_daily_minor), (*in_all, limits.workspace_daily_minor))
+    over = [
+        (cap - before, whose, before, cap)
+        for whose, before, cap in caps
+        if cap is not None and before + amount > cap
+    ]
+    if not over:
+        return None
+    left, whose, before, cap = min(over)
+    return Ruling(
+        Verdict.ESCALATE,
+        "unattended_cap_of_the_day",
+        f"{spoken(before)} went out today without a person {whose}; with {spoken(amount)} more it "
+        f"is above {spoken(cap)}.",
+        risk=80,
+        observed=before + amount,
+        limit=cap,
+        flip=f"{spoken(left)} or less would not have needed a person." if left > 0 else "",
+    )
+
+
+@rule
 def after_person(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
     """Once a person has set an amount for this customer, more of it goes to a person too."""
     if _amount(action) is None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
@@ -14,6 +16,7 @@ from agents.desk import refunds
 from agents.desk.models import Charge
 from agents.engine import crashpoints
 from agents.models import Escalation, Role, Run
+from agents.policies.profiles import STRICT
 from tests.engine.scene import (
     REFUND_500,
     Scene,
@@ -185,3 +188,105 @@ def test_a_switch_and_a_cancellation_after_a_yes_say_so(scene: Scene, ada: User)
 
     assert kept(stopped) == [(120000, "killed")]
     assert kept(cancelled) == [(120000, "cancelled")]
+
+
+def refused(run: Run, by: User, amount_minor: int | None = None) -> operations.Refused:
+    with pytest.raises(operations.Refused) as no:
+        approve(run, by, amount_minor)
+    return no.value
+
+
+def test_a_persons_own_limit_holds_for_the_sum_on_one_charge(scene: Scene, ada: User) -> None:
+    """Rita may grant 800. She does, and another run asks for the rest of the same charge."""
+    run = go(scene.launch())
+    charge_of(run, 240000)
+    approve(run, scene.rita, 70000)
+    go(run)
+    second = go(on_the_charge_of(run, scene.launch()))
+
+    no = refused(second, scene.rita)
+
+    assert no.code == "above_own_limit"
+    assert "With the USD 700.00 you granted on this charge in 30 days" in str(no)
+    assert "Grant at most USD 100.00" in str(no)
+    approve(second, scene.rita, 10000)
+    assert paid(go(second)) == [70000, 10000]
+
+
+def test_a_grant_that_came_to_nothing_uses_no_limit_up(scene: Scene, ada: User) -> None:
+    run = go(scene.launch())
+    second = go(on_the_charge_of(run, scene.launch()))
+    approve(run, scene.rita, 70000)
+    operations.cancel(run_id=run.pk, by=scene.omar, reason="enough", at=timezone.now())
+
+    assert approve(second, scene.rita, 80000).granted_minor == 80000
+
+
+def test_a_refusal_names_the_tightest_bound(scene: Scene, ada: User) -> None:
+    """2,000 a run, 800 of her own, and 100 are left of the charge."""
+    run = go(scene.launch())
+    refund_elsewhere(run, 110000)
+
+    no = refused(run, scene.rita, 90000)
+
+    assert "USD 900.00 is more than the USD 100.00 that is left of the charge" in str(no)
+
+
+def under(scene: Scene, **limits: Any) -> None:
+    operations.publish_policy(
+        workspace=scene.workspace,
+        document=replace(STRICT, **limits).as_json(),
+        by=User.objects.get(username="ada"),
+        at=timezone.now(),
+    )
+
+
+def test_what_one_person_grants_in_a_day_has_an_end_if_the_policy_says(
+    scene: Scene, ada: User
+) -> None:
+    under(scene, reviewer_daily_minor=150000)
+    first, second = go(scene.launch()), go(scene.launch())
+    approve(first, ada)
+
+    no = refused(second, ada)
+
+    assert no.code == "above_daily_total"
+    assert "Grant at most USD 300.00" in str(no)
+    assert approve(second, scene.rita, 80000).granted_minor == 80000
+
+
+@pytest.mark.parametrize("cap", ["launcher_daily_minor", "workspace_daily_minor"])
+def test_what_goes_out_unattended_in_a_day_has_a_cap(scene: Scene, ada: User, cap: str) -> None:
+    under(scene, **{cap: 60000})
+    assert go(scene.launch(REFUND_500)).stop_reason == "success"
+
+    second = go(scene.launch(REFUND_500))
+
+    asked = Escalation.objects.get(run=second)
+    assert asked.review["deciding"]["reason"] == "unattended_cap_of_the_day"
+    approve(second, ada)
+    assert go(second).stop_reason == "success"  # a person saw this one
+
+
+def test_an_inbox_that_is_full_of_one_launcher_takes_no_more(scene: Scene, ada: User) -> None:
+    under(scene, open_per_launcher=2)
+    runs = [scene.launch() for _ in range(3)]
+
+    ended = [go(run) for run in runs]
+
+    assert [run.state for run in ended] == ["waiting", "waiting", "stopped"]
+    assert ended[2].stop_reason == "too_many_open_requests:launcher"
+    with pytest.raises(operations.Refused, match="2 requests of omar wait"):
+        scene.launch()
+    approve(runs[0], ada)
+    assert go(scene.launch()).state == "waiting"
+
+
+def test_an_inbox_that_is_full_about_one_customer_takes_no_more(scene: Scene, ada: User) -> None:
+    under(scene, open_per_customer=1)
+    first = go(scene.launch())
+
+    second = go(on_the_charge_of(first, scene.launch()))
+
+    assert second.stop_reason == "too_many_open_requests:customer"
+    assert go(scene.launch()).state == "waiting"  # a copy of the customers of its own

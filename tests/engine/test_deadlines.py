@@ -61,7 +61,7 @@ def launched(scene: Scene, **own: Json) -> Run:
         goal=GOAL,
         subject=None,
         by=scene.omar,
-        policy=operations.policy_version(scene.workspace, limits, at=at),
+        policy=operations.policy_version(scene.workspace, limits, at=at, is_replay=True),
         at=at,
     )
 

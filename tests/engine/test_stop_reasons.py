@@ -61,7 +61,9 @@ def scripted() -> Iterator[Callable[..., ReplayServer]]:
 def launched_under(scene: Scene, **limits: Any) -> Run:
     """Launch a refund of 500 under the strict policy with other limits."""
     at = timezone.now()
-    policy = operations.policy_version(scene.workspace, replace(STRICT, **limits), at=at)
+    policy = operations.policy_version(
+        scene.workspace, replace(STRICT, **limits), at=at, is_replay=True
+    )
     return operations.launch(
         workspace=scene.workspace,
         pattern="supervisor",

@@ -1,0 +1,129 @@
+"""What a person may grant: never more than the policy, the charge and their own limits allow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from django.db.models import QuerySet, Sum
+
+from agents.core.decision import Verdict, settled_by
+from agents.core.limits import Limits
+from agents.core.money import spoken
+from agents.driver import at_once
+from agents.engine.facts import asked_facts
+from agents.models import Escalation, Membership, Step
+from agents.operations.refusal import Refused
+from agents.policies import judge, review
+
+
+@dataclass(frozen=True)
+class Grant:
+    """The amount that a person allows, in minor units, and the charge it is for."""
+
+    amount_minor: int
+    charge: int | None
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The most that something allows, and the sentence for whoever wants more."""
+
+    most_minor: int
+    code: str
+    sentence: str
+
+
+def grant(
+    escalation: Escalation,
+    steps: list[Step],
+    person: Membership,
+    *,
+    amount_minor: int | None,
+    at: datetime,
+) -> Grant | None:
+    """Return what the person allows, None where it is about no amount. Raises Refused.
+
+    Call with the run and the workspace locked, so that what people granted does not grow
+    meanwhile. Whoever wants too much is told the tightest bound.
+    """
+    if escalation.kind != "action" or escalation.requested_minor is None:
+        if amount_minor is not None:
+            raise Refused("no_amount", "This escalation is not about an amount.")
+        return None
+    amount = escalation.requested_minor if amount_minor is None else amount_minor
+    limits = escalation.run.policy.limits().of(escalation.run.pattern)
+    args = {**escalation.action["args"], "amount_minor": amount}
+    action = {**escalation.action, "args": args}
+    facts, charge = at_once(asked_facts, escalation.run, action, limits, steps, at=at, lock=True)
+    if amount < 1:
+        raise Refused("too_little", f"The least that can be refunded is {spoken(1)}.")
+    settled = settled_by(escalation.review)
+    judged = review(action, facts, limits, settled=settled)
+    if judged.decision == "block":
+        raise Refused("policy", f"The policy stops this. {judged.deciding.sentence}")
+    rulings = judge(action, facts, limits, settled=settled)
+    bounds = [
+        Bound(ruling.limit, "policy", f"The policy stops this. {ruling.sentence}")
+        for ruling in rulings
+        if ruling.verdict is Verdict.REVISE and type(ruling.limit) is int
+    ]
+    asked = escalation.requested_minor
+    above = f"{spoken(amount)} is more than the {spoken(asked)} that was asked for; you can only "
+    bounds.append(Bound(asked, "above_request", f"{above}lower it."))
+    bounds += own_bounds(escalation, person, limits, charge, at=at, wanted_minor=amount)
+    exceeded = [bound for bound in bounds if amount > bound.most_minor]
+    if exceeded:
+        # What the policy cuts anybody to comes before what this person may grant of it.
+        tightest = min(exceeded, key=lambda bound: (bound.code != "policy", bound.most_minor))
+        raise Refused(tightest.code, tightest.sentence)
+    # A new reason to ask is no reason to refuse: the run will put it as a new question.
+    if judged.action != action:
+        raise Refused("policy", f"The policy stops this. {judged.deciding.sentence}")
+    return Grant(amount, charge)
+
+
+def own_bounds(
+    escalation: Escalation,
+    person: Membership,
+    limits: Limits,
+    charge: int | None,
+    *,
+    at: datetime,
+    wanted_minor: int,
+) -> list[Bound]:
+    """Return what the person's own limits leave: on this charge, and today.
+
+    An approval that came to nothing does not count.
+    """
+    bounds = []
+    mine = Escalation.objects.filter(
+        decided_by=person.user_id, granted_minor__isnull=False, not_carried_out=""
+    ).exclude(pk=escalation.pk)
+    if (limit := person.refund_limit_minor) is not None:
+        since = at - timedelta(days=limits.rolling_days)
+        before = _sum(mine.filter(charge=charge, decided_at__gte=since)) if charge else 0
+        days = limits.rolling_days
+        given = f"With the {spoken(before)} you granted on this charge in {days} days, "
+        above = f"{spoken(wanted_minor)} is above your own limit of {spoken(limit)}."
+        sentence = f"{given}{above}" if before else above
+        bounds.append(_own("above_own_limit", limit - before, sentence))
+    if (most := limits.reviewer_daily_minor) is not None:
+        midnight = at.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+        today = mine.filter(workspace=escalation.workspace_id, decided_at__gte=midnight)
+        before = _sum(today)
+        sentence = (
+            f"With the {spoken(before)} you granted today, {spoken(wanted_minor)} is above the "
+            f"{spoken(most)} that one person may grant in a day (UTC)."
+        )
+        bounds.append(_own("above_daily_total", most - before, sentence))
+    return bounds
+
+
+def _own(code: str, left: int, sentence: str) -> Bound:
+    at_most = f"Grant at most {spoken(left)}" if left > 0 else "Reject it"
+    return Bound(max(left, 0), code, f"{sentence} {at_most}, or leave it to somebody else.")
+
+
+def _sum(granted: QuerySet[Escalation]) -> int:
+    return granted.aggregate(total=Sum("granted_minor"))["total"] or 0

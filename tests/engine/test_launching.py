@@ -1,0 +1,96 @@
+"""New runs follow the published policy; another version is an admin's act, on record."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from django.contrib.auth.models import User
+from django.urls import reverse
+from django.utils import timezone
+
+from agents import operations
+from agents.models import PolicyVersion, Role, Run
+from agents.policies.profiles import STRICT
+from tests.engine.scene import Scene, go, set_scene
+from tests.web.test_pages import signed_in
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return set_scene()
+
+
+def tightened(scene: Scene) -> tuple[PolicyVersion, User]:
+    """Publish a policy that asks a person above USD 10; return the one before, and who did it."""
+    before, ada = scene.workspace.policy, scene.add("ada", Role.ADMIN)
+    assert before is not None
+    operations.publish_policy(
+        workspace=scene.workspace,
+        document=replace(STRICT, auto_limit_minor=1000).as_json(),
+        by=ada,
+        at=timezone.now(),
+    )
+    return before, ada
+
+
+def send(user: User, policy: PolicyVersion) -> int:
+    """Send the launch form with a version chosen. Return the status of the answer."""
+    fields = {"token": user.username, "goal": "Refund 500 USD", "subject": "42"}
+    more = {"policy": str(policy.number), "pattern": "supervisor"}
+    return signed_in(user).post(reverse("launch"), {**fields, **more}).status_code
+
+
+def test_an_operator_launches_under_no_superseded_version(scene: Scene) -> None:
+    before, _ = tightened(scene)
+
+    assert send(scene.omar, before) == 422
+    assert 'name="policy"' not in signed_in(scene.omar).get(reverse("launch")).text
+    with pytest.raises(operations.Refused, match="takes the role admin"):
+        operations.launch(
+            workspace=scene.workspace,
+            pattern="supervisor",
+            goal="Refund 500 USD to user_id=42.",
+            subject=42,
+            by=scene.omar,
+            policy=before,
+            at=timezone.now(),
+        )
+    assert not Run.objects.exists()
+
+
+def test_an_admin_does_and_it_is_on_record(scene: Scene) -> None:
+    before, ada = tightened(scene)
+
+    assert send(ada, before) == 302
+
+    run = Run.objects.get()
+    facts = run.events.get(kind="run.queued").facts
+    assert run.policy == before
+    assert (facts["policy"], facts["published"]) == (before.number, before.number + 1)
+
+
+def test_a_form_that_was_open_for_long_follows_the_policy_of_now(scene: Scene) -> None:
+    tightened(scene)  # while the scene still holds the workspace as it was
+
+    run = go(scene.launch("Refund 500 USD to user_id=42."))
+
+    assert run.state == "waiting"
+
+
+def test_a_scenario_narrows_the_published_policy_and_nothing_else(scene: Scene) -> None:
+    tightened(scene)
+    fields = {"token": "a1", "scenario": "partial-report"}
+
+    signed_in(scene.omar).post(reverse("launch"), fields)
+
+    published = PolicyVersion.objects.get(number=2, is_replay=False).limits()
+    taken = Run.objects.get().policy.limits()
+    narrowed = taken.of("orchestrator").executable
+    assert set(narrowed) < set(published.of("orchestrator").executable)
+    assert replace(taken, patterns=None) == replace(published, patterns=None)
+    assert replace(taken.of("orchestrator"), executable=()) == replace(
+        published.of("orchestrator"), executable=()
+    )
