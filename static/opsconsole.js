@@ -17,6 +17,20 @@ function isInUse(part) {
   return part.matches(":hover") || (part.contains(document.activeElement) && document.activeElement !== document.body);
 }
 
+// What the server refused stays to be read until it is dismissed.
+function keepNotice(part, fresh) {
+  const notice = document.querySelector(`${part} #notice`);
+  if (notice?.childElementCount) fresh.querySelector("#notice")?.replaceWith(notice.cloneNode(true));
+}
+
+// Who may not decide for now gets no form. One that was begun stays, without its buttons: the swap
+// keeps what is typed in it.
+function keepForm(part, fresh) {
+  const form = document.querySelector(`${part} #deciding > *`);
+  const place = fresh.querySelector("[data-withheld]");
+  if (form && place) place.append(form.cloneNode(true));
+}
+
 // Loads the page again and takes over only the parts that are named.
 async function refresh(parts) {
   const present = parts.filter((part) => document.querySelector(part));
@@ -27,6 +41,8 @@ async function refresh(parts) {
   for (const part of present) {
     const node = fresh.querySelector(part);
     if (!node) continue;
+    keepNotice(part, node);
+    keepForm(part, node);
     const text = `<hx-partial hx-target="${part}" hx-swap="outerMorph">${node.outerHTML}</hx-partial>`;
     await htmx.swap({ sourceElement: live, target: live, swap: "none", text });
   }

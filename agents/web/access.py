@@ -101,7 +101,7 @@ def workspace_to_launch_in(user: User) -> Workspace:
 
 
 def policies_to_launch_under(workspace: Workspace) -> QuerySet[PolicyVersion]:
-    """Return the versions a run may pin, newest first; those of recorded cases are not for it."""
+    """Return the versions an admin may have a run pin, newest first; none of recorded cases."""
     found = PolicyVersion.objects.filter(workspace=workspace, is_replay=False)
     return found.order_by("-number")
 

@@ -49,10 +49,14 @@ class Change:
 def stages(
     reviews: Sequence[Step],
     escalation: Escalation | None,
-    uses: Sequence[Step],
     effect: Effect | None,
+    *,
+    is_over: bool,
 ) -> list[Stage]:
-    """Return the amount at its four moments; [] where the action is about no amount."""
+    """Return the amount at its four moments; [] where the action is about no amount.
+
+    `is_over` of the run: then nothing is executed any more.
+    """
     if not reviews:
         return []
     proposed = _amount(reviews[0].asked["action"])
@@ -66,7 +70,7 @@ def stages(
         Stage("Proposed", "", "bot", spoken(proposed), "the agent", reviews[0].begun_at),
         Stage("Reviewed", verdict, verdict, spoken(revised or proposed), by, reviews[0].ended_at),
         _approved(verdict, revised or proposed, escalation),
-        _executed(escalation, uses, effect),
+        _executed(escalation, effect, is_over=is_over),
     ]
 
 
@@ -88,11 +92,12 @@ def _approved(verdict: str, amount: int, escalation: Escalation | None) -> Stage
     return Stage("Approved", "human", "human", granted, who, escalation.decided_at)
 
 
-def _executed(escalation: Escalation | None, uses: Sequence[Step], effect: Effect | None) -> Stage:
+def _executed(escalation: Escalation | None, effect: Effect | None, *, is_over: bool) -> Stage:
     if effect is None:
-        is_over = escalation is not None and escalation.state != EscalationState.OPEN
-        is_refused = is_over and escalation is not None and escalation.granted_minor is None
-        text = "never" if is_refused else "not yet"
+        is_decided = escalation is not None and escalation.state != EscalationState.OPEN
+        is_refused = is_decided and escalation is not None and escalation.granted_minor is None
+        is_closed = escalation is not None and escalation.not_carried_out != ""
+        text = "never" if is_refused or is_closed or is_over else "not yet"
         return Stage("Executed", "", "dot", text, "no money moved", None, is_ahead=True)
     if effect.state == EffectState.DONE:
         amount = spoken(effect.amount_minor or 0)

@@ -16,7 +16,6 @@ from agents.patterns import PATTERNS
 from agents.web.forms import BadForm, only
 
 IN_FLIGHT = 100  # effects shown for one workspace
-SCOPES = {Scope.WORKSPACE: "all writes", Scope.PATTERN: "pattern", Scope.TOOL: "tool"}
 NEXT = {Stage.ON: Stage.TRIAL, Stage.TRIAL: Stage.OFF}
 PRESS_FIELDS = {"csrfmiddlewaretoken", "workspace", "scope", "reason"}
 RELEASE_FIELDS = PRESS_FIELDS | {"to"}
@@ -93,9 +92,7 @@ def _board(part: Membership) -> Board:
 
 
 def _standing(switch: KillSwitch) -> Standing:
-    name = " ".join(filter(None, (SCOPES[Scope(switch.scope)], switch.target)))
-    address = f"{switch.scope}:{switch.target}"
-    return Standing(switch, name, address, NEXT[switch.stage])
+    return Standing(switch, switch.name, f"{switch.scope}:{switch.target}", NEXT[switch.stage])
 
 
 def _choices() -> list[tuple[str, str]]:

@@ -47,6 +47,14 @@ def _told_limit(limits: Limits) -> str:
     return "the limit itself" if told is None else spoken(told)
 
 
+def _cap(minor: int | None) -> str:
+    return "no cap" if minor is None else spoken(minor)
+
+
+def _most(count: int | None) -> str:
+    return "no cap" if count is None else thousands(count)
+
+
 # By topic, and each limit by its name in the document.
 WORDS: dict[str, dict[str, Words]] = {
     "Money": {
@@ -59,7 +67,17 @@ WORDS: dict[str, dict[str, Words]] = {
         ),
         "window_days": Words("A charge is refunded for", lambda p: _counted(p.window_days, "day")),
         "rolling_days": Words(
-            "Refunds without a person add up over", lambda p: _counted(p.rolling_days, "day")
+            "Refunds without a person, and of one reviewer, add up over",
+            lambda p: _counted(p.rolling_days, "day"),
+        ),
+        "launcher_daily_minor": Words(
+            "Without a person in a day, by one launcher", lambda p: _cap(p.launcher_daily_minor)
+        ),
+        "workspace_daily_minor": Words(
+            "Without a person in a day, altogether", lambda p: _cap(p.workspace_daily_minor)
+        ),
+        "reviewer_daily_minor": Words(
+            "Granted by one person in a day", lambda p: _cap(p.reviewer_daily_minor)
         ),
     },
     "People": {
@@ -68,6 +86,12 @@ WORDS: dict[str, dict[str, Words]] = {
             "A request waits for an answer", lambda p: duration(p.escalation_seconds)
         ),
         "four_eyes": Words("Never decided by who launched it", lambda p: _yes(p.four_eyes)),
+        "open_per_launcher": Words(
+            "Requests that wait, of one launcher", lambda p: _most(p.open_per_launcher)
+        ),
+        "open_per_customer": Words(
+            "Requests that wait, about one customer", lambda p: _most(p.open_per_customer)
+        ),
         "hand_over": Words("A case that nobody takes goes to people", lambda p: _yes(p.hand_over)),
     },
     "Rules and tools": {

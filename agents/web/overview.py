@@ -15,6 +15,7 @@ from agents.models import Effect, Escalation, Run, Step
 from agents.web import access, reading
 from agents.web.chart import Chart, Layer, chart
 from agents.web.outage import Outage, outage_for
+from agents.web.outcomes import why_not
 
 DAYS = 14  # of the charts
 NEEDY = 10  # runs shown
@@ -46,8 +47,18 @@ class Overview:
     runs: Chart
     money: Chart
     needy: Sequence[Run]
+    not_carried_out: Sequence[NotCarriedOut]  # what people allowed and nobody did, newest first
     soonest: Sequence[reading.Row]  # to expire
     outage: Outage | None
+
+
+@dataclass(frozen=True)
+class NotCarriedOut:
+    """An approval that came to nothing, and why."""
+
+    escalation: Escalation
+    act: str
+    why: str
 
 
 def overview(user: User, *, at: datetime) -> Overview:
@@ -73,9 +84,16 @@ def overview(user: User, *, at: datetime) -> Overview:
         runs=_by_state(runs, dates),
         money=money,
         needy=list(_needy(runs)),
-        soonest=reading.inbox(access.workspaces_of(user))[:SOONEST],
+        not_carried_out=_not_carried_out(user),
+        soonest=reading.inbox(access.workspaces_of(user)).rows[:SOONEST],
         outage=outage_for(user),
     )
+
+
+def _not_carried_out(user: User) -> list[NotCarriedOut]:
+    found = access.escalations_of(user).exclude(not_carried_out="").select_related("decided_by")
+    newest = found.order_by("-decided_at", "-pk")[:NEEDY]
+    return [NotCarriedOut(e, reading.act(e), why_not(e.not_carried_out)) for e in newest]
 
 
 def _needy(runs: QuerySet[Run]) -> QuerySet[Run]:

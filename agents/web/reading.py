@@ -7,17 +7,22 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.contrib.auth.models import User
-from django.db.models import F, Q
+from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
 from django.utils import timezone
 
 from agents.core.effects import Json
 from agents.core.lookalikes import lookalikes
 from agents.core.money import plain_amount, spoken
-from agents.core.states import EscalationState
+from agents.core.states import ENDED, EscalationState
 from agents.desk import billing, refunds
-from agents.models import Effect, Escalation, Role
+from agents.engine.approvals import ASKED_AGAIN, turn_of
+from agents.models import Effect, Escalation, KillSwitch, Membership, Role
+from agents.operations.claiming import OWN, is_own
+from agents.operations.deciding import STARTS_NOTHING
+from agents.operations.granting import own_bounds
 from agents.web import access
 from agents.web.changes import Stage, stages
+from agents.web.outcomes import came_to_nothing
 from agents.web.provenance import Source, sources
 from agents.web.ruler import Ruler, ruler
 from agents.web.times import read_time
@@ -48,15 +53,57 @@ class Row:
     claimed_by: str
 
 
-def inbox(workspaces: Iterable[int]) -> list[Row]:
-    """Return what waits in some workspaces, soonest to expire first."""
-    waiting = Escalation.objects.filter(
-        state=EscalationState.OPEN, workspace__in=list(workspaces)
-    ).select_related("run", "claimed_by")
-    now = timezone.now()
-    # What is frozen comes last: its time stands still.
-    soonest = waiting.order_by(F("frozen_at").asc(nulls_first=True), "expires_at", "pk")
-    return _rows(soonest[:INBOX], at=now)
+@dataclass(frozen=True)
+class Inbox:
+    """A page of what waits, and where the next one begins."""
+
+    rows: Sequence[Row]
+    after: str  # where this page begins; "" for the first
+    next: str  # "" for the last
+
+
+def inbox(workspaces: Iterable[int], after: str = "") -> Inbox:
+    """Return a page of what waits in some workspaces, soonest to expire first.
+
+    What is frozen comes last: its time stands still.
+    """
+    waiting = open_in(workspaces)
+    mark = _read_mark(after)
+    found = waiting.filter(_beyond(*mark)) if mark else waiting
+    found = found.annotate(is_frozen=ExpressionWrapper(_FROZEN, BooleanField()))
+    soonest = found.select_related("run", "claimed_by").order_by("is_frozen", "expires_at", "pk")
+    rows = _rows(soonest[: INBOX + 1], at=timezone.now())
+    is_cut = len(rows) > INBOX
+    following = _mark(rows[INBOX - 1].escalation) if is_cut else ""
+    return Inbox(rows[:INBOX], after if mark else "", following)
+
+
+def open_in(workspaces: Iterable[int]) -> QuerySet[Escalation]:
+    """Return what waits for a person in some workspaces."""
+    return Escalation.objects.filter(state=EscalationState.OPEN, workspace__in=list(workspaces))
+
+
+_FROZEN = Q(frozen_at__isnull=False)
+
+
+def _mark(last: Escalation) -> str:
+    """Return where the page after this request begins."""
+    return f"{int(last.frozen_at is not None)}_{last.expires_at.isoformat()}_{last.pk}"
+
+
+def _read_mark(text: str) -> tuple[bool, datetime, int] | None:
+    """Return what `_mark` wrote; None for anything else: that is the first page."""
+    frozen, at, pk = (*text.split("_"), "", "")[:3]
+    when = read_time(at)
+    if when is None or frozen not in ("0", "1") or not (pk.isascii() and pk.isdigit()):
+        return None
+    return (frozen == "1", when, int(pk)) if len(pk) < 19 else None
+
+
+def _beyond(frozen: bool, at: datetime, pk: int) -> Q:
+    """Return what comes after a request, in the order of the inbox."""
+    later = Q(expires_at__gt=at) | Q(expires_at=at, pk__gt=pk)
+    return _FROZEN & later if frozen else _FROZEN | (~_FROZEN & later)
 
 
 def decided(user: User, before: str) -> tuple[list[Row], str]:
@@ -153,6 +200,9 @@ class Card:
     published: int | None  # the number of the policy now, where the run keeps an older one
     letter: str | None  # the text that a customer would read; None: it is about something else
     lookalikes: Sequence[str]  # what to look at twice, a sentence each
+    switch: KillSwitch | None  # stands in the way of an approval
+    why_not: str  # why what was allowed was not done, or ""
+    asked_again: int | None  # the request that took its place
 
 
 def card(escalation: Escalation, user: User, *, at: datetime) -> Card:
@@ -167,7 +217,8 @@ def card(escalation: Escalation, user: User, *, at: datetime) -> Card:
     claimed_by = claimant(escalation, at=at)
     is_mine = bool(claimed_by) and escalation.claimed_by_id == user.pk
     asked = escalation.requested_minor
-    most = _most(asked, charge, part.refund_limit_minor)
+    most = _most(escalation, charge, part, at=at)
+    effect = _effect(escalation)
     return Card(
         escalation=escalation,
         act=act(escalation),
@@ -179,19 +230,40 @@ def card(escalation: Escalation, user: User, *, at: datetime) -> Card:
         may_grant_all=most is None or most == asked,
         prefilled=plain_amount(most) if most else "",
         refusal=_refusal(escalation, user, part.role),
-        effect=_effect(escalation),
+        effect=effect,
         limit_minor=part.refund_limit_minor,
         claimed_by=claimed_by,
         is_mine=is_mine,
         may_release=is_mine or (bool(claimed_by) and part.role == Role.ADMIN),
         decisions=_decisions(escalation),
-        stages=_stages(escalation),
+        stages=_stages(escalation, effect),
         sources=[] if run.erased_at else sources(escalation, charge),
         ruler=ruler(escalation.review["deciding"], most),
         published=_published(escalation),
         letter=_letter(escalation),
         lookalikes=_lookalikes(escalation, name),
+        switch=_switch(escalation),
+        why_not=came_to_nothing(escalation, effect),
+        asked_again=_asked_again(escalation),
     )
+
+
+def _switch(escalation: Escalation) -> KillSwitch | None:
+    """Return what stands in the way of approving it, while it waits."""
+    if escalation.state != EscalationState.OPEN or escalation.kind in STARTS_NOTHING:
+        return None
+    standing = KillSwitch.objects.standing().filter(workspace=escalation.workspace_id)
+    tool = escalation.action.get("name", "")
+    return next((switch for switch in standing if switch.stops(escalation.run, tool)), None)
+
+
+def _asked_again(escalation: Escalation) -> int | None:
+    """Return the request by which the same action was asked about anew."""
+    if escalation.not_carried_out != ASKED_AGAIN:
+        return None
+    later = Escalation.objects.filter(run=escalation.run_id, pk__gt=escalation.pk)
+    same = later.filter(step__key__startswith=turn_of(escalation.step.key)).order_by("pk")
+    return same.values_list("pk", flat=True).first()
 
 
 def _published(escalation: Escalation) -> int | None:
@@ -216,21 +288,24 @@ def _lookalikes(escalation: Escalation, name: str) -> list[str]:
     return list(found)[:LOOKALIKES]
 
 
-def _most(asked: int | None, charge: billing.ChargeFacts | None, limit: int | None) -> int | None:
+def _most(
+    escalation: Escalation, charge: billing.ChargeFacts | None, person: Membership, *, at: datetime
+) -> int | None:
     """Return the least of what was asked for, what is left and what the person may grant."""
+    asked = escalation.requested_minor
     if asked is None:
         return None
-    bounds = [asked, charge.refundable_minor if charge else 0]
-    return max(min([*bounds, *([limit] if limit is not None else [])]), 0)
+    limits = escalation.run.policy.limits().of(escalation.run.pattern)
+    on = charge.charge_id if charge else None
+    own = own_bounds(escalation, person, limits, on, at=at, wanted_minor=asked)
+    left = charge.refundable_minor if charge else 0
+    return max(min([asked, left, *(bound.most_minor for bound in own)]), 0)
 
 
 def _refusal(escalation: Escalation, user: User, role: str) -> str:
     if role not in access.DECIDES:
         return f"Your role here is {role}. Deciding takes the role reviewer or admin."
-    limits = escalation.run.policy.limits().of(escalation.run.pattern)
-    if limits.four_eyes and escalation.run.launched_by_id == user.pk:
-        return "You launched this run, so somebody else has to decide about it."
-    return ""
+    return OWN if is_own(escalation.run, user.pk) else ""
 
 
 def _decisions(escalation: Escalation) -> list[Escalation]:
@@ -245,13 +320,13 @@ def _decisions(escalation: Escalation) -> list[Escalation]:
     return list(same.select_related("decided_by").order_by("-decided_at", "-pk")[:EARLIER])
 
 
-def _stages(escalation: Escalation) -> list[Stage]:
+def _stages(escalation: Escalation, effect: Effect | None) -> list[Stage]:
     """Return the amount at its four moments, from the steps of the same turn."""
     turn = escalation.step.key.rpartition("/")[0]
     steps = list(escalation.run.steps.filter(key__startswith=f"{turn}/").order_by("position"))
     reviews = [step for step in steps if step.kind == "review" and step.reply]
-    uses = [step for step in steps if step.kind == "use"]
-    return stages(reviews, escalation, uses, _effect(escalation))
+    is_over = escalation.run.state in ENDED
+    return stages(reviews, escalation, effect, is_over=is_over)
 
 
 def _effect(escalation: Escalation) -> Effect | None:

@@ -102,7 +102,7 @@ def trace(run: Run, *, at: datetime | None = None) -> Trace:
     steps = list(run.steps.order_by("position"))
     held = {e.step_id: e for e in run.escalations.select_related("decided_by", "claimed_by")}
     effects = {effect.step_id: effect for effect in run.effects.all()}
-    turns = [] if run.erased_at else _turns(steps, held, effects, now)
+    turns = [] if run.erased_at else _turns(steps, held, effects, now, is_over=run.state in ENDED)
     spent = _spent(steps)
     open_ones = [e for e in held.values() if e.state == EscalationState.OPEN]
     paid = [e for e in effects.values() if e.tool == "issue_refund" and e.state == "done"]
@@ -190,6 +190,8 @@ def _turns(
     held: Mapping[int, Escalation],
     effects: Mapping[int, Effect],
     now: datetime,
+    *,
+    is_over: bool,
 ) -> list[Turn]:
     groups: dict[str, list[Step]] = {}
     for step in steps:
@@ -202,10 +204,12 @@ def _turns(
         _turn(
             name,
             own,
-            escalation=next((held[s.pk] for s in own if s.pk in held), None),
+            # The newest: an earlier one may have been asked again.
+            escalation=next((held[s.pk] for s in reversed(own) if s.pk in held), None),
             effect=next((effects[s.pk] for s in own if s.pk in effects), None),
             bars=[scale.bar(*spans[s.pk]) for s in own if s.pk in spans],
             wait=next((scale.bar(*waits[s.pk]) for s in own if s.pk in waits), None),
+            is_over=is_over,
         )
         for name, own in groups.items()
     ]
@@ -229,6 +233,7 @@ def _turn(
     effect: Effect | None,
     bars: Sequence[Bar],
     wait: Bar | None,
+    is_over: bool,
 ) -> Turn:
     reviews = [s for s in steps if s.kind == "review" and s.reply]
     uses = [s for s in steps if s.kind == "use"]
@@ -253,7 +258,7 @@ def _turn(
         again=reply_of(reviews[-1])["deciding"] if len(reviews) > 1 else None,
         escalation=escalation,
         effect=effect,
-        stages=stages(reviews, escalation, uses, effect),
+        stages=stages(reviews, escalation, effect, is_over=is_over),
         changes=changes(reviews, escalation, uses),
         bars=bars,
         wait=wait,

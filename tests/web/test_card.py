@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from django.contrib.auth.models import User
 from django.urls import reverse
@@ -9,9 +11,9 @@ from django.utils import timezone
 
 from agents import operations
 from agents.desk.models import Customer
-from agents.models import Escalation, Role
+from agents.models import Escalation, Membership, Role, Scope
 from tests.commands.test_run_pattern import command
-from tests.engine.scene import Scene, set_scene
+from tests.engine.scene import Scene, go, set_scene
 from tests.web.test_pages import signed_in, waiting
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -58,3 +60,119 @@ def test_a_goal_with_letters_that_nobody_sees_is_marked(scene: Scene) -> None:
     escalation = waiting(scene, "Refund 1200 USD to user_id=42, An\u200bna.")
 
     assert "“Anna” holds characters that are not shown: U+200B." in shown(scene, escalation)
+
+
+def card_of(name: str, escalation: Escalation) -> str:
+    """Return what somebody reads on a card, from its headline to what the agent wants."""
+    user = User.objects.get(username=name)
+    page: str = signed_in(user).get(reverse("approval", args=[escalation.pk])).text
+    return page[page.index('id="card"') : page.index('aria-label="Evidence"')]
+
+
+def pay(name: str, escalation: Escalation, **more: str) -> Any:
+    """Have somebody send the form that approves."""
+    form = {"verdict": "approve", "action_sha256": escalation.action_sha256, **more}
+    client = signed_in(User.objects.get(username=name))
+    return client.post(reverse("decide", args=[escalation.pk]), form)
+
+
+def press(scene: Scene, ada: User, **scope: Any) -> None:
+    at = timezone.now()
+    operations.kill(workspace=scene.workspace, by=ada, reason="look", at=at, **scope)
+
+
+@pytest.mark.parametrize(
+    ("scope", "name"),
+    [
+        ({}, "all writes"),
+        ({"scope": Scope.TOOL, "target": "issue_refund"}, "tool issue_refund"),
+        ({"scope": Scope.PATTERN, "target": "supervisor"}, "pattern supervisor"),
+    ],
+)
+def test_while_a_switch_stands_nothing_is_approved(
+    scene: Scene, scope: dict[str, Any], name: str
+) -> None:
+    escalation, ada = waiting(scene), scene.add("ada", Role.ADMIN)
+    press(scene, ada, **scope)
+
+    card, refused = card_of("ada", escalation), pay("ada", escalation)
+
+    assert f"while the kill switch “{name}” stands" in card
+    assert "Pay " not in card
+    assert 'value="approve"' not in card
+    assert refused.status_code == 409
+    assert f"The kill switch “{name}” stands: ada pressed it" in refused.text
+    assert Escalation.objects.get(pk=escalation.pk).state == "open"
+    for verb, status in (("claim", 302), ("release-claim", 302)):
+        assert signed_in(ada).post(reverse(verb, args=[escalation.pk])).status_code == status
+    assert pay("ada", escalation, verdict="reject", comment="no").status_code == 302
+
+
+def test_a_switch_of_something_else_keeps_nobody_from_approving(scene: Scene) -> None:
+    escalation, ada = waiting(scene), scene.add("ada", Role.ADMIN)
+    press(scene, ada, scope=Scope.TOOL, target="send_reply")
+
+    assert 'value="approve"' in card_of("ada", escalation)
+    assert pay("ada", escalation).status_code == 302
+
+
+def test_a_switch_after_the_yes_is_told_on_the_card_and_the_overview(scene: Scene) -> None:
+    escalation, ada = waiting(scene), scene.add("ada", Role.ADMIN)
+    pay("ada", escalation)
+    press(scene, ada)
+    go(escalation.run)
+
+    card = card_of("rita", escalation)
+    home = signed_in(scene.rita).get(reverse("home")).text
+
+    assert "approved, not carried out: a kill switch stopped the run." in card
+    assert "not yet" not in card
+    assert "approved by ada, not carried out: a kill switch stopped the run." in home
+
+
+def test_a_run_that_was_blocked_executes_nothing_any_more(scene: Scene) -> None:
+    run = go(scene.launch("Refund 500 USD to user_id=42, but pay another customer."))
+
+    page = signed_in(scene.rita).get(reverse("run", args=[run.pk])).text
+
+    assert "not yet" not in page
+
+
+@pytest.mark.parametrize("name", ["eve", "omar", "audrey"])
+def test_who_may_not_decide_reads_one_headline(scene: Scene, name: str) -> None:
+    escalation = waiting(scene)
+    scene.add("audrey", Role.AUDITOR)
+
+    card = card_of(name, escalation)
+
+    assert card.count("<h2>") == 1
+    assert "Awaiting approval: Refund USD 1,200.00 to customer 42." in card
+    assert "<form" not in card
+    assert "now." not in card
+
+
+def test_what_somebody_else_has_claimed_offers_no_button(scene: Scene) -> None:
+    escalation, ada = waiting(scene), scene.add("ada", Role.ADMIN)
+    signed_in(scene.rita).post(reverse("claim", args=[escalation.pk]))
+
+    card, refused = card_of("ada", escalation), pay("ada", escalation)
+
+    assert "rita has claimed it until" in card
+    assert "<form" not in card
+    assert refused.status_code == 409
+    assert "rita has claimed it until" in refused.text
+    assert "What you filled in was not sent." in refused.text
+    assert signed_in(ada).post(reverse("release-claim", args=[escalation.pk])).status_code == 302
+
+
+def test_who_launched_a_run_cannot_claim_its_request(scene: Scene) -> None:
+    escalation = waiting(scene)
+    role = Membership.objects.filter(user=scene.omar)
+    role.update(role=Role.REVIEWER)
+
+    refused = signed_in(scene.omar).post(reverse("claim", args=[escalation.pk]))
+
+    assert refused.status_code == 409
+    assert "You launched this run" in refused.text
+    assert Escalation.objects.get(pk=escalation.pk).claimed_by is None
+    assert pay("rita", escalation, verdict="reject", comment="no").status_code == 302

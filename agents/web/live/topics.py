@@ -130,11 +130,12 @@ def _lines(topic: Topic, version: str) -> bytes:
         run = Run.objects.select_related("policy", "launched_by", "workspace").get(pk=topic.pk)
         return _swap("#run", render_to_string("runs/_run.html", trace.shown(run)))
     if isinstance(topic, InboxTopic):
-        rows = reading.inbox(topic.workspaces)
-        shown: dict[str, Json] = {"rows": rows, "waiting": len(rows)}
+        inbox = reading.inbox(topic.workspaces)
+        shown: dict[str, Json] = {"inbox": inbox, "waiting": _waiting(topic)}
         shown["stops"] = killing.standing(*topic.workspaces)
         parts = {
-            "#queue": "approvals/_queue.html",
+            # A later page of it is left as it is; so is a page that shows none.
+            "#queue:not([data-after])": "approvals/_queue.html",
             "#waiting": "_waiting.html",
             "#may-act": "_may_act.html",
             "#stopped": "_stopped.html",
@@ -142,6 +143,11 @@ def _lines(topic: Topic, version: str) -> bytes:
         return b"".join(_swap(at, render_to_string(part, shown)) for at, part in parts.items())
     name = "card" if isinstance(topic, CardTopic) else "activity"
     return f"event: {name}\n".encode() + _data(version)
+
+
+def _waiting(topic: InboxTopic) -> int:
+    """Count what waits, also what no page of the inbox shows."""
+    return reading.open_in(topic.workspaces).count()
 
 
 def _swap(target: str, html: str) -> bytes:

@@ -25,8 +25,10 @@ REASONS = ("no_reason", "long_reason", "bad_reason")
 @login_required
 def approvals(request: HttpRequest) -> HttpResponse:
     """List what waits, soonest to expire first."""
-    rows = reading.inbox(access.workspaces_of(access.person(request)))
-    return render(request, "approvals/list.html", {"rows": rows, "nav": "approvals"})
+    inbox = reading.inbox(
+        access.workspaces_of(access.person(request)), request.GET.get("after", "")
+    )
+    return render(request, "approvals/list.html", {"inbox": inbox, "nav": "approvals"})
 
 
 @require_safe
@@ -35,9 +37,9 @@ def approvals(request: HttpRequest) -> HttpResponse:
 def decided(request: HttpRequest) -> HttpResponse:
     """List what was decided, newest first, beside what waits."""
     user = access.person(request)
-    rows = reading.inbox(access.workspaces_of(user))
+    inbox = reading.inbox(access.workspaces_of(user))
     found, older = reading.decided(user, request.GET.get("before", ""))
-    shown = {"rows": rows, "decided": found, "older": older, "nav": "approvals"}
+    shown = {"inbox": inbox, "decided": found, "older": older, "nav": "approvals"}
     return render(request, "approvals/decided.html", shown)
 
 
@@ -70,10 +72,8 @@ def _claiming(request: HttpRequest, pk: int, change: Callable[..., Escalation]) 
     escalation = access.escalation_to_decide(user, pk)
     try:
         change(escalation_id=escalation.pk, by=user, at=timezone.now())
-    except operations.Claimed:
-        return _page(request, access.escalation_for(user, pk), kept=True, status=409)
-    except operations.Refused:
-        return _page(request, access.escalation_for(user, pk), late=True, status=409)
+    except (operations.Claimed, operations.Refused) as no:
+        return _page(request, access.escalation_for(user, pk), notice=str(no), status=409)
     return redirect("approval", pk=pk)
 
 
@@ -98,15 +98,15 @@ def decide(request: HttpRequest, pk: int) -> HttpResponse:
         )
     except BadForm as bad:
         return _page(request, escalation, field=bad.field, sentence=str(bad), status=422)
+    except operations.KillSwitchStands as no:
+        return _page(request, access.escalation_for(user, pk), notice=str(no), status=409)
     except operations.Refused as no:
         given = "comment" if wanted.approve else "refusal"
         reason = "correction" if wanted.correction else given
         field = reason if no.code in REASONS else "amount"
         return _page(request, escalation, field=field, sentence=str(no), status=422)
-    except operations.Claimed:
-        return _page(request, access.escalation_for(user, pk), kept=True, status=409)
-    except operations.AlreadyDecided:
-        return _page(request, access.escalation_for(user, pk), late=True, status=409)
+    except (operations.Claimed, operations.AlreadyDecided) as first:
+        return _page(request, access.escalation_for(user, pk), notice=str(first), status=409)
     return redirect("approval", pk=pk)
 
 
@@ -130,14 +130,16 @@ def _page(
     *,
     field: str = "",
     sentence: str = "",
-    late: bool = False,
-    kept: bool = False,
+    notice: str = "",
     status: int = 200,
 ) -> HttpResponse:
-    """Render the card; after a refusal with what was typed and the sentence at its field."""
+    """Render the card; after a refusal with what was typed and the sentence at its field.
+
+    A `notice` is of no field: it stands above the card until it is dismissed.
+    """
     user = access.person(request)
     card = reading.card(escalation, user, at=timezone.now())
-    rows = reading.inbox(access.workspaces_of(user))
+    inbox = reading.inbox(access.workspaces_of(user), request.GET.get("after", ""))
     typed = {name: request.POST.get(name, "") for name in TYPED}
     shown = {
         **typed,
@@ -145,10 +147,9 @@ def _page(
         "card": card,
         "escalation": escalation,
         "stages": card.stages,
-        "rows": rows,
-        "next": next((row.escalation for row in rows), None),
-        "late": late,
-        "kept": kept,
+        "inbox": inbox,
+        "next": next((row.escalation for row in inbox.rows), None),
+        "notice": notice,
         "field": field,
         "shown_at": ("amount", "comment", "refusal"),
         "sentence": sentence,
