@@ -12,6 +12,7 @@ from agents.models import Effect, Escalation, Run, Step
 from agents.models.event import Entry
 from agents.tools import TOOLS
 
+KINDS = ("action", "output")  # an output that is a tool's action is a letter to be sent
 _ALLOWED = (EscalationState.APPROVED, EscalationState.ADJUSTED)
 ASKED_AGAIN, AMOUNT_CHANGED, REFUSED = "asked_again", "amount_changed", "refused"
 
@@ -28,7 +29,7 @@ def close_approvals(run: Run, *, why: str, turn: str = "", but: int | None = Non
     out. `but` is an escalation that goes ahead.
     """
     allowed = Escalation.objects.filter(
-        run=run, kind="action", state__in=_ALLOWED, not_carried_out=""
+        run=run, kind__in=KINDS, state__in=_ALLOWED, not_carried_out=""
     ).exclude(pk=but or 0)
     if turn:
         allowed = allowed.filter(step__key__startswith=turn)

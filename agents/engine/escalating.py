@@ -10,7 +10,7 @@ from agents.core.digest import sha256
 from agents.core.effects import Json
 from agents.core.limits import Limits
 from agents.desk import billing
-from agents.engine.approvals import ASKED_AGAIN, close_approvals, turn_of
+from agents.engine.approvals import ASKED_AGAIN, KINDS, close_approvals, turn_of
 from agents.engine.kill_switch import thrown
 from agents.models import Escalation, Step
 from agents.models.event import Entry
@@ -49,7 +49,7 @@ def hold(
         expires_at=at + timedelta(seconds=limits.escalation_seconds),
     )
     again: list[Entry] = []
-    if kind == "action":  # asked before in this turn: it is this question that counts now
+    if kind in KINDS:  # asked before in this turn: it is this question that counts now
         again = close_approvals(step.run, why=ASKED_AGAIN, turn=turn_of(step.key))
     insert(escalation)
     facts = {"escalation": escalation.pk, "key": step.key, "kind": kind}

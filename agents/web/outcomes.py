@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from agents.core.budget import BUDGETS
 from agents.core.states import ENDED, EscalationState
+from agents.engine.approvals import KINDS
 from agents.models import Effect, Escalation
 
 _ALLOWED = (EscalationState.APPROVED, EscalationState.ADJUSTED)
@@ -42,12 +43,11 @@ def came_to_nothing(escalation: Escalation, effect: Effect | None) -> str:
 
     A run that is over pays nothing any more, also where nobody kept the reason.
     """
-    if escalation.state not in _ALLOWED or escalation.kind != "action":
+    if escalation.state not in _ALLOWED or escalation.kind not in KINDS:
         return ""
     if escalation.not_carried_out:
         return why_not(escalation.not_carried_out)
-    is_over = escalation.run.state in ENDED
-    is_write = escalation.granted_minor is not None
-    if is_over and is_write and effect is None:
+    is_call = escalation.action.get("kind") == "tool"
+    if escalation.run.state in ENDED and is_call and effect is None:
         return why_not(escalation.run.stop_reason or "unknown")
     return ""

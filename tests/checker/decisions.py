@@ -120,7 +120,8 @@ def silence_is_a_no(dump: Dump) -> Iterator[Violation]:
 def what_was_allowed_came_to_something(dump: Dump) -> Iterator[Violation]:
     """I41: what a person allowed was done, or its row and the record say why not."""
     for escalation in dump.escalations:
-        if escalation["state"] not in ("approved", "adjusted") or escalation["kind"] != "action":
+        is_yes = escalation["state"] in ("approved", "adjusted")
+        if not is_yes or escalation["kind"] not in ("action", "output"):
             continue
         if escalation["action"].get("name") not in WRITES:
             continue
