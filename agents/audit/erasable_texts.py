@@ -58,6 +58,8 @@ _WORDS = {
     "triggers",
     "sha256",
     "args_sha256",
+    "action_sha256",
+    "goal_sha256",
     "workflow_sha256",
 }
 _OF_KIND = {("verdict.rendered", "reason")}  # elsewhere it is a code

@@ -156,6 +156,27 @@ def sealed_hashes(heads: Iterable[Head]) -> dict[str, list[str]]:
     return found
 
 
+def bounds(heads: Iterable[Head], full: int) -> dict[str, list[tuple[int, str]]]:
+    """Return for each chain since when its events can be: (up to which seq, a time) in order.
+
+    What a head seals happened after the head before it was made; but those that one seal makes
+    have one time, and one of `full` events or more left some to the next.
+    """
+    found: dict[str, list[tuple[int, str]]] = {}
+    bound = at = ""
+    was_full = False
+    for head in heads:
+        if head.at != at and not was_full:
+            bound = at
+        count = 0
+        for chain, hashes in head.chains():
+            mine = found.setdefault(chain, [])
+            mine.append(((mine[-1][0] if mine else 0) + len(hashes), bound))
+            count += len(hashes)
+        at, was_full = head.at, count >= full
+    return found
+
+
 def homes(heads: Iterable[Head]) -> dict[str, str]:
     """Return the id of the workspace under which each chain was first sealed, as far as told."""
     found: dict[str, str] = {}

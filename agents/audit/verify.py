@@ -1,11 +1,15 @@
-"""Check the record: chains against themselves, and against what was sealed here and elsewhere."""
+"""Check the record: chains against themselves, against their seals, and rows against events."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from itertools import islice
 from pathlib import Path
-from types import MappingProxyType
+from typing import TypeVar
+from uuid import UUID
 
 from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.models import QuerySet
@@ -14,12 +18,17 @@ from agents.audit import heads_file, sealing, seals, triggers
 from agents.audit.chain import name_of
 from agents.audit.chain_faults import Fault, Linked, first_fault
 from agents.audit.seals import first_unlike
+from agents.audit.stored import rows_of_runs, rows_of_workspace, without_intent
+from agents.audit.told import Row, Told
 from agents.models import Event, Head, Run, Workspace
 from agents.models.event import linked, texts_of
 
 KEPT = "heads kept elsewhere"
 CHUNK = 500  # rows in memory at once
-Seals = Mapping[str, Sequence[str]]  # the name of a chain -> the hashes of its events, as sealed
+RUNS = 100  # whose events are in memory at once
+LATE = timedelta(minutes=10)  # between what an event says and its seal, where nothing is wrong
+LONG_AGO = datetime.min.replace(tzinfo=UTC)
+Owner = TypeVar("Owner", Run, Workspace)
 
 
 @dataclass(frozen=True)
@@ -29,6 +38,12 @@ class Chain:
     name: str
     fault: Fault | None
     of: str = "event"  # what the chain is made of
+    differences: Sequence[str] = ()  # rows that hold something else than its events tell
+    loose: Sequence[datetime] = ()  # when its events were that no head covers
+
+    @property
+    def holds(self) -> bool:
+        return self.fault is None and not self.differences
 
     def __str__(self) -> str:
         if self.fault is None:
@@ -39,19 +54,45 @@ class Chain:
 
 
 @dataclass(frozen=True)
+class Sealed:
+    """What the heads say that can be trusted."""
+
+    hashes: Mapping[str, Sequence[str]] = field(default_factory=dict)  # by chain
+    bounds: Mapping[str, Sequence[tuple[int, str]]] = field(default_factory=dict)
+    homes: Mapping[str, str] = field(default_factory=dict)
+    newest: str = ""  # when the newest head was made
+
+    @classmethod
+    def by(cls, heads: Sequence[seals.Head]) -> Sealed:
+        return cls(
+            seals.sealed_hashes(heads),
+            seals.bounds(heads, sealing.EVENTS),
+            seals.homes(heads),
+            heads[-1].at if heads else "",
+        )
+
+
+@dataclass(frozen=True)
 class Proof:
     """What checking the record came to: how much was checked, and what does not hold."""
 
     chains: int
     heads: int
     compared: int  # heads that are kept outside the database, too
+    loose: int  # events that no head covers
+    between: tuple[datetime, datetime] | None  # when they were: the first and the last
     faults: list[Chain]
 
     def limits(self) -> list[str]:
         """Return in sentences what was compared, and what was not."""
+        said = ["Nothing was compared with heads kept outside the database."]
         if self.compared:
-            return [f"{self.compared} heads were compared with those kept outside the database."]
-        return ["Nothing was compared with heads kept outside the database."]
+            said = [f"{self.compared} heads were compared with those kept outside the database."]
+        if self.between:
+            first, last = self.between
+            span = f"{first:%Y-%m-%d %H:%M:%S} to {last:%Y-%m-%d %H:%M:%S} UTC"
+            said.append(f"{self.loose} events are in no seal yet, {span}.")
+        return said
 
 
 def prove(*, runs: QuerySet[Run], workspaces: QuerySet[Workspace], file: Path) -> Proof:
@@ -70,12 +111,19 @@ def prove(*, runs: QuerySet[Run], workspaces: QuerySet[Workspace], file: Path) -
     faults += [Chain("heads", fault, of="head") for fault in bad]
     wrong = triggers.faults(connections[DEFAULT_DB_ALIAS])
     faults += [Chain(f"trigger {name}", Fault(0, why)) for name, why in wrong.items()]
-    sealed = seals.sealed_hashes(trusted)
-    found = list(chains(runs, workspaces, sealed))
-    faults += [chain for chain in found if chain.fault]
+    sealed, count, loose, ends = Sealed.by(trusted), 0, 0, list[datetime]()
+    for chain in chains(runs, workspaces, sealed):
+        count += 1
+        loose += len(chain.loose)
+        if chain.loose:
+            ends = [min([*ends, *chain.loose]), max([*ends, *chain.loose])]
+        faults += [chain] if chain.fault else []
+        faults += [Chain(chain.name, Fault(0, why)) for why in chain.differences]
     if workspaces.count() == Workspace.objects.count():
-        faults += _vanished(sealed)
-    return Proof(len(found), len(stored), len(kept), faults)
+        faults += _vanished(sealed.hashes)
+        faults += [Chain(name, Fault(0, "no event tells of it")) for name in without_intent()]
+    between = (ends[0], ends[1]) if ends else None
+    return Proof(count, len(stored), len(kept), loose, between, faults)
 
 
 def _kept(file: Path) -> tuple[list[seals.Head], list[Chain]]:
@@ -86,7 +134,7 @@ def _kept(file: Path) -> tuple[list[seals.Head], list[Chain]]:
         return [], [Chain(KEPT, Fault(0, str(error)))]
 
 
-def _vanished(sealed: Seals) -> Iterator[Chain]:
+def _vanished(sealed: Mapping[str, Sequence[str]]) -> Iterator[Chain]:
     """Yield the chains that were sealed and of which not even the row is left."""
     runs = Run.objects.values_list("workspace_id", "pk").iterator()
     there = {name_of(workspace=workspace, run=run) for workspace, run in runs}
@@ -97,33 +145,115 @@ def _vanished(sealed: Seals) -> Iterator[Chain]:
 
 
 def chains(
-    runs: QuerySet[Run], workspaces: QuerySet[Workspace], sealed: Seals = MappingProxyType({})
+    runs: QuerySet[Run], workspaces: QuerySet[Workspace], sealed: Sealed | None = None
 ) -> Iterator[Chain]:
-    """Check the chain of each workspace and of each run; the cost is every event of them."""
-    for workspace in workspaces.order_by("pk"):
-        events = Event.objects.filter(workspace=workspace, run=None)
-        wanted = sealed.get(name_of(workspace=workspace.pk), ())
-        yield Chain(f"workspace {workspace.slug}", _fault(events, workspace, wanted))
-    for run in runs.order_by("created_at", "pk").iterator(CHUNK):
-        wanted = sealed.get(name_of(workspace=run.workspace_id, run=run.pk), ())
-        yield Chain(f"run {run.pk}", _fault(Event.objects.filter(run=run), run, wanted))
+    """Check the chain of each workspace and of each run, and the rows that their events tell of.
+
+    The cost is every event of them, in a few queries for a hundred runs.
+    """
+    sealed = sealed or Sealed()
+    for workspace in workspaces.select_related("policy").order_by("pk"):
+        yield _stable(workspace, lambda row: _workspace_chain(row, sealed))
+    found = runs.select_related("launched_by", "policy").order_by("created_at", "pk")
+    rows = found.iterator(RUNS)
+    while some := list(islice(rows, RUNS)):
+        yield from _chains_of(some, sealed)
 
 
-def _fault(events: QuerySet[Event], row: Run | Workspace, wanted: Sequence[str]) -> Fault | None:
-    """Return the first event that does not fit its chain, or is not the one that was sealed."""
+def _chains_of(runs: Sequence[Run], sealed: Sealed) -> Iterator[Chain]:
+    events: dict[UUID, list[Event]] = {run.pk: [] for run in runs}
+    found = Event.objects.filter(run__in=runs).order_by("run", "seq").prefetch_related("texts")
+    for event in found.iterator(CHUNK):
+        if event.run_id:
+            events[event.run_id].append(event)
+    rows = rows_of_runs(runs)
+    for run in runs:
+        name = name_of(workspace=run.workspace_id, run=run.pk)
+        chain = _chain(f"run {run.pk}", name, run, events[run.pk], rows[run.pk], sealed)
+        yield chain if chain.holds else _stable(run, lambda row: _run_chain(row, sealed))
+
+
+def _stable(row: Owner, check: Callable[[Owner], Chain]) -> Chain:
+    """Check a chain, and again if it has grown: rows and events must be of one moment."""
     while True:
-        count, hashes = row.event_count, list[str]()
-        fault = first_fault(_linked(events, hashes), count=count, head=row.head_hash)
-        if fault is None:
-            return first_unlike(hashes, wanted)
-        row.refresh_from_db(fields=["event_count", "head_hash"])
-        if row.event_count == count:  # else it grew while we read
-            sound = fault.seq - 1
-            return first_unlike(hashes[:sound], wanted[:sound]) or fault
+        row = type(row)._default_manager.get(pk=row.pk)
+        chain = check(row)
+        now = type(row)._default_manager.values_list("event_count", flat=True).get(pk=row.pk)
+        if chain.holds or now == row.event_count:
+            return chain
 
 
-def _linked(events: QuerySet[Event], hashes: list[str]) -> Iterator[Linked]:
-    """Yield the events of a chain in order, and leave their hashes in `hashes`."""
-    for event in events.order_by("seq").prefetch_related("texts").iterator(CHUNK):
-        hashes.append(event.hash)
-        yield Linked(linked(event), event.previous, event.hash, texts_of(event))
+def _workspace_chain(workspace: Workspace, sealed: Sealed) -> Chain:
+    events = Event.objects.filter(workspace=workspace, run=None).order_by("seq")
+    name = name_of(workspace=workspace.pk)
+    rows = rows_of_workspace(workspace)
+    read = events.prefetch_related("texts").iterator(CHUNK)
+    return _chain(f"workspace {workspace.slug}", name, workspace, read, rows, sealed)
+
+
+def _run_chain(run: Run, sealed: Sealed) -> Chain:
+    events = Event.objects.filter(run=run).order_by("seq").prefetch_related("texts")
+    name = name_of(workspace=run.workspace_id, run=run.pk)
+    return _chain(f"run {run.pk}", name, run, events, rows_of_runs([run])[run.pk], sealed)
+
+
+def _chain(
+    shown: str,
+    name: str,
+    row: Run | Workspace,
+    events: Iterable[Event],
+    rows: Mapping[str, Row],
+    sealed: Sealed,
+) -> Chain:
+    """Return a chain with the first event that does not fit, and the rows that are not as told."""
+    reader = _Reader(row, sealed.bounds.get(name, []), sealed.newest)
+    fault = first_fault(reader.read(events), count=row.event_count, head=row.head_hash)
+    wanted = sealed.hashes.get(name, ())
+    if fault is None:
+        fault = first_unlike(reader.hashes, wanted) or reader.fault
+    else:
+        sound = fault.seq - 1
+        fault = first_unlike(reader.hashes[:sound], wanted[:sound]) or fault
+    home = sealed.homes.get(name)
+    if fault is None and home not in (None, str(reader.workspace)):
+        fault = Fault(1, f"it was sealed as a chain of workspace {home}")
+    differences = [] if fault else [str(one) for one in reader.told.differences(rows)]
+    return Chain(shown, fault, differences=differences, loose=reader.times[len(wanted) :])
+
+
+class _Reader:
+    """Reads the events of a chain once, for all who look at them."""
+
+    def __init__(
+        self, row: Run | Workspace, bounds: Sequence[tuple[int, str]], newest: str
+    ) -> None:
+        self.workspace = row.workspace_id if isinstance(row, Run) else row.pk
+        self.bounds, self.newest = list(reversed(bounds)), newest
+        self.hashes: list[str] = []
+        self.times: list[datetime] = []
+        self.fault: Fault | None = None
+        self.told = Told()
+
+    def read(self, events: Iterable[Event]) -> Iterator[Linked]:
+        for event in events:
+            self.hashes.append(event.hash)
+            self.times.append(event.at)
+            seq = len(self.hashes)
+            if self.fault is None and event.workspace_id != self.workspace:
+                self.fault = Fault(seq, "it is of another workspace than its chain")
+            if self.fault is None and event.at < self.bound(seq):
+                self.fault = Fault(seq, "it says that it is older than the head before its seal")
+            found = Linked(linked(event), event.previous, event.hash, texts_of(event))
+            self.told.take(found)
+            yield found
+
+    def bound(self, seq: int) -> datetime:
+        """Return the time before which an event cannot be, by the heads."""
+        while self.bounds and seq > self.bounds[-1][0]:
+            self.bounds.pop()
+        return _since(self.bounds[-1][1] if self.bounds else self.newest)
+
+
+@lru_cache(8)
+def _since(at: str) -> datetime:
+    return datetime.fromisoformat(at) - LATE if at else LONG_AGO

@@ -53,5 +53,8 @@ def hold(
         again = close_approvals(step.run, why=ASKED_AGAIN, turn=turn_of(step.key))
     insert(escalation)
     facts = {"escalation": escalation.pk, "key": step.key, "kind": kind}
+    # What the person is asked: their page shows the row, which this binds.
+    asked = ("requested_minor", "action_sha256")
+    facts |= {name: getattr(escalation, name) for name in asked}
     reason = review["deciding"]["reason"]
     return [*again, Entry("escalation.opened", {**facts, "reason": reason})]

@@ -145,6 +145,7 @@ def _queued(run: Run, by: User, at: datetime, published: PolicyVersion | None) -
         "policy": run.policy.number,
         **({"published": published.number} if published and is_other else {}),
         "model": run.model,
+        "goal_sha256": sha256(run.goal),
         **({"workflow_sha256": sha256(run.workflow)} if run.workflow else {}),
     }
     said = Entry("run.queued", facts, by.get_username())

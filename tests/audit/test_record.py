@@ -35,10 +35,11 @@ def scene() -> Scene:
 def test_the_chains_of_a_run_and_its_workspace_hold(run: Run) -> None:
     ended = command("verify_audit")
 
-    assert (ended.code, ended.out) == (
-        0,
+    assert ended.code == 0
+    assert ended.out.startswith(
         "2 chains hold, sealed by 0 heads.\n"
-        "Nothing was compared with heads kept outside the database.\n",
+        "Nothing was compared with heads kept outside the database.\n"
+        f"{Event.objects.count()} events are in no seal yet, 20"
     )
 
 

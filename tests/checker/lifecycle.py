@@ -73,7 +73,7 @@ def no_write_while_killed(dump: Dump) -> Iterator[Violation]:
         elif event["kind"] == "effect.intended":
             key = event["facts"]["key"]
             run = dump.run[event["run_id"]]
-            tool = next(effect["tool"] for effect in dump.effects if effect["key"] == key)
+            tool = next((one["tool"] for one in dump.effects if one["key"] == key), "")
             scopes = {"workspace": "", "pattern": run["pattern"], "tool": tool}
             found = [switches.get((run["workspace_id"], *scope)) for scope in scopes.items()]
             if any(switch and _stops(switch, run) for switch in found):

@@ -1,0 +1,157 @@
+"""What events say that rows hold. Pages read rows; the record proves events.
+
+A row is named as people would name it, and its columns are those that some event tells of. What
+an event does not tell, or what was erased, is compared with nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from agents.audit.chain_faults import Linked
+from agents.audit.erasable_texts import TEXTS
+from agents.core.effects import Json
+from agents.core.states import ENDED, EffectState, EscalationState, RunState
+
+Row = dict[str, Json]
+Rows = dict[str, Row]
+
+_UNTOLD = {"workspace"}  # before its first policy is published
+
+# An answer is awaited: what happened is not known, and no event says so.
+_MAY_BE = {EffectState.INTENDED.value: EffectState.UNKNOWN.value}
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A column that holds something else than the record tells; without one: the whole row."""
+
+    row: str
+    column: str
+    stored: Json
+    told: Json
+
+    def __str__(self) -> str:
+        if not self.column:
+            there = self.told is None
+            return f"{self.row}: " + ("no event tells of it" if there else "it is gone")
+        return f"{self.row}: {self.column} is {self.stored!r}; the record says {self.told!r}"
+
+
+@dataclass
+class Told:
+    """The rows of one chain, as its events tell of them one after the other."""
+
+    rows: Rows = field(default_factory=dict)
+
+    def take(self, event: Linked) -> None:
+        """Add what an event tells."""
+        subject, _, what = event.covered["kind"].partition(".")
+        try:
+            if tell := _TELLS.get(subject):
+                tell(self.rows, what, _facts(event), event.covered)
+        except (AttributeError, KeyError, TypeError, ValueError):  # none of our program's
+            self.rows[f"event {event.covered['seq']}"] = {}
+
+    def differences(self, stored: Mapping[str, Row]) -> Iterator[Difference]:
+        """Yield where rows hold something else than was told, in the order of their names."""
+        for name in sorted(self.rows.keys() | stored.keys()):
+            told, row = self.rows.get(name), stored.get(name)
+            if told is None and name in _UNTOLD:
+                continue
+            if told is None or row is None:
+                yield Difference(name, "", row, told)
+                continue
+            for column, value in told.items():
+                found = row.get(column, value)
+                if found != value and not (column == "state" and _MAY_BE.get(value) == found):
+                    yield Difference(name, column, found, value)
+
+
+def _facts(event: Linked) -> Row:
+    """Return the facts of an event with the texts that are still there."""
+    facts: Row = {name: value for name, value in event.covered["facts"].items() if name != TEXTS}
+    there = {name: json.loads(text.text) for name, text in event.texts.items() if not text.erased}
+    return {**facts, **there, "erased": {n for n, text in event.texts.items() if text.erased}}
+
+
+def _run(rows: Rows, what: str, facts: Row, event: Row) -> None:
+    row = rows.setdefault("run", {})
+    if not row:
+        named = ("pattern", "subject", "policy", "model", "goal_sha256")
+        row |= {"launched_by": event["actor"], "erased": False, **_known(facts, *named)}
+    row["state"] = RunState.RUNNING.value if what == "claimed" else what
+    if row["state"] not in ENDED:
+        return
+    row |= {"ended_at": event["at"], **_known(facts, "stop_reason")}
+    if facts.get("stop_reason") == "cancelled":
+        for name, other in rows.items():
+            if name.startswith("escalation ") and other["state"] == EscalationState.OPEN.value:
+                other["state"] = EscalationState.CANCELLED.value
+
+
+def _escalation(rows: Rows, what: str, facts: Row, event: Row) -> None:
+    row = rows.setdefault(f"escalation {facts['escalation']}", {})
+    if what == "opened":
+        row |= _known(facts, "kind", "key", "requested_minor", "action_sha256")
+        row |= {"state": EscalationState.OPEN.value, "decided_by": "", "granted_minor": None}
+    elif what == "decided":
+        row |= {
+            "state": facts["decision"],
+            "decided_by": event["actor"],
+            "decided_at": event["at"],
+            "is_simulated": facts["simulated"],
+            "granted_minor": facts["granted_minor"],
+            "answered_by": facts["by"],
+            "answered_minor": facts["granted_minor"],
+        }
+        row |= {} if "comment" in facts["erased"] else {"comment": facts.get("comment", "")}
+    elif what == "expired":
+        row["state"] = EscalationState.EXPIRED.value
+    elif what == "not_carried_out":
+        row |= {"not_carried_out": facts["reason"]}
+
+
+def _effect(rows: Rows, what: str, facts: Row, event: Row) -> None:
+    row = rows.setdefault(f"effect {facts['key']}", {})
+    row |= {"state": what, **_known(facts, "tool", "amount_minor", "args_sha256")}
+    if what == "intended":  # what the desk and the mail did by its key, if they did
+        row |= {"paid_minor": facts["amount_minor"], "mailed_minor": facts["amount_minor"]}
+        row |= {"mailed_sha256": row["args_sha256"]} if "args_sha256" in row else {}
+
+
+def _policy(rows: Rows, what: str, facts: Row, event: Row) -> None:
+    if what == "created":
+        rows[f"policy {facts['number']}"] = _known(facts, "sha256")
+    elif what == "published":
+        rows["workspace"] = {"policy": facts["number"]}
+
+
+def _member(rows: Rows, what: str, facts: Row, event: Row) -> None:
+    rows[f"member {facts['user']}"] = _known(facts, "role", "refund_limit_minor")
+
+
+def _switch(rows: Rows, what: str, facts: Row, event: Row) -> None:
+    rows[f"kill switch {facts['scope']} {facts['target']}".rstrip()] = {"stage": what}
+
+
+def _person(rows: Rows, what: str, facts: Row, event: Row) -> None:
+    if what == "erased" and "run" in rows:
+        rows["run"]["erased"] = True
+
+
+def _known(facts: Row, *names: str) -> Row:
+    return {name: facts[name] for name in names if name in facts}
+
+
+_TELLS: dict[str, Callable[[Rows, str, Row, Row], None]] = {
+    "run": _run,
+    "escalation": _escalation,
+    "effect": _effect,
+    "policy": _policy,
+    "member": _member,
+    "kill_switch": _switch,
+    "person": _person,
+}

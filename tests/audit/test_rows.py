@@ -1,0 +1,220 @@
+"""Rows that pages show are those that the record tells of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.utils import timezone
+
+from agents import operations
+from agents.desk.models import Refund, SentMail
+from agents.models import (
+    Effect,
+    Escalation,
+    KillSwitch,
+    Membership,
+    PolicyVersion,
+    Role,
+    Run,
+    Step,
+)
+from tests.audit.test_record import unseen
+from tests.commands.test_run_pattern import command
+from tests.engine.scene import Scene, go, set_scene
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return set_scene()
+
+
+@pytest.fixture
+def run(scene: Scene) -> Run:
+    """A refund of 1,200 that Rita lowered to 800; it was paid, and the customer was told."""
+    scene.add("ada", Role.ADMIN)
+    waiting = go(scene.launch())
+    scene.decide(waiting)
+    return go(waiting)
+
+
+def reasons() -> list[str]:
+    ended = command("verify_audit", "--json")
+    assert ended.code == (3 if ended.document["faults"] else 0)
+    return [f"{fault['chain']}: {fault['why']}" for fault in ended.document["faults"]]
+
+
+def ada() -> User:
+    return User.objects.get(username="ada")
+
+
+def decider(run: Run) -> None:
+    Escalation.objects.filter(run=run).update(decided_by=ada())
+
+
+def granted(run: Run) -> None:
+    Escalation.objects.filter(run=run).update(granted_minor=1)
+
+
+def comment(run: Run) -> None:
+    Escalation.objects.filter(run=run).update(comment="I agreed")
+
+
+def verdict(run: Run) -> None:
+    Escalation.objects.filter(run=run).update(state="approved")
+
+
+def question(run: Run) -> None:
+    escalation = Escalation.objects.get(run=run)
+    escalation.action["args"]["reason"] = "something harmless"
+    escalation.save()
+
+
+def asked_amount(run: Run) -> None:
+    Escalation.objects.filter(run=run).update(requested_minor=90000)
+
+
+def answer(run: Run) -> None:
+    step = Step.objects.get(run=run, kind="escalate")
+    step.reply = {**(step.reply or {}), "by": "ada"}
+    step.save()
+
+
+def launcher(run: Run) -> None:
+    Run.objects.filter(pk=run.pk).update(launched_by=ada())
+
+
+def goal(run: Run) -> None:
+    Run.objects.filter(pk=run.pk).update(goal="something harmless")
+
+
+def end(run: Run) -> None:
+    Run.objects.filter(pk=run.pk).update(stop_reason="cancelled")
+
+
+def refund(run: Run) -> None:
+    Refund.objects.update(amount_minor=1)
+
+
+def effect(run: Run) -> None:
+    Effect.objects.filter(run=run, tool="issue_refund").update(amount_minor=1)
+
+
+def arguments(run: Run) -> None:
+    found = Effect.objects.get(run=run, tool="issue_refund")
+    found.args["user_id"] = 7
+    found.save()
+
+
+def effect_gone(run: Run) -> None:
+    Effect.objects.filter(run=run, tool="send_refund_email").delete()
+
+
+def outcome(run: Run) -> None:
+    Effect.objects.filter(run=run, tool="issue_refund").update(state="refused")
+
+
+def mail(run: Run) -> None:
+    SentMail.objects.update(body="Dear Anna, nothing was refunded.")
+
+
+def mailed_amount(run: Run) -> None:
+    SentMail.objects.update(amount_minor=1)
+
+
+def policy(run: Run) -> None:
+    version = PolicyVersion.objects.get(pk=run.policy_id)
+    version.document["auto_limit_minor"] = 10**9
+    version.save()
+
+
+def own_limit(run: Run) -> None:
+    Membership.objects.filter(user__username="rita").update(refund_limit_minor=None)
+
+
+def role(run: Run) -> None:
+    Membership.objects.filter(user__username="eve").update(role=Role.ADMIN)
+
+
+TAMPERED = {
+    decider: "decided_by is 'ada'; the record says 'rita'",
+    granted: "granted_minor is 1; the record says 80000",
+    comment: "comment is 'I agreed'; the record says 'partly used'",
+    verdict: "state is 'approved'; the record says 'adjusted'",
+    question: "action_sha256 is ",
+    asked_amount: "requested_minor is 90000; the record says 120000",
+    answer: "answered_by is 'ada'; the record says 'rita'",
+    launcher: "launched_by is 'ada'; the record says 'omar'",
+    goal: "goal_sha256 is ",
+    end: "stop_reason is 'cancelled'; the record says 'success'",
+    refund: "paid_minor is 1; the record says 80000",
+    effect: "amount_minor is 1; the record says 80000",
+    arguments: "args_sha256 is ",
+    effect_gone: "it is gone",
+    outcome: "state is 'refused'; the record says 'done'",
+    mail: "mailed_sha256 is ",
+    mailed_amount: "mailed_minor is 1; the record says 80000",
+    policy: "policy 1: sha256 is ",
+    own_limit: "member rita: refund_limit_minor is None; the record says 80000",
+    role: "member eve: role is 'admin'; the record says 'viewer'",
+}
+
+
+def test_rows_that_nobody_touched_are_as_told(run: Run) -> None:
+    assert reasons() == []
+
+
+@pytest.mark.breaks(*(f"I{number}" for number in range(1, 60)))
+@pytest.mark.parametrize(("tamper", "expected"), TAMPERED.items(), ids=lambda one: str(one)[:40])
+def test_a_row_that_was_changed_is_named_with_both_values(
+    run: Run, tamper: Callable[[Run], None], expected: str
+) -> None:
+    unseen(tamper, run)
+
+    found = reasons()
+
+    assert any(expected in reason for reason in found), found
+    assert any(tamper in (policy, own_limit, role) or str(run.pk) in one for one in found)
+
+
+def test_a_switch_that_was_released_by_sql_is_named(scene: Scene, run: Run) -> None:
+    operations.kill(workspace=scene.workspace, by=ada(), reason="a test", at=timezone.now())
+    assert reasons() == []
+
+    KillSwitch.objects.update(trial_at=timezone.now(), released_at=timezone.now())
+
+    assert reasons() == [
+        "workspace demo: kill switch workspace: stage is 'off'; the record says 'on'"
+    ]
+
+
+@pytest.mark.breaks("I2", "I3")
+def test_money_that_no_event_tells_of_is_named(run: Run) -> None:
+    known = Refund.objects.get()
+    key = f"{run.pk}:9/execute"
+    fields: dict[str, Any] = {"charge": known.charge, "amount_minor": 1, "currency": "USD"}
+    Refund.objects.create(**fields, key=key, reference="rf_1", state="held", held_at=timezone.now())
+
+    assert reasons() == [f"refund {key}: no event tells of it"]
+
+
+def test_what_was_erased_is_compared_with_nothing(scene: Scene, run: Run) -> None:
+    at = timezone.now()
+    operations.erase_customer(
+        workspace=scene.workspace, number=42, reason="asked for it", at=at, actor="ada"
+    )
+    assert reasons() == []
+
+
+@pytest.mark.breaks("I32", "I37")
+def test_a_run_that_says_it_was_erased_and_was_not_is_named(run: Run) -> None:
+    def erase(run: Run) -> None:
+        Run.objects.filter(pk=run.pk).update(erased_at=timezone.now())
+
+    unseen(erase, run)
+
+    assert f"run {run.pk}: run: erased is True; the record says False" in reasons()
