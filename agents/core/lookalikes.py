@@ -9,10 +9,15 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
+from functools import lru_cache
 
 # Whose letters pass for each other's. Letters made for formulas and wide ones pass for all of them.
 SCRIPTS = ("LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC", "LISU")
 DRESSED = ("MATHEMATICAL", "FULLWIDTH")
+_BLANK = ("FILLER", "VARIATION SELECTOR", "GRAPHEME JOINER", "VOWEL INHERENT", "NULL NOTE")
+_JOINERS, EMOJI_FORM = "\u200c\u200d", "\ufe0f"
+_SIGNS, _KEYCAPS = ("So", "Sk"), "0123456789#*"
+_JOINED = ("Lo", "Mn", "Mc", *_SIGNS)
 _WORD = re.compile(r"[^\s.,;:!?()\"“”„«»/]+")
 
 
@@ -21,13 +26,43 @@ def lookalikes(text: str) -> Iterator[str]:
     for word in dict.fromkeys(_WORD.findall(text)):
         if word.isascii():
             continue
-        unseen = [char for char in word if unicodedata.category(char) == "Cf"]
+        hidden = unseen(word)
         found = sorted({script for char in word if (script := _script(char))})
-        if unseen:
-            points = ", ".join(f"U+{ord(char):04X}" for char in dict.fromkeys(unseen))
+        if hidden:
+            points = ", ".join(f"U+{ord(char):04X}" for char in dict.fromkeys(hidden))
             yield f"“{_bare(word)}” holds characters that are not shown: {points}."
         elif len(found) > 1:
             yield f"“{word}” mixes letters of different scripts: {' and '.join(found)}."
+
+
+def unseen(text: str) -> list[str]:
+    """Return the characters of a text that nobody sees, in their order.
+
+    A rule and no list: what only formats, selects a variant or fills a place, what is private or
+    not assigned. A joiner is seen where scripts and emoji need one: between letters without case
+    or signs.
+    """
+    if text.isascii():
+        return []
+    around = zip(f" {text}", text, f"{text[1:]} ", strict=False)
+    return [c for before, c, after in around if _is_blank(c) and not _joins(before, c, after)]
+
+
+@lru_cache(maxsize=4096)
+def _is_blank(char: str) -> bool:
+    if unicodedata.category(char) in ("Cf", "Co", "Cn", "Cs"):
+        return True
+    name = unicodedata.name(char, "")
+    is_named_so = name.endswith("BLANK") or any(word in name for word in _BLANK)
+    return is_named_so and not char.isascii()
+
+
+def _joins(before: str, char: str, after: str) -> bool:
+    if char == EMOJI_FORM:
+        is_keycap = before in _KEYCAPS and after == "\u20e3"
+        return is_keycap or unicodedata.category(before) in _SIGNS
+    joined = unicodedata.category(before) in _JOINED or before == EMOJI_FORM
+    return char in _JOINERS and joined and unicodedata.category(after) in _JOINED
 
 
 def _script(char: str) -> str:
@@ -39,4 +74,4 @@ def _script(char: str) -> str:
 
 
 def _bare(word: str) -> str:
-    return "".join(char for char in word if unicodedata.category(char) != "Cf")
+    return "".join(char for char in word if not _is_blank(char))

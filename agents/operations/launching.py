@@ -15,6 +15,7 @@ from agents.core.actions import hides
 from agents.core.digest import sha256
 from agents.core.effects import Json
 from agents.core.limits import Limits
+from agents.core.lookalikes import unseen
 from agents.desk import billing, books, metrics
 from agents.engine.dispatch import ring
 from agents.engine.open_requests import CUSTOMER, LAUNCHER, full_of
@@ -183,9 +184,11 @@ def _check(
         raise Refused("unknown_pattern", f"There is no pattern {pattern!r}; there is {known}.")
     if not goal.strip():
         raise Refused("no_goal", "Say in a sentence what the run is to achieve.")
-    if len(goal) > MAX_GOAL or any(map(hides, goal)):
+    if len(goal) > MAX_GOAL or any(map(hides, goal)) or unseen(goal):
         raise Refused(
-            "bad_goal", f"A goal is at most {MAX_GOAL} characters, without control characters."
+            "bad_goal",
+            f"A goal is at most {MAX_GOAL} characters, without control characters "
+            "and letters that nobody sees.",
         )
     limits = version.limits().of(pattern)
     profile = limits.profile

@@ -6,6 +6,7 @@ from django.contrib.auth.models import User
 from django.db.models import QuerySet
 
 from agents.core.actions import hides
+from agents.core.lookalikes import unseen
 from agents.models import Membership, Role, Workspace
 from agents.prepared import Given, Rows
 
@@ -50,5 +51,8 @@ def check_text(text: str, *, most: int) -> None:
     """Refuse a reason that is too long, or that cannot be shown as it was written."""
     if len(text) > most:
         raise Refused("long_reason", f"A reason has at most {most} characters.")
-    if any(map(hides, text)):
-        raise Refused("bad_reason", "A reason is plain text, without control characters.")
+    if any(map(hides, text)) or unseen(text):
+        raise Refused(
+            "bad_reason",
+            "A reason is plain text, without control characters and letters that nobody sees.",
+        )

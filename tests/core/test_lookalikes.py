@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agents.core.lookalikes import lookalikes
+from agents.core.lookalikes import lookalikes, unseen
 
 
 @pytest.mark.parametrize(
@@ -16,6 +16,7 @@ from agents.core.lookalikes import lookalikes
         ("Ａnna", "“Ａnna” mixes letters of different scripts: Fullwidth and Latin."),
         ("An\u200bna", "“Anna” holds characters that are not shown: U+200B."),
         ("An\u00adna \u2060x", "“Anna” holds characters that are not shown: U+00AD."),
+        ("An\u3164na", "“Anna” holds characters that are not shown: U+3164."),
     ],
 )
 def test_a_word_that_is_not_what_it_looks_like_is_told(text: str, says: str) -> None:
@@ -38,3 +39,16 @@ def test_a_word_that_is_not_what_it_looks_like_is_told(text: str, says: str) -> 
 )
 def test_a_name_is_only_a_name(text: str) -> None:
     assert list(lookalikes(text)) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["नमस्ते क्‍ष", "می‌خواهم", "👩‍💻 and ❤️ and 1️⃣", "👩🏽‍🚒", "Größe 5\u00a0€", "\t\n"],
+)
+def test_what_scripts_and_emoji_need_is_seen(text: str) -> None:
+    assert unseen(text) == []
+
+
+@pytest.mark.parametrize("text", ["a\u200db", "Anna\u200c", "\u200d👩", "a\ufe0f", "२\u200d1"])
+def test_a_joiner_that_joins_nothing_is_not_seen(text: str) -> None:
+    assert len(unseen(text)) == 1

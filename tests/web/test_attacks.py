@@ -223,7 +223,14 @@ def test_a_failure_of_ours_tells_nothing_of_the_inside(
     assert not re.search(r"SELECT|passwd|RuntimeError|Traceback", answered.text)
 
 
-@pytest.mark.parametrize("hidden", ["\u202e", "\u200f", "\x1b", "\x00", "\u2066"])
+@pytest.mark.parametrize(
+    "hidden",
+    [
+        *("\u202e", "\u200f", "\x1b", "\x00", "\u2066"),
+        *("\u200b", "\u00ad", "\U000e0041", "\u3164", "\ufeff", "\u200d", "\ufe0f", "\u2060"),
+        *("\u115f", "\uffa0", "\u034f", "\u17b4", "\u180b", "\u2800", "\U000e0100", "\ue000"),
+    ],
+)
 def test_a_goal_or_a_reason_that_hides_is_refused(scene: Scene, hidden: str) -> None:
     escalation = waiting(scene)
     text = f"12{hidden}00"

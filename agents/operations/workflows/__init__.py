@@ -11,6 +11,7 @@ from agents import tools
 from agents.core.actions import is_text
 from agents.core.effects import Json
 from agents.core.limits import Limits
+from agents.core.lookalikes import unseen
 from agents.core.preflight import bind, check
 from agents.core.workflows import BadWorkflow, read_workflow
 from agents.operations.refusal import Refused
@@ -48,7 +49,7 @@ def checked_workflow(
         known = ", ".join(shipped_workflows())
         raise Refused("no_workflow", f"Say which workflow to follow: {known}.")
     inputs = inputs or {}
-    if not all(value == "" or is_text(value) for value in inputs.values()):
+    if not all(value == "" or (is_text(value) and not unseen(value)) for value in inputs.values()):
         raise Refused("bad_input", "An input is text without control characters, not too long.")
     try:
         declared = read_workflow(document)
