@@ -1,29 +1,35 @@
-"""Mask what must not be kept: card numbers, IBANs, addresses of mail.
+"""Mask what must not be kept: card numbers, IBANs, addresses of mail, and secrets in any case.
 
 It works on text before it is stored, logged or sent anywhere, and takes time in proportion to its
-length, whatever somebody sends: every repetition is bounded.
+length, whatever somebody sends: every repetition is bounded. Wide letters, digits of other scripts,
+other dashes and letters that nobody sees are read as what they stand for.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator
-from itertools import accumulate
+import unicodedata
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import lru_cache
+from itertools import accumulate, pairwise
 from typing import TypeAlias
 
 from agents.core.effects import Json
+from agents.core.secrets import secret_spans
 
 CARDS, IBANS, EMAILS = KINDS = ("card_numbers", "ibans", "emails")
+KEY_MASK = "[secret]"  # of keys and tokens, which no policy lets pass
 MASKS = {CARDS: "[card number]", IBANS: "[IBAN]", EMAILS: "[e-mail]"}
 
-_BETWEEN = r"[ .\-\u00a0\u2009\u2011\u202f]"  # what people write between groups of digits
-_DIGITS = re.compile(rf"[0-9]+(?:{_BETWEEN}[0-9]+)*")
+_DIGITS = re.compile(r"[0-9]+(?:[\s./_,\-]{1,3}[0-9]+)*")  # groups, and what is between them
+_USUAL = re.compile(r"[ .\-]?")  # between groups of any length; else they have a card's shape
+_SHAPES = {(4, 4, 4, 4), (4, 6, 5), (4, 6, 4), (4, 4, 4, 4, 3), (4, 4, 5)}
 _GROUP = re.compile(r"[0-9]+")
 # Who issues cards: other numbers that happen to pass the check, dates above all, are left alone.
 _ISSUED = re.compile(r"[3-6]|2(?:22[1-9]|2[3-9]|[3-6]|7[01]|720)")
 _SHORTEST, _LONGEST = 13, 19
 _Sums: TypeAlias = tuple[list[int], ...]
-_IBAN = re.compile(r"(?<![A-Za-z0-9])([A-Za-z]{2})[0-9]{2}(?:[ \u00a0-]?[A-Za-z0-9]){11,30}")
+_IBAN = re.compile(r"(?<![A-Za-z0-9])([A-Za-z]{2})[0-9]{2}(?:[\s./_\-]{0,2}[A-Za-z0-9]){11,30}")
 _LENGTHS = (  # of an IBAN, by its country
     "AD24 AE23 AL28 AT20 AZ28 BA20 BE16 BG22 BH22 BR29 BY28 CH21 CR22 CY28 CZ24 DE22 DK18 DO28 "
     "EE20 EG29 ES24 FI18 FO18 FR27 GB22 GE22 GI23 GL18 GR27 GT28 HR21 HU28 IE22 IL23 IQ23 IS26 "
@@ -36,48 +42,81 @@ _LETTER = re.compile(r"[A-Za-z0-9]")
 _DOMAIN = re.compile(r"@(?:[^\W_][\w-]{0,62}\.){1,8}[^\W\d_]{2,24}")
 _LOCAL = re.compile(r"[\w.!#$%&'*+/=?^`{|}~-]{1,64}\Z")
 _LOCAL_LENGTH = 64
-_TELLING = re.compile(r"[0-9@]")  # nothing is found in a text that has neither
+_TELLING = re.compile(r"[^\W_A-Za-z]|@")  # no kind is found in a text that has neither
+_Find: TypeAlias = Callable[[str], Iterable[tuple[int, int]]]
 
 
-def masked(text: str, kinds: Collection[str], *, kept: Collection[str] = ()) -> str:
-    """Return `text` without what `kinds` name. Addresses in `kept`, in small letters, stay."""
-    if not _TELLING.search(text):
+def masked(
+    text: str, kinds: Collection[str], *, kept: Collection[str] = (), ours: Collection[str] = ()
+) -> str:
+    """Return `text` without secrets, and without what `kinds` name.
+
+    Addresses in `kept`, in small letters, stay. `ours` are secrets of our own, by their values.
+    """
+    text = _replaced(text, lambda said: secret_spans(said, ours), KEY_MASK)
+    if not (kinds and _TELLING.search(text)):
         return text
-    finders: dict[str, Callable[[str], Iterator[tuple[int, int]]]] = {
+    finders: dict[str, _Find] = {
         IBANS: _ibans,  # before card numbers, which its digits may look like
         CARDS: _cards,
         EMAILS: lambda said: _addresses(said, kept),
     }
-    for kind, found in finders.items():
+    for kind, find in finders.items():
         if kind in kinds:
-            text = _replaced(text, found(text), MASKS[kind])
+            text = _replaced(text, find, MASKS[kind])
     return text
 
 
-def masked_json(value: Json, kinds: Collection[str], *, kept: Collection[str] = ()) -> Json:
+def masked_json(
+    value: Json, kinds: Collection[str], *, kept: Collection[str] = (), ours: Collection[str] = ()
+) -> Json:
     """Do the same with every text in a JSON value, names of members included."""
-    if not kinds:
-        return value
     if isinstance(value, str):
-        return masked(value, kinds, kept=kept)
+        return masked(value, kinds, kept=kept, ours=ours)
     if isinstance(value, list | tuple):
-        return [masked_json(item, kinds, kept=kept) for item in value]
+        return [masked_json(item, kinds, kept=kept, ours=ours) for item in value]
     if isinstance(value, dict):
         return {
-            masked(name, kinds, kept=kept) if isinstance(name, str) else name: masked_json(
-                item, kinds, kept=kept
+            masked_json(name, kinds, kept=kept, ours=ours): masked_json(
+                item, kinds, kept=kept, ours=ours
             )
             for name, item in value.items()
         }
     return value
 
 
-def _replaced(text: str, places: Iterator[tuple[int, int]], mask: str) -> str:
+def _replaced(text: str, find: _Find, mask: str) -> str:
+    """Return `text` with a mask where something is found in what it reads as."""
+    plain, places = _folded(text)
     parts, done = [], 0
-    for begin, end in places:
-        parts += [text[done:begin], mask]
-        done = end
-    return "".join([*parts, text[done:]])
+    for begin, end in find(plain):
+        parts += [text[done : places[begin]], mask]
+        done = places[end - 1] + 1
+    return "".join([*parts, text[done:]]) if parts else text
+
+
+def _folded(text: str) -> tuple[str, Sequence[int]]:
+    """Return a text as it reads, and where each of its letters stands in what was written."""
+    if text.isascii():
+        return text, range(len(text))
+    letters: list[str] = []
+    places: list[int] = []
+    for place, char in enumerate(text):
+        plain = char if char.isascii() else _plain(char)
+        letters.append(plain)
+        places += [place] * len(plain)
+    return "".join(letters), places
+
+
+@lru_cache(maxsize=4096)
+def _plain(char: str) -> str:
+    """Return what a letter stands for, "" where nobody sees it."""
+    category = unicodedata.category(char)
+    if category == "Cf":
+        return ""
+    if category in ("Nd", "Pd"):
+        return "-" if category == "Pd" else str(unicodedata.decimal(char))
+    return unicodedata.normalize("NFKC", char)
 
 
 def _cards(text: str) -> Iterator[tuple[int, int]]:
@@ -92,9 +131,22 @@ def _cards(text: str) -> Iterator[tuple[int, int]]:
         first = 0
         while first < len(groups):
             last = _last_of_card(digits, ends, first, sums)
-            if last:
+            if last and _is_written_so(text, groups[first:last]):
                 yield groups[first][0], groups[last - 1][1]
-            first = last or first + 1
+                first = last
+            else:
+                first += 1
+
+
+def _is_written_so(text: str, groups: Sequence[tuple[int, int]]) -> bool:
+    """Tell whether people write a card so: few marks between groups, or groups of a card's shape.
+
+    A list of numbers, one a line or with commas, is none.
+    """
+    between = (text[end:begin] for (_, end), (begin, _) in pairwise(groups))
+    if all(map(_USUAL.fullmatch, between)):
+        return True
+    return tuple(end - begin for begin, end in groups) in _SHAPES
 
 
 def _last_of_card(digits: str, ends: list[int], first: int, sums: _Sums) -> int:

@@ -1,9 +1,8 @@
 """Mask personal data where it comes in: before it is stored, logged or sent to a model.
 
-A policy says which kinds (`redaction`). There is one call at each way in: the goal, a workflow and
-a person's words in the operations, a model's reply, what a tool returned, and what came of a tool
-by its key.
-What is hashed afterwards is what is stored.
+A policy says which kinds (`redaction`); secrets are masked under every policy. There is one call at
+each way in: the goal, a workflow and a person's words in the operations, a model's reply, what a
+tool returned, and what came of a tool by its key. What is hashed afterwards is what is stored.
 """
 
 from __future__ import annotations
@@ -43,7 +42,15 @@ def redacted_in(workspace: Workspace, value: Json) -> Json:
 
 
 def _masked(value: Json, kinds: Collection[str]) -> Json:
-    return masked_json(value, kinds, kept=(_address(settings.DEFAULT_FROM_EMAIL),))
+    kept = (_address(settings.DEFAULT_FROM_EMAIL),)
+    return masked_json(value, kinds, kept=kept, ours=_secrets())
+
+
+def _secrets() -> tuple[str, ...]:
+    """Return the values of this installation that are never to be kept, sent or shown."""
+    keys = (settings.OPENAI_API_KEY, settings.SECRET_KEY, settings.OPSCONSOLE_METRICS_TOKEN)
+    audit = (settings.OPSCONSOLE_AUDIT_KEY, *settings.OPSCONSOLE_AUDIT_OLD_KEYS)
+    return tuple(filter(None, (*keys, *audit)))
 
 
 @cache

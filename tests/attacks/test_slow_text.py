@@ -52,9 +52,11 @@ def test_json_of_a_model(part: str) -> None:
         parse(filled(part))
 
 
-@pytest.mark.parametrize(
-    "part", ["4", "4 ", "4-", "a@", "a@b.", "a", "DE89", "DE89 A", "GB82 ", "4532 0151 1283 0366 "]
-)
+PERSONAL = ["4", "4 ", "4-", "a@", "a@b.", "a", "DE89", "DE89 A", "GB82 ", "4532 0151 1283 0366 "]
+SECRET = ["sk-", "sk-a", "eyJ", "eyJ.", "-----BEGIN PRIVATE KEY-----", "bearer ", "pwd: ", "AKIA"]
+
+
+@pytest.mark.parametrize("part", [*PERSONAL, *SECRET, "４"])
 def test_anything_that_is_masked(part: str) -> None:
     redact.masked(filled(part, 1_000_000), redact.KINDS)
 

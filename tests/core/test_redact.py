@@ -64,3 +64,111 @@ def test_masking_twice_changes_nothing_more() -> None:
     once = masked("4111111111111111 anna@example.com DE89370400440532013000", KINDS)
 
     assert masked(once, KINDS) == once == "[card number] [e-mail] [IBAN]"
+
+
+KEY = "sk-proj-Ab12Cd34Ef56Gh78Ij90"
+OWN = "correct-horse-battery"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "4111/1111/1111/1111",
+        "4111_1111_1111_1111",
+        "4111,1111,1111,1111",
+        "4111, 1111, 1111, 1111",
+        "4111  1111  1111  1111",
+        "4111\t1111\t1111\t1111",
+        "4111\n1111\n1111\n1111",
+        "4111\r\n1111\r\n1111\r\n1111",
+        "4111 - 1111 - 1111 - 1111",
+        "\uff14\uff11\uff11\uff11 1111 1111 1111",
+        "\u0664\u0661\u0661\u0661 1111 1111 1111",
+        "4\u200b111111111111111",
+        "4111\u20131111\u20131111\u20131111",
+        "3782/822463/10005",
+    ],
+)
+def test_a_card_is_masked_however_it_is_spelled(text: str) -> None:
+    assert masked(f"card {text} please", KINDS) == "card [card number] please"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "DE89.3704.0044.0532.0130.00",
+        "DE89/3704/0044/0532/0130/00",
+        "DE89  3704  0044  0532  0130  00",
+        "DE89_3704_0044_0532_0130_00",
+        "DE89\n3704\n0044\n0532\n0130\n00",
+        "ＤＥ89 3704 0044 0532 0130 00",
+        "DE89\u00ad3704\u00ad0044\u00ad0532\u00ad0130\u00ad00",
+    ],
+)
+def test_an_iban_is_masked_however_it_is_spelled(text: str) -> None:
+    assert masked(f"to {text} please", KINDS) == "to [IBAN] please"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "4100\n1200\n500\n3000\n20",
+        "4111, 11, 1111, 111111",
+        "42, 1200, 500, 49, 2026, 11",
+        "Sales of 4,820 and 1,200.00 and 3,100.50",
+    ],
+)
+def test_a_list_of_numbers_is_no_card(text: str) -> None:
+    assert masked(text, KINDS) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        (f"use {KEY}.", "use [secret]"),
+        (f"x-api-key: {KEY}", "x-api-key: [secret]"),
+        ("use sk\u2011proj\u2011Ab12Cd34Ef56Gh78Ij90", "use [secret]"),
+        ("use sk-proj-Ab12\u200bCd34Ef56Gh78Ij90", "use [secret]"),
+        ("use ｓｋ-proj-Ab12Cd34Ef56Gh78Ij90", "use [secret]"),
+        ("sk_live_4eC39HqLyjWDarjtT1zdp7dc", "[secret]"),
+        ("ghp_16C7e42F292c6912E7710c838347Ae178B4a", "[secret]"),
+        ("xoxb-123456789012-abcdefABCDEF", "[secret]"),
+        ("AKIAIOSFODNN7EXAMPLE", "[secret]"),
+        ("AIzaSyA-1234567890abcdefghijklmnopqrstu", "[secret]"),
+        ("Authorization: Bearer abcDEF123456.ghi-789", "Authorization: Bearer [secret]"),
+        ("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.c2lnbmF0dXJl now", "[secret] now"),
+        ('{"api_key": "abcdef123456"}', '{"api_key": "[secret]"}'),
+        ("aws_secret_access_key = wJalrXUtnFEMI/K7MDENG", "aws_secret_access_key = [secret]"),
+        ("password: Hunter22x", "password: [secret]"),
+        (
+            "-----BEGIN RSA PRIVATE KEY-----\nMIIE\nabc=\n-----END RSA PRIVATE KEY-----\nbye",
+            "[secret]\nbye",
+        ),
+        ("so -----BEGIN OPENSSH PRIVATE KEY-----\nb3Blbn", "so [secret]"),
+        (f"it is {OWN}", "it is [secret]"),
+        ("it is correct-\nhorse-\u00adbattery, CORRECT-HORSE-BATTERY", "it is [secret], [secret]"),
+    ],
+)
+@pytest.mark.parametrize("kinds", [KINDS, ()])
+def test_a_secret_is_masked_under_every_policy(text: str, left: str, kinds: list[str]) -> None:
+    once = masked(text, kinds, ours=[OWN, "any"])
+
+    assert once == left
+    assert masked(once, kinds, ours=[OWN]) == once
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "any word",
+        "sk-learn and pk-something are names",
+        "the basic understanding of bearer-instruments",
+        "password: see below; secret: none",
+        "rf_42_0123456789ab and em_42_0123456789ab",
+        "e9d3964c0ffee0123456789abcdef0123456789abcdef0123456789abcdef01",
+        "https://example.org/a/path/that/is/long.html",
+        "eyJ is how a web token begins.",
+    ],
+)
+def test_what_opens_nothing_stays(text: str) -> None:
+    assert masked(text, KINDS, ours=["any"]) == text

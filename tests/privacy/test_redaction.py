@@ -195,3 +195,20 @@ def test_a_policy_from_before_masks_nothing(scene: Scene) -> None:
 
     assert read_limits(document).redaction == ()
     assert Run.objects.count() == 0
+
+
+@pytest.mark.parametrize("redaction", [KINDS, ()])
+def test_the_key_of_the_model_is_kept_nowhere_whoever_writes_it(
+    scene: Scene, admin: User, monkeypatch: pytest.MonkeyPatch, redaction: Any
+) -> None:
+    key = "opaque-value-of-the-key"
+    monkeypatch.setattr("django.conf.settings.OPENAI_API_KEY", key)
+    document = {**STRICT.as_json(), "redaction": list(redaction)}
+    at = timezone.now()
+    operations.publish_policy(workspace=scene.workspace, document=document, by=admin, at=at)
+    broken = "opaque-value-of-\nthe-key"
+
+    run = scene.launch(f"{REFUND_1200} It is {key}, {broken} or {key.upper()}.")
+
+    assert places_of(key) == places_of("-\nthe-key") == places_of(key.upper()) == []
+    assert run.goal.endswith("It is [secret], [secret] or [secret].")
