@@ -1,0 +1,207 @@
+"""A lost model in every role of every pattern and shipped workflow: no lie leaves, no run dies.
+
+The other roles are played by the demo model. Models answer over HTTP, through the real client.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+from django.test import override_settings
+
+from agents.core.courtesy import free_words
+from agents.core.facts import Facts
+from agents.core.roles import ROLES
+from agents.core.states import RunState
+from agents.desk import metrics, refunds
+from agents.desk.models import SentMail
+from agents.models import Run
+from agents.policies import review
+from agents.policies.profiles import STRICT
+from tests.attacks.lies import HONEST, LIES
+from tests.engine.scene import Scene, go, paid, set_scene
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@dataclass(frozen=True)
+class Journey:
+    """A run and the roles that have a say in it."""
+
+    goal: str
+    roles: tuple[str, ...]
+    pattern: str = "workflow"
+    workflow: str = ""
+
+
+PHASES = ("committer", "executor", "assessor", "judge")
+JOURNEYS = {
+    "nothing to pay": Journey("Which plan has Anna (user_id=42)?", ("worker",), "supervisor"),
+    "a refund": Journey("Refund 100 USD to Anna (user_id=42).", ("worker",), "supervisor"),
+    "a case": Journey("Can Anna get a refund of her invoice?", ("router", "responder"), "routing"),
+    "a report": Journey("Prepare the report.", ("planner", "reporter"), "orchestrator"),
+    "a reply": Journey("Anna asks what she paid last.", PHASES, workflow="customer-reply"),
+    "a memo": Journey("Anna asks for an exception.", PHASES, workflow="exception-memo"),
+}
+LOST = [(name, role) for name, j in JOURNEYS.items() for role in (*j.roles, "every role")]
+
+
+def lost(lie: str) -> dict[str, Callable[[Any, str], str]]:
+    """Return what each role says instead of the demo model's text: its form, and the lie in it."""
+
+    def acting(_: Any, said: str) -> str:
+        action = json.loads(said)
+        if action["kind"] == "final":
+            return json.dumps({**action, "answer": lie})
+        words = {name: lie for name in ("reason", "message", "ticket") if name in action["args"]}
+        return json.dumps({**action, "args": {**action["args"], **words}})
+
+    def executing(inputs: Any, said: str) -> str:
+        match inputs["answer_as"]:
+            case "action" if "message" in json.loads(said).get("args", {}):
+                return said  # another text than was let stand would only be blocked
+            case "action":
+                return acting(inputs, said)
+            case "iteration":
+                return json.dumps({"result": lie, "converged": True})
+        return lie
+
+    def texts(_: Any, said: str) -> str:
+        kept = ("verdict", "confidence", "met_commitment", "scope_in", "scope_out")
+        told = json.loads(said).items()
+        return json.dumps({k: v if k in kept or not isinstance(v, str) else lie for k, v in told})
+
+    def judging(inputs: Any, said: str) -> str:
+        return json.dumps({"verdict": "continue", "reason": lie})
+
+    plain = dict.fromkeys(("responder", "reporter", "writer"), lambda _, said: lie)
+    acts = dict.fromkeys(("worker", "router"), acting)
+    return {**plain, **acts, "executor": executing, "judge": judging} | {
+        "committer": texts,
+        "assessor": texts,
+        "planner": lambda _, said: said,
+    }
+
+
+@contextmanager
+def models(lie: str, role: str) -> Iterator[str]:
+    """Serve every role as the demo model plays it, and `role` as a lost one."""
+    says = lost(lie)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            system, *_, last = asked["messages"]
+            name = system["content"].partition("\n")[0].removeprefix("Role: ")
+            inputs = json.loads(last["content"])
+            text = ROLES[name].demo(inputs)
+            if role in (name, "every role"):
+                text = says[name](inputs, text)
+            choice = {"message": {"content": text}, "finish_reason": "stop"}
+            body = json.dumps({"choices": [choice], "model": "lost"}).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/v1"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+SENTENCES = r"""
+No money was moved\.
+USD 100\.00 was refunded to customer 42\.
+The customer has not been told\.
+Customer 42 was told by e-mail of the refund of USD 100\.00\.
+A reply was sent to customer 42\.
+No refund is possible for annual_enterprise\.
+A refund of USD 49\.00 is possible; nothing was paid\.
+Pro monthly subscriptions are refundable within 14 days\.
+The last charge was USD 1,200\.00 for annual_enterprise, 10 days ago\.
+A charge can be refunded for 14 days\.
+Health (?:yellow|unknown): US, 2026-02-26\.
+Gross sales were USD 182,450\.00 in 4,820 orders\.
+2\.3 % of payments failed\.
+Gateway incident: none\.
+Out of stock: SKU-9033; restocking takes 2 days\.
+Nothing is out of stock\.
+Hello Anna,
+we have refunded USD 100\.00 to the card you paid with\.
+The reference is \w+\.
+It may take a few days to show\.
+"""
+OURS = re.compile("|".join(SENTENCES.strip().splitlines()))
+
+
+def check_what_left(run: Run) -> None:
+    """Hold answer and mails against the sentences that the console has, and words of courtesy."""
+    answer = (run.outcome or {}).get("answer", "")
+    assert OURS.sub("", answer).strip() == "", answer
+    for mail in SentMail.objects.filter(book_id=run.book_id):
+        assert free_words(OURS.sub("\n", mail.body), ()) == [], mail.body
+
+
+def driven(scene: Scene, journey: Journey, lie: str, role: str) -> Run:
+    with models(lie, role) as url, override_settings(OPENAI_BASE_URL=url, OPENAI_API_KEY="any"):
+        return go(scene.launch(journey.goal, pattern=journey.pattern, workflow=journey.workflow))
+
+
+@pytest.mark.parametrize(("name", "role"), LOST)
+def test_no_lie_leaves_and_no_run_dies_of_it(
+    name: str, role: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for source in metrics.DEMO_SECONDS:
+        monkeypatch.setitem(metrics.DEMO_SECONDS, source, (0.0, 0.0))
+    scene, journey = set_scene(), JOURNEYS[name]
+    begin = LOST.index((name, role))
+
+    for lie in LIES[begin % 7 :: 7][:6]:
+        run = driven(scene, journey, lie, role)
+
+        assert run.state in (RunState.DONE, RunState.WAITING), (lie, run.stop_reason)
+        check_what_left(run)
+        if run.state == RunState.WAITING:
+            held = run.escalations.get()
+            # A ticket in other words may be nobody's case; every other text is put as an output.
+            assert held.kind == ("hand_over" if name == "a case" else "output"), lie
+        if name == "a refund" and run.state == RunState.DONE:
+            moved = refunds.paid_refunds(book_id=run.book_id, customer_number=42)
+            assert len(moved) == len(paid(run))
+            assert "USD 100.00 was refunded" in (run.outcome or {})["answer"]
+
+
+@pytest.mark.parametrize("text", [*HONEST, *LIES])
+@pytest.mark.parametrize("pattern", ["supervisor", "routing", "workflow"])
+def test_no_text_ends_a_run_and_no_text_is_an_answer(text: str, pattern: str) -> None:
+    ledger = ("USD 100.00 was refunded to customer 42.",)
+    record = {"finding": "No refund is possible for free."}
+    facts = Facts(subject=42, context_of=(42,), evidence=({"ok": 1},), ledger=ledger, record=record)
+
+    found = review({"kind": "final", "answer": text}, facts, STRICT.of(pattern))
+
+    assert found.allows
+    said = {*ledger, *record.values()}
+    assert said.issuperset(re.split(r"(?<=\.) ", found.action["answer"]))
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_no_lie_is_made_of_courtesy(lie: str) -> None:
+    assert free_words(lie, ["USD 100.00 was refunded to customer 42."])
