@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 
+from django.db import InterfaceError, OperationalError
 from django.db.models import JSONField
 from django.utils import timezone
 
@@ -44,9 +45,12 @@ from agents.models.event import Entry
 from agents.policies import review
 from agents.prepared import Given, Rows, Update
 from agents.rows import inserted_columns
-from agents.tools import Context, OutcomeUnknown, Tool, accepts
+from agents.tools import Context, OutcomeUnknown, Tool, Touch, accepts
 
 log = logging.getLogger(__name__)
+
+CALLS = 3  # of a tool that is safe by its key, where its connection is cut
+CUT = (OperationalError, InterfaceError, ConnectionError, EOFError)
 
 
 class NotAllowed(Exception):
@@ -256,7 +260,20 @@ def _unknown() -> Outcome:
 
 
 async def _call(tool: Tool, args: Json, context: Context, journal: Journal) -> Outcome:
-    """Call the tool within its deadline, and judge what came back."""
+    """Call the tool; again by the same key where a connection was cut and it did not happen."""
+    for _ in range(CALLS - 1):
+        outcome = await _called(tool, args, context, journal, is_last=False)
+        if outcome:
+            return outcome
+        log.warning("%s was cut off and did not happen; it is called again", context.key)
+    outcome = await _called(tool, args, context, journal, is_last=True)
+    return outcome or _unknown()
+
+
+async def _called(
+    tool: Tool, args: Json, context: Context, journal: Journal, *, is_last: bool
+) -> Outcome | None:
+    """Call the tool within its deadline, and judge what came back; None: call it again."""
     fault = simulation.fault_for(journal.run, tool.name, nth=context.nth)
     call = ToolCall(tool, context, args, journal.run)
     crashpoint("gateway.before_call")
@@ -274,6 +291,8 @@ async def _call(tool: Tool, args: Json, context: Context, journal: Journal) -> O
     except Exception as error:  # whatever a tool raises, the run goes on to an honest end
         if tool.writes and isinstance(error, OutcomeUnknown):
             return _unknown()
+        if tool.touch is Touch.SAFE and isinstance(error, CUT) and not is_last:
+            return await _found(tool, context)
         return await _failed(tool, context, f"tool_error:{tool.name}")
     crashpoint("gateway.after_call")
     if not fits(result) or not _is_in_contract(tool, result, args):

@@ -22,6 +22,7 @@ from agents.core.effects import Json
 from agents.core.roles import ROLES
 from agents.core.states import RunState
 from agents.engine.advance import advance
+from agents.engine.database import in_database
 from agents.engine.threads import close_connections
 from agents.engine.worker import claimable
 from agents.models import Endpoint, Run
@@ -104,12 +105,12 @@ def advance_all(runs: Iterable[Run]) -> list[Run]:
     asked = list(runs)
 
     async def once() -> None:
-        due = set(await asyncio.to_thread(claimable, 1000))
         try:
+            due = set(await in_database(claimable, 1000))
             await asyncio.gather(*(advance(run.pk) for run in asked if run.pk in due))
         finally:
             await llm.close()
-            await asyncio.to_thread(close_connections)
+            close_connections()
 
     asyncio.run(once())
     found = {run.pk: run for run in Run.objects.filter(pk__in=[run.pk for run in asked])}

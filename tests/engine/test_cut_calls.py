@@ -1,0 +1,82 @@
+"""A keyed call whose connection is cut: it is asked for by its key, and made again if need be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from django.db import OperationalError, connection
+
+from agents.core.states import RunState
+from agents.models import Effect
+from agents.tools import TOOLS, Context
+from tests.engine.scene import REFUND_500, Scene, go, mailed, paid, set_scene
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+
+ALWAYS = 99
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return set_scene()
+
+
+def cut_off() -> None:
+    """End this thread's connection as a server that restarts does, or say what that would."""
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_terminate_backend(pg_backend_pid())")
+    raise OperationalError("server closed the connection unexpectedly")
+
+
+def cut(monkeypatch: pytest.MonkeyPatch, name: str, *, times: int, after: bool) -> list[str]:
+    """Cut the first calls of a tool off, before or after they did their work; return their keys."""
+    real, keys = TOOLS[name], list[str]()
+
+    def call(context: Context, **args: Any) -> Any:
+        keys.append(context.key)
+        if len(keys) > times:
+            return real.call(context, **args)
+        if after:
+            real.call(context, **args)
+        return cut_off()
+
+    monkeypatch.setitem(TOOLS, name, replace(real, call=call))
+    return keys
+
+
+@pytest.mark.parametrize(("times", "after", "calls"), [(1, False, 2), (2, False, 3), (1, True, 1)])
+def test_a_refund_whose_connection_is_cut_is_paid_once(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, times: int, after: bool, calls: int
+) -> None:
+    keys = cut(monkeypatch, "issue_refund", times=times, after=after)
+
+    run = go(scene.launch(REFUND_500))
+
+    assert (run.stop_reason, paid(run), mailed(run)) == ("success", [50000], [50000])
+    assert len(keys) == calls
+    assert len(set(keys)) == 1
+
+
+def test_a_refund_that_is_cut_off_each_time_is_given_up_and_its_hold_returned(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = cut(monkeypatch, "issue_refund", times=ALWAYS, after=False)
+
+    run = go(scene.launch(REFUND_500))
+
+    assert (run.state, run.stop_reason) == (RunState.STOPPED, "tool_error:issue_refund")
+    assert (paid(run), len(keys)) == ([], 3)
+    assert Effect.objects.get(run=run, tool="issue_refund").state == "refused"
+
+
+def test_a_mail_that_is_cut_off_is_not_written_again(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = cut(monkeypatch, "send_refund_email", times=1, after=True)
+
+    run = go(scene.launch(REFUND_500))
+
+    assert (run.stop_reason, mailed(run), len(keys)) == ("success", [50000], 1)
