@@ -11,7 +11,10 @@ from agents.core.statements import LEDGER
 
 @dataclass(frozen=True)
 class RefundFact:
-    """One refund of this run that was executed, or may have been. Amounts in minor units."""
+    """One refund that was executed, or may have been, by this run or one that it continues.
+
+    Amounts are in minor units.
+    """
 
     customer: int
     amount_minor: int
@@ -19,6 +22,7 @@ class RefundFact:
     by_person: bool
     mailed: bool
     settled: bool  # the system of record confirmed it
+    earlier: bool = False  # by a run that ended and that this one is launched anew for
 
 
 @dataclass(frozen=True)

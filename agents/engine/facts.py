@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 from django.db.models import Q, Sum
 
@@ -75,6 +76,7 @@ def asked_facts(
 
     def told() -> tuple[Facts, int | None]:
         account, effects = named(), [_told(effect, done or {}) for effect in ledger()]
+        effects = _effects_of(_earlier_runs(run)) + effects
         charge = account.charge if account and tool != "get_refund_context" else None
         refunds = [effect for effect in effects if effect.tool == "issue_refund"]
         today, by_launcher = _unattended_today(run, limits, at) if is_refund else (0, 0)
@@ -83,7 +85,7 @@ def asked_facts(
         facts = Facts(
             subject=run.subject,
             context_of=tuple(sorted(_contexts(steps))),
-            refunds=tuple(_refund(effect, letters) for effect in refunds),
+            refunds=tuple(_refund(effect, letters, run) for effect in refunds),
             country=account.country if account else "",
             charge=_charge(charge),
             unattended_minor=_unattended(charge, unattended()),
@@ -106,6 +108,22 @@ def asked_facts(
         return facts, charge.charge_id if charge else None
 
     return told
+
+
+def _earlier_runs(run: Run) -> list[UUID]:
+    """Return the runs that this one was launched anew for, newest first; nearly always none."""
+    found: list[UUID] = []
+    before = run.again_of_id
+    while before:
+        found.append(before)
+        before = Run.objects.values_list("again_of", flat=True).get(pk=before)
+    return found
+
+
+def _effects_of(runs: list[UUID]) -> list[Effect]:
+    """Return what these runs did or may have done, oldest first."""
+    found = Effect.objects.filter(run__in=runs, state__in=MAYBE_PAID) if runs else []
+    return sorted(found, key=lambda effect: effect.pk)
 
 
 def _told(effect: Effect, done: Mapping[int, Json]) -> Effect:
@@ -176,7 +194,7 @@ def _record(steps: Iterable[Step], registered: Mapping[str, Tool]) -> dict[str, 
     return said
 
 
-def _refund(effect: Effect, letters: list[str]) -> RefundFact:
+def _refund(effect: Effect, letters: list[str], run: Run) -> RefundFact:
     reference = _reference(effect)
     return RefundFact(
         customer=effect.customer or 0,
@@ -185,6 +203,7 @@ def _refund(effect: Effect, letters: list[str]) -> RefundFact:
         by_person=effect.escalation_id is not None,
         mailed=bool(reference) and any(reference in letter for letter in letters),
         settled=effect.state == EffectState.DONE,
+        earlier=effect.run_id != run.pk,
     )
 
 

@@ -50,6 +50,10 @@ class Run(models.Model):
     simulation = models.JSONField(default=dict)  # faults and people of a recorded case
     workflow = models.JSONField(default=dict)  # the declared document it follows, and its inputs
     launched_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="+")
+    # Ended, and launched anew as this one; a unique index of its own finds the newer of two.
+    again_of = models.ForeignKey(
+        "self", models.PROTECT, null=True, related_name="launched_again", db_index=False
+    )
     # Makes a double submit one run; null where there was no form, as nulls are never equal.
     launch_token = models.CharField(max_length=64, null=True)  # noqa: DJ001 - see above
 
@@ -81,6 +85,9 @@ class Run(models.Model):
             ),
             models.UniqueConstraint(
                 fields=["workspace", "launch_token"], name="run_launch_token_once"
+            ),
+            models.UniqueConstraint(
+                fields=["again_of"], condition=Q(again_of__isnull=False), name="run_again_once"
             ),
         ]
         indexes = [

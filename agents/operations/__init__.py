@@ -24,6 +24,7 @@ from agents.operations.people import (
 )
 from agents.operations.publishing import publish_policy
 from agents.operations.refusal import Refused
+from agents.operations.relaunching import launch_again
 from agents.operations.roles import join, set_limit, set_role
 from agents.operations.simulated import Human, decide_simulated, read_human
 from agents.operations.stopping import cancel
@@ -49,6 +50,7 @@ __all__ = [
     "join",
     "kill",
     "launch",
+    "launch_again",
     "policy_version",
     "publish_policy",
     "read_human",

@@ -46,6 +46,7 @@ def launch(
     model: str = "",
     workflow: Json = None,
     inputs: Mapping[str, str] | None = None,
+    again_of: Run | None = None,
 ) -> Run:
     """Record a goal as a run and queue it. Raises Refused.
 
@@ -57,6 +58,7 @@ def launch(
     `workflow` is what a run of that pattern follows, the name of one that ships or a document,
     and `inputs` are its parameters.
     `off` are tools that a demo switches off: the run may plan with them and not call them.
+    `again_of` is a run that ended and is launched anew, on the same books.
     """
     role = member(workspace, by, Role.OPERATOR, Role.ADMIN).role
     published = _PUBLISHED.first(workspace=workspace.pk)  # now: a page may have been open for long
@@ -75,7 +77,7 @@ def launch(
     followed = checked_workflow(workflow, inputs, goal=goal, limits=limits) if takes_one else {}
     try:
         with transaction.atomic():
-            book_id = books.open_demo_book(at=at).pk if workspace.is_demo else workspace.book_id
+            book_id = again_of.book_id if again_of else _book(workspace, at)
             if subject is not None and not _is_customer(book_id, subject):
                 raise Refused("unknown_subject", f"There is no customer {subject} in this book.")
             full = full_of(
@@ -96,11 +98,12 @@ def launch(
                 subject=subject,
                 model=model,
                 question_version=patterns.QUESTION_VERSION,
-                scope=_scope(book_id, limits),
+                scope=again_of.scope if again_of else _scope(book_id, limits),
                 simulation=simulation or {},
                 workflow=followed,
                 launched_by=by,
                 launch_token=token,
+                again_of=again_of,
                 created_at=at,
             )
             lines = _queued(run, by, at, published)
@@ -110,6 +113,13 @@ def launch(
             return run
     except IntegrityError:
         return _already_launched(workspace, token)
+
+
+def _book(workspace: Workspace, at: datetime) -> int:
+    """Return the book that a run acts on: its own copy in a demo."""
+    if workspace.is_demo:
+        return int(books.open_demo_book(at=at).pk)
+    return int(workspace.book_id)
 
 
 _PUBLISHED = Rows(
@@ -148,6 +158,7 @@ def _queued(run: Run, by: User, at: datetime, published: PolicyVersion | None) -
         "model": run.model,
         "goal_sha256": sha256(run.goal),
         **({"workflow_sha256": sha256(run.workflow)} if run.workflow else {}),
+        **({"again_of": str(run.again_of_id)} if run.again_of_id else {}),
     }
     said = Entry("run.queued", facts, by.get_username())
     return chained([said], workspace_id=run.workspace_id, run_id=run.pk, after=(0, ""), at=at)

@@ -217,15 +217,31 @@ def after_person(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
 
 @rule
 def same_again(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
-    """The same amount to the same customer twice in a run is a slip, however worded (SUP-Q25)."""
+    """The same amount to the same customer twice in a run is a slip, however worded (SUP-Q25).
+
+    A run that is launched anew answers for the first one too; any other amount is for a person.
+    """
     amount = _amount(action)
     customer = (action.get("args") or {}).get("user_id")
-    if not any(r.amount_minor == amount and r.customer == customer for r in facts.refunds):
+    same = [r for r in facts.refunds if r.amount_minor == amount and r.customer == customer]
+    if same:
+        who = "An earlier run of this request" if same[0].earlier else "This run"
+        return Ruling(
+            Verdict.BLOCK,
+            "duplicate_refund",
+            f"{who} has already refunded {spoken(amount or 0)} to customer {customer}.",
+            risk=85,
+            observed=amount,
+        )
+    before = sum(r.amount_minor for r in facts.refunds if r.earlier and r.customer == customer)
+    if amount is None or not before:
         return None
     return Ruling(
-        Verdict.BLOCK,
-        "duplicate_refund",
-        f"This run has already refunded {spoken(amount or 0)} to customer {customer}.",
-        risk=85,
+        Verdict.ESCALATE,
+        "refunded_by_earlier_run",
+        f"An earlier run of this request has refunded {spoken(before)} to customer {customer}; "
+        f"{spoken(amount)} more is for a person to decide.",
+        risk=75,
         observed=amount,
+        limit=0,
     )

@@ -91,6 +91,14 @@ def run_to_cancel(user: User, pk: UUID) -> Run:
     return found
 
 
+def run_to_launch_again(user: User, pk: UUID) -> Run:
+    """Return a run that a person may launch anew. Raises Http404, PermissionDenied."""
+    found = run_for(user, pk)
+    if membership(user, found.workspace_id).role not in LAUNCHES:
+        raise PermissionDenied("Launching takes the role operator or admin.")
+    return found
+
+
 def workspace_to_launch_in(user: User) -> Workspace:
     """Return the first workspace that a person may launch runs in. Raises PermissionDenied."""
     mine = Membership.objects.filter(user=user, role__in=LAUNCHES)

@@ -379,6 +379,7 @@ def shown(run: Run) -> dict[str, Json]:
         "page": found,
         "raw": _pretty(found.result),
         "has_ended": run.state in ENDED,
+        "newer": run.launched_again.first() if run.state in ENDED else None,
         "outage": outage_of_run() if waits else None,
         "part": part,
         "above": read(list(run.steps.order_by("position")), timezone.now()) if read else {},

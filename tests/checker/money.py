@@ -90,8 +90,19 @@ def _is_amount(value: Any) -> bool:
     return value is None or (type(value) is int and 0 < value <= WHOLE)
 
 
+def _first(run: str, before: dict[str, Any]) -> str:
+    """Return the run that was launched first of those that ask for the same."""
+    while before.get(run):
+        run = before[run]
+    return run
+
+
 def mails_tell_what_was_paid(dump: Dump) -> Iterator[Violation]:
-    """I9: a mail goes to the customer; one about money, after a refund of its run was paid."""
+    """I9: a mail goes to the customer; one about money, after a refund of its run was paid.
+
+    A run that was launched anew writes about what the first one paid.
+    """
+    before = {run["id"]: run["again_of_id"] for run in dump.runs}
     addresses = {customer["id"]: customer["email"] for customer in dump.customers}
     for mail in dump.mails:
         if mail["to"] != addresses[mail["customer_id"]]:
@@ -101,12 +112,12 @@ def mails_tell_what_was_paid(dump: Dump) -> Iterator[Violation]:
     for effect in dump.effects:
         if effect["key"] not in letters or not dump.is_strict(effect["run_id"]):
             continue
-        about = (effect["run_id"], effect["amount_minor"])
+        about = (_first(effect["run_id"], before), effect["amount_minor"])
         written[about] += 1
         paid = sum(
             other["tool"] == "issue_refund"
             and other["state"] == "done"
-            and (other["run_id"], other["amount_minor"]) == about
+            and (_first(other["run_id"], before), other["amount_minor"]) == about
             and other["id"] < effect["id"]
             for other in dump.effects
         )

@@ -88,6 +88,7 @@ ADDRESSES: dict[str, tuple[tuple[int, int], ...]] = {
     "run": ((302, 405), (404, 405), (200, 405), (200, 405)),
     "run-json": ((302, 405), (404, 405), (200, 405), (200, 405)),
     "cancel": ((405, 302), (405, 404), (405, 403), (405, 422)),
+    "run-again": ((405, 302), (405, 404), (405, 403), (405, 403)),
 }
 
 
@@ -106,7 +107,7 @@ def test_who_gets_what(scene: Scene, name: str, htmx: bool) -> None:
     parts: dict[str, Any] = {}
     for of_escalation in ("approval", "decide", "claim", "release-claim"):
         parts[of_escalation] = [escalation.pk]
-    for of_run in ("run", "run-json", "cancel"):
+    for of_run in ("run", "run-json", "cancel", "run-again"):
         parts[of_run] = [escalation.run_id]
     address = reverse(name, args=parts.get(name))
     people = {"stranger": stranger(), "eve": scene.eve, "rita": scene.rita}

@@ -12,7 +12,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from agents import operations, results
-from agents.core.states import ENDED
+from agents.core.states import ENDED, RunState
 from agents.models import Run
 from agents.patterns import PATTERNS
 from agents.web import access, listing, trace
@@ -67,6 +67,20 @@ def cancel(request: HttpRequest, pk: UUID) -> HttpResponse:
     return redirect("run", pk=pk)
 
 
+@require_POST
+@never_cache
+@login_required
+def run_again(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """Launch a run anew that stopped or failed; 409 where it may not be."""
+    user = access.person(request)
+    found = access.run_to_launch_again(user, pk)
+    try:
+        newer = operations.launch_again(run_id=found.pk, by=user, at=timezone.now())
+    except operations.Refused as no:
+        return _page(request, found, sentence=str(no), status=409)
+    return redirect("run", pk=newer.pk)
+
+
 def _page(
     request: HttpRequest, found: Run, *, sentence: str = "", status: int = 200
 ) -> HttpResponse:
@@ -74,7 +88,15 @@ def _page(
     shown = {
         **trace.shown(found),
         "may_cancel": part.role in access.CANCELS and found.state not in ENDED,
+        "may_run_again": part.role in access.LAUNCHES and _can_run_again(found),
         "sentence": sentence,
         "nav": "runs",
     }
     return render(request, "runs/detail.html", shown, status=status)
+
+
+def _can_run_again(found: Run) -> bool:
+    """Tell whether a run came to no good end, and nobody has launched it anew."""
+    ended_badly = found.state in (RunState.STOPPED, RunState.FAILED)
+    is_real = not (found.erased_at or found.simulation)
+    return ended_badly and is_real and not found.launched_again.exists()

@@ -1,0 +1,43 @@
+"""Launch a run anew that came to no good end."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from uuid import UUID
+
+from django.conf import settings
+from django.contrib.auth.models import User
+
+from agents.core.states import RunState
+from agents.models import Role, Run
+from agents.operations.launching import launch
+from agents.operations.refusal import Refused, member
+
+
+def launch_again(*, run_id: UUID, by: User, at: datetime) -> Run:
+    """Launch a run anew that stopped or failed, under the policy that is published now.
+
+    What it did counts as done by the new one, so nothing is paid twice. Each run is launched
+    anew once: a second press returns the first one's run. Raises Refused.
+    """
+    ended = Run.objects.select_related("workspace__policy", "policy").get(pk=run_id)
+    member(ended.workspace, by, Role.OPERATOR, Role.ADMIN)
+    if ended.state not in (RunState.STOPPED, RunState.FAILED):
+        why = "is done" if ended.state == RunState.DONE else "has not ended"
+        raise Refused("not_again", f"This run {why}; only one that stopped or failed is run again.")
+    if ended.erased_at or ended.simulation:
+        raise Refused("not_again", "What this run was asked for is gone, or was only simulated.")
+    followed = ended.workflow
+    return launch(
+        workspace=ended.workspace,
+        pattern=ended.pattern,
+        goal=ended.goal,
+        subject=ended.subject,
+        by=by,
+        at=at,
+        token=f"again:{ended.pk.hex}",
+        model=ended.model if ended.model in settings.OPENAI_MODEL_CHOICES else "",
+        workflow=followed.get("document"),
+        inputs=followed.get("inputs"),
+        again_of=ended,
+    )

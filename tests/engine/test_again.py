@@ -1,0 +1,152 @@
+"""A run that ended badly is launched anew: linked, and held to what the first one did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from django.test import override_settings
+from django.urls import reverse
+from django.utils import timezone
+
+from agents import operations
+from agents.core.states import RunState
+from agents.models import Run
+from agents.operations.scenarios import BY_KEY
+from tests.conformance import harness
+from tests.conformance.replay_server import ReplayServer
+from tests.engine.scene import REFUND_500, Scene, fresh, go, mailed, paid, set_scene
+from tests.web.test_pages import signed_in
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+
+CONTEXT = '{"kind": "tool", "name": "get_refund_context", "args": {"user_id": 42}}'
+REFUND = (
+    '{"kind": "tool", "name": "issue_refund", '
+    '"args": {"user_id": 42, "amount_usd": %s, "reason": "r"}}'
+)
+MAIL = (
+    '{"kind": "tool", "name": "send_refund_email", '
+    '"args": {"user_id": 42, "amount_usd": 500, "message": "paid"}}'
+)
+FINAL = '{"kind": "final", "answer": "The refund was looked into."}'
+LOST = {"fault": "http", "status": 400}  # the model's own fault: it ends the run
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return set_scene()
+
+
+@pytest.fixture
+def server() -> Iterator[ReplayServer]:
+    with (
+        harness.replaying() as server,
+        override_settings(OPENAI_BASE_URL=server.base_url("model"), OPENAI_API_KEY="any"),
+    ):
+        yield server
+
+
+def ended_after_paying(scene: Scene, server: ReplayServer) -> Run:
+    server.load("model", [CONTEXT, REFUND % 500, LOST])
+    run = go(scene.launch(REFUND_500))
+    assert (run.stop_reason, paid(run), mailed(run)) == ("llm_error", [50000], [])
+    return run
+
+
+def again(scene: Scene, run: Run) -> Run:
+    return operations.launch_again(run_id=run.pk, by=scene.omar, at=timezone.now())
+
+
+def test_the_mail_that_is_missing_is_sent_and_nothing_paid_twice(
+    scene: Scene, server: ReplayServer
+) -> None:
+    first = ended_after_paying(scene, server)
+    server.load("model", [CONTEXT, MAIL, FINAL])
+
+    second = go(again(scene, first))
+
+    assert second.stop_reason == "success"
+    assert (paid(second), mailed(second)) == ([50000], [50000])
+
+
+def test_the_same_amount_is_a_duplicate(scene: Scene, server: ReplayServer) -> None:
+    first = ended_after_paying(scene, server)
+    server.load("model", [CONTEXT, *[REFUND % 500] * 8])
+
+    second = go(again(scene, first))
+
+    reviews = second.steps.filter(kind="review", key__startswith="2/")
+    reasons = [review.reply["deciding"]["reason"] for review in reviews if review.reply]
+    assert reasons[0] == "duplicate_refund"
+    assert paid(second) == [50000]
+
+
+def test_another_amount_is_put_to_a_person_also_in_a_third_run(
+    scene: Scene, server: ReplayServer
+) -> None:
+    first = ended_after_paying(scene, server)
+    server.load("model", [LOST])
+    second = go(again(scene, first))
+    server.load("model", [CONTEXT, REFUND % 100])
+
+    third = go(again(scene, second))
+
+    assert third.state == RunState.WAITING
+    deciding = third.escalations.get().review["deciding"]
+    assert deciding["reason"] == "refunded_by_earlier_run"
+    assert "USD 500.00" in deciding["sentence"]
+    assert paid(third) == [50000]
+
+
+def test_it_asks_for_the_same_and_both_pages_name_the_other(
+    scene: Scene, server: ReplayServer
+) -> None:
+    first, omar = ended_after_paying(scene, server), signed_in(scene.omar)
+    page = reverse("run", args=[first.pk])
+    assert "Run again" in omar.get(page).text
+    assert "Run again" not in signed_in(scene.eve).get(page).text
+
+    answered = omar.post(reverse("run-again", args=[first.pk]))
+    twice = omar.post(reverse("run-again", args=[first.pk]))
+
+    second = Run.objects.get(again_of=first)
+    assert answered["Location"] == twice["Location"] == reverse("run", args=[second.pk])
+    for name in ("goal", "subject", "pattern", "book_id", "model", "scope", "workflow"):
+        assert getattr(second, name) == getattr(first, name)
+    assert second.events.get(kind="run.queued").facts["again_of"] == str(first.pk)
+    assert answered["Location"] in omar.get(page).text
+    assert "Run again" not in omar.get(page).text
+    assert page in omar.get(answered["Location"]).text
+
+
+@pytest.mark.parametrize("key", ["reply", "morning-report"])
+def test_other_patterns_are_run_again_too(scene: Scene, key: str) -> None:
+    scenario = BY_KEY[key]
+    first = operations.launch(
+        workspace=scene.workspace,
+        pattern=scenario.pattern,
+        goal=scenario.goal,
+        subject=scenario.subject,
+        workflow=scenario.workflow,
+        by=scene.omar,
+        at=timezone.now(),
+    )
+    operations.cancel(run_id=first.pk, by=scene.omar, reason="by mistake", at=timezone.now())
+
+    second = go(again(scene, first))
+
+    assert second.stop_reason == "success"
+
+
+def test_what_may_not_be_run_again_says_why(scene: Scene) -> None:
+    done, waiting = go(scene.launch(REFUND_500)), go(scene.launch())
+    omar = signed_in(scene.omar)
+
+    for run, said in ((done, "is done"), (waiting, "has not ended")):
+        refused = omar.post(reverse("run-again", args=[run.pk]))
+        assert refused.status_code == 409
+        assert said in refused.text
+    assert signed_in(scene.eve).post(reverse("run-again", args=[done.pk])).status_code == 403
+    assert not Run.objects.filter(again_of__isnull=False).exists()
+    assert fresh(waiting).state == RunState.WAITING
