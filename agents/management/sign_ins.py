@@ -28,6 +28,7 @@ PEOPLE = (
     Person("eve", Role.VIEWER),
     Person("omar", Role.OPERATOR),
     Person("rita", Role.REVIEWER, refund_limit_minor=80000),
+    Person("mara", Role.REVIEWER, refund_limit_minor=500000),
     Person("auditor", Role.AUDITOR),
     Person("admin", Role.ADMIN),
 )

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-NAMES = ["eve", "omar", "rita", "auditor", "admin"]
+NAMES = ["eve", "omar", "rita", "mara", "auditor", "admin"]
 
 pytestmark = pytest.mark.slow
 

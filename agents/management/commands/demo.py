@@ -6,17 +6,21 @@ import ipaddress
 import socket
 import sys
 from argparse import ArgumentParser
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
+from agents.gallery.history import BEFORE_HISTORY, launch_waiting, write_history
 from agents.management.processes import Program, run_together
 from agents.management.sign_ins import PEOPLE, ensure_sign_ins
-from agents.operations import ensure_demo_workspace
+from agents.models import Workspace
+from agents.operations import Refused, ensure_demo_workspace
 
 
 class Command(BaseCommand):
@@ -39,19 +43,36 @@ class Command(BaseCommand):
             _must_be_free(host, port)
         call_command("migrate", interactive=False, verbosity=0)
         call_command("collectstatic", interactive=False, verbosity=0)
-        self._prepare(Path(settings.DATA_DIR) / "demo-sign-ins.json")
+        at = timezone.now()
+        # The fortnight that is about to be written happened under this policy, to these people.
+        workspace = ensure_demo_workspace(at=at if prepare else at - BEFORE_HISTORY)
+        self._prepare(workspace, Path(settings.DATA_DIR) / "demo-sign-ins.json")
         if prepare:
             return
+        self._fill(workspace, until=at)
         shown = f"[{host}]" if ":" in host else host
         self.stdout.write(f"\nServing http://{shown}:{port}/ until Ctrl-C.\n\n")
         self.stdout.flush()
         run_together(programs(host=host, port=port))
         self.stdout.write("Stopped. The data stays; `make demo` goes on with it.")
 
-    def _prepare(self, path: Path) -> None:
-        """Make the workspace and its people; show the passwords that are new."""
-        at = timezone.now()
-        new = ensure_sign_ins(workspace=ensure_demo_workspace(at=at), path=path, at=at)
+    def _fill(self, workspace: Workspace, *, until: datetime) -> None:
+        """Write the demo's history and launch what is to wait; say so."""
+        operator = User.objects.get(username="omar")
+        try:
+            runs = write_history(workspace, operator=operator, until=until)
+            waiting = launch_waiting(workspace, operator=operator)
+        except Refused as no:
+            self.stdout.write(f"No demo history: {no}")
+            return
+        if runs:
+            self.stdout.write(f"Demo data: {runs} invented runs of the past fourteen days.")
+        if waiting:
+            self.stdout.write(f"Demo data: {waiting} requests wait for approval.")
+
+    def _prepare(self, workspace: Workspace, path: Path) -> None:
+        """Make the workspace's people; show the passwords that are new."""
+        new = ensure_sign_ins(workspace=workspace, path=path, at=workspace.created_at)
         where = f"The passwords are in {path}, readable by you alone."
         if not new:
             self.stdout.write(where)

@@ -1,0 +1,1 @@
+"""What a demo shows: fourteen days of history and requests that wait."""

@@ -1,0 +1,135 @@
+"""What the demo's customers wrote in the past fortnight, and how reviewers answered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A reviewer's decision about whatever a case puts to a person."""
+
+    by: str
+    approve: bool
+    comment: str
+    amount_minor: int | None = None  # None: as proposed
+
+
+@dataclass(frozen=True)
+class Case:
+    """One run of the past: what was asked, and how often in a thousand."""
+
+    goal: str
+    weight: int
+    answer: Answer | None = None
+    subject: int | None = 42  # the demo's customer that it is about; None: a day
+    pattern: str = "supervisor"
+    workflow: str = ""
+
+
+CASES = (
+    Case("Anna cancelled her annual plan after ten days and asks for a refund of 480 USD.", 110),
+    Case("Anna was charged for 6 unused seats. Refund 240 USD of her annual plan.", 100),
+    Case("Anna bought the wrong plan last week and asks for a refund of 950 USD.", 80),
+    Case("Refund 120 USD to Anna: the export did not work for two days.", 90),
+    Case(
+        "Anna asks for her whole annual plan back, 1,200 USD: her team stays with its old tool.",
+        60,
+        Answer("mara", True, "Within 14 days and hardly used."),
+    ),
+    Case(
+        "Anna used four seats of her annual plan and asks for a refund of 1,150 USD.",
+        55,
+        Answer("rita", True, "Four seats were in use; the rest is refunded.", 80_000),
+    ),
+    Case(
+        "Anna asks for a refund of 1,080 USD because her team has changed its mind.",
+        40,
+        Answer("rita", False, "No reason that our terms know, and the plan is in daily use."),
+    ),
+    Case(
+        "Anna was promised a refund of 1,200 USD by phone.",
+        40,
+        Answer("mara", True, "The call is on file; half of it was promised.", 60_000),
+    ),
+    Case(
+        "Anna wants a refund of 1,100 USD for a renewal that she did not expect.",
+        30,
+        Answer("admin", True, "Renewal notice went to an address that bounces."),
+    ),
+    Case("Max asks for a refund of 49 USD for a month that he did not use.", 70, subject=7),
+    Case(
+        "Anna asks: can I get a refund for the monthly charge of 10 days ago?",
+        80,
+        pattern="routing",
+    ),
+    Case("Max wants an invoice explained.", 45, subject=7, pattern="routing"),
+    Case(
+        "Anna asks for the way to your office.",
+        15,
+        Answer("rita", True, "Sent her the address from my own desk."),
+        pattern="routing",
+    ),
+    Case(
+        "Anna asks which plan she has and what she paid last.",
+        90,
+        pattern="workflow",
+        workflow="customer-reply",
+    ),
+    Case(
+        "Anna asks about her plan, which is on legal hold.",
+        15,
+        pattern="workflow",
+        workflow="customer-reply",
+    ),
+    Case(
+        "Max asks for a policy exception for his charge of 49 USD.",
+        20,
+        Answer("mara", True, "A goodwill month is cheaper than losing him."),
+        subject=7,
+        pattern="workflow",
+        workflow="exception-memo",
+    ),
+    Case(
+        "Prepare the morning operations report with one concrete action.",
+        60,
+        subject=None,
+        pattern="orchestrator",
+    ),
+)
+
+# What waits when the demo opens: one of each kind that a reviewer meets, and two over the limit.
+WAITING = (
+    Case("Anna asks for a refund of 1,200 USD: her team stays with its old tool.", 0),
+    Case("Anna asks for a refund of 1,050 USD of her annual plan after a failed migration.", 0),
+    Case("Anna asks for the way to your office.", 0, pattern="routing"),
+    Case(
+        "Anna (user_id=42) asks about her last charge; the agent answers in its own words.",
+        0,
+        pattern="workflow",
+        workflow="customer-reply",
+    ),
+    Case(
+        "Max (user_id=7) asks about his plan, and the judge is unsure.",
+        0,
+        subject=7,
+        pattern="workflow",
+        workflow="customer-reply",
+    ),
+    Case(
+        "Max asks for a policy exception for his charge of 49 USD.",
+        0,
+        subject=7,
+        pattern="workflow",
+        workflow="exception-memo",
+    ),
+)
+
+# First names of customers; each copy of a case is about another one.
+NAMES = (
+    *("Ada", "Amir", "Bea", "Carlos", "Chidi", "Clara", "Dana", "Diego", "Elif", "Emma", "Farid"),
+    *("Freya", "Hana", "Hugo", "Ines", "Ivan", "Jana", "Joris", "Kofi", "Lena", "Liam", "Lucia"),
+    *("Malik", "Marta", "Mei", "Milan", "Nadia", "Nils", "Noor", "Olga", "Owen", "Paula", "Priya"),
+    *("Rafael", "Rosa", "Sami", "Sara", "Selma", "Tariq", "Tomasz", "Ulla", "Vera", "Wanda"),
+    *("Yara", "Yusuf", "Zoe"),
+)

@@ -1,0 +1,205 @@
+"""Copy a run with all that belongs to it: new keys, another customer, another time.
+
+Models are copied by their own description, parents before children, so a column that is added
+comes along. Hashes are made again: the copy's chain holds, its effects match their arguments.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, TypeAlias
+from uuid import UUID, uuid4
+
+from django.db import transaction
+from django.db.models import ForeignKey, Model
+
+from agents.core.digest import sha256
+from agents.core.effects import Json, question
+from agents.desk.models import Book, Charge, Customer, DailyMetrics, Refund, SentMail, Subscription
+from agents.models import Effect, Escalation, Event, EventText, Run, Step
+from agents.models.event import Entry, chained, facts_of
+
+# Parents first. Events are made by the chain's own functions.
+_COPIED: tuple[type[Model], ...] = (
+    *(Book, Customer, Charge, Subscription, DailyMetrics),
+    *(Run, Step, Escalation, Effect, Refund, SentMail),
+)
+_NUMBERS = {"user_id", "customer", "subject", "number"}  # keys of JSON that name the customer
+_UNIQUE = ("reference", "launch_token")  # columns whose values must not come twice
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)")
+
+Clock: TypeAlias = Callable[[datetime], datetime]
+
+
+@dataclass(frozen=True)
+class Original:
+    """A run that was driven, with everything that belongs to it."""
+
+    run: Run
+    number: int  # of the customer it is about, or of the demo's first
+    rows: dict[type[Model], list[Any]]
+    events: list[Event]
+
+
+def read_original(run_id: UUID) -> Original:
+    """Read a run whose book is its own, as every demo run's is."""
+    run = Run.objects.get(pk=run_id)
+    of_run, of_book, of_charge = (
+        {"run": run},
+        {"book": run.book_id},
+        {"customer__book": run.book_id},
+    )
+    owned: dict[type[Model], dict[str, Any]] = {
+        Book: {"pk": run.book_id},
+        Customer: of_book,
+        DailyMetrics: of_book,
+        SentMail: of_book,
+        Charge: of_charge,
+        Subscription: of_charge,
+        Refund: {"charge__customer__book": run.book_id},
+        Run: {"pk": run_id},
+        Step: of_run,
+        Escalation: of_run,
+        Effect: of_run,
+    }
+    rows: dict[type[Model], list[Any]] = {
+        model: list(model._default_manager.filter(**owned[model]).order_by("pk"))
+        for model in _COPIED
+    }
+    number = run.subject or min(customer.number for customer in rows[Customer])
+    events = Event.objects.filter(run=run_id).order_by("seq").prefetch_related("texts")
+    return Original(run, number, rows, list(events))
+
+
+class Copy:
+    """One copy of a run. Its tables are made parents first: see write_copies."""
+
+    def __init__(self, original: Original, *, clock: Clock, name: str, number: int) -> None:
+        self.original, self.clock = original, clock
+        self.made: dict[tuple[type[Model], Any], Any] = {}
+        [customer] = [c for c in original.rows[Customer] if c.number == original.number]
+        self.number = (customer.number, number)
+        self.words = {
+            str(original.run.pk): str(uuid4()),
+            customer.name: name,
+            customer.name.lower() + "@": name.lower() + "@",
+            f"user_id={customer.number}": f"user_id={number}",
+            f"ustomer {customer.number}": f"ustomer {number}",
+            **_new_references(original),
+        }
+        # Hashes last: they are of what is renamed by now.
+        pattern = _pattern(self.words)
+        hashes = {old: sha256(self._renamed(body, pattern)) for old, body in _hashed(original)}
+        self.words.update(hashes)
+        self.pattern = _pattern(self.words)
+
+    def renamed(self, value: Json, key: str = "") -> Json:
+        """Return a value of a column or of JSON as the copy has it; `key` is what names it."""
+        return self._renamed(value, self.pattern, key)
+
+    def _renamed(self, value: Json, pattern: re.Pattern[str], key: str = "") -> Json:
+        match value:
+            case str() if _MOMENT.fullmatch(value):
+                return self.clock(datetime.fromisoformat(value)).isoformat()
+            case str():
+                return pattern.sub(lambda found: self.words[found[0]], value)
+            case dict():
+                return {k: self._renamed(one, pattern, k) for k, one in value.items()}
+            case list():
+                return [self._renamed(one, pattern, key) for one in value]
+            case int() if key in _NUMBERS and value == self.number[0]:
+                return self.number[1]
+        return value
+
+    def rows(self, model: type[Model]) -> list[Any]:
+        """Return the new rows of a table whose parents are made."""
+        new = {(model, row.pk): self._row(model, row) for row in self.original.rows[model]}
+        self.made.update(new)
+        return list(new.values())
+
+    def _row(self, model: type[Model], row: Model) -> Model:
+        columns = {}
+        for column in model._meta.concrete_fields:
+            value = getattr(row, column.attname)
+            if isinstance(column, ForeignKey):
+                parent = self.made.get((column.related_model, value))
+                columns[column.attname] = parent.pk if parent else value
+            elif column.name == "charge" and value is not None:  # the desk's number of it
+                columns["charge"] = self.made[(Charge, value)].pk
+            elif isinstance(value, datetime):
+                columns[column.attname] = self.clock(value)
+            elif isinstance(value, UUID):
+                columns[column.attname] = UUID(self.words[str(value)])
+            elif not column.primary_key:
+                columns[column.attname] = self.renamed(value, column.name)
+        if model is Step and columns["ended_at"]:
+            columns["seconds"] = (columns["ended_at"] - columns["begun_at"]).total_seconds()
+        return model(**columns)
+
+    def chain(self) -> tuple[list[Event], list[EventText]]:
+        """Return the copy's events and their texts; its run gets the end of the chain."""
+        run: Run = self.made[(Run, self.original.run.pk)]
+        events, texts, end = [], [], (0, "")
+        for old in self.original.events:
+            lines = chained(
+                [Entry(old.kind, self._facts(old), old.actor)],
+                workspace_id=run.workspace_id,
+                run_id=run.pk,
+                after=end,
+                at=self.clock(old.at),
+            )
+            end, event = lines.end, Event(**lines.events[0])
+            events.append(event)
+            texts += [EventText(**{**text, "event_id": None}, event=event) for text in lines.texts]
+        run.event_count, run.head_hash = end
+        return events, texts
+
+    def _facts(self, event: Event) -> Json:
+        facts = self.renamed(facts_of(event))
+        if "escalation" in facts:
+            facts["escalation"] = self.made[(Escalation, facts["escalation"])].pk
+        return facts
+
+
+def write_copies(copies: Sequence[Copy]) -> None:
+    """Insert copies, table by table, in one transaction. Their chains are not sealed yet."""
+    with transaction.atomic():
+        for model in _COPIED:
+            rows = [row for copy in copies for row in copy.rows(model)]
+            if model is not Run:  # whose chain has to end first; its key is known
+                model._default_manager.bulk_create(rows, batch_size=500)
+        chains = [copy.chain() for copy in copies]
+        Event.objects.bulk_create((e for events, _ in chains for e in events), batch_size=500)
+        EventText.objects.bulk_create((t for _, texts in chains for t in texts), batch_size=500)
+        Run.objects.bulk_create(
+            (copy.made[(Run, copy.original.run.pk)] for copy in copies), batch_size=500
+        )
+
+
+def _new_references(original: Original) -> dict[str, str]:
+    """Return a new value for each that may not come twice."""
+    rows = [row for model in original.rows for row in original.rows[model]]
+    references = [getattr(row, name, None) for row in rows for name in _UNIQUE]
+    return {old: f"{old.partition('_')[0]}_{secrets.token_hex(8)}" for old in references if old}
+
+
+def _hashed(original: Original) -> Iterator[tuple[str, Json]]:
+    """Return each hash that a row holds, with what it is of."""
+    for step in original.rows[Step]:
+        yield step.fingerprint, question(step.asked)
+        if step.kind == "review":
+            yield sha256(step.asked["action"]), step.asked["action"]
+    for escalation in original.rows[Escalation]:
+        yield escalation.action_sha256, escalation.action
+    for effect in original.rows[Effect]:
+        yield effect.args_sha256, {"kind": "tool", "name": effect.tool, "args": effect.args}
+
+
+def _pattern(words: Iterable[str]) -> re.Pattern[str]:
+    return re.compile(
+        "|".join(rf"\b{re.escape(word)}" + r"\b" * word[-1].isalnum() for word in words)
+    )

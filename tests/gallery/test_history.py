@@ -1,0 +1,109 @@
+"""The demo's past: every copy is a run that could have been; tests/checker looks at them too."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from django.contrib.auth.models import User
+from django.db.models import F
+from django.test import Client
+from django.utils import timezone
+
+from agents import operations
+from agents.audit.verify import prove
+from agents.core.states import ENDED
+from agents.gallery import history
+from agents.management.sign_ins import ensure_sign_ins
+from agents.models import Effect, Escalation, Event, Run, Step, Workspace
+from tests.engine.scene import go
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Workspace:
+    workspace = operations.ensure_demo_workspace(at=timezone.now() - timedelta(days=15))
+    ensure_sign_ins(workspace=workspace, path=tmp_path / "sign-ins.json", at=timezone.now())
+    return workspace
+
+
+@pytest.fixture
+def omar(workspace: Workspace) -> User:
+    return User.objects.get(username="omar")
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history, "RUNS_A_DAY", 6)
+
+
+@pytest.mark.slow
+def test_a_fortnight_is_written_once_and_holds(workspace: Workspace, omar: User) -> None:
+    until = timezone.now()
+
+    written = history.write_history(workspace, operator=omar, until=until)
+    again = history.write_history(workspace, operator=omar, until=until)
+
+    past = Run.objects.filter(created_at__lt=until)
+    assert (again, past.count()) == (0, written)
+    assert 200 < written < 400
+    assert set(past.values_list("state", flat=True)) <= set(ENDED)
+    assert past.filter(ended_at__gte=until).count() == 0
+    assert past.earliest("created_at").created_at > until - timedelta(days=15)
+    proof = prove(
+        runs=Run.objects.all(), workspaces=Workspace.objects.all(), file=Path("nowhere.jsonl")
+    )
+    assert proof.faults == []
+
+
+def test_a_copy_is_of_somebody_else_and_takes_its_time(
+    workspace: Workspace, omar: User, few: None
+) -> None:
+    history.write_history(workspace, operator=omar, until=timezone.now())
+
+    refund = Effect.objects.filter(tool="issue_refund", customer__gte=1000).first()
+    assert refund is not None
+    run = refund.run
+    assert run.subject == refund.customer == refund.args["user_id"]
+    assert "Anna" not in run.goal
+    assert not Step.objects.filter(run=run, asked__icontains="Anna").exists()
+    assert refund.key.startswith(str(run.pk))
+    thought = Step.objects.filter(run=run, kind="ask").values_list("seconds", flat=True)
+    assert all(0.5 < seconds < 3 for seconds in thought)
+    decided = Escalation.objects.filter(customer__gte=1000).exclude(decided_at=None)
+    assert not decided.filter(decided_at__lt=F("created_at") + timedelta(seconds=30)).exists()
+    event = Event.objects.filter(kind="escalation.decided", run=decided[0].run).get()
+    assert event.facts["escalation"] == decided[0].pk
+
+
+def test_pages_show_it(workspace: Workspace, omar: User, few: None, client: Client) -> None:
+    history.write_history(workspace, operator=omar, until=timezone.now())
+    client.force_login(User.objects.get(username="admin"))
+    run = Run.objects.filter(escalations__isnull=False, subject__gte=1000).first()
+    assert run is not None
+    card = Escalation.objects.get(run=run)
+
+    for path in ("/", "/runs/", f"/runs/{run.pk}/", f"/approvals/{card.pk}/", "/audit/"):
+        assert client.get(path).status_code == 200, path
+
+
+def test_six_requests_of_different_kinds_wait(workspace: Workspace, omar: User) -> None:
+    launched = history.launch_waiting(workspace, operator=omar)
+    for run in Run.objects.all():
+        go(run)
+
+    waiting = Escalation.objects.filter(state="open")
+    assert waiting.count() == launched == 6
+    assert len(set(waiting.values_list("kind", flat=True))) >= 3
+    assert history.launch_waiting(workspace, operator=omar) == 0
+
+
+def test_a_real_workspace_gets_no_history(omar: User) -> None:
+    real = operations.add_workspace(slug="eu", name="EU", at=timezone.now())
+
+    with pytest.raises(operations.Refused, match="its record is real"):
+        history.write_history(real, operator=omar, until=timezone.now())
+
+    assert not Run.objects.filter(workspace=real).exists()
