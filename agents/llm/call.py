@@ -94,9 +94,7 @@ def _answer(body: bytes, request: dict[str, Json], *, demo: bool) -> Answer:
     estimate = tokens_in_text(asked), tokens_in_text(len(reply.text))
     tokens_in, tokens_out = reply.tokens or estimate
     cost = None
-    if demo:
-        cost = 0
-    elif reply.tokens:
+    if reply.tokens:
         cost = cost_micro_usd(model, tokens_in=tokens_in, tokens_out=tokens_out)
     is_strict = request.get("response_format", {}).get("type") == "json_schema"
     text = unpacked(reply.text) if is_strict else reply.text

@@ -8,8 +8,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import IO
 
 GRACE = 4.0  # seconds a program has to end by itself before it is killed
@@ -24,6 +24,7 @@ class Program:
 
     name: str
     command: Sequence[str]
+    environment: Mapping[str, str] = field(default_factory=dict)  # where ours does not say
 
 
 @dataclass
@@ -81,7 +82,7 @@ def _start(program: Program) -> subprocess.Popen[bytes]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         start_new_session=True,
-        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        env={**program.environment, **os.environ, "PYTHONUNBUFFERED": "1"},
     )
     assert process.stdout is not None  # noqa: S101 - a pipe was asked for
     threading.Thread(target=_relay, args=(program.name, process.stdout), daemon=True).start()

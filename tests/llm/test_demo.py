@@ -14,6 +14,7 @@ from agents.core.actions import check_action
 from agents.core.effects import Json
 from agents.core.money import told
 from agents.llm.demo.goals import read_goal
+from agents.llm.prices import cost_micro_usd
 from agents.policies.profiles import TOOLS
 from tests.conformance.harness import cases
 
@@ -88,10 +89,12 @@ def test_a_case_is_worked_from_the_context_to_the_answer() -> None:
     )
 
 
-def test_an_answer_is_labelled_as_the_demos_and_costs_nothing() -> None:
+def test_an_answer_is_labelled_as_the_demos_and_has_the_price_of_a_small_model() -> None:
     answer = asked("writer", {"goal": GOAL, "history": []})
 
-    assert (answer.model, answer.demo, answer.cost_micro_usd) == ("demo", True, 0)
+    assert (answer.model, answer.demo) == ("demo", True)
+    tokens = {"tokens_in": answer.tokens_in, "tokens_out": answer.tokens_out}
+    assert answer.cost_micro_usd == cost_micro_usd("gpt-4.1-mini", **tokens)
     assert answer.tokens_in > 0
     assert answer.tokens_out > 0
 
@@ -255,3 +258,12 @@ def test_the_demo_model_stays_out_where_a_server_is_configured() -> None:
 
     with elsewhere, pytest.raises(llm.ModelFailed):
         asked("worker", {"goal": GOAL})
+
+
+def test_it_takes_the_time_of_a_model_where_it_is_to_be_watched() -> None:
+    began = time.monotonic()
+
+    with override_settings(OPSCONSOLE_DEMO_PACE=0.1):
+        asked("writer", {"goal": GOAL, "history": []})
+
+    assert time.monotonic() - began >= 0.06

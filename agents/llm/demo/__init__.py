@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable
 
 import httpx2
+from django.conf import settings
 
 from agents.core.effects import Json
 from agents.core.roles import ROLES, role
@@ -59,7 +60,13 @@ class DemoModel(httpx2.AsyncBaseTransport):
                 return httpx2.Response(429, headers={"Retry-After": "1"})
         name = system["content"].partition("\n")[0].removeprefix("Role: ")
         said = ROLES[name].demo(inputs)
+        await asyncio.sleep(settings.OPSCONSOLE_DEMO_PACE * _seconds_to_write(said))
         return httpx2.Response(200, json=_completion(said, asked=request.content))
+
+
+def _seconds_to_write(text: str) -> float:
+    """Return what a small real model takes for a text: from 0.6 to 2 seconds."""
+    return min(2.0, 0.6 + len(text) / 400)
 
 
 def _completion(text: str, *, asked: bytes) -> Json:

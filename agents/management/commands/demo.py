@@ -88,7 +88,9 @@ def programs(*, host: str, port: int) -> list[Program]:
     """Return the demo's processes."""
     manage = [sys.executable, str(settings.BASE_DIR / "manage.py")]
     web = [*manage, "serve", "--host", host, "--port", str(port)]
-    return [Program("web", web), Program("worker", [*manage, "work"])]
+    # At a model's own pace a run can be watched.
+    pace = {"OPSCONSOLE_DEMO_PACE": str(settings.OPSCONSOLE_DEMO_PACE or 1)}
+    return [Program("web", web), Program("worker", [*manage, "work"], pace)]
 
 
 def _must_be_free(host: str, port: int) -> None:
