@@ -8,13 +8,15 @@ from typing import Any
 import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
 
-SQLITE, POSTGRESQL = "django.db.backends.sqlite3", "django.db.backends.postgresql"
+SQLITE, POSTGRESQL = "opsconsole.sqlite", "django.db.backends.postgresql"
 
 # IMMEDIATE takes the write lock at the start: with DEFERRED, several processes get "database is
-# locked" at once, whatever the timeout. FULL, because NORMAL may lose a committed intent when
-# the power goes. Without recursive_triggers INSERT OR REPLACE would pass append-only triggers.
+# locked" at once, whatever the timeout. Within a process transactions stand in line (opsconsole/
+# sqlite), so who finds the file busy waits only for other processes. FULL, because NORMAL may
+# lose a committed intent when the power goes. Without recursive_triggers INSERT OR REPLACE
+# would pass append-only triggers.
 SQLITE_OPTIONS = {
-    "timeout": 10,
+    "timeout": 30,
     "transaction_mode": "IMMEDIATE",
     "init_command": (
         "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; "
@@ -44,7 +46,7 @@ def described_by(url: str, *, base: Path, default: Path, keep: int) -> dict[str,
         found: dict[str, Any] = dict(dj_database_url.parse(url))
     except ValueError:
         raise _refused() from None  # its text may hold the password
-    if found["ENGINE"] == SQLITE:
+    if found["ENGINE"] == "django.db.backends.sqlite3":
         name = str(found["NAME"])
         if not name or ":memory:" in name:
             raise ImproperlyConfigured(

@@ -1,11 +1,20 @@
-"""How a log line looks: one line an event, whatever the message holds."""
+"""How a log line looks: one line an event, and an outage of the database one a minute."""
 
 from __future__ import annotations
 
 import logging
 import re
+import time
+from threading import Lock
+from typing import Any
+
+import psycopg
+from django.db import InterfaceError, OperationalError
+from django.db.backends.signals import connection_created
 
 from opsconsole.request_ids import current
+
+log = logging.getLogger(__name__)
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
@@ -25,3 +34,61 @@ class OneLine(logging.Formatter):
         record.within = f"[{name}] " if name else ""
         # A line break or an escape sequence in a message could forge a line or hide one.
         return _CONTROL.sub(lambda found: repr(found[0])[1:-1], super().formatMessage(record))
+
+
+class Outages(logging.Filter):
+    """Tell once a minute that the database cannot be used, and once that it can be again.
+
+    Else everybody who meets the outage tells it, with a traceback, several times a second.
+    """
+
+    every = 60.0  # seconds
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lock = Lock()
+        self._count = 0  # errors since the last line
+        self._began_at = self._told_at = float("-inf")
+        connection_created.connect(self._opened, weak=False)
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        error = _outage_in(record)
+        if error is None:
+            return True
+        now = time.monotonic()
+        with self._lock:
+            self._count += 1
+            if now - self._told_at < self.every:
+                return False
+            if now - self._told_at > 2 * self.every:
+                self._began_at = now
+            count, self._count, self._told_at = self._count, 0, now
+        said = str(error).partition("\n")[0]
+        more = f"; errors since it was last told: {count}" if count > 1 else ""
+        record.msg = f"The database cannot be used: {type(error).__name__}: {said}{more}"
+        record.args, record.exc_info, record.exc_text = (), None, None
+        return True
+
+    def _opened(self, **_: Any) -> None:
+        """Tell that a connection could be opened after an outage."""
+        with self._lock:
+            lasted, count = time.monotonic() - self._began_at, self._count
+            is_over = self._told_at > float("-inf")
+            self._began_at = self._told_at = float("-inf")
+            self._count = 0
+        if is_over:
+            log.info("The database answers again after %.0f s (errors untold: %s)", lasted, count)
+
+
+def _outage_in(record: logging.LogRecord) -> BaseException | None:
+    """Return the error of the database that a record is about, however deep it lies."""
+    args = record.args if isinstance(record.args, tuple) else ()
+    found = record.exc_info[1] if record.exc_info else None
+    errors = [*([found] if found else []), *(each for each in args if isinstance(each, Exception))]
+    for error in errors:
+        cause: BaseException | None = error
+        while cause is not None:
+            if isinstance(cause, OperationalError | InterfaceError | psycopg.OperationalError):
+                return cause
+            cause = cause.__cause__ or cause.__context__
+    return None

@@ -275,7 +275,10 @@ LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"line": {"()": "opsconsole.logs.OneLine"}},
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "filters": {"outages": {"()": "opsconsole.logs.Outages"}},
+    "handlers": {
+        "stderr": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["outages"]}
+    },
     "root": {"handlers": ["stderr"], "level": "INFO"},
     "loggers": {
         "django": {"handlers": [], "level": "INFO", "propagate": True},
@@ -284,6 +287,7 @@ LOGGING = {
         "httpcore2": {"level": "WARNING"},
         "aiohttp": {"level": "WARNING"},
         "procrastinate": {"level": "WARNING"},
+        "psycopg.pool": {"level": "ERROR"},  # it tells of every try
         "axes": {"level": "WARNING"},
     },
 }

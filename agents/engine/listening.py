@@ -7,6 +7,7 @@ import logging
 from contextlib import suppress
 from uuid import UUID
 
+from django.db import OperationalError
 from procrastinate import App
 from procrastinate.contrib.django import connector_params
 from procrastinate.psycopg_connector import PsycopgConnector
@@ -47,8 +48,11 @@ class Listener:
         app = App(connector=_connector())
         app.task(name=TASK, queue=QUEUE)(self._advance)
         try:
-            async with asyncio.timeout(OPENING):
-                await app.open_async()
+            try:
+                async with asyncio.timeout(OPENING):
+                    await app.open_async()
+            except TimeoutError:
+                raise OperationalError("the queue's connections could not be opened") from None
             await _retry_stalled(app)
             await self._take(app)
         finally:

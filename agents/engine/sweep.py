@@ -8,7 +8,6 @@ from __future__ import annotations
 from datetime import timedelta
 
 from django.db import transaction
-from django.db.models import F
 from django.db.models.functions import Now
 from django.utils import timezone
 
@@ -18,6 +17,7 @@ from agents.engine.answering import expire
 from agents.engine.approvals import REFUSED, close_approvals
 from agents.engine.crashpoints import crashpoint
 from agents.engine.dispatch import ring, unheard
+from agents.engine.lease import TOGETHER, queue_again
 from agents.engine.lookup import LookupBroken, looked_up
 from agents.engine.redaction import redacted_for
 from agents.models import Effect, Escalation, LostRun, Run
@@ -48,17 +48,10 @@ def _expire() -> int:
 def _requeue_abandoned() -> int:
     """Queue runs whose worker went quiet: its lease ran out by the database's clock."""
     gone = Run.objects.filter(state=RunState.RUNNING, lease_ends_at__lt=Now())
+    facts = {"why": "its worker went quiet"}
     count = 0
-    for run in gone.order_by("lease_ends_at")[:BATCH]:
-        with transaction.atomic():
-            ours = Run.objects.filter(
-                pk=run.pk, fence=run.fence, state=RunState.RUNNING, lease_ends_at__lt=Now()
-            )
-            if not ours.update(fence=F("fence")):  # locks the row while we look
-                continue
-            run.move(RunState.QUEUED, at=timezone.now(), facts={"why": "its worker went quiet"})
-            ring(run.pk)
-            count += 1
+    while queued := queue_again(gone.order_by("lease_ends_at", "pk")[:TOGETHER], facts=facts):
+        count += queued
     return count
 
 

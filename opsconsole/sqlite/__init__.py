@@ -1,0 +1,1 @@
+"""SQLite for many threads: see base.py."""

@@ -1,0 +1,94 @@
+"""Django's SQLite, with one queue a process for whoever wants to write.
+
+SQLite has one writer at a time. Who finds it busy sleeps and tries again, for ever longer, and so
+the unlucky of fifty threads give up with "database is locked" while others pass. Here a process's
+transactions stand in line for their turn instead; only the first of the line meets the other
+processes, of which there are few.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from threading import Lock
+from typing import Any
+
+from django.db import OperationalError
+from django.db.backends.sqlite3 import base
+
+PATIENCE = 60.0  # seconds to stand in line
+
+
+class Line:
+    """A lock that is given to those who wait for it in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._guard = Lock()
+        self._is_taken = False
+        self._waiting: deque[Lock] = deque()
+
+    def acquire(self, patience: float) -> bool:
+        """Wait for the turn. Return False if it did not come within `patience` seconds."""
+        with self._guard:
+            if not self._is_taken:
+                self._is_taken = True
+                return True
+            turn = Lock()
+            turn.acquire()
+            self._waiting.append(turn)
+        if turn.acquire(timeout=patience):
+            return True
+        with self._guard:
+            if turn in self._waiting:
+                self._waiting.remove(turn)
+                return False
+        return True  # it came at the last moment
+
+    def release(self) -> None:
+        """Give the turn to who came first."""
+        with self._guard:
+            if self._waiting:
+                self._waiting.popleft().release()
+            else:
+                self._is_taken = False
+
+
+_lines: dict[str, Line] = {}
+
+
+class DatabaseWrapper(base.DatabaseWrapper):
+    """A connection whose transactions stand in line with those of its process."""
+
+    _has_turn = False
+
+    def _start_transaction_under_autocommit(self) -> None:
+        line = _lines.setdefault(str(self.settings_dict["NAME"]), Line())
+        if not line.acquire(PATIENCE):
+            raise OperationalError("database is locked: its turn did not come")
+        self._has_turn = True
+        try:
+            super()._start_transaction_under_autocommit()  # type: ignore[misc]
+        except BaseException:
+            self._leave()
+            raise
+
+    def _leave(self) -> None:
+        if self._has_turn:
+            self._has_turn = False
+            _lines[str(self.settings_dict["NAME"])].release()
+
+    def _commit(self) -> Any:
+        done = super()._commit()  # type: ignore[misc]
+        self._leave()  # a commit that failed is rolled back, and leaves then
+        return done
+
+    def _rollback(self) -> Any:
+        try:
+            return super()._rollback()  # type: ignore[misc]
+        finally:
+            self._leave()
+
+    def _close(self) -> Any:
+        try:
+            return super()._close()  # type: ignore[misc]
+        finally:
+            self._leave()

@@ -1,0 +1,49 @@
+"""Hundreds of runs come back as ten do: in one sweep after a crash, in few commits at the end."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from agents.core.states import RunState
+from agents.engine import lease
+from agents.engine.sweep import sweep
+from agents.models import Run
+from tests.engine.scene import set_scene
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+
+MANY = 230
+
+
+@pytest.fixture
+def held() -> Any:
+    """Have this process hold many runs."""
+    scene = set_scene()
+    for _ in range(MANY):
+        run = scene.launch()
+        Run.claim(run.pk, owner=lease.OWNER, lease=timedelta(minutes=1), at=timezone.now())
+    return Run.objects.filter(state=RunState.RUNNING)
+
+
+def test_one_sweep_brings_all_runs_of_a_worker_that_went_quiet(held: Any) -> None:
+    held.update(lease_ends_at=timezone.now() - timedelta(minutes=1))
+
+    sweep()
+
+    assert held.count() == 0
+    assert Run.objects.filter(state=RunState.QUEUED, attempts=1).count() == MANY
+
+
+def test_a_worker_that_ends_gives_its_runs_back_in_few_commits(held: Any) -> None:
+    with CaptureQueriesContext(connection) as said:
+        assert lease.let_go() == MANY
+
+    begun = [query for query in said.captured_queries if query["sql"].startswith("BEGIN")]
+    assert len(begun) <= 1 + MANY // lease.TOGETHER + 1
+    assert Run.objects.filter(state=RunState.QUEUED, attempts=0).count() == MANY
