@@ -13,7 +13,7 @@ from agents.core.statements import filled_in, named_in
 from agents.policies import rule
 
 LOOKED_INTO = "The case was looked into; nothing was paid."
-_WORDS = 12  # of a letter, that a person's attention is drawn to
+_WORDS, _LONGEST = 12, 40  # of a letter that a person is told of, and letters of each
 
 
 @rule
@@ -90,12 +90,14 @@ def _letter(action: Action, facts: Facts) -> Ruling | None:
     words = free_words(text, ours)
     if not words:
         return None
-    shown = ", ".join(words[:_WORDS]) + (" …" if len(words) > _WORDS else "")
+    shown = ", ".join(word[:_LONGEST] for word in words[:_WORDS])
+    more = f" and {len(words) - _WORDS} more" if len(words) > _WORDS else ""
     return Ruling(
         Verdict.ESCALATE,
         "letter_in_own_words",
-        f"A customer would read words that neither ledger nor record bear out: {shown}.",
+        f"A customer would read words that neither ledger nor record bear out: {shown}{more}.",
         risk=60,
-        observed=shown,
+        observed=len(words),
+        limit=0,
         flip="A letter of courtesy and of facts named by reference goes out by itself.",
     )

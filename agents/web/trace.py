@@ -175,7 +175,7 @@ def _meters(
 
 
 def _counts(steps: Sequence[Step]) -> list[tuple[str, int]]:
-    said = [reply_of(step)["decision"] for step in steps if step.kind == "review" and step.reply]
+    said = [_decision(step) for step in steps if step.kind == "review" and step.reply]
     return [(word, said.count(word)) for word in ("approve", "revise", "escalate", "block")]
 
 
@@ -240,7 +240,8 @@ def _turn(
     first = reply_of(reviews[0]) if reviews else None
     action = reviews[0].asked["action"] if reviews else None
     ran = uses[-1].asked["args"] if uses else None
-    role, word = _standing(steps, first, escalation)
+    decision = _decision(reviews[0]) if reviews else ""
+    role, word = _standing(steps, decision, escalation)
     is_output = bool(action) and _is_output(name, action)
     return Turn(
         name=name,
@@ -268,21 +269,31 @@ def _turn(
     )
 
 
-def _standing(steps: Sequence[Step], first: Json, escalation: Escalation | None) -> tuple[str, str]:
+def _decision(review: Step) -> str:
+    """Return what a review decided; an output of a step that stands word for word is approved."""
+    reply, asked = reply_of(review), review.asked["action"]
+    stands = reply["action"] and reply["action"].get("note", "") == asked.get("answer")
+    is_approved = stands and reply["allows"] and _is_output(_group(review.key), asked)
+    return "approve" if is_approved else str(reply["decision"])
+
+
+def _standing(
+    steps: Sequence[Step], decision: str, escalation: Escalation | None
+) -> tuple[str, str]:
     """Return role and word of where a turn stands."""
     calls = [step for step in steps if step.kind in ("ask", "use")]
     if calls and calls[-1].failed:  # an earlier one that failed was made again
         return "failed", "Failed"
     if escalation and escalation.state == EscalationState.OPEN:
         return "escalate", "Escalated"
-    if first:
+    if decision:
         words = {
             "approve": ("approve", "Approved"),
             "revise": ("revise", "Revised"),
             "escalate": ("escalate", "Escalated"),
             "block": ("block", "Blocked"),
         }
-        return words[first["decision"]]
+        return words[decision]
     is_busy = any(step.ended_at is None for step in steps)
     return ("running", "Running") if is_busy else ("done", "Done")
 

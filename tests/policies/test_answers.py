@@ -111,7 +111,8 @@ def test_a_letter_in_the_agents_own_words_is_read_by_a_person(text: str, word: s
     found = letter(text)
 
     assert (found.decision, found.deciding.reason) == ("escalate", "letter_in_own_words")
-    assert word in str(found.deciding.observed).split(", ")
+    words = found.deciding.sentence.partition(": ")[2].removesuffix(".").split(", ")
+    assert word in words
 
 
 def test_a_brief_says_what_the_workers_found_whatever_the_reporter_wrote() -> None:
