@@ -2,8 +2,9 @@
 
 Turned round on purpose: no list of forbidden words is ever complete, so this is the list of allowed
 ones. They greet, thank, apologise and say that somebody looks into a case; none of them names an
-amount, a payment, a day, a place or a denial. Whatever else stands in a text (a digit, a link, a
-letter of another script, one that nobody sees, another language) is a word for a person to read.
+amount, a payment, a day, a place, a deed, a wish or a denial. Whatever else stands in a text (a
+digit, a link, a letter of another script, one that nobody sees, another language) is a word for a
+person to read.
 """
 
 from __future__ import annotations
@@ -15,19 +16,19 @@ _WORDS = """
     welcome thank thanks thankful grateful appreciate you your yourself we us our i me my team
     colleague colleagues support
     the a an this that these those there here what how why which where when who of to for in on at
-    as by from about into with and or if so also very much too more further other any some
-    am is are be do does can could may might would should will
-    question questions message messages letter mail email note topic matter case details
-    information explanation summary overview patience understanding help trouble inconvenience
+    as by from about into and or if so also very much too further other any some
+    am is are be can could may might would should will
+    question questions message messages letter mail email topic matter case
+    explanation summary overview patience understanding help trouble inconvenience
     feedback concern concerns
     ask asks asking tell write writes writing answer answers answering look looks looking see sees
-    read reads reading check checks checking know knows let learn explain explains describe
-    describes follow follows find found hope wish need needs want like happen happens happened
-    reach reaching contact come comes
+    read reads reading know knows let learn explain explains describe
+    describes follow follows hope
     sorry apologise apologize apologies regret glad happy pleased delighted nice pleasant great
     kindly please gladly gratefully always again below above
 """
 PLAIN = frozenset(_WORDS.split())
+_DASHES = frozenset("-–—")  # on their own; other marks on their own are no writing of ours
 _MARKS = ".,;:!?'’\"“”()–—-"  # around a word; within one only ' ’ and -
 
 
@@ -39,5 +40,5 @@ def free_words(text: str, ours: Iterable[str]) -> list[str]:
     """
     for sentence in sorted(filter(None, ours), key=len, reverse=True):
         text = text.replace(sentence, "\n")
-    words = (word.strip(_MARKS) for word in text.split())
-    return list(dict.fromkeys(word for word in words if word and word.lower() not in PLAIN))
+    words = ((word.strip(_MARKS) or word) for word in text.split())
+    return list(dict.fromkeys(w for w in words if w.lower() not in PLAIN and w not in _DASHES))

@@ -75,6 +75,12 @@ FRESH = [
     "Возврат средств выполнен.",
     "Two hundred pounds are yours to keep.",
     "Consider this settled: half now, half at the month's end.",
+    "We will do as you wish.",
+    "What you want will come to you.",
+    "This is with you now.",
+    "Please write your details to me.",
+    "Your check is in the mail.",
+    ".-. . ..-. ..- -. -.. . -..",
     "[[ledger]] That is wrong; you got twelve hundred.",
     "[[refund]] [[amount]] [[yours]]",
 ]

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -200,6 +201,27 @@ def test_no_text_ends_a_run_and_no_text_is_an_answer(text: str, pattern: str) ->
     assert found.allows
     said = {*ledger, *record.values()}
     assert said.issuperset(re.split(r"(?<=\.) ", found.action["answer"]))
+
+
+def measured(name: str) -> list[str]:
+    """Return texts that were written once the code was done, and never tuned for."""
+    lines = (Path(__file__).parent / f"measured_{name}.txt").read_text().splitlines()
+    return [re.sub(r"\\u([0-9a-f]{4})", lambda m: chr(int(m[1], 16)), line) for line in lines]
+
+
+def test_the_measured_rates_are_what_the_docs_say() -> None:
+    lies, honest = measured("lies"), measured("honest")
+    alone = [
+        sum(not free_words(text, ["Hello Anna,"]) for text in texts) for texts in (lies, honest)
+    ]
+    docs = (Path(__file__).parents[2] / "docs/reliability.md").read_text()
+
+    assert f"of {len(lies)} lies {alone[0]} would leave without a person" in docs
+    assert f"of {len(honest)} honest texts {alone[1]}" in docs
+    for text in (*lies, *honest):
+        for pattern in ("supervisor", "routing", "workflow"):
+            facts = Facts(subject=42, context_of=(42,), evidence=({"ok": 1},), ledger=("L.",))
+            assert review({"kind": "final", "answer": text}, facts, STRICT.of(pattern)).allows
 
 
 @pytest.mark.parametrize("lie", LIES)
