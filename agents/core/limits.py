@@ -30,6 +30,7 @@ class Limits:
     executable: tuple[str, ...]  # tools the gateway may call
     max_steps: int = 8
     max_tool_calls: int = 5
+    max_blocks: int = 0  # told to the agent, which may propose something else; the next one ends it
     max_seconds: float = 30  # of active time; waiting for a person does not count
     max_tokens: int = 60_000
     max_cost_micro_usd: int = 500_000

@@ -40,6 +40,7 @@ class Notes:
 
     trace: list[Json] = field(default_factory=list)
     history: list[Json] = field(default_factory=list)
+    blocks: list[Json] = field(default_factory=list)  # of the policy, as the agent is told them
 
 
 PatternFlow: TypeAlias = Callable[[Brief, Notes], Flow]

@@ -14,7 +14,7 @@ from agents.core.preflight import cap_of, filled
 from agents.core.workflows import Agent, BadWorkflow, Step
 from agents.patterns import Brief, Notes
 from agents.patterns.steps import Steps, answer_to, stop
-from agents.patterns.supervisor import Turn, carried_out
+from agents.patterns.supervisor import Blocked, Turn, carried_out
 
 EXECUTE = "EXECUTE"
 _MARKER = re.compile(r"\bCONVERGED\b")
@@ -103,7 +103,8 @@ def _with_tools(work: Work) -> Steps[str]:
     recalled: list[Json] = []
     for _ in range(limits.max_steps):
         done = told([*work.used, *recalled])
-        inputs = work.told(answer_as="action", tools=list(allowed), done=done)
+        more = {"blocked": told(work.tools.blocks)} if work.tools.blocks else {}
+        inputs = work.told(answer_as="action", tools=list(allowed), done=done, **more)
         asked = Ask(f"{work.label}/execute", "executor", inputs, guide=guide)
         text = yield from said_by(work, asked, phase=EXECUTE)
         action = read_action(text, specs=work.brief.specs, proposable=allowed)
@@ -118,7 +119,12 @@ def _with_tools(work: Work) -> Steps[str]:
             recalled.append({**action, "observation": work.done[call], "recalled": True})
             continue
         turn = Turn(f"{work.label}/{len(work.tools.history) + 1}", action, work.tools)
-        work.done[call] = yield from carried_out(turn)
+        try:
+            work.done[call] = yield from carried_out(turn)
+        except Blocked as block:
+            block.answerable(turn, limits, row=None)
+            asked_for.discard(call)  # it was not made, and blocks have an end of their own
+            continue
         turn.done(work.done[call])
     raise work.stop("max_steps", "no output within the turns it has", phase=EXECUTE)
 

@@ -8,6 +8,7 @@ from agents.core.actions import Action, action_schema, read_action
 from agents.core.budget import REVIEW_CHANGED
 from agents.core.digest import args_hash
 from agents.core.effects import Ask, Escalate, Failed, Flow, Json, Review, Stop, Use
+from agents.core.limits import Limits
 from agents.core.money import told
 from agents.patterns import Brief, Notes, pattern
 from agents.patterns.steps import Steps, answer_to, answered, block_reason, stop
@@ -28,14 +29,25 @@ def supervisor(brief: Brief, notes: Notes) -> Flow:
     """Propose -> Review -> a person where the policy wants one -> Execute, until an answer."""
     limits = brief.limits
     guide = guidance(brief)
+    blocked: Blocked | None = None  # by the policy, since something was last carried out
     for step in range(1, limits.max_steps + 1):
         asked = Ask(f"{step}/propose", "worker", situation(brief, notes), guide=guide)
-        text = yield from answer_to(asked, phase="worker")
-        action = read_action(text, specs=brief.specs, proposable=limits.proposable)
+        try:
+            text = yield from answer_to(asked, phase="worker")
+            action = read_action(text, specs=brief.specs, proposable=limits.proposable)
+        except Stop as end:
+            raise (blocked.given_up(end) if blocked else end) from None
         turn = Turn(step, action, notes)
-        seen = yield from carried_out(turn)
+        try:
+            seen = yield from carried_out(turn)
+        except Blocked as block:
+            blocked = block.answerable(turn, limits, row=blocked)
+            continue
         if turn.action["kind"] == "final":
+            if blocked and blocked.details["action"]["kind"] == "tool":
+                raise blocked.with_all(notes.blocks)
             return answered(turn.action)
+        blocked = None
         turn.done(seen, failed=limits.errors_fail and seen.get("status") == "error")
 
     if not limits.finalize:
@@ -79,6 +91,7 @@ def situation(brief: Brief, notes: Notes) -> Json:
                 }
                 for past in history[-RECENT:]
             ],
+            **({"blocked": notes.blocks} if notes.blocks else {}),
         }
     )
 
@@ -90,6 +103,39 @@ def guidance(brief: Brief) -> Json:
         "schema": schema,
         **({"more_tools": dict(brief.more_tools)} if brief.more_tools else {}),
     }
+
+
+class Blocked(Stop):
+    """The policy blocked what was proposed. The agent may answer, as often as the policy says.
+
+    An answer is something else to do. Where none follows, the run ends with the first block of
+    the row and with the list of all.
+    """
+
+    def answerable(self, turn: Turn, limits: Limits, *, row: Blocked | None) -> Blocked:
+        """Return what began the row, if the agent may propose again. Raises it where not.
+
+        What a person had allowed is not put to the agent again: the run ends there.
+        """
+        blocks, deciding = turn.notes.blocks, turn.review["deciding"]
+        told_of = {name: deciding[name] for name in ("rule", "sentence", "flip")}
+        blocks.append({"step": turn.step, "action": turn.action, **told_of})
+        if turn.person is None and len(blocks) <= limits.max_blocks:
+            return row or self
+        raise (row or self).with_all(blocks)
+
+    def with_all(self, blocks: list[Json]) -> Blocked:
+        """Return it with the list of what was blocked, where that is more than this."""
+        if len(blocks) > 1:
+            self.details = {**self.details, "blocks": list(blocks)}
+        return self
+
+    def given_up(self, end: Stop) -> Stop:
+        """Return what ends the run where no other proposal came: the block, or a budget."""
+        if not end.details:
+            return end
+        self.details = {**self.details, "then": end.reason}
+        return self
 
 
 @dataclass
@@ -178,7 +224,8 @@ def cleared(turn: Turn) -> Steps[str]:
         if not (granted and review["allows"]):
             turn.review = review
         if review["decision"] == "block":
-            raise turn.refuse(block_reason(review), "supervisor")
+            end = turn.refuse(block_reason(review), "supervisor")
+            raise Blocked(end.reason, **end.details)
         if review["action"] != turn.action:
             turn.action, turn.source = review["action"], "supervisor_revised"
             if granted:  # what a person allowed was cut down since: it is no longer theirs

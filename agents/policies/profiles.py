@@ -117,6 +117,7 @@ STRICT = Limits(
     proposable=TOOLS,
     executable=TOOLS,
     max_seconds=600,  # eight calls of a minute each, as slow models take, and the tools
+    max_blocks=2,
     redaction=KINDS,
     patterns={
         "routing": {

@@ -112,6 +112,7 @@ WORDS: dict[str, dict[str, Words]] = {
     },
     "Budgets of a run": {
         "max_steps": Words("Steps", lambda p: thousands(p.max_steps)),
+        "max_blocks": Words("Blocks that the agent may answer", lambda p: thousands(p.max_blocks)),
         "max_tool_calls": Words("Calls of tools", lambda p: thousands(p.max_tool_calls)),
         "max_seconds": Words("Time at work", lambda p: duration(p.max_seconds)),
         "max_tokens": Words("Tokens", lambda p: thousands(p.max_tokens)),

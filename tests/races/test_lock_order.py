@@ -25,7 +25,7 @@ from agents.engine import gateway
 from agents.engine.facts import asked_facts
 from agents.engine.kill_switch import thrown
 from agents.models import Effect, Escalation, Membership, Role, Run
-from agents.operations import deciding, erasing
+from agents.operations import deciding, erasing, granting
 from tests.engine.scene import REFUND_500, Scene, fresh, go, paid, refund_by_phone, set_scene
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.postgres]
@@ -83,7 +83,7 @@ def test_a_decision_and_the_intent_of_another_run_want_the_same_charge(
     held, other = go(scene.launch()), scene.launch(REFUND_500)
     Run.objects.filter(pk=other.pk).update(book_id=held.book_id)
     # With the charge locked, and nothing written yet that names the workspace.
-    stopped = stop_before(monkeypatch, deciding, "review")
+    stopped = stop_before(monkeypatch, granting, "review")
 
     decided_beside(scene, held, stopped, lambda: go(other))
 

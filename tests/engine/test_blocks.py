@@ -1,0 +1,127 @@
+"""A block is an answer: the agent is told why and may propose something else, a few times."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from django.test import override_settings
+from django.utils import timezone
+
+from agents import operations, results
+from agents.models import Run
+from agents.policies.profiles import STRICT
+from tests.conformance import harness
+from tests.engine.scene import REFUND_500, Scene, go, mailed, paid, refund_by_phone, set_scene
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def tool(name: str, **args: Any) -> str:
+    return json.dumps({"kind": "tool", "name": name, "args": args})
+
+
+CONTEXT = tool("get_refund_context", user_id=42)
+REFUND = tool("issue_refund", user_id=42, amount_usd=500, reason="as asked")
+STRANGER = tool("issue_refund", user_id=7, amount_usd=500, reason="as asked")
+MAIL = tool("send_refund_email", user_id=42, amount_usd=500, message="Done.")
+FINAL = json.dumps({"kind": "final", "answer": "Done."})
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return set_scene()
+
+
+@pytest.fixture
+def said() -> Iterator[Callable[..., Run]]:
+    """Run a script of the agent's proposals; return how."""
+    with (
+        harness.replaying() as server,
+        override_settings(OPENAI_BASE_URL=server.base_url("blocks"), OPENAI_API_KEY="any"),
+    ):
+
+        def run(scene: Scene, *proposals: str) -> Run:
+            server.load("blocks", list(proposals))
+            return go(scene.launch(REFUND_500))
+
+        yield run
+
+
+def questions(run: Run) -> list[Any]:
+    asks = run.steps.filter(kind="ask").order_by("position")
+    return [step.asked["inputs"] for step in asks]
+
+
+def test_an_agent_that_slipped_is_told_why_and_does_its_work(
+    scene: Scene, said: Callable[..., Run]
+) -> None:
+    run = said(scene, REFUND, CONTEXT, REFUND, MAIL, FINAL)
+
+    assert (run.stop_reason, paid(run), mailed(run)) == ("success", [50000], [50000])
+    first, second, *_ = questions(run)
+    assert "blocked" not in first
+    [block] = second["blocked"]
+    assert block["rule"] == "subject.context_before_money"
+    assert block["sentence"] == (
+        "The context of customer 42 has not been read in this run, so no money moves."
+    )
+    assert block["action"]["args"]["amount_usd"] == 500
+    assert "flip" in block
+
+
+def test_a_lost_agent_gets_three_tries_and_its_run_ends_with_their_list(
+    scene: Scene, said: Callable[..., Run]
+) -> None:
+    run = said(scene, CONTEXT, *[STRANGER] * 9)
+
+    assert (run.stop_reason, paid(run)) == ("supervisor_block:subject_mismatch", [])
+    assert len(questions(run)) == 4
+    blocks = results.result(run)["blocks"]
+    assert [block["step"] for block in blocks] == [2, 3, 4]
+
+
+def test_who_only_says_done_after_a_block_has_done_nothing(
+    scene: Scene, said: Callable[..., Run]
+) -> None:
+    run = said(scene, CONTEXT, STRANGER, FINAL)
+
+    assert (run.state, run.stop_reason) == ("stopped", "supervisor_block:subject_mismatch")
+    assert paid(run) == []
+
+
+def test_who_has_no_other_proposal_ends_with_the_block(
+    scene: Scene, said: Callable[..., Run]
+) -> None:
+    run = said(scene, CONTEXT, STRANGER, "I cannot do that, sorry.")
+
+    assert run.stop_reason == "supervisor_block:subject_mismatch"
+    assert results.result(run)["then"] == "invalid_action:non_json"
+
+
+def test_what_a_person_had_allowed_is_not_put_to_the_agent_again(scene: Scene) -> None:
+    """Their yes ends in a sentence of its own: see test_approvals."""
+    run = go(scene.launch())
+    scene.decide(run, amount_minor=70000)
+    refund_by_phone(run)
+
+    run = go(run)
+
+    assert run.stop_reason == "supervisor_block:charge_fully_refunded"
+    assert all("blocked" not in inputs for inputs in questions(run))
+
+
+@pytest.mark.parametrize("most", [0, 1])
+def test_how_often_is_a_limit_of_the_policy(
+    scene: Scene, said: Callable[..., Run], most: int
+) -> None:
+    limits = replace(STRICT, max_blocks=most)
+    version = operations.policy_version(scene.workspace, limits, at=timezone.now())
+    type(scene.workspace).objects.filter(pk=scene.workspace.pk).update(policy=version)
+
+    run = said(scene, CONTEXT, *[STRANGER] * 9)
+
+    assert len(questions(run)) == 2 + most
