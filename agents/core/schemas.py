@@ -53,5 +53,6 @@ def arguments(spec: Mapping[str, str], *, only: Mapping[str, int] | None = None)
 
 
 def _argument(kind: str) -> Json:
-    found = _KINDS[kind.removesuffix("?")]
+    # A kind that nobody knows: what is proposed for it is refused where it is read.
+    found = _KINDS.get(kind.removesuffix("?"), TEXT)
     return {**found, "type": [found["type"], "null"]} if kind.endswith("?") else found
