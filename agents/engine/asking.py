@@ -24,6 +24,7 @@ from agents.engine import breaker, simulation
 from agents.engine.crashpoints import crashpoint
 from agents.engine.database import in_database
 from agents.engine.journal import Journal, Later
+from agents.engine.owing import owes_letter
 from agents.engine.redaction import redacted
 from agents.models import Endpoint, Step
 
@@ -39,7 +40,7 @@ async def ask(key: str, effect: Ask, journal: Journal, limits: Limits) -> Reply:
     step = journal.begin(key, effect)
     journal.assume(step, simulation.pause_before(journal.run, effect.role))
     over = exceeded(journal.spent(), limits)
-    if over and not (over == "max_seconds" and effect.role in limits.late):
+    if over and not (over == "max_seconds" and _is_heard_late(effect.role, journal, limits)):
         return journal.finish(step, Reply(failed=over))
     question = _question(effect, journal.run.model)
     reserve, calls = len(json.dumps(question.inputs)) // 4 + ANSWER_TOKENS, 0
@@ -91,6 +92,11 @@ async def leave_to_ask() -> breaker.Leave:
         raise Later(resting.at + _part_of(resting.spread), "model_server_rests") from None
 
 
+def _is_heard_late(role: str, journal: Journal, limits: Limits) -> bool:
+    """Tell whether a role is asked though the run's time is up."""
+    return role in limits.late or owes_letter(journal, limits)
+
+
 def _outlasts(error: llm.ModelFailed, leave: breaker.Leave, limits: Limits) -> bool:
     """Tell whether a failure is one that the run waits for."""
     return error.outage and bool(leave.address) and limits.outlasts_outages
@@ -136,7 +142,7 @@ def _seconds_for(
     """
     longest: float = settings.OPENAI_TIMEOUT_SECONDS
     waits = leave.address and limits.outlasts_outages
-    if waits or limits.late_calls or question.role in limits.late:
+    if waits or limits.late_calls or _is_heard_late(question.role, journal, limits):
         return longest
     return min(longest, max(limits.max_seconds - journal.spent().seconds, 0.01))
 

@@ -38,6 +38,7 @@ from agents.engine.journal import Journal, Waiting
 from agents.engine.kill_switch import asked_switch
 from agents.engine.late import ToolCall
 from agents.engine.lookup import looked_up
+from agents.engine.owing import moves_money, owes_letter
 from agents.engine.redaction import redacted
 from agents.engine.threads import TOOLS as TOOL_THREADS
 from agents.models import Effect, Escalation, Run, Step
@@ -115,13 +116,20 @@ def _admit(key: str, effect: Use, journal: Journal, limits: Limits, at: datetime
 def _refusal(key: str, effect: Use, journal: Journal, limits: Limits) -> str:
     """Return why this call is not made, from what is known without the ledger."""
     over = exceeded(journal.spent(), limits)
-    if over and not (over == "max_seconds" and limits.late_calls):
+    if over and not (over == "max_seconds" and _is_made_late(effect.tool, journal, limits)):
         return over
     call, registered = Call(effect.tool, effect.args), simulation.registry(journal.run)
     reason = refusal(call, before=journal.calls(but=key), limits=limits, registered=registered)
     if not reason and not accepts(registered[effect.tool], effect.args):
         return f"tool_bad_args:{effect.tool}"
     return reason
+
+
+def _is_made_late(tool: str, journal: Journal, limits: Limits) -> bool:
+    """Tell whether a call is made though the run's time is up."""
+    if limits.late_calls:
+        return True
+    return owes_letter(journal, limits) and not moves_money(journal, tool)
 
 
 def _intend(step: Step, effect: Use, journal: Journal, limits: Limits, at: datetime) -> str:
@@ -316,7 +324,7 @@ async def _failed(tool: Tool, context: Context, reason: str) -> Outcome:
 def _seconds_for(tool: Tool, limits: Limits, journal: Journal) -> float:
     """Return how long a call may take; one that only reads is cut where the run's time is up."""
     longest = min(tool.timeout, limits.call_seconds)
-    if tool.writes or limits.late_calls or tool.name in limits.late:
+    if tool.writes or tool.name in limits.late or _is_made_late(tool.name, journal, limits):
         return longest
     return max(0.0, min(longest, limits.max_seconds - journal.spent().seconds))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -19,9 +20,10 @@ from agents.engine.worker import claimable
 from agents.models import Run
 from agents.patterns import PATTERNS, Brief, Notes
 from agents.policies.profiles import STRICT
+from agents.tools import TOOLS, Context
 from tests.conformance import harness
 from tests.conformance.replay_server import ReplayServer
-from tests.engine.scene import REFUND_500, Scene, fresh, go, paid, set_scene
+from tests.engine.scene import REFUND_500, Scene, fresh, go, mailed, paid, set_scene
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -30,6 +32,11 @@ REFUND = (
     '{"kind": "tool", "name": "issue_refund", '
     '"args": {"user_id": 42, "amount_usd": 500, "reason": "r"}}'
 )
+MAIL = (
+    '{"kind": "tool", "name": "send_refund_email", '
+    '"args": {"user_id": 42, "amount_usd": 500, "message": "paid"}}'
+)
+TOOLS_BEFORE = dict(TOOLS)
 FINAL = '{"kind": "final", "answer": "Done."}'
 DEAR = {"prompt_tokens": 1000, "completion_tokens": 1000}
 
@@ -166,6 +173,32 @@ def test_time_is_a_budget_and_waiting_for_a_person_costs_none(
     scene.decide(waits)
     waits = go(waits)
     assert (waits.stop_reason, paid(waits)) == ("success", [80000])
+
+
+@pytest.mark.parametrize("slow", ["the refund", "the model"])
+@pytest.mark.parametrize(("tells", "told"), [(True, [50000]), (False, [])])
+def test_time_that_is_up_does_not_keep_a_paid_customer_from_being_told(
+    scene: Scene,
+    scripted: Callable[..., ReplayServer],
+    monkeypatch: pytest.MonkeyPatch,
+    slow: str,
+    tells: bool,
+    told: list[int],
+) -> None:
+    def takes_long(context: Context, **args: Any) -> Any:
+        time.sleep(0.6 if slow == "the refund" else 0)
+        return TOOLS_BEFORE["issue_refund"].call(context, **args)
+
+    refund = replace(TOOLS["issue_refund"], call=takes_long)
+    monkeypatch.setitem(TOOLS, "issue_refund", refund)
+    wait = {"delay_s": 0.7} if slow == "the model" else {}
+    scripted(CONTEXT, REFUND, {"text": MAIL, **wait}, REFUND.replace("500", "100"), FINAL)
+
+    with override_settings(OPENAI_TIMEOUT_SECONDS=2):
+        run = go(launched_under(scene, max_seconds=0.5, tells_customer=tells))
+
+    assert run.stop_reason == "max_seconds"
+    assert (paid(run), mailed(run)) == ([50000], told)
 
 
 def test_steps_are_a_budget_and_running_out_is_no_success(

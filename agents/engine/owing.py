@@ -1,0 +1,39 @@
+"""Whether a run still owes the customer a letter about money that it has moved."""
+
+from __future__ import annotations
+
+from agents.core.limits import Limits
+from agents.engine import simulation
+from agents.engine.journal import Journal
+from agents.models import Step
+
+
+def owes_letter(journal: Journal, limits: Limits) -> bool:
+    """Tell whether the run has moved money since it last wrote, and may write of it.
+
+    Until it has, its time is not what ends it: the customer would not be told.
+    """
+    if not limits.tells_customer:
+        return False
+    registered = simulation.registry(journal.run)
+    letters = {n for n, tool in registered.items() if tool.letter and "amount_usd" in tool.spec}
+    letters &= set(limits.executable)
+    owes = False
+    for step in sorted(journal.steps.values(), key=lambda step: step.position):
+        if _is_done(step):
+            if step.asked["tool"] in letters:
+                owes = False
+            elif "amount_minor" in step.asked["args"]:
+                owes = bool(letters)
+    return owes
+
+
+def moves_money(journal: Journal, tool: str) -> bool:
+    """Tell whether a tool is one that a letter is written about."""
+    known = simulation.registry(journal.run).get(tool)
+    return known is not None and "amount_usd" in known.spec and not known.letter
+
+
+def _is_done(step: Step) -> bool:
+    reply = step.reply
+    return step.kind == "use" and isinstance(reply, dict) and reply.get("status") == "ok"
