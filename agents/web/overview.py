@@ -16,6 +16,7 @@ from agents.web import access, reading
 from agents.web.chart import Chart, Layer, chart
 from agents.web.outage import Outage, outage_for
 from agents.web.outcomes import why_not
+from agents.web.untold import untold_refunds
 
 DAYS = 14  # of the charts
 NEEDY = 10  # runs shown
@@ -48,6 +49,7 @@ class Overview:
     money: Chart
     needy: Sequence[Run]
     not_carried_out: Sequence[NotCarriedOut]  # what people allowed and nobody did, newest first
+    untold: Sequence[Effect]  # refunds whose customer was not written to, newest first
     soonest: Sequence[reading.Row]  # to expire
     outage: Outage | None
 
@@ -85,6 +87,7 @@ def overview(user: User, *, at: datetime) -> Overview:
         money=money,
         needy=list(_needy(runs)),
         not_carried_out=_not_carried_out(user),
+        untold=list(untold_refunds(since=at - timedelta(days=DAYS)).filter(run__in=runs)[:NEEDY]),
         soonest=reading.inbox(access.workspaces_of(user)).rows[:SOONEST],
         outage=outage_for(user),
     )

@@ -70,6 +70,22 @@ def test_the_mail_that_is_missing_is_sent_and_nothing_paid_twice(
     assert (paid(second), mailed(second)) == ([50000], [50000])
 
 
+def test_a_paid_customer_who_was_not_told_needs_attention_until_they_are(
+    scene: Scene, server: ReplayServer
+) -> None:
+    eve, home = signed_in(scene.eve), reverse("home")
+    first = ended_after_paying(scene, server)
+    page = eve.get(home).text
+    assert "USD 500.00 for customer 42</a>: paid, and the customer was not told" in page
+    assert "opsconsole_refunds_untold 1.0" in eve.get("/metrics").text
+
+    server.load("model", [CONTEXT, MAIL, FINAL])
+    go(again(scene, first))
+
+    assert "the customer was not told" not in eve.get(home).text
+    assert "opsconsole_refunds_untold 0.0" in eve.get("/metrics").text
+
+
 def test_the_same_amount_is_a_duplicate(scene: Scene, server: ReplayServer) -> None:
     first = ended_after_paying(scene, server)
     server.load("model", [CONTEXT, *[REFUND % 500] * 8])
