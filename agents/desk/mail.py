@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
+from smtplib import SMTPResponseException
 
 from django.core.exceptions import ValidationError
 from django.core.mail import EmailMessage
@@ -14,7 +15,7 @@ from django.db import transaction
 from agents.core.money import MAX_MINOR, spoken
 from agents.desk import billing
 from agents.desk.models import Customer, SentMail
-from agents.desk.models.mail import MailState
+from agents.desk.models.mail import LONGEST_FAULT, MailState
 from agents.desk.refunds import KeyReused
 from agents.rows import insert_new, update
 
@@ -47,6 +48,10 @@ class MailReceipt:
     amount_minor: int | None  # None: it is not about money
     message: str
     state: str  # sending, sent
+    started_at: datetime  # when it was handed to the mail server
+    sent_at: datetime | None  # when the server had taken it
+    fault: str  # how that broke off; "" where nothing was noted
+    message_id: str  # by which it is found in the server's log and in a mailbox
 
 
 def refund_message(*, name: str, amount_minor: int, currency: str, reference: str) -> str:
@@ -162,13 +167,31 @@ def _begun(customer: Customer, letter: _Letter, key: str, at: datetime) -> SentM
 
 def _sent(mail: SentMail, at: datetime) -> SentMail:
     """Hand a mail over and note that it left. What is raised here leaves it "sending"."""
-    message_id = f"<{sha256(mail.key.encode()).hexdigest()[:32]}@opsconsole>"
-    EmailMessage(
-        subject=mail.subject, body=mail.body, to=[mail.to], headers={"Message-ID": message_id}
-    ).send()
+    headers = {"Message-ID": message_id(mail.key)}
+    message = EmailMessage(subject=mail.subject, body=mail.body, to=[mail.to], headers=headers)
+    try:
+        message.send()
+    except Exception as error:  # whatever it was, a person may have to find out by it
+        mail.fault = _words_of(error)
+        update(mail, "fault")
+        raise
     mail.state, mail.sent_at = MailState.SENT, at
     update(mail, "state", "sent_at")
     return mail
+
+
+def message_id(key: str) -> str:
+    """Return the Message-ID of the mail of a key."""
+    return f"<{sha256(key.encode()).hexdigest()[:32]}@opsconsole>"
+
+
+def _words_of(error: Exception) -> str:
+    """Return what a mail server or a connection said, with the name of the error."""
+    if isinstance(error, SMTPResponseException):
+        text = error.smtp_error
+        said = text.decode(errors="replace") if isinstance(text, bytes) else str(text)
+        return f"{error.smtp_code} {said}"[:LONGEST_FAULT]
+    return f"{type(error).__name__}: {error}"[:LONGEST_FAULT]
 
 
 def _asked(mail: SentMail) -> tuple[int, int, _Letter]:
@@ -185,4 +208,8 @@ def _receipt(mail: SentMail) -> MailReceipt:
         amount_minor=mail.amount_minor,
         message=mail.body,
         state=str(mail.state),
+        started_at=mail.started_at,
+        sent_at=mail.sent_at,
+        fault=mail.fault,
+        message_id=message_id(mail.key),
     )

@@ -17,6 +17,6 @@ def forget_customer(*, book_ids: Collection[int], customer_number: int) -> int:
     with transaction.atomic():
         found = Customer.objects.filter(book_id__in=book_ids, number=customer_number)
         mails = SentMail.objects.filter(customer__in=found)
-        mails.update(to="", body="")
+        mails.update(to="", body="", fault="")
         Refund.objects.filter(charge__customer__in=found).update(reason="")
         return found.update(name="", email="", country="")

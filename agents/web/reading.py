@@ -14,7 +14,7 @@ from agents.core.effects import Json
 from agents.core.lookalikes import lookalikes
 from agents.core.money import plain_amount, spoken
 from agents.core.states import ENDED, EscalationState
-from agents.desk import billing, refunds
+from agents.desk import billing, mail, refunds
 from agents.engine.approvals import ASKED_AGAIN, turn_of
 from agents.models import Effect, Escalation, KillSwitch, Membership, Role
 from agents.operations.claiming import OWN, is_own
@@ -189,6 +189,7 @@ class Card:
     prefilled: str
     refusal: str  # why this person cannot decide, or ""
     effect: Effect | None  # what really happened afterwards
+    mail: mail.MailReceipt | None  # what is known of a mail that may have left
     limit_minor: int | None
     claimed_by: str
     is_mine: bool
@@ -231,6 +232,7 @@ def card(escalation: Escalation, user: User, *, at: datetime) -> Card:
         prefilled=plain_amount(most) if most else "",
         refusal=_refusal(escalation, user, part.role),
         effect=effect,
+        mail=mail.find(key=effect.key) if effect and escalation.kind == "effect_unknown" else None,
         limit_minor=part.refund_limit_minor,
         claimed_by=claimed_by,
         is_mine=is_mine,

@@ -9,6 +9,7 @@ from django.core.mail.backends.base import BaseEmailBackend
 from django.db import connection
 
 from agents.desk.models import SentMail
+from tests.engine.memory import Crash
 
 seen: list[tuple[str, bool]] = []
 
@@ -27,3 +28,10 @@ class Broken(BaseEmailBackend):
 
     def send_messages(self, email_messages: Sequence[EmailMessage]) -> int:
         raise ConnectionResetError("the server hung up")
+
+
+class Deadly(BaseEmailBackend):
+    """Ends the worker while it has the mail."""
+
+    def send_messages(self, email_messages: Sequence[EmailMessage]) -> int:
+        raise Crash("in the middle of a mail")

@@ -7,6 +7,8 @@ from enum import StrEnum
 from django.db import models
 from django.db.models import Q
 
+LONGEST_FAULT = 300  # characters
+
 
 class MailState(StrEnum):
     SENDING = "sending"  # after a crash nobody knows whether it left
@@ -29,6 +31,8 @@ class SentMail(models.Model):
     reference = models.CharField(max_length=60, unique=True)
     started_at = models.DateTimeField()
     sent_at = models.DateTimeField(null=True)
+    # How handing it over broke off, as the server or the connection said; "" where nobody knows.
+    fault = models.CharField(max_length=LONGEST_FAULT, blank=True, default="", db_default="")
 
     class Meta:
         constraints = [

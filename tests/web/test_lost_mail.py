@@ -1,0 +1,55 @@
+"""A mail of which nobody knows whether it left: the card shows what there is to find out by."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from django.urls import reverse
+
+from agents.desk.mail import message_id
+from agents.desk.models import SentMail
+from agents.models import Effect, Escalation, Run
+from tests.engine.memory import Crash
+from tests.engine.scene import REFUND_500, Scene, go, recover, set_scene
+from tests.web.test_pages import signed_in
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return set_scene()
+
+
+def card_of(scene: Scene, run: Run) -> str:
+    escalation = Escalation.objects.get(run=run, kind="effect_unknown")
+    return signed_in(scene.rita).get(reverse("approval", args=[escalation.pk])).text
+
+
+def test_the_card_tells_what_the_mail_server_said(scene: Scene, settings: Any) -> None:
+    settings.EMAIL_BACKEND = "tests.desk.letterboxes.Broken"
+
+    run = go(scene.launch(REFUND_500))
+
+    page, key = card_of(scene, run), Effect.objects.get(run=run, tool="send_refund_email").key
+    assert "ConnectionResetError: the server hung up" in page
+    assert message_id(key).strip("<>") in page
+    assert SentMail.objects.get(key=key).to in page
+    assert "on attempt 1 of this step" in page
+
+
+def test_a_worker_that_died_meanwhile_noted_no_answer(scene: Scene, settings: Any) -> None:
+    settings.EMAIL_BACKEND = "tests.desk.letterboxes.Deadly"
+    run = scene.launch(REFUND_500)
+    with suppress(Crash):
+        go(run)
+    settings.EMAIL_BACKEND = "django.core.mail.backends.locmem.EmailBackend"
+    recover(run.pk)
+
+    run = go(run)
+
+    page = card_of(scene, run)
+    assert "none was noted" in page
+    assert "on attempt 2 of this step" in page
