@@ -219,7 +219,7 @@ def card(escalation: Escalation, user: User, *, at: datetime) -> Card:
     is_mine = bool(claimed_by) and escalation.claimed_by_id == user.pk
     asked = escalation.requested_minor
     most = _most(escalation, charge, part, at=at)
-    effect = _effect(escalation)
+    effect, refusal = _effect(escalation), _refusal(escalation, user, part.role)
     return Card(
         escalation=escalation,
         act=act(escalation),
@@ -230,7 +230,7 @@ def card(escalation: Escalation, user: User, *, at: datetime) -> Card:
         most_minor=most,
         may_grant_all=most is None or most == asked,
         prefilled=plain_amount(most) if most else "",
-        refusal=_refusal(escalation, user, part.role),
+        refusal=refusal,
         effect=effect,
         mail=mail.find(key=effect.key) if effect and escalation.kind == "effect_unknown" else None,
         limit_minor=part.refund_limit_minor,
@@ -240,7 +240,7 @@ def card(escalation: Escalation, user: User, *, at: datetime) -> Card:
         decisions=_decisions(escalation),
         stages=_stages(escalation, effect),
         sources=[] if run.erased_at else sources(escalation, charge),
-        ruler=ruler(escalation.review["deciding"], most),
+        ruler=ruler(escalation.review["deciding"], None if refusal else most),
         published=_published(escalation),
         letter=_letter(escalation),
         lookalikes=_lookalikes(escalation, name),

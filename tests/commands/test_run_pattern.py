@@ -239,3 +239,17 @@ def test_decide_of_nothing_says_so() -> None:
 
     assert ended.code == 2
     assert "no escalation" in ended.err
+
+
+def test_a_decision_by_command_meets_the_kill_switch() -> None:
+    escalation, rita = waiting()
+    ada = User.objects.create_user("ada")
+    at = timezone.now()
+    operations.add_member(workspace=escalation.workspace, user=ada, role=Role.ADMIN, at=at)
+    operations.kill(workspace=escalation.workspace, by=ada, reason="look", at=at)
+
+    approved = command("decide", str(escalation.pk), "--approve", "--amount", "800", "--as", rita)
+    rejected = command("decide", str(escalation.pk), "--reject", "--reason", "no", "--as", rita)
+
+    assert (approved.code, rejected.code) == (3, 0)
+    assert "The kill switch “all writes” stands: ada pressed it" in approved.err

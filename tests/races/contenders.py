@@ -32,6 +32,8 @@ def decides(escalation: int, user: str, amount: int | None) -> str:
     except operations.AlreadyDecided as late:
         by = late.escalation.decided_by
         return f"late after {by.get_username() if by else 'nobody'}"
+    except operations.Refused as no:
+        return no.code
     return str(decided.state)
 
 

@@ -7,6 +7,8 @@ order of events; nothing is asserted on time.
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
@@ -16,8 +18,9 @@ from agents import operations
 from agents.core.states import EffectState, EscalationState, RunState
 from agents.desk.books import open_demo_book
 from agents.desk.models import Charge, Refund
-from agents.models import Effect, Escalation, Run
+from agents.models import Effect, Escalation, Run, Workspace
 from agents.models.kill_switch import Stage
+from agents.policies.profiles import STRICT
 from tests.engine.scene import REFUND_500, Scene, fresh, go, mailed, paid, recover, set_scene
 from tests.processes import SIX, Contenders
 
@@ -157,6 +160,57 @@ def test_runs_side_by_side_do_not_add_up_past_the_limit(scene: Scene, crowd: Con
         states = [fresh(run).state for run in runs]
         assert states.count(RunState.DONE) == 2
         assert states.count(RunState.WAITING) == 4
+
+
+def under(scene: Scene, **limits: Any) -> None:
+    """Have new runs follow the strict policy with other limits."""
+    version = operations.policy_version(
+        scene.workspace, replace(STRICT, **limits), at=timezone.now()
+    )
+    Workspace.objects.filter(pk=scene.workspace.pk).update(policy=version)
+
+
+@pytest.mark.parametrize("cap", ["launcher_daily_minor", "workspace_daily_minor"])
+def test_runs_side_by_side_do_not_pass_the_cap_of_the_day(
+    scene: Scene, crowd: Contenders, cap: str
+) -> None:
+    """Six runs of 500, each on customers of its own: the day has room for two."""
+    under(scene, **{cap: 100000})
+    runs = [scene.launch(REFUND_500) for _ in range(SIX)]
+
+    crowd.meet("tests.races.contenders:advances", [[str(run.pk)] for run in runs])
+
+    assert sum(amount for run in runs for amount in paid(fresh(run))) == 100000
+    waiting = Escalation.objects.filter(state=EscalationState.OPEN)
+    reasons = {escalation.review["deciding"]["reason"] for escalation in waiting}
+    assert (waiting.count(), reasons) == (SIX - 2, {"unattended_cap_of_the_day"})
+
+
+def test_one_person_deciding_in_six_windows_stays_within_their_day(
+    scene: Scene, crowd: Contenders
+) -> None:
+    under(scene, reviewer_daily_minor=160000)
+    runs = [go(scene.launch()) for _ in range(SIX)]
+    asked = [Escalation.objects.get(run=run).pk for run in runs]
+
+    crowd.meet("tests.races.contenders:decides", [[pk, "rita", 80000] for pk in asked])
+
+    granted = Escalation.objects.filter(pk__in=asked, granted_minor__isnull=False)
+    assert sum(escalation.granted_minor or 0 for escalation in granted) == 160000
+
+
+def test_one_person_deciding_twice_about_a_charge_stays_within_their_limit(
+    scene: Scene, crowd: Contenders
+) -> None:
+    """Rita may grant 800: of six runs that want 700 of one charge she lets one pass."""
+    runs = [go(scene.launch()) for _ in range(SIX)]
+    Charge.objects.filter(customer__book=runs[0].book_id).update(amount_minor=10**6)
+    Run.objects.filter(pk__in=[run.pk for run in runs]).update(book_id=runs[0].book_id)
+    asked = [Escalation.objects.get(run=run).pk for run in runs]
+
+    crowd.meet("tests.races.contenders:decides", [[pk, "rita", 70000] for pk in asked])
+
+    assert Escalation.objects.filter(granted_minor=70000).count() == 1
 
 
 def test_no_write_starts_once_the_kill_switch_has_the_lock(scene: Scene, crowd: Contenders) -> None:

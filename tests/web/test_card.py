@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from agents import operations
 from agents.desk.models import Customer
-from agents.models import Escalation, Membership, Role, Scope
+from agents.models import Escalation, Membership, Role, Run, Scope
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import Scene, go, set_scene
 from tests.web.test_pages import signed_in, waiting
@@ -57,7 +57,9 @@ def test_a_name_that_looks_like_another_is_marked(scene: Scene) -> None:
 
 
 def test_a_goal_with_letters_that_nobody_sees_is_marked(scene: Scene) -> None:
-    escalation = waiting(scene, "Refund 1200 USD to user_id=42, An\u200bna.")
+    escalation = waiting(scene)
+    # As one may stand in a database of before they were refused at the launch.
+    Run.objects.update(goal="Refund 1200 USD to user_id=42, An\u200bna.")
 
     assert "“Anna” holds characters that are not shown: U+200B." in shown(scene, escalation)
 
