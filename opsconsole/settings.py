@@ -250,6 +250,12 @@ if OPSCONSOLE_DISPATCH == "procrastinate":
             "postgresql://user:password@host:5432/name, or leave OPSCONSOLE_DISPATCH out."
         )
     INSTALLED_APPS.append("procrastinate.contrib.django")
+OPSCONSOLE_DEMO = _env.flag("OPSCONSOLE_DEMO", default=False)  # anybody may become anybody
+if OPSCONSOLE_DEMO and PRODUCTION:
+    raise ImproperlyConfigured(
+        "OPSCONSOLE_DEMO and OPSCONSOLE_PRODUCTION are both on, and in a demo everybody may go on "
+        "as anybody else: switch one off."
+    )
 OPSCONSOLE_DEMO_PACE = _env.number("OPSCONSOLE_DEMO_PACE", default=0, low=0, high=10)
 OPSCONSOLE_DRAIN_SECONDS = _env.number("OPSCONSOLE_DRAIN_SECONDS", default=6, low=0, high=600)
 OPSCONSOLE_LEASE_SECONDS = _env.number("OPSCONSOLE_LEASE_SECONDS", default=15, low=1, high=3600)

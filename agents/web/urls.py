@@ -12,6 +12,7 @@ urlpatterns: list[URLPattern] = [
     path("metrics", health.metrics, name="metrics"),
     path("sign-in/", session.sign_in, name="sign-in"),
     path("sign-out/", session.sign_out, name="sign-out"),
+    path("become/<str:name>/", session.become, name="become"),
     path("theme/", session.theme, name="theme"),
     path("keys/", session.keys, name="keys"),
     path("approvals/", approvals.approvals, name="approvals"),

@@ -11,6 +11,7 @@ import pytest
 from django.conf import settings
 
 ROOT = Path(__file__).resolve().parents[2]
+HOSTED = {"OPSCONSOLE_PRODUCTION": "1", "OPSCONSOLE_ALLOWED_HOSTS": "ops.example.com"}
 
 
 def manage(*arguments: str, **given: str) -> subprocess.CompletedProcess[str]:
@@ -40,6 +41,10 @@ def manage(*arguments: str, **given: str) -> subprocess.CompletedProcess[str]:
         (
             {"OPSCONSOLE_PRODUCTION": "1", "OPSCONSOLE_DEBUG": "1"},
             "OPSCONSOLE_DEBUG and OPSCONSOLE_PRODUCTION are both on",
+        ),
+        (
+            {**HOSTED, "OPSCONSOLE_DEMO": "1"},
+            "OPSCONSOLE_DEMO and OPSCONSOLE_PRODUCTION are both on",
         ),
         ({"OPSCONSOLE_DATA_DIR": "/dev/null/var"}, "OPSCONSOLE_DATA_DIR is a place that cannot"),
         ({"OPSCONSOLE_CSRF_TRUSTED_ORIGINS": "ops.example.com"}, "like https://ops.example.com"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import pytest
 from django.test import Client, override_settings
@@ -12,12 +11,10 @@ from django.urls import reverse
 from agents.core.states import EscalationState
 from agents.models import Escalation, Event, Membership, Role, Run
 from tests.engine.scene import Scene, set_scene
-from tests.web.test_pages import ADDRESSES, form, signed_in, stranger, waiting
+from tests.web.test_pages import ADDRESSES, address, form, signed_in, stranger, waiting
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-OF_ESCALATION = ("approval", "decide", "claim", "release-claim")
-OF_RUN = ("run", "run-json", "cancel")
 OPEN = {"healthz", "readyz", "metrics", "sign-in", "sign-out", "theme", "keys"}
 ELSEWHERE = ("//evil.example/", "https://evil.example/", "/\\evil.example", "javascript:alert(1)")
 
@@ -27,10 +24,8 @@ def scene() -> Scene:
     return set_scene()
 
 
-def address(name: str, escalation: Escalation) -> str:
-    parts: dict[str, Any] = {name: [escalation.pk] for name in OF_ESCALATION}
-    parts |= {name: [escalation.run_id] for name in OF_RUN}
-    return reverse(name, args=parts.get(name))
+def about(name: str, escalation: Escalation) -> str:
+    return address(name, run=escalation.run_id, escalation=escalation.pk)
 
 
 # Who may POST what, besides reading: everybody else gets 403. What a page refuses for its empty
@@ -40,6 +35,9 @@ MAY: dict[str, set[Role]] = {
     "claim": {Role.REVIEWER, Role.ADMIN},
     "release-claim": {Role.REVIEWER, Role.ADMIN},
     "cancel": {Role.OPERATOR, Role.REVIEWER, Role.ADMIN},
+    "run-again": {Role.OPERATOR, Role.ADMIN},
+    "try-now": {Role.OPERATOR, Role.ADMIN},
+    "become": set(Role),  # 404 but in the demo
     "launch": {Role.OPERATOR, Role.ADMIN},
     "kill-press": {Role.ADMIN},
     "kill-release": {Role.ADMIN},
@@ -63,7 +61,7 @@ def test_every_role_gets_what_its_row_says(scene: Scene, role: Role, htmx: bool)
     headers = {"HX-Request": "true"} if htmx else {}
 
     for name in sorted(set(ADDRESSES) - OPEN):
-        at = address(name, escalation)
+        at = about(name, escalation)
         read = signed_in(user).get(at, headers=headers).status_code
         sent = signed_in(user).post(at, headers=headers).status_code
         may_read = role in MAY_READ.get(name, set(Role))
@@ -80,7 +78,7 @@ def test_no_address_takes_another_verb(scene: Scene, verb: str) -> None:
     client = signed_in(scene.rita)
 
     for name in ADDRESSES:
-        answered = getattr(client, verb)(address(name, escalation))
+        answered = getattr(client, verb)(about(name, escalation))
         assert answered.status_code in (302, 403, 405), name
 
     assert Escalation.objects.get(pk=escalation.pk).state == EscalationState.OPEN
@@ -93,7 +91,7 @@ def test_reading_changes_nothing(scene: Scene, verb: str) -> None:
     client, events = signed_in(user), Event.objects.count()
 
     for name in set(ADDRESSES) - {"sign-out"}:
-        getattr(client, verb)(address(name, escalation), {"verdict": "approve", "reason": "x"})
+        getattr(client, verb)(about(name, escalation), {"verdict": "approve", "reason": "x"})
 
     assert Event.objects.count() == events
     assert "_auth_user_id" in client.session
@@ -108,7 +106,7 @@ def test_a_form_from_elsewhere_is_refused(scene: Scene) -> None:
 
     for name, rows in ADDRESSES.items():
         if any(row[1] not in (405,) for row in rows):
-            answered = client.post(address(name, escalation), {"reason": "x"})
+            answered = client.post(about(name, escalation), {"reason": "x"})
             assert answered.status_code == 403, name
 
     assert Event.objects.count() == events

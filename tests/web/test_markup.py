@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
-from django.urls import reverse
 from django.utils import timezone
 
 from agents import operations
@@ -15,8 +14,7 @@ from agents.core.states import EscalationState
 from agents.desk.models import Customer
 from agents.models import Escalation, Role, Run, Scope, Step, Workspace
 from tests.engine.scene import REFUND_500, Scene, go, set_scene
-from tests.web.test_attacks import OF_ESCALATION, OF_RUN
-from tests.web.test_pages import ADDRESSES, signed_in
+from tests.web.test_pages import ADDRESSES, OF_ESCALATION, address, signed_in
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -101,10 +99,8 @@ def pages(run: Run) -> list[str]:
     found = []
     escalation = Escalation.objects.filter(run=run).first()
     for name in set(ADDRESSES) - {"healthz", "readyz", "metrics", "sign-out", "sign-in"}:
-        if name in OF_ESCALATION:
-            found += [reverse(name, args=[escalation.pk])] if escalation else []
-        else:
-            found.append(reverse(name, args=[run.pk] if name in OF_RUN else None))
+        if escalation or name not in OF_ESCALATION:
+            found.append(address(name, run=run.pk, escalation=escalation and escalation.pk))
     return sorted(found)
 
 
@@ -133,12 +129,12 @@ def test_text_of_any_origin_stays_text_on_every_page(
         )
     seen = set()
 
-    for address in pages(run):
-        answered = admin.get(address)
+    for at in pages(run):
+        answered = admin.get(at)
         if answered.status_code != 200 or "html" not in answered["Content-Type"]:
             continue
         for harm in (*HARM, *ORIGINS.values()):
-            assert harm not in answered.text, f"{address}: {harm}"
+            assert harm not in answered.text, f"{at}: {harm}"
         escaped = {name for name in ORIGINS if f"&lt;i id={name}&gt;" in answered.text}
         seen |= escaped
 
@@ -153,8 +149,8 @@ def test_where_a_run_ended_stays_text(scene: Scene, admin: Client) -> None:
     Run.objects.filter(pk=run.pk).update(stop_reason=stops, outcome={"answer": marked("outcome")})
     seen = ""
 
-    for address in pages(run):
-        answered = admin.get(address)
+    for at in pages(run):
+        answered = admin.get(at)
         if "html" in answered.get("Content-Type", ""):
             seen += answered.text
 

@@ -67,6 +67,7 @@ ADDRESSES: dict[str, tuple[tuple[int, int], ...]] = {
     "metrics": ((200, 405), (200, 405), (200, 405), (200, 405)),  # the client is on loopback
     "sign-in": ((200, 200), (302, 302), (302, 302), (302, 302)),
     "sign-out": ((405, 302), (405, 302), (405, 302), (405, 302)),
+    "become": ((405, 302), (405, 404), (405, 404), (405, 404)),  # see test_start_here
     "theme": ((405, 302), (405, 302), (405, 302), (405, 302)),
     "approvals": ((302, 405), (200, 405), (200, 405), (200, 405)),
     "decided": ((302, 405), (200, 405), (200, 405), (200, 405)),
@@ -92,6 +93,17 @@ ADDRESSES: dict[str, tuple[tuple[int, int], ...]] = {
 }
 
 
+OF_ESCALATION = ("approval", "decide", "claim", "release-claim")
+OF_RUN = ("run", "run-json", "cancel", "run-again")
+
+
+def address(name: str, *, run: object, escalation: object) -> str:
+    """Return an address about this run or this escalation, by their keys."""
+    parts = dict.fromkeys(OF_ESCALATION, escalation) | dict.fromkeys(OF_RUN, run)
+    parts["become"] = "rita"
+    return reverse(name, args=[parts[name]] if name in parts else None)
+
+
 def names() -> set[str]:
     return {str(pattern.name) for pattern in urlpatterns}
 
@@ -104,20 +116,15 @@ def test_every_address_has_its_row() -> None:
 @pytest.mark.parametrize("name", sorted(ADDRESSES))
 def test_who_gets_what(scene: Scene, name: str, htmx: bool) -> None:
     escalation = waiting(scene)
-    parts: dict[str, Any] = {}
-    for of_escalation in ("approval", "decide", "claim", "release-claim"):
-        parts[of_escalation] = [escalation.pk]
-    for of_run in ("run", "run-json", "cancel", "run-again"):
-        parts[of_run] = [escalation.run_id]
-    address = reverse(name, args=parts.get(name))
+    at = address(name, run=escalation.run_id, escalation=escalation.pk)
     people = {"stranger": stranger(), "eve": scene.eve, "rita": scene.rita}
     headers = {"HX-Request": "true"} if htmx else {}
 
     for who, expected in zip(PEOPLE, ADDRESSES[name], strict=True):
         client = signed_in(people[who]) if who in people else Client()
-        got = client.get(address, headers=headers).status_code
+        got = client.get(at, headers=headers).status_code
         client = signed_in(people[who]) if who in people else Client()
-        posted = client.post(address, headers=headers).status_code
+        posted = client.post(at, headers=headers).status_code
         assert (got, posted) == expected, who
 
     escalation.refresh_from_db()

@@ -90,7 +90,8 @@ def programs(*, host: str, port: int) -> list[Program]:
     web = [*manage, "serve", "--host", host, "--port", str(port)]
     # At a model's own pace a run can be watched.
     pace = {"OPSCONSOLE_DEMO_PACE": str(settings.OPSCONSOLE_DEMO_PACE or 1)}
-    return [Program("web", web), Program("worker", [*manage, "work"], pace)]
+    worker = [*manage, "work"]
+    return [Program("web", web, {"OPSCONSOLE_DEMO": "1"}), Program("worker", worker, pace)]
 
 
 def _must_be_free(host: str, port: int) -> None:

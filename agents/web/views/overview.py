@@ -13,6 +13,7 @@ from django.views.decorators.http import require_POST, require_safe
 from agents import operations
 from agents.web import access
 from agents.web.overview import overview
+from agents.web.start_here import first_steps
 
 
 @require_safe
@@ -20,8 +21,9 @@ from agents.web.overview import overview
 @login_required
 def home(request: HttpRequest) -> HttpResponse:
     """Show what waits, how today went and where somebody is needed."""
-    found = overview(access.person(request), at=timezone.now())
-    return render(request, "overview.html", {"o": found, "nav": "home"})
+    user = access.person(request)
+    shown = {"o": overview(user, at=timezone.now()), "first_steps": first_steps(user)}
+    return render(request, "overview.html", {**shown, "nav": "home"})
 
 
 @require_POST

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from django.conf import settings
+from django.contrib.auth import login
 from django.contrib.auth import views as auth
+from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST
 
 from agents.core.effects import Json
+from agents.web import access, start_here
 
 THEMES = ("light", "dark")
 YEAR = 365 * 24 * 60 * 60  # seconds
@@ -29,6 +33,16 @@ def too_many(request: HttpRequest, response: HttpResponse | None, tried: Json) -
 
 
 @require_POST
+@never_cache
+@login_required
+def become(request: HttpRequest, name: str) -> HttpResponse:
+    """Go on as another of the demo's people; 404 anywhere but under `manage.py demo`."""
+    user = start_here.person_to_become(access.person(request), name)
+    login(request, user, backend="django.contrib.auth.backends.ModelBackend")
+    return redirect(_ours(request))
+
+
+@require_POST
 def theme(request: HttpRequest) -> HttpResponse:
     """Remember light or dark, and go back to the page."""
     return _remember(request, "theme", THEMES)
@@ -41,10 +55,7 @@ def keys(request: HttpRequest) -> HttpResponse:
 
 
 def _remember(request: HttpRequest, name: str, allowed: tuple[str, ...]) -> HttpResponse:
-    back = request.POST.get("back", "/")
-    if not url_has_allowed_host_and_scheme(back, allowed_hosts={request.get_host()}):
-        back = "/"
-    response = redirect(back)
+    response = redirect(_ours(request))
     chosen = request.POST.get(name)
     if chosen in allowed:
         response.set_cookie(
@@ -56,3 +67,10 @@ def _remember(request: HttpRequest, name: str, allowed: tuple[str, ...]) -> Http
             secure=settings.SESSION_COOKIE_SECURE,
         )
     return response
+
+
+def _ours(request: HttpRequest) -> str:
+    """Return the page that a form leads to, or the first one where that is not ours."""
+    back = request.POST.get("back", "/")
+    is_ours = url_has_allowed_host_and_scheme(back, allowed_hosts={request.get_host()})
+    return back if is_ours else "/"

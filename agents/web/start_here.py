@@ -1,0 +1,67 @@
+"""The demo's first steps: launch a refund, decide about it as its reviewer, check the record."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.shortcuts import get_object_or_404
+from django.urls import reverse
+
+from agents.models import Escalation, Event, Run, Workspace
+from agents.web import access
+
+
+@dataclass(frozen=True)
+class FirstStep:
+    """One thing to do, who may do it, and where."""
+
+    text: str
+    person: str
+    role: str
+    page: str
+    address: str
+    is_done: bool
+    is_next: bool = False
+
+    @property
+    def who(self) -> str:
+        """Return the person with their role, where the name does not say it."""
+        return self.person if self.person == self.role else f"{self.person}, {self.role}"
+
+
+def first_steps(user: User) -> list[FirstStep]:
+    """Return the steps with what is done of them; none outside `manage.py demo`, or at the end."""
+    workspace = _demo_of(user)
+    if workspace is None:
+        return []
+    # A launch by form carries its token; the invented runs have none.
+    launched = Run.objects.filter(workspace=workspace, launch_token__isnull=False)
+    decided = Escalation.objects.filter(run__in=launched, decided_by__isnull=False)
+    checked = Event.objects.filter(workspace=workspace, run=None, kind="audit.verified")
+    given = (
+        ("Launch a refund above the limit", "omar", "operator", "launch", launched.exists()),
+        ("Decide about it", "rita", "reviewer", "approvals", decided.exists()),
+        ("Check that nothing was changed", "auditor", "auditor", "audit", checked.exists()),
+    )
+    ahead = next((place for place, (*_, is_done) in enumerate(given) if not is_done), None)
+    if ahead is None:
+        return []
+    return [
+        FirstStep(text, person, role, page.title(), reverse(page), is_done, place == ahead)
+        for place, (text, person, role, page, is_done) in enumerate(given)
+    ]
+
+
+def person_to_become(user: User, name: str) -> User:
+    """Return one of the people of the user's demo. Raises Http404 outside `manage.py demo`."""
+    workspace = _demo_of(user)
+    people = User.objects.filter(memberships__workspace=workspace, memberships__is_simulated=False)
+    return get_object_or_404(people if workspace else User.objects.none(), username=name)
+
+
+def _demo_of(user: User) -> Workspace | None:
+    if not settings.OPSCONSOLE_DEMO:
+        return None
+    return Workspace.objects.filter(pk__in=access.workspaces_of(user), is_demo=True).first()

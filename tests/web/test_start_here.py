@@ -1,0 +1,96 @@
+"""The demo's first steps, and the button that goes on as somebody else: nowhere but there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from agents import operations
+from agents.core.states import EscalationState
+from agents.models import Escalation, Role, Run
+from tests.engine.scene import Scene, go, set_scene
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return set_scene()
+
+
+@pytest.fixture
+def demo(settings: Any) -> None:
+    settings.OPSCONSOLE_DEMO = True
+
+
+def as_(user: User) -> Client:
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+def become(client: Client, name: str) -> int:
+    return client.post(reverse("become", args=[name]), {"back": "/approvals/"}).status_code
+
+
+def test_the_steps_are_led_through_and_then_gone(scene: Scene, demo: None) -> None:
+    scene.add("auditor", Role.AUDITOR)
+    client = as_(scene.eve)
+
+    assert "Continue as omar, operator" in client.get("/").content.decode()
+    assert become(client, "omar") == 302
+    home = client.get("/").content.decode()
+    assert "Open Launch" in home
+    run = go(scene.launch(token="by-form"))
+
+    assert "Continue as rita, reviewer" in client.get("/").content.decode()
+    assert become(client, "rita") == 302
+    scene.decide(run)
+
+    assert "Continue as auditor<" in client.get("/").content.decode()
+    assert become(client, "auditor") == 302
+    assert client.post(reverse("verify")).status_code == 200
+    assert "Start here" not in client.get("/").content.decode()
+
+
+def test_who_decides_after_the_button_is_who_they_became(scene: Scene, demo: None) -> None:
+    run = go(scene.launch())
+    card = Escalation.objects.get(run=run, state=EscalationState.OPEN)
+    client = as_(scene.omar)
+    become(client, "rita")
+
+    form = {"verdict": "adjust", "amount": "800.00", "comment": "partly used"}
+    client.post(reverse("decide", args=[card.pk]), {**form, "action_sha256": card.action_sha256})
+
+    card.refresh_from_db()
+    assert card.decided_by == scene.rita
+
+
+@pytest.mark.parametrize("name", ["rita", "nobody", "simulated-reviewer"])
+def test_nobody_becomes_anybody_without_the_demo_command(scene: Scene, name: str) -> None:
+    operations.ensure_simulated_person(
+        workspace=scene.workspace, role=Role.REVIEWER, at=timezone.now()
+    )
+
+    assert become(as_(scene.eve), name) == 404
+    assert "Start here" not in as_(scene.eve).get("/").content.decode()
+
+
+def test_in_the_demo_nobody_becomes_anybody_but_its_own_people(scene: Scene, demo: None) -> None:
+    real = operations.add_workspace(slug="real", name="Real", at=timezone.now())
+    ada = User.objects.create_user("ada")
+    operations.add_member(workspace=real, user=ada, role=Role.ADMIN, at=timezone.now())
+    operations.ensure_simulated_person(
+        workspace=scene.workspace, role=Role.REVIEWER, at=timezone.now()
+    )
+
+    assert become(as_(scene.eve), "ada") == 404
+    assert become(as_(scene.eve), "simulated-reviewer") == 404
+    assert become(as_(ada), "rita") == 404
+    assert become(Client(), "rita") == 302  # to the sign-in page
+    assert Run.objects.count() == 0
