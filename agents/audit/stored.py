@@ -86,6 +86,7 @@ def _escalation(escalation: Escalation, is_erased: bool) -> Row:
         "state": escalation.state,
         "requested_minor": escalation.requested_minor,
         "decided_by": by.get_username() if by else "",
+        "decided_from": escalation.decided_from,
         "decided_at": escalation.decided_at,
         "is_simulated": escalation.is_simulated,
         "granted_minor": escalation.granted_minor,

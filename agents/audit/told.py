@@ -101,6 +101,7 @@ def _escalation(rows: Rows, what: str, facts: Row, event: Row) -> None:
         row |= {
             "state": facts["decision"],
             "decided_by": event["actor"],
+            "decided_from": facts.get("account", ""),
             "decided_at": event["at"],
             "is_simulated": facts["simulated"],
             "granted_minor": facts["granted_minor"],

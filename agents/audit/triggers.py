@@ -60,7 +60,7 @@ _OVER: tuple[tuple[str, str, tuple[str, ...], dict[str, str]], ...] = (
     (
         "agents_escalation",
         "OLD.state <> 'open'",
-        ("state", "decided_by_id", "decided_at", "granted_minor", "step_id"),
+        ("state", "decided_by_id", "decided_from", "decided_at", "granted_minor", "step_id"),
         {
             "action_sha256": "NEW.action_sha256 = '' AND EXISTS (SELECT 1 FROM agents_run "
             "WHERE id = OLD.run_id AND erased_at IS NOT NULL)"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 from argparse import ArgumentParser
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +14,7 @@ from django.core.management.base import CommandError
 from agents import operations
 from agents.core.money import BadAmount, minor_of_text
 from agents.models import Scope, Workspace
+from agents.models.event import by_command
 
 ACTOR = "command line"  # in the record; no user name has a blank
 BAD_USAGE, REFUSED = 2, 3
@@ -62,10 +65,22 @@ def scope_of(pattern: str | None, tool: str | None) -> tuple[Scope, str]:
     return (Scope.TOOL, tool) if tool is not None else (Scope.WORKSPACE, "")
 
 
+def account() -> str:
+    """Return the account of the operating system that runs this, as the system knows it."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # a container may run under a number alone
+        return f"uid {os.getuid()}"
+
+
 @contextmanager
 def refusals() -> Iterator[None]:
-    """Turn what an operation refuses into the command's error, with its sentence."""
+    """Turn what an operation refuses into the command's error, with its sentence.
+
+    What it does is on record as done by a command.
+    """
     try:
-        yield
+        with by_command(account()):
+            yield
     except operations.Refused as no:
         raise CommandError(str(no), returncode=REFUSED) from None

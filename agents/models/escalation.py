@@ -38,6 +38,8 @@ class Escalation(models.Model):
     decided_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, models.PROTECT, null=True, related_name="+"
     )
+    # The account of the operating system, where a command decided in the person's name.
+    decided_from = models.CharField(max_length=150, blank=True, default="", db_default="")
     decided_at = models.DateTimeField(null=True)
     granted_minor = models.BigIntegerField(null=True)
     comment = models.TextField(blank=True)

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -94,6 +96,25 @@ class Entry:
     actor: str = ""
 
 
+# The account of the operating system whose command acts for people in this context; "": none.
+_ACCOUNT: ContextVar[str] = ContextVar("account", default="")
+
+
+@contextmanager
+def by_command(account: str) -> Iterator[None]:
+    """Have every event with an actor say that it came by a command, and from which account."""
+    token = _ACCOUNT.set(account)
+    try:
+        yield
+    finally:
+        _ACCOUNT.reset(token)
+
+
+def commanding_account() -> str:
+    """Return the account whose command acts here, or "" where none does."""
+    return _ACCOUNT.get()
+
+
 def append(
     entries: Sequence[Entry], *, workspace_id: int, at: datetime, run: Run | None = None
 ) -> None:
@@ -147,6 +168,8 @@ def chained(
     count, previous = after
     events: list[dict[str, Any]] = []
     texts: list[dict[str, Any]] = []
+    account = commanding_account()
+    via = {"via": "command", "account": account} if account else {}
     for place, entry in enumerate(entries, 1):
         # Only a run is about a customer; what is said of a workspace is about its people.
         plain, words = without_texts(entry.kind, entry.facts) if run_id else (entry.facts, {})
@@ -158,7 +181,11 @@ def chained(
             "run_id": run_id,
             "seq": seq,
             "kind": entry.kind,
-            "facts": {**plain, **({TEXTS: digests} if digests else {})},
+            "facts": {
+                **plain,
+                **(via if entry.actor else {}),
+                **({TEXTS: digests} if digests else {}),
+            },
             "actor": entry.actor,
             "at": at,
         }

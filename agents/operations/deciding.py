@@ -29,7 +29,7 @@ from agents.models import (
     Step,
     Workspace,
 )
-from agents.models.event import Entry, append
+from agents.models.event import Entry, append, commanding_account
 from agents.operations.claiming import OWN, Claimed, is_kept_from, is_own
 from agents.operations.granting import Grant, grant
 from agents.operations.refusal import Refused, allowed, check_text, members
@@ -200,6 +200,7 @@ def _take(
     columns = {
         "state": state,
         "decided_by": by,
+        "decided_from": commanding_account(),
         "decided_at": at,
         "granted_minor": granted_minor,
         "charge": granted.charge if granted else None,
@@ -232,6 +233,7 @@ _DECIDE = Update(
     ),
     state=Given("state"),
     decided_by=Given("decided_by"),
+    decided_from=Given("decided_from"),
     decided_at=Given("decided_at"),
     granted_minor=Given("granted_minor"),
     charge=Given("charge"),

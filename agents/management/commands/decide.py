@@ -11,7 +11,9 @@ from django.utils import timezone
 
 from agents import operations
 from agents.core.money import BadAmount, minor_of_text, spoken
+from agents.management.asked import account
 from agents.models import Escalation
+from agents.models.event import by_command
 
 BAD_USAGE, REFUSED = 2, 3
 
@@ -34,15 +36,16 @@ class Command(BaseCommand):
         if options["reject"] and amount is not None:
             raise CommandError("--amount goes with --approve.", returncode=BAD_USAGE)
         try:
-            decided = operations.decide(
-                escalation_id=options["escalation"],
-                by=User.objects.get(username=options["actor"]),
-                approve=options["approve"],
-                amount_minor=None if amount is None else minor_of_text(amount),
-                comment=options["reason"],
-                correction=options["correction"],
-                at=timezone.now(),
-            )
+            with by_command(account()):
+                decided = operations.decide(
+                    escalation_id=options["escalation"],
+                    by=User.objects.get(username=options["actor"]),
+                    approve=options["approve"],
+                    amount_minor=None if amount is None else minor_of_text(amount),
+                    comment=options["reason"],
+                    correction=options["correction"],
+                    at=timezone.now(),
+                )
         except User.DoesNotExist:
             raise CommandError(
                 f"There is no user {options['actor']!r}.", returncode=BAD_USAGE

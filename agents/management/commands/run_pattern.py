@@ -22,7 +22,9 @@ from agents.engine import lease
 from agents.engine.advance import advance
 from agents.engine.database import in_database
 from agents.engine.threads import close_connections
+from agents.management.asked import account
 from agents.models import Membership, PolicyVersion, Role, Run, Workspace
+from agents.models.event import by_command
 from agents.operations.recorded import read_config
 from agents.operations.refusal import Refused
 from agents.operations.simulated import Human, decide_simulated, read_human
@@ -57,7 +59,8 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            run, human = self._launched(options)
+            with by_command(account()):
+                run, human = self._launched(options)
         except Refused as no:
             raise CommandError(str(no), returncode=BAD_USAGE) from None
         asyncio.run(_driven(run, human, self._say))

@@ -1,0 +1,98 @@
+"""What a command does in a person's name says so: nobody signed in for it."""
+
+from __future__ import annotations
+
+import os
+import pwd
+
+import pytest
+from django.contrib.auth.models import User
+from django.urls import reverse
+
+from agents.models import Escalation, Event, Role
+from tests.audit.test_record import unseen
+from tests.commands.test_run_pattern import command
+from tests.engine.scene import Scene, go, set_scene
+from tests.web.test_pages import signed_in
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+
+ACCOUNT = pwd.getpwuid(os.getuid()).pw_name
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return set_scene()
+
+
+def facts(kind: str) -> dict[str, object]:
+    found = Event.objects.filter(kind=kind).order_by("-pk").values_list("facts", flat=True)[0]
+    return {name: found.get(name) for name in ("via", "account")}
+
+
+def test_a_decision_by_command_is_told_from_one_in_the_browser(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOGNAME", "ada")  # what anybody can set is not believed
+    monkeypatch.setenv("USER", "ada")
+    waiting = [go(scene.launch()), go(scene.launch())]
+    by_command, in_browser = (Escalation.objects.get(run=run) for run in waiting)
+
+    ended = command(
+        "decide",
+        str(by_command.pk),
+        "--approve",
+        "--amount",
+        "800",
+        "--reason",
+        "x",
+        "--as",
+        "rita",
+    )
+    told = facts("escalation.decided")
+    scene.decide(waiting[1])
+
+    assert ended.code == 0
+    assert told == {"via": "command", "account": ACCOUNT}
+    assert facts("escalation.decided") == {"via": None, "account": None}
+    rita = signed_in(User.objects.get(username="rita"))
+    card = rita.get(reverse("approval", args=[by_command.pk])).content.decode()
+    other = rita.get(reverse("approval", args=[in_browser.pk])).content.decode()
+    assert f"Decided by rita, by command, from the account {ACCOUNT}, at" in card
+    assert "by command" not in other
+    assert command("verify_audit").code == 0
+
+
+@pytest.mark.breaks("I32")
+def test_a_decision_that_hides_that_a_command_made_it_is_found(scene: Scene) -> None:
+    escalation = Escalation.objects.get(run=go(scene.launch()))
+    command("decide", str(escalation.pk), "--reject", "--reason", "no", "--as", "rita")
+
+    def hide(run: object) -> None:
+        Escalation.objects.update(decided_from="")
+
+    unseen(hide, escalation.run)
+
+    assert f"decided_from is ''; the record says '{ACCOUNT}'" in command("verify_audit").out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind"),
+    [
+        (("kill", "--workspace", "demo", "--reason", "a test", "--as", "ada"), "kill_switch.on"),
+        (("set_role", "demo", "eve", "operator"), "member.set"),
+        (("set_limit", "demo", "rita", "500"), "member.set"),
+        (("decide", "1", "--approve", "--as", "eve"), "decision.refused"),
+    ],
+)
+def test_every_command_that_acts_for_people_says_so(
+    scene: Scene, arguments: tuple[str, ...], kind: str
+) -> None:
+    scene.add("ada", Role.ADMIN)
+    escalation = Escalation.objects.get(run=go(scene.launch()))
+    if arguments[0] == "decide":
+        arguments = ("decide", str(escalation.pk), *arguments[2:])
+
+    command(*arguments)
+
+    assert facts(kind) == {"via": "command", "account": ACCOUNT}
