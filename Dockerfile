@@ -6,7 +6,7 @@ RUN python -m venv /venv && /venv/bin/pip install --no-cache-dir --require-hashe
 
 FROM python:3.11-slim
 RUN useradd --system --uid 10001 --home-dir /app opsconsole \
-    && install --directory --owner=opsconsole --mode=0700 /data
+    && install --directory --owner=opsconsole --mode=0700 /data /heads
 COPY --from=build /venv /venv
 WORKDIR /app
 COPY manage.py ./
@@ -16,7 +16,7 @@ COPY templates templates
 COPY opsconsole opsconsole
 COPY agents agents
 ENV PATH=/venv/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 OPSCONSOLE_DATA_DIR=/data
-VOLUME /data
+VOLUME /data /heads
 USER opsconsole
 EXPOSE 8000
 CMD ["scripts/serve"]

@@ -267,9 +267,12 @@ OPSCONSOLE_WORKER_CONCURRENCY = _env.whole(
 # The record
 
 # The key seals; the old ones still check what they sealed. They are derived from nothing else.
-OPSCONSOLE_AUDIT_KEY = _env.secret("OPSCONSOLE_AUDIT_KEY", least=32) or secret_key.kept_in(
-    DATA_DIR / "audit-key", price="what the old one sealed can be checked only with it"
-)
+# A process that is told "none" has no key: it seals nothing and compares heads only.
+OPSCONSOLE_AUDIT_KEY = ""
+if _env.text("OPSCONSOLE_AUDIT_KEY") != "none":
+    OPSCONSOLE_AUDIT_KEY = _env.secret("OPSCONSOLE_AUDIT_KEY", least=32) or secret_key.kept_in(
+        DATA_DIR / "audit-key", price="what the old one sealed can be checked only with it"
+    )
 OPSCONSOLE_AUDIT_OLD_KEYS = _env.items("OPSCONSOLE_AUDIT_OLD_KEYS")
 OPSCONSOLE_HEADS_FILE = BASE_DIR / _env.text("OPSCONSOLE_HEADS_FILE", str(DATA_DIR / "heads.jsonl"))
 # How often a worker's sweep seals; 0 leaves it to manage.py seal_audit.

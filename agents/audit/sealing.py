@@ -22,6 +22,10 @@ CHUNK = 500  # rows in memory at once
 _looked_at: datetime | None = None  # when this process last sealed what was due
 
 
+class NoKey(Exception):
+    """This process has no key to seal with, on purpose."""
+
+
 class HeadsDiffer(Exception):
     """The database has not the head that was kept outside it: an older copy, or another one."""
 
@@ -29,7 +33,7 @@ class HeadsDiffer(Exception):
 def keys() -> dict[str, str]:
     """Return the keys that check seals, by their ids."""
     given = [settings.OPSCONSOLE_AUDIT_KEY, *settings.OPSCONSOLE_AUDIT_OLD_KEYS]
-    return {seals.key_id(key): key for key in given}
+    return {seals.key_id(key): key for key in given if key}
 
 
 def seal_when_due(*, at: datetime) -> int:
@@ -39,6 +43,8 @@ def seal_when_due(*, at: datetime) -> int:
     """
     global _looked_at
     period = timedelta(seconds=settings.OPSCONSOLE_SEAL_SECONDS)
+    if not settings.OPSCONSOLE_AUDIT_KEY:
+        return 0
     if not period or (_looked_at and _looked_at <= at < _looked_at + period):
         return 0
     newest = Head.objects.order_by("-number").first()
@@ -50,11 +56,14 @@ def seal_when_due(*, at: datetime) -> int:
 
 
 def seal(*, at: datetime, begin_file: bool = False) -> list[seals.Head]:
-    """Seal all that is new; no head is made of nothing. Raises HeadsDiffer, Unreadable, OSError.
+    """Seal all that is new; no head is made of nothing.
 
     The database comes first. What a crash keeps from the file is written there by the next seal.
-    A file that is gone is begun anew only where `begin_file` says so.
+    A file that is gone is begun anew only where `begin_file` says so. Raises NoKey, HeadsDiffer,
+    Unreadable, OSError.
     """
+    if not settings.OPSCONSOLE_AUDIT_KEY:
+        raise NoKey("This process has no key (OPSCONSOLE_AUDIT_KEY is none): it seals nothing.")
     made: list[seals.Head] = []
     with heads_file.opened(settings.OPSCONSOLE_HEADS_FILE) as kept:
         last = kept.newest()

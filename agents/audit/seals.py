@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 
 from agents.audit.chain_faults import Fault
@@ -98,18 +98,21 @@ def from_line(found: Json) -> Head:
     return head
 
 
-def first_bad_head(heads: Iterable[Head], key_of: Callable[[str], str | None]) -> Fault | None:
-    """Return the first head that is missing, not under its seal, or does not follow."""
+def first_bad_head(heads: Iterable[Head], keys: Mapping[str, str]) -> Fault | None:
+    """Return the first head that is missing, not under its seal, or does not follow.
+
+    `keys` are by their ids; without any the seals are not checked.
+    """
     before = ""
     for number, head in enumerate(heads, start=1):
         if head.number != number:
             return Fault(number, f"head {number} is missing; the next one is {head.number}")
         if head.before != before:
             return Fault(number, "it does not follow the head before it")
-        key = key_of(head.key)
-        if key is None:
+        key = keys.get(head.key)
+        if keys and key is None:
             return Fault(number, f"it was sealed with the key {head.key}, which is not given")
-        if not hmac.compare_digest(_seal(head, key).encode(), head.seal.encode()):
+        if key and not hmac.compare_digest(_seal(head, key).encode(), head.seal.encode()):
             return Fault(number, "its seal is not that of its content under its key")
         before = head.seal
     return None
@@ -133,16 +136,16 @@ def first_difference(kept: Sequence[Head], stored: Sequence[Head]) -> Fault | No
 
 
 def judged(
-    stored: Sequence[Head], kept: Sequence[Head], key_of: Callable[[str], str | None]
+    stored: Sequence[Head], kept: Sequence[Head], keys: Mapping[str, str]
 ) -> tuple[list[Fault], list[Head]]:
     """Return what is wrong with the heads, and those by which the events can be held.
 
     Where the database and the copy disagree, the copy counts, as far as its seals hold.
     """
-    faults = [first_bad_head(stored, key_of), first_difference(kept, stored)]
+    faults = [first_bad_head(stored, keys), first_difference(kept, stored)]
     by_number = {head.number: head for head in [*stored, *kept]}
     merged = [by_number[number] for number in sorted(by_number)]
-    bad = first_bad_head(merged, key_of)
+    bad = first_bad_head(merged, keys)
     trusted = [head for head in merged if bad is None or head.number < bad.seq]
     return [fault for fault in faults if fault], trusted
 

@@ -78,6 +78,7 @@ class Proof:
 
     chains: int
     heads: int
+    keys: int  # that seals were checked with
     compared: int  # heads that are kept outside the database, too
     loose: int  # events that no head covers
     between: tuple[datetime, datetime] | None  # when they were: the first and the last
@@ -88,6 +89,8 @@ class Proof:
         said = ["Nothing was compared with heads kept outside the database."]
         if self.compared:
             said = [f"{self.compared} heads were compared with those kept outside the database."]
+        if not self.keys:
+            said.append("The seals were not checked: this process has no key.")
         if self.between:
             first, last = self.between
             span = f"{first:%Y-%m-%d %H:%M:%S} to {last:%Y-%m-%d %H:%M:%S} UTC"
@@ -107,7 +110,7 @@ def prove(*, runs: QuerySet[Run], workspaces: QuerySet[Workspace], file: Path) -
     if not kept and not faults and len(stored) > 1:
         why = f"the file is gone or empty, and the database has {len(stored)} heads"
         faults = [Chain(KEPT, Fault(0, why))]
-    bad, trusted = seals.judged(stored, kept, sealing.keys().get)
+    bad, trusted = seals.judged(stored, kept, sealing.keys())
     faults += [Chain("heads", fault, of="head") for fault in bad]
     wrong = triggers.faults(connections[DEFAULT_DB_ALIAS])
     faults += [Chain(f"trigger {name}", Fault(0, why)) for name, why in wrong.items()]
@@ -123,7 +126,7 @@ def prove(*, runs: QuerySet[Run], workspaces: QuerySet[Workspace], file: Path) -
         faults += _vanished(sealed.hashes)
         faults += [Chain(name, Fault(0, "no event tells of it")) for name in without_intent()]
     between = (ends[0], ends[1]) if ends else None
-    return Proof(count, len(stored), len(kept), loose, between, faults)
+    return Proof(count, len(stored), len(sealing.keys()), len(kept), loose, between, faults)
 
 
 def _kept(file: Path) -> tuple[list[seals.Head], list[Chain]]:

@@ -434,6 +434,22 @@ def test_a_file_of_heads_that_is_gone_is_a_fault_and_nothing_is_sealed_over_it(
     assert "3 heads were compared" in command("verify_audit").out
 
 
+def test_a_process_without_a_key_compares_heads_and_seals_nothing(
+    run: Run, scene: Scene, settings: Any, heads_file: Path
+) -> None:
+    settings.OPSCONSOLE_AUDIT_KEY = ""
+    go(scene.launch(REFUND_500))
+
+    refused, holds = command("seal_audit"), command("verify_audit")
+
+    assert (refused.code, Head.objects.count()) == (3, 1)
+    assert "it seals nothing" in refused.err
+    assert holds.code == 0
+    assert "The seals were not checked: this process has no key." in holds.out
+    heads_file.write_text(heads_file.read_text().replace('"number":1', '"number":2'))
+    assert faults() == [("heads", 2)]
+
+
 def test_a_worker_seals_no_more_where_the_file_of_heads_is_gone(
     run: Run, scene: Scene, heads_file: Path, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -30,7 +30,7 @@ THEIRS = history({"run/a": ["1", "9"]}, {"run/a": ["3"], "run/b": ["4"]}, {"run/
 
 
 def fault(stored: list[Head]) -> Fault | None:
-    return seals.first_bad_head(stored, {seals.key_id(KEY): KEY}.get)
+    return seals.first_bad_head(stored, {seals.key_id(KEY): KEY})
 
 
 def test_what_was_sealed_is_every_event_in_order() -> None:
@@ -58,7 +58,7 @@ def test_the_first_bad_head_is_named(stored: list[Head], number: int) -> None:
 
 
 def test_a_whole_history_under_the_key_is_told_from_ours_by_the_copy() -> None:
-    faults, trusted = judged(THEIRS, OURS[1:2], {seals.key_id(KEY): KEY}.get)
+    faults, trusted = judged(THEIRS, OURS[1:2], {seals.key_id(KEY): KEY})
 
     assert faults == [Fault(2, "it is kept elsewhere as another")]
     assert trusted == THEIRS[:1]
@@ -67,7 +67,7 @@ def test_a_whole_history_under_the_key_is_told_from_ours_by_the_copy() -> None:
 def test_a_forged_copy_does_not_make_a_sound_database_trusted_less_than_it_is() -> None:
     forged = replace(OURS[1], seal="0" * 64)
 
-    faults, trusted = judged(OURS, [forged], {seals.key_id(KEY): KEY}.get)
+    faults, trusted = judged(OURS, [forged], {seals.key_id(KEY): KEY})
 
     assert faults == [Fault(2, "it is kept elsewhere as another")]
     assert trusted == OURS[:1]

@@ -35,7 +35,7 @@ RECORD = (
     _left_out(
         "a seal is not reckoned again",
         HEADS,
-        "not hmac.compare_digest(_seal(head, key).encode(), head.seal.encode())",
+        "key and not hmac.compare_digest(_seal(head, key).encode(), head.seal.encode())",
         f"{SEALED} -k content_was_changed",
     ),
     _left_out(
@@ -47,8 +47,8 @@ RECORD = (
     Mutant(
         "heads are not held against the copy",
         HEADS,
-        "faults = [first_bad_head(stored, key_of), first_difference(kept, stored)]",
-        "faults = [first_bad_head(stored, key_of)]",
+        "faults = [first_bad_head(stored, keys), first_difference(kept, stored)]",
+        "faults = [first_bad_head(stored, keys)]",
         f"{SEALED} -k older_copy",
     ),
     _left_out(

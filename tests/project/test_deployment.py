@@ -25,7 +25,11 @@ SERVICES: dict[str, Any] = COMPOSE["services"]
 OURS = [name for name, service in SERVICES.items() if "build" in service]
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
 DRAIN = 10  # seconds in which a worker ends
-GIVEN = {"POSTGRES_PASSWORD": "hunter2hunter2", "OPSCONSOLE_SECRET_KEY": "s" * 50}
+GIVEN = {
+    "POSTGRES_PASSWORD": "hunter2hunter2",
+    "OPSCONSOLE_SECRET_KEY": "s" * 50,
+    "OPSCONSOLE_AUDIT_KEY": "a" * 32,
+}
 
 
 def settings_names() -> set[str]:
@@ -71,6 +75,16 @@ def test_nobody_is_advised_to_keep_connections_that_no_page_uses_again() -> None
     assert not any(
         "OPSCONSOLE_CONNECTION_SECONDS" in SERVICES[name]["environment"] for name in OURS
     )
+
+
+def test_only_who_seals_has_the_key_and_may_write_the_heads() -> None:
+    keys = {name: environment(name)["OPSCONSOLE_AUDIT_KEY"] for name in OURS}
+    volumes = {name: SERVICES[name].get("volumes", []) for name in OURS}
+
+    assert keys == {"migrate": "none", "web": "none", "worker": GIVEN["OPSCONSOLE_AUDIT_KEY"]}
+    assert "heads:/heads" in volumes["worker"]
+    assert "heads:/heads:ro" in volumes["web"]
+    assert "heads:/heads" not in volumes["web"] + volumes["migrate"]
 
 
 def test_there_are_a_database_two_workers_and_a_web() -> None:

@@ -10,7 +10,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from agents.audit.heads_file import Unreadable
-from agents.audit.sealing import HeadsDiffer, seal
+from agents.audit.sealing import HeadsDiffer, NoKey, seal
 
 REFUSED = 3
 
@@ -28,7 +28,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             made = seal(at=timezone.now(), begin_file=options["begin_file"])
-        except HeadsDiffer as error:
+        except (HeadsDiffer, NoKey) as error:
             self.stderr.write(str(error))
             sys.exit(REFUSED)
         except Unreadable as error:

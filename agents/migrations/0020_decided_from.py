@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("agents", "0018_unattended_today"),
+        ("agents", "0019_launched_again"),
     ]
 
     operations = [
