@@ -109,7 +109,7 @@ def test_one_press_wakes_every_run_that_waits_and_is_on_record(scene: Scene) -> 
     runs = [scene.launch(REFUND_500) for _ in range(2)]
     Run.objects.update(wake_at=until)
     omar = signed_in(scene.omar)
-    assert "2 runs wait and go on" in omar.get(reverse("home")).text
+    assert "2 runs wait, and go on by themselves" in omar.get(reverse("home")).text
     assert claimable(10) == []
 
     answered = omar.post(reverse("try-now"))
