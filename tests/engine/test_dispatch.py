@@ -16,7 +16,7 @@ from django.utils.module_loading import import_string
 
 from agents import llm
 from agents.core.states import RunState
-from agents.engine import lease, under_way, worker
+from agents.engine import breaker, lease, under_way, worker
 from agents.engine.database import in_database
 from agents.engine.dispatch import ring, unheard
 from agents.engine.sweep import sweep
@@ -153,6 +153,19 @@ def test_a_run_that_is_to_wait_is_not_begun_before_its_time(scene: Scene) -> Non
 
     assert run.events.get(kind="run.claimed").at >= wake_at
     assert jobs() == []
+
+
+def test_a_run_that_is_woken_before_its_time_is_begun_by_the_next_sweep(scene: Scene) -> None:
+    run = scene.launch(REFUND_500)
+    far = timezone.now() + timedelta(hours=1)
+    Run.objects.filter(pk=run.pk).update(wake_at=far)
+    lose_jobs()
+    ring(run.pk, at=far)  # its only job is for then
+
+    assert breaker.wake(Run.objects.all()) == 1
+
+    worked(lambda: has_ended(run))
+    assert fresh(run).stop_reason == "success"
 
 
 def test_a_run_whose_worker_died_is_taken_over_when_its_lease_is_over(
