@@ -18,8 +18,9 @@ from agents.core.budget import Spent, active
 from agents.core.effects import Json
 from agents.core.limits import Limits
 from agents.core.money import told
-from agents.core.states import ENDED, EscalationState, RunState
+from agents.core.states import ENDED, EffectState, EscalationState, RunState
 from agents.models import Effect, Escalation, Run, Step
+from agents.tools import TOOLS
 from agents.web.above import ABOVE
 from agents.web.changes import Change, Stage, changes, reply_of, stages
 from agents.web.outage import outage_of_run
@@ -89,6 +90,7 @@ class Trace:
     result: Json
     waiting: Escalation | None
     moved_minor: int
+    is_untold: bool  # the run is over, has paid, and wrote to nobody
     asked_minor: int
     tokens: int
     cost: str
@@ -116,12 +118,17 @@ def trace(run: Run, *, at: datetime | None = None) -> Trace:
         result=results.result(run),
         waiting=open_ones[0] if open_ones else None,
         moved_minor=sum(effect.amount_minor or 0 for effect in paid),
+        is_untold=bool(paid) and run.state in ENDED and not any(map(_is_letter, effects.values())),
         asked_minor=sum(t.amount_minor or 0 for t in turns if "issue_refund" in t.title),
         tokens=spent.tokens,
         cost=_cost(steps),
         seconds=round(spent.seconds, 1),
         waited=sum(((e.decided_at or now) - e.created_at).total_seconds() for e in held.values()),
     )
+
+
+def _is_letter(effect: Effect) -> bool:
+    return effect.state == EffectState.DONE and bool(TOOLS[effect.tool].letter)
 
 
 def _asked_of(model: str, calls: Sequence[Step]) -> str:

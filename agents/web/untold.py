@@ -1,4 +1,4 @@
-"""Refunds whose customer was not told, because the run ended before its mail."""
+"""Refunds whose customer was not told: the run ended before its mail, or without one."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ from datetime import datetime
 
 from django.db.models import Exists, F, OuterRef, Q, QuerySet
 
-from agents.core.states import EffectState, RunState
+from agents.core.states import ENDED, EffectState
 from agents.models import Effect
 
 LETTER = "send_refund_email"
 MAYBE_SENT = (EffectState.DONE, EffectState.INTENDED, EffectState.UNKNOWN)
-ENDED_BADLY = (RunState.STOPPED, RunState.FAILED)
 
 
 def untold_refunds(*, since: datetime) -> QuerySet[Effect]:
@@ -24,5 +23,5 @@ def untold_refunds(*, since: datetime) -> QuerySet[Effect]:
         ours, tool=LETTER, state__in=MAYBE_SENT, amount_minor=OuterRef("amount_minor")
     )
     paid = Effect.objects.filter(tool="issue_refund", state=EffectState.DONE, settled_at__gte=since)
-    found = paid.filter(~Exists(letters), run__state__in=ENDED_BADLY).select_related("run")
+    found = paid.filter(~Exists(letters), run__state__in=ENDED).select_related("run")
     return found.order_by(F("settled_at").desc(), "-pk")

@@ -8,11 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
+from django.utils import timezone
 
+from agents import operations
 from agents.audit.chain import link
 from agents.desk.models import Refund, SentMail
-from agents.models import Effect, Event, Run
+from agents.models import Effect, Event, Role, Run
 from agents.models.event import linked
+from agents.web.overview import overview
 from agents.web.trace import trace
 from tests.conformance import harness
 from tests.conformance.replay_server import ReplayServer
@@ -141,6 +145,22 @@ def test_a_tool_call_beside_an_answer_is_on_record_and_nothing_more(
     assert told.facts["ignored_tool_calls"] == 1
     shown = trace(run).turns[0]
     assert "issue_refund" in shown.ignored[0]
+
+
+@pytest.mark.parametrize("last", [final("Done."), "not JSON"])
+def test_money_that_moved_without_a_mail_is_told_to_staff(
+    last: str, server: ReplayServer, tmp_path: Path
+) -> None:
+    run = attack(server, tmp_path, [context(), refund(100), last])
+
+    assert (paid(run), mailed(run)) == ([10000], [])
+    assert trace(run).is_untold
+    admin = User.objects.create_superuser("ada")
+    at = timezone.now()
+    operations.add_member(workspace=run.workspace, user=admin, role=Role.ADMIN, at=at)
+    assert [untold.run_id for untold in overview(admin, at=at).untold] == [run.pk]
+    if run.outcome:
+        assert run.outcome["answer"].endswith("The customer has not been told.")
 
 
 def test_split_refunds_do_not_pass_the_limit_of_one(server: ReplayServer, tmp_path: Path) -> None:
