@@ -57,7 +57,6 @@ class Facts:
     unattended_today_minor: int = 0  # refunded without a person today, in the whole workspace
     unattended_by_launcher_minor: int = 0  # of that, by runs of who launched this one
     mail: MailFact | None = None
-    stated_minor: tuple[int, ...] = ()  # amounts of the record that an answer may well mention
     evidence: tuple[Json, ...] = ()  # what specialists found, for an answer to rest on
     scope: Json = None  # the day and the region that a report is about; None: it is no report
     accepted: tuple[str, ...] = ()  # SHA-256 of each output that its supervision let stand
@@ -99,7 +98,6 @@ def read_facts(stored: Json) -> Facts:
         unattended_today_minor=stored.get("unattended_today_minor", 0),
         unattended_by_launcher_minor=stored.get("unattended_by_launcher_minor", 0),
         mail=MailFact(**mail) if mail else None,
-        stated_minor=tuple(stored["stated_minor"]),
         evidence=tuple(stored.get("evidence", ())),
         scope=stored.get("scope"),
         accepted=tuple(stored.get("accepted", ())),

@@ -19,7 +19,7 @@ from agents.core.statements import Deed, ledger_sentences
 from agents.core.states import EffectState
 from agents.desk import billing, mail
 from agents.engine import simulation
-from agents.models import Effect, Escalation, Run, Step
+from agents.models import Effect, Run, Step
 from agents.prepared import Given, Rows
 from agents.tools import Tool
 
@@ -37,7 +37,6 @@ _UNATTENDED = Rows(
         intended_at__gte=Given("since"),
     ).only("charge", "escalation", "amount_minor")
 )
-_REQUESTED = Rows(lambda: Escalation.objects.filter(run=Given("run")).only("requested_minor"))
 
 
 def asked_facts(
@@ -70,9 +69,6 @@ def asked_facts(
     says = is_final or bool(letter)
     has_acted = any(s.kind == "use" and s.asked["tool"] not in only_read for s in steps)
     ledger = _EFFECTS.sent(run=run.pk) if has_acted else list
-    # A call may have been unclear, so a call too may have been put to a person.
-    may_wait = is_final and any(step.kind in ("escalate", "use") for step in steps)
-    requested = _REQUESTED.sent_tuples(run=run.pk) if may_wait else list
 
     def told() -> tuple[Facts, int | None]:
         account, effects = named(), [_told(effect, done or {}) for effect in ledger()]
@@ -92,7 +88,6 @@ def asked_facts(
             unattended_today_minor=today,
             unattended_by_launcher_minor=by_launcher,
             mail=due,
-            stated_minor=_stated(requested(), charge) if is_final else (),
             evidence=_evidence(steps) if is_final else (),
             scope=run.scope,
             accepted=_accepted(steps) if tool == "send_reply" else (),
@@ -284,13 +279,3 @@ def _mail(
         )
         return MailFact(customer, amount, message)
     return None
-
-
-def _stated(
-    requested: list[tuple[Any, ...]], charge: billing.ChargeFacts | None
-) -> tuple[int, ...]:
-    """Return the amounts an answer may mention besides what was paid: the charge, the request."""
-    amounts: set[int | None] = {amount for _, amount in requested}
-    if charge:
-        amounts |= {charge.amount_minor, charge.refundable_minor}
-    return tuple(sorted(amount for amount in amounts if amount))

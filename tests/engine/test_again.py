@@ -13,6 +13,7 @@ from agents import operations
 from agents.core.states import RunState
 from agents.models import Run
 from agents.operations.scenarios import BY_KEY
+from agents.web.overview import overview
 from tests.conformance import harness
 from tests.conformance.replay_server import ReplayServer
 from tests.engine.scene import REFUND_500, Scene, fresh, go, mailed, paid, set_scene
@@ -68,6 +69,9 @@ def test_the_mail_that_is_missing_is_sent_and_nothing_paid_twice(
 
     assert second.stop_reason == "success"
     assert (paid(second), mailed(second)) == ([50000], [50000])
+    assert second.outcome
+    assert second.outcome["answer"].startswith("USD 500.00 was refunded to customer 42.")
+    assert not overview(scene.omar, at=timezone.now()).untold
 
 
 def test_a_paid_customer_who_was_not_told_needs_attention_until_they_are(

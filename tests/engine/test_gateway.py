@@ -17,9 +17,7 @@ from agents import operations
 from agents.core.effects import Say
 from agents.core.states import EffectState, EscalationState, RunState
 from agents.desk import refunds
-from agents.driver import at_once
 from agents.engine import crashpoints, perform
-from agents.engine.facts import asked_facts
 from agents.engine.journal import Journal
 from agents.engine.sweep import ORPHANED, sweep
 from agents.models import Effect, Escalation, Run, Step
@@ -175,22 +173,6 @@ def test_a_person_settles_what_nobody_could_tell(
         EscalationState.APPROVED,
         EscalationState.REJECTED,
     )
-
-
-def test_an_answer_may_mention_what_a_person_was_asked_about_a_call(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    hang(monkeypatch)
-    run = go(scene.launch(REFUND_500))
-    limits = run.policy.limits().of(run.pattern)
-    final = {"kind": "final", "answer": "You asked for 500 USD."}
-
-    facts, _ = at_once(
-        asked_facts, run, final, limits, list(run.steps.all()), at=timezone.now(), lock=False
-    )
-
-    assert Escalation.objects.get(run=run).requested_minor == 50000
-    assert 50000 in facts.stated_minor
 
 
 def test_a_late_payment_counts_though_a_person_said_it_did_not_happen(
