@@ -21,7 +21,7 @@ CARDS, IBANS, EMAILS = KINDS = ("card_numbers", "ibans", "emails")
 KEY_MASK = "[secret]"  # of keys and tokens, which no policy lets pass
 MASKS = {CARDS: "[card number]", IBANS: "[IBAN]", EMAILS: "[e-mail]"}
 
-_DIGITS = re.compile(r"[0-9]+(?:[\s./_,\-]{1,3}[0-9]+)*")  # groups, and what is between them
+_DIGITS = re.compile(r"[0-9]+(?:[^0-9A-Za-z@]{1,3}[0-9]+)*")  # groups, and what is between them
 _USUAL = re.compile(r"[ .\-]?")  # between groups of any length; else they have a card's shape
 _SHAPES = {(4, 4, 4, 4), (4, 6, 5), (4, 6, 4), (4, 4, 4, 4, 3), (4, 4, 5)}
 _GROUP = re.compile(r"[0-9]+")
@@ -29,7 +29,7 @@ _GROUP = re.compile(r"[0-9]+")
 _ISSUED = re.compile(r"[3-6]|2(?:22[1-9]|2[3-9]|[3-6]|7[01]|720)")
 _SHORTEST, _LONGEST = 13, 19
 _Sums: TypeAlias = tuple[list[int], ...]
-_IBAN = re.compile(r"(?<![A-Za-z0-9])([A-Za-z]{2})[0-9]{2}(?:[\s./_\-]{0,2}[A-Za-z0-9]){11,30}")
+_IBAN = re.compile(r"(?<![A-Za-z0-9])([A-Za-z]{2})[0-9]{2}(?:[^A-Za-z0-9]{0,2}[A-Za-z0-9]){11,30}")
 _LENGTHS = (  # of an IBAN, by its country
     "AD24 AE23 AL28 AT20 AZ28 BA20 BE16 BG22 BH22 BR29 BY28 CH21 CR22 CY28 CZ24 DE22 DK18 DO28 "
     "EE20 EG29 ES24 FI18 FO18 FR27 GB22 GE22 GI23 GL18 GR27 GT28 HR21 HU28 IE22 IL23 IQ23 IS26 "
@@ -43,7 +43,8 @@ _DOMAIN = re.compile(r"@(?:[^\W_][\w-]{0,62}\.){1,8}[^\W\d_]{2,24}")
 _LOCAL = re.compile(r"[\w.!#$%&'*+/=?^`{|}~-]{1,64}\Z")
 _LOCAL_LENGTH = 64
 _TELLING = re.compile(r"[^\W_A-Za-z]|@")  # no kind is found in a text that has neither
-_Find: TypeAlias = Callable[[str], Iterable[tuple[int, int]]]
+_Place: TypeAlias = tuple[int, int]
+_Find: TypeAlias = Callable[[str], Iterable[_Place]]
 
 
 def masked(
@@ -131,22 +132,25 @@ def _cards(text: str) -> Iterator[tuple[int, int]]:
         first = 0
         while first < len(groups):
             last = _last_of_card(digits, ends, first, sums)
-            if last and _is_written_so(text, groups[first:last]):
+            if last and _is_written_so(text, groups, first, last):
                 yield groups[first][0], groups[last - 1][1]
                 first = last
             else:
                 first += 1
 
 
-def _is_written_so(text: str, groups: Sequence[tuple[int, int]]) -> bool:
-    """Tell whether people write a card so: few marks between groups, or groups of a card's shape.
+def _is_written_so(text: str, groups: Sequence[_Place], first: int, last: int) -> bool:
+    """Tell whether people write a card so: usual marks between groups, or a card's shape.
 
-    A list of numbers, one a line or with commas, is none.
+    A list of numbers, one a line or with commas, is none: its marks go on before or behind.
     """
-    between = (text[end:begin] for (_, end), (begin, _) in pairwise(groups))
-    if all(map(_USUAL.fullmatch, between)):
+    within = {text[end:begin] for (_, end), (begin, _) in pairwise(groups[first:last])}
+    if all(map(_USUAL.fullmatch, within)):
         return True
-    return tuple(end - begin for begin, end in groups) in _SHAPES
+    sides = (groups[max(first - 1, 0) : first + 1], groups[last - 1 : last + 1])
+    around = {text[end:begin] for side in sides for (_, end), (begin, _) in pairwise(side)}
+    shape = tuple(end - begin for begin, end in groups[first:last])
+    return shape in _SHAPES and not within & around
 
 
 def _last_of_card(digits: str, ends: list[int], first: int, sums: _Sums) -> int:

@@ -25,11 +25,13 @@ _PREFIX = re.compile(  # of keys that say whose they are: sk-…, ghp_…, xoxb-
 )
 _ISSUED = re.compile(
     r"(?:AKIA|ASIA|ABIA|ACCA|AIDA|AROA)[A-Z0-9]{12,}|AIza[\w-]{30,}|ya29\.[\w-]{20,}"
+    r"|SG\.[\w-]{16,64}\.[\w-]{16,}"
 )
-_AFTER_WORD = re.compile(r"\b(?:bearer|basic)[\s:]{1,4}([A-Za-z0-9._~+/=-]{16,})", re.I)
+_IN_ADDRESS = re.compile(r"://[^\s:/@]{1,64}:([^\s:/@]{3,200})@")  # https://ada:secret@host
+_AFTER_WORD = re.compile(r"\b(?:bearer|basic)[\s:]{1,4}([A-Za-z0-9._~+/=-]{12,})", re.I)
 _ASSIGNED = re.compile(
     r"(?<![A-Za-z])(?:api[-_ ]?key|secret(?:[-_ ]?(?:access[-_ ]?)?key)?|client[-_ ]?secret"
-    r"|(?:access|auth|refresh|session)[-_ ]?token|passw(?:or)?d|pwd|passphrase)"
+    r"|(?:(?:access|auth|refresh|session)[-_ ]?)?token|passw(?:or)?d|pwd|passphrase)"
     r"[\"']?\s{0,3}[:=]\s{0,3}[\"']?([^\s\"',;]{8,500})",
     re.I,
 )
@@ -52,6 +54,7 @@ def secret_spans(text: str, ours: Collection[str]) -> list[_Span]:
 def _spans(text: str) -> Iterator[_Span]:
     yield from (found.span() for found in _BLOCK.finditer(text))
     yield from (found.span() for found in _ISSUED.finditer(text))
+    yield from (found.span(1) for found in _IN_ADDRESS.finditer(text))
     for pattern in (_AFTER_WORD, _ASSIGNED):
         yield from (m.span(1) for m in pattern.finditer(text) if _STRONG.search(m[1]))
     for found in _TOKEN.finditer(text):

@@ -87,6 +87,10 @@ OWN = "correct-horse-battery"
         "4\u200b111111111111111",
         "4111\u20131111\u20131111\u20131111",
         "3782/822463/10005",
+        "4111|1111|1111|1111",
+        "4111·1111·1111·1111",
+        "4111 * 1111 * 1111 * 1111",
+        "4111)(1111)(1111)(1111",
     ],
 )
 def test_a_card_is_masked_however_it_is_spelled(text: str) -> None:
@@ -100,6 +104,8 @@ def test_a_card_is_masked_however_it_is_spelled(text: str) -> None:
         "DE89/3704/0044/0532/0130/00",
         "DE89  3704  0044  0532  0130  00",
         "DE89_3704_0044_0532_0130_00",
+        "DE89·3704·0044·0532·0130·00",
+        "DE89 | 3704 | 0044 | 0532 | 0130 | 00".replace(" | ", "| "),
         "DE89\n3704\n0044\n0532\n0130\n00",
         "ＤＥ89 3704 0044 0532 0130 00",
         "DE89\u00ad3704\u00ad0044\u00ad0532\u00ad0130\u00ad00",
@@ -115,6 +121,8 @@ def test_an_iban_is_masked_however_it_is_spelled(text: str) -> None:
         "4100\n1200\n500\n3000\n20",
         "4111, 11, 1111, 111111",
         "42, 1200, 500, 49, 2026, 11",
+        "4111, 1111, 1111, 1111, 1111",
+        "1000, 4111, 1111, 1111, 1111",
         "Sales of 4,820 and 1,200.00 and 3,100.50",
     ],
 )
@@ -140,6 +148,10 @@ def test_a_list_of_numbers_is_no_card(text: str) -> None:
         ('{"api_key": "abcdef123456"}', '{"api_key": "[secret]"}'),
         ("aws_secret_access_key = wJalrXUtnFEMI/K7MDENG", "aws_secret_access_key = [secret]"),
         ("password: Hunter22x", "password: [secret]"),
+        ("Authorization: Basic dXNlcjpwYXNz", "Authorization: Basic [secret]"),
+        ("token=Zx81Qw22Kl", "token=[secret]"),
+        ("postgres://ada:h0rse@db.example/x", "postgres://ada:[secret]@db.example/x"),
+        ("SG.abcdefghijklmnop.ABCDEFGHIJKLMNOPQ", "[secret]"),
         (
             "-----BEGIN RSA PRIVATE KEY-----\nMIIE\nabc=\n-----END RSA PRIVATE KEY-----\nbye",
             "[secret]\nbye",
