@@ -113,10 +113,18 @@ def wrong_texts(event: dict[str, Any]) -> str:
     return ""
 
 
+def has_only(line: dict[str, Any], *names: str) -> None:
+    """Refuse parts that nothing covers: somebody could read them as if they were proved."""
+    if line.keys() - set(names):
+        raise ValueError("a line has a part that it must not have")
+
+
 class Head:
     """A head, whole or as a copy shows it: what its seal covers, and the chains that it shows."""
 
     def __init__(self, line: dict[str, Any]) -> None:
+        content = "workspaces" if "workspaces" in line else "moved"
+        has_only(line, "number", "at", "key", "before", "seal", "others", content)
         self.number, self.at, self.seal = line["number"], line["at"], line["seal"]
         self.before, self.key, others = line["before"], line["key"], line.get("others")
         self.parts: dict[str, Any] | None = line.get("workspaces")  # None: version 1
@@ -129,6 +137,7 @@ class Head:
         else:
             self.moved, self.others = {}, others or {}
             for part in self.parts.values():
+                has_only(part, "moved", "earlier")
                 if part["moved"].keys() & self.moved.keys():
                     raise ValueError("a chain stands in two workspaces")
                 self.moved |= part["moved"]
@@ -157,6 +166,7 @@ class Chain:
     """How far a chain was read, and what of it was not right."""
 
     def __init__(self, line: dict[str, Any]) -> None:
+        has_only(line, "name", "count", "hash")
         self.name, self.count, self.hash = line["name"], line["count"], line["hash"]
         if not NAME.fullmatch(self.name):
             raise ValueError("a chain has a name that is none")
@@ -203,6 +213,7 @@ class Check:
     def begin(self, line: dict[str, Any]) -> None:
         if line["bundle"] != FORMAT:
             raise Broken(f"line 1: it does not say that this is {FORMAT}")
+        has_only(line, "bundle", "at", "workspaces")
         self.at, self.workspaces = line["at"], line["workspaces"]
         names = [f"workspace/{pk}" for pk in self.workspaces]
         if not names or not all(map(NAME.fullmatch, names)):
@@ -271,6 +282,7 @@ class Check:
         self.chain = chain
 
     def take_event(self, chain: Chain, event: dict[str, Any]) -> None:
+        has_only(event, *COVERED, "previous", "hash", "texts")
         chain.seq += 1
         self.events += 1
         chain.workspace = chain.workspace or str(event["workspace"])
@@ -296,7 +308,8 @@ class Check:
     def wrong_event(self, chain: Chain, event: dict[str, Any]) -> str:
         owner = f"run/{event['run']}" if event["run"] else f"workspace/{event['workspace']}"
         seals = self.sealed.get(chain.name, [])
-        time_of(event["at"])
+        if time_of(event["at"]) > time_of(self.at) + LATE:
+            return "it says that it is newer than this copy"
         if owner != chain.name:
             return "it belongs to another chain"
         if str(event["workspace"]) != chain.workspace or chain.workspace not in self.workspaces:

@@ -103,6 +103,8 @@ def _seal_once(at: datetime, settled: int | None) -> seals.Head | None:
     # Read before the events: who seals them meanwhile takes the number, and we write nothing.
     newest = Head.objects.order_by("-number").first()
     since = (newest.upto or 0) if newest else 0
+    if not Event.objects.filter(pk__gte=since).exists():  # no seal covers `upto`: do not trust it
+        since = 0
     grown, seen = _grown(since)
     if not grown:
         return None

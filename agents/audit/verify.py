@@ -13,6 +13,7 @@ from uuid import UUID
 
 from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.models import QuerySet
+from django.utils import timezone
 
 from agents.audit import heads_file, sealing, seals, triggers
 from agents.audit.chain import name_of
@@ -232,6 +233,7 @@ class _Reader:
     ) -> None:
         self.workspace = row.workspace_id if isinstance(row, Run) else row.pk
         self.bounds, self.newest = list(reversed(bounds)), newest
+        self.now = timezone.now()
         self.hashes: list[str] = []
         self.times: list[datetime] = []
         self.fault: Fault | None = None
@@ -244,6 +246,8 @@ class _Reader:
             seq = len(self.hashes)
             if self.fault is None and event.workspace_id != self.workspace:
                 self.fault = Fault(seq, "it is of another workspace than its chain")
+            if self.fault is None and event.at > self.now + LATE:
+                self.fault = Fault(seq, "it says that it is of the future")
             if self.fault is None and event.at < self.bound(seq):
                 self.fault = Fault(seq, "it says that it is older than the head before its seal")
             found = Linked(linked(event), event.previous, event.hash, texts_of(event))

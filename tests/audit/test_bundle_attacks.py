@@ -265,7 +265,31 @@ def number_a_head_by_true(copy: Copy) -> None:
     heads(copy)[0]["number"] = True
 
 
+def invent_run_of_the_future(copy: Copy) -> None:
+    lines = forged(Copy(copy.folder, deepcopy(copy.documents), copy.run))
+    for line in lines[1:]:
+        line["event"]["at"] = "2999" + line["event"]["at"][4:]
+    rename(lines, "0" * 8 + copy.run[8:])
+    copy.documents += lines
+
+
+def add_what_nothing_covers(copy: Copy) -> None:
+    copy.events()[3]["decided_by"] = "ada"
+
+
+def add_to_a_head(copy: Copy) -> None:
+    heads(copy)[0]["note"] = "checked"
+
+
+def add_to_a_part(copy: Copy) -> None:
+    copy.documents[0]["workspaces_complete"] = True
+
+
 ATTACKS = [
+    invent_run_of_the_future,
+    add_what_nothing_covers,
+    add_to_a_head,
+    add_to_a_part,
     remove_run,
     remove_run_and_leave_heads,
     remove_every_chain,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from threading import Event as Event_
 from threading import Thread
@@ -434,6 +434,49 @@ def test_a_file_of_heads_that_is_gone_is_a_fault_and_nothing_is_sealed_over_it(
     assert "3 heads were compared" in command("verify_audit").out
 
 
+def put_at_the_end(run: Run, at: datetime) -> None:
+    """Write an event by SQL as the program would, and move the chain's end."""
+    last = Event.objects.filter(run=run).order_by("-seq")[0]
+    forged = Event(
+        pk=-1,  # below whatever was sealed
+        workspace=run.workspace,
+        run=run,
+        seq=last.seq + 1,
+        kind="decision.refused",
+        facts={},
+        actor="rita",
+        at=at,
+        previous=last.hash,
+    )
+    forged.hash = link(last.hash, linked(forged))
+    forged.save(force_insert=True)
+    Run.objects.filter(pk=run.pk).update(event_count=forged.seq, head_hash=forged.hash)
+
+
+@pytest.mark.breaks("I32", "I33")
+@pytest.mark.parametrize("days", [-1, 1])
+def test_an_event_put_at_the_end_by_sql_is_found_by_its_time(
+    run: Run, scene: Scene, days: int
+) -> None:
+    put_at_the_end(run, timezone.now() + timedelta(days=days))
+    found = faults()
+    seal_another(scene)
+
+    assert found == [(f"run {run.pk}", run.event_count + 1)]
+    assert faults() == found
+
+
+def test_events_are_sealed_though_a_head_says_that_they_were(run: Run, scene: Scene) -> None:
+    def lie(run: Run) -> None:
+        Head.objects.update(upto=10**15)
+
+    unseen(lie, run)
+    go(scene.launch(REFUND_500))
+
+    assert command("seal_audit").out.startswith("Head 2: ")
+    assert "in no seal" not in command("verify_audit").out
+
+
 def test_a_process_without_a_key_compares_heads_and_seals_nothing(
     run: Run, scene: Scene, settings: Any, heads_file: Path
 ) -> None:
@@ -512,7 +555,7 @@ def test_a_seal_costs_what_is_new_however_many_chains_there_are(
         workspace=scene.workspace, user=scene.eve, role=Role.VIEWER, at=timezone.now()
     )
 
-    with django_assert_num_queries(16 if connection.vendor == "postgresql" else 14) as asked:
+    with django_assert_num_queries(18 if connection.vendor == "postgresql" else 16) as asked:
         assert command("seal_audit").code == 0
 
     assert not [sql for sql in asked.captured_queries if "agents_run" in sql["sql"]]
@@ -523,7 +566,8 @@ def seal_beside(file: str) -> list[int]:
     from django.conf import settings
 
     settings.OPSCONSOLE_HEADS_FILE = Path(file)
-    return [head.number for head in sealing.seal(at=timezone.now())]
+    made = sealing.seal(at=timezone.now(), begin_file=True)
+    return [head.number for head in made]
 
 
 @pytest.mark.slow
