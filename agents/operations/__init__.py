@@ -13,6 +13,7 @@ from agents.operations.deciding import (
     record_refusal,
 )
 from agents.operations.erasing import Erasure, erase_customer
+from agents.operations.importing import import_customers
 from agents.operations.killing import kill, release, stoppable_tools
 from agents.operations.launching import launch
 from agents.operations.people import (
@@ -47,6 +48,7 @@ __all__ = [
     "ensure_demo_workspace",
     "ensure_simulated_person",
     "erase_customer",
+    "import_customers",
     "join",
     "kill",
     "launch",

@@ -22,7 +22,7 @@ from agents.engine import lease
 from agents.engine.advance import advance
 from agents.engine.database import in_database
 from agents.engine.threads import close_connections
-from agents.management.asked import account
+from agents.management.asked import account, user_named, workspace_named
 from agents.models import Membership, PolicyVersion, Role, Run, Workspace
 from agents.models.event import by_command
 from agents.operations.recorded import read_config
@@ -39,7 +39,7 @@ LOOK = 0.1  # seconds between looks at a run that another worker has taken
 
 class Command(BaseCommand):
     help = (
-        "Launch a run in the demo workspace and drive it to its end or to the first person. "
+        "Launch a run and drive it to its end or to the first person. "
         "Exit code: 0 ok, 3 stopped, 4 waiting for a person, 2 bad usage."
     )
 
@@ -54,6 +54,7 @@ class Command(BaseCommand):
         parser.add_argument("--profile", choices=sorted(PROFILES), default="strict")
         parser.add_argument("--config", type=Path, help="a recorded case's config (reference only)")
         parser.add_argument("--human", help="ask, or a simulated person: cap:800, as-is, reject")
+        parser.add_argument("--workspace", help="its short name; the demo if it is left out")
         parser.add_argument("--actor", default="operator", help="who launches it")
         parser.add_argument("--json", action="store_true", help="print the result as one document")
 
@@ -73,7 +74,8 @@ class Command(BaseCommand):
 
     def _launched(self, options: dict[str, Any]) -> tuple[Run, Human | None]:
         at = timezone.now()
-        workspace = operations.ensure_demo_workspace(at=at)
+        slug = options["workspace"]
+        workspace = workspace_named(slug) if slug else operations.ensure_demo_workspace(at=at)
         config = _config(options["config"], options["profile"])
         policy, simulation = _policy(workspace, config, options)
         human = _human(options["human"], config)
@@ -197,6 +199,8 @@ def _human(said: str | None, config: Json) -> Human | None:
 
 def _actor(workspace: Workspace, name: str) -> User:
     """Return the person who launches; in the demo workspace an unknown one becomes an operator."""
+    if not workspace.is_demo:
+        return user_named(name)
     user = User.objects.filter(username=name).first()
     if user is None:
         user = User(username=name[:150])

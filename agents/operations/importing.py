@@ -1,0 +1,140 @@
+"""Bring customers and charges into a workspace's book, from a table of theirs."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, time
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.core.validators import validate_email
+from django.db import transaction
+from django.utils.dateparse import parse_date
+
+from agents.core.actions import hides
+from agents.core.money import CURRENCY, BadAmount, minor_of_text
+from agents.desk import billing
+from agents.desk.models import Charge, Customer
+from agents.models import Workspace
+from agents.models.event import Entry, append
+from agents.operations.refusal import Refused
+
+COLUMNS = ("number", "name", "email", "country", "tier", "plan", "amount", "currency", "paid_on")
+LONGEST = {"name": 80, "email": 254, "country": 2, "tier": 20, "plan": 40}  # characters
+MOST = 100_000  # lines of one file
+SHOWN = 10  # faults that a refusal tells
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What came of an import: new rows, and lines that were there before."""
+
+    customers: int
+    charges: int
+    known: int
+
+
+def import_customers(
+    *, workspace: Workspace, lines: Iterable[str], at: datetime, actor: str
+) -> Imported:
+    """Enter customers and what they have paid, all of the table or nothing. Raises Refused.
+
+    `lines` are CSV with COLUMNS as its head, one line a charge; without plan, amount, currency
+    and day it is a customer alone. A charge that is there already is left as it is, so the same
+    table can be imported again; a customer's name, address, country and tier become the table's.
+    """
+    if workspace.is_demo or workspace.book_id is None:
+        raise Refused("demo_book", "A demo run has customers of its own; import into another one.")
+    rows, faults = _read(lines, at)
+    if faults:
+        more = f" and {len(faults) - SHOWN} more" if len(faults) > SHOWN else ""
+        raise Refused("bad_table", f"Nothing was imported: {'; '.join(faults[:SHOWN])}{more}.")
+    with transaction.atomic():
+        found = _enter(workspace.book_id, rows)
+        facts = {"customers": found.customers, "charges": found.charges, "known": found.known}
+        append([Entry("book.imported", facts, actor)], workspace_id=workspace.pk, at=at)
+    return found
+
+
+def _read(lines: Iterable[str], at: datetime) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the rows of a table, and what is wrong with it by its lines."""
+    table = csv.DictReader(lines, strict=True)
+    rows: list[dict[str, Any]] = []
+    faults: list[str] = []
+    try:
+        if tuple(table.fieldnames or ()) != COLUMNS:
+            return [], [f"the first line must be {','.join(COLUMNS)}"]
+        for row in table:
+            if len(rows) == MOST:
+                return [], [f"a table has at most {MOST} lines"]
+            try:
+                rows.append(_row(row, at))
+            except ValueError as error:
+                faults.append(f"line {table.line_num}: {error}")
+    except csv.Error as error:
+        faults.append(f"line {table.line_num}: {error}")
+    return rows, faults
+
+
+def _row(given: dict[str, str], at: datetime) -> dict[str, Any]:
+    """Return one line as values. Raises ValueError with what is wrong."""
+    if None in given or None in given.values():
+        raise ValueError(f"it has not {len(COLUMNS)} columns")
+    read = {name: value.strip() for name, value in given.items()}
+    if not (read["number"].isascii() and read["number"].isdigit()) or not billing.could_be(
+        int(read["number"])
+    ):
+        raise ValueError("number must be a whole number")
+    for name, most in LONGEST.items():
+        if len(read[name]) > most or any(map(hides, read[name])):
+            raise ValueError(f"{name} is a line of at most {most} characters")
+    if not read["name"]:
+        raise ValueError("name is missing")
+    try:
+        validate_email(read["email"])
+    except ValidationError:
+        raise ValueError("email is no address") from None
+    if len(read["country"]) != 2 or not read["country"].isupper():
+        raise ValueError("country is two capital letters, such as US")
+    about = {name: read[name] for name in ("name", "email", "country", "tier")}
+    return {"number": int(read["number"]), "about": about, "charge": _charge(read, at)}
+
+
+def _charge(read: dict[str, str], at: datetime) -> dict[str, Any] | None:
+    told = [read[name] for name in ("plan", "amount", "currency", "paid_on")]
+    if not any(told):
+        return None
+    if not all(told):
+        raise ValueError("plan, amount, currency and paid_on come together")
+    if read["currency"] != CURRENCY:
+        raise ValueError(f"currency must be {CURRENCY}")
+    try:
+        amount = minor_of_text(read["amount"])
+        day = parse_date(read["paid_on"])
+    except BadAmount as error:
+        raise ValueError(f"amount: {error}") from None
+    except ValueError:
+        day = None
+    if day is None or day > at.date():
+        raise ValueError("paid_on is a day that was, such as 2026-11-02")
+    paid_at = datetime.combine(day, time(), UTC)
+    charge = {"plan": read["plan"], "amount_minor": amount}
+    return {**charge, "currency": read["currency"], "paid_at": paid_at}
+
+
+def _enter(book_id: int, rows: list[dict[str, Any]]) -> Imported:
+    customers = charges = known = 0
+    for row in rows:
+        customer, is_new = Customer.objects.update_or_create(
+            book_id=book_id, number=row["number"], defaults=row["about"]
+        )
+        customers += is_new
+        if row["charge"] is None:
+            known += not is_new
+            continue
+        _, is_new = Charge.objects.get_or_create(customer=customer, **row["charge"])
+        charges += is_new
+        known += not is_new
+    return Imported(customers, charges, known)
