@@ -1,0 +1,73 @@
+"""What docs tell an operator to type is typed here, in order, on a fresh data directory."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.installations import LONGEST, Installation
+from tests.processes import ROOT
+
+pytestmark = pytest.mark.slow
+
+BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture
+def fresh(tmp_path: Path) -> Installation:
+    home = tmp_path / "data"
+    settings = {
+        "OPSCONSOLE_PRODUCTION": "1",
+        "OPSCONSOLE_ALLOWED_HOSTS": "ops.example.com",
+        "OPSCONSOLE_CSRF_TRUSTED_ORIGINS": "https://ops.example.com",
+        "FIRST_PASSWORD": "a long walk by the sea",
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT),
+    }
+    return Installation(home, f"sqlite:///{home}/opsconsole.sqlite3", settings)
+
+
+def typed(own: Installation, block: str, place: Path) -> str:
+    """Run a block as a shell does, in a place of its own with the programs in it."""
+    for name in ("manage.py", "scripts", "agents", "opsconsole", "static", "templates"):
+        if not (place / name).exists():
+            (place / name).symlink_to(ROOT / name)
+    ended = subprocess.run(
+        ["sh", "-eu", "-c", block],
+        cwd=place,
+        env=own.environment(),
+        capture_output=True,
+        text=True,
+        timeout=LONGEST,
+    )
+    assert ended.returncode == 0, f"{block}\n{ended.stdout}\n{ended.stderr}"
+    return ended.stdout
+
+
+def test_an_operator_can_type_what_the_pages_say(fresh: Installation, tmp_path: Path) -> None:
+    place = tmp_path / "checkout"
+    place.mkdir()
+    operations = (ROOT / "docs/operations.md").read_text()
+    blocks = [*BLOCK.findall(operations), *BLOCK.findall((ROOT / "docs/upgrading.md").read_text())]
+
+    said = [typed(fresh, block, place) for block in blocks]
+
+    assert len(said) == 6
+    assert "2 customers and 1 charges are new" in said[1]
+    assert "ok: success" in said[2]
+    assert all("hold" in each for each in (said[2], said[4], said[5]))
+
+
+def test_the_newest_heading_of_the_changelog_is_the_version() -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    headings = re.findall(r"^## (\S+?),? ", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    stored = {path.name.split("-")[0] for path in (ROOT / "tests/upgrade/stored").glob("0*")}
+
+    assert headings[0] == version
+    assert set(headings[1:]) == stored  # of each released version there is a database
