@@ -57,6 +57,7 @@ if any(not origin.startswith(("https://", "http://")) for origin in CSRF_TRUSTED
         "OPSCONSOLE_CSRF_TRUSTED_ORIGINS must be origins with their scheme, separated by commas, "
         "like https://ops.example.com."
     )
+OPSCONSOLE_HOST = _env.text("OPSCONSOLE_HOST", "127.0.0.1")
 OPSCONSOLE_PORT = _env.whole("OPSCONSOLE_PORT", default=8000, low=1, high=65535)
 
 # The application

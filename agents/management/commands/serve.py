@@ -17,7 +17,7 @@ class Command(BaseCommand):
     help = "Serve the pages until told to stop (Ctrl-C, SIGTERM). Run collectstatic before."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--host", default="127.0.0.1")
+        parser.add_argument("--host", default=settings.OPSCONSOLE_HOST)
         parser.add_argument("--port", type=int, default=settings.OPSCONSOLE_PORT)
 
     def handle(self, *, host: str, port: int, **options: Any) -> None:
