@@ -188,15 +188,20 @@ def _new_references(original: Original) -> dict[str, str]:
 
 
 def _hashed(original: Original) -> Iterator[tuple[str, Json]]:
-    """Return each hash that a row holds, with what it is of."""
+    """Return each hash that a row or the record holds, with what it is of."""
+    yield sha256(original.run.goal), original.run.goal
+    yield sha256(original.run.workflow), original.run.workflow
     for step in original.rows[Step]:
         yield step.fingerprint, question(step.asked)
         if step.kind == "review":
             yield sha256(step.asked["action"]), step.asked["action"]
     for escalation in original.rows[Escalation]:
         yield escalation.action_sha256, escalation.action
+    bodies = {mail.key: {"message": mail.body} for mail in original.rows[SentMail]}
     for effect in original.rows[Effect]:
-        yield effect.args_sha256, {"kind": "tool", "name": effect.tool, "args": effect.args}
+        for args in (effect.args, {**effect.args, **bodies.get(effect.key, {})}):
+            action = {"kind": "tool", "name": effect.tool, "args": args}
+            yield sha256(action), action
 
 
 def _pattern(words: Iterable[str]) -> re.Pattern[str]:
