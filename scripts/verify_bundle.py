@@ -402,7 +402,7 @@ class Check:
         yield f"It ends with head {number}" + (f" of {self.head.at}." if self.head else ".")
         if not self.first_bound:
             yield "No head binds the set of chains: one more or less would not be noticed."
-        elif self.first_bound > 1:
+        elif self.first_bound != 1:
             yield f"Head {self.first_bound} is the first that binds the set of chains."
         if self.elsewhere:
             other = sorted(name for name in self.elsewhere if len(name) < 64)

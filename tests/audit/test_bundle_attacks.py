@@ -141,6 +141,18 @@ def remove_every_chain(copy: Copy) -> None:
     copy.documents = [one for one in copy.documents if "chain" not in one and "event" not in one]
 
 
+def hide_own_part(copy: Copy) -> None:
+    """Show of head 2 what its seal covers, and nothing of the run that it sealed."""
+    head = heads(copy)[1]
+    head["others"][demo()] = sha256(head["workspaces"].pop(demo()))
+    take_chain(copy, f"run/{copy.run}")
+
+
+def repeat_as_it_was(copy: Copy) -> None:
+    lines = take_chain(copy, f"run/{copy.run}")
+    copy.documents += [*lines, *deepcopy(lines)]
+
+
 def cut_with_the_date(copy: Copy) -> None:
     """Cut all that is newer than head 1, and say that the copy was taken then."""
     keep = heads(copy)[0]
@@ -293,6 +305,8 @@ ATTACKS = [
     remove_run,
     remove_run_and_leave_heads,
     remove_every_chain,
+    hide_own_part,
+    repeat_as_it_was,
     cut_with_the_date,
     cut_and_tell_of_it,
     repeat,

@@ -122,19 +122,19 @@ RECORD = (
         "the verifier lets a part of the copy's own workspace be hidden",
         VERIFIER,
         "head.parts is not None and head.others.keys() & self.workspaces.keys()",
-        f"{ATTACKS} -k every_chain",
+        f"{ATTACKS} -k hide_own_part",
     ),
     _left_out(
         "the verifier takes a chain twice",
         VERIFIER,
         "chain.name in self.ended",
-        f"{ATTACKS} -k repeat",
+        f"{ATTACKS} -k repeat_as",
     ),
     _left_out(
         "the verifier does not hold a cut against newer heads",
         VERIFIER,
         "pk in self.workspaces and pk not in over and read < reach[chain]",
-        f"{ATTACKS} -k cut_and_tell",
+        f"{BUNDLE} -k older_record",
     ),
     _left_out(
         "the verifier forgives chains that only older heads sealed",
