@@ -131,3 +131,26 @@ def asks(url: str) -> str:
         except breaker.Resting:
             return "rests"
     return "probe" if given.probe else "leave"
+
+
+def stops_writes(workspace: int, user: str) -> None:
+    """Press the kill switch for all writes, whatever is under way."""
+    from django.contrib.auth.models import User
+    from django.utils import timezone
+
+    from agents import operations
+    from agents.models import Workspace
+
+    operations.kill(
+        workspace=Workspace.objects.get(pk=workspace),
+        by=User.objects.get(username=user),
+        reason="a storm",
+        at=timezone.now(),
+    )
+
+
+def sweeps() -> int:
+    """Sweep as a worker does."""
+    from agents.engine.sweep import sweep
+
+    return sweep()

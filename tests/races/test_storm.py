@@ -1,0 +1,86 @@
+"""Two reviewers, two workers, an admin and the clock at work on refunds of one charge."""
+
+from __future__ import annotations
+
+import random
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.utils import timezone
+
+from agents import operations
+from agents.core.states import ENDED, EscalationState
+from agents.desk.models import Charge
+from agents.engine.sweep import sweep
+from agents.models import Escalation, Role, Run
+from agents.models.kill_switch import Stage
+from tests import checker
+from tests.engine.scene import REFUND_500, Scene, fresh, go, set_scene
+from tests.processes import Contenders
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both, pytest.mark.slow]
+
+STORMS, ROUNDS = 4, 10
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return set_scene()
+
+
+@pytest.mark.parametrize("seed", range(STORMS))
+def test_whatever_meets_each_yes_comes_to_something(
+    scene: Scene, crowd: Contenders, seed: int
+) -> None:
+    chance = random.Random(seed)  # noqa: S311 - makes a storm, guards nothing
+    ada, mara = scene.add("ada", Role.ADMIN), scene.add("mara", Role.REVIEWER)
+    runs = [go(scene.launch()) for _ in range(4)] + [scene.launch(REFUND_500) for _ in range(2)]
+    Charge.objects.filter(customer__book=runs[0].book_id).update(amount_minor=300000)
+    Run.objects.filter(pk__in=[run.pk for run in runs]).update(book_id=runs[0].book_id)
+
+    for number in range(ROUNDS):
+        waiting = list(Escalation.objects.filter(state=EscalationState.OPEN).order_by("pk"))
+        if waiting and chance.random() < 0.5:  # one whose time ends just now
+            soon = timezone.now() + timedelta(milliseconds=chance.randrange(60))
+            Escalation.objects.filter(pk=chance.choice(waiting).pk).update(expires_at=soon)
+        asked: list[list[Any]] = [
+            ["decides", chance.choice(waiting).pk, who, chance.choice([70000, 80000, 120000])]
+            for who in ("rita", mara.get_username())
+            if waiting
+        ]
+        asked += [["advances", str(chance.choice(runs).pk)] for _ in range(2)]
+        asked += [["stops_writes", scene.workspace.pk, "ada"]] if number == 2 else [["sweeps"]]
+        asked += [["advances", str(chance.choice(runs).pk)]] * (6 - len(asked))
+        crowd.meet("tests.races.contenders:does", asked[:6])
+        if number == 2:
+            for stage in (Stage.TRIAL, Stage.OFF):
+                at = timezone.now()
+                operations.release(workspace=scene.workspace, by=ada, reason="on", at=at, to=stage)
+
+    to_the_end(scene, runs)
+    with connection.cursor() as cursor:
+        assert checker.violations(cursor) == []
+
+
+def to_the_end(scene: Scene, runs: list[Run]) -> None:
+    """Reject what still waits, and let every run come to its end."""
+    for _ in range(20):
+        sweep()
+        left = [run for run in runs if fresh(run).state not in ENDED]
+        if not left:
+            return
+        for run in left:
+            go(run)
+        for open_one in Escalation.objects.filter(state=EscalationState.OPEN):
+            with suppress(operations.AlreadyDecided):  # its time was over
+                operations.decide(
+                    escalation_id=open_one.pk,
+                    by=scene.rita,
+                    approve=False,
+                    comment="enough",
+                    at=timezone.now(),
+                )
+    raise AssertionError([fresh(run).state for run in runs])
