@@ -198,6 +198,30 @@ def test_a_claim_keeps_the_others_out_until_it_is_released(
         expect(second.locator("#card")).to_contain_text("USD 900.00 approved")
 
 
+def test_a_refusal_stays_to_be_read_while_the_card_goes_on(
+    scene: Scene, browser: Browser, complaints: list[str]
+) -> None:
+    second_reviewer(scene)
+    escalation = Escalation.objects.get(run=moved(scene.launch()))
+
+    with served() as site:
+        rita, second = both_at(f"{site}/approvals/{escalation.pk}/", browser, site, complaints)
+        second.get_by_label("Reason").fill("partly used")
+        rita.get_by_role("button", name="Claim").click()
+        expect(second.locator("#claim")).to_contain_text("rita has claimed it")
+        second.evaluate("document.querySelector('#dform').submit()")  # there is no button for it
+        expect(second.locator("#notice")).to_contain_text("rita has claimed it until")
+        expect(second.locator("#live")).to_have_text("Live")
+
+        rita.get_by_role("button", name="Release").click()
+        expect(second.locator("#claim")).to_contain_text("Nobody has claimed it")
+
+        expect(second.locator("#notice")).to_contain_text("What you filled in was not sent.")
+        expect(second.get_by_role("button", name="Pay USD 900.00 to Anna")).to_be_visible()
+        second.get_by_role("link", name="Dismiss").click()
+        expect(second.locator("#notice")).to_be_empty()
+
+
 def test_what_is_live_leaves_the_focus_where_somebody_types(
     scene: Scene, browser: Browser, complaints: list[str]
 ) -> None:
