@@ -12,6 +12,7 @@ from agents.core.digest import sha256
 from agents.desk.models import SentMail
 from agents.models import Event
 from agents.models.event import facts_of
+from agents.policies.profiles import STRICT
 from tests.conformance import harness, phases
 from tests.conformance.replay_server import ReplayServer
 from tests.engine.scene import Scene, go, set_scene
@@ -75,8 +76,8 @@ def test_a_reorient_does_not_send_the_same_reply_again(server: ReplayServer, sce
 
 
 def test_a_reorient_does_not_send_another_reply_either(server: ReplayServer, scene: Scene) -> None:
-    again = sending("Good morning.")
-    case = reply(sending("Hello."), done("sent"), MET, again, judge=[REORIENT])
+    again = [sending("Good morning.")] * (1 + STRICT.max_blocks)
+    case = reply(sending("Hello."), done("sent"), MET, *again, judge=[REORIENT])
 
     played = phases.play(case, server, scene, strict=True)
 
@@ -85,7 +86,7 @@ def test_a_reorient_does_not_send_another_reply_either(server: ReplayServer, sce
 
 
 def test_a_text_that_was_never_supervised_is_not_sent(server: ReplayServer, scene: Scene) -> None:
-    case = reply(sending("Hello. You get 5000 USD."), judge=[])
+    case = reply(*[sending("Hello. You get 5000 USD.")] * (1 + STRICT.max_blocks), judge=[])
 
     played = phases.play(case, server, scene, strict=True)
 

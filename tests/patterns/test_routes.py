@@ -51,7 +51,7 @@ def test_a_route_carries_a_short_ticket_and_nothing_else(args: Json, reason: str
 def test_a_pattern_is_held_to_its_own_part_of_the_policy() -> None:
     routing, supervisor = STRICT.of("routing"), STRICT.of("supervisor")
 
-    assert (routing.proposable, routing.max_steps, routing.max_seconds) == (SPECIALISTS, 3, 60)
+    assert (routing.proposable, routing.max_steps, routing.max_seconds) == (SPECIALISTS, 3, 600)
     assert (supervisor.proposable, supervisor.max_steps) == (STRICT.proposable, 8)
     assert routing.auto_limit_minor == STRICT.auto_limit_minor
 

@@ -134,9 +134,9 @@ def test_what_a_model_says_is_masked(scene: Scene, monkeypatch: pytest.MonkeyPat
 
     run = go(scene.launch())
 
-    asked = Step.objects.get(run=run, kind="ask")
-    assert asked.reply is not None
-    assert "[card number]" in asked.reply["text"]
+    replies = [step.reply for step in Step.objects.filter(run=run, kind="ask")]
+    assert replies
+    assert all(reply and "[card number]" in reply["text"] for reply in replies)
     assert {secret: places_of(secret) for secret in SECRETS} == {secret: [] for secret in SECRETS}
 
 
