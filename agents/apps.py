@@ -10,8 +10,8 @@ class AgentsConfig(AppConfig):
     name = "agents"
 
     def ready(self) -> None:
-        from agents import driver
         from agents.audit import triggers
+        from agents.db import driver
 
         connection_created.connect(driver.on_new_connection)
         pre_migrate.connect(triggers.before_migrate, sender=self)

@@ -14,18 +14,20 @@ from django.utils import timezone
 
 from agents import llm, operations
 from agents.core.states import RunState
+from agents.db.compiled import CompiledSelect, Param
 from agents.engine import crashpoints
 from agents.engine.advance import advance
 from agents.engine.database import in_database
 from agents.engine.threads import close_connections
 from agents.models import Escalation, Role, Run, Workspace
-from agents.prepared import Given, Rows
 from bench import desk
 from bench.work import GRANTED_MINOR, Queue, Timing, Watch, goal, said
 
 _watch: ContextVar[Watch] = ContextVar("watch")
 # A page names the escalation that it is about.
-_ASKED = Rows(lambda: Escalation.objects.filter(run=Given("run"), state="open").only("pk"))
+_ASKED = CompiledSelect(
+    lambda: Escalation.objects.filter(run=Param("run"), state="open").only("pk")
+)
 
 
 class Contestant:

@@ -31,7 +31,7 @@ POSTGRESQL_LIMITS = {
     "idle_in_transaction_session_timeout": 10_000,
 }
 
-# Uses of a statement after which PostgreSQL keeps its plan (agents/driver.py).
+# Uses of a statement after which PostgreSQL keeps its plan (agents/db/driver.py).
 PREPARE_THRESHOLD = 2
 
 

@@ -9,8 +9,8 @@ from typing import Any, TypeGuard
 
 from django.db.models import QuerySet
 
+from agents.db.compiled import CompiledSelect, Param
 from agents.desk.models import Charge, Customer
-from agents.prepared import Given, Rows
 
 BIGINT = 2**63
 
@@ -20,22 +20,24 @@ def could_be(customer_number: int | None) -> TypeGuard[int]:
     return customer_number is not None and abs(customer_number) < BIGINT
 
 
-def charges(*, book: Given, number: Given) -> QuerySet[Charge]:
+def charges(*, book: Param, number: Param) -> QuerySet[Charge]:
     """Return the query for a customer's charges."""
     return Charge.objects.filter(customer__book=book, customer__number=number)
 
 
 def _latest() -> QuerySet[Charge]:
-    ours = charges(book=Given("book"), number=Given("number"))
+    ours = charges(book=Param("book"), number=Param("number"))
     columns = ("plan", "amount_minor", "currency", "paid_at", "refunded_minor", "held_minor")
     of_customer = ("customer__name", "customer__country", "customer__tier")
     newest = ours.select_related("customer").only(*columns, "customer", *of_customer)
     return newest.order_by("-paid_at", "-pk")
 
 
-_CUSTOMER = Rows(lambda: Customer.objects.filter(book=Given("book"), number=Given("number")))
-_LATEST = Rows(lambda: _latest()[:1])
-_LATEST_LOCKED = Rows(lambda: _latest().select_for_update(of=("self",))[:1])
+_CUSTOMER = CompiledSelect(
+    lambda: Customer.objects.filter(book=Param("book"), number=Param("number"))
+)
+_LATEST = CompiledSelect(lambda: _latest()[:1])
+_LATEST_LOCKED = CompiledSelect(lambda: _latest().select_for_update(of=("self",))[:1])
 
 
 @dataclass(frozen=True)

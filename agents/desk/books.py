@@ -7,8 +7,8 @@ from datetime import date, datetime, timedelta
 
 from django.db import transaction
 
+from agents.db.inserts import insert
 from agents.desk.models import Book, Charge, Customer, DailyMetrics, Subscription
-from agents.rows import insert
 
 CURRENCY = "USD"
 

@@ -13,11 +13,11 @@ from django.core.validators import validate_email
 from django.db import transaction
 
 from agents.core.money import MAX_MINOR, spoken
+from agents.db.inserts import insert_new, update
 from agents.desk import billing
 from agents.desk.models import Customer, SentMail
 from agents.desk.models.mail import LONGEST_FAULT, MailState
 from agents.desk.refunds import KeyReused
-from agents.rows import insert_new, update
 
 TEMPLATE = "refund_confirmation_v2"
 SUBJECT = "Your refund"

@@ -15,14 +15,14 @@ from typing import Any
 from django.db import transaction
 from django.db.models import BigIntegerField, F
 
+from agents.db.compiled import CompiledSelect, CompiledUpdate, Param
+from agents.db.driver import pipeline, pipelined
+from agents.db.inserts import insert_new
 from agents.desk import billing
 from agents.desk.models import Charge, Refund
 from agents.desk.models.refund import RefundState
-from agents.driver import at_once, together
-from agents.prepared import Given, Rows, Update
-from agents.rows import insert_new
 
-AMOUNT = Given("amount", BigIntegerField())
+AMOUNT = Param("amount", BigIntegerField())
 
 
 class RefundRefused(Exception):
@@ -95,7 +95,7 @@ def reserve(
     A key that is known returns its receipt, whatever became of it since.
     """
     order = _Order(book_id, customer_number, amount_minor, currency, reason.strip(), key)
-    with together():  # the account too, because a key that is to hold something is mostly new
+    with pipeline():  # the account too, because a key that is to hold something is mostly new
         known, account = _asked_key(key), _asked_account(order, at)
     return _receipt(_reserved(order, known(), account, at))
 
@@ -156,7 +156,7 @@ def paid_refunds(*, book_id: int, customer_number: int) -> list[Receipt]:
 
 
 def _known(key: str) -> _Kept | None:
-    return at_once(_asked_key, key)
+    return pipelined(_asked_key, key)
 
 
 def _asked_key(key: str) -> Callable[[], _Kept | None]:
@@ -229,34 +229,34 @@ def _entered(order: _Order, charge_id: int, at: datetime) -> _Kept:
     return _kept(first)
 
 
-_BY_KEY = Rows(lambda: Refund.objects.filter(key=Given("key")).values_list(*COLUMNS))
+_BY_KEY = CompiledSelect(lambda: Refund.objects.filter(key=Param("key")).values_list(*COLUMNS))
 
 # The conditional updates: of two that want the same cents, or settle the same refund, one
 # finds nothing to change.
-_HOLD = Update(
+_HOLD = CompiledUpdate(
     lambda: Charge.objects.filter(
-        pk=Given("pk"), amount_minor__gte=F("refunded_minor") + F("held_minor") + AMOUNT
+        pk=Param("pk"), amount_minor__gte=F("refunded_minor") + F("held_minor") + AMOUNT
     ),
     held_minor=F("held_minor") + AMOUNT,
 )
-_PAY = Update(
-    lambda: Refund.objects.filter(pk=Given("pk"), state=RefundState.HELD),
+_PAY = CompiledUpdate(
+    lambda: Refund.objects.filter(pk=Param("pk"), state=RefundState.HELD),
     state=RefundState.PAID,
-    paid_at=Given("at"),
+    paid_at=Param("at"),
 )
-_RELEASE = Update(
-    lambda: Refund.objects.filter(pk=Given("pk"), state=RefundState.HELD),
+_RELEASE = CompiledUpdate(
+    lambda: Refund.objects.filter(pk=Param("pk"), state=RefundState.HELD),
     state=RefundState.RELEASED,
-    released_at=Given("at"),
+    released_at=Param("at"),
 )
 
-_TAKE_OUT = Update(
-    lambda: Charge.objects.filter(pk=Given("pk")),
+_TAKE_OUT = CompiledUpdate(
+    lambda: Charge.objects.filter(pk=Param("pk")),
     held_minor=F("held_minor") - AMOUNT,
     refunded_minor=F("refunded_minor") + AMOUNT,
 )
-_GIVE_BACK = Update(
-    lambda: Charge.objects.filter(pk=Given("pk")), held_minor=F("held_minor") - AMOUNT
+_GIVE_BACK = CompiledUpdate(
+    lambda: Charge.objects.filter(pk=Param("pk")), held_minor=F("held_minor") - AMOUNT
 )
 
 

@@ -14,6 +14,7 @@ from agents import patterns, tools
 from agents.core.effects import Json
 from agents.core.states import ENDED, RunState
 from agents.core.strands import Diverged, Strand
+from agents.db.compiled import CompiledSelect, Param
 from agents.engine import lease, simulation
 from agents.engine.approvals import close_approvals
 from agents.engine.asking import MAX_CLAIMS
@@ -23,14 +24,13 @@ from agents.engine.drive import drive
 from agents.engine.journal import Journal, Later
 from agents.engine.perform import RunWorld
 from agents.models import LostRun, Run, Step
-from agents.prepared import Given, Rows
 
 log = logging.getLogger(__name__)
 
 AFTER_DATABASE_ERROR = timedelta(seconds=1)
 
-_ENDED_STEPS = Rows(
-    lambda: Step.objects.filter(run=Given("run"), ended_at__isnull=False).only("pk")
+_ENDED_STEPS = CompiledSelect(
+    lambda: Step.objects.filter(run=Param("run"), ended_at__isnull=False).only("pk")
 )
 
 

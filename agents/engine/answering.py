@@ -8,12 +8,12 @@ from django.db import transaction
 
 from agents.core.effects import Json
 from agents.core.states import EffectState, EscalationState, RunState
+from agents.db.inserts import update
 from agents.engine.approvals import REFUSED, close_approvals, turn_of
 from agents.engine.dispatch import ring
 from agents.engine.lookup import looked_up
 from agents.engine.redaction import redacted_for
 from agents.models import Effect, Escalation, Run, Step
-from agents.rows import update
 from agents.tools import TOOLS, OutcomeUnknown, Tool
 
 

@@ -9,16 +9,16 @@ from uuid import UUID
 from agents.core.digest import sha256
 from agents.core.effects import Json
 from agents.core.limits import Limits
+from agents.db.compiled import CompiledSelect, Param
+from agents.db.inserts import insert
 from agents.desk import billing
 from agents.engine.approvals import ASKED_AGAIN, KINDS, close_approvals, turn_of
 from agents.engine.kill_switch import thrown
 from agents.models import Escalation, Step
 from agents.models.event import Entry
-from agents.prepared import Given, Rows
-from agents.rows import insert
 
-_OF_STEP = Rows(
-    lambda: Escalation.objects.filter(run=Given("run"), step__key=Given("key")).order_by("pk")
+_OF_STEP = CompiledSelect(
+    lambda: Escalation.objects.filter(run=Param("run"), step__key=Param("key")).order_by("pk")
 )
 
 

@@ -17,24 +17,24 @@ from agents.core.facts import ChargeFact, Facts, MailFact, RefundFact
 from agents.core.limits import Limits
 from agents.core.statements import Deed, ledger_sentences
 from agents.core.states import EffectState
+from agents.db.compiled import CompiledSelect, Param
 from agents.desk import billing, mail
 from agents.engine import simulation
 from agents.models import Effect, Run, Step
-from agents.prepared import Given, Rows
 from agents.tools import Tool
 
 MAYBE_PAID = (EffectState.INTENDED, EffectState.DONE, EffectState.UNKNOWN)
 
-_EFFECTS = Rows(
-    lambda: Effect.objects.filter(run=Given("run"), state__in=MAYBE_PAID).order_by("pk")
+_EFFECTS = CompiledSelect(
+    lambda: Effect.objects.filter(run=Param("run"), state__in=MAYBE_PAID).order_by("pk")
 )
 # Also what people allowed: SQLite would else go through all that nobody was asked about.
-_UNATTENDED = Rows(
+_UNATTENDED = CompiledSelect(
     lambda: Effect.objects.filter(
-        charge__in=billing.charges(book=Given("book"), number=Given("number")).values("pk"),
+        charge__in=billing.charges(book=Param("book"), number=Param("number")).values("pk"),
         tool="issue_refund",
         state__in=MAYBE_PAID,
-        intended_at__gte=Given("since"),
+        intended_at__gte=Param("since"),
     ).only("charge", "escalation", "amount_minor")
 )
 

@@ -26,8 +26,10 @@ from agents.core.limits import Limits
 from agents.core.states import EffectState
 from agents.core.strands import Reply
 from agents.core.strict_json import fits
+from agents.db.compiled import CompiledSelect, CompiledUpdate, Param
+from agents.db.driver import pipeline
+from agents.db.inserts import inserted_columns
 from agents.desk import billing
-from agents.driver import together
 from agents.engine import simulation
 from agents.engine.approvals import AMOUNT_CHANGED, REFUSED, close_approvals, turn_of
 from agents.engine.crashpoints import crashpoint
@@ -44,8 +46,6 @@ from agents.engine.threads import TOOLS as TOOL_THREADS
 from agents.models import Effect, Escalation, Run, Step
 from agents.models.event import Entry
 from agents.policies import review
-from agents.prepared import Given, Rows, Update
-from agents.rows import inserted_columns
 from agents.tools import Context, OutcomeUnknown, Tool, Touch, accepts
 
 log = logging.getLogger(__name__)
@@ -140,7 +140,7 @@ def _intend(step: Step, effect: Use, journal: Journal, limits: Limits, at: datet
     if not tool.writes:
         return ""
     others = [other for other in list(journal.steps.values()) if other is not step]
-    with together():
+    with pipeline():
         switch, granted = asked_switch(run, effect.tool), _granted(allowing)
         gathered = asked_facts(run, action, limits, others, at=at, lock=True)
     if switch():
@@ -225,7 +225,7 @@ def _write_intent(intent: dict[str, Json], run: Run) -> list[Entry]:
     return [Entry("effect.intended", said)]
 
 
-_STEP = Rows(lambda: Step.objects.filter(run=Given("run"), key=Given("key")).only("pk"))
+_STEP = CompiledSelect(lambda: Step.objects.filter(run=Param("run"), key=Param("key")).only("pk"))
 
 
 def _effect_key(run: Run, step_key: str) -> str:
@@ -352,11 +352,11 @@ def _settle(tool: Tool, step: Step, outcome: Outcome, at: datetime) -> list[Entr
 
 
 _SETTLED = (EffectState.DONE, EffectState.REFUSED)
-_SETTLE = Update(
-    lambda: Effect.objects.filter(step=Given("step")).exclude(state__in=_SETTLED),
-    state=Given("state"),
-    result=Given("result", JSONField()),
-    settled_at=Given("at"),
+_SETTLE = CompiledUpdate(
+    lambda: Effect.objects.filter(step=Param("step")).exclude(state__in=_SETTLED),
+    state=Param("state"),
+    result=Param("result", JSONField()),
+    settled_at=Param("at"),
 )
 
 

@@ -24,13 +24,13 @@ from agents.core.budget import REVIEW_CHANGED, Call, Spent, active
 from agents.core.digest import asks_the_same, fingerprint, plain, written
 from agents.core.effects import Effect, Json, Say
 from agents.core.strands import Diverged, Reply
+from agents.db.compiled import CompiledSelect, Param
+from agents.db.inserts import inserted, new, update
 from agents.engine import lease
 from agents.engine.crashpoints import crashpoint
 from agents.engine.database import in_database
 from agents.models import Escalation, Run, Step
 from agents.models.event import Entry
-from agents.prepared import Given, Rows
-from agents.rows import inserted, new, update
 
 T = TypeVar("T")
 Write: TypeAlias = Callable[[datetime], list[Entry]]  # in a transaction; returns what to say
@@ -43,7 +43,7 @@ _ENDS = (
     *("reply", "failed", "attempts", "seconds", "tokens_in", "tokens_out", "tokens_lost"),
     *("cost_micro_usd", "model", "ended_at"),
 )
-_STEPS = Rows(lambda: Step.objects.filter(run=Given("run")).order_by("position"))
+_STEPS = CompiledSelect(lambda: Step.objects.filter(run=Param("run")).order_by("position"))
 
 
 @dataclass

@@ -8,15 +8,17 @@ from datetime import datetime
 from django.db.models import DateTimeField, ExpressionWrapper, F, Q, Value
 
 from agents.core.states import EscalationState
-from agents.driver import at_once
+from agents.db.compiled import CompiledSelect, Param
+from agents.db.driver import pipelined
 from agents.models import Escalation, KillSwitch, Run, Workspace
-from agents.prepared import Given, Rows
 
 # Not its key: every record that is written refers to it, also by who holds what we want next.
-_WORKSPACE = Rows(
-    lambda: Workspace.objects.filter(pk=Given("pk")).select_for_update(no_key=True).only("pk")
+_WORKSPACE = CompiledSelect(
+    lambda: Workspace.objects.filter(pk=Param("pk")).select_for_update(no_key=True).only("pk")
 )
-_STANDING = Rows(lambda: KillSwitch.objects.standing().filter(workspace=Given("workspace")))
+_STANDING = CompiledSelect(
+    lambda: KillSwitch.objects.standing().filter(workspace=Param("workspace"))
+)
 
 
 def thrown(run: Run, tool: str) -> KillSwitch | None:
@@ -25,7 +27,7 @@ def thrown(run: Run, tool: str) -> KillSwitch | None:
     The workspace's row is locked, as pressing locks it: a switch that commits later sees
     nothing start after it, and one that committed before is seen here.
     """
-    return at_once(asked_switch, run, tool)
+    return pipelined(asked_switch, run, tool)
 
 
 def asked_switch(run: Run, tool: str) -> Callable[[], KillSwitch | None]:

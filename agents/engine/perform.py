@@ -10,7 +10,7 @@ from agents.core.decision import settled_by
 from agents.core.effects import Ask, Effect, Escalate, Json, Review, Say, Together, Use
 from agents.core.limits import Limits
 from agents.core.strands import Reply
-from agents.driver import at_once
+from agents.db.driver import pipelined
 from agents.engine import asking, gateway
 from agents.engine.database import in_database
 from agents.engine.escalating import hold
@@ -60,7 +60,7 @@ class RunWorld:
 
     def _facts(self, effect: Review) -> tuple[Json, Json]:
         run, steps = self.journal.run, list(self.journal.steps.values())
-        facts, _ = at_once(
+        facts, _ = pipelined(
             asked_facts,
             run,
             effect.action,

@@ -24,9 +24,9 @@ from agents.audit.chain import link
 from agents.audit.erasable_texts import TEXTS, Text, digest_of, without_texts
 from agents.core.digest import canonical
 from agents.core.effects import Json
-from agents.driver import together
-from agents.prepared import Given, Rows, Update
-from agents.rows import inserted_columns
+from agents.db.compiled import CompiledSelect, CompiledUpdate, Param
+from agents.db.driver import pipeline
+from agents.db.inserts import inserted_columns
 
 if TYPE_CHECKING:
     from agents.models.run import Run
@@ -146,7 +146,7 @@ class Lines:
 
         For a caller who holds the lock of the row that ends the chain.
         """
-        with together():
+        with pipeline():
             if self.events:
                 inserted_columns(Event, self.events)
             if self.texts:
@@ -230,7 +230,7 @@ def _covered(
     }
 
 
-_EVENT = Rows(lambda: Event.objects.filter(run=Given("run"), seq=Given("seq")).only("pk"))
+_EVENT = CompiledSelect(lambda: Event.objects.filter(run=Param("run"), seq=Param("seq")).only("pk"))
 
 
 def _text(name: str, value: Json, event: dict[str, Any]) -> dict[str, Any]:
@@ -259,17 +259,19 @@ def facts_of(event: Event) -> dict[str, Json]:
     return told
 
 
-def _chain(run: Run | None) -> tuple[Rows[Any], Update]:
+def _chain(run: Run | None) -> tuple[CompiledSelect[Any], CompiledUpdate]:
     """Return how the row that ends a chain is locked and read, and how it is moved."""
     return _CHAINS["agents.Run" if run else "agents.Workspace"]
 
 
-def _head(name: str) -> tuple[Rows[Any], Update]:
+def _head(name: str) -> tuple[CompiledSelect[Any], CompiledUpdate]:
     def at_end() -> models.QuerySet[Any]:
-        return apps.get_model(name).objects.filter(pk=Given("pk"))
+        return apps.get_model(name).objects.filter(pk=Param("pk"))
 
-    head = Rows(lambda: at_end().select_for_update(no_key=True).only("event_count", "head_hash"))
-    return head, Update(at_end, event_count=Given("count"), head_hash=Given("hash"))
+    head = CompiledSelect(
+        lambda: at_end().select_for_update(no_key=True).only("event_count", "head_hash")
+    )
+    return head, CompiledUpdate(at_end, event_count=Param("count"), head_hash=Param("hash"))
 
 
 _CHAINS = {name: _head(name) for name in ("agents.Run", "agents.Workspace")}

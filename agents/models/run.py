@@ -15,18 +15,18 @@ from django.db.models.functions import Now
 
 from agents.core.effects import Json
 from agents.core.states import ENDED, MOVES, RunState
-from agents.driver import at_once, together
+from agents.db.compiled import CompiledSelect, CompiledUpdate, Param
+from agents.db.driver import pipeline, pipelined
 from agents.models.event import Entry, Sending, append, chained
 from agents.models.policy import PolicyVersion
 from agents.patterns import QUESTION_VERSION
-from agents.prepared import Given, Rows, Update
 
 
 class LostRun(Exception):
     """Another worker, or a person, moved the run first."""
 
 
-def _after(lease: timedelta | Given) -> models.ExpressionWrapper:
+def _after(lease: timedelta | Param) -> models.ExpressionWrapper:
     """Return the end of a lease by the database's clock, because workers' clocks differ."""
     return models.ExpressionWrapper(Now() + lease, output_field=models.DateTimeField())
 
@@ -120,7 +120,7 @@ class Run(models.Model):
     def claim(cls, run_id: uuid.UUID, *, owner: str, lease: timedelta, at: datetime) -> Run | None:
         """Take a queued run for `lease`. Return None if it is not to be had."""
         with transaction.atomic():
-            with together():
+            with pipeline():
                 claimable, policy = _CLAIMABLE.sent(pk=run_id), POLICY_OF.sent(run=run_id)
             run = next(iter(claimable()), None)
             if run is None:
@@ -148,7 +148,7 @@ class Run(models.Model):
 
         It also locks the row, so that one run has one writer at a time.
         """
-        found = at_once(_HELD.sent_tuples, pk=self.pk, fence=self.fence)
+        found = pipelined(_HELD.sent_tuples, pk=self.pk, fence=self.fence)
         if not found:
             raise LostRun(self.pk)
         [(_, self.event_count, self.head_hash)] = found
@@ -245,32 +245,32 @@ class Run(models.Model):
 
 
 @cache
-def _updating(names: frozenset[str]) -> Update:
+def _updating(names: frozenset[str]) -> CompiledUpdate:
     """Return the UPDATE of these columns of a run that is as it was; `lease` is its length."""
-    columns = {name: Given(name, Run._meta.get_field(name)) for name in names - {"lease"}}
-    lease = Given("lease", models.DurationField())
+    columns = {name: Param(name, Run._meta.get_field(name)) for name in names - {"lease"}}
+    lease = Param("lease", models.DurationField())
     ends = {"lease_ends_at": _after(lease)} if "lease" in names else {}
-    as_it_was = Q(pk=Given("pk"), state=Given("was"), fence=Given("fenced"))
-    return Update(lambda: Run.objects.filter(as_it_was), **columns, **ends)
+    as_it_was = Q(pk=Param("pk"), state=Param("was"), fence=Param("fenced"))
+    return CompiledUpdate(lambda: Run.objects.filter(as_it_was), **columns, **ends)
 
 
-POLICY_OF = Rows(
+POLICY_OF = CompiledSelect(
     lambda: PolicyVersion.objects.filter(
-        pk__in=Run.objects.filter(pk=Given("run")).values("policy_id")
+        pk__in=Run.objects.filter(pk=Param("run")).values("policy_id")
     )
 )
-_CLAIMABLE = Rows(
+_CLAIMABLE = CompiledSelect(
     lambda: (
         Run.objects.filter(
-            pk=Given("pk"), state=RunState.QUEUED, question_version__lte=QUESTION_VERSION
+            pk=Param("pk"), state=RunState.QUEUED, question_version__lte=QUESTION_VERSION
         )
         .exclude(wake_at__gt=Now())
         .select_for_update()
     )
 )
-_HELD = Rows(
+_HELD = CompiledSelect(
     lambda: (
-        Run.objects.filter(pk=Given("pk"), fence=Given("fence"), state=RunState.RUNNING)
+        Run.objects.filter(pk=Param("pk"), fence=Param("fence"), state=RunState.RUNNING)
         .select_for_update()
         .only("event_count", "head_hash")
     )

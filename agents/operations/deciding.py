@@ -14,7 +14,8 @@ from django.db.models.functions import Now
 from agents.core.actions import MAX_TEXT
 from agents.core.effects import Json
 from agents.core.states import EscalationState
-from agents.driver import together
+from agents.db.compiled import CompiledSelect, CompiledUpdate, Param
+from agents.db.driver import pipeline
 from agents.engine.answering import answer, expire
 from agents.engine.crashpoints import crashpoint
 from agents.engine.kill_switch import thrown
@@ -33,7 +34,6 @@ from agents.models.event import Entry, append, commanding_account
 from agents.operations.claiming import OWN, Claimed, is_kept_from, is_own
 from agents.operations.granting import Grant, grant
 from agents.operations.refusal import Refused, allowed, check_text, members
-from agents.prepared import Given, Rows, Update
 
 MAX_COMMENT = 2000  # characters
 # Whether a call that was made took effect is a matter of fact: a yes to that starts no write.
@@ -144,7 +144,7 @@ def _locked(pk: int, by: User) -> tuple[Escalation, list[Step], list[Membership]
 
     Raises DoesNotExist.
     """
-    with together():
+    with pipeline():
         run, policy = _RUN.sent(pk=pk), _POLICY.sent(pk=pk)
         escalation, steps = _ESCALATION.sent(pk=pk), _STEPS.sent(pk=pk)
         workspace, member = _WORKSPACE.sent(pk=pk), _MEMBER.sent(pk=pk, user=by.pk)
@@ -160,15 +160,15 @@ def _locked(pk: int, by: User) -> tuple[Escalation, list[Step], list[Membership]
 
 def _own(column: str) -> QuerySet[Escalation, Any]:
     """Return what a column of the escalation names, for a query that is sent beside its own."""
-    return Escalation.objects.filter(pk=Given("pk")).values(column)
+    return Escalation.objects.filter(pk=Param("pk")).values(column)
 
 
-_ESCALATION = Rows(lambda: Escalation.objects.filter(pk=Given("pk")))
-_RUN = Rows(lambda: Run.objects.filter(pk__in=_own("run")).select_for_update())
-_POLICY = Rows(lambda: PolicyVersion.objects.filter(pk__in=_own("run__policy")))
-_STEPS = Rows(lambda: Step.objects.filter(run__in=_own("run")).order_by("position"))
-_WORKSPACE = Rows(lambda: Workspace.objects.filter(pk__in=_own("workspace")))
-_MEMBER = Rows(lambda: members(Given("user")).filter(workspace__in=_own("workspace")))
+_ESCALATION = CompiledSelect(lambda: Escalation.objects.filter(pk=Param("pk")))
+_RUN = CompiledSelect(lambda: Run.objects.filter(pk__in=_own("run")).select_for_update())
+_POLICY = CompiledSelect(lambda: PolicyVersion.objects.filter(pk__in=_own("run__policy")))
+_STEPS = CompiledSelect(lambda: Step.objects.filter(run__in=_own("run")).order_by("position"))
+_WORKSPACE = CompiledSelect(lambda: Workspace.objects.filter(pk__in=_own("workspace")))
+_MEMBER = CompiledSelect(lambda: members(Param("user")).filter(workspace__in=_own("workspace")))
 
 
 def _check_person(escalation: Escalation, person: Membership, wanted: _Answer) -> None:
@@ -225,20 +225,20 @@ def _take(
     answer(escalation, reply, at=at)
 
 
-_DECIDE = Update(
+_DECIDE = CompiledUpdate(
     lambda: Escalation.objects.filter(
         Q(expires_at__gt=Now()) | Q(frozen_at__isnull=False),
-        pk=Given("pk"),
+        pk=Param("pk"),
         state=EscalationState.OPEN,
     ),
-    state=Given("state"),
-    decided_by=Given("decided_by"),
-    decided_from=Given("decided_from"),
-    decided_at=Given("decided_at"),
-    granted_minor=Given("granted_minor"),
-    charge=Given("charge"),
-    comment=Given("comment"),
-    is_simulated=Given("is_simulated"),
+    state=Param("state"),
+    decided_by=Param("decided_by"),
+    decided_from=Param("decided_from"),
+    decided_at=Param("decided_at"),
+    granted_minor=Param("granted_minor"),
+    charge=Param("charge"),
+    comment=Param("comment"),
+    is_simulated=Param("is_simulated"),
 )
 
 

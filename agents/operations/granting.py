@@ -10,7 +10,7 @@ from django.db.models import QuerySet, Sum
 from agents.core.decision import Verdict, settled_by
 from agents.core.limits import Limits
 from agents.core.money import spoken
-from agents.driver import at_once
+from agents.db.driver import pipelined
 from agents.engine.facts import asked_facts
 from agents.models import Escalation, Membership, Step
 from agents.operations.refusal import Refused
@@ -55,7 +55,7 @@ def grant(
     limits = escalation.run.policy.limits().of(escalation.run.pattern)
     args = {**escalation.action["args"], "amount_minor": amount}
     action = {**escalation.action, "args": args}
-    facts, charge = at_once(asked_facts, escalation.run, action, limits, steps, at=at, lock=True)
+    facts, charge = pipelined(asked_facts, escalation.run, action, limits, steps, at=at, lock=True)
     if amount < 1:
         raise Refused("too_little", f"The least that can be refunded is {spoken(1)}.")
     settled = settled_by(escalation.review)

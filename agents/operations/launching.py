@@ -16,6 +16,8 @@ from agents.core.digest import sha256
 from agents.core.effects import Json
 from agents.core.limits import Limits
 from agents.core.lookalikes import unseen
+from agents.db.compiled import CompiledSelect, Param
+from agents.db.inserts import inserted
 from agents.desk import billing, books, metrics
 from agents.engine.dispatch import ring
 from agents.engine.open_requests import CUSTOMER, LAUNCHER, full_of
@@ -25,8 +27,6 @@ from agents.models.event import Entry, Lines, chained
 from agents.operations.people import policy_version
 from agents.operations.refusal import Refused, member
 from agents.operations.workflows import checked_workflow
-from agents.prepared import Given, Rows
-from agents.rows import inserted
 
 MAX_GOAL = 8000  # characters
 
@@ -122,9 +122,9 @@ def _book(workspace: Workspace, at: datetime) -> int:
     return int(workspace.book_id)
 
 
-_PUBLISHED = Rows(
+_PUBLISHED = CompiledSelect(
     lambda: PolicyVersion.objects.filter(
-        pk__in=Workspace.objects.filter(pk=Given("workspace")).values("policy")
+        pk__in=Workspace.objects.filter(pk=Param("workspace")).values("policy")
     )
 )
 

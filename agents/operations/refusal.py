@@ -7,16 +7,16 @@ from django.db.models import QuerySet
 
 from agents.core.actions import hides
 from agents.core.lookalikes import unseen
+from agents.db.compiled import CompiledSelect, Param
 from agents.models import Membership, Role, Workspace
-from agents.prepared import Given, Rows
 
 
-def members(user: Given) -> QuerySet[Membership]:
+def members(user: Param) -> QuerySet[Membership]:
     """Return the query for what a person is, in any workspace: nothing while not active."""
     return Membership.objects.filter(user=user, user__is_active=True)
 
 
-_MEMBER = Rows(lambda: members(Given("user")).filter(workspace=Given("workspace")))
+_MEMBER = CompiledSelect(lambda: members(Param("user")).filter(workspace=Param("workspace")))
 
 
 class Refused(Exception):

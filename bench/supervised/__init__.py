@@ -21,11 +21,11 @@ from langgraph.types import interrupt
 from agents.audit.chain import spelled
 from agents.core.actions import Action, check_action
 from agents.core.effects import Json, Stop
-from agents.driver import together
+from agents.db.compiled import CompiledSelect, Param
+from agents.db.driver import pipeline
 from agents.models import Membership, Role, Workspace
 from agents.models.event import Entry
 from agents.policies import review
-from agents.prepared import Given, Rows
 from agents.tools import TOOLS, Context, specs
 from bench import graph
 from bench.supervised import record, steps, tables
@@ -35,9 +35,9 @@ from bench.work import GRANTED_MINOR, goal, said
 
 PAY, COMMENT = "issue_refund", "partly used"
 _SPECS = specs()
-_MEMBER = Rows(
+_MEMBER = CompiledSelect(
     lambda: Membership.objects.filter(
-        workspace=Given("workspace"), user=Given("user"), user__is_active=True
+        workspace=Param("workspace"), user=Param("user"), user__is_active=True
     ).only("role", "refund_limit_minor")
 )
 
@@ -73,7 +73,7 @@ class Contestant(graph.Contestant):
         at, by = timezone.now(), self.omar
         begun = record.Thread(thread, self.workspace.pk, customer, by.pk)
         with transaction.atomic():
-            with together():
+            with pipeline():
                 member = _MEMBER.sent_tuples(workspace=self.workspace.pk, user=by.pk)
                 event = Entry("run.queued", {"subject": customer}, by.get_username())
                 record.launched(begun, goal(customer), [event], at)
@@ -83,7 +83,7 @@ class Contestant(graph.Contestant):
         """Grant less than was asked for. The graph is told nothing but to go on. Raises Refused."""
         at, by, step = timezone.now(), self.rita, asked["step"]
         with transaction.atomic():
-            with together():
+            with pipeline():
                 member = _MEMBER.sent_tuples(workspace=self.workspace.pk, user=by.pk)
                 found = taken_up(thread, asked["customer"], PAY, book=self.book.pk, at=at)
             limit, case = _limit(member(), Role.REVIEWER), found()

@@ -11,8 +11,8 @@ from agents.core.actions import Action
 from agents.core.decision import Review
 from agents.core.digest import canonical, sha256
 from agents.core.facts import Facts
+from agents.db.driver import pipeline
 from agents.desk import billing
-from agents.driver import together
 from agents.models.event import Entry
 from agents.tools import TOOLS, Context
 from bench.supervised import record, tables
@@ -78,7 +78,7 @@ def taken_up(
     Call what comes back for what is then known.
     """
     since = at - timedelta(days=LIMITS.rolling_days)
-    with together():
+    with pipeline():
         kept = record.locked(thread, changes)
         # The charge first: what others refund on it must not change once it was read.
         account = billing.asked_account(

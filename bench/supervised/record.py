@@ -13,11 +13,11 @@ from typing import Any, TypeAlias
 
 from django.db import connections
 
-from agents import driver
 from agents.audit.chain import link, spelled
 from agents.core.actions import Action
 from agents.core.digest import canonical
 from agents.core.effects import Json
+from agents.db import driver
 from agents.models.event import Entry
 from bench.supervised import tables
 
@@ -66,7 +66,7 @@ class Thread:
         """
         events = self.chained(entries, at)
         moved = tables.MOVE, (self.state, self.count, self.head, self.id)
-        with driver.together():
+        with driver.pipeline():
             done = [_send(*change) for change in (*changes, events, moved)]
         return [driver.answered(cursor).rowcount for cursor in done[: len(changes)]]
 

@@ -8,8 +8,8 @@ import pytest
 from django.utils import timezone
 
 from agents.core.facts import Facts
+from agents.db.driver import pipelined
 from agents.desk.models import Charge, Customer
-from agents.driver import at_once
 from agents.engine.facts import asked_facts
 from agents.models import Effect, Escalation, Run, Step
 from tests.engine.scene import REFUND_500, Scene, fresh, go, set_scene
@@ -32,7 +32,9 @@ def told(run: Run, *steps: Step, at: datetime | None = None) -> Facts:
     """Return what a review of a refund in `run` is told; it has only these steps behind it."""
     run = fresh(run)
     limits = run.policy.limits().of(run.pattern)
-    facts, _ = at_once(asked_facts, run, REFUND, limits, steps, at=at or timezone.now(), lock=False)
+    facts, _ = pipelined(
+        asked_facts, run, REFUND, limits, steps, at=at or timezone.now(), lock=False
+    )
     return facts
 
 

@@ -18,9 +18,9 @@ from django.utils import timezone
 
 from agents import operations
 from agents.core.states import EscalationState, RunState
+from agents.db.driver import pipelined
 from agents.desk import refunds
 from agents.desk.models import Charge
-from agents.driver import at_once
 from agents.engine import gateway
 from agents.engine.facts import asked_facts
 from agents.engine.kill_switch import thrown
@@ -174,7 +174,7 @@ def test_what_was_refunded_is_read_once_the_charge_is_locked(scene: Scene) -> No
     def told() -> int:
         try:
             with transaction.atomic():
-                facts, _ = at_once(
+                facts, _ = pipelined(
                     asked_facts, run, refund, limits, [], at=timezone.now(), lock=True
                 )
             return facts.unattended_minor

@@ -1,7 +1,7 @@
 """Queries of the hot path, compiled once.
 
 Django compiles a query each time it is made, which costs several times what a small database
-takes to answer it. A prepared query is written as any other, with Given where a value is to
+takes to answer it. A compiled query is written as any other, with Param where a value is to
 come, and afterwards is only its SQL. Everything that is not asked many times a run stays a
 plain query.
 """
@@ -18,13 +18,13 @@ from django.db.models import JSONField, Model, QuerySet, Value
 from django.db.models.base import ModelState
 from django.db.models.sql import UpdateQuery
 
-from agents.columns import Reading, adapted, readings
-from agents.driver import answered, send
+from agents.db.adapters import Reading, adapted, readings
+from agents.db.driver import answered, send
 
 M = TypeVar("M", bound=Model)
 
 
-class Given(Value):
+class Param(Value):
     """A value that is named when the query is made. JSON needs its field; not after `__in`."""
 
     def __init__(self, name: str, field: Any = None) -> None:
@@ -54,7 +54,7 @@ class Compiled:
             yield values
 
 
-class Rows(Generic[M]):
+class CompiledSelect(Generic[M]):
     """A query for rows of one model."""
 
     def __init__(self, build: Callable[[], QuerySet[M]]) -> None:
@@ -114,7 +114,7 @@ class Rows(Generic[M]):
         return found
 
 
-class Update:
+class CompiledUpdate:
     """An UPDATE of the rows that a query finds."""
 
     def __init__(self, build: Callable[[], QuerySet[Any]], **columns: object) -> None:
@@ -152,6 +152,6 @@ def _as_model(model: type[M], names: Sequence[str], row: Sequence[Any]) -> M:
 def filled(places: Sequence[Any], given: Mapping[str, object], vendor: str) -> list[Any]:
     """Return the parameters of a query, with what is given in its places."""
     return [
-        adapted(given[at.value], vendor, is_json=at.is_json) if type(at) is Given else at
+        adapted(given[at.value], vendor, is_json=at.is_json) if type(at) is Param else at
         for at in places
     ]

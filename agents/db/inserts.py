@@ -11,9 +11,9 @@ from django.db import DEFAULT_DB_ALIAS, connection, connections
 from django.db.models import Field, JSONField, Model
 from django.db.models.base import ModelState
 
-from agents.columns import adapted
-from agents.driver import STATEMENTS, answered, send, together
-from agents.prepared import Compiled, Rows, filled
+from agents.db.adapters import adapted
+from agents.db.compiled import Compiled, CompiledSelect, filled
+from agents.db.driver import STATEMENTS, answered, pipeline, send
 
 M = TypeVar("M", bound=Model)
 NO_KEYS: Mapping[str, Any] = MappingProxyType({})
@@ -47,7 +47,7 @@ def inserted_columns(
     model: type[Model],
     rows: Sequence[Mapping[str, Any]],
     is_numbered: bool = True,
-    keys: Mapping[str, Rows[Any]] = NO_KEYS,
+    keys: Mapping[str, CompiledSelect[Any]] = NO_KEYS,
 ) -> Callable[[], list[Any]]:
     """Send rows that are no models yet, by their columns; call what comes back for their keys.
 
@@ -74,7 +74,7 @@ def insert_new(row: Model) -> bool:
     """
     database = connections[DEFAULT_DB_ALIAS]
     sql, columns = _insert(type(row), True, 1, unless=" ON CONFLICT DO NOTHING")
-    with together():  # with a BEGIN before it
+    with pipeline():  # with a BEGIN before it
         done = send(database, sql, _values(vars(row), columns, database.vendor))
     keys = answered(done).fetchall()
     for (key,) in keys:

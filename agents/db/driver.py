@@ -28,9 +28,9 @@ Execute: TypeAlias = Callable[[BaseDatabaseWrapper, str, Sequence[Any]], Any]
 
 
 class _Here(local):
-    """Whether this thread is within `together`."""
+    """Whether this thread is within `pipeline`."""
 
-    together = False
+    is_open = False
 
 
 _here = _Here()
@@ -40,9 +40,9 @@ def send(database: BaseDatabaseWrapper, sql: str, params: Sequence[Any]) -> Any:
     """Send a statement with %s in the places of `params`; return the driver's cursor.
 
     Errors are Django's, and what watches statements (execute_wrapper, the debug cursor) sees it.
-    Within `together` the cursor holds its answer only afterwards: see `answered`.
+    Within `pipeline` the cursor holds its answer only afterwards: see `answered`.
     """
-    if database.force_debug_cursor and not _here.together:
+    if database.force_debug_cursor and not _here.is_open:
         cursor: Any = database.cursor()
         cursor.execute(sql, params)
         return cursor
@@ -66,7 +66,7 @@ def _forget_plans(database: BaseDatabaseWrapper) -> None:
     A table has changed since, or psycopg takes for prepared what the server skipped after the
     error. With a ROLLBACK it forgets them all; without one the statement would fail for ever.
     """
-    if database.vendor == "postgresql" and not (_here.together or database.in_atomic_block):
+    if database.vendor == "postgresql" and not (_here.is_open or database.in_atomic_block):
         database.close()
 
 
@@ -78,19 +78,19 @@ def _open(database: BaseDatabaseWrapper) -> None:
 
 def answered(cursor: Any) -> Any:
     """Return a cursor that holds its answer. Raises RuntimeError where it cannot have come yet."""
-    if _here.together:
+    if _here.is_open:
         raise RuntimeError("what is sent together is answered when the block has ended")
     return cursor
 
 
-def together() -> AbstractContextManager[None]:
+def pipeline() -> AbstractContextManager[None]:
     """Send the block's statements in one go: on PostgreSQL in one round trip, not one each.
 
     Their errors come where the block ends, their answers afterwards. Only compiled statements
     take part: a plain query would take "not answered yet" for an answer, so it is refused.
     """
     database = connections[DEFAULT_DB_ALIAS]
-    if database.vendor != "postgresql" or database.force_debug_cursor or _here.together:
+    if database.vendor != "postgresql" or database.force_debug_cursor or _here.is_open:
         return nullcontext()
     return _pipeline(database)
 
@@ -99,22 +99,22 @@ def together() -> AbstractContextManager[None]:
 def _pipeline(database: BaseDatabaseWrapper) -> Iterator[None]:
     _open(database)
     database.execute_wrappers.append(_refuse)
-    _here.together = True
+    _here.is_open = True
     try:
         try:
             with database.wrap_database_errors, database.connection.pipeline():
                 yield
         finally:
-            _here.together = False
+            _here.is_open = False
             database.execute_wrappers.remove(_refuse)
     except DatabaseError:
         _forget_plans(database)
         raise
 
 
-def at_once(ask: Callable[P, Callable[[], T]], *args: P.args, **given: P.kwargs) -> T:
+def pipelined(ask: Callable[P, Callable[[], T]], *args: P.args, **given: P.kwargs) -> T:
     """Return the answer to what `ask` sends, in one go with the BEGIN before it."""
-    with together():
+    with pipeline():
         answer = ask(*args, **given)
     return answer()
 

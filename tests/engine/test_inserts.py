@@ -7,11 +7,11 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from agents.core.states import EffectState
+from agents.db.compiled import CompiledSelect, Param
+from agents.db.driver import pipeline
+from agents.db.inserts import insert, insert_new, inserted, inserted_columns, new, update
 from agents.desk.models import SentMail
-from agents.driver import together
 from agents.models import Effect, Run, Step
-from agents.prepared import Given, Rows
-from agents.rows import insert, insert_new, inserted, inserted_columns, new, update
 from tests.desk.ordering import AT, demo_book
 from tests.engine.scene import Scene, columns_of, set_scene
 
@@ -114,7 +114,7 @@ def test_a_row_is_known_by_any_of_its_unique_columns() -> None:
     assert not insert_new(mail_to_anna(key="another", reference="the same"))
 
 
-_STEP = Rows(lambda: Step.objects.filter(run=Given("run"), key=Given("key")).only("pk"))
+_STEP = CompiledSelect(lambda: Step.objects.filter(run=Param("run"), key=Param("key")).only("pk"))
 
 
 def intent_of(run: Run, step: str, review: str) -> dict[str, object]:
@@ -144,7 +144,7 @@ def test_rows_that_are_sent_together_find_each_other_by_name(scene: Scene) -> No
     steps = [step_of(run, position) for run in runs for position in (1, 2)]
     intents = [intent_of(run, "2/propose", "1/propose") for run in reversed(runs)]
 
-    with transaction.atomic(), together():
+    with transaction.atomic(), pipeline():
         inserted(*steps)
         inserted_columns(Effect, intents, keys={"step_id": _STEP, "review_id": _STEP})
 
@@ -159,7 +159,7 @@ def test_a_row_that_finds_no_other_is_not_written(scene: Scene) -> None:
     run = scene.launch()
 
     def both() -> None:
-        with transaction.atomic(), together():
+        with transaction.atomic(), pipeline():
             inserted(step_of(run, 1))
             nobody = [intent_of(run, "1/propose", "1/review")]
             inserted_columns(Effect, nobody, keys={"step_id": _STEP, "review_id": _STEP})

@@ -13,12 +13,12 @@ from django.db.models import DurationField, ExpressionWrapper, F, JSONField, Mod
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from agents.db.compiled import CompiledSelect, CompiledUpdate, Param
+from agents.db.driver import pipeline
+from agents.db.inserts import insert, inserted
 from agents.desk.models import Charge, Customer, Refund, SentMail
-from agents.driver import together
 from agents.engine import facts
 from agents.models import Run
-from agents.prepared import Given, Rows, Update
-from agents.rows import insert, inserted
 from opsconsole.databases import PREPARE_THRESHOLD
 from tests.engine.scene import Scene, columns_of, fresh, go, set_scene
 
@@ -32,9 +32,12 @@ def scene() -> Scene:
 
 def test_a_row_is_a_model_like_any_other(scene: Scene) -> None:
     run = scene.launch()
-    some = Rows(lambda: Run.objects.filter(pk=Given("pk")).only("goal"))
+    some = CompiledSelect(lambda: Run.objects.filter(pk=Param("pk")).only("goal"))
 
-    [partly], [whole] = some.all(pk=run.pk), Rows(lambda: Run.objects.filter(pk=run.pk)).all()
+    [partly], [whole] = (
+        some.all(pk=run.pk),
+        CompiledSelect(lambda: Run.objects.filter(pk=run.pk)).all(),
+    )
 
     assert (partly.goal, partly.get_deferred_fields() & {"goal", "state"}) == (run.goal, {"state"})
     assert (partly.state, partly.workspace, partly) == (run.state, scene.workspace, run)
@@ -44,7 +47,9 @@ def test_a_row_is_a_model_like_any_other(scene: Scene) -> None:
 
 
 def test_a_query_is_asked_again_with_other_values(scene: Scene) -> None:
-    launched_by = Rows(lambda: Run.objects.filter(pk=Given("pk"), created_at__lte=Given("at")))
+    launched_by = CompiledSelect(
+        lambda: Run.objects.filter(pk=Param("pk"), created_at__lte=Param("at"))
+    )
     first, second = scene.launch(), scene.launch()
     now = timezone.now()
 
@@ -57,7 +62,7 @@ def test_a_query_is_asked_again_with_other_values(scene: Scene) -> None:
 def test_a_row_that_is_found_equals_the_row_that_a_plain_query_finds(scene: Scene) -> None:
     run = scene.launch()
 
-    [found] = Rows(lambda: Run.objects.filter(pk=Given("pk"))).all(pk=run.pk)
+    [found] = CompiledSelect(lambda: Run.objects.filter(pk=Param("pk"))).all(pk=run.pk)
 
     columns = [field.attname for field in Run._meta.concrete_fields]
     plain = fresh(run)
@@ -73,17 +78,17 @@ def test_every_row_is_read_as_a_plain_query_reads_it(scene: Scene) -> None:
     models: list[type[Model]] = [*ours, Charge, Customer, Refund, SentMail]
     for model in models:
         plain = [columns_of(row) for row in model._default_manager.order_by("pk")]
-        rows = Rows(partial(model._default_manager.order_by, "pk")).all()
+        rows = CompiledSelect(partial(model._default_manager.order_by, "pk")).all()
         assert [repr(columns_of(row)) for row in rows] == [repr(row) for row in plain]
 
 
 def test_an_update_counts_what_it_changed(scene: Scene) -> None:
     later = ExpressionWrapper(
-        F("created_at") + Given("by", DurationField()), Run._meta.get_field("created_at")
+        F("created_at") + Param("by", DurationField()), Run._meta.get_field("created_at")
     )
-    change = Update(
-        lambda: Run.objects.filter(pk=Given("pk"), state=Given("state")),
-        outcome=Given("outcome", JSONField()),
+    change = CompiledUpdate(
+        lambda: Run.objects.filter(pk=Param("pk"), state=Param("state")),
+        outcome=Param("outcome", JSONField()),
         created_at=later,
     )
     run = scene.launch()
@@ -105,9 +110,9 @@ def test_what_watches_statements_sees_those_that_are_compiled(scene: Scene) -> N
         return execute(sql, params, many, context)
 
     with connection.execute_wrapper(watch):
-        Rows(lambda: Run.objects.filter(pk=Given("pk"))).get(pk=run.pk)
+        CompiledSelect(lambda: Run.objects.filter(pk=Param("pk"))).get(pk=run.pk)
     with CaptureQueriesContext(connection) as captured:
-        Rows(lambda: Run.objects.filter(pk=Given("pk"))).get(pk=run.pk)
+        CompiledSelect(lambda: Run.objects.filter(pk=Param("pk"))).get(pk=run.pk)
 
     assert seen == [("SELECT", "default")]
     assert len(captured) == 1
@@ -122,7 +127,7 @@ def test_an_error_of_the_driver_is_one_of_django(scene: Scene) -> None:
 
 def test_a_percent_sign_in_a_statement_stays_one(scene: Scene) -> None:
     run = scene.launch()
-    like = Rows(lambda: Run.objects.filter(goal__contains="%", pk=Given("pk")))
+    like = CompiledSelect(lambda: Run.objects.filter(goal__contains="%", pk=Param("pk")))
 
     assert like.all(pk=run.pk) == []
     Run.objects.filter(pk=run.pk).update(goal="100 % of it")
@@ -132,7 +137,7 @@ def test_a_percent_sign_in_a_statement_stays_one(scene: Scene) -> None:
 def test_postgresql_keeps_the_plan_of_a_statement_whatever_its_numbers(scene: Scene) -> None:
     if connection.vendor != "postgresql":
         pytest.skip("SQLite's driver keeps statements by itself")
-    by_subject = Rows(lambda: Run.objects.filter(subject=Given("subject")).only("pk"))
+    by_subject = CompiledSelect(lambda: Run.objects.filter(subject=Param("subject")).only("pk"))
 
     for subject in (1, 40_000, 2**40, 2, 3):
         by_subject.all(subject=subject)
@@ -146,10 +151,10 @@ def test_postgresql_keeps_the_plan_of_a_statement_whatever_its_numbers(scene: Sc
 
 def test_what_is_sent_together_is_answered_afterwards(scene: Scene) -> None:
     first, second = scene.launch(), scene.launch()
-    by_key = Rows(lambda: Run.objects.filter(pk=Given("pk")))
-    name = Update(lambda: Run.objects.filter(pk=Given("pk")), goal=Given("goal"))
+    by_key = CompiledSelect(lambda: Run.objects.filter(pk=Param("pk")))
+    name = CompiledUpdate(lambda: Run.objects.filter(pk=Param("pk")), goal=Param("goal"))
 
-    with transaction.atomic(), together():
+    with transaction.atomic(), pipeline():
         before = by_key.sent(pk=first.pk)
         count = name.sent(pk=first.pk, goal="Another")
         after, other = by_key.sent(pk=first.pk), by_key.sent_tuples(pk=second.pk)
@@ -160,10 +165,10 @@ def test_what_is_sent_together_is_answered_afterwards(scene: Scene) -> None:
 
 def test_an_error_of_what_is_sent_together_undoes_all_of_it(scene: Scene) -> None:
     run = scene.launch()
-    name = Update(lambda: Run.objects.filter(pk=Given("pk")), goal=Given("goal"))
+    name = CompiledUpdate(lambda: Run.objects.filter(pk=Param("pk")), goal=Param("goal"))
 
     def both() -> None:
-        with transaction.atomic(), together():
+        with transaction.atomic(), pipeline():
             name.sent(pk=run.pk, goal="Another")
             inserted(run)
 
@@ -175,12 +180,12 @@ def test_an_error_of_what_is_sent_together_undoes_all_of_it(scene: Scene) -> Non
 def test_what_is_not_answered_yet_is_no_answer(scene: Scene) -> None:
     if connection.vendor != "postgresql":
         pytest.skip("SQLite answers at once")
-    name = Update(lambda: Run.objects.filter(pk=Given("pk")), goal=Given("goal"))
+    name = CompiledUpdate(lambda: Run.objects.filter(pk=Param("pk")), goal=Param("goal"))
     run = scene.launch()
 
-    with pytest.raises(RuntimeError, match="when the block has ended"), together():
+    with pytest.raises(RuntimeError, match="when the block has ended"), pipeline():
         name(pk=run.pk, goal="Another")
-    with pytest.raises(RuntimeError, match="only compiled"), together():
+    with pytest.raises(RuntimeError, match="only compiled"), pipeline():
         Run.objects.filter(pk=run.pk).update(goal="Another")
 
     assert Run.objects.filter(goal="Another").count() == 1  # sent, and not in a transaction
@@ -190,13 +195,13 @@ def test_what_was_skipped_after_an_error_is_not_taken_for_prepared(scene: Scene)
     if connection.vendor != "postgresql":
         pytest.skip("SQLite sends one statement at a time")
     run = scene.launch()
-    by_subject = Rows(lambda: Run.objects.filter(subject=Given("subject")).only("pk"))
-    by_key = Rows(lambda: Run.objects.filter(pk=Given("pk")).only("pk"))
+    by_subject = CompiledSelect(lambda: Run.objects.filter(subject=Param("subject")).only("pk"))
+    by_key = CompiledSelect(lambda: Run.objects.filter(pk=Param("pk")).only("pk"))
     for _ in range(PREPARE_THRESHOLD):  # from now on it is prepared
         by_key.all(pk=run.pk)
 
     def both() -> None:
-        with together():
+        with pipeline():
             by_subject.sent(subject=2**63)
             by_key.sent(pk=run.pk)
 
@@ -210,7 +215,7 @@ def test_a_statement_is_asked_again_once_its_columns_have_changed(scene: Scene) 
     if connection.vendor != "postgresql":
         pytest.skip("SQLite compiles a statement anew when the schema has changed")
     run = scene.launch()
-    by_key = Rows(lambda: Run.objects.filter(pk=Given("pk")).only("pattern"))
+    by_key = CompiledSelect(lambda: Run.objects.filter(pk=Param("pk")).only("pattern"))
     for _ in range(PREPARE_THRESHOLD + 1):
         by_key.all(pk=run.pk)
 
