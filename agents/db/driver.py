@@ -87,10 +87,11 @@ def pipeline() -> AbstractContextManager[None]:
     """Send the block's statements in one go: on PostgreSQL in one round trip, not one each.
 
     Their errors come where the block ends, their answers afterwards. Only compiled statements
-    take part: a plain query would take "not answered yet" for an answer, so it is refused.
+    take part: a plain query would take "not answered yet" for an answer, so it is refused. SQLite
+    answers at once and is as strict, so that what passes there is right on PostgreSQL.
     """
     database = connections[DEFAULT_DB_ALIAS]
-    if database.vendor != "postgresql" or database.force_debug_cursor or _here.is_open:
+    if database.force_debug_cursor or _here.is_open:
         return nullcontext()
     return _pipeline(database)
 
@@ -102,7 +103,7 @@ def _pipeline(database: BaseDatabaseWrapper) -> Iterator[None]:
     _here.is_open = True
     try:
         try:
-            with database.wrap_database_errors, database.connection.pipeline():
+            with database.wrap_database_errors, _in_one_go(database):
                 yield
         finally:
             _here.is_open = False
@@ -110,6 +111,11 @@ def _pipeline(database: BaseDatabaseWrapper) -> Iterator[None]:
     except DatabaseError:
         _forget_plans(database)
         raise
+
+
+def _in_one_go(database: BaseDatabaseWrapper) -> AbstractContextManager[object]:
+    is_postgresql = database.vendor == "postgresql"
+    return database.connection.pipeline() if is_postgresql else nullcontext()
 
 
 def pipelined(ask: Callable[P, Callable[[], T]], *args: P.args, **given: P.kwargs) -> T:

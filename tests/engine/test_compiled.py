@@ -178,8 +178,6 @@ def test_an_error_of_what_is_sent_together_undoes_all_of_it(scene: Scene) -> Non
 
 
 def test_what_is_not_answered_yet_is_no_answer(scene: Scene) -> None:
-    if connection.vendor != "postgresql":
-        pytest.skip("SQLite answers at once")
     name = CompiledUpdate(lambda: Run.objects.filter(pk=Param("pk")), goal=Param("goal"))
     run = scene.launch()
 
