@@ -16,6 +16,7 @@ from django.db import DEFAULT_DB_ALIAS, connection, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import JSONField, Model, QuerySet, Value
 from django.db.models.base import ModelState
+from django.db.models.expressions import Col
 from django.db.models.sql import UpdateQuery
 
 from agents.db.adapters import Reading, adapted, readings
@@ -108,7 +109,8 @@ class CompiledSelect(Generic[M]):
         compiler = queryset.query.get_compiler(connection=connection)
         sql, places = compiler.as_sql()
         columns = [column for column, _, _ in compiler.select]
-        names = [column.target.attname for column in columns]
+        # A sum is of no column: it comes as a tuple only.
+        names = [column.target.attname if isinstance(column, Col) else "" for column in columns]
         found = Compiled(sql, tuple(places), queryset.model, names, readings(columns, compiler))
         self._compiled[connection.vendor] = found
         return found

@@ -8,6 +8,7 @@ ahead or learns that a tool refused calls this.
 from __future__ import annotations
 
 from agents.core.states import EffectState, EscalationState
+from agents.db.compiled import CompiledSelect, Param
 from agents.models import Effect, Escalation, Run, Step
 from agents.models.event import Entry
 from agents.tools import TOOLS
@@ -15,6 +16,24 @@ from agents.tools import TOOLS
 KINDS = ("action", "output")  # an output that is a tool's action is a letter to be sent
 _ALLOWED = (EscalationState.APPROVED, EscalationState.ADJUSTED)
 ASKED_AGAIN, AMOUNT_CHANGED, REFUSED = "asked_again", "amount_changed", "refused"
+
+# Asked of every run at its end, and at every intent.
+_APPROVALS = CompiledSelect(
+    lambda: (
+        Escalation.objects.filter(
+            run=Param("run"), kind__in=KINDS, state__in=_ALLOWED, not_carried_out=""
+        )
+        .order_by("pk")
+        .only("action", "run", "step")
+    )
+)
+_NOT_REFUSED = CompiledSelect(
+    lambda: (
+        Effect.objects.filter(escalation=Param("escalation"))
+        .exclude(state=EffectState.REFUSED)
+        .only("pk")
+    )
+)
 
 
 def turn_of(key: str) -> str:
@@ -28,14 +47,11 @@ def close_approvals(run: Run, *, why: str, turn: str = "", but: int | None = Non
     Call with the run's row locked. `why` is a code such as a stop reason; what it quotes is left
     out. `but` is an escalation that goes ahead.
     """
-    allowed = Escalation.objects.filter(
-        run=run, kind__in=KINDS, state__in=_ALLOWED, not_carried_out=""
-    ).exclude(pk=but or 0)
-    if turn:
-        allowed = allowed.filter(step__key__startswith=turn)
     code = ":".join(why.split(":")[:2])[:120]
     entries = []
-    for escalation in allowed.select_related("step").order_by("pk"):
+    for escalation in _APPROVALS.all(run=run.pk):
+        if escalation.pk == but or (turn and not escalation.step.key.startswith(turn)):
+            continue
         if _is_carried_out(escalation):
             continue
         Escalation.objects.filter(pk=escalation.pk).update(not_carried_out=code)
@@ -51,8 +67,7 @@ def _is_carried_out(escalation: Escalation) -> bool:
         return True  # an answer is no effect: the run's own end tells of it
     tool = TOOLS.get(action["name"])
     if tool is None or tool.writes:
-        effects = Effect.objects.filter(escalation=escalation)
-        return effects.exclude(state=EffectState.REFUSED).exists()
+        return bool(_NOT_REFUSED.tuples(escalation=escalation.pk))
     steps = Step.objects.filter(run=escalation.run_id, key__startswith=turn_of(escalation.step.key))
     by_key = {step.key: step for step in steps}
     return any(

@@ -8,7 +8,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Q, Sum
+from django.db.models import Q, QuerySet, Sum
+from django.db.models.functions import Coalesce
 
 from agents.core.actions import Action
 from agents.core.digest import sha256
@@ -25,6 +26,29 @@ from agents.tools import Tool
 
 MAYBE_PAID = (EffectState.INTENDED, EffectState.DONE, EffectState.UNKNOWN)
 
+
+def _daily_sums() -> QuerySet[Any]:
+    """Sum what was refunded without a person, of a workspace and of one of its launchers.
+
+    Grouped by the one tool that it is about: no row comes where nothing was refunded.
+    """
+    alone = Effect.objects.filter(
+        tool="issue_refund",
+        escalation=None,
+        state__in=MAYBE_PAID,
+        intended_at__gte=Param("since"),
+        run__workspace=Param("workspace"),
+    )
+    launched = Q(run__launched_by=Param("launcher"))
+    sums = (
+        alone.order_by()
+        .values("tool")
+        .annotate(all=Sum("amount_minor"), mine=Coalesce(Sum("amount_minor", filter=launched), 0))
+    )
+    return sums.values_list("all", "mine")
+
+
+_DAILY: CompiledSelect[Effect] = CompiledSelect(_daily_sums)
 _EFFECTS = CompiledSelect(
     lambda: Effect.objects.filter(run=Param("run"), state__in=MAYBE_PAID).order_by("pk")
 )
@@ -62,6 +86,7 @@ def asked_facts(
     # After the account: once its charge is held nobody else adds to what was refunded on it.
     is_refund = tool == "issue_refund"
     unattended = _asked_unattended(run.book_id, customer, limits, at) if is_refund else list
+    daily = _asked_daily(run, limits, at) if is_refund else list
     # What a run has done in the world it has done in a step.
     registered = simulation.registry(run)
     only_read = {name for name, known in registered.items() if not known.writes}
@@ -75,7 +100,7 @@ def asked_facts(
         effects = _effects_of(_earlier_runs(run)) + effects
         charge = account.charge if account and tool != "get_refund_context" else None
         refunds = [effect for effect in effects if effect.tool == "issue_refund"]
-        today, by_launcher = _unattended_today(run, limits, at) if is_refund else (0, 0)
+        today, by_launcher = next(iter(daily()), (0, 0))
         letters = [e.args["message"] for e in effects if e.tool == "send_refund_email"]
         due = _mail(run, refunds, letters, {customer: account.name} if account else {})
         facts = Facts(
@@ -236,24 +261,17 @@ def _unattended(charge: billing.ChargeFacts | None, refunded: list[tuple[Any, ..
     )
 
 
-def _unattended_today(run: Run, limits: Limits, at: datetime) -> tuple[int, int]:
-    """Return what was refunded without a person since midnight UTC: here, and by the launcher.
+def _asked_daily(run: Run, limits: Limits, at: datetime) -> Callable[[], list[tuple[Any, ...]]]:
+    """Ask for what was refunded without a person since midnight UTC: here, and by the launcher.
 
     An intent is committed with the workspace's row locked, so that no two find the same room.
     """
     if limits.launcher_daily_minor is None and limits.workspace_daily_minor is None:
-        return 0, 0
+        return list
     midnight = at.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    alone = Effect.objects.filter(
-        tool="issue_refund",
-        escalation=None,
-        state__in=MAYBE_PAID,
-        intended_at__gte=midnight,
-        run__workspace=run.workspace_id,
+    return _DAILY.sent_tuples(
+        workspace=run.workspace_id, launcher=run.launched_by_id, since=midnight
     )
-    mine = Q(run__launched_by=run.launched_by_id)
-    found = alone.aggregate(all=Sum("amount_minor"), mine=Sum("amount_minor", filter=mine))
-    return found["all"] or 0, found["mine"] or 0
 
 
 def _mail(
