@@ -9,7 +9,7 @@ from agents.core.courtesy import free_words
 from agents.core.decision import Ruling, Verdict
 from agents.core.facts import Facts
 from agents.core.limits import Limits
-from agents.core.statements import filled_in, named_in
+from agents.core.statements import LEDGER, filled_in, named_in
 from agents.policies import rule
 
 LOOKED_INTO = "The case was looked into; nothing was paid."
@@ -65,21 +65,26 @@ def matches_evidence(action: Action, facts: Facts, limits: Limits) -> Ruling | N
     """An answer says what the specialists found, in the desk's words (ROU-Q13)."""
     if action.get("kind") != "final":
         return None
-    return _in_our_words(action, facts, tuple(facts.record.values()) or (LOOKED_INTO,))
+    found = tuple(dict.fromkeys(facts.record.values()))
+    return _in_our_words(action, facts, found or (LOOKED_INTO,))
 
 
 def _in_our_words(action: Action, facts: Facts, always: Iterable[str]) -> Ruling | None:
     """Revise an answer to the console's sentences: those always said, and those it refers to."""
     if "note" in action:  # revised before; no reply of a model is read with a note
         return None
-    named = named_in(action["answer"], facts.sentences)
+    told = [*always]
+    for sentence in named_in(action["answer"], facts.sentences):
+        # What the run did is named as a whole and told deed by deed.
+        parts = facts.ledger if sentence == facts.sentences.get(LEDGER) else (sentence,)
+        told += [part for part in parts if part not in told]
     note = filled_in(action["answer"], facts.sentences)
     return Ruling(
         Verdict.REVISE,
         "answer_from_ledger",
         "The answer comes from the ledger and the record; the agent's own words are its note.",
         risk=5,
-        action={**action, "answer": " ".join(dict.fromkeys([*always, *named])), "note": note},
+        action={**action, "answer": " ".join(told), "note": note},
     )
 
 

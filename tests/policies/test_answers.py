@@ -57,6 +57,16 @@ def test_a_fact_that_an_answer_refers_to_is_said_in_the_consoles_words() -> None
     assert found.action["note"] == f"As I found: {CHARGE} [[nothing]] {CHARGE}"
 
 
+def test_an_answer_tells_each_deed_once_and_equal_deeds_each() -> None:
+    deeds = ("USD 500.00 was refunded to customer 42.", "Customer 42 was told.")
+    twice = (deeds[0], *deeds)
+
+    found = answer("[[ledger]] [[charge]]", replace(PAID, ledger=deeds))
+
+    assert found.action["answer"] == " ".join([*deeds, CHARGE])
+    assert answer("[[ledger]]", replace(PAID, ledger=twice)).action["answer"] == " ".join(twice)
+
+
 def deed(amount: int | None = 10000, *, settled: bool = True, moves: bool = True) -> Deed:
     sentence = REFUNDED if moves else "A reply was sent to customer {customer}."
     return Deed(sentence, 42, amount, "USD", moves_money=moves, settled=settled)
