@@ -59,8 +59,8 @@ MUTANTS = (
     Mutant(
         "the fence is not looked at",
         "agents/models/run.py",
-        'Run.objects.filter(pk=Given("pk"), fence=Given("fence"), state=RunState.RUNNING)',
-        'Run.objects.filter(pk=Given("pk"), state=RunState.RUNNING)',
+        'Run.objects.filter(pk=Param("pk"), fence=Param("fence"), state=RunState.RUNNING)',
+        'Run.objects.filter(pk=Param("pk"), state=RunState.RUNNING)',
         "tests/engine/test_run.py -k lost_its_lease",
     ),
     Mutant(
@@ -72,9 +72,9 @@ MUTANTS = (
     ),
     Mutant(
         "a person may raise the amount",
-        "agents/operations/deciding.py",
-        "    if amount > asked:",
-        "    if False:",
+        "agents/operations/granting.py",
+        '    bounds.append(Bound(asked, "above_request", f"{above}lower it."))\n',
+        "",
         "tests/engine/test_run.py -k raise",
     ),
     Mutant(
@@ -138,15 +138,15 @@ MUTANTS = (
     Mutant(
         "a claim and its event are two transactions",
         "agents/models/run.py",
-        "        with transaction.atomic():\n            with together():",
-        "        if True:\n            with together():",
+        "        with transaction.atomic():\n            with pipeline():",
+        "        if True:\n            with pipeline():",
         "tests/engine/test_aborted.py -k claim",
     ),
     Mutant(
         "a run is launched before its event",
         "agents/operations/launching.py",
-        "        with transaction.atomic():\n            book_id = books",
-        "        if True:\n            book_id = books",
+        "        with transaction.atomic():\n            book_id = again_of",
+        "        if True:\n            book_id = again_of",
         "tests/engine/test_aborted.py -k launch",
     ),
     Mutant(
@@ -187,8 +187,8 @@ MUTANTS = (
     Mutant(
         "who decides in another workspace decides here",
         "agents/operations/deciding.py",
-        'members(Given("user")).filter(workspace__in=_own("workspace"))',
-        'members(Given("user"))',
+        'members(Param("user")).filter(workspace__in=_own("workspace"))',
+        'members(Param("user"))',
         "tests/engine/test_run.py",
     ),
     Mutant(

@@ -10,7 +10,7 @@ from contextlib import closing, contextmanager
 
 import pytest
 from django.contrib.auth.models import User
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests import browsers
 from tests.processes import running
@@ -27,6 +27,7 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
+expect.set_options(timeout=30_000)  # milliseconds for a state to come: a machine may be busy
 PASSWORD = "a-password-of-the-test"
 
 
