@@ -1,44 +1,72 @@
-"""The words that an agent may write to a customer without a person having read them.
+"""What an agent may write to a customer without a person having read it.
 
 Turned round on purpose: no list of forbidden words is ever complete, so this is the list of allowed
-ones. They greet, thank, apologise and say that somebody looks into a case; none of them names an
-amount, a payment, a day, a place, a deed, a wish or a denial. Whatever else stands in a text (a
-digit, a link, a letter of another script, one that nobody sees, another language) is a word for a
-person to read.
+phrases. They greet, thank, apologise for trouble, point at what follows and ask for an answer. They
+are whole phrases, because single words make sentences ("We can, and we will"). None names an
+amount, a payment, a day, a place, a wish, a promise or a denial, each stands once in a letter, and
+the letter is laid out plainly: marks, blanks and repetitions can spell a number too.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
-_WORDS = """
-    hello hi dear good morning afternoon evening day greetings regards kind best warm sincerely
-    welcome thank thanks thankful grateful appreciate you your yourself we us our i me my team
-    colleague colleagues support
-    the a an this that these those there here what how why which where when who of to for in on at
-    as by from about into and or if so also very much too further other any some
-    am is are be can could may might would should will
-    question questions message messages letter mail email topic matter case
-    explanation summary overview patience understanding help trouble inconvenience
-    feedback concern concerns
-    ask asks asking tell write writes writing answer answers answering look looks looking see sees
-    read reads reading know knows let learn explain explains describe
-    describes follow follows hope
-    sorry apologise apologize apologies regret glad happy pleased delighted nice pleasant great
-    kindly please gladly gratefully always again below above
+_PHRASES = r"""
+hello|hi|greetings|dear customer|good (?:morning|afternoon|evening|day)
+(?:many |kind )?thanks(?: again)?(?: for @)?
+thank you(?: very much)?(?: again)?(?: for @)?
+(?:we|i) thank you for @
+(?:we|i) appreciate your (?:feedback|patience|understanding|help)
+(?:we are|i am)(?: very)? grateful for your (?:feedback|patience|understanding|help)
+(?:we are|i am)(?: very)? sorry (?:for|about) the (?:trouble|inconvenience)
+(?:we|i) apologi[sz]e for the (?:trouble|inconvenience)
+(?:we|i) have read your (?:question|message|letter|mail|email)
+(?:we are|i am|our team is|my team is) looking into (?:it|your (?:question|message|case))
+here is (?:what (?:we|i) (?:see|found)|(?:an|the|our|my) (?:answer|explanation|summary|overview))
+please (?:see|read) (?:the|our) (?:answer|explanation|summary|overview) below
+(?:we|i) hope (?:this|it) (?:helps|answers your questions?)
+if you have (?:any )?(?:further |other |more )?questions
+please (?:write to|tell|ask) us
+(?:have|we wish you) a (?:nice|good|great|pleasant) (?:day|evening)
+(?:with )?(?:kind|best|warm) (?:regards|wishes)|(?:yours )?sincerely
+(?:your|the|our) (?:customer )?(?:support|service)(?: team)?|your team
 """
-PLAIN = frozenset(_WORDS.split())
-_DASHES = frozenset("-–—")  # on their own; other marks on their own are no writing of ours
-_MARKS = ".,;:!?'’\"“”()–—-"  # around a word; within one only ' ’ and -
+_REASON = r"(?:(?:your|the) (?:@)|(?:writing|writing to us|asking|asking us|reading))".replace(
+    "@", "question|questions|message|letter|mail|email|feedback|patience|understanding|help|time"
+)
+_PHRASE = re.compile("|".join(_PHRASES.strip().splitlines()).replace("@", _REASON))
+_LONGEST = 80  # letters of a phrase
+_BETWEEN = re.compile(r"[.,;:!?](?= |$)")
+_ODD_LAYOUT = re.compile(r"[^\S \n]|  |\n{3}|^ ", re.MULTILINE)
+_MARKS = ".,;:!?'’\"“”()–—-"  # around a word that is shown
+UNUSUAL_LAYOUT = "(unusual layout)"
+REPEATED = "(repeated)"
 
 
 def free_words(text: str, ours: Iterable[str]) -> list[str]:
     """Return the words of `text`, each once, that neither the console wrote nor courtesy covers.
 
-    `ours` are the console's own sentences. Each word is compared as it stands, letter by letter:
-    what merely looks like one of the words is none.
+    `ours` are the console's own sentences. A phrase is compared letter by letter: what merely looks
+    like one is none. What words do not show, odd layout or a repetition, is named in their place.
     """
-    for sentence in sorted(filter(None, ours), key=len, reverse=True):
+    found: list[str] = [UNUSUAL_LAYOUT] if _ODD_LAYOUT.search(text.strip()) else []
+    phrases: list[str] = []
+    for sentence in sorted({*filter(None, ours)}, key=len, reverse=True):
+        phrases += [sentence] * text.count(sentence)
         text = text.replace(sentence, "\n")
-    words = ((word.strip(_MARKS) or word) for word in text.split())
-    return list(dict.fromkeys(w for w in words if w.lower() not in PLAIN and w not in _DASHES))
+    for line in filter(None, (line.strip() for line in text.split("\n"))):
+        *parts, last = (part.strip() for part in _BETWEEN.split(line))
+        parts += [last] if last else []
+        for part in parts:
+            if _is_courtesy(part):
+                phrases.append(part.lower())
+            else:
+                found += [word.strip(_MARKS) or word for word in part.split() or [line]]
+    found += [REPEATED] if len(set(phrases)) < len(phrases) else []
+    return list(dict.fromkeys(found))
+
+
+def _is_courtesy(part: str) -> bool:
+    plain = part.isascii() and len(part) <= _LONGEST
+    return plain and _PHRASE.fullmatch(part.lower()) is not None

@@ -125,6 +125,32 @@ def test_a_letter_in_the_agents_own_words_is_read_by_a_person(text: str, word: s
     assert word in words
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "We can, and we will, always and gladly.",
+        "That is too much, and we are sorry for this. We know how much this should be.",
+        "So we will",
+        "We are sorry for this.",
+        "Hello, to for to for for to to, thank you",
+        "- -- - --- -----",
+        "Hello - - -, thank you.",
+        "Hello, hello, hello.",
+        "Hello,  thank you.",
+        "Hello,\n\n\n\nthank you.",
+        "Hello,\n   thank you.",
+        "Hello,\tthank you.",
+        "Hello, , , thank you",
+        "Hello!!! thank you.",
+        "Hello,\n.\n...\n.\nthank you.",
+        f"{CHARGE} {CHARGE} {CHARGE}",
+        f"We are sorry that {CHARGE}",
+    ],
+)
+def test_a_letter_of_courteous_words_that_are_no_courtesy_is_read_by_a_person(text: str) -> None:
+    assert letter(text).decision == "escalate"
+
+
 def test_a_brief_says_what_the_workers_found_whatever_the_reporter_wrote() -> None:
     day: Json = {
         "region": "US",

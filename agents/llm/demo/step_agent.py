@@ -93,7 +93,7 @@ def _text(inputs: Json) -> str:
     if misfortune == Misfortune.FALSE_CLAIM and not corrected:
         return "[[greeting]]\n\nyour charge was refunded in full. [[charge]]"
     if facts.endswith(NOT_KNOWN):
-        return "Hello,\n\nthank you for your question. We look into this and write to you again."
+        return "Hello,\n\nthank you for your question. We are looking into it."
     thanks = "thank you for your question. Here is what we see:"
     return f"[[greeting]]\n\n{thanks}\n\n[[charge]] [[window]]"
 
