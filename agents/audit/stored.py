@@ -107,7 +107,7 @@ def _effect(effect: Effect, is_erased: bool) -> Row:
 
 def _mail(effect: Effect, mail: SentMail, is_erased: bool) -> Row:
     row: Row = {"mailed_minor": mail.amount_minor}
-    if is_erased or not isinstance(effect.args.get("message"), str):
+    if is_erased or not isinstance(effect.args, dict) or "message" not in effect.args:
         return row
     return row | _digest("mailed_sha256", _action(effect, {**effect.args, "message": mail.body}))
 
@@ -117,13 +117,5 @@ def _action(effect: Effect, args: Json) -> Json:
 
 
 def _digest(name: str, value: Json) -> Row:
-    """Return a column with the digest of a value, unless a database may have respelled it."""
-    return {} if _has_fraction(value) else {name: sha256(value)}
-
-
-def _has_fraction(value: Json) -> bool:
-    if isinstance(value, dict):
-        return any(map(_has_fraction, value.values()))
-    if isinstance(value, list):
-        return any(map(_has_fraction, value))
-    return isinstance(value, float)
+    """Return a column with the digest of a value: one with a fraction too, or adding one hides."""
+    return {name: sha256(value)}

@@ -74,6 +74,12 @@ def question(run: Run) -> None:
     escalation.save()
 
 
+def question_with_fraction(run: Run) -> None:
+    escalation = Escalation.objects.get(run=run)
+    escalation.action["args"] |= {"reason": "something harmless", "x": 0.5}
+    escalation.save()
+
+
 def asked_amount(run: Run) -> None:
     Escalation.objects.filter(run=run).update(requested_minor=90000)
 
@@ -108,6 +114,16 @@ def arguments(run: Run) -> None:
     found = Effect.objects.get(run=run, tool="issue_refund")
     found.args["user_id"] = 7
     found.save()
+
+
+def arguments_with_fraction(run: Run) -> None:
+    found = Effect.objects.get(run=run, tool="issue_refund")
+    found.args |= {"user_id": 7, "x": 0.5}
+    found.save()
+
+
+def arguments_of_another_type(run: Run) -> None:
+    Effect.objects.filter(run=run).update(args=[1])
 
 
 def effect_gone(run: Run) -> None:
@@ -146,6 +162,7 @@ TAMPERED = {
     comment: "comment is 'I agreed'; the record says 'partly used'",
     verdict: "state is 'approved'; the record says 'adjusted'",
     question: "action_sha256 is ",
+    question_with_fraction: "action_sha256 is ",
     asked_amount: "requested_minor is 90000; the record says 120000",
     answer: "answered_by is 'ada'; the record says 'rita'",
     launcher: "launched_by is 'ada'; the record says 'omar'",
@@ -154,6 +171,8 @@ TAMPERED = {
     refund: "paid_minor is 1; the record says 80000",
     effect: "amount_minor is 1; the record says 80000",
     arguments: "args_sha256 is ",
+    arguments_with_fraction: "args_sha256 is ",
+    arguments_of_another_type: "args_sha256 is ",
     effect_gone: "it is gone",
     outcome: "state is 'refused'; the record says 'done'",
     mail: "mailed_sha256 is ",
