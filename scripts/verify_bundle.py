@@ -29,6 +29,8 @@ TAKEN = "audit.exported"  # the event that tells that a copy was taken
 COVERED = ("workspace", "run", "seq", "kind", "facts", "actor", "at")
 LATE = timedelta(minutes=10)  # between what an event says and its seal, where nothing is wrong
 NAME = re.compile(r"workspace/[1-9][0-9]*|run/[0-9a-f-]{36}")
+WORKSPACE = re.compile(r"[1-9][0-9]*")
+DIGEST = re.compile(r"[0-9a-f]{64}")
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII)
 SLUG = re.compile(r"[\w-]+")
 
@@ -91,10 +93,13 @@ def documents(file: BinaryIO) -> Iterator[dict[str, Any]]:
         if not isinstance(document, dict) or ("bundle" in document) != (number == 1):
             raise Broken(f"line {number}: it is no part of a record")
         last = document.get("end")
-        if last is None:
+        if "end" not in document:
             digest.update(line)
             yield document
-        elif last != {"lines": number - 1, "sha256": digest.hexdigest()}:
+        elif document.keys() != {"end"} or last != {
+            "lines": number - 1,
+            "sha256": digest.hexdigest(),
+        }:
             raise Broken(f"line {number}: the lines before it are not those that were written")
     if last is None:
         raise Broken("it breaks off: the last line is missing")
@@ -107,6 +112,7 @@ def wrong_texts(event: dict[str, Any]) -> str:
         return "the texts beside it are not those that it names"
     for name, given in texts.items():
         if given is not None:
+            has_only(given, "salt", "text")
             found = keyed(given["salt"].encode(), given["text"].encode())
             if found != digests[name]:
                 return "a text beside it is not what was written"
@@ -138,15 +144,24 @@ class Head:
             self.moved, self.others = {}, others or {}
             for part in self.parts.values():
                 has_only(part, "moved", "earlier")
+                earlier = part.get("earlier", {"chains": 0})
+                has_only(earlier, "chains", "sha256")
+                if type(earlier["chains"]) is not int:
+                    raise ValueError("a number of chains is none")
                 if part["moved"].keys() & self.moved.keys():
                     raise ValueError("a chain stands in two workspaces")
                 self.moved |= part["moved"]
+            if not all(map(WORKSPACE.fullmatch, [*self.parts, *self.others])):
+                raise ValueError("a workspace has an id that is none")
             if self.parts.keys() & self.others.keys():
                 raise ValueError("a workspace stands twice in a head")
             own_parts = {name: sha256(part) for name, part in self.parts.items()}
             self.covered |= {"version": 2, "workspaces": own_parts | self.others}
         if type(self.number) is not int or not all(map(NAME.fullmatch, self.moved)):
             raise ValueError("a head is no such thing")
+        hidden = self.others if self.parts is None else self.others.values()
+        if not all(map(DIGEST.fullmatch, hidden)):  # names and digests are printed
+            raise ValueError("a digest is none")
         time_of(self.at)
 
     def wrong(self, previous: Head | None, keys: dict[str, bytes]) -> str:
@@ -177,8 +192,9 @@ class Chain:
 class Check:
     """What was read so far, and what of it does not hold."""
 
-    def __init__(self, keys: dict[str, bytes], kept: list[Head]) -> None:
+    def __init__(self, keys: dict[str, bytes], kept: list[Head], is_torn: bool) -> None:
         self.keys, self.kept = keys, {head.number: head for head in kept}
+        self.is_torn = is_torn  # the last line of what was kept
         self.faults: list[str] = []
         self.at, self.workspaces = "", dict[str, str]()
         self.head: Head | None = None  # the newest one of the copy
@@ -283,6 +299,7 @@ class Check:
 
     def take_event(self, chain: Chain, event: dict[str, Any]) -> None:
         has_only(event, *COVERED, "previous", "hash", "texts")
+        time_of(event["at"])  # it is printed, also where the chain is bad
         chain.seq += 1
         self.events += 1
         chain.workspace = chain.workspace or str(event["workspace"])
@@ -416,6 +433,8 @@ class Check:
             yield f"In no seal: {count} events of {chains} chains, {first} to {last}."
         if newer:
             yield f"{len(newer)} newer heads are kept elsewhere, up to {newer[-1].at}."
+        if self.is_torn:
+            yield "The last line of the heads kept elsewhere has no end: it was left out."
         if not self.kept:
             yield "Nothing was compared with heads kept elsewhere: none were given."
         elif lacking := [one for one in range(1, number + 1) if one not in self.kept]:
@@ -424,10 +443,15 @@ class Check:
             yield "The seals were not checked: no keys were given."
 
 
-def kept_heads(path: Path | None, keys: dict[str, bytes]) -> list[Head]:
-    """Return the heads in a file, which must follow each other. Raises BadUsage, Broken."""
+def kept_heads(path: Path | None, keys: dict[str, bytes]) -> tuple[list[Head], bool]:
+    """Return the heads in a file, which must follow each other, and whether it ends torn.
+
+    A last line that lacks nothing but its end is a head. Raises BadUsage, Broken.
+    """
     found: list[Head] = []
-    lines = path.read_bytes().split(b"\n")[:-1] if path else []  # what has no end is torn
+    *lines, last = path.read_bytes().split(b"\n") if path else [b""]
+    is_torn = bool(last) and not is_head(last)
+    lines += [last] if last and not is_torn else []
     for number, line in enumerate(lines, start=1):
         try:
             head = Head(parsed(line, f"line {number}"))
@@ -438,7 +462,15 @@ def kept_heads(path: Path | None, keys: dict[str, bytes]) -> list[Head]:
         found.append(head)
     if path and not found:
         raise BadUsage(f"{path}: there is no head in it")
-    return found
+    return found, is_torn
+
+
+def is_head(line: bytes) -> bool:
+    try:
+        Head(parsed(line, ""))
+    except (Broken, KeyError, TypeError, AttributeError, ValueError):
+        return False
+    return True
 
 
 def read_keys(path: Path | None) -> dict[str, bytes]:
@@ -456,18 +488,19 @@ def main() -> int:
     given = parser.parse_args()
     try:
         keys = read_keys(given.keys)
-        check = Check(keys, kept_heads(given.head, keys))
+        check = Check(keys, *kept_heads(given.head, keys))
         with given.record.open("rb") as file:
             for document in documents(file):
                 check.take(document)
         check.end()
+        summary = list(check.summary())
     except (OSError, BadUsage) as error:
         print(error, file=sys.stderr)
         return 2
     except Broken as error:
         print(error)
         return 3
-    except (KeyError, TypeError, AttributeError, ValueError, RecursionError):
+    except (KeyError, TypeError, AttributeError, ValueError, RecursionError, OverflowError):
         print("A line lacks a part that it must have, or has one that it must not.")
         return 3
     if check.faults:
@@ -475,7 +508,7 @@ def main() -> int:
     else:
         heads = check.head.number if check.head else 0
         print(f"{check.events} events in {len(check.ended)} chains hold, heads: {heads}.")
-    print(*check.summary(), sep="\n")
+    print(*summary, sep="\n")
     return 3 if check.faults else 0
 
 

@@ -30,7 +30,10 @@ class KeptHeads:
     descriptor: int
 
     def newest(self) -> Head | None:
-        """Return the last head, None if there is none. A line torn by a crash is cut off first."""
+        """Return the last head, None if there is none. A line torn by a crash is cut off first.
+
+        One that lacks nothing but its end is a head, and is given its end.
+        """
         end = os.fstat(self.descriptor).st_size
         tail = b""
         while end and tail.count(b"\n") < 2:
@@ -38,6 +41,9 @@ class KeptHeads:
             tail = os.pread(self.descriptor, end - start, start) + tail
             end = start
         whole, _, torn = tail.rpartition(b"\n")
+        if torn and (head := _whole(torn)):
+            os.write(self.descriptor, b"\n")
+            return head
         if torn:
             os.ftruncate(self.descriptor, os.fstat(self.descriptor).st_size - len(torn))
         line = whole.rpartition(b"\n")[2]
@@ -62,14 +68,25 @@ def opened(path: Path) -> Iterator[KeptHeads]:
         os.close(descriptor)
 
 
-def read(path: Path) -> list[Head]:
-    """Return the heads in a file. Raises Unreadable, OSError.
+def read(path: Path) -> tuple[list[Head], bool]:
+    """Return the heads in a file, and whether its end was left out. Raises Unreadable, OSError.
 
-    A last line without its end is being written, or was torn by a crash: it is left out.
+    A last line that is no whole head is being written, or was torn by a crash.
     """
+    found: list[Head] = []
     with path.open("rb") as file:
-        lines = enumerate((line for line in file if line.endswith(b"\n")), start=1)
-        return [_read(line, f"line {number}") for number, line in lines]
+        for number, line in enumerate(file, start=1):
+            if not line.endswith(b"\n") and _whole(line) is None:
+                return found, True
+            found.append(_read(line, f"line {number}"))
+    return found, False
+
+
+def _whole(line: bytes) -> Head | None:
+    try:
+        return _read(line, "")
+    except Unreadable:
+        return None
 
 
 def _read(line: bytes, where: str) -> Head:

@@ -84,12 +84,15 @@ class Proof:
     loose: int  # events that no head covers
     between: tuple[datetime, datetime] | None  # when they were: the first and the last
     faults: list[Chain]
+    is_torn: bool = False  # the last line of the heads outside was left out
 
     def limits(self) -> list[str]:
         """Return in sentences what was compared, and what was not."""
         said = ["Nothing was compared with heads kept outside the database."]
         if self.compared:
             said = [f"{self.compared} heads were compared with those kept outside the database."]
+        if self.is_torn:
+            said.append("The last line of the heads outside has no end: it was left out.")
         if not self.keys:
             said.append("The seals were not checked: this process has no key.")
         if self.between:
@@ -106,7 +109,7 @@ def prove(*, runs: QuerySet[Run], workspaces: QuerySet[Workspace], file: Path) -
     and every head.
     """
     # Before the database, which is written first: else a head of this moment would be missing.
-    kept, faults = _kept(file)
+    kept, is_torn, faults = _kept(file)
     stored = [head.plain() for head in Head.objects.order_by("number").iterator(CHUNK)]
     if not kept and not faults and len(stored) > 1:
         why = f"the file is gone or empty, and the database has {len(stored)} heads"
@@ -127,15 +130,17 @@ def prove(*, runs: QuerySet[Run], workspaces: QuerySet[Workspace], file: Path) -
         faults += _vanished(sealed.hashes)
         faults += [Chain(name, Fault(0, "no event tells of it")) for name in without_intent()]
     between = (ends[0], ends[1]) if ends else None
-    return Proof(count, len(stored), len(sealing.keys()), len(kept), loose, between, faults)
+    return Proof(
+        count, len(stored), len(sealing.keys()), len(kept), loose, between, faults, is_torn
+    )
 
 
-def _kept(file: Path) -> tuple[list[seals.Head], list[Chain]]:
+def _kept(file: Path) -> tuple[list[seals.Head], bool, list[Chain]]:
     """Return the heads outside the database, and why there are none where they are not readable."""
     try:
-        return (heads_file.read(file) if file.exists() else []), []
+        return *(heads_file.read(file) if file.exists() else ([], False)), []
     except (heads_file.Unreadable, OSError) as error:
-        return [], [Chain(KEPT, Fault(0, str(error)))]
+        return [], False, [Chain(KEPT, Fault(0, str(error)))]
 
 
 def _vanished(sealed: Mapping[str, Sequence[str]]) -> Iterator[Chain]:

@@ -317,6 +317,25 @@ def test_the_copy_may_be_behind_and_a_torn_line_is_not_a_head(
     assert faults() == []
 
 
+def test_a_heads_file_that_lacks_only_its_final_newline_keeps_its_newest_head(
+    run: Run, scene: Scene, heads_file: Path
+) -> None:
+    before = snapshot()
+    another = seal_another(scene)
+    heads_file.write_bytes(heads_file.read_bytes().removesuffix(b"\n"))
+    unseen(lambda _: put_back(before, another), run)
+
+    assert ("heads", 2) in faults()
+    assert command("seal_audit").code == 3
+    assert len(heads_file.read_bytes().splitlines()) == 2
+
+
+def test_a_last_line_that_is_left_out_is_told(run: Run, heads_file: Path) -> None:
+    heads_file.write_bytes(heads_file.read_bytes() + b'{"number":2,"at"')
+
+    assert "The last line of the heads outside has no end" in command("verify_audit").out
+
+
 def test_events_after_the_newest_head_are_not_called_a_fault(run: Run, scene: Scene) -> None:
     go(scene.launch(REFUND_500))
 
