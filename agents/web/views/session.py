@@ -19,7 +19,9 @@ THEMES = ("light", "dark")
 YEAR = 365 * 24 * 60 * 60  # seconds
 
 sign_in = auth.LoginView.as_view(
-    template_name="registration/sign_in.html", redirect_authenticated_user=True
+    template_name="registration/sign_in.html",
+    redirect_authenticated_user=True,
+    extra_context={"is_demo": settings.OPSCONSOLE_DEMO},
 )
 sign_out = auth.LogoutView.as_view()
 
