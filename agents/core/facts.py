@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from agents.core.effects import Json
-from agents.core.statements import LEDGER
+from agents.core.statements import LEDGER, NOT_FOR_LETTERS
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,9 @@ class Facts:
     @property
     def sentences(self) -> dict[str, str]:
         """Return the console's own sentences, by the names that a text refers to them by."""
-        return {**self.record, LEDGER: " ".join(self.ledger)} if self.ledger else {**self.record}
+        # A run that did nothing knows nothing of other runs: no customer is told that none paid.
+        ledger = [said for said in self.ledger if not (self.letter and said in NOT_FOR_LETTERS)]
+        return {**self.record, **({LEDGER: " ".join(ledger)} if ledger else {})}
 
     @property
     def refunded_minor(self) -> int:

@@ -14,6 +14,7 @@ from agents.core.money import spoken
 
 NO_MONEY = "No money was moved."
 UNTOLD = "The customer has not been told."
+NOT_FOR_LETTERS = frozenset({NO_MONEY, UNTOLD})  # they are of one run, and for staff
 LEDGER = "ledger"  # the name of the sentences about what this run did
 
 _REFERENCE = re.compile(r"\[\[([a-z_]{1,40})\]\]")

@@ -151,6 +151,16 @@ def test_a_letter_of_courteous_words_that_are_no_courtesy_is_read_by_a_person(te
     assert letter(text).decision == "escalate"
 
 
+@pytest.mark.parametrize("negative", [NO_MONEY, UNTOLD])
+def test_no_letter_says_that_nothing_was_paid_or_told(negative: str) -> None:
+    """Another run may have paid the customer, so what this one did not do is nobody's fact."""
+    assert letter(negative).decision == "escalate"
+    facts = replace(PAID, letter="message", ledger=(negative, *PAID.ledger))
+    assert facts.sentences["ledger"] == PAID.ledger[0]
+    assert "ledger" not in replace(facts, ledger=(negative,)).sentences
+    assert letter("Hello, [[ledger]]").decision == "escalate"
+
+
 def test_a_brief_says_what_the_workers_found_whatever_the_reporter_wrote() -> None:
     day: Json = {
         "region": "US",
