@@ -13,6 +13,7 @@ from django.db.models.functions import Now
 
 from agents.core.actions import MAX_TEXT
 from agents.core.effects import Json
+from agents.core.redact import KEY_MASK, MASKS
 from agents.core.states import EscalationState
 from agents.db.compiled import CompiledSelect, CompiledUpdate, Param
 from agents.db.driver import pipeline
@@ -133,6 +134,8 @@ def _decide(pk: int, by: User, wanted: _Answer, seen: str | None, at: datetime) 
     if wanted.approve:
         granted = grant(escalation, steps, person, amount_minor=wanted.amount_minor, at=at)
     comment, correction = redacted_for(escalation.run, [wanted.comment, wanted.correction])
+    if escalation.action["kind"] == "tool" and correction != wanted.correction:
+        raise Refused("masked", _what_is_masked(wanted.correction, correction))
     wanted = replace(wanted, comment=comment, correction=correction)
     with escalation.run.recording(at=at):
         _take(escalation, by, person, wanted, granted, at)
@@ -184,6 +187,15 @@ def _check_person(escalation: Escalation, person: Membership, wanted: _Answer) -
         raise Refused("no_correction", "Only an output of a step can be corrected and run again.")
     is_letter = escalation.action["kind"] == "tool"
     check_text(wanted.correction, most=MAX_TEXT if is_letter else MAX_COMMENT)
+
+
+def _what_is_masked(written: str, kept: str) -> str:
+    """Say which words of a person's letter the customer would not read."""
+    masks = [mask for mask in (*MASKS.values(), KEY_MASK) if kept.count(mask) > written.count(mask)]
+    return (
+        f"The customer would read {' and '.join(masks)} in place of what you wrote: the policy "
+        "masks it. Take it out, and send the letter again."
+    )
 
 
 def _take(

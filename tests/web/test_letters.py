@@ -53,6 +53,20 @@ def test_what_a_person_lets_out_is_what_is_sent(scene: Scene, verdict: str) -> N
     assert ("Sent as it was." if verdict == "approve" else "Sent in rita’s words.") in page
 
 
+def test_a_letter_that_would_be_masked_is_refused_with_what_would_be(scene: Scene) -> None:
+    escalation = held(scene, ASKS, "customer-reply")
+    own = "Hello Anna,\n\nwrite to help@shop.example with questions."
+    wanted = form(escalation, verdict="adjust", correction=own)
+
+    page = signed_in(scene.rita).post(reverse("decide", args=[escalation.pk]), wanted)
+
+    assert "The customer would read [e-mail] in place of what you wrote" in page.text
+    assert own.replace("\n", "&#10;") in page.text or own in page.text
+    escalation.refresh_from_db()
+    assert escalation.state == "open"
+    assert not SentMail.objects.exists()
+
+
 def test_what_a_person_keeps_back_is_not_sent(scene: Scene) -> None:
     escalation = held(scene, ASKS, "customer-reply")
     wanted = form(escalation, verdict="reject", comment="It promises.")
