@@ -170,6 +170,7 @@ def _grown(since: int) -> tuple[list[_Chain], int]:
     """
     found: dict[str, _Chain] = {}
     reach: dict[str, int] = {}
+    covered = dict[str, str]()  # hash -> chain, of events that are said to be sealed
     count, seen = 0, since
     columns = ("pk", "workspace_id", "run_id", "seq", "hash")
     rows = Event.objects.filter(pk__gt=since).order_by("pk").values_list(*columns).iterator(CHUNK)
@@ -182,7 +183,30 @@ def _grown(since: int) -> tuple[list[_Chain], int]:
                 chain = found.setdefault(name, _Chain(name, workspace, run, reach[name], []))
                 chain.events.append((seq, hashed))
                 count += 1
+            else:
+                covered[hashed] = name
+    _demand_heads(covered)
     return [_without_gaps(chain) for chain in found.values()], seen
+
+
+def _demand_heads(covered: dict[str, str]) -> None:
+    """Refuse to seal where `agents_sealed` counts events that no head has. Raises HeadsDiffer.
+
+    That table is under no seal. Newest heads first: who tells the truth is soon believed.
+    """
+    heads = Head.objects.order_by("-number").iterator(10) if covered else ()
+    for head in heads:
+        for _, hashes in head.plain().chains():
+            for hashed in hashes:
+                covered.pop(hashed, None)
+        if not covered:
+            return
+    if covered:
+        name = min(covered.values())
+        raise HeadsDiffer(
+            f"The table agents_sealed counts events of {name} that no head has: nothing is "
+            "sealed. Run manage.py verify_audit, and put the count right that it names."
+        )
 
 
 def _reached(names: Collection[str]) -> dict[str, int]:

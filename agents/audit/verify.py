@@ -22,6 +22,7 @@ from agents.audit.seals import first_unlike
 from agents.audit.stored import rows_of_runs, rows_of_workspace, without_intent
 from agents.audit.told import Row, Told
 from agents.models import Event, Head, Run, Workspace
+from agents.models import Sealed as Sealed_
 from agents.models.event import linked, texts_of
 
 KEPT = "heads kept elsewhere"
@@ -110,12 +111,14 @@ def prove(*, runs: QuerySet[Run], workspaces: QuerySet[Workspace], file: Path) -
     """
     # Before the database, which is written first: else a head of this moment would be missing.
     kept, is_torn, faults = _kept(file)
-    stored = [head.plain() for head in Head.objects.order_by("number").iterator(CHUNK)]
+    stored, counts = _stored()
     if not kept and not faults and len(stored) > 1:
         why = f"the file is gone or empty, and the database has {len(stored)} heads"
         faults = [Chain(KEPT, Fault(0, why))]
     bad, trusted = seals.judged(stored, kept, sealing.keys())
     faults += [Chain("heads", fault, of="head") for fault in bad]
+    if not bad:
+        faults += _miscounted(counts, seals.sealed_hashes(stored))
     wrong = triggers.faults(connections[DEFAULT_DB_ALIAS])
     faults += [Chain(f"trigger {name}", Fault(0, why)) for name, why in wrong.items()]
     sealed, count, loose, ends = Sealed.by(trusted), 0, 0, list[datetime]()
@@ -141,6 +144,25 @@ def _kept(file: Path) -> tuple[list[seals.Head], bool, list[Chain]]:
         return *(heads_file.read(file) if file.exists() else ([], False)), []
     except (heads_file.Unreadable, OSError) as error:
         return [], False, [Chain(KEPT, Fault(0, str(error)))]
+
+
+def _stored() -> tuple[list[seals.Head], dict[str, int]]:
+    """Return the heads, and how far `agents_sealed` says they reach, of one moment."""
+    while True:
+        counts = dict(Sealed_.objects.values_list("chain", "event_count"))
+        heads = [head.plain() for head in Head.objects.order_by("number").iterator(CHUNK)]
+        again = dict(Sealed_.objects.values_list("chain", "event_count"))
+        if counts == again:
+            return heads, counts
+
+
+def _miscounted(counts: Mapping[str, int], sealed: Mapping[str, Sequence[str]]) -> Iterator[Chain]:
+    """Yield the chains of which `agents_sealed` counts other events than the heads have."""
+    for name in sorted(counts.keys() | sealed.keys()):
+        said, wanted = counts.get(name, 0), len(sealed.get(name, ()))
+        if said != wanted:
+            why = f"agents_sealed counts {said} sealed events; the heads have {wanted}"
+            yield Chain(name.replace("/", " "), Fault(0, why))
 
 
 def _vanished(sealed: Mapping[str, Sequence[str]]) -> Iterator[Chain]:

@@ -40,7 +40,7 @@ class Head(models.Model):
 class Sealed(models.Model):
     """How far the heads reach in one chain, so that the next seal need not read them all.
 
-    It proves nothing: who changes it makes the chain disagree with its heads, and is found.
+    It proves nothing and is under no seal: sealing and verify_audit hold it against the heads.
     """
 
     chain = models.CharField(max_length=60, primary_key=True)

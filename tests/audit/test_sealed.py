@@ -293,13 +293,14 @@ def snapshot() -> set[Any]:
 
 def put_back(before: set[Any], another: Run) -> None:
     """Return the database to what it was before `another` was launched."""
+    chain = f"run/{another.pk}"
 
     def undo(run: Run) -> None:
         remove(run)
         later: models.QuerySet[Event] = Event.objects.exclude(pk__in=before)
         later.delete()
         Head.objects.filter(number=2).delete()
-        Sealed.objects.filter(chain=f"run/{run.pk}").delete()
+        Sealed.objects.filter(chain=chain).delete()
 
     unseen(undo, another)
 
@@ -315,6 +316,40 @@ def test_the_copy_may_be_behind_and_a_torn_line_is_not_a_head(
     assert command("seal_audit").out == "Nothing is new since the last head.\n"
     assert len(heads_file.read_bytes().splitlines()) == 2  # made whole again
     assert faults() == []
+
+
+@pytest.mark.parametrize("claimed", [10**6, None])
+def test_a_chain_that_is_said_to_be_sealed_and_is_not_stops_the_sealing(
+    run: Run, scene: Scene, claimed: int | None
+) -> None:
+    """The table of counts has no trigger: one row would keep a run out of every head."""
+    kept_out = go(scene.launch(REFUND_500))
+    kept_out.refresh_from_db()
+    count = claimed or kept_out.event_count
+    Sealed.objects.create(chain=f"run/{kept_out.pk}", event_count=count)
+
+    refused, checked = command("seal_audit"), command("verify_audit")
+
+    assert (refused.code, checked.code, Head.objects.count()) == (3, 3, 1)
+    assert f"run/{kept_out.pk}" in refused.err
+    wanted = f"run {kept_out.pk}: agents_sealed counts {count} sealed events; the heads have 0"
+    assert wanted in checked.out
+    Sealed.objects.filter(chain=f"run/{kept_out.pk}").delete()
+    assert command("seal_audit").code == 0
+    assert faults() == []
+
+
+@pytest.mark.parametrize("change", [{"event_count": 1}, None])
+def test_a_count_that_was_lowered_or_removed_is_found(
+    run: Run, change: dict[str, int] | None
+) -> None:
+    mine = Sealed.objects.filter(chain=f"run/{run.pk}")
+    if change:
+        mine.update(**change)
+    else:
+        mine.delete()
+
+    assert faults() == [(f"run {run.pk}", 0)]
 
 
 def test_a_heads_file_that_lacks_only_its_final_newline_keeps_its_newest_head(
