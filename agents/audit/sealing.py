@@ -9,7 +9,7 @@ from itertools import islice
 from uuid import UUID
 
 from django.conf import settings
-from django.db import DatabaseError, IntegrityError, connection, transaction
+from django.db import DatabaseError, DataError, IntegrityError, connection, transaction
 from django.db.models import Max
 
 from agents.audit import heads_file, seals
@@ -67,10 +67,16 @@ def seal(*, at: datetime, begin_file: bool = False) -> list[seals.Head]:
     made: list[seals.Head] = []
     with heads_file.opened(settings.OPSCONSOLE_HEADS_FILE) as kept:
         last = kept.newest()
-        _compare(last, begin_file)
-        settled = _settled()
-        while head := _seal_once(at, settled):
-            made.append(head)
+        try:
+            _compare(last, begin_file)
+            settled = _settled()
+            while head := _seal_once(at, settled):
+                made.append(head)
+        except (AttributeError, KeyError, TypeError, ValueError, DataError) as error:
+            raise HeadsDiffer(
+                "A head or an event in the database cannot be read: nothing is sealed. "
+                "Run manage.py verify_audit, which names it."
+            ) from error
         unkept = Head.objects.filter(number__gt=last.number if last else 0)
         kept.add(head.plain() for head in unkept.order_by("number").iterator(100))
     return made

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -11,12 +12,12 @@ from pathlib import Path
 from typing import TypeVar
 from uuid import UUID
 
-from django.db import DEFAULT_DB_ALIAS, connections
+from django.db import DEFAULT_DB_ALIAS, DataError, connections
 from django.db.models import QuerySet
 from django.utils import timezone
 
 from agents.audit import heads_file, sealing, seals, triggers
-from agents.audit.chain import name_of
+from agents.audit.chain import link, name_of
 from agents.audit.chain_faults import Fault, Linked, first_fault
 from agents.audit.seals import first_unlike
 from agents.audit.stored import rows_of_runs, rows_of_workspace, without_intent
@@ -29,6 +30,8 @@ KEPT = "heads kept elsewhere"
 CHUNK = 500  # rows in memory at once
 RUNS = 100  # whose events are in memory at once
 LATE = timedelta(minutes=10)  # between what an event says and its seal, where nothing is wrong
+# What a value raises that somebody put into a row and that is none of its column's.
+UNREADABLE = (AttributeError, KeyError, TypeError, ValueError, OverflowError, DataError)
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
 Owner = TypeVar("Owner", Run, Workspace)
 
@@ -111,7 +114,8 @@ def prove(*, runs: QuerySet[Run], workspaces: QuerySet[Workspace], file: Path) -
     """
     # Before the database, which is written first: else a head of this moment would be missing.
     kept, is_torn, faults = _kept(file)
-    stored, counts = _stored()
+    stored, counts, unreadable = _stored()
+    faults += unreadable
     if not kept and not faults and len(stored) > 1:
         why = f"the file is gone or empty, and the database has {len(stored)} heads"
         faults = [Chain(KEPT, Fault(0, why))]
@@ -146,14 +150,35 @@ def _kept(file: Path) -> tuple[list[seals.Head], bool, list[Chain]]:
         return [], False, [Chain(KEPT, Fault(0, str(error)))]
 
 
-def _stored() -> tuple[list[seals.Head], dict[str, int]]:
+def _stored() -> tuple[list[seals.Head], dict[str, int], list[Chain]]:
     """Return the heads, and how far `agents_sealed` says they reach, of one moment."""
     while True:
         counts = dict(Sealed_.objects.values_list("chain", "event_count"))
-        heads = [head.plain() for head in Head.objects.order_by("number").iterator(CHUNK)]
+        heads, faults = _heads()
         again = dict(Sealed_.objects.values_list("chain", "event_count"))
         if counts == again:
-            return heads, counts
+            return heads, counts, faults
+
+
+def _heads() -> tuple[list[seals.Head], list[Chain]]:
+    """Return the heads that can be read, and those that cannot."""
+    try:
+        return [_whole(head) for head in Head.objects.order_by("number").iterator(CHUNK)], []
+    except UNREADABLE:
+        pass
+    heads: list[seals.Head] = []
+    faults: list[Chain] = []
+    for number in Head.objects.order_by("number").values_list("number", flat=True):
+        try:
+            heads.append(_whole(Head.objects.get(number=number)))
+        except UNREADABLE:
+            faults.append(Chain("heads", Fault(number, "it cannot be read"), of="head"))
+    return heads, faults
+
+
+def _whole(head: Head) -> seals.Head:
+    """Return a head that has the parts of one. Raises one of UNREADABLE."""
+    return seals.from_line(json.loads(seals.as_line(head.plain())))
 
 
 def _miscounted(counts: Mapping[str, int], sealed: Mapping[str, Sequence[str]]) -> Iterator[Chain]:
@@ -184,14 +209,38 @@ def chains(
     """
     sealed = sealed or Sealed()
     for workspace in workspaces.select_related("policy").order_by("pk"):
-        yield _stable(workspace, lambda row: _workspace_chain(row, sealed))
-    found = runs.select_related("launched_by", "policy").order_by("created_at", "pk")
-    rows = found.iterator(RUNS)
-    while some := list(islice(rows, RUNS)):
-        yield from _chains_of(some, sealed)
+        yield _readable(f"workspace {workspace.slug}", workspace, sealed)
+    keys = runs.order_by("created_at", "pk").values_list("pk", flat=True).iterator(RUNS)
+    while some := list(islice(keys, RUNS)):
+        try:
+            yield from list(_chains_of(some, sealed))
+        except UNREADABLE:
+            yield from (_readable(f"run {pk}", Run(pk=pk), sealed) for pk in some)
 
 
-def _chains_of(runs: Sequence[Run], sealed: Sealed) -> Iterator[Chain]:
+def _readable(shown: str, row: Run | Workspace, sealed: Sealed) -> Chain:
+    """Check a chain; where it or a row of it cannot be read, say which event it is, if it is one"""
+    try:
+        if isinstance(row, Run):
+            return _stable(row, lambda run: _run_chain(run, sealed))
+        return _stable(row, lambda workspace: _workspace_chain(workspace, sealed))
+    except UNREADABLE:
+        pass
+    events = (
+        Event.objects.filter(run=row.pk) if isinstance(row, Run) else row.events.filter(run=None)
+    )
+    for seq in events.order_by("seq").values_list("seq", flat=True):
+        try:
+            event = events.get(seq=seq)
+            link(event.previous, linked(event))
+        except UNREADABLE:
+            return Chain(shown, Fault(seq, "it cannot be read"))
+    return Chain(shown, Fault(0, "a row of it cannot be read"))
+
+
+def _chains_of(keys: Sequence[UUID], sealed: Sealed) -> Iterator[Chain]:
+    found_runs = Run.objects.filter(pk__in=keys).select_related("launched_by", "policy")
+    runs = list(found_runs.order_by("created_at", "pk"))
     events: dict[UUID, list[Event]] = {run.pk: [] for run in runs}
     found = Event.objects.filter(run__in=runs).order_by("run", "seq").prefetch_related("texts")
     for event in found.iterator(CHUNK):

@@ -1,0 +1,61 @@
+"""A row that holds what its column cannot be is a named fault, and no traceback."""
+
+from __future__ import annotations
+
+import pytest
+from django.db import connection
+
+from agents.models import Effect, Event, Head, Run
+from tests.audit.test_record import unseen
+from tests.commands.test_run_pattern import command
+from tests.engine.scene import REFUND_500, Scene, go, set_scene
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return set_scene()
+
+
+@pytest.fixture
+def run(scene: Scene) -> Run:
+    ended = go(scene.launch(REFUND_500))
+    assert command("seal_audit").code == 0
+    return ended
+
+
+NEVER = {"sqlite": "garbage", "postgresql": "infinity"}  # a time that Python has not
+
+
+@pytest.mark.parametrize(
+    ("statement", "place"),
+    [
+        ("UPDATE agents_head SET workspaces = '[1]'", "heads: head 1: it cannot be read"),
+        ("UPDATE agents_head SET at = '{never}'", "heads: head 1: it cannot be read"),
+        ("UPDATE agents_event SET at = '{never}' WHERE seq = 3", ": event 3: it cannot be read"),
+        ("UPDATE agents_effect SET args = '[1]'", "args_sha256 is "),
+    ],
+)
+def test_a_forged_row_is_named_and_nothing_crashes(
+    run: Run, scene: Scene, statement: str, place: str
+) -> None:
+    def forge(run: Run) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute(statement.format(never=NEVER[connection.vendor]))
+
+    go(scene.launch(REFUND_500))
+    written = [*Head.objects.all(), *Event.objects.all(), *Effect.objects.all()]
+    unseen(forge, run)
+
+    checked = command("verify_audit")
+    sealed = command("seal_audit")
+
+    def put_back(run: Run) -> None:
+        for row in written:
+            row.save()
+
+    unseen(put_back, run)
+    assert checked.code == 3
+    assert place in checked.out
+    assert sealed.code in (0, 3)
