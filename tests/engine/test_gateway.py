@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from dataclasses import replace
 from threading import Event
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,7 +19,7 @@ from agents import operations
 from agents.core.effects import Say
 from agents.core.states import EffectState, EscalationState, RunState
 from agents.desk import refunds
-from agents.engine import crashpoints, perform
+from agents.engine import crashpoints, late, perform
 from agents.engine.journal import Journal
 from agents.engine.sweep import ORPHANED, sweep
 from agents.models import Effect, Escalation, Run, Step
@@ -523,23 +525,28 @@ def test_a_write_that_fails_and_cannot_be_asked_about_is_put_to_a_person(
 def test_a_reply_in_time_counts_though_the_worker_was_late_to_look(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, loops, is_back = TOOLS["issue_refund"].call, list[asyncio.AbstractEventLoop](), Event()
+    real, loops = TOOLS["issue_refund"].call, list[asyncio.AbstractEventLoop]()
+    under_way: list[Future[Any]] = []
+    submit = late.TOOL_THREADS.submit
 
-    def busy() -> None:
-        is_back.wait(5)
-        time.sleep(0.15)
+    def submit_and_keep(work: Callable[[], Any]) -> Future[Any]:
+        under_way.append(submit(work))
+        return under_way[-1]
+
+    def busy_until_long_after() -> None:
+        under_way[-1].result(30)
+        monkeypatch.setattr(loops[0], "time", lambda: time.monotonic() + 3600)
 
     def while_the_loop_is_busy(context: Context, **args: Any) -> Any:
-        loops[0].call_soon_threadsafe(busy)
-        reply = real(context, **args)
-        is_back.set()
-        return reply
+        loops[0].call_soon_threadsafe(busy_until_long_after)
+        return real(context, **args)
 
     def meet(point: str) -> None:
         if point == "gateway.before_call":
             loops[:] = [asyncio.get_running_loop()]
 
-    exchange(monkeypatch, "issue_refund", call=while_the_loop_is_busy, timeout=0.1)
+    monkeypatch.setattr(late, "TOOL_THREADS", SimpleNamespace(submit=submit_and_keep))
+    exchange(monkeypatch, "issue_refund", call=while_the_loop_is_busy, timeout=30.0)
     crashpoints.watch(meet)
 
     run = go(scene.launch(REFUND_500))
