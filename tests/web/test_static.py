@@ -7,7 +7,9 @@ from hashlib import sha256
 from pathlib import Path
 
 STATIC = Path(__file__).resolve().parents[2] / "static"
-OURS = {"README.md", "opsconsole.css", "opsconsole.js", "mark.svg"}
+TEMPLATES = STATIC.parent / "templates"
+STYLES = {f"styles/{path.name}" for path in (STATIC / "styles").glob("*.css")}
+OURS = {"README.md", "opsconsole.js", "mark.svg", *STYLES}
 ROW = re.compile(r"^\| `([^`]+)` \|.*, `([^`]+)` \| `([0-9a-f]{64})` \|$", re.MULTILINE)
 
 
@@ -27,18 +29,18 @@ def test_every_file_is_ours_or_has_its_source_licence_and_hash() -> None:
     assert hashes == {file: digest for file, _, digest in rows}
 
 
-def test_the_stylesheet_asks_no_other_host() -> None:
-    style = (STATIC / "opsconsole.css").read_text()
+def test_each_stylesheet_is_linked_and_asks_no_other_host() -> None:
+    linked = re.findall(r"'(styles/[\w.]+)'", (TEMPLATES / "_styles.html").read_text())
+    together = "".join((STATIC / name).read_text() for name in linked)
 
-    assert "@import" not in style
-    assert not re.search(r"url\(\s*[\"']?(?:https?:)?//", style)
+    assert sorted(linked) == sorted(STYLES)
+    assert "@import" not in together
+    assert not re.search(r"url\(\s*[\"']?(?:https?:)?//", together)
 
 
 def test_every_icon_that_a_page_names_is_drawn() -> None:
     drawn = set(re.findall(r'id="i-([\w-]+)"', (STATIC / "icons.svg").read_text()))
-    templates = (STATIC.parent / "templates").rglob("*.html")
-    named = {
-        name for page in templates for name in re.findall(r'{% icon "([\w-]+)"', page.read_text())
-    }
+    pages = [page.read_text() for page in TEMPLATES.rglob("*.html")]
+    named = {name for page in pages for name in re.findall(r'{% icon "([\w-]+)"', page)}
 
     assert named <= drawn
