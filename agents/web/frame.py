@@ -7,8 +7,8 @@ from django.http import HttpRequest
 from agents.core.effects import Json
 from agents.core.states import EscalationState
 from agents.models import Membership, Role
-from agents.web import killing
 from agents.web.access import AUDITS, LAUNCHES, escalations_of, person
+from agents.web.kill import switches
 from agents.web.views.session import THEMES
 
 
@@ -28,7 +28,7 @@ def frame(request: HttpRequest) -> dict[str, Json]:
         **around,
         "parts": list(parts),
         "waiting": waiting,
-        "stops": killing.standing(*(part.workspace_id for part in parts)),
+        "stops": switches.standing(*(part.workspace_id for part in parts)),
         "administers": [part.workspace_id for part in parts if part.role == Role.ADMIN],
         "may_launch": any(part.role in LAUNCHES for part in parts),
         "may_audit": any(part.role in AUDITS for part in parts),

@@ -2,7 +2,11 @@
 
 from django.urls import URLPattern, path
 
-from agents.web.views import approvals, audit, health, kill, launch, overview, policy, runs, session
+from agents.web.audit import views as audit
+from agents.web.kill import views as kill
+from agents.web.policy import views as policy
+from agents.web.runs import views as runs
+from agents.web.views import approvals, health, launch, overview, session
 
 urlpatterns: list[URLPattern] = [
     path("", overview.home, name="home"),

@@ -17,7 +17,7 @@ from agents.desk.models import Refund, SentMail
 from agents.models import Effect, Event, Role, Run
 from agents.models.event import linked
 from agents.web.overview import overview
-from agents.web.trace import trace
+from agents.web.runs.trace import trace
 from tests.conformance import harness
 from tests.conformance.replay_server import ReplayServer
 from tests.engine.scene import mailed, paid

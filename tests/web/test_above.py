@@ -6,11 +6,11 @@ import pytest
 from django.utils import timezone
 
 from agents.models import Run, Step
-from agents.web.above.orchestrator import Task, tasks
-from agents.web.above.routing import Attempt, way
-from agents.web.above.workflow import Part, rounds
-from agents.web.timeline import axis
-from agents.web.trace import trace
+from agents.web.runs.above.orchestrator import Task, tasks
+from agents.web.runs.above.routing import Attempt, way
+from agents.web.runs.above.workflow import Part, rounds
+from agents.web.runs.timeline import axis
+from agents.web.runs.trace import trace
 from tests.engine.scene import go, mailed, set_scene
 from tests.web.test_accessible import shown
 

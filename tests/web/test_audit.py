@@ -13,7 +13,7 @@ from django.urls import reverse
 
 from agents.audit import triggers
 from agents.models import Event, Role, Run
-from agents.web import auditing
+from agents.web.audit import log
 from tests.engine.scene import REFUND_500, Scene, go, set_scene
 from tests.web.test_pages import signed_in, stranger
 
@@ -57,14 +57,14 @@ def test_a_filter_that_makes_no_sense_is_said(auditor: Client, field: str) -> No
 def test_pages_follow_each_other_without_gap_or_repeat(
     scene: Scene, auditor: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(auditing, "PAGE", 7)
+    monkeypatch.setattr(log, "PAGE", 7)
     go(scene.launch(REFUND_500))
-    found = auditing.events(type(scene.workspace).objects.all(), auditing.Filter({}, ""))
+    found = log.events(type(scene.workspace).objects.all(), log.Filter({}, ""))
 
     seen: list[int] = []
     before = ""
     while True:
-        page = auditing.page_of(found, before)
+        page = log.page_of(found, before)
         seen += [event.pk for event, _ in page.rows]
         if page.older is None:
             break

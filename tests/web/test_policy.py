@@ -16,8 +16,8 @@ from agents.core.limits import Limits
 from agents.models import PolicyVersion, Role
 from agents.patterns import PATTERNS
 from agents.policies.profiles import PROFILES, STRICT
-from agents.web.limits import WORDS, differences, lines
-from agents.web.policy import PUBLISHED
+from agents.web.policy.limits import WORDS, differences, lines
+from agents.web.policy.versions import PUBLISHED
 from tests.engine.scene import Scene, set_scene
 from tests.web.test_pages import signed_in, stranger
 

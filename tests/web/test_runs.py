@@ -8,7 +8,7 @@ from django.urls import reverse
 from agents import results
 from agents.core.states import EscalationState, RunState
 from agents.models import Escalation
-from agents.web import listing
+from agents.web.runs import listing
 from tests.engine.scene import REFUND_500, Scene, fresh, go, paid, set_scene
 from tests.web.test_pages import signed_in
 

@@ -18,7 +18,9 @@ from django.template.loader import render_to_string
 from agents.core.effects import Json
 from agents.core.states import EscalationState
 from agents.models import Escalation, Event, KillSwitch, Run
-from agents.web import killing, reading, trace
+from agents.web import reading
+from agents.web.kill import switches
+from agents.web.runs import trace
 
 
 @dataclass(frozen=True)
@@ -132,7 +134,7 @@ def _lines(topic: Topic, version: str) -> bytes:
     if isinstance(topic, InboxTopic):
         inbox = reading.inbox(topic.workspaces)
         shown: dict[str, Json] = {"inbox": inbox, "waiting": _waiting(topic)}
-        shown["stops"] = killing.standing(*topic.workspaces)
+        shown["stops"] = switches.standing(*topic.workspaces)
         parts = {
             # A later page of it is left as it is; so is a page that shows none.
             "#queue:not([data-after])": "approvals/_queue.html",

@@ -10,8 +10,9 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from agents import operations
-from agents.web import access, killing
+from agents.web import access
 from agents.web.forms import BadForm
+from agents.web.kill import switches
 
 LATE = ("on", "stage")  # somebody was first
 
@@ -32,7 +33,7 @@ def press(request: HttpRequest) -> HttpResponse:
     user = access.person(request)
     workspace = access.workspace_to_stop(user, request.POST.get("workspace", ""))
     try:
-        asked = killing.read_press(request.POST)
+        asked = switches.read_press(request.POST)
         operations.kill(
             workspace=workspace,
             by=user,
@@ -54,7 +55,7 @@ def release(request: HttpRequest) -> HttpResponse:
     user = access.person(request)
     workspace = access.workspace_to_stop(user, request.POST.get("workspace", ""))
     try:
-        asked, to = killing.read_release(request.POST)
+        asked, to = switches.read_release(request.POST)
         operations.release(
             workspace=workspace,
             by=user,
@@ -77,7 +78,7 @@ def _refused(request: HttpRequest, no: Exception) -> HttpResponse:
 def _page(request: HttpRequest, *, sentence: str = "", status: int = 200) -> HttpResponse:
     shown = {
         "nav": "kill",
-        "boards": killing.boards(access.person(request)),
+        "boards": switches.boards(access.person(request)),
         "sentence": sentence,
         "given": request.POST,
     }

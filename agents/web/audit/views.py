@@ -15,7 +15,8 @@ from agents import operations
 from agents.audit import bundle as record_bundle
 from agents.audit.verify import prove
 from agents.models import Event, Run
-from agents.web import access, auditing
+from agents.web import access
+from agents.web.audit import log
 
 
 @require_safe
@@ -52,13 +53,13 @@ def verify(request: HttpRequest) -> HttpResponse:
 def export(request: HttpRequest) -> HttpResponse:
     """Give the filtered record as CSV; that it was taken is on record."""
     workspaces = access.workspaces_to_audit(access.person(request))
-    wanted = auditing.read_filter(request.POST)
+    wanted = log.read_filter(request.POST)
     at = timezone.now()
-    found = list(auditing.events(workspaces, wanted)[: auditing.EXPORTED])
+    found = list(log.events(workspaces, wanted)[: log.EXPORTED])
     for workspace in workspaces:
         facts = {"rows": len(found), "filter": wanted.given}
         operations.record_export(workspace=workspace, by=access.person(request), facts=facts, at=at)
-    response = HttpResponse(auditing.as_csv(found), content_type="text/csv; charset=utf-8")
+    response = HttpResponse(log.as_csv(found), content_type="text/csv; charset=utf-8")
     response["Content-Disposition"] = f'attachment; filename="record-{at:%Y%m%d-%H%M%S}.csv"'
     return response
 
@@ -75,7 +76,7 @@ def bundle(request: HttpRequest) -> StreamingHttpResponse:
         operations.record_export(workspace=workspace, by=access.person(request), facts=facts, at=at)
     lines = record_bundle.lines(workspaces, at=at)
     # An ASGI server would take a plain iterator whole into memory first.
-    content = auditing.drawn(lines) if isinstance(request, ASGIRequest) else lines
+    content = log.drawn(lines) if isinstance(request, ASGIRequest) else lines
     response = StreamingHttpResponse(content, content_type="application/jsonl; charset=utf-8")
     response["Content-Disposition"] = f'attachment; filename="record-{at:%Y%m%d-%H%M%S}.jsonl"'
     return response
@@ -83,15 +84,15 @@ def bundle(request: HttpRequest) -> StreamingHttpResponse:
 
 def _page(request: HttpRequest, checked: dict[str, object] | None = None) -> HttpResponse:
     workspaces = access.workspaces_to_audit(access.person(request))
-    wanted = auditing.read_filter(request.GET)
-    found = auditing.events(workspaces, wanted)
+    wanted = log.read_filter(request.GET)
+    found = log.events(workspaces, wanted)
     kinds = Event.objects.filter(workspace__in=workspaces).values_list("kind", flat=True)
     shown = {
         "nav": "audit",
-        "page": auditing.page_of(found, request.GET.get("before", "")),
+        "page": log.page_of(found, request.GET.get("before", "")),
         "wanted": wanted,
         "given": wanted.given,
         "kinds": kinds.order_by("kind").distinct(),
         **(checked or {}),
     }
-    return render(request, "audit.html", shown)
+    return render(request, "audit/page.html", shown)

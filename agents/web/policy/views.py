@@ -9,7 +9,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from agents.web import access
-from agents.web import policy as reading
+from agents.web.policy import versions
 
 
 @require_safe
@@ -18,5 +18,5 @@ from agents.web import policy as reading
 def policy(request: HttpRequest) -> HttpResponse:
     """Show the version in force in each workspace; publishing is a command."""
     workspaces = access.workspaces_to_audit(access.person(request), "The policy")
-    found = reading.governed(workspaces.select_related("policy").order_by("pk"))
-    return render(request, "policy.html", {"nav": "policy", "governed": found})
+    found = versions.governed(workspaces.select_related("policy").order_by("pk"))
+    return render(request, "policy/page.html", {"nav": "policy", "governed": found})

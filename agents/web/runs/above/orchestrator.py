@@ -8,7 +8,7 @@ from datetime import datetime
 
 from agents.core.effects import Json
 from agents.models import Step
-from agents.web.timeline import Axis, Bar, axis
+from agents.web.runs.timeline import Axis, Bar, axis
 
 HEALTH = {  # role and word of what the aggregate found
     "green": ("approve", "Green"),

@@ -21,10 +21,10 @@ from agents.core.money import told
 from agents.core.states import ENDED, EffectState, EscalationState, RunState
 from agents.models import Effect, Escalation, Run, Step
 from agents.tools import TOOLS
-from agents.web.above import ABOVE
 from agents.web.changes import Change, Stage, changes, reply_of, stages
 from agents.web.outage import outage_of_run
-from agents.web.timeline import Bar, axis
+from agents.web.runs.above import ABOVE
+from agents.web.runs.timeline import Bar, axis
 
 
 @dataclass(frozen=True)

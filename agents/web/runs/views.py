@@ -15,7 +15,8 @@ from agents import operations, results
 from agents.core.states import ENDED, RunState
 from agents.models import Run
 from agents.patterns import PATTERNS
-from agents.web import access, listing, trace
+from agents.web import access
+from agents.web.runs import listing, trace
 
 
 @require_safe

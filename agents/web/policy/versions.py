@@ -10,7 +10,7 @@ from itertools import zip_longest
 from agents.core.limits import BadPolicy, Limits
 from agents.models import Event, PolicyVersion, Workspace
 from agents.patterns import PATTERNS
-from agents.web.limits import Difference, Line, differences, lines
+from agents.web.policy.limits import Difference, Line, differences, lines
 
 PUBLISHED = 30  # publications shown of one workspace
 

@@ -1,0 +1,1 @@
+"""The audit log: browse it, have it checked, take a copy."""

@@ -1,0 +1,1 @@
+"""The policy page: what new runs follow, and what each version changed."""

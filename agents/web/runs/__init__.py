@@ -1,0 +1,1 @@
+"""The runs: their list, and the page of one."""
