@@ -10,6 +10,7 @@ from django.db.models import Exists, OuterRef
 from agents.audit.told import Row, Rows
 from agents.core.digest import sha256
 from agents.core.effects import Json
+from agents.core.kinds import EFFECT_UNKNOWN
 from agents.desk.models import Refund, SentMail
 from agents.models import Effect, Escalation, KillSwitch, Membership, PolicyVersion, Run, Workspace
 
@@ -94,7 +95,7 @@ def _escalation(escalation: Escalation, is_erased: bool) -> Row:
     }
     if is_erased:
         return row
-    if isinstance(reply, dict) and escalation.kind != "effect_unknown":
+    if isinstance(reply, dict) and escalation.kind != EFFECT_UNKNOWN.stored:
         row |= {"answered_by": reply.get("by"), "answered_minor": reply.get("granted_minor")}
     row |= {"comment": escalation.comment}
     return row | _digest("action_sha256", escalation.action)

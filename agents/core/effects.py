@@ -47,7 +47,7 @@ class Escalate:
     """Wait for a person. Reply: {"decision", "granted_minor", "by", "comment", …}."""
 
     label: str
-    kind: str  # action, effect_unknown, output, question, hand_over
+    kind: str  # `stored` of a kind in core.kinds
     action: Json
     review: Json
 

@@ -7,6 +7,7 @@ from datetime import datetime
 from django.db import transaction
 
 from agents.core.effects import Json
+from agents.core.kinds import kind_of
 from agents.core.states import EffectState, EscalationState, RunState
 from agents.db.inserts import update
 from agents.engine.approvals import REFUSED, close_approvals, turn_of
@@ -39,7 +40,7 @@ def answer(escalation: Escalation, reply: dict[str, Json], *, at: datetime) -> N
     Call inside a transaction that has locked the run's row; `escalation.run` is that row.
     """
     step, run = escalation.step, escalation.run
-    if escalation.kind == "effect_unknown":
+    if kind_of(escalation.kind, escalation.action).settles_call:
         _answer_unknown(escalation, step, reply, at)
     else:
         defaults = {"granted_minor": None, "revised": False, "by": ""}

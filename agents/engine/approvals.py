@@ -7,13 +7,15 @@ ahead or learns that a tool refused calls this.
 
 from __future__ import annotations
 
+from agents.core.kinds import ACTION, LETTER, stored_kinds
 from agents.core.states import EffectState, EscalationState
 from agents.db.compiled import CompiledSelect, Param
 from agents.models import Effect, Escalation, Run, Step
 from agents.models.event import Entry
 from agents.tools import TOOLS
 
-KINDS = ("action", "output")  # an output that is a tool's action is a letter to be sent
+# A yes to these runs a tool; a plain output among them is an answer, and no effect.
+CARRIED_OUT = stored_kinds((ACTION, LETTER))
 _ALLOWED = (EscalationState.APPROVED, EscalationState.ADJUSTED)
 ASKED_AGAIN, AMOUNT_CHANGED, REFUSED = "asked_again", "amount_changed", "refused"
 
@@ -21,7 +23,7 @@ ASKED_AGAIN, AMOUNT_CHANGED, REFUSED = "asked_again", "amount_changed", "refused
 _APPROVALS = CompiledSelect(
     lambda: (
         Escalation.objects.filter(
-            run=Param("run"), kind__in=KINDS, state__in=_ALLOWED, not_carried_out=""
+            run=Param("run"), kind__in=CARRIED_OUT, state__in=_ALLOWED, not_carried_out=""
         )
         .order_by("pk")
         .only("action", "run", "step")

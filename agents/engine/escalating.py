@@ -8,11 +8,12 @@ from uuid import UUID
 
 from agents.core.digest import sha256
 from agents.core.effects import Json
+from agents.core.kinds import kind_of
 from agents.core.limits import Limits
 from agents.db.compiled import CompiledSelect, Param
 from agents.db.inserts import insert
 from agents.desk import billing
-from agents.engine.approvals import ASKED_AGAIN, KINDS, close_approvals, turn_of
+from agents.engine.approvals import ASKED_AGAIN, CARRIED_OUT, close_approvals, turn_of
 from agents.engine.kill_switch import thrown
 from agents.models import Escalation, Step
 from agents.models.event import Entry
@@ -32,8 +33,8 @@ def hold(
 ) -> list[Entry]:
     """Put a step's action into the inbox, in the journal's transaction."""
     args = action.get("args", {})
-    about_case = kind in ("hand_over", "output", "question")
-    customer = args.get("user_id", step.run.subject if about_case else None)
+    asked = kind_of(kind, action)
+    customer = args.get("user_id", step.run.subject if asked.is_about_run else None)
     escalation = Escalation(
         workspace_id=step.run.workspace_id,
         run=step.run,
@@ -49,12 +50,12 @@ def hold(
         expires_at=at + timedelta(seconds=limits.escalation_seconds),
     )
     again: list[Entry] = []
-    if kind in KINDS:  # asked before in this turn: it is this question that counts now
+    if kind in CARRIED_OUT:  # asked before in this turn: it is this question that counts now
         again = close_approvals(step.run, why=ASKED_AGAIN, turn=turn_of(step.key))
     insert(escalation)
     facts = {"escalation": escalation.pk, "key": step.key, "kind": kind}
     # What the person is asked: their page shows the row, which this binds.
-    asked = ("requested_minor", "action_sha256")
-    facts |= {name: getattr(escalation, name) for name in asked}
+    bound = ("requested_minor", "action_sha256")
+    facts |= {name: getattr(escalation, name) for name in bound}
     reason = review["deciding"]["reason"]
     return [*again, Entry("escalation.opened", {**facts, "reason": reason})]

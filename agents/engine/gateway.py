@@ -22,6 +22,7 @@ from agents.core.budget import REVIEW_CHANGED, Call, exceeded, refusal
 from agents.core.decision import settled_by
 from agents.core.digest import sha256
 from agents.core.effects import Json, Use
+from agents.core.kinds import EFFECT_UNKNOWN
 from agents.core.limits import Limits
 from agents.core.states import EffectState
 from agents.core.strands import Reply
@@ -369,7 +370,7 @@ def _ask_person(step: Step, effect: Use, journal: Journal, limits: Limits, at: d
     action = {"kind": "tool", "name": effect.tool, "args": effect.args}
     asked = {"escalating": [], "deciding": UNKNOWN_RULING, "facts": {}, "rulings": []}
     journal.write(
-        lambda at: hold(step, "effect_unknown", action, asked, limits=limits, at=at),
+        lambda at: hold(step, EFFECT_UNKNOWN.stored, action, asked, limits=limits, at=at),
         needs_keys=True,
     )
 

@@ -13,6 +13,7 @@ from django.db.models.functions import Now
 
 from agents.core.actions import MAX_TEXT
 from agents.core.effects import Json
+from agents.core.kinds import INSTRUCTIONS, TEXT, kind_of
 from agents.core.redact import KEY_MASK, MASKS
 from agents.core.states import EscalationState
 from agents.db.compiled import CompiledSelect, CompiledUpdate, Param
@@ -37,9 +38,6 @@ from agents.operations.granting import Grant, grant
 from agents.operations.refusal import Refused, allowed, check_text, members
 
 MAX_COMMENT = 2000  # characters
-# Whether a call that was made took effect is a matter of fact: a yes to that starts no write.
-STARTS_NOTHING = ("effect_unknown",)
-OF_OUTPUT = ("output", "question")  # kinds that a person may send back with a correction
 
 
 class KillSwitchStands(Refused):
@@ -123,7 +121,7 @@ def _decide(pk: int, by: User, wanted: _Answer, seen: str | None, at: datetime) 
     if is_kept_from(escalation, by, at=at):
         raise Claimed(escalation)
     _check_person(escalation, person, wanted)
-    if wanted.approve and escalation.kind not in STARTS_NOTHING:
+    if wanted.approve and not kind_of(escalation.kind, escalation.action).settles_call:
         # This locks the workspace too: what its people have granted stays as it is until we commit.
         switch = thrown(escalation.run, escalation.action.get("name", ""))
         if switch:
@@ -134,7 +132,8 @@ def _decide(pk: int, by: User, wanted: _Answer, seen: str | None, at: datetime) 
     if wanted.approve:
         granted = grant(escalation, steps, person, amount_minor=wanted.amount_minor, at=at)
     comment, correction = redacted_for(escalation.run, [wanted.comment, wanted.correction])
-    if escalation.action["kind"] == "tool" and correction != wanted.correction:
+    is_letter = kind_of(escalation.kind, escalation.action).change == TEXT
+    if is_letter and correction != wanted.correction:
         raise Refused("masked", _what_is_masked(wanted.correction, correction))
     wanted = replace(wanted, comment=comment, correction=correction)
     with escalation.run.recording(at=at):
@@ -183,10 +182,10 @@ def _check_person(escalation: Escalation, person: Membership, wanted: _Answer) -
     if not wanted.approve and not wanted.comment:
         raise Refused("no_reason", "Say why you reject it; the agent and the record need it.")
     check_text(wanted.comment, most=MAX_COMMENT)
-    if wanted.correction and (escalation.kind not in OF_OUTPUT or not wanted.approve):
-        raise Refused("no_correction", "Only an output of a step can be corrected and run again.")
-    is_letter = escalation.action["kind"] == "tool"
-    check_text(wanted.correction, most=MAX_TEXT if is_letter else MAX_COMMENT)
+    change = kind_of(escalation.kind, escalation.action).change
+    if wanted.correction and (change not in (TEXT, INSTRUCTIONS) or not wanted.approve):
+        raise Refused("no_correction", "Only an email or the result of a step can be corrected.")
+    check_text(wanted.correction, most=MAX_TEXT if change == TEXT else MAX_COMMENT)
 
 
 def _what_is_masked(written: str, kept: str) -> str:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from django.db.models import QuerySet, Sum
 
 from agents.core.decision import Verdict, settled_by
+from agents.core.kinds import AMOUNT, kind_of
 from agents.core.limits import Limits
 from agents.core.money import spoken
 from agents.db.driver import pipelined
@@ -47,7 +48,8 @@ def grant(
     Call with the run and the workspace locked, so that what people granted does not grow
     meanwhile. Whoever wants too much is told the tightest bound.
     """
-    if escalation.kind != "action" or escalation.requested_minor is None:
+    kind = kind_of(escalation.kind, escalation.action)
+    if kind.change != AMOUNT or escalation.requested_minor is None:
         if amount_minor is not None:
             raise Refused("no_amount", "This escalation is not about an amount.")
         return None

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from agents.core.digest import args_hash
 from agents.core.effects import Ask, Escalate, Failed, Flow, Json, Review, Stop, Use
+from agents.core.kinds import HAND_OVER
 from agents.core.limits import Limits
 from agents.core.money import told
 from agents.core.routes import Route, read_route, route_schema
@@ -180,7 +181,7 @@ def handed_over(brief: Brief, notes: Notes) -> Steps[Json]:
     ]
     action = {"kind": "hand_over", "goal": brief.goal, "tried": tried}
     review = {"escalating": [], "deciding": NOBODY_TAKES_IT, "facts": {}, "rulings": []}
-    decision = yield Escalate("hand_over", "hand_over", action, review)
+    decision = yield Escalate("hand_over", HAND_OVER.stored, action, review)
     taken = decision["decision"] == "approved"
     return {"handed_over": {"taken": taken, "by": decision["by"], "comment": decision["comment"]}}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from agents.core.drift import is_of_policy
 from agents.core.effects import Ask, Escalate, Json
+from agents.core.kinds import OUTPUT, QUESTION
 from agents.core.money import told
 from agents.core.verdicts import (
     ASK_HUMAN,
@@ -26,7 +27,7 @@ def looked_at(course: Course, now: Round) -> Steps[str]:
     """SUPERVISE: return "" where the output stands, else what to correct. Raises Stop."""
     course.note(now)
     if course.mode is Mode.BY_PERSON:
-        return (yield from _by_person(course, now, "output"))
+        return (yield from _by_person(course, now, OUTPUT.stored))
     if course.work.brief.limits.self_reported and course.rounds == 1 and not now.triggers:
         return ""
     return (yield from _by_model(course, now))
@@ -40,19 +41,19 @@ def _by_model(course: Course, now: Round) -> Steps[str]:
     if verdict.word == CONTINUE and not any(map(is_of_policy, now.triggers)):
         return ""
     if verdict.word == CONTINUE:  # what the policy says of an output no judge overrules
-        return (yield from _by_person(course, now, "output"))
+        return (yield from _by_person(course, now, OUTPUT.stored))
     if verdict.word == HALT:
         yield course.say("step.halted", why=verdict.reason)
         sentence = f"halted by supervision: {verdict.reason}"
         raise work.stop("halted_by_supervision", sentence, phase=SUPERVISE)
     if verdict.word == ASK_HUMAN:
-        return (yield from _by_person(course, now, "question"))
+        return (yield from _by_person(course, now, QUESTION.stored))
     if course.reorients < limits.max_reorients:
         course.reorients += 1
         yield course.say("step.reoriented", correction=verdict.correction)
         return verdict.correction
     if limits.inbox:
-        return (yield from _by_person(course, now, "question"))
+        return (yield from _by_person(course, now, QUESTION.stored))
     yield course.say("step.halted", why=BUDGET_SPENT)
     spent = f"reorient budget exhausted ({course.reorients}); halted: {verdict.reason}"
     raise work.stop("reorient_budget_exhausted", spent, phase=SUPERVISE)
@@ -108,7 +109,7 @@ def _ruling(kind: str, now: Round) -> Json:
     by_person = {"rule": "workflow.by_person", "reason": "output_review"}
     by_judge = {"rule": "workflow.judge", "reason": "judge_asks"}
     deciding = {
-        **(by_person if kind == "output" else by_judge),
+        **(by_person if kind == OUTPUT.stored else by_judge),
         "verdict": "escalate",
         "sentence": now.question,
         "risk": 50 if now.triggers else 20,

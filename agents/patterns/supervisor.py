@@ -8,6 +8,7 @@ from agents.core.actions import Action, action_schema, read_action
 from agents.core.budget import REVIEW_CHANGED
 from agents.core.digest import args_hash
 from agents.core.effects import Ask, Escalate, Failed, Flow, Json, Review, Stop, Use
+from agents.core.kinds import ACTION, LETTER
 from agents.core.limits import Limits
 from agents.core.money import told
 from agents.patterns import Brief, Notes, pattern
@@ -241,7 +242,7 @@ def cleared(turn: Turn) -> Steps[str]:
 def decided(turn: Turn, review: Json) -> Steps[str]:
     """Wait for a person and leave the turn's action as they want it. Return the step's key."""
     letter = review.get("facts", {}).get("letter")  # the argument that a customer would read
-    kind = "output" if letter else "action"
+    kind = (LETTER if letter else ACTION).stored
     try:
         decision = yield Escalate(f"{turn.step}/person", kind, turn.action, review)
     except Failed as error:

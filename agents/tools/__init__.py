@@ -7,7 +7,7 @@ is given by the gateway, never by a model.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
@@ -16,6 +16,7 @@ from typing import NewType, TypeAlias
 
 from agents.core.actions import ArgSpecs
 from agents.core.effects import Json
+from agents.core.kinds import ACTION, LETTER, Kind, kind_of
 from agents.core.limits import Limits
 from agents.core.registry import enter, load
 
@@ -64,6 +65,7 @@ class Tool:
     after: str = ""  # what a call has done, for people: "{amount} was refunded to {customer}."
     may_say: Callable[[Json], dict[str, str]] | None = None  # of a result: sentences, by name
     letter: str = ""  # the argument that a customer reads; "": none does
+    request: Kind = ACTION  # what a person reads who is asked whether to run it
 
     @property
     def writes(self) -> bool:
@@ -85,6 +87,7 @@ def tool(
     after: str = "",
     may_say: Callable[[Json], dict[str, str]] | None = None,
     letter: str = "",
+    request: Kind | None = None,
 ) -> Callable[[Call], Call]:
     """Register a function as a tool under its own name."""
 
@@ -97,7 +100,9 @@ def tool(
         )
         known = Tool(name, call, touch, timeout, spec, reserve, release, find, valid, told)
         sentences = after or f"{name} was carried out."
-        enter(TOOLS, name, replace(known, after=sentences, may_say=may_say, letter=letter))
+        asked = request or (LETTER if letter else ACTION)
+        known = replace(known, after=sentences, may_say=may_say, letter=letter, request=asked)
+        enter(TOOLS, name, known)
         return call
 
     return register
@@ -111,6 +116,16 @@ def _spec(parameter: Parameter) -> tuple[str, str]:
     kind = _SPECS[parameter.annotation]
     name = parameter.name
     return (name.removesuffix("_minor") + "_usd" if kind == "usd" else name), kind
+
+
+def request_of(stored: str, action: Mapping[str, Json]) -> Kind:
+    """Return the kind of a request, in the words of the tool that it is about."""
+    kind, named = kind_of(stored, action), TOOLS.get(str(action.get("name")))
+    if named is None:
+        return kind
+    if kind.settles_call:
+        return replace(kind, asks=named.request.lost)
+    return named.request if kind is ACTION else kind
 
 
 def specs() -> ArgSpecs:

@@ -3,13 +3,35 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 
 from agents.core.effects import Json
+from agents.core.kinds import ACTION, ADJUST, APPROVE, REJECT, Answer
 from agents.core.money import CURRENCY, spoken
 from agents.desk import billing, mail, refunds
 from agents.tools import Context, Minor, OutcomeUnknown, Touch, tool
 
+REFUND = replace(
+    ACTION,
+    tag="refund",
+    asks="Refund {asked} to {customer}",
+    answers=(
+        Answer(
+            ADJUST,
+            "Adjust amount",
+            "Pay {customer} {amount} instead of {asked}",
+            "Pay {amount} to {customer}",
+        ),
+        Answer(APPROVE, "As proposed", "Pay {customer} {asked}", "Pay {asked} to {customer}"),
+        Answer(REJECT, "Reject", "Pay {customer} nothing, and end the run", "Reject, pay nothing"),
+    ),
+    done="{amount} was paid to {customer}.",
+    undone="Nothing was paid on this request.",
+    pending="{amount} was approved. It has not been paid yet.",
+    under_way="The payment of {amount} was started. Its outcome is not known yet.",
+    lost="Was the refund of {asked} to {customer} paid?",
+)
 LONGEST_NAME = 40  # characters of a name that a letter may begin with
 
 
@@ -80,6 +102,7 @@ def _valid_refund(result: Json, args: Json) -> bool:
     find=_find_refund,
     valid=_valid_refund,
     after="{amount} was refunded to customer {customer}.",
+    request=REFUND,
 )
 def issue_refund(
     context: Context, *, user_id: int, amount_minor: Minor, reason: str | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agents.core.budget import BUDGETS
 from agents.core.states import ENDED, EscalationState
-from agents.engine.approvals import KINDS
+from agents.engine.approvals import CARRIED_OUT
 from agents.models import Effect, Escalation
 
 _ALLOWED = (EscalationState.APPROVED, EscalationState.ADJUSTED)
@@ -43,7 +43,7 @@ def came_to_nothing(escalation: Escalation, effect: Effect | None) -> str:
 
     A run that is over pays nothing any more, also where nobody kept the reason.
     """
-    if escalation.state not in _ALLOWED or escalation.kind not in KINDS:
+    if escalation.state not in _ALLOWED or escalation.kind not in CARRIED_OUT:
         return ""
     if escalation.not_carried_out:
         return why_not(escalation.not_carried_out)

@@ -11,6 +11,7 @@ from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
 from django.utils import timezone
 
 from agents.core.effects import Json
+from agents.core.kinds import LETTER, kind_of
 from agents.core.lookalikes import lookalikes
 from agents.core.money import plain_amount, spoken
 from agents.core.states import ENDED, EscalationState
@@ -18,8 +19,8 @@ from agents.desk import billing, mail, refunds
 from agents.engine.approvals import ASKED_AGAIN, turn_of
 from agents.models import Effect, Escalation, KillSwitch, Membership, Role
 from agents.operations.claiming import OWN, is_own
-from agents.operations.deciding import STARTS_NOTHING
 from agents.operations.granting import own_bounds
+from agents.tools import request_of
 from agents.web import access
 from agents.web.changes import Stage, stages
 from agents.web.outcomes import came_to_nothing
@@ -32,12 +33,6 @@ DECIDED_PAGE = 50
 LOOKALIKES = 5  # sentences
 EARLIER = 5  # decisions about the same customer
 SOON = timedelta(minutes=30)
-KINDS = {
-    "effect_unknown": "unknown",
-    "hand_over": "case",
-    "output": "output",
-    "question": "question",
-}
 
 
 @dataclass(frozen=True)
@@ -131,7 +126,7 @@ def _rows(found: Iterable[Escalation], *, at: datetime) -> list[Row]:
         Row(
             escalation=e,
             act=act(e),
-            kind=KINDS.get(e.kind, e.kind),
+            kind=request_of(e.kind, e.action).tag,
             why=e.review["deciding"]["sentence"],
             customer=names.get((e.run.book_id, e.customer or 0), "No customer"),
             group=_group(e, at=at),
@@ -155,23 +150,23 @@ def claimant(escalation: Escalation, *, at: datetime) -> str:
 
 def act(escalation: Escalation) -> str:
     """Say in a line what the held action would do."""
-    action = escalation.action
-    if escalation.kind == "effect_unknown":
-        return f"Did {action['name']} take effect?"
-    if is_letter(escalation):
-        return f"Send a reply to customer {escalation.customer}"
-    if escalation.kind in ("output", "question"):
-        return f"Let the output of the step {action['name']} stand"
-    if escalation.kind == "hand_over":
-        return f"Take over the case of customer {escalation.customer}"
-    if escalation.requested_minor is not None and action["name"] == "issue_refund":
-        return f"Refund {spoken(escalation.requested_minor)} to customer {escalation.customer}"
-    return f"{action.get('name', 'Answer')} for customer {escalation.customer}"
+    name, asked = escalation.action.get("name", ""), escalation.requested_minor
+    return request_of(escalation.kind, escalation.action).asks.format(
+        tool=name,
+        step=name,
+        customer=f"customer {escalation.customer}",
+        asked="" if asked is None else spoken(asked),
+    )
 
 
 def is_letter(escalation: Escalation) -> bool:
     """Tell whether a text waits to be sent to a customer, rather than to stand as an output."""
-    return escalation.kind == "output" and escalation.action["kind"] == "tool"
+    return kind_of(escalation.kind, escalation.action) is LETTER
+
+
+def settles_call(escalation: Escalation) -> bool:
+    """Tell whether a person is asked what became of a call."""
+    return kind_of(escalation.kind, escalation.action).settles_call
 
 
 @dataclass(frozen=True)
@@ -232,7 +227,7 @@ def card(escalation: Escalation, user: User, *, at: datetime) -> Card:
         prefilled=plain_amount(most) if most else "",
         refusal=refusal,
         effect=effect,
-        mail=mail.find(key=effect.key) if effect and escalation.kind == "effect_unknown" else None,
+        mail=mail.find(key=effect.key) if effect and settles_call(escalation) else None,
         limit_minor=part.refund_limit_minor,
         claimed_by=claimed_by,
         is_mine=is_mine,
@@ -252,7 +247,7 @@ def card(escalation: Escalation, user: User, *, at: datetime) -> Card:
 
 def _switch(escalation: Escalation) -> KillSwitch | None:
     """Return what stands in the way of approving it, while it waits."""
-    if escalation.state != EscalationState.OPEN or escalation.kind in STARTS_NOTHING:
+    if escalation.state != EscalationState.OPEN or settles_call(escalation):
         return None
     standing = KillSwitch.objects.standing().filter(workspace=escalation.workspace_id)
     tool = escalation.action.get("name", "")
@@ -332,6 +327,6 @@ def _stages(escalation: Escalation, effect: Effect | None) -> list[Stage]:
 
 
 def _effect(escalation: Escalation) -> Effect | None:
-    if escalation.kind == "effect_unknown":
+    if settles_call(escalation):
         return Effect.objects.filter(step_id=escalation.step_id).first()
     return Effect.objects.filter(escalation=escalation).first()

@@ -33,7 +33,7 @@ def test_the_card_shows_the_text_and_the_words_that_nobody_vouches_for(scene: Sc
     assert "As promised we know that Customer 42 is Anna" in page
     assert "As, promised, we, know, that, Customer, 42, is, Anna, with, the, plan and" in page
     assert "No money was moved." in page
-    assert "Send a reply to customer 42" in page
+    assert "Send an email to customer 42" in page
 
 
 @pytest.mark.parametrize("verdict", ["approve", "adjust"])

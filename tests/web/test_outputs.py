@@ -49,7 +49,7 @@ def test_the_person_sees_the_output_and_what_it_is_held_against(scene: Scene) ->
 
     page = signed_in(scene.rita).get(reverse("approval", args=[escalation.pk])).text
 
-    assert "Let the output of the step memo stand" in page
+    assert "Approve the result of the step memo" in page
     assert "Recommendation: keep to the terms." in page
     assert "No drift was found." in page
     assert "Correct and run again" in page

@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from agents import llm, operations, results
 from agents.core.effects import Json
+from agents.core.kinds import kind_of
 from agents.core.money import BadAmount, minor_of_text
 from agents.core.states import ENDED, EscalationState, RunState
 from agents.core.strict_json import BadJson, parse
@@ -33,7 +34,6 @@ from agents.policies.profiles import PROFILES
 
 EXIT = {"ok": 0, "waiting": 4}  # anything else: 3, stopped
 BAD_USAGE = 2
-DECIDABLE = ("action", "output", "question")  # kinds that the simulated person answers
 LOOK = 0.1  # seconds between looks at a run that another worker has taken
 
 
@@ -233,7 +233,7 @@ def _settled(run: Run, human: Human | None, say: Any) -> bool:
     open_ones = run.escalations.filter(state=EscalationState.OPEN).select_related("workspace")
     for escalation in open_ones.order_by("pk"):
         say(f"escalation {escalation.pk}: {escalation.review['deciding']['sentence']}")
-        if human is None or escalation.kind not in DECIDABLE:
+        if human is None or not kind_of(escalation.kind, escalation.action).may_be_simulated:
             return True
         decided = decide_simulated(escalation, human, at=timezone.now())
         say(f"escalation {decided.pk} {decided.state} by the simulated person")

@@ -16,6 +16,7 @@ from django.utils import timezone
 from agents import results
 from agents.core.budget import Spent, active
 from agents.core.effects import Json
+from agents.core.kinds import HAND_OVER
 from agents.core.limits import Limits
 from agents.core.money import told
 from agents.core.states import ENDED, EffectState, EscalationState, RunState
@@ -307,8 +308,8 @@ def _standing(
 
 def _title(name: str, steps: Sequence[Step], action: Json) -> str:
     first = steps[0].asked
-    if first.get("kind") == "hand_over":
-        return "Handed to people: a case that no specialist takes"
+    if first.get("kind") == HAND_OVER.stored:
+        return "Handed over: a case that no specialist takes"
     if not action:
         held = (first.get("action") or {}).get("name")  # put to a person without a review
         word = str(first.get("role") or first.get("tool") or held or "step").replace("_", " ")

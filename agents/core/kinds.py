@@ -1,0 +1,226 @@
+"""What a person can be asked: each kind of request, its words and what an answer does.
+
+Queue, card, form, trace, commands and docs are drawn from this table. A tool may bring words of
+its own for a request to run it: `Tool.request`, a copy of ACTION in its own terms.
+
+Sentences name in braces what a page fills in: {tool}, {step}, {customer}, {by}, the {amount} that
+is granted and the {asked} one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+APPROVE, ADJUST, REJECT = "approve", "adjust", "reject"  # as a form sends them
+AMOUNT, TEXT, INSTRUCTIONS = "amount", "text", "instructions"  # what a person may change
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One thing that a person may say."""
+
+    verdict: str
+    label: str  # of its tab
+    consequence: str  # the card's headline while it is chosen: what the button does
+    button: str
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of request. `stored` is what escalations and events hold for it."""
+
+    name: str
+    stored: str
+    tag: str  # stands in a row where others have an amount
+    asks: str
+    note: str  # under the headline, while it waits
+    answers: tuple[Answer, ...]
+    change: str  # what `adjust` changes; "": nothing
+    reason: str  # the label of the field beside the answer
+    done: str  # what happened, once it did
+    undone: str  # after a no, an end of time or a run that is over
+    changed: str = ""  # `done` where the person changed something; "": the same
+    pending: str = ""  # allowed, and not carried out yet
+    under_way: str = ""  # begun, and its outcome not known
+    lost: str = ""  # asks whether it happened, where its outcome was lost
+    runs_tool: bool = False  # a yes starts a call, and is carried out or says why not
+    settles_call: bool = False  # says what became of a call that was made: a yes starts nothing
+    is_about_run: bool = False  # of the run's own customer, whatever the action names
+    may_be_simulated: bool = False  # answered by the program that plays a person
+
+    def answer(self, verdict: str) -> Answer | None:
+        """Return what it offers for a verdict, or None."""
+        return next((one for one in self.answers if one.verdict == verdict), None)
+
+
+ACTION = Kind(
+    name="action",
+    stored="action",
+    tag="action",
+    asks="Run {tool} for {customer}",
+    note="This cannot be undone.",
+    answers=(
+        Answer(
+            ADJUST,
+            "Adjust amount",
+            "Run {tool} with {amount} instead of {asked}",
+            "Run {tool} with {amount}",
+        ),
+        Answer(APPROVE, "As proposed", "Run {tool} for {customer} now", "Run {tool}"),
+        Answer(REJECT, "Reject", "Do not run {tool}, and end the run", "Reject and end the run"),
+    ),
+    change=AMOUNT,
+    reason="Reason",
+    done="{tool} was carried out.",
+    undone="{tool} was not carried out.",
+    pending="Approved. {tool} has not run yet.",
+    under_way="{tool} was started. Its outcome is not known yet.",
+    lost="Did {tool} take effect?",
+    runs_tool=True,
+    may_be_simulated=True,
+)
+
+# A pattern's own question, about an action that is no tool's: only its run heeds the answer.
+ADVICE = replace(
+    ACTION,
+    name="advice",
+    tag="question",
+    asks="Approve {tool} for {customer}",
+    note="The run goes on with your answer.",
+    answers=(
+        Answer(APPROVE, "Approve", "Answer yes: {tool}", "Approve"),
+        Answer(REJECT, "Reject", "Answer no: {tool}", "Reject"),
+    ),
+    change="",
+    done="Approved.",
+    undone="The run was answered with no.",
+    runs_tool=False,
+)
+
+LETTER = Kind(
+    name="letter",
+    stored="output",
+    tag="email",
+    asks="Send an email to {customer}",
+    note="An email cannot be taken back.",
+    answers=(
+        Answer(APPROVE, "Send as is", "Email this text to {customer} now", "Send this email"),
+        Answer(
+            ADJUST,
+            "Edit and send",
+            "Email your text to {customer} now, instead of the agent’s",
+            "Send the edited email",
+        ),
+        Answer(
+            REJECT, "Do not send", "Send no email, and end the run", "Send nothing, end the run"
+        ),
+    ),
+    change=TEXT,
+    reason="Reason",
+    done="The email was sent as the agent wrote it.",
+    undone="The email was not sent.",
+    changed="The email was sent as {by} edited it.",
+    pending="Approved. The email has not been sent yet.",
+    under_way="The email was handed over. Whether it left is not known yet.",
+    lost="Did the email to {customer} leave?",
+    runs_tool=True,
+    is_about_run=True,
+    may_be_simulated=True,
+)
+
+OUTPUT = Kind(
+    name="output",
+    stored="output",
+    tag="draft",
+    asks="Approve the result of the step {step}",
+    note="Nothing already sent or paid is repeated.",
+    answers=(
+        Answer(
+            APPROVE, "Approve", "Approve this result and continue the run", "Approve and continue"
+        ),
+        Answer(
+            ADJUST,
+            "Send back",
+            "The agent does the step {step} again with your instructions",
+            "Send back to the agent",
+        ),
+        Answer(REJECT, "Reject", "Reject this result and end the run", "Reject and end the run"),
+    ),
+    change=INSTRUCTIONS,
+    reason="Reason",
+    done="Approved. The run went on with this result.",
+    undone="The result was not used.",
+    changed="Sent back to the agent with instructions.",
+    is_about_run=True,
+    may_be_simulated=True,
+)
+
+QUESTION = replace(
+    OUTPUT,
+    name="question",
+    stored="question",
+    tag="question",
+    asks="Answer a question about the step {step}",
+)
+
+HAND_OVER = Kind(
+    name="hand_over",
+    stored="hand_over",
+    tag="case",
+    asks="Take over the case of {customer}",
+    note="The agent has answered nothing. Its run ends either way.",
+    answers=(
+        Answer(APPROVE, "Take this case", "You answer {customer} yourself", "Take this case"),
+        Answer(REJECT, "Close it", "Close the case without an answer", "Close without an answer"),
+    ),
+    change="",
+    reason="What happens next",
+    done="{by} took over the case.",
+    undone="Nobody took over the case.",
+    is_about_run=True,
+)
+
+EFFECT_UNKNOWN = Kind(
+    name="effect_unknown",
+    stored="effect_unknown",
+    tag="unclear",
+    asks="Did {tool} take effect?",
+    note="The call was made, and its answer was lost. Look it up before you answer.",
+    answers=(
+        Answer(
+            APPROVE, "It happened", "Record that it happened, and continue the run", "It happened"
+        ),
+        Answer(
+            REJECT,
+            "It did not happen",
+            "Record that it did not happen, and end the run",
+            "It did not happen",
+        ),
+    ),
+    change="",
+    reason="Where you looked",
+    done="{by} confirmed that it happened.",
+    undone="{by} answered that it did not happen.",
+    settles_call=True,
+)
+
+KINDS = (ACTION, ADVICE, LETTER, OUTPUT, QUESTION, HAND_OVER, EFFECT_UNKNOWN)
+_BY_STORED = {
+    (kind.stored, kind.runs_tool): kind for kind in KINDS if kind.stored in ("action", "output")
+}
+_OTHERS = {kind.stored: kind for kind in (QUESTION, HAND_OVER, EFFECT_UNKNOWN)}
+
+
+def kind_of(stored: str, action: Mapping[str, Any]) -> Kind:
+    """Return the kind of a request by what is stored of it. A run that was erased keeps it.
+
+    Raises KeyError for a kind that is none of ours.
+    """
+    return _OTHERS.get(stored) or _BY_STORED[stored, action.get("kind") == "tool"]
+
+
+def stored_kinds(kinds: tuple[Kind, ...]) -> tuple[str, ...]:
+    """Return what escalations of some kinds hold, each once."""
+    return tuple(dict.fromkeys(kind.stored for kind in kinds))

@@ -1,0 +1,63 @@
+"""The table of what a person can be asked is whole, and the docs show it as it is."""
+
+from __future__ import annotations
+
+import re
+from string import Formatter
+
+import pytest
+
+from agents.core.kinds import ADJUST, APPROVE, KINDS, REJECT, Kind, kind_of
+from agents.tools import TOOLS
+from tests.processes import ROOT
+
+FILLED = {"tool", "step", "customer", "by", "amount", "asked"}
+ALL = {**{kind.name: kind for kind in KINDS}, **{t.name: t.request for t in TOOLS.values()}}
+
+
+@pytest.mark.parametrize("kind", ALL.values(), ids=ALL)
+def test_a_kind_can_be_answered_and_says_what_became_of_it(kind: Kind) -> None:
+    verdicts = [answer.verdict for answer in kind.answers]
+    sentences = [kind.asks, kind.note, kind.done, kind.undone, kind.pending, kind.lost]
+    sentences += [text for a in kind.answers for text in (a.label, a.consequence, a.button)]
+
+    assert {APPROVE, REJECT} <= set(verdicts)
+    assert (ADJUST in verdicts) == bool(kind.change)
+    assert all([kind.asks, kind.tag, kind.done, kind.undone, kind.reason])
+    assert not kind.runs_tool or all([kind.pending, kind.under_way, kind.lost])
+    assert {name for s in sentences for _, name, _, _ in Formatter().parse(s) if name} <= FILLED
+
+
+def test_what_is_stored_leads_back_to_its_kind() -> None:
+    for kind in KINDS:
+        action = {"kind": "tool" if kind.runs_tool or kind.settles_call else "advice"}
+        assert kind_of(kind.stored, action) is kind
+
+
+def test_a_kind_is_compared_in_its_table_alone() -> None:
+    stored = "|".join({kind.stored for kind in KINDS})
+
+    found = [
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "agents").rglob("*.py")
+        if re.search(rf'(?<!action\.)kind (==|!=|in|not in) \(?"({stored})"', path.read_text())
+    ]
+
+    assert found == []
+
+
+def test_the_docs_show_the_table() -> None:
+    page = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
+
+    rows = [line for line in page.splitlines() if line.startswith("| `") and line.count("|") == 7]
+
+    assert rows == [row(kind) for kind in KINDS]
+
+
+def row(kind: Kind) -> str:
+    """Return a kind as a line of the docs' table."""
+    answers = " / ".join(answer.label for answer in kind.answers)
+    asks = re.sub(r"\{(\w+)\}", r"*\1*", kind.asks)
+    runs = "yes" if kind.runs_tool else "no"
+    change = kind.change or "nothing"
+    return f"| `{kind.name}` | `{kind.stored}` | {asks} | {answers} | {change} | {runs} |"
