@@ -66,12 +66,10 @@ INSTALLED_APPS = [
     "django.contrib.contenttypes",
     "django.contrib.auth",
     "django.contrib.sessions",
-    "django.contrib.messages",
     "django.contrib.staticfiles",
     "csp",
     "django_htmx",
     "axes",
-    "template_partials",
     "agents.desk",
     "agents",
 ]
@@ -85,9 +83,9 @@ MIDDLEWARE = [
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "opsconsole.sessions.SessionLifetime",
-    "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "agents.web.frame.sign_in_again",
     "axes.middleware.AxesMiddleware",
     "opsconsole.sign_ins.address_limit",
 ]
@@ -104,7 +102,6 @@ TEMPLATES = [
             "context_processors": [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
-                "django.contrib.messages.context_processors.messages",
                 "agents.web.frame.frame",
             ],
             "builtins": ["agents.web.formats"],

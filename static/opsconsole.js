@@ -31,12 +31,14 @@ function keepForm(part, fresh) {
   if (form && place) place.append(form.cloneNode(true));
 }
 
-// Loads the page again and takes over only the parts that are named.
+// Asks for the page's content and takes over only the parts that are named.
 async function refresh(parts) {
   const present = parts.filter((part) => document.querySelector(part));
   if (!present.length) return true;
-  const answer = await fetch(live.dataset.address ?? location.href, { headers: { "HX-Request": "true" } }).catch(() => null);
-  if (!answer || !answer.ok || answer.redirected) return false;
+  const headers = { "HX-Request": "true", "HX-Current-URL": location.href };
+  const answer = await fetch(live.dataset.address ?? location.href, { headers }).catch(() => null);
+  if (!answer || !answer.ok) return false;
+  if (answer.headers.has("HX-Redirect")) location.assign(answer.headers.get("HX-Redirect"));
   const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
   for (const part of present) {
     const node = fresh.querySelector(part);

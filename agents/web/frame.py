@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from django.http import HttpRequest
+from collections.abc import Callable
+from typing import TypeAlias
+from urllib.parse import urlencode
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseRedirectBase
+from django.shortcuts import resolve_url
+from django_htmx.http import HttpResponseClientRedirect
+from django_htmx.middleware import HtmxDetails
 
 from agents.core.effects import Json
 from agents.core.states import EscalationState
@@ -11,11 +20,23 @@ from agents.web.access import AUDITS, LAUNCHES, escalations_of, person
 from agents.web.kill import switches
 from agents.web.views.session import THEMES
 
+GetResponse: TypeAlias = Callable[[HttpRequest], HttpResponse]
+
+
+class HtmxRequest(HttpRequest):
+    """What django-htmx makes of a request."""
+
+    htmx: HtmxDetails
+
 
 def frame(request: HttpRequest) -> dict[str, Json]:
-    """Return theme, person, what waits and what is stopped, for the base template."""
+    """Return theme, person, what waits and what is stopped, for the base template.
+
+    `base` is what a page extends: where htmx asks, it is the page's content without its frame.
+    """
     chosen = request.COOKIES.get("theme", "")
     around: dict[str, Json] = {
+        "base": "_content.html" if getattr(request, "htmx", False) else "base.html",
         "theme": chosen if chosen in THEMES else "",
         "keys_off": request.COOKIES.get("keys") == "off",
     }
@@ -33,3 +54,18 @@ def frame(request: HttpRequest) -> dict[str, Json]:
         "may_launch": any(part.role in LAUNCHES for part in parts),
         "may_audit": any(part.role in AUDITS for part in parts),
     }
+
+
+def sign_in_again(get_response: GetResponse) -> Callable[[HtmxRequest], HttpResponse]:
+    """Lead the whole page to the sign-in where a part of it asked for more and access has ended."""
+
+    def answer(request: HtmxRequest) -> HttpResponse:
+        response = get_response(request)
+        if not (request.htmx and isinstance(response, HttpResponseRedirectBase)):
+            return response
+        sign_in, page = resolve_url(settings.LOGIN_URL), request.htmx.current_url_abs_path
+        if response.url.partition("?")[0] != sign_in:
+            return response
+        return HttpResponseClientRedirect(f"{sign_in}?{urlencode({'next': page or '/'})}")
+
+    return answer

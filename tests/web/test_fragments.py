@@ -1,0 +1,49 @@
+"""What htmx asks for is a page without its frame; where access has ended, the sign-in."""
+
+from __future__ import annotations
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from tests.engine.scene import Scene, go, set_scene
+from tests.web.test_pages import signed_in
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return set_scene()
+
+
+@pytest.mark.parametrize("name", ["home", "approvals", "decided", "runs", "kill"])
+def test_htmx_gets_the_content_of_a_page_and_a_browser_the_whole(scene: Scene, name: str) -> None:
+    go(scene.launch())
+    client = signed_in(scene.rita)
+
+    whole = client.get(reverse(name)).text
+    content = client.get(reverse(name), headers={"HX-Request": "true"}).text
+
+    assert "<html" in whole
+    assert "<html" not in content
+    assert "sign-out" not in content
+    assert 'id="waiting"' in content
+    assert len(content) < len(whole) - 4000
+
+
+def test_a_part_that_lost_its_access_leads_the_whole_page_to_the_sign_in() -> None:
+    headers = {"HX-Request": "true", "HX-Current-URL": "http://testserver/runs/?state=done"}
+
+    answered = Client().get(reverse("runs"), headers=headers)
+
+    assert answered["HX-Redirect"] == f"{reverse('sign-in')}?next=%2Fruns%2F%3Fstate%3Ddone"
+    assert "Location" not in answered
+
+
+def test_another_site_cannot_say_where_the_sign_in_leads() -> None:
+    headers = {"HX-Request": "true", "HX-Current-URL": "https://evil.example.com/runs/"}
+
+    answered = Client().get(reverse("runs"), headers=headers)
+
+    assert answered["HX-Redirect"] == f"{reverse('sign-in')}?next=%2F"
