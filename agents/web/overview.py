@@ -12,10 +12,11 @@ from django.db.models.functions import Coalesce, TruncDate
 
 from agents.core.states import EffectState, EscalationState, RunState
 from agents.models import Effect, Escalation, Run, Step
-from agents.web import access, reading
+from agents.web import access
+from agents.web.approvals import inbox
+from agents.web.approvals.outcomes import why_not
 from agents.web.chart import Chart, Layer, chart
 from agents.web.outage import Outage, outage_for
-from agents.web.outcomes import why_not
 from agents.web.untold import untold_refunds
 
 DAYS = 14  # of the charts
@@ -50,7 +51,7 @@ class Overview:
     needy: Sequence[Run]
     not_carried_out: Sequence[NotCarriedOut]  # what people allowed and nobody did, newest first
     untold: Sequence[Effect]  # refunds whose customer was not written to, newest first
-    soonest: Sequence[reading.Row]  # to expire
+    soonest: Sequence[inbox.Row]  # to expire
     outage: Outage | None
 
 
@@ -88,7 +89,7 @@ def overview(user: User, *, at: datetime) -> Overview:
         needy=list(_needy(runs)),
         not_carried_out=_not_carried_out(user),
         untold=list(untold_refunds(since=at - timedelta(days=DAYS)).filter(run__in=runs)[:NEEDY]),
-        soonest=reading.inbox(access.workspaces_of(user)).rows[:SOONEST],
+        soonest=inbox.inbox(access.workspaces_of(user)).rows[:SOONEST],
         outage=outage_for(user),
     )
 
@@ -96,7 +97,7 @@ def overview(user: User, *, at: datetime) -> Overview:
 def _not_carried_out(user: User) -> list[NotCarriedOut]:
     found = access.escalations_of(user).exclude(not_carried_out="").select_related("decided_by")
     newest = found.order_by("-decided_at", "-pk")[:NEEDY]
-    return [NotCarriedOut(e, reading.act(e), why_not(e.not_carried_out)) for e in newest]
+    return [NotCarriedOut(e, inbox.act(e), why_not(e.not_carried_out)) for e in newest]
 
 
 def _needy(runs: QuerySet[Run]) -> QuerySet[Run]:

@@ -2,11 +2,12 @@
 
 from django.urls import URLPattern, path
 
+from agents.web.approvals import views as approvals
 from agents.web.audit import views as audit
 from agents.web.kill import views as kill
 from agents.web.policy import views as policy
 from agents.web.runs import views as runs
-from agents.web.views import approvals, health, launch, overview, session
+from agents.web.views import health, launch, overview, session
 
 urlpatterns: list[URLPattern] = [
     path("", overview.home, name="home"),

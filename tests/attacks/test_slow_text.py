@@ -16,7 +16,7 @@ from agents.core.money import BadAmount, minor_of_text
 from agents.core.strict_json import MAX_CHARS, BadJson, parse
 from agents.llm.demo import goals
 from agents.operations.launching import MAX_GOAL
-from agents.web import provenance
+from agents.web.approvals import provenance
 
 LIMIT = 20  # seconds
 

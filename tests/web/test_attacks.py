@@ -211,7 +211,7 @@ def test_a_failure_of_ours_tells_nothing_of_the_inside(
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("SELECT secret FROM /etc/passwd")
 
-    monkeypatch.setattr("agents.web.reading.inbox", broken)
+    monkeypatch.setattr("agents.web.approvals.inbox.inbox", broken)
     client = signed_in(scene.rita)
     client.raise_request_exception = False
 

@@ -44,7 +44,7 @@ def broken(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     def breaks(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr("agents.web.reading.inbox", breaks)
+    monkeypatch.setattr("agents.web.approvals.inbox.inbox", breaks)
 
 
 def bad_host(scene: Scene) -> Any:

@@ -12,7 +12,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from agents import operations
 from agents.models import Escalation, Role, Scope
-from agents.web import reading
+from agents.web.approvals import inbox
 from agents.web.live.topics import InboxTopic, changed, frame
 from tests.engine.scene import REFUND_1200, Scene, go, set_scene
 from tests.web.test_pages import signed_in
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 @pytest.fixture
 def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
     """Seven requests, of which a page holds three."""
-    monkeypatch.setattr(reading, "INBOX", 3)
+    monkeypatch.setattr(inbox, "INBOX", 3)
     scene = set_scene()
     for _ in range(7):
         go(scene.launch(REFUND_1200))

@@ -18,7 +18,7 @@ from django.template.loader import render_to_string
 from agents.core.effects import Json
 from agents.core.states import EscalationState
 from agents.models import Escalation, Event, KillSwitch, Run
-from agents.web import reading
+from agents.web.approvals import inbox as inboxes
 from agents.web.kill import switches
 from agents.web.runs import trace
 
@@ -132,7 +132,7 @@ def _lines(topic: Topic, version: str) -> bytes:
         run = Run.objects.select_related("policy", "launched_by", "workspace").get(pk=topic.pk)
         return _swap("#run", render_to_string("runs/_run.html", trace.shown(run)))
     if isinstance(topic, InboxTopic):
-        inbox = reading.inbox(topic.workspaces)
+        inbox = inboxes.inbox(topic.workspaces)
         shown: dict[str, Json] = {"inbox": inbox, "waiting": _waiting(topic)}
         shown["stops"] = switches.standing(*topic.workspaces)
         parts = {
@@ -149,7 +149,7 @@ def _lines(topic: Topic, version: str) -> bytes:
 
 def _waiting(topic: InboxTopic) -> int:
     """Count what waits, also what no page of the inbox shows."""
-    return reading.open_in(topic.workspaces).count()
+    return inboxes.open_in(topic.workspaces).count()
 
 
 def _swap(target: str, html: str) -> bytes:

@@ -13,7 +13,9 @@ from django.views.decorators.http import require_POST, require_safe
 
 from agents import operations
 from agents.models import Escalation
-from agents.web import access, reading
+from agents.web import access
+from agents.web.approvals import card as cards
+from agents.web.approvals import inbox as inboxes
 from agents.web.forms import GRANTS, REFUSALS, BadForm, NotOurForm, Wanted, read_decision
 
 TYPED = ("comment", "ready", "refusal", "ready_refusal", "correction")
@@ -25,7 +27,7 @@ REASONS = ("no_reason", "long_reason", "bad_reason")
 @login_required
 def approvals(request: HttpRequest) -> HttpResponse:
     """List what waits, soonest to expire first."""
-    inbox = reading.inbox(
+    inbox = inboxes.inbox(
         access.workspaces_of(access.person(request)), request.GET.get("after", "")
     )
     return render(request, "approvals/list.html", {"inbox": inbox, "nav": "approvals"})
@@ -37,8 +39,8 @@ def approvals(request: HttpRequest) -> HttpResponse:
 def decided(request: HttpRequest) -> HttpResponse:
     """List what was decided, newest first, beside what waits."""
     user = access.person(request)
-    inbox = reading.inbox(access.workspaces_of(user))
-    found, older = reading.decided(user, request.GET.get("before", ""))
+    inbox = inboxes.inbox(access.workspaces_of(user))
+    found, older = inboxes.decided(user, request.GET.get("before", ""))
     shown = {"inbox": inbox, "decided": found, "older": older, "nav": "approvals"}
     return render(request, "approvals/decided.html", shown)
 
@@ -138,8 +140,8 @@ def _page(
     A `notice` is of no field: it stands above the card until it is dismissed.
     """
     user = access.person(request)
-    card = reading.card(escalation, user, at=timezone.now())
-    inbox = reading.inbox(access.workspaces_of(user), request.GET.get("after", ""))
+    card = cards.card(escalation, user, at=timezone.now())
+    inbox = inboxes.inbox(access.workspaces_of(user), request.GET.get("after", ""))
     typed = {name: request.POST.get(name, "") for name in TYPED}
     shown = {
         **typed,

@@ -1,0 +1,147 @@
+"""The inbox: what waits for a person, page by page, and what was decided."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.contrib.auth.models import User
+from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
+from django.utils import timezone
+
+from agents.core.money import spoken
+from agents.core.states import EscalationState
+from agents.desk import billing
+from agents.models import Escalation
+from agents.tools import request_of
+from agents.web import access
+from agents.web.times import read_time
+
+INBOX = 100  # escalations on one page
+DECIDED_PAGE = 50
+SOON = timedelta(minutes=30)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the inbox, or of what was decided."""
+
+    escalation: Escalation
+    act: str
+    kind: str
+    why: str
+    customer: str
+    group: str
+    claimed_by: str
+
+
+@dataclass(frozen=True)
+class Inbox:
+    """A page of what waits, and where the next one begins."""
+
+    rows: Sequence[Row]
+    after: str  # where this page begins; "" for the first
+    next: str  # "" for the last
+
+
+def inbox(workspaces: Iterable[int], after: str = "") -> Inbox:
+    """Return a page of what waits in some workspaces, soonest to expire first.
+
+    What is frozen comes last: its time stands still.
+    """
+    waiting = open_in(workspaces)
+    mark = _read_mark(after)
+    found = waiting.filter(_beyond(*mark)) if mark else waiting
+    found = found.annotate(is_frozen=ExpressionWrapper(_FROZEN, BooleanField()))
+    soonest = found.select_related("run", "claimed_by").order_by("is_frozen", "expires_at", "pk")
+    rows = _rows(soonest[: INBOX + 1], at=timezone.now())
+    is_cut = len(rows) > INBOX
+    following = _mark(rows[INBOX - 1].escalation) if is_cut else ""
+    return Inbox(rows[:INBOX], after if mark else "", following)
+
+
+def open_in(workspaces: Iterable[int]) -> QuerySet[Escalation]:
+    """Return what waits for a person in some workspaces."""
+    return Escalation.objects.filter(state=EscalationState.OPEN, workspace__in=list(workspaces))
+
+
+_FROZEN = Q(frozen_at__isnull=False)
+
+
+def _mark(last: Escalation) -> str:
+    """Return where the page after this request begins."""
+    return f"{int(last.frozen_at is not None)}_{last.expires_at.isoformat()}_{last.pk}"
+
+
+def _read_mark(text: str) -> tuple[bool, datetime, int] | None:
+    """Return what `_mark` wrote; None for anything else: that is the first page."""
+    frozen, at, pk = (*text.split("_"), "", "")[:3]
+    when = read_time(at)
+    if when is None or frozen not in ("0", "1") or not (pk.isascii() and pk.isdigit()):
+        return None
+    return (frozen == "1", when, int(pk)) if len(pk) < 19 else None
+
+
+def _beyond(frozen: bool, at: datetime, pk: int) -> Q:
+    """Return what comes after a request, in the order of the inbox."""
+    later = Q(expires_at__gt=at) | Q(expires_at=at, pk__gt=pk)
+    return _FROZEN & later if frozen else _FROZEN | (~_FROZEN & later)
+
+
+def decided(user: User, before: str) -> tuple[list[Row], str]:
+    """Return a page of what was decided, newest first, and where the next one begins."""
+    found = access.escalations_of(user).filter(decided_at__isnull=False)
+    at, _, pk = before.partition("_")
+    when = read_time(at)
+    if when and pk.isascii() and pk.isdigit() and len(pk) < 19:
+        found = found.filter(Q(decided_at__lt=when) | Q(decided_at=when, pk__lt=int(pk)))
+    newest = found.select_related("run", "decided_by", "claimed_by").order_by("-decided_at", "-pk")
+    rows = _rows(newest[: DECIDED_PAGE + 1], at=timezone.now())
+    if len(rows) <= DECIDED_PAGE:
+        return rows, ""
+    last = rows[DECIDED_PAGE - 1].escalation
+    mark = f"{last.decided_at.isoformat()}_{last.pk}" if last.decided_at else ""
+    return rows[:DECIDED_PAGE], mark
+
+
+def _rows(found: Iterable[Escalation], *, at: datetime) -> list[Row]:
+    held = list(found)
+    names = billing.customer_names(
+        {(e.run.book_id, e.customer) for e in held if e.customer is not None}
+    )
+    return [
+        Row(
+            escalation=e,
+            act=act(e),
+            kind=request_of(e.kind, e.action).tag,
+            why=e.review["deciding"]["sentence"],
+            customer=names.get((e.run.book_id, e.customer or 0), "No customer"),
+            group=_group(e, at=at),
+            claimed_by=claimant(e, at=at),
+        )
+        for e in held
+    ]
+
+
+def _group(escalation: Escalation, *, at: datetime) -> str:
+    if escalation.frozen_at:
+        return "Frozen by a kill switch"
+    return "Expires within 30 min" if escalation.expires_at - at < SOON else "Later"
+
+
+def claimant(escalation: Escalation, *, at: datetime) -> str:
+    """Return who keeps an escalation now; "" where nobody does."""
+    until, who = escalation.claimed_until, escalation.claimed_by
+    return who.get_username() if who and until and until > at else ""
+
+
+def act(escalation: Escalation) -> str:
+    """Say in a line what the held action would do."""
+    name, asked = escalation.action.get("name", ""), escalation.requested_minor
+    return request_of(escalation.kind, escalation.action).asks.format(
+        tool=name,
+        step=name,
+        customer=f"customer {escalation.customer}",
+        asked="" if asked is None else spoken(asked),
+    )
