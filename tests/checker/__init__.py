@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from tests.checker import decisions, lifecycle, money, record
+from tests.checker.decisions import sha256
 from tests.checker.reading import Cursor, Dump, Violation, read
 
 CHECKS: tuple[Callable[[Dump], Iterator[Violation]], ...] = (
@@ -44,4 +45,4 @@ def violations(cursor: Cursor, *, but: Iterable[str] = ()) -> list[Violation]:
     return [violation for violation in found if violation.id not in set(but)]
 
 
-__all__ = ["Dump", "Violation", "read", "violations"]
+__all__ = ["Dump", "Violation", "read", "sha256", "violations"]

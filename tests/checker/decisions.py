@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from tests.checker.reading import Dump, Row, Violation
+from tests.checker.terms import TERMS, patch_of, subject_of, widened
 
-WRITES = ("issue_refund", "send_refund_email", "send_reply")  # each leaves an effect
 ENDED = ("done", "stopped", "failed")
 DECIDED = ("approved", "adjusted", "rejected")
 
@@ -57,16 +57,26 @@ def _granted(dump: Dump, effect: Row) -> Iterator[Violation]:
         yield Violation("I11", f"{effect['key']} rests on a decision about another run")
     if escalation["state"] not in ("approved", "adjusted"):
         yield Violation("I29", f"{effect['key']} rests on a decision that is no yes")
-    elif escalation["granted_minor"] != effect["amount_minor"]:
+        return
+    if escalation["kind"] == "effect_unknown":
+        return  # they were asked what had happened to it
+    allowed = {**escalation["action"]["args"], **patch_of(dump, escalation)}
+    done = effect["args"]
+    if dump.run[effect["run_id"]]["erased_at"] is not None:  # then texts are gone, not numbers
+        allowed, done = _numbers(allowed), _numbers(done)
+    if allowed != done:
         yield Violation("I11", f"{effect['key']} is not what the person granted")
 
 
+def _numbers(args: Row) -> Row:
+    return {name: value for name, value in args.items() if not isinstance(value, str)}
+
+
 def people_grant_no_more(dump: Dump) -> Iterator[Violation]:
-    """I16: what a person grants is at least a cent and at most what was asked."""
+    """I16: a person changes only what they may, to less than was asked and more than nothing."""
     for escalation in dump.escalations:
-        granted, asked = escalation["granted_minor"], escalation["requested_minor"]
-        if granted is not None and not 0 < granted <= (asked or 0):
-            yield Violation("I16", f"escalation {escalation['id']} grants {granted} of {asked}")
+        for change in widened(escalation, patch_of(dump, escalation)):
+            yield Violation("I16", f"escalation {escalation['id']} changed {change}")
 
 
 def one_decision_each(dump: Dump) -> Iterator[Violation]:
@@ -99,11 +109,14 @@ def four_eyes(dump: Dump) -> Iterator[Violation]:
 
 
 def bound_to_the_subject(dump: Dump) -> Iterator[Violation]:
-    """I20: a write touches the customer of its run and nobody else."""
+    """I20: a write touches what its run is about and nothing else; who touches nobody says so."""
     for effect in dump.effects:
-        subject = dump.run[effect["run_id"]]["subject"]
-        if dump.is_strict(effect["run_id"]) and effect["customer"] != subject:
-            yield Violation("I20", f"{effect['key']} touched customer {effect['customer']}")
+        touched, run = subject_of(effect), dump.run[effect["run_id"]]
+        column = effect["customer"]  # of refunds; what is said twice is said alike
+        if touched is None or (column is not None and str(column) != touched):
+            yield Violation("I20", f"{effect['key']} touched {touched}, its row says {column}")
+        elif dump.is_strict(run["id"]) and touched != subject_of(run):
+            yield Violation("I20", f"{effect['key']} touched {touched}")
 
 
 def silence_is_a_no(dump: Dump) -> Iterator[Violation]:
@@ -123,7 +136,7 @@ def what_was_allowed_came_to_something(dump: Dump) -> Iterator[Violation]:
         is_yes = escalation["state"] in ("approved", "adjusted")
         if not is_yes or escalation["kind"] not in ("action", "output"):
             continue
-        if escalation["action"].get("name") not in WRITES:
+        if escalation["action"].get("name") not in TERMS:
             continue
         run, why = escalation["run_id"], escalation["not_carried_out"]
         mine = [e for e in dump.effects if e["escalation_id"] == escalation["id"]]

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
-from tests.checker.reading import Dump, Violation
+from tests.checker.reading import Dump, Row, Violation
+from tests.checker.terms import TERMS, amount_of
 
 MAYBE_PAID = ("intended", "done", "unknown")
 WHOLE = 2**53  # what every JSON reader still reads exactly
@@ -29,6 +30,9 @@ def keys_say_what_was_done(dump: Dump) -> Iterator[Violation]:
         for key, count in Counter(row["key"] for row in table).items():
             if count > 1:
                 yield Violation("I2", f"key {key} was used {count} times")
+    for row in dump.effects:
+        if (row["amount_minor"], bool(row["currency"])) != _money_of(row):
+            yield Violation("I2", f"{row['key']}: its row has another amount than its arguments")
     effects = {effect["key"]: effect for effect in dump.effects}
     charges = {charge["id"]: charge for charge in dump.charges}
     for refund in dump.refunds:
@@ -39,6 +43,12 @@ def keys_say_what_was_done(dump: Dump) -> Iterator[Violation]:
             yield Violation("I7", f"refund {refund['reference']} is in another currency")
         if effect and effect["state"] == "refused" and refund["state"] == "paid":
             yield Violation("I8", f"{refund['key']} was paid and is on record as refused")
+
+
+def _money_of(effect: Row) -> tuple[int | None, bool]:
+    """Return the amount that an effect's arguments name, and whether it has a currency."""
+    amount = amount_of(effect)
+    return amount, amount is not None
 
 
 def charges_add_up(dump: Dump) -> Iterator[Violation]:
@@ -54,13 +64,14 @@ def charges_add_up(dump: Dump) -> Iterator[Violation]:
 
 
 def within_the_limit_without_a_person(dump: Dump) -> Iterator[Violation]:
-    """I4: refunds of a charge that nobody looked at stay within the limit, over all runs."""
+    """I4: what nobody looked at stays within the limit of its resource, over all runs.
+
+    Each tool has its limit and each currency its sum.
+    """
     alone = [
         effect
         for effect in dump.effects
-        if effect["tool"] == "issue_refund"
-        and effect["escalation_id"] is None
-        and effect["state"] in MAYBE_PAID
+        if effect["escalation_id"] is None and effect["state"] in MAYBE_PAID and _limit(effect)
     ]
     for newest in alone:
         if not dump.is_strict(newest["run_id"]):
@@ -70,12 +81,18 @@ def within_the_limit_without_a_person(dump: Dump) -> Iterator[Violation]:
         total = sum(
             effect["amount_minor"]
             for effect in alone
-            if effect["charge"] == newest["charge"]
+            if all(effect[column] == newest[column] for column in ("tool", "charge", "currency"))
             and effect["id"] <= newest["id"]
             and effect["intended_at"] >= since
         )
-        if total > limits["auto_limit_minor"]:
-            yield Violation("I4", f"{total} without a person on charge {newest['charge']}")
+        if total > limits[_limit(newest)]:
+            yield Violation("I4", f"{total} without a person on {newest['charge']}")
+
+
+def _limit(effect: Row) -> str:
+    """Return the name of the limit of what an effect's tool moves unseen, or ""."""
+    terms = TERMS.get(effect["tool"])
+    return terms.alone if terms else ""
 
 
 def money_is_whole(dump: Dump) -> Iterator[Violation]:

@@ -60,6 +60,27 @@ def forgotten(dump: Dump) -> None:
     next(row for row in dump.charges if row["id"] == charge)["refunded_minor"] = 0
 
 
+def asked(**args: Any) -> Callable[[Dump], object]:
+    """Have the person been asked about other arguments than were carried out."""
+    return lambda dump: dump.escalations[0]["action"]["args"].update(args)
+
+
+def patched(**patch: Any) -> Callable[[Dump], object]:
+    """Have the person changed these arguments, as the row and its carried-out effect say."""
+
+    def changed(dump: Dump) -> None:
+        dump.escalations[0]["patch"] = patch
+        dump.effects[0]["args"].update(patch)
+
+    return changed
+
+
+def about_nobody(dump: Dump) -> None:
+    dump.runs[0]["subject"] = dump.effects[0]["customer"] = None
+    for effect in dump.effects:
+        del effect["args"]["user_id"]
+
+
 def launched_by_rita(dump: Dump) -> None:
     dump.runs[0]["launched_by_id"] = dump.escalations[0]["decided_by_id"]
 
@@ -97,10 +118,16 @@ LIES: dict[str, tuple[str, Callable[[Dump], object]]] = {
     "other arguments than allowed": ("I11", row("effects", 0, args={"user_id": 42})),
     "allowed after it was done": ("I11", later),
     "more than was asked": ("I16", row("escalations", 0, granted_minor=120001)),
+    "an amount beside its arguments": ("I2", row("effects", 0, amount_minor=79999)),
+    "another reason than the person saw": ("I11", asked(reason="a gift")),
+    "a grant that its record tells otherwise": ("I11", row("escalations", 0, granted_minor=79999)),
+    "a person who chose another customer": ("I16", patched(user_id=7)),
     "answered and still open": ("I17", row("escalations", 0, state="open")),
     "a decision without its event": ("I18", drop("escalation.decided")),
     "decided by who launched it": ("I19", launched_by_rita),
     "another customer": ("I20", row("effects", 0, customer=7)),
+    "a write that is about nobody": ("I20", about_nobody),
+    "a tool of which nobody says whom it touches": ("I20", row("effects", 0, tool="transfer")),
     "a claim that is missing": ("I23", drop("run.claimed")),
     "a run that woke up again": ("I23", row("runs", 0, state="queued")),
     "nobody to wait for": ("I24", row("runs", 0, state="waiting")),
@@ -135,6 +162,47 @@ def test_a_lie_is_found(dump: Dump, lie: str) -> None:
     tell(dump)
 
     assert found in ids(dump)
+
+
+ASKED = {"employee": "noor", "system": "billing", "role": "editor", "until": "2027-01-21"}
+MOVED = {"until": "2026-12-06"}
+
+
+def as_grant(dump: Dump, *, subject: str = "noor", **done: Any) -> Dump:
+    """Turn the refund into what a desk without money would have written of a grant."""
+    [effect, *_], [escalation] = dump.effects, dump.escalations
+    args = {**ASKED, **MOVED, **done}
+    action = {"kind": "tool", "name": "grant_access", "args": args}
+    dump.runs[0]["subject"] = subject
+    escalation["action"] = {**action, "args": ASKED}
+    escalation |= {"patch": MOVED, "granted_minor": None, "requested_minor": None}
+    effect |= {"tool": "grant_access", "args": args, "args_sha256": checker.sha256(action)}
+    effect |= {"customer": None, "charge": None, "amount_minor": None, "currency": ""}
+    dump.step[effect["review_id"]]["reply"] |= {"action": action}
+    dump.effects, dump.refunds = [effect], []
+    return dump
+
+
+@pytest.mark.parametrize(
+    ("lie", "found"),
+    [
+        ({}, set()),
+        ({"subject": "ben"}, {"I20"}),
+        ({"until": "2026-12-07"}, {"I11"}),
+        ({"role": "admin"}, {"I11"}),
+    ],
+)
+def test_a_desk_without_money_is_held_to_subject_and_patch(
+    dump: Dump, lie: dict[str, Any], found: set[str]
+) -> None:
+    assert ids(as_grant(dump, **lie)) & {"I2", "I11", "I16", "I20"} == found
+
+
+def test_a_day_that_was_moved_away_is_found(dump: Dump) -> None:
+    grant = as_grant(dump, until="2027-01-22")
+    grant.escalations[0]["patch"] = {"until": "2027-01-22"}
+
+    assert ids(grant) & {"I11", "I16"} == {"I16"}
 
 
 def test_an_export_that_lacks_an_event_is_found(dump: Dump) -> None:

@@ -1,0 +1,78 @@
+"""What the arguments of each tool mean in the terms of any desk: subject, amount, patch.
+
+Written by hand: what the product declares of its tools is among the things to be checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from tests.checker.reading import Dump, Row
+
+
+@dataclass(frozen=True)
+class Terms:
+    """The arguments of a tool that writes, by what they are."""
+
+    subject: str  # whom or what it is about: that of its run
+    amount: str = ""  # in minor units; "": it moves no money
+    alone: str = ""  # the limit, by its name, of what it moves on a resource without a person
+    lower: tuple[str, ...] = ()  # what a person may make less, or earlier
+    reword: tuple[str, ...] = ()  # a text that a person may replace
+
+
+TERMS = {
+    "issue_refund": Terms("user_id", "amount_minor", "auto_limit_minor", lower=("amount_minor",)),
+    "send_refund_email": Terms("user_id", "amount_minor", reword=("message",)),
+    "send_reply": Terms("user_id", reword=("message",)),
+    "add_note": Terms("user_id"),  # of tests/extending
+    "grant_access": Terms("employee", lower=("until",)),  # of tests/desks
+}
+
+
+def subject_of(row: Row) -> str | None:
+    """Return what a run is about, or what an effect touched, as text; None: nobody says."""
+    terms = TERMS.get(row.get("tool", ""))
+    named = row["args"].get(terms.subject) if terms else row.get("subject")
+    return None if named is None else str(named)
+
+
+def amount_of(effect: Row) -> int | None:
+    """Return the amount that an effect's arguments name."""
+    terms = TERMS.get(effect["tool"])
+    return effect["args"].get(terms.amount) if terms and terms.amount else None
+
+
+def patch_of(dump: Dump, escalation: Row) -> Row:
+    """Return the arguments that a person set, as the escalation and its step's answer have them."""
+    action, granted = escalation["action"], escalation["granted_minor"]
+    terms = TERMS.get(action.get("name", ""))
+    reply = dump.step[escalation["step_id"]]["reply"]
+    correction = reply.get("correction") if isinstance(reply, dict) else None
+    patch = dict(escalation.get("patch") or {})
+    if terms and terms.amount and granted is not None:
+        patch[terms.amount] = granted
+    if terms and terms.reword and correction:
+        patch[terms.reword[0]] = correction
+    return patch
+
+
+def widened(escalation: Row, patch: Row) -> Iterator[str]:
+    """Name the changes in a patch that no person may make."""
+    action = escalation["action"]
+    terms, args = TERMS.get(action.get("name", "")), action.get("args", {})
+    for name, new in patch.items():
+        old = args.get(name)
+        may_lower = terms and name in terms.lower and is_at_most(new, old)
+        may_reword = terms and name in terms.reword and isinstance(new, str) and new
+        if not may_lower and not may_reword:
+            yield f"{name} from {old!r} to {new!r}"
+
+
+def is_at_most(new: Any, old: Any) -> bool:
+    """Tell whether a value is one like another and not beyond it: a number, or a day as text."""
+    if type(new) is not type(old) or not isinstance(new, int | str):
+        return False
+    return bool(new <= old) and (isinstance(new, str) or new > 0)
