@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from agents import patterns
-from agents.core.effects import Json
 from agents.core.money import told
+from agents.core.replay import Reply
+from agents.core.requests import Json
 from agents.core.states import EscalationState, RunState
-from agents.core.strands import Reply
 from agents.engine.advance import brief_of
 from agents.models import Escalation, Run
 

@@ -108,11 +108,11 @@ async def _expect(run: Run, state: RunState) -> None:
         raise SystemExit(f"run {run.pk} is {came_to}, not {state}")
 
 
-async def _answer(question: llm.Question, *, timeout: float) -> llm.Answer:
+async def _answer(question: llm.Question, *, timeout: float) -> llm.ModelAnswer:
     """Answer in a server's place: everybody's model is a plain function here."""
     step = question.inputs["state_summary"]["steps_completed"]
     customer = int(question.inputs["goal"].split()[1])
-    return llm.Answer(json.dumps(said(step, customer)), "scripted", 1, 1, 0, demo=False)
+    return llm.ModelAnswer(json.dumps(said(step, customer)), "scripted", 1, 1, 0, demo=False)
 
 
 def _note(point: str) -> None:

@@ -18,7 +18,7 @@ from agents.audit import seals
 from agents.audit.chain import name_of, spelled
 from agents.audit.erasable_texts import Text
 from agents.core.digest import canonical, sha256
-from agents.core.effects import Json
+from agents.core.requests import Json
 from agents.models import Event, Head, Run, Workspace
 from agents.models.event import linked, texts_of
 

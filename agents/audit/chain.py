@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 
 from agents.core.digest import sha256
-from agents.core.effects import Json
+from agents.core.requests import Json
 
 
 def link(previous: str, event: dict[str, Json]) -> str:

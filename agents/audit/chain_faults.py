@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from agents.audit.chain import link
 from agents.audit.erasable_texts import ERASURE, Text, unfit
-from agents.core.effects import Json
+from agents.core.requests import Json
 
 
 @dataclass(frozen=True)

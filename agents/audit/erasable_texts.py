@@ -11,7 +11,7 @@ import hmac
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from agents.core.effects import Json
+from agents.core.requests import Json
 
 TEXTS = "texts"  # the fact that holds the digests, by name
 ERASURE = "person.erased"  # the event that tells of an erasure in a chain

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, fields, replace
 
 from agents.audit.chain_faults import Fault
 from agents.core.digest import canonical, sha256
-from agents.core.effects import Json
+from agents.core.requests import Json
 
 VERSION = 2
 Moved = Mapping[str, Sequence[str]]  # the name of a chain -> the hashes of its new events, in order

@@ -9,8 +9,8 @@ from django.db.models import Exists, OuterRef
 
 from agents.audit.told import Row, Rows
 from agents.core.digest import sha256
-from agents.core.effects import Json
 from agents.core.kinds import EFFECT_UNKNOWN
+from agents.core.requests import Json
 from agents.desk.models import Refund, SentMail
 from agents.models import Effect, Escalation, KillSwitch, Membership, PolicyVersion, Run, Workspace
 

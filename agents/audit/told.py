@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from agents.audit.chain_faults import Linked
 from agents.audit.erasable_texts import TEXTS
-from agents.core.effects import Json
+from agents.core.requests import Json
 from agents.core.states import ENDED, EffectState, EscalationState, RunState
 
 Row = dict[str, Json]

@@ -12,8 +12,8 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from typing import TypeAlias, TypeGuard
 
-from agents.core.effects import Json, Stop
 from agents.core.money import BadAmount, minor_of_number
+from agents.core.requests import Json, Stop
 from agents.core.schemas import TEXT, arguments, exact_object, one_of, word
 from agents.core.strict_json import BadJson, parse
 

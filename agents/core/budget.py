@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from agents.core.digest import args_hash
-from agents.core.effects import Json
 from agents.core.limits import Limits
 from agents.core.money import told
+from agents.core.requests import Json
 
 REVIEW_CHANGED = "review_changed"  # not called: what was allowed no longer is
 BUDGETS = frozenset({"max_seconds", "max_tokens", "max_cost"})

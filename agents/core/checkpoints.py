@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 from agents.core.actions import hides
-from agents.core.effects import Json
+from agents.core.requests import Json
 from agents.core.strict_json import BadJson, parse
 
 NOT_SHOWN = "�"  # in place of a character that would control the display
 
 
-class Unreadable(ValueError):
+class UnreadableReply(ValueError):
     """The reply holds no object of the wanted kind. The message says why."""
 
 
@@ -68,7 +68,7 @@ def read_commitment(text: str) -> Commitment:
             assumptions=_texts(said, "assumptions"),
             given=True,
         )
-    except Unreadable:
+    except UnreadableReply:
         return Commitment()
 
 
@@ -88,7 +88,7 @@ def read_assessment(text: str) -> Assessment:
             unexpected=_texts(said, "unexpected"),
             readable=True,
         )
-    except Unreadable:
+    except UnreadableReply:
         return Assessment()
 
 
@@ -104,14 +104,14 @@ def object_in(text: str) -> dict[str, Json]:
     """
     begin, end = text.find("{"), text.rfind("}")
     if begin < 0 or end < begin:
-        raise Unreadable("")
+        raise UnreadableReply("")
     try:
         said = parse(text[begin : end + 1])
     except BadJson as error:
-        raise Unreadable(str(error)) from None
+        raise UnreadableReply(str(error)) from None
     found = {key.lower(): value for key, value in said.items()}
     if len(found) < len(said):
-        raise Unreadable("a key stands twice, in different cases of letters")
+        raise UnreadableReply("a key stands twice, in different cases of letters")
     return found
 
 
@@ -121,7 +121,7 @@ def text_of(said: Mapping[str, Json], key: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise Unreadable(f"{key} is no text")
+        raise UnreadableReply(f"{key} is no text")
     return shown(value)
 
 
@@ -135,7 +135,7 @@ def _texts(said: Mapping[str, Json], key: str) -> tuple[str, ...]:
     if value is None:
         return ()
     if not isinstance(value, list):
-        raise Unreadable(f"{key} is no list")
+        raise UnreadableReply(f"{key} is no list")
     return tuple(text_of({key: item}, key) for item in value)
 
 
@@ -144,5 +144,5 @@ def _flag(said: Mapping[str, Json], key: str) -> bool:
     if value is None:
         return False
     if not isinstance(value, bool):
-        raise Unreadable(f"{key} is neither true nor false")
+        raise UnreadableReply(f"{key} is neither true nor false")
     return value

@@ -6,7 +6,7 @@ import hashlib
 import json
 from typing import Any
 
-from agents.core.effects import Effect, Json, asked, question
+from agents.core.requests import Json, Request, asked, question
 
 
 def canonical(value: Json) -> str:
@@ -29,14 +29,14 @@ def sha256(value: Json) -> str:
     return hashlib.sha256(canonical(value).encode()).hexdigest()
 
 
-def fingerprint(effect: Effect) -> str:
+def fingerprint(request: Request) -> str:
     """Return what a step asked for in one word; a replay that differs has diverged."""
-    return sha256(question(asked(effect)))
+    return sha256(question(asked(request)))
 
 
-def written(effect: Effect) -> tuple[str, Json]:
-    """Return an effect's fingerprint, and what it asks for as it will look when read back."""
-    body = asked(effect)
+def written(request: Request) -> tuple[str, Json]:
+    """Return a request's fingerprint, and what it asks for as it will look when read back."""
+    body = asked(request)
     text = canonical(question(body))
     kept = json.loads(text)
     if body.get("guide"):
@@ -44,9 +44,9 @@ def written(effect: Effect) -> tuple[str, Json]:
     return hashlib.sha256(text.encode()).hexdigest(), kept
 
 
-def asks_the_same(recorded: Json, effect: Effect) -> bool:
-    """Tell whether a step that was stored in any version asked for what `effect` asks for."""
-    return canonical(question(recorded)) == canonical(question(asked(effect)))
+def asks_the_same(recorded: Json, request: Request) -> bool:
+    """Tell whether a step that was stored in any version asked for what `request` asks for."""
+    return canonical(question(recorded)) == canonical(question(asked(request)))
 
 
 def args_hash(args: Json, *, fold_spaces: bool = True) -> str:

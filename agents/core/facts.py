@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from agents.core.effects import Json
+from agents.core.requests import Json
 from agents.core.statements import LEDGER, NOT_FOR_LETTERS
 
 

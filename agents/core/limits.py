@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TypeAlias
 
-from agents.core.effects import Json
 from agents.core.redact import KINDS
+from agents.core.requests import Json
 
 
 class BadPolicy(ValueError):

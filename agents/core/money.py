@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from decimal import Decimal
 
-from agents.core.effects import Json
+from agents.core.requests import Json
 
 CURRENCY = "USD"
 MAX_MINOR = 2**53 - 1  # beyond it a float, and so JSON elsewhere, loses cents

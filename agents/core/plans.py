@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from typing import TypeAlias
 
 from agents.core.actions import ArgSpecs, is_text
-from agents.core.effects import Json, Stop
+from agents.core.requests import Json, Stop
 from agents.core.schemas import TEXT, TRUTH, arguments, exact_object, one_of, word
 from agents.core.strict_json import BadJson, parse
 

@@ -14,7 +14,7 @@ from functools import lru_cache
 from itertools import accumulate, pairwise
 from typing import TypeAlias
 
-from agents.core.effects import Json
+from agents.core.requests import Json
 from agents.core.secrets import secret_spans
 
 CARDS, IBANS, EMAILS = KINDS = ("card_numbers", "ibans", "emails")

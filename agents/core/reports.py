@@ -10,8 +10,8 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
-from agents.core.effects import Json
 from agents.core.money import spoken
+from agents.core.requests import Json
 
 Aggregate: TypeAlias = dict[str, Json]
 

@@ -10,7 +10,7 @@ from collections.abc import Collection
 from typing import TypeAlias
 
 from agents.core.actions import is_text
-from agents.core.effects import Json, Stop
+from agents.core.requests import Json, Stop
 from agents.core.schemas import TEXT, exact_object, word
 from agents.core.strict_json import BadJson, parse
 

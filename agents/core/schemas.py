@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from agents.core.effects import Json
 from agents.core.money import MAX_MINOR
+from agents.core.requests import Json
 
 TEXT: Json = {"type": "string"}
 TRUTH: Json = {"type": "boolean"}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 
-from agents.core.effects import Json
+from agents.core.requests import Json
 
 MAX_CHARS = 256 * 1024
 MAX_DEPTH = 20

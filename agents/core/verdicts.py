@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from agents.core.checkpoints import Unreadable, object_in, shown, text_of
-from agents.core.effects import Json
+from agents.core.checkpoints import UnreadableReply, object_in, shown, text_of
+from agents.core.requests import Json
 
 CONTINUE, REORIENT, ASK_HUMAN, HALT = "continue", "reorient", "ask_human", "halt"
 WORDS = (CONTINUE, REORIENT, ASK_HUMAN, HALT)
@@ -37,7 +37,7 @@ def read_verdict(text: str) -> Verdict:
         said = object_in(text)
         word = text_of(said, "verdict").strip().lower()
         rest = [text_of(said, key) for key in ("correction", "question", "reason")]
-    except Unreadable as error:
+    except UnreadableReply as error:
         return Verdict(ASK_HUMAN, question=_unreadable(text, str(error)))
     found = Verdict(word, *rest)
     if word not in WORDS:

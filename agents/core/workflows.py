@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
-from agents.core.effects import Json
+from agents.core.requests import Json
 
 
 class Mode(IntEnum):
@@ -38,7 +38,7 @@ class Agent:
 
 
 @dataclass(frozen=True)
-class Step:
+class WorkflowStep:
     """A goal, or a convergence: the unit that is supervised."""
 
     kind: str  # goal, convergence
@@ -68,7 +68,7 @@ class Sequence:
     """Steps one after the other."""
 
     name: str
-    steps: tuple[Step, ...]
+    steps: tuple[WorkflowStep, ...]
     mode: Mode = Mode.UNSUPERVISED
 
 
@@ -83,7 +83,7 @@ class Workflow:
     title: str = ""
 
     @property
-    def steps(self) -> Iterator[tuple[Step, Mode]]:
+    def steps(self) -> Iterator[tuple[WorkflowStep, Mode]]:
         """Yield the steps in order, each with the mode that holds for it."""
         for sequence in self.sequences:
             for step in sequence.steps:
@@ -97,7 +97,7 @@ class BadWorkflow(ValueError):
 def read_workflow(document: Json) -> Workflow:
     """Return the workflow that a document declares. Raises BadWorkflow for a wrong shape.
 
-    What it means is checked by `core.preflight`.
+    What it means is checked by `core.workflow_checks`.
     """
     said = _object(document, "The workflow", _WORKFLOW)
     return Workflow(
@@ -120,7 +120,7 @@ def _sequence(document: Json) -> Sequence:
     return Sequence(_text(said, "name"), steps, _mode(said))
 
 
-def _step(document: Json) -> Step:
+def _step(document: Json) -> WorkflowStep:
     said = _object(document, "A step", (*_STEP, "within", "within_var"))
     kind = _text(said, "kind")
     if kind not in ("goal", "convergence"):
@@ -128,7 +128,7 @@ def _step(document: Json) -> Step:
     within = said.get("within", 0)
     if isinstance(within, bool) or not isinstance(within, int):
         raise BadWorkflow(f"{kind} {said.get('name')}: 'within' is a whole number.")
-    return Step(
+    return WorkflowStep(
         kind=kind,
         name=_text(said, "name"),
         description=_text(said, "description"),

@@ -33,7 +33,7 @@ class MailRefused(Exception):
         self.code = code
 
 
-class OutcomeUnknown(Exception):
+class MailOutcomeUnknown(Exception):
     """The mail was begun and never finished: nobody knows whether it left."""
 
 
@@ -119,7 +119,7 @@ def _posted(
     if _asked(known) != (book_id, customer_number, letter):
         raise KeyReused(key)
     if known.state != MailState.SENT:
-        raise OutcomeUnknown(key)
+        raise MailOutcomeUnknown(key)
     return _receipt(known)
 
 

@@ -11,9 +11,9 @@ from django.db import DatabaseError, transaction
 from django.utils import timezone
 
 from agents import patterns, tools
-from agents.core.effects import Json
+from agents.core.replay import Diverged, Strand
+from agents.core.requests import Json
 from agents.core.states import ENDED, RunState
-from agents.core.strands import Diverged, Strand
 from agents.db.compiled import CompiledSelect, Param
 from agents.engine import lease, simulation
 from agents.engine.approvals import close_approvals
@@ -22,7 +22,7 @@ from agents.engine.database import in_database, tried
 from agents.engine.dispatch import ring
 from agents.engine.drive import drive
 from agents.engine.journal import Journal, Later
-from agents.engine.perform import RunWorld
+from agents.engine.perform import RunExecutor
 from agents.models import LostRun, Run, Step
 
 log = logging.getLogger(__name__)
@@ -127,7 +127,7 @@ async def _driven(run: Run, journal: Journal, outlasts_outages: bool) -> RunStat
         raise RuntimeError(f"claimed {run.attempts} times without an end")
     brief = brief_of(run)
     waits = outlasts_outages and brief.limits.outlasts_outages
-    world = RunWorld(journal, replace(brief.limits, outlasts_outages=waits))
+    world = RunExecutor(journal, replace(brief.limits, outlasts_outages=waits))
     flow = patterns.PATTERNS[run.pattern](brief, patterns.Notes())
     strand = await drive(flow, world)
 

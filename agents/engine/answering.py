@@ -6,8 +6,8 @@ from datetime import datetime
 
 from django.db import transaction
 
-from agents.core.effects import Json
 from agents.core.kinds import kind_of
+from agents.core.requests import Json
 from agents.core.states import EffectState, EscalationState, RunState
 from agents.db.inserts import update
 from agents.engine.approvals import REFUSED, close_approvals, turn_of

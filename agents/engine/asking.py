@@ -16,10 +16,10 @@ from django.utils import timezone
 
 from agents import llm
 from agents.core.budget import exceeded
-from agents.core.effects import Ask, Json
 from agents.core.limits import Limits
+from agents.core.replay import Reply
+from agents.core.requests import Ask, Json
 from agents.core.retry import ATTEMPTS, LONGEST_WAIT, pause_before
-from agents.core.strands import Reply
 from agents.engine import breaker, simulation
 from agents.engine.crashpoints import crashpoint
 from agents.engine.database import in_database
@@ -34,15 +34,15 @@ LONGEST_PAUSE = 10  # rests that a run waits whose question fails though others 
 ANSWER_TOKENS = 256  # reserved for an answer before it is known
 
 
-async def ask(key: str, effect: Ask, journal: Journal, limits: Limits) -> Reply:
+async def ask(key: str, request: Ask, journal: Journal, limits: Limits) -> Reply:
     """Ask a model, again where that may help. Raises Later where only time can."""
     leave = await leave_to_ask()  # first: a step that was not begun has used no attempt
-    step = journal.begin(key, effect)
-    journal.assume(step, simulation.pause_before(journal.run, effect.role))
+    step = journal.begin(key, request)
+    journal.assume(step, simulation.pause_before(journal.run, request.role))
     over = exceeded(journal.spent(), limits)
-    if over and not (over == "max_seconds" and _is_heard_late(effect.role, journal, limits)):
+    if over and not (over == "max_seconds" and _is_heard_late(request.role, journal, limits)):
         return journal.finish(step, Reply(failed=over))
-    question = _question(effect, journal.run.model)
+    question = _question(request, journal.run.model)
     reserve, calls = len(json.dumps(question.inputs)) // 4 + ANSWER_TOKENS, 0
     while True:
         # Counted as used before the call: an answer that never comes may still cost.
@@ -73,22 +73,22 @@ async def ask(key: str, effect: Ask, journal: Journal, limits: Limits) -> Reply:
         return journal.finish(step, Reply(redacted(said, limits)), **facts)
 
 
-def _question(effect: Ask, model: str) -> llm.Question:
-    """Return the call of a model that an effect asks for, with what guides the model."""
-    guide = effect.guide or {}
-    inputs, more_tools = effect.inputs, guide.get("more_tools")
+def _question(request: Ask, model: str) -> llm.Question:
+    """Return the call of a model that a request asks for, with what guides the model."""
+    guide = request.guide or {}
+    inputs, more_tools = request.inputs, guide.get("more_tools")
     if more_tools:
         inputs = {**inputs, "more_tools": more_tools}
-    return llm.Question(effect.role, inputs, effect.as_json, guide.get("schema"), model)
+    return llm.Question(request.role, inputs, request.as_json, guide.get("schema"), model)
 
 
-async def leave_to_ask() -> breaker.Leave:
+async def leave_to_ask() -> breaker.Permit:
     """Return leave to call the model's server. Raises Later while it is left alone."""
     if not llm.address():
-        return breaker.Leave("")  # the demo model is in this process
+        return breaker.Permit("")  # the demo model is in this process
     try:
         return await in_database(breaker.leave)
-    except breaker.Resting as resting:
+    except breaker.CircuitOpen as resting:
         raise Later(resting.at + _part_of(resting.spread), "model_server_rests") from None
 
 
@@ -97,7 +97,7 @@ def _is_heard_late(role: str, journal: Journal, limits: Limits) -> bool:
     return role in limits.late or owes_letter(journal, limits)
 
 
-def _outlasts(error: llm.ModelFailed, leave: breaker.Leave, limits: Limits) -> bool:
+def _outlasts(error: llm.ModelFailed, leave: breaker.Permit, limits: Limits) -> bool:
     """Tell whether a failure is one that the run waits for."""
     return error.outage and bool(leave.address) and limits.outlasts_outages
 
@@ -107,8 +107,8 @@ def _part_of(spread: timedelta) -> timedelta:
 
 
 async def _answer(
-    step: Step, question: llm.Question, leave: breaker.Leave, journal: Journal, limits: Limits
-) -> llm.Answer:
+    step: Step, question: llm.Question, leave: breaker.Permit, journal: Journal, limits: Limits
+) -> llm.ModelAnswer:
     """Make one call, timed, and let the server's row know how it went."""
     crashpoint("model.before_call")
     async with journal.soon():
@@ -133,7 +133,7 @@ async def _answer(
 
 
 def _seconds_for(
-    question: llm.Question, leave: breaker.Leave, journal: Journal, limits: Limits
+    question: llm.Question, leave: breaker.Permit, journal: Journal, limits: Limits
 ) -> float:
     """Return how long a call may take.
 
@@ -147,13 +147,13 @@ def _seconds_for(
     return min(longest, max(limits.max_seconds - journal.spent().seconds, 0.01))
 
 
-async def _answered(leave: breaker.Leave) -> None:
+async def _answered(leave: breaker.Permit) -> None:
     if leave.failures:
         await in_database(breaker.answered, leave)
 
 
 async def _wait(
-    step: Step, error: llm.ModelFailed, leave: breaker.Leave, calls: int, journal: Journal
+    step: Step, error: llm.ModelFailed, leave: breaker.Permit, calls: int, journal: Journal
 ) -> str:
     """Return "" once the next call may be made here, or raise Later: an outage ends no run.
 
@@ -173,7 +173,7 @@ async def _wait(
     raise Later(at + max(breaker.REST, hint) + _part_of(breaker.SPREAD[0]), error.reason)
 
 
-async def _answers_others(leave: breaker.Leave, step: Step) -> bool:
+async def _answers_others(leave: breaker.Permit, step: Step) -> bool:
     return await in_database(Endpoint.has_answered_since, leave.address, step.begun_at)
 
 

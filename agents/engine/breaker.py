@@ -32,7 +32,7 @@ SETTLING = timedelta(seconds=5)  # beyond a call's own deadline, until its outco
 
 
 @dataclass(frozen=True)
-class Leave:
+class Permit:
     """Leave to make one call. `address` is "" for the demo model, which nobody counts."""
 
     address: str
@@ -40,7 +40,7 @@ class Leave:
     probe: bool = False
 
 
-class Resting(Exception):
+class CircuitOpen(Exception):
     """The server is left alone; ask again at `at`, or up to `spread` later."""
 
     def __init__(self, at: datetime, spread: timedelta) -> None:
@@ -48,25 +48,25 @@ class Resting(Exception):
         self.at, self.spread = at, spread
 
 
-def leave() -> Leave:
+def leave() -> Permit:
     """Give leave to ask the model that is configured. Raises Resting."""
     address = llm.address()
     known = Endpoint.objects.filter(address=address).first()
     if known is None:
-        return Leave(address)
+        return Permit(address)
     if known.rests_until is None:
-        return Leave(address, known.failures)
+        return Permit(address, known.failures)
     longest = timedelta(seconds=settings.OPENAI_TIMEOUT_SECONDS)
     if Endpoint.probe(address, within=longest + SETTLING):
-        return Leave(address, known.failures, probe=True)
+        return Permit(address, known.failures, probe=True)
     least, most = SPREAD
     waiting = Run.objects.filter(state=RunState.QUEUED, wake_at__gt=Now()).count()
     # A probe may be back long before it has to be, so nobody waits for longer than a rest.
     at = min(max(known.rests_until, timezone.now()), timezone.now() + LONGEST_REST)
-    raise Resting(at, min(max(least, timedelta(seconds=waiting / WOKEN)), most))
+    raise CircuitOpen(at, min(max(least, timedelta(seconds=waiting / WOKEN)), most))
 
 
-def answered(given: Leave) -> None:
+def answered(given: Permit) -> None:
     """Note that a server with failures did its work, and wake whoever waited for that."""
     if Endpoint.recovered(given.address):
         log.info("The model's server %s answers again", given.address)
@@ -81,7 +81,7 @@ def wake(runs: QuerySet[Run]) -> int:
     return runs.filter(state=RunState.QUEUED, wake_at__gt=Now()).update(wake_at=Now())
 
 
-def failed(given: Leave, error: llm.ModelFailed) -> None:
+def failed(given: Permit, error: llm.ModelFailed) -> None:
     """Note that the server did not do its work, or will not with these settings."""
     if not given.address:
         return

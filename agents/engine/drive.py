@@ -16,28 +16,28 @@ from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Any, Protocol, TypeAlias
 
-from agents.core.effects import Effect, Flow, Json, Together
-from agents.core.strands import Reply, Strand
+from agents.core.replay import Reply, Strand
+from agents.core.requests import Flow, Json, Request, Together
 from agents.engine.journal import Later, Waiting
 
 # A strand, and how what it asks for is done.
 _Asked: TypeAlias = "tuple[Strand, Callable[[], Coroutine[Any, Any, Reply]]]"
 
 
-class World(Protocol):
-    """Where wishes come true."""
+class Executor(Protocol):
+    """Answers what a pattern requests."""
 
-    def recall(self, key: str, effect: Effect) -> Reply | None:
+    def recall(self, key: str, request: Request) -> Reply | None:
         """Return the recorded reply or None. Raises Waiting, Diverged."""
 
-    async def do(self, key: str, effect: Effect) -> Reply:
+    async def do(self, key: str, request: Request) -> Reply:
         """Do it and write down what came back. Raises Waiting for a person, Later for a time."""
 
     async def keep(self) -> None:
         """Commit what came back, because others are still busy."""
 
 
-async def drive(flow: Flow, world: World) -> Strand:
+async def drive(flow: Flow, world: Executor) -> Strand:
     """Take `flow` as far as it goes. The strand has no outcome if a person has to decide.
 
     Raises Later, with all that came back kept, once only time can bring it further.
@@ -76,35 +76,35 @@ async def drive(flow: Flow, world: World) -> Strand:
 def _advance(
     strand: Strand,
     reply: Reply | Json,
-    world: World,
+    world: Executor,
     ready: deque[tuple[Strand, Reply | Json]],
     asked: list[_Asked],
 ) -> None:
     """Give a strand its reply and see to what it asks for next."""
-    effect = strand.send(reply)
-    if effect is None:
+    request = strand.send(reply)
+    if request is None:
         joined = strand.parent.joined() if strand.parent else None
         if strand.parent and joined is not None:
             ready.append((strand.parent, joined))
         _next_in_line(strand, ready)
         return
-    key = strand.key(effect.label)
-    if isinstance(effect, Together):
-        strand.held.extend(strand.branch(key, effect))
-        for _ in range(effect.at_once or len(strand.held)):
+    key = strand.key(request.label)
+    if isinstance(request, Together):
+        strand.held.extend(strand.branch(key, request))
+        for _ in range(request.at_once or len(strand.held)):
             _begin_one(strand, ready)
         if not strand.children:
             ready.append((strand, {}))
         return
     try:
-        recorded = world.recall(key, effect)
+        recorded = world.recall(key, request)
     except Waiting:
         _next_in_line(strand, ready)
         return
     if recorded is not None:
         ready.append((strand, recorded))
     else:
-        asked.append((strand, partial(world.do, key, effect)))
+        asked.append((strand, partial(world.do, key, request)))
 
 
 def _next_in_line(strand: Strand, ready: deque[tuple[Strand, Reply | Json]]) -> None:

@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from agents.core.digest import sha256
-from agents.core.effects import Json
 from agents.core.kinds import kind_of
 from agents.core.limits import Limits
+from agents.core.requests import Json
 from agents.db.compiled import CompiledSelect, Param
 from agents.db.inserts import insert
 from agents.desk import billing

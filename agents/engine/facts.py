@@ -13,9 +13,9 @@ from django.db.models.functions import Coalesce
 
 from agents.core.actions import Action
 from agents.core.digest import sha256
-from agents.core.effects import Json
 from agents.core.facts import ChargeFact, Facts, MailFact, RefundFact
 from agents.core.limits import Limits
+from agents.core.requests import Json
 from agents.core.statements import Deed, ledger_sentences
 from agents.core.states import EffectState
 from agents.db.compiled import CompiledSelect, Param

@@ -19,13 +19,13 @@ from django.db.models import JSONField
 from django.utils import timezone
 
 from agents.core.budget import REVIEW_CHANGED, Call, exceeded, refusal
-from agents.core.decision import settled_by
 from agents.core.digest import sha256
-from agents.core.effects import Json, Use
 from agents.core.kinds import EFFECT_UNKNOWN
 from agents.core.limits import Limits
+from agents.core.replay import Reply
+from agents.core.requests import Json, Use
+from agents.core.rulings import settled_by
 from agents.core.states import EffectState
-from agents.core.strands import Reply
 from agents.core.strict_json import fits
 from agents.db.compiled import CompiledSelect, CompiledUpdate, Param
 from agents.db.driver import pipeline
@@ -39,11 +39,11 @@ from agents.engine.escalating import asked_escalation, hold
 from agents.engine.facts import asked_facts
 from agents.engine.journal import Journal, Waiting
 from agents.engine.kill_switch import asked_switch
-from agents.engine.late import ToolCall
 from agents.engine.lookup import looked_up
 from agents.engine.owing import moves_money, owes_letter
 from agents.engine.redaction import redacted
 from agents.engine.threads import TOOLS as TOOL_THREADS
+from agents.engine.tool_call import ToolCall
 from agents.models import Effect, Escalation, Run, Step
 from agents.models.event import Entry
 from agents.policies import review
@@ -60,38 +60,38 @@ class NotAllowed(Exception):
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CallOutcome:
     """What a call came to, as far as anyone can tell."""
 
     state: EffectState
     reply: Reply
 
 
-async def use(key: str, effect: Use, journal: Journal, limits: Limits) -> Reply:
+async def use(key: str, request: Use, journal: Journal, limits: Limits) -> Reply:
     """Call a tool once, if it may be called. Raises Waiting where only a person can tell."""
     run = journal.run
     opened, registered = journal.steps.get(key), simulation.registry(run)
-    admit = partial(_admit, key, effect, journal, limits)
-    only_reads = effect.tool in registered and not registered[effect.tool].writes
+    admit = partial(_admit, key, request, journal, limits)
+    only_reads = request.tool in registered and not registered[request.tool].writes
     refused = admit(timezone.now()) if only_reads else await journal.transact(admit)
     step = journal.steps[key]
     if refused:
         return Reply(failed=refused)
-    tool = registered[effect.tool]
-    at, nth = timezone.now(), _nth(effect.tool, step, journal)
+    tool = registered[request.tool]
+    at, nth = timezone.now(), _nth(request.tool, step, journal)
     context = Context(run.book_id, _effect_key(run, key), at, limits, run.subject, nth)
     async with journal.soon():
         with journal.timed(step):
             outcome = await _became(step, tool, context) if opened and tool.writes else None
-            outcome = outcome or await _call(tool, effect.args, context, journal)
+            outcome = outcome or await _call(tool, request.args, context, journal)
         kept = Reply(redacted(outcome.reply.value, limits), outcome.reply.failed)
         outcome = replace(outcome, reply=kept)
         # Not after the block: where the commit beside the call fails, it ends with that error.
         if outcome.state is not EffectState.UNKNOWN:
             journal.write_truth(partial(_settle, tool, step, outcome))
-            reply = journal.finish(step, kept, tool=effect.tool)
+            reply = journal.finish(step, kept, tool=request.tool)
     if outcome.state is EffectState.UNKNOWN:
-        await journal.transact(lambda at: _ask_person(step, effect, journal, limits, at))
+        await journal.transact(lambda at: _ask_person(step, request, journal, limits, at))
         raise Waiting(key)
     if outcome.state is EffectState.DONE and tool.find:
         journal.done[step.pk] = outcome.reply.value
@@ -100,29 +100,29 @@ async def use(key: str, effect: Use, journal: Journal, limits: Limits) -> Reply:
     return reply
 
 
-def _admit(key: str, effect: Use, journal: Journal, limits: Limits, at: datetime) -> str:
+def _admit(key: str, request: Use, journal: Journal, limits: Limits, at: datetime) -> str:
     """Write down the call, the intent of a write, or why there is none; that is returned, or "".
 
     For a write call it inside the journal's transaction.
     """
-    step = journal.begin(key, effect)
+    step = journal.begin(key, request)
     if step.attempts > 1:
         return ""  # the intent was committed before a crash; what became of it is asked by key
-    reason = _refusal(key, effect, journal, limits) or _intend(step, effect, journal, limits, at)
+    reason = _refusal(key, request, journal, limits) or _intend(step, request, journal, limits, at)
     if reason:
-        journal.finish(step, Reply(failed=reason), tool=effect.tool)
+        journal.finish(step, Reply(failed=reason), tool=request.tool)
     return reason
 
 
-def _refusal(key: str, effect: Use, journal: Journal, limits: Limits) -> str:
+def _refusal(key: str, request: Use, journal: Journal, limits: Limits) -> str:
     """Return why this call is not made, from what is known without the ledger."""
     over = exceeded(journal.spent(), limits)
-    if over and not (over == "max_seconds" and _is_made_late(effect.tool, journal, limits)):
+    if over and not (over == "max_seconds" and _is_made_late(request.tool, journal, limits)):
         return over
-    call, registered = Call(effect.tool, effect.args), simulation.registry(journal.run)
+    call, registered = Call(request.tool, request.args), simulation.registry(journal.run)
     reason = refusal(call, before=journal.calls(but=key), limits=limits, registered=registered)
-    if not reason and not accepts(registered[effect.tool], effect.args):
-        return f"tool_bad_args:{effect.tool}"
+    if not reason and not accepts(registered[request.tool], request.args):
+        return f"tool_bad_args:{request.tool}"
     return reason
 
 
@@ -133,16 +133,16 @@ def _is_made_late(tool: str, journal: Journal, limits: Limits) -> bool:
     return owes_letter(journal, limits) and not moves_money(journal, tool)
 
 
-def _intend(step: Step, effect: Use, journal: Journal, limits: Limits, at: datetime) -> str:
+def _intend(step: Step, request: Use, journal: Journal, limits: Limits, at: datetime) -> str:
     """Prove that the call is allowed, now and under lock, and write the intent of a write."""
-    run, tool = journal.run, simulation.registry(journal.run)[effect.tool]
-    action = {"kind": "tool", "name": effect.tool, "args": effect.args}
-    allowing = _allowing(journal, effect, action)
+    run, tool = journal.run, simulation.registry(journal.run)[request.tool]
+    action = {"kind": "tool", "name": request.tool, "args": request.args}
+    allowing = _allowing(journal, request, action)
     if not tool.writes:
         return ""
     others = [other for other in list(journal.steps.values()) if other is not step]
     with pipeline():
-        switch, granted = asked_switch(run, effect.tool), _granted(allowing)
+        switch, granted = asked_switch(run, request.tool), _granted(allowing)
         gathered = asked_facts(run, action, limits, others, at=at, lock=True)
     if switch():
         return "killed"
@@ -157,7 +157,7 @@ def _intend(step: Step, effect: Use, journal: Journal, limits: Limits, at: datet
     intent = _intent(step, allowing, escalation, effect_key, charge, action, at)
     journal.write(lambda at: _write_intent(intent, run))
     if tool.reserve:
-        tool.reserve(Context(run.book_id, effect_key, at, limits, run.subject), **effect.args)
+        tool.reserve(Context(run.book_id, effect_key, at, limits, run.subject), **request.args)
     return ""
 
 
@@ -171,13 +171,13 @@ def _set_aside(journal: Journal, step: Step, granted: Escalation | None) -> list
     return close_approvals(journal.run, why=AMOUNT_CHANGED, turn=turn, but=but)
 
 
-def _allowing(journal: Journal, effect: Use, action: Json) -> Step:
+def _allowing(journal: Journal, request: Use, action: Json) -> Step:
     """Return the review of this run that allows exactly this action. Raises NotAllowed."""
-    step = journal.steps.get(effect.allowed_by)
+    step = journal.steps.get(request.allowed_by)
     if step is None or step.kind != "review" or not step.reply or not step.reply["allows"]:
-        raise NotAllowed(f"{effect.allowed_by} allows nothing")
+        raise NotAllowed(f"{request.allowed_by} allows nothing")
     if sha256(step.reply["action"]) != sha256(action):
-        raise NotAllowed(f"{effect.allowed_by} allows something else than this {effect.tool}")
+        raise NotAllowed(f"{request.allowed_by} allows something else than this {request.tool}")
     return step
 
 
@@ -233,21 +233,21 @@ def _effect_key(run: Run, step_key: str) -> str:
     return f"{run.pk}:{step_key}"
 
 
-async def _became(step: Step, tool: Tool, context: Context) -> Outcome | None:
+async def _became(step: Step, tool: Tool, context: Context) -> CallOutcome | None:
     """Return what became of a call that was begun before: by the ledger, else by its key."""
     return await in_database(_settled, step) or await _found(tool, context)
 
 
-def _settled(step: Step) -> Outcome | None:
+def _settled(step: Step) -> CallOutcome | None:
     """Return what the ledger says of a call whose step did not end: a truth of a lost commit."""
     effect = Effect.objects.filter(step=step, state__in=_SETTLED).first()
     if effect is None:
         return None
     failed = f"tool_error:{effect.tool}" if effect.result is None else ""
-    return Outcome(EffectState(effect.state), Reply(effect.result, failed))
+    return CallOutcome(EffectState(effect.state), Reply(effect.result, failed))
 
 
-async def _found(tool: Tool, context: Context) -> Outcome | None:
+async def _found(tool: Tool, context: Context) -> CallOutcome | None:
     """Ask by key what became of a call that was begun before a crash; None: call it (again)."""
     if tool.find is None:
         return None if tool.touch.value != "once" else _unknown()
@@ -261,14 +261,14 @@ async def _found(tool: Tool, context: Context) -> Outcome | None:
         return _unknown()
     if result is None:
         return None
-    return Outcome(EffectState.DONE, Reply(result)) if fits(result) else _unknown()
+    return CallOutcome(EffectState.DONE, Reply(result)) if fits(result) else _unknown()
 
 
-def _unknown() -> Outcome:
-    return Outcome(EffectState.UNKNOWN, Reply())
+def _unknown() -> CallOutcome:
+    return CallOutcome(EffectState.UNKNOWN, Reply())
 
 
-async def _call(tool: Tool, args: Json, context: Context, journal: Journal) -> Outcome:
+async def _call(tool: Tool, args: Json, context: Context, journal: Journal) -> CallOutcome:
     """Call the tool; again by the same key where a connection was cut and it did not happen."""
     for _ in range(CALLS - 1):
         outcome = await _called(tool, args, context, journal, is_last=False)
@@ -281,7 +281,7 @@ async def _call(tool: Tool, args: Json, context: Context, journal: Journal) -> O
 
 async def _called(
     tool: Tool, args: Json, context: Context, journal: Journal, *, is_last: bool
-) -> Outcome | None:
+) -> CallOutcome | None:
     """Call the tool within its deadline, and judge what came back; None: call it again."""
     fault = simulation.fault_for(journal.run, tool.name, nth=context.nth)
     call = ToolCall(tool, context, args, journal.run)
@@ -307,19 +307,19 @@ async def _called(
     if not fits(result) or not _is_in_contract(tool, result, args):
         return await _failed(tool, context, f"tool_bad_result:{tool.name}")
     done = result.get("status") == "ok" or not tool.writes
-    return Outcome(EffectState.DONE if done else EffectState.REFUSED, Reply(result))
+    return CallOutcome(EffectState.DONE if done else EffectState.REFUSED, Reply(result))
 
 
 def _is_in_contract(tool: Tool, result: Json, args: Json) -> bool:
     return isinstance(result, dict) and (tool.valid is None or tool.valid(result, args))
 
 
-async def _failed(tool: Tool, context: Context, reason: str) -> Outcome:
+async def _failed(tool: Tool, context: Context, reason: str) -> CallOutcome:
     """Settle a call that ended badly: by key where the tool can tell, else a person is asked."""
     if tool.writes and tool.find is None:
         return _unknown()
     found = await _found(tool, context) if tool.writes else None
-    return found or Outcome(EffectState.REFUSED, Reply(failed=reason))
+    return found or CallOutcome(EffectState.REFUSED, Reply(failed=reason))
 
 
 def _seconds_for(tool: Tool, limits: Limits, journal: Journal) -> float:
@@ -336,7 +336,7 @@ def _nth(tool: str, step: Step, journal: Journal) -> int:
     return 1 + sum(other.position < step.position for other in calls)
 
 
-def _settle(tool: Tool, step: Step, outcome: Outcome, at: datetime) -> list[Entry]:
+def _settle(tool: Tool, step: Step, outcome: CallOutcome, at: datetime) -> list[Entry]:
     """Write what became of the intent; a hold that was not used is given back."""
     if not tool.writes:
         return []  # what only reads has no intent
@@ -361,13 +361,13 @@ _SETTLE = CompiledUpdate(
 )
 
 
-def _ask_person(step: Step, effect: Use, journal: Journal, limits: Limits, at: datetime) -> None:
+def _ask_person(step: Step, request: Use, journal: Journal, limits: Limits, at: datetime) -> None:
     """Hold the step until a person says whether the effect took place."""
     Effect.objects.filter(step=step, state=EffectState.INTENDED).update(
         state=EffectState.UNKNOWN, settled_at=at
     )
     journal.note(step)  # the time that the call took is used up, whatever a person says
-    action = {"kind": "tool", "name": effect.tool, "args": effect.args}
+    action = {"kind": "tool", "name": request.tool, "args": request.args}
     asked = {"escalating": [], "deciding": UNKNOWN_RULING, "facts": {}, "rulings": []}
     journal.write(
         lambda at: hold(step, EFFECT_UNKNOWN.stored, action, asked, limits=limits, at=at),

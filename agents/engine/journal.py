@@ -22,8 +22,8 @@ from django.utils import timezone
 
 from agents.core.budget import REVIEW_CHANGED, Call, Spent, active
 from agents.core.digest import asks_the_same, fingerprint, plain, written
-from agents.core.effects import Effect, Json, Say
-from agents.core.strands import Diverged, Reply
+from agents.core.replay import Diverged, Reply
+from agents.core.requests import Json, Request, Say
 from agents.db.compiled import CompiledSelect, Param
 from agents.db.inserts import inserted, new, update
 from agents.engine import lease
@@ -110,7 +110,7 @@ class Journal:
         self._since: dict[str, float] = {}  # calls that are under way, by their step's key
         self._assumed = 0.0
 
-    def recall(self, key: str, effect: Effect) -> Reply | None:
+    def recall(self, key: str, request: Request) -> Reply | None:
         """Return the recorded reply, or None if the step has to be done.
 
         Raises Waiting where it is with a person, Diverged where something else was recorded.
@@ -118,20 +118,20 @@ class Journal:
         step = self.steps.get(key)
         if step is None:
             return None
-        if step.fingerprint != fingerprint(effect) and not asks_the_same(step.asked, effect):
+        if step.fingerprint != fingerprint(request) and not asks_the_same(step.asked, request):
             # Not what was asked: an error's message goes into the log.
             raise Diverged(f"{key}: another {step.kind} is asked than was recorded")
         if step.pk in self.escalated:
             raise Waiting(key)
         return Reply(step.reply, step.failed) if step.ended_at else None
 
-    def begin(self, key: str, effect: Effect) -> Step:
+    def begin(self, key: str, request: Request) -> Step:
         """Open a step, or open it once more after a crash. The write waits for a flush."""
         known = self.steps.get(key)
         if known:
             self.retried(known, "its last try did not end")
             return known
-        digest, asked = written(effect)
+        digest, asked = written(request)
         with self._guard:
             step = self.steps[key] = new(
                 Step,
@@ -139,13 +139,13 @@ class Journal:
                 # Not their number: a step that a failed commit lost may have left a gap.
                 position=1 + max((step.position for step in self.steps.values()), default=0),
                 key=key,
-                kind=type(effect).__name__.lower(),
+                kind=type(request).__name__.lower(),
                 fingerprint=digest,
                 asked=asked,
                 begun_at=timezone.now(),
             )
             step.run = self.run
-            if isinstance(effect, Say):
+            if isinstance(request, Say):
                 step.ended_at = step.begun_at
             self._batch.begun.append(step)
             self._batch.writes.append(lambda at: self._begun(step))
@@ -192,9 +192,9 @@ class Journal:
             self.write(lambda at: [self._close(step, facts, at)])
         return Reply(step.reply, step.failed)
 
-    def say(self, key: str, effect: Say) -> Reply:
+    def say(self, key: str, request: Say) -> Reply:
         """Put a line on the record; it is a step, so that a replay does not say it again."""
-        self.begin(key, effect)
+        self.begin(key, request)
         return Reply()
 
     def write(self, write: Write, *, needs_keys: bool = False) -> None:

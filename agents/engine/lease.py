@@ -15,7 +15,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from agents.core.effects import Json
+from agents.core.requests import Json
 from agents.core.states import RunState
 from agents.engine.database import in_time
 from agents.engine.dispatch import ring

@@ -13,8 +13,8 @@ from procrastinate.contrib.django import connector_params
 from procrastinate.psycopg_connector import PsycopgConnector
 
 from agents.engine import lease
+from agents.engine.active_runs import ActiveRuns
 from agents.engine.jobs import QUEUE, TASK
-from agents.engine.under_way import UnderWay
 from agents.engine.worker import sweep_interval, swept
 
 log = logging.getLogger(__name__)
@@ -28,9 +28,9 @@ PAUSE = 1.0  # seconds before the queue is tried again
 class Listener:
     """Start a run for every job that comes, and sweep."""
 
-    def __init__(self, stop: asyncio.Event, under_way: UnderWay) -> None:
+    def __init__(self, stop: asyncio.Event, active_runs: ActiveRuns) -> None:
         self.stop = stop
-        self.under_way = under_way
+        self.active_runs = active_runs
 
     async def run(self) -> None:
         """Take jobs until told to stop, through every fault of the database."""
@@ -64,7 +64,7 @@ class Listener:
         taking = asyncio.create_task(
             app.run_worker_async(
                 queues=[QUEUE],
-                concurrency=max(1, self.under_way.room),
+                concurrency=max(1, self.active_runs.room),
                 delete_jobs="always",  # the record of a run is the run's own
                 install_signal_handlers=False,
                 shutdown_graceful_timeout=0,  # a run outlives its job, see _advance
@@ -85,7 +85,7 @@ class Listener:
     async def _advance(self, run_id: str) -> None:
         # Shielded: when the queue is lost, its jobs are broken off, and the runs go on. They have
         # leases of their own.
-        await asyncio.shield(self.under_way.start(UUID(run_id)))
+        await asyncio.shield(self.active_runs.start(UUID(run_id)))
 
     async def _retry(self, app: App, seconds: float) -> None:
         while not await self._told(seconds):

@@ -6,7 +6,7 @@ import logging
 
 from django.db import DatabaseError
 
-from agents.core.effects import Json
+from agents.core.requests import Json
 from agents.tools import OutcomeUnknown, Tool
 
 log = logging.getLogger(__name__)

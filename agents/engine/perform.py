@@ -6,10 +6,10 @@ from functools import partial
 
 from django.utils import timezone
 
-from agents.core.decision import settled_by
-from agents.core.effects import Ask, Effect, Escalate, Json, Review, Say, Together, Use
 from agents.core.limits import Limits
-from agents.core.strands import Reply
+from agents.core.replay import Reply
+from agents.core.requests import Ask, Escalate, Json, Request, Review, Say, Together, Use
+from agents.core.rulings import settled_by
 from agents.db.driver import pipelined
 from agents.engine import asking, gateway
 from agents.engine.database import in_database
@@ -20,63 +20,63 @@ from agents.engine.open_requests import TOO_MANY, full_of
 from agents.policies import review
 
 
-class RunWorld:
+class RunExecutor:
     """The world of one claimed run."""
 
     def __init__(self, journal: Journal, limits: Limits) -> None:
         self.journal, self.limits = journal, limits
 
-    def recall(self, key: str, effect: Effect) -> Reply | None:
-        return self.journal.recall(key, effect)
+    def recall(self, key: str, request: Request) -> Reply | None:
+        return self.journal.recall(key, request)
 
     async def keep(self) -> None:
         await self.journal.flush()
 
-    async def do(self, key: str, effect: Effect) -> Reply:
-        """Do one effect. Raises Waiting where a person has to decide, Later, LostRun."""
-        match effect:
+    async def do(self, key: str, request: Request) -> Reply:
+        """Answer one request. Raises Waiting where a person has to decide, Later, LostRun."""
+        match request:
             case Ask():
-                return await asking.ask(key, effect, self.journal, self.limits)
+                return await asking.ask(key, request, self.journal, self.limits)
             case Review():
-                return await self._review(key, effect)
+                return await self._review(key, request)
             case Escalate():
-                return await self._escalate(key, effect)
+                return await self._escalate(key, request)
             case Use():
-                return await gateway.use(key, effect, self.journal, self.limits)
+                return await gateway.use(key, request, self.journal, self.limits)
             case Say():
-                return self.journal.say(key, effect)
+                return self.journal.say(key, request)
             case Together():
                 raise TypeError("the loop itself runs flows side by side")
 
-    async def _review(self, key: str, effect: Review) -> Reply:
+    async def _review(self, key: str, request: Review) -> Reply:
         """Put an action to the policy, with facts that are fresh and stored with the ruling."""
-        step = self.journal.begin(key, effect)
-        facts, settled = await in_database(self._facts, effect)
-        ruled = review(effect.action, facts, self.limits, settled=settled)
+        step = self.journal.begin(key, request)
+        facts, settled = await in_database(self._facts, request)
+        ruled = review(request.action, facts, self.limits, settled=settled)
         reply: Json = {**ruled.as_json(), "facts": facts.as_json(), "key": key}
         deciding = ruled.deciding
         said = {"decision": ruled.decision, "rule": deciding.rule, "reason": deciding.reason}
         return self.journal.finish(step, Reply(reply), **said)
 
-    def _facts(self, effect: Review) -> tuple[Json, Json]:
+    def _facts(self, request: Review) -> tuple[Json, Json]:
         run, steps = self.journal.run, list(self.journal.steps.values())
         facts, _ = pipelined(
             asked_facts,
             run,
-            effect.action,
+            request.action,
             self.limits,
             steps,
             at=timezone.now(),
             lock=False,
             done=self.journal.done,
         )
-        if not effect.granted:
+        if not request.granted:
             return facts, ()
-        return facts, settled_by(self.journal.steps[effect.granted].asked["review"])
+        return facts, settled_by(self.journal.steps[request.granted].asked["review"])
 
-    async def _escalate(self, key: str, effect: Escalate) -> Reply:
+    async def _escalate(self, key: str, request: Escalate) -> Reply:
         """Put an action into the inbox, if there is room; the commit comes with the run's move."""
-        step, run = self.journal.begin(key, effect), self.journal.run
+        step, run = self.journal.begin(key, request), self.journal.run
         full = await in_database(
             partial(
                 full_of,
@@ -91,7 +91,7 @@ class RunWorld:
             return self.journal.finish(step, Reply(failed=f"{TOO_MANY}:{full}"))
         self.journal.write(
             lambda at: hold(
-                step, effect.kind, effect.action, effect.review, limits=self.limits, at=at
+                step, request.kind, request.action, request.review, limits=self.limits, at=at
             ),
             needs_keys=True,
         )

@@ -13,9 +13,9 @@ from functools import cache
 
 from django.conf import settings
 
-from agents.core.effects import Json
 from agents.core.limits import BadPolicy, Limits
 from agents.core.redact import KINDS, masked_json
+from agents.core.requests import Json
 from agents.models import Run, Workspace
 
 

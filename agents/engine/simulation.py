@@ -10,7 +10,7 @@ import asyncio
 import builtins
 from collections.abc import Awaitable, Callable, Mapping
 
-from agents.core.effects import Json
+from agents.core.requests import Json
 from agents.models import Run
 from agents.tools import TOOLS, Context, Tool, Touch
 

@@ -16,10 +16,10 @@ from django.utils.module_loading import import_string
 from agents import llm
 from agents.core.states import RunState
 from agents.engine import lease
+from agents.engine.active_runs import ActiveRuns
 from agents.engine.database import in_database
 from agents.engine.sweep import sweep
 from agents.engine.threads import close_connections
-from agents.engine.under_way import UnderWay
 from agents.models import Run, Worker
 from agents.patterns import QUESTION_VERSION
 
@@ -45,14 +45,14 @@ async def work(*, once: bool = False) -> bool:
     if not once:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop.set)
-    under_way = UnderWay()
+    active_runs = ActiveRuns()
     try:
         async with lease.kept():
             if once:  # rows say what is left to do, whatever brings them to a worker
-                await Poller(stop, under_way).run(once=True)
+                await Poller(stop, active_runs).run(once=True)
             else:
-                await import_string(TAKERS[settings.OPSCONSOLE_DISPATCH])(stop, under_way).run()
-            await under_way.finish()
+                await import_string(TAKERS[settings.OPSCONSOLE_DISPATCH])(stop, active_runs).run()
+            await active_runs.finish()
         await _give_back()
     finally:
         await llm.close()
@@ -72,9 +72,9 @@ async def _give_back() -> None:
 class Poller:
     """Look for claimable runs, OPSCONSOLE_POLL_SECONDS apart."""
 
-    def __init__(self, stop: asyncio.Event, under_way: UnderWay) -> None:
+    def __init__(self, stop: asyncio.Event, active_runs: ActiveRuns) -> None:
         self.stop = stop
-        self.under_way = under_way
+        self.active_runs = active_runs
         self.swept_at = 0.0
 
     async def run(self, *, once: bool = False) -> None:
@@ -83,13 +83,13 @@ class Poller:
                 self.swept_at = time.monotonic()
                 await swept()
             taken = await self._take()
-            if once and not taken and not self.under_way.drives:
+            if once and not taken and not self.active_runs.drives:
                 return
             await self._pause(taken)
 
     async def _take(self) -> int:
         """Start every claimable run there is room for. Return how many."""
-        room, busy = self.under_way.room, set(self.under_way.drives.values())
+        room, busy = self.active_runs.room, set(self.active_runs.drives.values())
         if not room:
             return 0
         try:
@@ -99,7 +99,7 @@ class Poller:
             return 0
         fresh = [run_id for run_id in found if run_id not in busy][:room]
         for run_id in fresh:
-            self.under_way.start(run_id)
+            self.active_runs.start(run_id)
         return len(fresh)
 
     async def _pause(self, taken: int) -> None:
@@ -109,8 +109,8 @@ class Poller:
             return
         # While there is room, a run that ends is no reason to look: with a thousand under way
         # one ends every moment, and looking costs the more the more of them there are.
-        self.under_way.ended.clear()
-        words = [self.stop] if self.under_way.room else [self.stop, self.under_way.ended]
+        self.active_runs.ended.clear()
+        words = [self.stop] if self.active_runs.room else [self.stop, self.active_runs.ended]
         told = {asyncio.create_task(word.wait()) for word in words}
         await asyncio.wait(
             told,

@@ -18,7 +18,7 @@ from django.db import transaction
 from django.db.models import ForeignKey, Model
 
 from agents.core.digest import sha256
-from agents.core.effects import Json, question
+from agents.core.requests import Json, question
 from agents.desk.models import Book, Charge, Customer, DailyMetrics, Refund, SentMail, Subscription
 from agents.models import Effect, Escalation, Event, EventText, Run, Step
 from agents.models.event import Entry, chained, facts_of

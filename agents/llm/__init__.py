@@ -2,11 +2,11 @@
 
 from agents.llm.call import ask
 from agents.llm.client import address, close, is_demo
-from agents.llm.exchange import Answer, ModelFailed, Question
+from agents.llm.exchange import ModelAnswer, ModelFailed, Question
 from agents.llm.prompts import prompt_version
 
 __all__ = [
-    "Answer",
+    "ModelAnswer",
     "ModelFailed",
     "Question",
     "address",

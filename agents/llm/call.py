@@ -11,10 +11,10 @@ import openai
 from django.conf import settings
 from openai import AsyncOpenAI
 
-from agents.core.effects import Json
+from agents.core.requests import Json
 from agents.llm.client import Backend, backend, client_of
 from agents.llm.envelope import enveloped, unpacked
-from agents.llm.exchange import Answer, ModelFailed, Question
+from agents.llm.exchange import ModelAnswer, ModelFailed, Question
 from agents.llm.prices import cost_micro_usd
 from agents.llm.prompts import prompt
 from agents.llm.reply import bad_response, read_reply
@@ -23,7 +23,7 @@ MAX_BODY = 1024 * 1024  # bytes, unpacked
 CHARACTERS_A_TOKEN = 4  # about, where a server does not count
 
 
-async def ask(question: Question, *, timeout: float) -> Answer:
+async def ask(question: Question, *, timeout: float) -> ModelAnswer:
     """Return a model's answer, had within `timeout` seconds in all. Raises ModelFailed.
 
     One attempt: who asks decides whether to try again.
@@ -87,7 +87,7 @@ async def _fetched(client: AsyncOpenAI, request: dict[str, Json], timeout: float
     return bytes(body)
 
 
-def _answer(body: bytes, request: dict[str, Json], *, demo: bool) -> Answer:
+def _answer(body: bytes, request: dict[str, Json], *, demo: bool) -> ModelAnswer:
     reply = read_reply(body)
     model = reply.model or request["model"]
     asked = sum(len(message["content"]) for message in request["messages"])
@@ -98,7 +98,7 @@ def _answer(body: bytes, request: dict[str, Json], *, demo: bool) -> Answer:
         cost = cost_micro_usd(model, tokens_in=tokens_in, tokens_out=tokens_out)
     is_strict = request.get("response_format", {}).get("type") == "json_schema"
     text = unpacked(reply.text) if is_strict else reply.text
-    return Answer(text, model, tokens_in, tokens_out, cost, demo, reply.tool_calls)
+    return ModelAnswer(text, model, tokens_in, tokens_out, cost, demo, reply.tool_calls)
 
 
 def tokens_in_text(characters: int) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 
-from agents.core.effects import Json
+from agents.core.requests import Json
 from agents.core.schemas import exact_object
 from agents.core.strict_json import BadJson, parse
 

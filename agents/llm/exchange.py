@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agents.core.effects import Json
+from agents.core.requests import Json
 
 RATE_LIMITED = "llm_rate_limited"
 
@@ -21,7 +21,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Answer:
+class ModelAnswer:
     """What a model said. It is untrusted; only what no database could keep was replaced."""
 
     text: str  # "" when the model said nothing

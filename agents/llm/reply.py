@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from agents.core.effects import Json
+from agents.core.requests import Json
 from agents.llm.exchange import ModelFailed
 
 MAX_TOKENS = 1_000_000_000  # a larger count is a slip, and would not fit its column
@@ -19,7 +19,7 @@ _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
-class Reply:
+class Completion:
     """What the body of a successful call says."""
 
     text: str
@@ -28,7 +28,7 @@ class Reply:
     tool_calls: tuple[str, ...] = ()  # that the message holds unasked, as JSON, cut short
 
 
-def read_reply(body: bytes) -> Reply:
+def read_reply(body: bytes) -> Completion:
     """Return what a completion says. Raises ModelFailed where it says nothing to act on."""
     completion = _parsed(body)
     choice = _first(_of(completion, "choices"))
@@ -40,7 +40,7 @@ def read_reply(body: bytes) -> Reply:
         raise bad_response("The model's message is not text.")
     _check_finished(choice, refused=bool(message.get("refusal")) and not text)
     model = _of(completion, "model")
-    return Reply(
+    return Completion(
         text=_storable(text or ""),
         model=_storable(model)[:MAX_MODEL] if isinstance(model, str) else "",
         tokens=_tokens(_of(completion, "usage")),

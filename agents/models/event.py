@@ -23,7 +23,7 @@ from django.db.models import Q
 from agents.audit.chain import link
 from agents.audit.erasable_texts import TEXTS, Text, digest_of, without_texts
 from agents.core.digest import canonical
-from agents.core.effects import Json
+from agents.core.requests import Json
 from agents.db.compiled import CompiledSelect, CompiledUpdate, Param
 from agents.db.driver import pipeline
 from agents.db.inserts import inserted_columns

@@ -4,7 +4,6 @@ The clock comes in as `at`. What is refused is refused with a sentence for the p
 """
 
 from agents.operations.auditing import record_command_export, record_export, record_verification
-from agents.operations.beyond import Beyond
 from agents.operations.claiming import Claimed, claim, release_claim
 from agents.operations.deciding import (
     AlreadyDecided,
@@ -13,6 +12,7 @@ from agents.operations.deciding import (
     record_refusal,
 )
 from agents.operations.erasing import Erasure, erase_customer
+from agents.operations.erasure_leftovers import ErasureLeftovers
 from agents.operations.importing import import_customers
 from agents.operations.killing import kill, release, stoppable_tools
 from agents.operations.launching import launch
@@ -33,9 +33,9 @@ from agents.operations.trying import try_models
 
 __all__ = [
     "AlreadyDecided",
-    "Beyond",
     "Claimed",
     "Erasure",
+    "ErasureLeftovers",
     "Human",
     "KillSwitchStands",
     "Refused",

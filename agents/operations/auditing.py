@@ -7,7 +7,7 @@ from datetime import datetime
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from agents.core.effects import Json
+from agents.core.requests import Json
 from agents.engine.redaction import redacted_in
 from agents.models import Role, Workspace
 from agents.models.event import Entry, append

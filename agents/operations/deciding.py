@@ -12,9 +12,9 @@ from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
 from agents.core.actions import MAX_TEXT
-from agents.core.effects import Json
 from agents.core.kinds import INSTRUCTIONS, TEXT, kind_of
 from agents.core.redact import KEY_MASK, MASKS
+from agents.core.requests import Json
 from agents.core.states import EscalationState
 from agents.db.compiled import CompiledSelect, CompiledUpdate, Param
 from agents.db.driver import pipeline

@@ -10,14 +10,14 @@ from django.db.models import Q, QuerySet
 
 from agents.audit.erasable_texts import ERASURE
 from agents.core.actions import hides
-from agents.core.effects import Json
+from agents.core.requests import Json
 from agents.core.states import ENDED, EffectState
 from agents.desk import people
 from agents.desk.billing import could_be
 from agents.engine.redaction import redacted_in
 from agents.models import Effect, Escalation, EventText, Run, Step, Workspace
 from agents.models.event import Entry, append
-from agents.operations.beyond import Beyond, beyond_reach, known_as
+from agents.operations.erasure_leftovers import ErasureLeftovers, beyond_reach, known_as
 from agents.operations.refusal import Refused, check_text
 
 MAX_REASON = 500  # characters
@@ -30,7 +30,7 @@ class Erasure:
 
     runs: int  # whose texts are gone now
     before: int  # that were erased earlier
-    beyond: Beyond = field(default_factory=Beyond)  # what it could not reach
+    beyond: ErasureLeftovers = field(default_factory=ErasureLeftovers)  # what it could not reach
 
 
 def erase_customer(

@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 
 from django.db.models import QuerySet, Sum
 
-from agents.core.decision import Verdict, settled_by
 from agents.core.kinds import AMOUNT, kind_of
 from agents.core.limits import Limits
 from agents.core.money import spoken
+from agents.core.rulings import RulingKind, settled_by
 from agents.db.driver import pipelined
 from agents.engine.facts import asked_facts
 from agents.models import Escalation, Membership, Step
@@ -68,7 +68,7 @@ def grant(
     bounds = [
         Bound(ruling.limit, "policy", f"The policy stops this. {ruling.sentence}")
         for ruling in rulings
-        if ruling.verdict is Verdict.REVISE and type(ruling.limit) is int
+        if ruling.verdict is RulingKind.REVISE and type(ruling.limit) is int
     ]
     asked = escalation.requested_minor
     above = f"{spoken(amount)} is more than the {spoken(asked)} that was asked for; you can only "

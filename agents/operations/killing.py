@@ -8,7 +8,7 @@ from datetime import datetime
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from agents.core.effects import Json
+from agents.core.requests import Json
 from agents.engine.kill_switch import freeze
 from agents.engine.redaction import redacted_in
 from agents.models import KillSwitch, Role, Scope, Stage, Workspace

@@ -13,9 +13,9 @@ from django.db import IntegrityError, transaction
 from agents import patterns
 from agents.core.actions import hides
 from agents.core.digest import sha256
-from agents.core.effects import Json
+from agents.core.homoglyphs import unseen
 from agents.core.limits import Limits
-from agents.core.lookalikes import unseen
+from agents.core.requests import Json
 from agents.db.compiled import CompiledSelect, Param
 from agents.db.inserts import inserted
 from agents.desk import billing, books, metrics

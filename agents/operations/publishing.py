@@ -8,8 +8,8 @@ from datetime import datetime
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from agents.core.effects import Json
 from agents.core.limits import BadPolicy, Limits, read_limits
+from agents.core.requests import Json
 from agents.models import PolicyVersion, Role, Workspace
 from agents.models.event import Entry, append
 from agents.operations.people import policy_version

@@ -7,8 +7,8 @@ from dataclasses import replace
 from decimal import ROUND_DOWN, Decimal
 from typing import Any
 
-from agents.core.effects import Json
 from agents.core.limits import BadPolicy, Limits, read_limits
+from agents.core.requests import Json
 from agents.operations.refusal import Refused
 from agents.policies.profiles import REFERENCE
 

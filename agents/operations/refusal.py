@@ -6,7 +6,7 @@ from django.contrib.auth.models import User
 from django.db.models import QuerySet
 
 from agents.core.actions import hides
-from agents.core.lookalikes import unseen
+from agents.core.homoglyphs import unseen
 from agents.db.compiled import CompiledSelect, Param
 from agents.models import Membership, Role, Workspace
 

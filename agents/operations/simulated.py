@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import ROUND_DOWN, Decimal
 
-from agents.core.effects import Json
 from agents.core.money import MAX_MINOR, BadAmount, minor_of_number, told
+from agents.core.requests import Json
 from agents.models import Escalation, Role
 from agents.operations.deciding import decide
 from agents.operations.people import ensure_simulated_person

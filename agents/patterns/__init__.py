@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from agents.core.actions import ArgSpecs
-from agents.core.effects import Flow, Json
 from agents.core.limits import Limits
 from agents.core.money import told
 from agents.core.registry import enter, load
-from agents.core.strands import Reply, replay
+from agents.core.replay import Reply, replay
+from agents.core.requests import Flow, Json
 
 # The version of what patterns ask. A run keeps the one that was current when it was launched, and
 # is asked as in that version to its end. Released: 1 with 0.1.0, 2 with 0.2.0.

@@ -6,15 +6,15 @@ import re
 from dataclasses import dataclass, field
 
 from agents.core.actions import action_schema, read_action
-from agents.core.checkpoints import Unreadable, object_in, shown, text_of
+from agents.core.checkpoints import UnreadableReply, object_in, shown, text_of
 from agents.core.digest import sha256
-from agents.core.effects import Ask, Flow, Json, Outcome, Say, Stop, Together
 from agents.core.money import told
-from agents.core.preflight import cap_of, filled
-from agents.core.workflows import Agent, BadWorkflow, Step
+from agents.core.requests import Ask, Flow, Json, Outcome, Say, Stop, Together
+from agents.core.workflow_checks import cap_of, filled
+from agents.core.workflows import Agent, BadWorkflow, WorkflowStep
 from agents.patterns import Brief, Notes
 from agents.patterns.steps import Steps, answer_to, stop
-from agents.patterns.supervisor import Blocked, Turn, carried_out
+from agents.patterns.supervisor import Blocked, ProposalTurn, carried_out
 
 EXECUTE = "EXECUTE"
 _MARKER = re.compile(r"\bCONVERGED\b")
@@ -25,7 +25,7 @@ class Work:
     """A step being executed, once or again: what it is told and what it has done."""
 
     brief: Brief
-    step: Step
+    step: WorkflowStep
     values: dict[str, str]  # parameters, earlier outputs and their fields
     earlier: dict[str, str]  # outputs of the steps before it
     failures: dict[str, int]  # convergences that reached their cap
@@ -118,7 +118,7 @@ def _with_tools(work: Work) -> Steps[str]:
             # It happened before the correction: it is recalled, and never made twice.
             recalled.append({**action, "observation": work.done[call], "recalled": True})
             continue
-        turn = Turn(f"{work.label}/{len(work.tools.history) + 1}", action, work.tools)
+        turn = ProposalTurn(f"{work.label}/{len(work.tools.history) + 1}", action, work.tools)
         try:
             work.done[call] = yield from carried_out(turn)
         except Blocked as block:
@@ -180,7 +180,7 @@ def _iteration(text: str) -> tuple[str, bool]:
     try:
         said = object_in(text)
         return text_of(said, "result").strip(), said.get("converged") is True
-    except Unreadable:
+    except UnreadableReply:
         return text, False
 
 

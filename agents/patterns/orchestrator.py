@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agents.core.digest import args_hash
-from agents.core.effects import Ask, Failed, Flow, Json, Review, Stop, Together, Use
 from agents.core.limits import Limits
 from agents.core.money import told
 from agents.core.plans import Task, plan_schema, read_plan
 from agents.core.reports import Aggregate, aggregate
+from agents.core.requests import Ask, Failed, Flow, Json, Review, Stop, Together, Use
 from agents.patterns import Brief, Notes, pattern
 from agents.patterns.steps import Steps, answer_to, answered, block_reason
 

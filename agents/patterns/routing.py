@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from agents.core.digest import args_hash
-from agents.core.effects import Ask, Escalate, Failed, Flow, Json, Review, Stop, Use
 from agents.core.kinds import HAND_OVER
 from agents.core.limits import Limits
 from agents.core.money import told
+from agents.core.requests import Ask, Escalate, Failed, Flow, Json, Review, Stop, Use
 from agents.core.routes import Route, read_route, route_schema
 from agents.patterns import Brief, Notes, pattern
 from agents.patterns.steps import Steps, answer_to, answered, block_reason, stop

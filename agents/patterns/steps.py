@@ -6,10 +6,10 @@ from collections.abc import Generator
 from typing import Any, TypeVar
 
 from agents.core.budget import BUDGETS
-from agents.core.effects import Ask, Effect, Failed, Json, Stop
+from agents.core.requests import Ask, Failed, Json, Request, Stop
 
 T = TypeVar("T")
-Steps = Generator[Effect, Any, T]
+Steps = Generator[Request, Any, T]
 
 # A false answer is named for what it is. No rule says so any more; runs that ended so still do.
 _SAID_PLAINLY = frozenset(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from agents.core.drift import is_of_policy
-from agents.core.effects import Ask, Escalate, Json
 from agents.core.kinds import OUTPUT, QUESTION
 from agents.core.money import told
+from agents.core.requests import Ask, Escalate, Json
 from agents.core.verdicts import (
     ASK_HUMAN,
     CONTINUE,
@@ -16,14 +16,14 @@ from agents.core.verdicts import (
     read_verdict,
 )
 from agents.core.workflows import Mode
-from agents.patterns.course import SUPERVISE, Course, Round
 from agents.patterns.execution import said_by
+from agents.patterns.step_run import SUPERVISE, StepRound, StepRun
 from agents.patterns.steps import Steps
 
 BUDGET_SPENT = "reorients_used_up"
 
 
-def looked_at(course: Course, now: Round) -> Steps[str]:
+def looked_at(course: StepRun, now: StepRound) -> Steps[str]:
     """SUPERVISE: return "" where the output stands, else what to correct. Raises Stop."""
     course.note(now)
     if course.mode is Mode.BY_PERSON:
@@ -33,7 +33,7 @@ def looked_at(course: Course, now: Round) -> Steps[str]:
     return (yield from _by_model(course, now))
 
 
-def _by_model(course: Course, now: Round) -> Steps[str]:
+def _by_model(course: StepRun, now: StepRound) -> Steps[str]:
     """Heed the judge: continue, reorient while the policy lets it, ask a person, or halt."""
     limits, work = course.work.brief.limits, course.work
     verdict = now.verdict = yield from judged(course, now)
@@ -59,7 +59,7 @@ def _by_model(course: Course, now: Round) -> Steps[str]:
     raise work.stop("reorient_budget_exhausted", spent, phase=SUPERVISE)
 
 
-def judged(course: Course, now: Round) -> Steps[Verdict]:
+def judged(course: StepRun, now: StepRound) -> Steps[Verdict]:
     """Put the round to the judge, with the output and the tool log (SVC-Q3)."""
     inputs = course.work.told(
         commitment=course.commitment.as_json(),
@@ -78,7 +78,7 @@ def judged(course: Course, now: Round) -> Steps[Verdict]:
     return verdict
 
 
-def _by_person(course: Course, now: Round, kind: str) -> Steps[str]:
+def _by_person(course: StepRun, now: StepRound, kind: str) -> Steps[str]:
     """Wait for a person: approve this very output (""), correct it (their words), or deny it."""
     work = course.work
     asked_why = question_of(now.verdict, now.triggers) if now.verdict else ""
@@ -104,7 +104,7 @@ def _by_person(course: Course, now: Round, kind: str) -> Steps[str]:
     raise work.stop("denied_by_human", "denied by human", phase=SUPERVISE)
 
 
-def _ruling(kind: str, now: Round) -> Json:
+def _ruling(kind: str, now: StepRound) -> Json:
     """Return what stands in the place of a review where a person is asked about an output."""
     by_person = {"rule": "workflow.by_person", "reason": "output_review"}
     by_judge = {"rule": "workflow.judge", "reason": "judge_asks"}

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from agents.core.actions import Action, action_schema, read_action
 from agents.core.budget import REVIEW_CHANGED
 from agents.core.digest import args_hash
-from agents.core.effects import Ask, Escalate, Failed, Flow, Json, Review, Stop, Use
 from agents.core.kinds import ACTION, LETTER
 from agents.core.limits import Limits
 from agents.core.money import told
+from agents.core.requests import Ask, Escalate, Failed, Flow, Json, Review, Stop, Use
 from agents.patterns import Brief, Notes, pattern
 from agents.patterns.steps import Steps, answer_to, answered, block_reason, stop
 
@@ -38,7 +38,7 @@ def supervisor(brief: Brief, notes: Notes) -> Flow:
             action = read_action(text, specs=brief.specs, proposable=limits.proposable)
         except Stop as end:
             raise (blocked.given_up(end) if blocked else end) from None
-        turn = Turn(step, action, notes)
+        turn = ProposalTurn(step, action, notes)
         try:
             seen = yield from carried_out(turn)
         except Blocked as block:
@@ -113,7 +113,7 @@ class Blocked(Stop):
     the row and with the list of all.
     """
 
-    def answerable(self, turn: Turn, limits: Limits, *, row: Blocked | None) -> Blocked:
+    def answerable(self, turn: ProposalTurn, limits: Limits, *, row: Blocked | None) -> Blocked:
         """Return what began the row, if the agent may propose again. Raises it where not.
 
         What a person had allowed is not put to the agent again: the run ends there.
@@ -140,7 +140,7 @@ class Blocked(Stop):
 
 
 @dataclass
-class Turn:
+class ProposalTurn:
     """One step of the worker: what it proposed and what has become of it so far."""
 
     step: int | str
@@ -195,7 +195,7 @@ class Turn:
         )
 
 
-def carried_out(turn: Turn) -> Steps[Json]:
+def carried_out(turn: ProposalTurn) -> Steps[Json]:
     """Bring a turn to its end and return what the tool said; an answer is only reviewed."""
     for _ in range(ROUNDS):
         allowed_by = yield from cleared(turn)
@@ -212,7 +212,7 @@ def carried_out(turn: Turn) -> Steps[Json]:
     raise turn.refuse("supervisor_block:review_does_not_settle", "supervisor")
 
 
-def cleared(turn: Turn) -> Steps[str]:
+def cleared(turn: ProposalTurn) -> Steps[str]:
     """Bring a turn's action past the policy and, where it wants one, a person.
 
     Return the key of the review that allows it. A person's decision settles only what they
@@ -239,7 +239,7 @@ def cleared(turn: Turn) -> Steps[str]:
         granted, times_asked = (yield from decided(turn, review)), times_asked + 1
 
 
-def decided(turn: Turn, review: Json) -> Steps[str]:
+def decided(turn: ProposalTurn, review: Json) -> Steps[str]:
     """Wait for a person and leave the turn's action as they want it. Return the step's key."""
     letter = review.get("facts", {}).get("letter")  # the argument that a customer would read
     kind = (LETTER if letter else ACTION).stored

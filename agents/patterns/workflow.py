@@ -12,13 +12,13 @@ from agents.core.checkpoints import (
 )
 from agents.core.digest import sha256
 from agents.core.drift import evidence, reconcile
-from agents.core.effects import Ask, Flow, Json, Review, Stop
 from agents.core.money import told
-from agents.core.preflight import bind, check, fields_in
+from agents.core.requests import Ask, Flow, Json, Review, Stop
+from agents.core.workflow_checks import bind, check, fields_in
 from agents.core.workflows import BadWorkflow, Workflow, read_workflow
 from agents.patterns import Brief, Notes, pattern
-from agents.patterns.course import COMMIT, POST, RECONCILE, Course, Round
 from agents.patterns.execution import EXECUTE, Work, executed
+from agents.patterns.step_run import COMMIT, POST, RECONCILE, StepRound, StepRun
 from agents.patterns.steps import Steps, answer_to, answered
 from agents.patterns.supervision import looked_at
 
@@ -33,7 +33,7 @@ def workflow(brief: Brief, notes: Notes) -> Flow:
     for step, mode in declared.steps:
         log = Notes(trace=notes.trace)
         work = Work(brief, step, {**values}, {**outputs}, failures, log)
-        course = Course(work, mode, notes)
+        course = StepRun(work, mode, notes)
         end = yield from (supervised(course) if mode else unsupervised(course))
         output = outputs[step.name] = text_of(end)
         values |= {step.name: output, **fields_in(output, step.outputs)}
@@ -57,7 +57,7 @@ def text_of(reviewed: Json) -> str:
     return str(reviewed.get("note", reviewed["answer"]))
 
 
-def unsupervised(course: Course) -> Steps[Json]:
+def unsupervised(course: StepRun) -> Steps[Json]:
     """Carry a step out; nobody looks, but the policy does. Return the output as reviewed."""
     output = yield from executed(course.work)
     course.line(EXECUTE)
@@ -67,7 +67,7 @@ def unsupervised(course: Course) -> Steps[Json]:
     return reviewed
 
 
-def supervised(course: Course) -> Steps[Json]:
+def supervised(course: StepRun) -> Steps[Json]:
     """Commit once, then go round until an output stands. Return it, as reviewed.
 
     A correction is added to the instruction as it was declared, so corrections do not pile up;
@@ -85,7 +85,7 @@ def supervised(course: Course) -> Steps[Json]:
         course.work.correction = correction
 
 
-def committed(course: Course) -> Steps[Commitment]:
+def committed(course: StepRun) -> Steps[Commitment]:
     """COMMIT: have the agent declare what it means to do. A failure is noted, not an end."""
     inputs = course.work.told(tools=list(course.work.step.tools))
     asked = Ask(f"{course.work.label}/commit", "committer", inputs)
@@ -100,11 +100,11 @@ def committed(course: Course) -> Steps[Commitment]:
     return found
 
 
-def went_round(course: Course) -> Steps[Round]:
+def went_round(course: StepRun) -> Steps[StepRound]:
     """EXECUTE, POST and RECONCILE once."""
     output = yield from executed(course.work)
     course.line(EXECUTE)
-    now = Round(course.rounds, output, {"answer": output})
+    now = StepRound(course.rounds, output, {"answer": output})
     now.assessment = yield from assessed(course, now)
     now.triggers = reconcile(course.commitment, now.assessment)
     if not course.work.brief.limits.self_reported:
@@ -117,7 +117,7 @@ def went_round(course: Course) -> Steps[Round]:
     return now
 
 
-def assessed(course: Course, now: Round) -> Steps[Assessment]:
+def assessed(course: StepRun, now: StepRound) -> Steps[Assessment]:
     """POST: have the agent say how its work compares with its commitment."""
     pre = course.commitment.as_json()
     inputs = course.work.told(commitment=pre, output=now.output, done=told(course.work.used))
@@ -134,7 +134,7 @@ def assessed(course: Course, now: Round) -> Steps[Assessment]:
     return found
 
 
-def _reviewed(course: Course, output: str) -> Steps[tuple[Json, str]]:
+def _reviewed(course: StepRun, output: str) -> Steps[tuple[Json, str]]:
     """Have the policy see an output. Return it as it may stand, and why it may not, or ""."""
     action = {"kind": "final", "answer": output}
     if course.work.brief.limits.self_reported or not output.strip():

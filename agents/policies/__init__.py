@@ -12,10 +12,10 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from agents.core.actions import Action
-from agents.core.decision import BY_PERSON, Review, Ruling, Verdict
 from agents.core.facts import Facts
 from agents.core.limits import Limits
 from agents.core.registry import enter, load
+from agents.core.rulings import BY_PERSON, ReviewResult, Ruling, RulingKind
 
 Rule: TypeAlias = Callable[[Action, Facts, Limits], Ruling | None]
 RULES: dict[str, Rule] = {}
@@ -31,7 +31,7 @@ def rule(check: Rule) -> Rule:
 
 def review(
     action: Action, facts: Facts, limits: Limits, *, settled: Collection[str] = ()
-) -> Review:
+) -> ReviewResult:
     """Put `action` to the rules of `limits` until nothing changes; then it escalates.
 
     `settled` are the rules whose escalation a person has answered for this very action: they
@@ -42,7 +42,7 @@ def review(
     for _ in range(ROUNDS):
         rulings = judge(action, facts, limits, settled=settled)
         heaviest = max(rulings, key=lambda ruling: ruling.verdict)
-        if heaviest.verdict is not Verdict.REVISE:
+        if heaviest.verdict is not RulingKind.REVISE:
             return _reviewed(heaviest, action, rulings, revisions)
         revisions.append(heaviest)
         action = heaviest.action
@@ -67,7 +67,7 @@ def _ask(name: str, action: Action, facts: Facts, limits: Limits) -> Ruling | No
         said = RULES[name](action, facts, limits)
     except Exception as error:  # whatever a rule does wrong, nothing may run because of it
         said = Ruling(
-            Verdict.BLOCK,
+            RulingKind.BLOCK,
             "rule_failed",
             f"The rule {name} could not be asked ({type(error).__name__}), so nothing may run.",
             risk=100,
@@ -76,11 +76,11 @@ def _ask(name: str, action: Action, facts: Facts, limits: Limits) -> Ruling | No
 
 
 def _settle(ruling: Ruling, settled: Collection[str]) -> Ruling:
-    if ruling.verdict is not Verdict.ESCALATE or ruling.rule not in settled:
+    if ruling.verdict is not RulingKind.ESCALATE or ruling.rule not in settled:
         return ruling
     return replace(
         ruling,
-        verdict=Verdict.APPROVE,
+        verdict=RulingKind.APPROVE,
         reason=BY_PERSON,
         sentence=f"A person has decided this. The rule had said: {ruling.sentence}",
     )
@@ -90,21 +90,21 @@ def _silence(action: Action) -> Ruling:
     name = action.get("name")
     reason = f"unknown_tool_for_supervisor:{name}" if name else "unknown_action_kind"
     return Ruling(
-        Verdict.BLOCK, reason, f"No rule allows {name or 'this action'}, so it may not run.", 90
+        RulingKind.BLOCK, reason, f"No rule allows {name or 'this action'}, so it may not run.", 90
     )
 
 
 def _reviewed(
     heaviest: Ruling, action: Action, rulings: Sequence[Ruling], revisions: Sequence[Ruling]
-) -> Review:
+) -> ReviewResult:
     """Word the outcome: an approved revision is a "revise", and its first reason is the reason."""
-    if heaviest.verdict is Verdict.APPROVE and revisions:
-        return Review("revise", revisions[0], action, rulings, revisions)
-    return Review(heaviest.verdict.word, heaviest, action, rulings, revisions)
+    if heaviest.verdict is RulingKind.APPROVE and revisions:
+        return ReviewResult("revise", revisions[0], action, rulings, revisions)
+    return ReviewResult(heaviest.verdict.word, heaviest, action, rulings, revisions)
 
 
 _UNSETTLED = Ruling(
-    Verdict.ESCALATE,
+    RulingKind.ESCALATE,
     "revisions_do_not_settle",
     "The policy kept changing this action, so a person has to look at it.",
     risk=70,

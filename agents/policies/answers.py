@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 from agents.core.actions import Action
 from agents.core.courtesy import free_words
-from agents.core.decision import Ruling, Verdict
 from agents.core.facts import Facts
 from agents.core.limits import Limits
+from agents.core.rulings import Ruling, RulingKind
 from agents.core.statements import LEDGER, filled_in, named_in
 from agents.policies import rule
 
@@ -23,9 +23,9 @@ def after_context(action: Action, facts: Facts, limits: Limits) -> Ruling | None
         return None
     if facts.context_of:
         sentence = "The customer's context was read, so the run may answer."
-        return Ruling(Verdict.APPROVE, "final_with_context", sentence, 5)
+        return Ruling(RulingKind.APPROVE, "final_with_context", sentence, 5)
     return Ruling(
-        Verdict.BLOCK,
+        RulingKind.BLOCK,
         "final_requires_context",
         "The run answers without having read the customer's context.",
         risk=40,
@@ -51,9 +51,9 @@ def after_specialist(action: Action, facts: Facts, limits: Limits) -> Ruling | N
         return None
     if facts.evidence:
         sentence = "A specialist has looked into the case, so the run may answer."
-        return Ruling(Verdict.APPROVE, "final_with_evidence", sentence, 5)
+        return Ruling(RulingKind.APPROVE, "final_with_evidence", sentence, 5)
     return Ruling(
-        Verdict.BLOCK,
+        RulingKind.BLOCK,
         "final_requires_evidence",
         "The run answers without a specialist having looked into the case.",
         risk=40,
@@ -80,7 +80,7 @@ def _in_our_words(action: Action, facts: Facts, always: Iterable[str]) -> Ruling
         told += [part for part in parts if part not in told]
     note = filled_in(action["answer"], facts.sentences)
     return Ruling(
-        Verdict.REVISE,
+        RulingKind.REVISE,
         "answer_from_ledger",
         "The answer comes from the ledger and the record; the agent's own words are its note.",
         risk=5,
@@ -98,7 +98,7 @@ def _letter(action: Action, facts: Facts) -> Ruling | None:
     shown = ", ".join(word[:_LONGEST] for word in words[:_WORDS])
     more = f" and {len(words) - _WORDS} more" if len(words) > _WORDS else ""
     return Ruling(
-        Verdict.ESCALATE,
+        RulingKind.ESCALATE,
         "letter_in_own_words",
         f"A customer would read words that neither ledger nor record bear out: {shown}{more}.",
         risk=60,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from agents.core.actions import Action
-from agents.core.decision import Ruling, Verdict
 from agents.core.facts import Facts
 from agents.core.limits import Limits
+from agents.core.rulings import Ruling, RulingKind
 from agents.policies import rule
 
 
@@ -17,4 +17,4 @@ def reading(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
     if set(action["args"]) != {"ticket"}:
         return None
     sentence = "A specialist only looks things up."
-    return Ruling(Verdict.APPROVE, "read_only_delegation", sentence, 5)
+    return Ruling(RulingKind.APPROVE, "read_only_delegation", sentence, 5)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from agents.core.actions import Action
-from agents.core.decision import Ruling, Verdict
 from agents.core.facts import Facts
 from agents.core.limits import Limits
 from agents.core.money import spoken
+from agents.core.rulings import Ruling, RulingKind
 from agents.policies import rule
 
 
@@ -17,9 +17,9 @@ def after_refund(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
         return None
     if any(refund.settled for refund in facts.refunds):
         sentence = "A refund was made in this run, so the customer may be told."
-        return Ruling(Verdict.APPROVE, "email_after_refund", sentence, 10)
+        return Ruling(RulingKind.APPROVE, "email_after_refund", sentence, 10)
     return Ruling(
-        Verdict.BLOCK,
+        RulingKind.BLOCK,
         "email_before_refund",
         "No refund was made in this run, so there is nothing to write about.",
         risk=50,
@@ -35,13 +35,13 @@ def from_ledger(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
     args, mail = action["args"], facts.mail
     if mail is None or mail.customer != args["user_id"]:
         sentence = "Every refund of this run to this customer has been written about."
-        return Ruling(Verdict.BLOCK, "nothing_to_mail", sentence, 60)
+        return Ruling(RulingKind.BLOCK, "nothing_to_mail", sentence, 60)
     amount = args.get("amount_minor")
     if amount == mail.amount_minor and args.get("message") == mail.message:
         return None
     ledger = {"user_id": mail.customer, "amount_minor": mail.amount_minor, "message": mail.message}
     return Ruling(
-        Verdict.REVISE,
+        RulingKind.REVISE,
         "mail_from_ledger",
         f"The mail says what the ledger says: {spoken(mail.amount_minor)} was refunded.",
         risk=30,

@@ -6,9 +6,9 @@ demo book; operations refuse it anywhere else.
 
 from __future__ import annotations
 
-from agents.core.effects import Json
 from agents.core.limits import Limits
 from agents.core.redact import KINDS
+from agents.core.requests import Json
 
 TOOLS = ("get_refund_context", "issue_refund", "send_refund_email")
 SPECIALISTS = ("billing_specialist", "technical_specialist", "sales_specialist")

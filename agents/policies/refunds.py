@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from agents.core.actions import Action
-from agents.core.decision import Ruling, Verdict
-from agents.core.effects import Json
 from agents.core.facts import Facts
 from agents.core.limits import Limits
 from agents.core.money import CURRENCY, spoken
+from agents.core.requests import Json
+from agents.core.rulings import Ruling, RulingKind
 from agents.policies import rule
 
 DEFAULT_REASON = "Customer requested refund within policy review"
@@ -31,7 +31,7 @@ def positive(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
     if action.get("name") != "issue_refund" or _amount(action) is not None:
         return None
     return Ruling(
-        Verdict.BLOCK,
+        RulingKind.BLOCK,
         "invalid_refund_amount",
         "The amount is not above nought, so there is nothing to refund.",
         risk=60,
@@ -51,9 +51,9 @@ def run_limit(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
     judged: Json = {"observed": amount, "limit": max(left, 0)}
     if left <= 0:
         sentence = f"This run has refunded all of its {spoken(limits.run_limit_minor)}."
-        return Ruling(Verdict.BLOCK, "refund_budget_exhausted", sentence, 70, **judged)
+        return Ruling(RulingKind.BLOCK, "refund_budget_exhausted", sentence, 70, **judged)
     return Ruling(
-        Verdict.REVISE,
+        RulingKind.REVISE,
         "cap_to_remaining_run_budget",
         f"{spoken(amount)} is more than the {spoken(left)} this run may still refund.",
         risk=60,
@@ -69,7 +69,7 @@ def reason_given(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
     if _amount(action) is None or str(action["args"].get("reason") or "").strip():
         return None
     return Ruling(
-        Verdict.REVISE,
+        RulingKind.REVISE,
         "refund_reason_required",
         "The refund has no reason, so the standard one was filled in.",
         risk=20,
@@ -87,10 +87,15 @@ def auto_limit(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
     if amount <= limit:
         sentence = f"{spoken(amount)} is within the {spoken(limit)} that need nobody."
         return Ruling(
-            Verdict.APPROVE, "refund_within_auto_limit", sentence, 15, observed=amount, limit=limit
+            RulingKind.APPROVE,
+            "refund_within_auto_limit",
+            sentence,
+            15,
+            observed=amount,
+            limit=limit,
         )
     return Ruling(
-        Verdict.ESCALATE,
+        RulingKind.ESCALATE,
         "high_refund_requires_human",
         f"{spoken(amount)} is {spoken(amount - limit)} above the {spoken(limit)} that need nobody.",
         risk=min(90, 40 + 30 * (amount - limit) // max(limit, 1)),
@@ -108,16 +113,18 @@ def charge_left(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
         return None
     if facts.charge is None or facts.charge.currency != CURRENCY:
         sentence = f"The customer has no charge in {CURRENCY} that could be refunded."
-        return Ruling(Verdict.BLOCK, "no_charge_to_refund", sentence, 80, observed=amount, limit=0)
+        return Ruling(
+            RulingKind.BLOCK, "no_charge_to_refund", sentence, 80, observed=amount, limit=0
+        )
     left = facts.charge.refundable_minor
     if amount <= left:
         return None
     judged: Json = {"observed": amount, "limit": max(left, 0)}
     if left <= 0:
         sentence = "The charge has been refunded in full."
-        return Ruling(Verdict.BLOCK, "charge_fully_refunded", sentence, 80, **judged)
+        return Ruling(RulingKind.BLOCK, "charge_fully_refunded", sentence, 80, **judged)
     return Ruling(
-        Verdict.REVISE,
+        RulingKind.REVISE,
         "cap_to_refundable",
         f"{spoken(amount)} is more than the {spoken(left)} that is left of the charge.",
         risk=60,
@@ -136,7 +143,7 @@ def window(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
     if age <= days:
         return None
     return Ruling(
-        Verdict.BLOCK,
+        RulingKind.BLOCK,
         "outside_refund_window",
         f"The charge was paid {age} days ago; refunds are possible for {days} days.",
         risk=70,
@@ -157,7 +164,7 @@ def unattended_total(action: Action, facts: Facts, limits: Limits) -> Ruling | N
         return None
     left = max(limit - facts.unattended_minor, 0)
     return Ruling(
-        Verdict.ESCALATE,
+        RulingKind.ESCALATE,
         "refunds_add_up",
         f"With {spoken(facts.unattended_minor)} refunded on this charge without a person in "
         f"{limits.rolling_days} days, {spoken(amount)} more makes {spoken(total)}.",
@@ -186,7 +193,7 @@ def unattended_today(action: Action, facts: Facts, limits: Limits) -> Ruling | N
         return None
     left, whose, before, cap = min(over)
     return Ruling(
-        Verdict.ESCALATE,
+        RulingKind.ESCALATE,
         "unattended_cap_of_the_day",
         f"{spoken(before)} went out today without a person {whose}; with {spoken(amount)} more it "
         f"is above {spoken(cap)}.",
@@ -206,7 +213,7 @@ def after_person(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
     if not granted:
         return None
     return Ruling(
-        Verdict.ESCALATE,
+        RulingKind.ESCALATE,
         "person_decided_before",
         f"In this run a person has allowed {spoken(granted)}; more than that is theirs to decide.",
         risk=70,
@@ -227,7 +234,7 @@ def same_again(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
     if same:
         who = "An earlier run of this request" if same[0].earlier else "This run"
         return Ruling(
-            Verdict.BLOCK,
+            RulingKind.BLOCK,
             "duplicate_refund",
             f"{who} has already refunded {spoken(amount or 0)} to customer {customer}.",
             risk=85,
@@ -237,7 +244,7 @@ def same_again(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
     if amount is None or not before:
         return None
     return Ruling(
-        Verdict.ESCALATE,
+        RulingKind.ESCALATE,
         "refunded_by_earlier_run",
         f"An earlier run of this request has refunded {spoken(before)} to customer {customer}; "
         f"{spoken(amount)} more is for a person to decide.",

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from agents.core.actions import Action
-from agents.core.decision import Ruling, Verdict
 from agents.core.digest import sha256
 from agents.core.facts import Facts
 from agents.core.limits import Limits
+from agents.core.rulings import Ruling, RulingKind
 from agents.policies import rule
 
 
@@ -16,7 +16,7 @@ def output(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
     if action.get("kind") != "final":
         return None
     sentence = "An output of a step changes nothing by itself."
-    return Ruling(Verdict.APPROVE, "output_changes_nothing", sentence, 5)
+    return Ruling(RulingKind.APPROVE, "output_changes_nothing", sentence, 5)
 
 
 @rule
@@ -26,9 +26,9 @@ def as_accepted(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
         return None
     if sha256(action["args"]["message"]) in facts.accepted:
         sentence = "The text was supervised in this run and let stand."
-        return Ruling(Verdict.APPROVE, "reply_accepted", sentence, 20)
+        return Ruling(RulingKind.APPROVE, "reply_accepted", sentence, 20)
     return Ruling(
-        Verdict.BLOCK,
+        RulingKind.BLOCK,
         "reply_not_accepted",
         "Nobody who supervises has let this text stand, so it is not sent.",
         risk=80,
@@ -42,4 +42,4 @@ def once(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
     if action.get("name") != "send_reply" or not facts.replies:
         return None
     sentence = "This run has written to the customer already."
-    return Ruling(Verdict.BLOCK, "reply_sent_already", sentence, 70, facts.replies, 1)
+    return Ruling(RulingKind.BLOCK, "reply_sent_already", sentence, 70, facts.replies, 1)

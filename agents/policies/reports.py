@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from agents.core.actions import Action
-from agents.core.decision import Ruling, Verdict
-from agents.core.effects import Json
 from agents.core.facts import Facts
 from agents.core.limits import Limits
 from agents.core.reports import findings, headline
+from agents.core.requests import Json
+from agents.core.rulings import Ruling, RulingKind
 from agents.policies import rule
 
 
@@ -16,7 +16,7 @@ def planned(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
     """A plan only reads; the gateway looks at each of its tasks again."""
     if action.get("kind") != "plan":
         return None
-    return Ruling(Verdict.APPROVE, "reads_only", "Every task of the plan only reads.", 5)
+    return Ruling(RulingKind.APPROVE, "reads_only", "Every task of the plan only reads.", 5)
 
 
 @rule
@@ -26,7 +26,7 @@ def reading(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
         return None
     if set(action["args"]) != {"report_date", "region"}:
         return None
-    return Ruling(Verdict.APPROVE, "read_only_task", "A report worker only looks things up.", 5)
+    return Ruling(RulingKind.APPROVE, "read_only_task", "A report worker only looks things up.", 5)
 
 
 @rule
@@ -37,7 +37,7 @@ def bound(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
     if other is None:
         return None
     return Ruling(
-        Verdict.BLOCK,
+        RulingKind.BLOCK,
         "args_mismatch",
         "A task asks about another day or region than the report is about; its facts would "
         "stand under a wrong heading.",
@@ -60,7 +60,7 @@ def one_task_each(action: Action, facts: Facts, limits: Limits) -> Ruling | None
     if twice is None:
         return None
     sentence = f"The plan asks {twice} twice, and one reply would replace the other."
-    return Ruling(Verdict.BLOCK, f"duplicate_worker:{twice}", sentence, 40, observed=twice)
+    return Ruling(RulingKind.BLOCK, f"duplicate_worker:{twice}", sentence, 40, observed=twice)
 
 
 @rule
@@ -73,7 +73,7 @@ def complete(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
     if not left_out:
         return None
     return Ruling(
-        Verdict.BLOCK,
+        RulingKind.BLOCK,
         f"worker_required:{left_out[0]}",
         f"The plan leaves out {', '.join(left_out)}, so a part of the day would not be seen.",
         risk=70,
@@ -91,7 +91,7 @@ def critical(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
         return None
     raised = [{**t, "critical": t["critical"] or t["id"] in lowered} for t in tasks]
     return Ruling(
-        Verdict.REVISE,
+        RulingKind.REVISE,
         "critical_by_policy",
         f"The policy holds {', '.join(limits.critical)} critical, whatever a plan says.",
         risk=30,
@@ -106,7 +106,7 @@ def briefed(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
     """A brief rests on the aggregate that it comes with."""
     if action.get("kind") != "brief":
         return None
-    return Ruling(Verdict.APPROVE, "brief_with_facts", "The brief comes with its facts.", 5)
+    return Ruling(RulingKind.APPROVE, "brief_with_facts", "The brief comes with its facts.", 5)
 
 
 @rule
@@ -118,7 +118,7 @@ def headed(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
     if action["answer"].startswith(first):
         return None
     return Ruling(
-        Verdict.REVISE,
+        RulingKind.REVISE,
         "headline_from_facts",
         "The first sentence of a brief is the health that the facts show.",
         risk=10,
@@ -135,7 +135,7 @@ def matches_facts(action: Action, facts: Facts, limits: Limits) -> Ruling | None
     found = action["aggregate"]
     first = headline(found)
     return Ruling(
-        Verdict.REVISE,
+        RulingKind.REVISE,
         "brief_from_facts",
         "The brief is made of what the workers found; the agent's own words are its note.",
         risk=5,

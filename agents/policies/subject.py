@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from agents.core.actions import Action
-from agents.core.decision import Ruling, Verdict
 from agents.core.facts import Facts
 from agents.core.limits import Limits
+from agents.core.rulings import Ruling, RulingKind
 from agents.policies import rule
 
 MOVES_MONEY = ("issue_refund", "send_refund_email")
@@ -18,7 +18,7 @@ def bound(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
     if named is None or (facts.subject is not None and named == facts.subject):
         return None
     return Ruling(
-        Verdict.BLOCK,
+        RulingKind.BLOCK,
         "subject_mismatch",
         f"The action names customer {named}, but the run is about "
         f"{'nobody' if facts.subject is None else f'customer {facts.subject}'}.",
@@ -37,7 +37,7 @@ def context_before_money(action: Action, facts: Facts, limits: Limits) -> Ruling
     if customer in facts.context_of:
         return None
     return Ruling(
-        Verdict.BLOCK,
+        RulingKind.BLOCK,
         "context_required",
         f"The context of customer {customer} has not been read in this run, so no money moves.",
         risk=80,
@@ -52,4 +52,6 @@ def reading(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
     """Reading a customer's context changes nothing."""
     if action.get("name") != "get_refund_context":
         return None
-    return Ruling(Verdict.APPROVE, "read_only_context", "Reading the context changes nothing.", 5)
+    return Ruling(
+        RulingKind.APPROVE, "read_only_context", "Reading the context changes nothing.", 5
+    )

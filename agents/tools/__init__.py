@@ -15,10 +15,10 @@ from inspect import Parameter, signature
 from typing import NewType, TypeAlias
 
 from agents.core.actions import ArgSpecs
-from agents.core.effects import Json
 from agents.core.kinds import ACTION, LETTER, Kind, kind_of
 from agents.core.limits import Limits
 from agents.core.registry import enter, load
+from agents.core.requests import Json
 
 Minor = NewType("Minor", int)  # an argument ``amount_minor: Minor`` is ``amount_usd`` to a model
 

@@ -6,9 +6,9 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 
-from agents.core.effects import Json
 from agents.core.kinds import ACTION, ADJUST, APPROVE, REJECT, Answer
 from agents.core.money import CURRENCY, spoken
+from agents.core.requests import Json
 from agents.desk import billing, mail, refunds
 from agents.tools import Context, Minor, OutcomeUnknown, Touch, tool
 
@@ -169,7 +169,7 @@ def send_refund_email(context: Context, *, user_id: int, amount_minor: Minor, me
         )
     except mail.MailRefused as error:
         return {"status": "error", "error": error.code}
-    except mail.OutcomeUnknown:
+    except mail.MailOutcomeUnknown:
         raise OutcomeUnknown(context.key) from None
     return _sent(receipt)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agents.core.effects import Json
+from agents.core.requests import Json
 from agents.desk import mail
 from agents.tools import Context, OutcomeUnknown, Touch, tool
 
@@ -33,7 +33,7 @@ def send_reply(context: Context, *, user_id: int, message: str) -> Json:
         )
     except mail.MailRefused as error:
         return {"status": "error", "error": error.code}
-    except mail.OutcomeUnknown:
+    except mail.MailOutcomeUnknown:
         raise OutcomeUnknown(context.key) from None
     return _sent(receipt)
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from agents.core.effects import Json
+from agents.core.requests import Json
 from agents.desk import metrics
 from agents.tools import Context, Touch, tool
 

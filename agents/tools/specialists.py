@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from agents.core.effects import Json
 from agents.core.money import spoken
+from agents.core.requests import Json
 from agents.core.topics import TOPICS, is_about
 from agents.desk import support
 from agents.tools import Context, Touch, tool

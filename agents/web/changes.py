@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from agents.core.effects import Json
 from agents.core.money import spoken
+from agents.core.requests import Json
 from agents.core.states import EffectState, EscalationState
 from agents.models import Effect, Escalation, Step
 

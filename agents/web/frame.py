@@ -13,7 +13,7 @@ from django.shortcuts import resolve_url
 from django_htmx.http import HttpResponseClientRedirect
 from django_htmx.middleware import HtmxDetails
 
-from agents.core.effects import Json
+from agents.core.requests import Json
 from agents.core.states import EscalationState
 from agents.models import Membership, Role
 from agents.web.access import AUDITS, LAUNCHES, escalations_of, person

@@ -20,7 +20,7 @@ from langgraph.types import interrupt
 
 from agents.audit.chain import spelled
 from agents.core.actions import Action, check_action
-from agents.core.effects import Json, Stop
+from agents.core.requests import Json, Stop
 from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import pipeline
 from agents.models import Membership, Role, Workspace

@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 
 from agents.audit.chain import spelled
 from agents.core.actions import Action
-from agents.core.decision import Review
 from agents.core.digest import canonical, sha256
 from agents.core.facts import Facts
+from agents.core.rulings import ReviewResult
 from agents.db.driver import pipeline
 from agents.desk import billing
 from agents.models.event import Entry
@@ -35,7 +35,7 @@ class Case(Ledger):
         return next((effect for effect in self.effects if effect.step == step), None)
 
     def hold(
-        self, step: int, judged: Review, facts: Facts, told: Sequence[Entry], at: datetime
+        self, step: int, judged: ReviewResult, facts: Facts, told: Sequence[Entry], at: datetime
     ) -> None:
         """Put an action before a person."""
         action, digest = judged.action, sha256(judged.action)
@@ -103,7 +103,7 @@ def looked_up(thread: str, customer: int, *, book: int, at: datetime, has_acted:
     return Ledger(customer, account, record.effects(thread)() if has_acted else ())
 
 
-def ruled(step: int, action: Action, judged: Review) -> Entry:
+def ruled(step: int, action: Action, judged: ReviewResult) -> Entry:
     """Return the event of a review."""
     deciding = judged.deciding
     said = {"decision": judged.decision, "rule": deciding.rule, "reason": deciding.reason}

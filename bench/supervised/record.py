@@ -16,7 +16,7 @@ from django.db import connections
 from agents.audit.chain import link, spelled
 from agents.core.actions import Action
 from agents.core.digest import canonical
-from agents.core.effects import Json
+from agents.core.requests import Json
 from agents.db import driver
 from agents.models.event import Entry
 from bench.supervised import tables

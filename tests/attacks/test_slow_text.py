@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from agents.core import courtesy, preflight, redact, statements
+from agents.core import courtesy, redact, statements, workflow_checks
 from agents.core.money import BadAmount, minor_of_text
 from agents.core.strict_json import MAX_CHARS, BadJson, parse
 from agents.llm.demo import goals
@@ -63,7 +63,7 @@ def test_anything_that_is_masked(part: str) -> None:
 
 READERS: list[Callable[[str], object]] = [
     goals.read_goal,
-    preflight._VARIABLE.findall,
+    workflow_checks._VARIABLE.findall,
     provenance._NUMBER.findall,
 ]
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from agents.core.decision import Verdict
 from agents.core.digest import args_hash
 from agents.core.facts import Facts, RefundFact
 from agents.core.money import BadAmount, minor_of_number, told
+from agents.core.rulings import RulingKind
 from agents.desk.books import open_demo_book
 from agents.models import Escalation
 from agents.operations.simulated import _intends, read_human
@@ -84,7 +84,7 @@ def test_one_round_of_the_reference_rules_says_what_was_recorded(vector: dict[st
 
     if said.get("name") == "issue_refund" and minor(amount) is None:
         # NaN, true, text, a tenth of a cent: whatever the reference said, nothing is paid.
-        assert ruling.verdict is Verdict.BLOCK
+        assert ruling.verdict is RulingKind.BLOCK
         return
     assert (ruling.verdict.word, ruling.reason) == (expected["kind"], expected["reason"])
     assert difference(expected["revised_action"], told(ruling.action)) == ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agents.core.lookalikes import lookalikes, unseen
+from agents.core.homoglyphs import lookalikes, unseen
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agents.core.effects import Flow
 from agents.core.registry import NamedTwice
+from agents.core.requests import Flow
 from agents.core.roles import ROLES, role
 from agents.llm.prompts import prompt
 from agents.patterns import PATTERNS, Brief, Notes, pattern

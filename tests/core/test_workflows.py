@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from agents.core.preflight import bind, cap_of, check, fields_in, filled
-from agents.core.workflows import BadWorkflow, Mode, Step, read_workflow
+from agents.core.workflow_checks import bind, cap_of, check, fields_in, filled
+from agents.core.workflows import BadWorkflow, Mode, WorkflowStep, read_workflow
 from agents.operations.workflows import shipped_workflow, shipped_workflows
 from agents.policies.profiles import STRICT
 from agents.tools import specs
@@ -118,14 +118,14 @@ def test_declared_fields_are_read_all_or_none(output: str, found: dict[str, str]
 
 @pytest.mark.parametrize("value", ["", "0", "-3", "many", "1.5"])
 def test_a_cap_that_is_no_number_above_nought_is_refused(value: str) -> None:
-    step = Step("convergence", "k", "d", within_var="n")
+    step = WorkflowStep("convergence", "k", "d", within_var="n")
 
     with pytest.raises(BadWorkflow, match="convergence k: withinVar"):
         cap_of(step, {"n": value})
 
 
 def test_a_cap_has_a_bound_of_its_own() -> None:
-    step = Step("convergence", "k", "d", within_var="n")
+    step = WorkflowStep("convergence", "k", "d", within_var="n")
 
     assert cap_of(step, {"n": " 7 "}) == 7
     assert cap_of(step, {"n": "1000000"}) == 20

@@ -27,6 +27,6 @@ def mails(book: int, key: str) -> str:
     """Send a mail that quotes its key; return its reference, or that nobody knows."""
     try:
         receipt = mail.send_refund_mail(**letter(Book.objects.get(pk=book), key=key, message=key))
-    except mail.OutcomeUnknown:
+    except mail.MailOutcomeUnknown:
         return "unknown"
     return receipt.reference

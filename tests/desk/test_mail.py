@@ -93,7 +93,7 @@ def test_a_mail_that_broke_off_is_never_sent_again(
         mail.send_refund_mail(**letter(book, key="a key"))
     settings.EMAIL_BACKEND = working
 
-    with pytest.raises(mail.OutcomeUnknown):
+    with pytest.raises(mail.MailOutcomeUnknown):
         mail.send_refund_mail(**letter(book, key="a key"))
 
     begun = mail.find(key="a key")

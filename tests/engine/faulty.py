@@ -18,7 +18,7 @@ from django.test import override_settings
 from django.utils import timezone
 
 from agents import llm
-from agents.core.effects import Json
+from agents.core.requests import Json
 from agents.core.roles import ROLES
 from agents.core.states import RunState
 from agents.engine.advance import advance

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from agents.core.digest import fingerprint, plain
-from agents.core.effects import Effect, Escalate, Json
-from agents.core.strands import Diverged, Reply
+from agents.core.replay import Diverged, Reply
+from agents.core.requests import Escalate, Json, Request
 from agents.engine.journal import Waiting
 
 
@@ -18,7 +18,7 @@ class Crash(BaseException):
 class MemoryWorld:
     """Steps in a dict. `perform` answers what is asked; the same key has one effect."""
 
-    def __init__(self, perform: Callable[[str, Effect], Json]) -> None:
+    def __init__(self, perform: Callable[[str, Request], Json]) -> None:
         self.perform = perform
         self.steps: dict[str, tuple[str, Reply | None]] = {}
         self.waiting: dict[str, Escalate] = {}
@@ -27,27 +27,27 @@ class MemoryWorld:
         self.writes = 0
         self.crash_at: int | None = None
 
-    def recall(self, key: str, effect: Effect) -> Reply | None:
+    def recall(self, key: str, request: Request) -> Reply | None:
         if key not in self.steps:
             return None
         recorded, reply = self.steps[key]
-        if recorded != fingerprint(effect):
+        if recorded != fingerprint(request):
             raise Diverged(key)
         if reply is None and key in self.waiting:
             raise Waiting(key)
         return reply
 
-    async def do(self, key: str, effect: Effect) -> Reply:
-        self._write(key, effect, None)
-        if isinstance(effect, Escalate):
-            self.waiting[key] = effect
+    async def do(self, key: str, request: Request) -> Reply:
+        self._write(key, request, None)
+        if isinstance(request, Escalate):
+            self.waiting[key] = request
             raise Waiting(key)
         self.calls.append(key)
         if key not in self.done:
-            self.done[key] = self.perform(key, effect)
+            self.done[key] = self.perform(key, request)
         said = self.done[key]
         reply = said if isinstance(said, Reply) else Reply(plain(said))
-        self._write(key, effect, reply)
+        self._write(key, request, reply)
         return reply
 
     async def keep(self) -> None:
@@ -56,12 +56,12 @@ class MemoryWorld:
     def decide(self, **decision: Any) -> None:
         """Answer the oldest question that waits for a person."""
         key = next(iter(self.waiting))
-        effect = self.waiting.pop(key)
+        request = self.waiting.pop(key)
         value = {"granted_minor": None, "revised": False, "comment": "", "key": key} | decision
-        self._write(key, effect, Reply(value))
+        self._write(key, request, Reply(value))
 
-    def _write(self, key: str, effect: Effect, reply: Reply | None) -> None:
+    def _write(self, key: str, request: Request, reply: Reply | None) -> None:
         self.writes += 1
         if self.writes == self.crash_at:
             raise Crash
-        self.steps[key] = (fingerprint(effect), reply)
+        self.steps[key] = (fingerprint(request), reply)

@@ -16,7 +16,7 @@ from django.db.models import Model
 from django.utils import timezone
 
 from agents import llm, operations
-from agents.core.effects import Json
+from agents.core.requests import Json
 from agents.core.states import ENDED, EscalationState, RunState
 from agents.desk import refunds
 from agents.desk.models import Refund, SentMail

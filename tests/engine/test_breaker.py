@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
 CONTEXT = '{"kind": "tool", "name": "get_refund_context", "args": {"user_id": 42}}'
 FINAL = '{"kind": "final", "answer": "Done."}'
-LEAVE = breaker.Leave("https://models.example.com/v1")
+LEAVE = breaker.Permit("https://models.example.com/v1")
 FAULT = llm.ModelFailed("llm_error", "The server is in trouble (500).", retry=True, outage=True)
 DOWN = {"fault": "http_500", "times": breaker.FAILURES}
 
@@ -182,7 +182,7 @@ def test_the_more_runs_wait_the_less_often_each_looks(scene: Scene, server: Repl
     rows = [Run(**{**columns_of(first), "id": uuid4(), "wake_at": far}) for _ in range(900)]
     Run.objects.bulk_create(rows)
 
-    with pytest.raises(breaker.Resting) as resting:
+    with pytest.raises(breaker.CircuitOpen) as resting:
         breaker.leave()
 
     Run.objects.filter(pk__in=[row.pk for row in rows]).delete()  # they have no record

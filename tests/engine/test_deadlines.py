@@ -15,10 +15,10 @@ from django.utils import timezone
 
 from agents import operations, results
 from agents.audit import verify
-from agents.core.effects import Json
+from agents.core.requests import Json
 from agents.core.states import RunState
 from agents.desk import metrics
-from agents.engine.late import LATE
+from agents.engine.tool_call import LATE
 from agents.models import Event, Run, Workspace
 from agents.models.event import facts_of
 from agents.policies.profiles import STRICT

@@ -16,7 +16,7 @@ from django.utils.module_loading import import_string
 
 from agents import llm
 from agents.core.states import RunState
-from agents.engine import breaker, lease, under_way, worker
+from agents.engine import active_runs, breaker, lease, worker
 from agents.engine.database import in_database
 from agents.engine.dispatch import ring, unheard
 from agents.engine.sweep import sweep
@@ -38,7 +38,7 @@ def worked(until: Callable[[], bool]) -> None:
     """Let one worker take runs in this process until something is so."""
 
     async def watched() -> None:
-        stop, ours = asyncio.Event(), under_way.UnderWay()
+        stop, ours = asyncio.Event(), active_runs.ActiveRuns()
         taker = import_string(worker.TAKERS[settings.OPSCONSOLE_DISPATCH])(stop, ours)
         taking = asyncio.create_task(taker.run())
         try:

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from agents.core.effects import Ask, Effect, Escalate, Failed, Flow, Json, Stop, Together, Use
-from agents.core.strands import Diverged, Reply, Strand
+from agents.core.replay import Diverged, Reply, Strand
+from agents.core.requests import Ask, Escalate, Failed, Flow, Json, Request, Stop, Together, Use
 from agents.engine.drive import drive
 from agents.engine.journal import Later
 from agents.patterns import Brief, Notes
@@ -44,7 +44,7 @@ def refund_world() -> MemoryWorld:
         "3/propose": '{"kind": "final", "answer": "Done."}',
     }
 
-    def perform(key: str, effect: Effect) -> Json:
+    def perform(key: str, effect: Request) -> Json:
         if isinstance(effect, Ask):
             return {"text": said[key]}
         if isinstance(effect, Use):
@@ -149,7 +149,7 @@ def test_a_strand_that_has_to_wait_throws_nothing_of_its_siblings_away() -> None
     def all_of_them() -> Flow:
         return (yield Together("all", {"a": one(), "b": one(), "c": two()}))
 
-    def perform(key: str, effect: Effect) -> Json:
+    def perform(key: str, effect: Request) -> Json:
         if key in waits:
             raise Later(waits[key])
         return 1
@@ -171,7 +171,7 @@ def test_flows_side_by_side_really_run_at_once() -> None:
     under_way: list[str] = []
 
     class Slow(MemoryWorld):
-        async def do(self, key: str, effect: Effect) -> Reply:
+        async def do(self, key: str, effect: Request) -> Reply:
             under_way.append(key)
             while len(under_way) < 3:
                 await asyncio.sleep(0)
@@ -193,7 +193,7 @@ def test_a_flow_goes_on_though_another_asks_for_something_alone() -> None:
     gone_on = asyncio.Event()
 
     class Slow(MemoryWorld):
-        async def do(self, key: str, effect: Effect) -> Reply:
+        async def do(self, key: str, effect: Request) -> Reply:
             if key == "both/first/two":  # alone, while what the second flow asked for is under way
                 await gone_on.wait()
             if key == "both/second/one":
@@ -228,7 +228,7 @@ def test_one_flow_that_stops_leaves_the_others_their_outcome() -> None:
     def both() -> Flow:
         return (yield Together("all", {"a": stops(), "b": fails()}))
 
-    def perform(key: str, effect: Effect) -> Json:
+    def perform(key: str, effect: Request) -> Json:
         return Reply(failed="tool_error:t") if key.endswith("broken") else 1
 
     strand = go(both(), MemoryWorld(perform))
@@ -283,7 +283,7 @@ def test_no_more_flows_run_at_once_than_wanted_and_all_of_them_end() -> None:
     most: list[int] = []
 
     class Slow(MemoryWorld):
-        async def do(self, key: str, effect: Effect) -> Reply:
+        async def do(self, key: str, effect: Request) -> Reply:
             under_way.add(key)
             most.append(len(under_way))
             await asyncio.sleep(0.01)
@@ -328,7 +328,7 @@ def test_a_reply_is_kept_while_a_sibling_is_busy_and_only_then() -> None:
     kept: list[list[str]] = []
 
     class Slow(MemoryWorld):
-        async def do(self, key: str, effect: Effect) -> Reply:
+        async def do(self, key: str, effect: Request) -> Reply:
             await asyncio.sleep(0.05 if "slow" in key else 0)
             return await super().do(key, effect)
 
@@ -350,7 +350,7 @@ def test_a_reply_is_kept_while_a_sibling_is_busy_and_only_then() -> None:
 
 def test_a_drive_that_is_broken_off_ends_though_a_step_takes_that_for_its_own() -> None:
     class Deaf(MemoryWorld):
-        async def do(self, key: str, effect: Effect) -> Reply:
+        async def do(self, key: str, effect: Request) -> Reply:
             # As where a call is cut at its deadline, and its reply is here already.
             with suppress(asyncio.CancelledError):
                 await asyncio.sleep(0 if self.calls else 60)

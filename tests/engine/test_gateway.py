@@ -16,10 +16,10 @@ from django.db import OperationalError
 from django.utils import timezone
 
 from agents import operations
-from agents.core.effects import Say
+from agents.core.requests import Say
 from agents.core.states import EffectState, EscalationState, RunState
 from agents.desk import refunds
-from agents.engine import crashpoints, late, perform
+from agents.engine import crashpoints, perform, tool_call
 from agents.engine.journal import Journal
 from agents.engine.sweep import ORPHANED, sweep
 from agents.models import Effect, Escalation, Run, Step
@@ -527,7 +527,7 @@ def test_a_reply_in_time_counts_though_the_worker_was_late_to_look(
 ) -> None:
     real, loops = TOOLS["issue_refund"].call, list[asyncio.AbstractEventLoop]()
     under_way: list[Future[Any]] = []
-    submit = late.TOOL_THREADS.submit
+    submit = tool_call.TOOL_THREADS.submit
 
     def submit_and_keep(work: Callable[[], Any]) -> Future[Any]:
         under_way.append(submit(work))
@@ -545,7 +545,7 @@ def test_a_reply_in_time_counts_though_the_worker_was_late_to_look(
         if point == "gateway.before_call":
             loops[:] = [asyncio.get_running_loop()]
 
-    monkeypatch.setattr(late, "TOOL_THREADS", SimpleNamespace(submit=submit_and_keep))
+    monkeypatch.setattr(tool_call, "TOOL_THREADS", SimpleNamespace(submit=submit_and_keep))
     exchange(monkeypatch, "issue_refund", call=while_the_loop_is_busy, timeout=30.0)
     crashpoints.watch(meet)
 

@@ -12,15 +12,15 @@ import pytest
 from django.db import OperationalError
 
 from agents import llm
-from agents.core.effects import Ask, Json
+from agents.core.replay import Reply
+from agents.core.requests import Ask, Json
 from agents.core.states import RunState
-from agents.core.strands import Reply
 from agents.engine import asking, breaker, crashpoints
 from agents.engine import journal as journals
 from agents.engine.advance import _claim
 from agents.engine.database import in_database
 from agents.engine.journal import Journal
-from agents.engine.perform import RunWorld
+from agents.engine.perform import RunExecutor
 from agents.engine.threads import close_connections
 from agents.models import Endpoint, LostRun, Run, Step
 from agents.models.event import Entry
@@ -41,8 +41,8 @@ def claimed() -> Journal:
     return journal
 
 
-def world_of(journal: Journal) -> RunWorld:
-    return RunWorld(journal, journal.run.policy.limits())
+def world_of(journal: Journal) -> RunExecutor:
+    return RunExecutor(journal, journal.run.policy.limits())
 
 
 def begun(journal: Journal) -> list[str]:
@@ -199,9 +199,9 @@ def test_what_another_attempt_may_cost_is_kept_before_it_is_made(
         lost.append(await in_database(Step.objects.values_list("tokens_lost", flat=True).get))
         raise llm.ModelFailed("llm_timeout", "no answer", retry=len(lost) < 2)
 
-    async def leave() -> breaker.Leave:
+    async def leave() -> breaker.Permit:
         await world.keep()  # as a strand beside it may
-        return breaker.Leave("https://models.example")  # what is asked there costs
+        return breaker.Permit("https://models.example")  # what is asked there costs
 
     monkeypatch.setattr(llm, "ask", ask)
     monkeypatch.setattr(asking, "leave_to_ask", leave)
@@ -217,9 +217,9 @@ def test_a_question_that_costs_nothing_is_not_committed_before_it_is_asked(
 ) -> None:
     journal, found = claimed(), list[list[str]]()
 
-    async def ask(*args: object, **named: object) -> llm.Answer:
+    async def ask(*args: object, **named: object) -> llm.ModelAnswer:
         found.append(await in_database(begun, journal))
-        return llm.Answer("said", "demo", 1, 1, 0, demo=True)
+        return llm.ModelAnswer("said", "demo", 1, 1, 0, demo=True)
 
     monkeypatch.setattr(llm, "ask", ask)
     asyncio.run(world_of(journal).do("one", question("one")))
@@ -233,10 +233,10 @@ def test_a_question_that_takes_long_is_seen_while_it_is_asked(
 ) -> None:
     journal = claimed()
 
-    async def ask(*args: object, **named: object) -> llm.Answer:
+    async def ask(*args: object, **named: object) -> llm.ModelAnswer:
         while not await in_database(begun, journal):
             await asyncio.sleep(0.01)
-        return llm.Answer("said", "demo", 1, 1, 0, demo=True)
+        return llm.ModelAnswer("said", "demo", 1, 1, 0, demo=True)
 
     async def asked() -> Reply:
         return await asyncio.wait_for(world_of(journal).do("one", question("one")), 5)
@@ -253,10 +253,10 @@ def test_who_lost_the_run_during_a_long_question_hears_so_and_writes_nothing(
 ) -> None:
     journal = claimed()
 
-    async def ask(*args: object, **named: object) -> llm.Answer:
+    async def ask(*args: object, **named: object) -> llm.ModelAnswer:
         await in_database(partial(Run.objects.filter(pk=journal.run.pk).update, fence=99))
         await asyncio.sleep(2 * journals.SOON)
-        return llm.Answer("said", "demo", 1, 1, 0, demo=True)
+        return llm.ModelAnswer("said", "demo", 1, 1, 0, demo=True)
 
     monkeypatch.setattr(llm, "ask", ask)
     with pytest.raises(LostRun):
@@ -278,8 +278,8 @@ def test_a_server_that_did_not_answer_is_counted_though_the_run_was_lost_meanwhi
         await asyncio.sleep(2 * journals.SOON)
         raise llm.ModelFailed("llm_error", "503", retry=True, outage=True)
 
-    async def leave() -> breaker.Leave:
-        return breaker.Leave("https://models.example", failures=4, probe=True)
+    async def leave() -> breaker.Permit:
+        return breaker.Permit("https://models.example", failures=4, probe=True)
 
     monkeypatch.setattr(llm, "ask", ask)
     monkeypatch.setattr(asking, "leave_to_ask", leave)

@@ -8,7 +8,7 @@ import pytest
 from django.utils import timezone
 
 from agents import operations
-from agents.core.effects import Json
+from agents.core.requests import Json
 from agents.core.states import RunState
 from agents.models import Endpoint, Run
 from agents.operations.scenarios import BY_KEY

@@ -10,7 +10,7 @@ import pytest
 
 from agents import patterns
 from agents.core.digest import sha256
-from agents.core.effects import Json
+from agents.core.requests import Json
 from agents.core.states import RunState
 from agents.engine import advance
 from agents.engine.worker import claimable
@@ -109,7 +109,7 @@ def test_the_model_is_given_what_guides_it(monkeypatch: pytest.MonkeyPatch) -> N
 
     put = llm.ask
 
-    async def watched(question: llm.Question, *, timeout: float) -> llm.Answer:
+    async def watched(question: llm.Question, *, timeout: float) -> llm.ModelAnswer:
         asked.append(question)
         return await put(question, timeout=timeout)
 

@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from agents import llm, operations, results
 from agents.core.digest import sha256
-from agents.core.effects import Ask, Escalate, Flow, Together
+from agents.core.requests import Ask, Escalate, Flow, Together
 from agents.core.states import EscalationState, RunState
 from agents.engine import journal
 from agents.engine.database import in_database
@@ -324,7 +324,7 @@ def test_an_answer_given_while_a_sibling_runs_is_not_waited_for(
 
     ask = llm.ask
 
-    async def answered_meanwhile(*args: Any, **named: Any) -> llm.Answer:
+    async def answered_meanwhile(*args: Any, **named: Any) -> llm.ModelAnswer:
         for _ in range(500):
             if await in_database(Escalation.objects.filter(run=run).exists):
                 break

@@ -9,7 +9,7 @@ from django.test import override_settings
 from django.utils import timezone
 
 from agents import operations
-from agents.core.effects import Json
+from agents.core.requests import Json
 from agents.core.states import RunState
 from agents.desk.models import SentMail
 from agents.models import Run

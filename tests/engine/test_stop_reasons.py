@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from agents import operations, results
 from agents.core.digest import sha256
-from agents.core.effects import Flow
+from agents.core.requests import Flow
 from agents.core.states import RunState
 from agents.engine.worker import claimable
 from agents.models import Run

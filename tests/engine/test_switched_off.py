@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents import operations, results
-from agents.core.effects import Stop
 from agents.core.facts import Facts
 from agents.core.plans import read_plan
+from agents.core.requests import Stop
 from agents.desk import metrics
 from agents.models import PolicyVersion
 from agents.policies import review

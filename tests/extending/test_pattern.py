@@ -13,9 +13,9 @@ from django.test import Client, override_settings
 from django.utils import timezone
 
 from agents import operations, results
-from agents.core.effects import Effect, Json
+from agents.core.replay import Reply
+from agents.core.requests import Json, Request
 from agents.core.states import RunState
-from agents.core.strands import Reply
 from agents.engine import crashpoints
 from agents.engine.drive import drive
 from agents.models import Escalation, Run
@@ -44,7 +44,7 @@ def test_it_answers_where_both_agree_and_stops_at_what_cannot_be_read(
 ) -> None:
     said = {"read/first/ask": '{"due": "yes"}', "read/second/ask": second}
 
-    def perform(key: str, effect: Effect) -> Json:
+    def perform(key: str, effect: Request) -> Json:
         if key in said:
             return said[key] if isinstance(said[key], Reply) else {"text": said[key]}
         return {"allows": True, "key": key}

@@ -13,8 +13,8 @@ from django.test import override_settings
 from django.utils import timezone
 
 from agents import operations
-from agents.core.decision import Ruling, Verdict
 from agents.core.facts import Facts
+from agents.core.rulings import Ruling, RulingKind
 from agents.core.states import EscalationState, RunState
 from agents.desk.models import Customer
 from agents.engine import crashpoints
@@ -55,8 +55,10 @@ def test_a_note_is_short_and_holds_no_card(text: str, reason: str) -> None:
     assert ruling.reason == reason
 
 
-@pytest.mark.parametrize(("country", "verdict"), [("US", None), ("FR", Verdict.ESCALATE), ("", 1)])
-def test_a_refund_abroad_waits_for_a_person(country: str, verdict: Verdict | None) -> None:
+@pytest.mark.parametrize(
+    ("country", "verdict"), [("US", None), ("FR", RulingKind.ESCALATE), ("", 1)]
+)
+def test_a_refund_abroad_waits_for_a_person(country: str, verdict: RulingKind | None) -> None:
     action = {"kind": "tool", "name": "issue_refund", "args": {"amount_minor": 100}}
 
     ruling: Ruling | None = RULES["abroad.needs_person"](action, Facts(country=country), STRICT)

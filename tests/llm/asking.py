@@ -13,7 +13,7 @@ import pytest
 from django.test import override_settings
 
 from agents import llm
-from agents.core.effects import Json
+from agents.core.requests import Json
 from tests.conformance.replay_server import ReplayServer, Session
 
 KEY = "sk-canary-5b1f"
@@ -22,7 +22,7 @@ QUESTION = llm.Question("worker", {"goal": "Refund Anna", "größe": 1}, as_json
 
 def asked(
     url: str, question: llm.Question = QUESTION, *, timeout: float = 5, **settings: Json
-) -> llm.Answer:
+) -> llm.ModelAnswer:
     """Return the answer of the server at `url`."""
     configured = {"OPENAI_BASE_URL": url, "OPENAI_API_KEY": KEY, **settings}
     with override_settings(**configured):

@@ -12,7 +12,7 @@ import pytest
 from django.test import override_settings
 
 from agents import llm
-from agents.core.effects import Json
+from agents.core.requests import Json
 from agents.llm.prompts import prompt
 from tests.conformance.replay_server import ReplayServer, Session
 from tests.llm.asking import KEY, QUESTION, asked, failed, scripted, send, serving
@@ -30,7 +30,9 @@ def test_an_answer_carries_text_model_tokens_and_cost(replay: ReplayServer) -> N
 
     answer = asked(url)
 
-    assert answer == llm.Answer("Hello", "gpt-4.1-mini-2025-04-14", 1000, 500, 1200, demo=False)
+    assert answer == llm.ModelAnswer(
+        "Hello", "gpt-4.1-mini-2025-04-14", 1000, 500, 1200, demo=False
+    )
 
 
 def test_the_cost_of_an_unknown_model_is_unknown(replay: ReplayServer) -> None:
@@ -179,10 +181,10 @@ def mirror(handler: BaseHTTPRequestHandler) -> None:
     send(handler, json.dumps(completion).encode())
 
 
-def asked_in_turn(*places: tuple[str, str]) -> list[llm.Answer]:
+def asked_in_turn(*places: tuple[str, str]) -> list[llm.ModelAnswer]:
     """Ask once at each address with its key, in one event loop."""
 
-    async def all_of_them() -> list[llm.Answer]:
+    async def all_of_them() -> list[llm.ModelAnswer]:
         answers = []
         for url, key in places:
             with override_settings(OPENAI_BASE_URL=url, OPENAI_API_KEY=key):
@@ -227,7 +229,7 @@ def test_closing_where_nothing_is_open_is_no_error() -> None:
 def test_many_questions_wait_side_by_side(replay: ReplayServer) -> None:
     url, session = scripted(replay, *[{"text": "Hello", "delay_s": 0.2}] * 50)
 
-    async def together() -> list[llm.Answer]:
+    async def together() -> list[llm.ModelAnswer]:
         questions = [llm.Question("worker", {"goal": n}, as_json=True) for n in range(50)]
         return await asyncio.gather(*(llm.ask(q, timeout=3) for q in questions))
 

@@ -11,8 +11,8 @@ from django.test import override_settings
 
 from agents import llm
 from agents.core.actions import check_action
-from agents.core.effects import Json
 from agents.core.money import told
+from agents.core.requests import Json
 from agents.llm.demo.goals import read_goal
 from agents.llm.prices import cost_micro_usd
 from agents.policies.profiles import TOOLS
@@ -43,7 +43,7 @@ def _nothing_is_configured(settings: Json) -> None:
     settings.OPENAI_API_KEY = settings.OPENAI_BASE_URL = ""
 
 
-def asked(role: str, inputs: Json) -> llm.Answer:
+def asked(role: str, inputs: Json) -> llm.ModelAnswer:
     return asyncio.run(llm.ask(llm.Question(role, inputs, role == "worker"), timeout=5))
 
 

@@ -8,8 +8,8 @@ import json
 import pytest
 
 from agents import llm
-from agents.core.effects import Json
 from agents.core.plans import Task, check_plan
+from agents.core.requests import Json
 from agents.policies.profiles import WORKERS
 from agents.tools import specs
 

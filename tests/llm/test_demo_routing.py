@@ -8,7 +8,7 @@ import json
 import pytest
 
 from agents import llm
-from agents.core.effects import Json
+from agents.core.requests import Json
 from agents.core.routes import check_route
 from agents.policies.profiles import SPECIALISTS
 

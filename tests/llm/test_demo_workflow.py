@@ -9,7 +9,7 @@ import pytest
 
 from agents import llm
 from agents.core.checkpoints import read_assessment, read_commitment
-from agents.core.effects import Json
+from agents.core.requests import Json
 from agents.core.verdicts import read_verdict
 
 ASKS = "Anna (user_id=42) asks which plan she has."

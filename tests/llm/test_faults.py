@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from agents.core.effects import Json
+from agents.core.requests import Json
 from agents.llm.faults import fault, retry_after
 from tests.conformance.replay_server import ReplayServer
 from tests.llm.asking import KEY, asked, failed, scripted, send, serving

@@ -45,7 +45,7 @@ MUTANTS = (
         "a revised action is not reviewed again",
         "agents/policies/__init__.py",
         "        revisions.append(heaviest)\n        action = heaviest.action\n",
-        "        passed = replace(heaviest, verdict=Verdict.APPROVE)\n"
+        "        passed = replace(heaviest, verdict=RulingKind.APPROVE)\n"
         "        return _reviewed(passed, heaviest.action, rulings, [heaviest])\n",
         "tests/engine/test_rounds.py",
     ),
@@ -89,8 +89,8 @@ MUTANTS = (
     Mutant(
         "silence approves",
         "agents/policies/__init__.py",
-        "    return Ruling(\n        Verdict.BLOCK, reason,",
-        "    return Ruling(\n        Verdict.APPROVE, reason,",
+        "    return Ruling(\n        RulingKind.BLOCK, reason,",
+        "    return Ruling(\n        RulingKind.APPROVE, reason,",
         "tests/conformance/test_supervisor.py -k sup-026",
     ),
     Mutant(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agents.core.limits import Limits
-from agents.core.strands import Reply
+from agents.core.replay import Reply
 from agents.patterns import Brief, result
 from agents.patterns.orchestrator import allowances, reason_of
 from agents.policies.profiles import STRICT, WORKERS

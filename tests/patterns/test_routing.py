@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agents.core.strands import Reply
+from agents.core.replay import Reply
 from agents.patterns import Brief, Notes, result
 from agents.patterns.routing import reason_of, situation
 from agents.policies.profiles import REFERENCE, STRICT

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from agents.core.effects import Ask, Effect, Review, Say, Use
-from agents.core.strands import Strand
+from agents.core.replay import Strand
+from agents.core.requests import Ask, Request, Review, Say, Use
 from agents.engine.drive import drive
 from agents.patterns import PATTERNS, Brief, Notes
 from agents.policies.profiles import STRICT
@@ -35,10 +35,10 @@ def declared(**step: Any) -> dict[str, Any]:
     return {"name": "wf", "sequences": [{"name": "s", "steps": [{**whole, **step}]}]}
 
 
-def playing(answers: Answers, asked: list[Ask], said: list[str]) -> Callable[[str, Effect], Any]:
+def playing(answers: Answers, asked: list[Ask], said: list[str]) -> Callable[[str, Request], Any]:
     """Return a world in which each role says its lines in turn, and the last one for ever."""
 
-    def perform(key: str, effect: Effect) -> Any:
+    def perform(key: str, effect: Request) -> Any:
         match effect:
             case Ask():
                 asked.append(effect)

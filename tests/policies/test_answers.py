@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from agents.core.decision import Review
 from agents.core.digest import sha256
-from agents.core.effects import Json
 from agents.core.facts import Facts
+from agents.core.requests import Json
+from agents.core.rulings import ReviewResult
 from agents.core.statements import NO_MONEY, UNTOLD, Deed, ledger_sentences
 from agents.policies import review
 from agents.policies.profiles import STRICT
@@ -20,11 +20,11 @@ NONE = Facts(subject=42, context_of=(42,), ledger=(NO_MONEY,), record={"charge":
 PAID = replace(NONE, ledger=("USD 100.00 was refunded to customer 42.",))
 
 
-def answer(text: str, facts: Facts = NONE) -> Review:
+def answer(text: str, facts: Facts = NONE) -> ReviewResult:
     return review({"kind": "final", "answer": text}, facts, STRICT)
 
 
-def letter(text: str, facts: Facts = NONE) -> Review:
+def letter(text: str, facts: Facts = NONE) -> ReviewResult:
     args = {"user_id": 42, "message": text}
     facts = replace(facts, letter="message", accepted=(sha256(text),))
     action = {"kind": "tool", "name": "send_reply", "args": args}

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents import policies
-from agents.core.decision import Review, Ruling, Verdict
 from agents.core.facts import ChargeFact, Facts, RefundFact
 from agents.core.limits import Limits
 from agents.core.money import MAX_MINOR
+from agents.core.rulings import ReviewResult, Ruling, RulingKind
 from agents.policies import RULES, review
 from agents.policies.profiles import PROFILES, STRICT
 
@@ -45,7 +45,7 @@ def situations(draw: st.DrawFn) -> Facts:
     )
 
 
-def executed(ruled: Review) -> int:
+def executed(ruled: ReviewResult) -> int:
     """Return the minor units that would be paid without a person: 0 unless it is allowed."""
     return ruled.action["args"]["amount_minor"] if ruled.allows else 0
 
@@ -157,7 +157,7 @@ def test_a_rule_that_raises_or_is_missing_blocks(monkeypatch: pytest.MonkeyPatch
 def test_a_policy_that_never_settles_asks_a_person(monkeypatch: pytest.MonkeyPatch) -> None:
     def one_cent_less(action: Any, facts: Facts, limits: Limits) -> Ruling | None:
         args = {**action["args"], "amount_minor": action["args"]["amount_minor"] - 1}
-        return Ruling(Verdict.REVISE, "less", "less", action={**action, "args": args})
+        return Ruling(RulingKind.REVISE, "less", "less", action={**action, "args": args})
 
     monkeypatch.setitem(RULES, "test.less", one_cent_less)
 

@@ -7,7 +7,7 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from agents import operations
-from agents.core.effects import Json
+from agents.core.requests import Json
 from agents.models import Role, Run, Stage
 from agents.models import event as record
 from agents.policies.profiles import STRICT

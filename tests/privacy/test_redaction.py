@@ -126,9 +126,9 @@ def test_a_workflow_that_somebody_wrote_is_masked(scene: Scene) -> None:
 
 
 def test_what_a_model_says_is_masked(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def ask(question: llm.Question, *, timeout: float) -> llm.Answer:
+    async def ask(question: llm.Question, *, timeout: float) -> llm.ModelAnswer:
         said = {"kind": "final", "answer": ALL}
-        return llm.Answer(json.dumps(said), "scripted", 1, 1, 0, demo=True)
+        return llm.ModelAnswer(json.dumps(said), "scripted", 1, 1, 0, demo=True)
 
     monkeypatch.setattr(llm, "ask", ask)
 

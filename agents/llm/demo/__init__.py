@@ -13,7 +13,7 @@ from collections.abc import Callable
 import httpx2
 from django.conf import settings
 
-from agents.core.effects import Json
+from agents.core.requests import Json
 from agents.core.roles import ROLES, role
 from agents.llm.demo import (
     judge,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from agents.core.effects import Json
+from agents.core.requests import Json
 from agents.llm.demo.goals import Misfortune, read_goal
 from agents.llm.demo.writer import usd
 

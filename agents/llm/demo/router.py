@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from agents.core.effects import Json
+from agents.core.requests import Json
 from agents.core.topics import TOPICS, is_about
 from agents.llm.demo.goals import Misfortune, read_goal
 

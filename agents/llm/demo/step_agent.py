@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 
-from agents.core.effects import Json
+from agents.core.requests import Json
 from agents.llm.demo.goals import Goal, Misfortune, read_goal
 from agents.llm.demo.writer import usd
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from agents.core.effects import Json
+from agents.core.requests import Json
 from agents.llm.demo.goals import ANNA, MAX, Goal, Misfortune, read_goal
 from agents.llm.demo.writer import told_of_refund, usd
 

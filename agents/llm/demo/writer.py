@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agents.core.effects import Json
+from agents.core.requests import Json
 
 
 def said(inputs: Json) -> str:

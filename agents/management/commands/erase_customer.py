@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from agents import operations
 from agents.management.asked import ACTOR, refusals, workspace_named
-from agents.operations import Beyond
+from agents.operations import ErasureLeftovers
 
 
 class Command(BaseCommand):
@@ -43,7 +43,7 @@ class Command(BaseCommand):
                 self.stdout.write(f"  {line}")
 
 
-def _told(beyond: Beyond) -> Iterator[str]:
+def _told(beyond: ErasureLeftovers) -> Iterator[str]:
     """Yield a line for each kind of place, with what identifies it."""
     for run_id, events in beyond.chains:
         yield (

@@ -11,7 +11,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from agents import operations
-from agents.core.effects import Json
+from agents.core.requests import Json
 from agents.core.strict_json import BadJson, parse
 from agents.management.asked import BAD_USAGE, refusals, user_named, workspace_named
 from agents.models import Workspace

@@ -14,9 +14,9 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from agents import llm, operations, results
-from agents.core.effects import Json
 from agents.core.kinds import kind_of
 from agents.core.money import BadAmount, minor_of_text
+from agents.core.requests import Json
 from agents.core.states import ENDED, EscalationState, RunState
 from agents.core.strict_json import BadJson, parse
 from agents.engine import lease

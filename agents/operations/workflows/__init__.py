@@ -9,10 +9,10 @@ from pathlib import Path
 
 from agents import tools
 from agents.core.actions import is_text
-from agents.core.effects import Json
+from agents.core.homoglyphs import unseen
 from agents.core.limits import Limits
-from agents.core.lookalikes import unseen
-from agents.core.preflight import bind, check
+from agents.core.requests import Json
+from agents.core.workflow_checks import bind, check
 from agents.core.workflows import BadWorkflow, read_workflow
 from agents.operations.refusal import Refused
 

@@ -8,10 +8,10 @@ from datetime import datetime
 
 from django.contrib.auth.models import User
 
-from agents.core.effects import Json
+from agents.core.homoglyphs import lookalikes
 from agents.core.kinds import LETTER, kind_of
-from agents.core.lookalikes import lookalikes
 from agents.core.money import plain_amount
+from agents.core.requests import Json
 from agents.core.states import ENDED, EscalationState
 from agents.desk import billing, mail, refunds
 from agents.engine.approvals import ASKED_AGAIN, turn_of

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from agents.core.effects import Json
 from agents.core.money import BadAmount, minor_of_text, spoken
+from agents.core.requests import Json
 from agents.desk import billing
 from agents.models import Escalation
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agents.core.effects import Json
 from agents.core.money import spoken
+from agents.core.requests import Json
 
 ROOM = 1.25  # the scale ends this much beyond what was asked for
 

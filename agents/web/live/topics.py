@@ -15,7 +15,7 @@ from uuid import UUID
 from django.db.models import Max
 from django.template.loader import render_to_string
 
-from agents.core.effects import Json
+from agents.core.requests import Json
 from agents.core.states import EscalationState
 from agents.models import Escalation, Event, KillSwitch, Run
 from agents.web.approvals import inbox as inboxes

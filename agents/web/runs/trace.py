@@ -15,10 +15,10 @@ from django.utils import timezone
 
 from agents import results
 from agents.core.budget import Spent, active
-from agents.core.effects import Json
 from agents.core.kinds import HAND_OVER
 from agents.core.limits import Limits
 from agents.core.money import told
+from agents.core.requests import Json
 from agents.core.states import ENDED, EffectState, EscalationState, RunState
 from agents.models import Effect, Escalation, Run, Step
 from agents.tools import TOOLS

@@ -12,7 +12,7 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST
 
-from agents.core.effects import Json
+from agents.core.requests import Json
 from agents.web import access, start_here
 
 THEMES = ("light", "dark")

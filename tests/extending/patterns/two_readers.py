@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from agents.core.effects import Ask, Escalate, Failed, Flow, Json, Review, Stop, Together, Use
 from agents.core.money import told
+from agents.core.requests import Ask, Escalate, Failed, Flow, Json, Review, Stop, Together, Use
 from agents.core.roles import role
 from agents.core.strict_json import BadJson, parse
 from agents.patterns import Brief, Notes, pattern

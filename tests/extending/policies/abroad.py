@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from agents.core.actions import Action
-from agents.core.decision import Ruling, Verdict
 from agents.core.facts import Facts
 from agents.core.limits import Limits
+from agents.core.rulings import Ruling, RulingKind
 from agents.policies import rule
 
 HOME = ("CA", "US")
@@ -17,7 +17,7 @@ def needs_person(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
     if action.get("name") != "issue_refund" or facts.country in HOME:
         return None
     return Ruling(
-        Verdict.ESCALATE,
+        RulingKind.ESCALATE,
         "refund_abroad",
         f"The customer lives in {facts.country or 'an unknown country'}, where we do not trade.",
         risk=50,

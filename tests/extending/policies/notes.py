@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 from agents.core.actions import Action
-from agents.core.decision import Ruling, Verdict
 from agents.core.facts import Facts
 from agents.core.limits import Limits
+from agents.core.rulings import Ruling, RulingKind
 from agents.policies import rule
 
 LONGEST = 500  # characters
@@ -22,8 +22,8 @@ def short(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
     text = action["args"]["text"]
     if _CARD.search(text):
         sentence = "The note holds what looks like the number of a card."
-        return Ruling(Verdict.BLOCK, "note_with_card", sentence, 80)
+        return Ruling(RulingKind.BLOCK, "note_with_card", sentence, 80)
     if len(text) > LONGEST:
         sentence = f"A note has at most {LONGEST} characters."
-        return Ruling(Verdict.BLOCK, "note_too_long", sentence, 20, len(text), LONGEST)
-    return Ruling(Verdict.APPROVE, "short_note", "A short note harms nobody.", 5)
+        return Ruling(RulingKind.BLOCK, "note_too_long", sentence, 20, len(text), LONGEST)
+    return Ruling(RulingKind.APPROVE, "short_note", "A short note harms nobody.", 5)

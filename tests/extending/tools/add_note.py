@@ -9,7 +9,7 @@ from pathlib import Path
 
 from django.conf import settings
 
-from agents.core.effects import Json
+from agents.core.requests import Json
 from agents.tools import Context, Touch, tool
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
-from agents.core.effects import Json
+from agents.core.requests import Json
 from agents.models import Step
 from agents.web.runs.above import orchestrator, routing, workflow
 

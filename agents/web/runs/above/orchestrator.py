@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from agents.core.effects import Json
+from agents.core.requests import Json
 from agents.models import Step
 from agents.web.runs.timeline import Axis, Bar, axis
 

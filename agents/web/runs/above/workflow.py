@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from agents.core.checkpoints import Assessment, Commitment, read_assessment, read_commitment
-from agents.core.effects import Json
+from agents.core.requests import Json
 from agents.models import Step
 
 VERDICTS = {

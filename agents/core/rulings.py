@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from agents.core.effects import Json
+from agents.core.requests import Json
 
 
-class Verdict(IntEnum):
+class RulingKind(IntEnum):
     """What a ruling says. The greatest is heeded: what is cut down is asked about afterwards."""
 
     APPROVE = 0
@@ -26,7 +26,7 @@ class Verdict(IntEnum):
 class Ruling:
     """What one rule says, and why, in a code for programs and a sentence for people."""
 
-    verdict: Verdict
+    verdict: RulingKind
     reason: str  # a stable code such as high_refund_requires_human
     sentence: str
     risk: int = 0  # 0 none to 100
@@ -53,7 +53,7 @@ def settled_by(review: Json) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Review:
+class ReviewResult:
     """What came of putting an action to every rule until nothing changed."""
 
     decision: str  # approve, revise, escalate, block: the word for the trace
@@ -70,7 +70,7 @@ class Review:
     @property
     def escalating(self) -> list[str]:
         """The rules that want a person; a person's decision settles these and no others."""
-        return [r.rule for r in self.rulings if r.verdict is Verdict.ESCALATE]
+        return [r.rule for r in self.rulings if r.verdict is RulingKind.ESCALATE]
 
     def as_json(self) -> dict[str, Json]:
         return {

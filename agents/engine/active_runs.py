@@ -13,7 +13,7 @@ from agents.engine.advance import advance
 log = logging.getLogger(__name__)
 
 
-class UnderWay:
+class ActiveRuns:
     """One process's share of the runs."""
 
     def __init__(self) -> None:

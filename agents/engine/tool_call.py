@@ -13,7 +13,7 @@ from threading import Lock
 from django.db import transaction
 from django.utils import timezone
 
-from agents.core.effects import Json
+from agents.core.requests import Json
 from agents.core.strict_json import fits
 from agents.engine.redaction import redacted
 from agents.engine.threads import TOOLS as TOOL_THREADS

@@ -1,8 +1,8 @@
 """What a pattern may ask for.
 
-A pattern is a generator: each ``yield`` hands the engine one effect and gets the recorded
-reply back. Effects are plain data, so running a pattern again over the same replies always
-reaches the same place. Whatever could answer differently tomorrow is an effect: a model, a
+A pattern is a generator: each ``yield`` hands the engine one request and gets the recorded
+reply back. Requests are plain data, so running a pattern again over the same replies always
+reaches the same place. Whatever could answer differently tomorrow is a request: a model, a
 tool, a person, and also the policy, because the facts it reads change while a run waits.
 """
 
@@ -32,7 +32,7 @@ class Ask:
 
 @dataclass(frozen=True)
 class Review:
-    """Put an action to the policy. Reply: a Review as JSON (see `core.decision`).
+    """Put an action to the policy. Reply: a Review as JSON (see `core.rulings`).
 
     `granted` names the escalation whose decision allowed exactly this action, or is "".
     """
@@ -83,14 +83,14 @@ class Together:
     at_once: int | None = None  # how many at a time, in their order; None: all of them
 
 
-Effect: TypeAlias = Ask | Review | Escalate | Use | Say | Together
-Flow: TypeAlias = Generator[Effect, Any, Json]
+Request: TypeAlias = Ask | Review | Escalate | Use | Say | Together
+Flow: TypeAlias = Generator[Request, Any, Json]
 
 
-def asked(effect: Effect) -> Json:
-    """Return what an effect asks for, as it is stored with its step; the label is the key."""
-    body = {f.name: getattr(effect, f.name) for f in fields(effect) if f.name != "label"}
-    return {"effect": type(effect).__name__.lower(), **body}
+def asked(request: Request) -> Json:
+    """Return what a request asks for, as it is stored with its step; the label is the key."""
+    body = {f.name: getattr(request, f.name) for f in fields(request) if f.name != "label"}
+    return {"effect": type(request).__name__.lower(), **body}
 
 
 def question(asked: Json) -> Json:

@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from agents.core.actions import is_text
-from agents.core.checkpoints import Unreadable, object_in
+from agents.core.checkpoints import UnreadableReply, object_in
 from agents.core.digest import canonical
-from agents.core.effects import Json
 from agents.core.limits import Limits
-from agents.core.workflows import BadWorkflow, Step, Workflow
+from agents.core.requests import Json
+from agents.core.workflows import BadWorkflow, Workflow, WorkflowStep
 
 Values = Mapping[str, str]
 
@@ -58,14 +58,14 @@ def fields_in(output: str, names: Collection[str]) -> dict[str, str]:
         return {}
     try:
         said = object_in(output)
-    except Unreadable:
+    except UnreadableReply:
         return {}
     if any(name.lower() not in said for name in names):
         return {}
     return {name: _as_text(said[name.lower()]) for name in names}
 
 
-def cap_of(step: Step, values: Values) -> int:
+def cap_of(step: WorkflowStep, values: Values) -> int:
     """Return how many iterations a convergence may take. Raises BadWorkflow."""
     if not step.within_var:
         return step.within
@@ -112,7 +112,7 @@ def _of_steps(workflow: Workflow) -> Iterator[str]:
         known |= {step.name, *step.outputs}
 
 
-def _of_step(step: Step) -> Iterator[str]:
+def _of_step(step: WorkflowStep) -> Iterator[str]:
     if not step.name:
         yield f"{step.kind}: name is required"
     elif not NAME.fullmatch(step.name):
@@ -132,7 +132,7 @@ def _of_step(step: Step) -> Iterator[str]:
         yield from _of_convergence(step)
 
 
-def _of_convergence(step: Step) -> Iterator[str]:
+def _of_convergence(step: WorkflowStep) -> Iterator[str]:
     if step.within and step.within_var:
         yield f"{step}: 'within' and 'within_var' are set; set one"
     elif not step.within_var and not 0 < step.within <= MOST_ITERATIONS:

@@ -19,7 +19,7 @@ SHORTEST_NAME = 3  # letters: shorter parts of a name stand in every other sente
 
 
 @dataclass(frozen=True)
-class Beyond:
+class ErasureLeftovers:
     """Places that an erasure leaves as they are; events by their numbers in their chain."""
 
     chains: tuple[tuple[UUID, tuple[int, ...]], ...] = ()  # words from before texts lay beside
@@ -42,14 +42,16 @@ def known_as(*, book_ids: Collection[int], number: int) -> frozenset[str]:
     return frozenset(found)
 
 
-def beyond_reach(workspace: Workspace, runs: QuerySet[Run], *, names: Collection[str]) -> Beyond:
+def beyond_reach(
+    workspace: Workspace, runs: QuerySet[Run], *, names: Collection[str]
+) -> ErasureLeftovers:
     """Return what stays of a customer in a workspace once their runs are erased."""
     spoken_of = re.compile(
         rf"(?<!\w)(?:{'|'.join(map(re.escape, sorted(names)))})(?!\w)", re.IGNORECASE
     )
     switches = KillSwitch.objects.filter(workspace=workspace).order_by("pk")
     said = Event.objects.filter(workspace=workspace, run=None, kind__startswith="kill_switch.")
-    return Beyond(
+    return ErasureLeftovers(
         chains=tuple(_with_words(runs)),
         policies=_masking_nothing(workspace),
         switches=tuple(s.pk for s in switches if spoken_of.search(s.reason)),

@@ -6,7 +6,7 @@ from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from agents.core.effects import Effect, Failed, Flow, Json, Outcome, Stop, Together
+from agents.core.requests import Failed, Flow, Json, Outcome, Request, Stop, Together
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ class Strand:
         again = f"#{self.labels[label]}" if self.labels[label] > 1 else ""
         return f"{self.path}{label}{again}"
 
-    def send(self, reply: Reply | Json) -> Effect | None:
-        """Resume the flow. Return its next effect, or None once it has an outcome."""
+    def send(self, reply: Reply | Json) -> Request | None:
+        """Resume the flow. Return its next request, or None once it has an outcome."""
         try:
             if isinstance(reply, Reply) and reply.failed:
                 return self.flow.throw(Failed(reply.failed))
@@ -76,15 +76,15 @@ def replay(flow: Flow, replies: Mapping[str, Reply]) -> Strand:
     ready: deque[tuple[Strand, Reply | Json]] = deque([(root, None)])
     while ready:
         strand, reply = ready.popleft()
-        effect = strand.send(reply)
-        if effect is None:
+        request = strand.send(reply)
+        if request is None:
             joined = strand.parent.joined() if strand.parent else None
             if strand.parent and joined is not None:
                 ready.append((strand.parent, joined))
             continue
-        key = strand.key(effect.label)
-        if isinstance(effect, Together):
-            ready.extend((child, None) for child in strand.branch(key, effect))
+        key = strand.key(request.label)
+        if isinstance(request, Together):
+            ready.extend((child, None) for child in strand.branch(key, request))
             if not strand.children:
                 ready.append((strand, {}))
         elif key in replies:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from agents.core.checkpoints import Assessment, Commitment
-from agents.core.effects import Json, Say
+from agents.core.requests import Json, Say
 from agents.core.verdicts import Verdict
 from agents.core.workflows import Mode
 from agents.patterns import Notes
@@ -15,7 +15,7 @@ COMMIT, POST, RECONCILE, SUPERVISE = "COMMIT", "POST", "RECONCILE", "SUPERVISE"
 
 
 @dataclass
-class Round:
+class StepRound:
     """One time round: what was put out, what drifted, and who said what of it."""
 
     number: int
@@ -28,7 +28,7 @@ class Round:
     person: Json = None
     noted: dict[str, Json] = field(default_factory=dict)  # its entry in the history
 
-    def as_json(self, course: Course) -> Json:
+    def as_json(self, course: StepRun) -> Json:
         step, commitment = course.work.step, course.commitment
         instruction = course.work.instruction
         pre = {"step_id": step.name, "step_kind": step.kind, "instruction": instruction}
@@ -50,7 +50,7 @@ class Round:
 
 
 @dataclass
-class Course:
+class StepRun:
     """A step on its way: its commitment, how often it was run, and what is written down of it."""
 
     work: Work
@@ -65,7 +65,7 @@ class Course:
         entry = {"step": self.work.step.name, "phase": phase, "round": self.rounds}
         self.notes.trace.append({**entry, "ok": ok, **more})
 
-    def note(self, now: Round) -> None:
+    def note(self, now: StepRound) -> None:
         """Write a round down, or write more of it; a page sees it while a person thinks."""
         if not now.noted:
             self.notes.history.append(now.noted)
