@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agents import patterns
-from agents.core.money import told
+from agents.core.money import to_model_units
 from agents.core.replay import Reply
 from agents.core.requests import Json
 from agents.core.states import EscalationState, RunState
@@ -56,7 +56,7 @@ def _waiting_for(run: Run) -> Json:
     return {
         "id": escalation.pk,
         "kind": escalation.kind,
-        "action": told(escalation.action),
+        "action": to_model_units(escalation.action),
         "reason": deciding["reason"],
         "sentence": deciding["sentence"],
         "expires_at": escalation.expires_at.isoformat(),

@@ -20,7 +20,7 @@ from agents.audit.erasable_texts import Text
 from agents.core.digest import canonical, sha256
 from agents.core.requests import Json
 from agents.models import Event, Head, Run, Workspace
-from agents.models.event import linked, texts_of
+from agents.models.event import hashed_parts, texts_of
 
 FORMAT = "opsconsole-record/2"
 CHUNK = 500  # rows in memory at once
@@ -87,7 +87,7 @@ def _chain(row: Run | Workspace, name: str, events: QuerySet[Event]) -> Iterator
         .prefetch_related("texts")
         .iterator(CHUNK)
     ):
-        covered = linked(event)
+        covered = hashed_parts(event)
         beside = {name: _opened(text) for name, text in texts_of(event).items()}
         yield {
             "event": {

@@ -24,7 +24,7 @@ from agents.audit.stored import rows_of_runs, rows_of_workspace, without_intent
 from agents.audit.told import Row, Told
 from agents.models import Event, Head, Run, Workspace
 from agents.models import Sealed as Sealed_
-from agents.models.event import linked, texts_of
+from agents.models.event import hashed_parts, texts_of
 
 KEPT = "heads kept elsewhere"
 CHUNK = 500  # rows in memory at once
@@ -232,7 +232,7 @@ def _readable(shown: str, row: Run | Workspace, sealed: Sealed) -> Chain:
     for seq in events.order_by("seq").values_list("seq", flat=True):
         try:
             event = events.get(seq=seq)
-            link(event.previous, linked(event))
+            link(event.previous, hashed_parts(event))
         except UNREADABLE:
             return Chain(shown, Fault(seq, "it cannot be read"))
     return Chain(shown, Fault(0, "a row of it cannot be read"))
@@ -326,7 +326,7 @@ class _Reader:
                 self.fault = Fault(seq, "it says that it is of the future")
             if self.fault is None and event.at < self.bound(seq):
                 self.fault = Fault(seq, "it says that it is older than the head before its seal")
-            found = Linked(linked(event), event.previous, event.hash, texts_of(event))
+            found = Linked(hashed_parts(event), event.previous, event.hash, texts_of(event))
             self.told.take(found)
             yield found
 

@@ -155,9 +155,9 @@ def is_text(value: Json) -> TypeGuard[str]:
     """Tell whether `value` is text that a person may be shown: not blank, bounded, no tricks."""
     if not isinstance(value, str) or not value.strip() or len(value) > MAX_TEXT:
         return False
-    return not any(hides(char) for char in value)
+    return not any(is_hidden(char) for char in value)
 
 
-def hides(char: str) -> bool:
+def is_hidden(char: str) -> bool:
     """Tell whether a character controls the display instead of being displayed."""
     return char in _BIDI or (unicodedata.category(char) in ("Cc", "Cs") and char not in "\n\r\t")

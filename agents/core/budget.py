@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from agents.core.digest import args_hash
 from agents.core.limits import Limits
-from agents.core.money import told
+from agents.core.money import to_model_units
 from agents.core.requests import Json
 
 REVIEW_CHANGED = "review_changed"  # not called: what was allowed no longer is
@@ -55,7 +55,7 @@ class Call:
 
     @property
     def signature(self) -> str:
-        return f"{self.tool}:{args_hash(told(self.args))}"
+        return f"{self.tool}:{args_hash(to_model_units(self.args))}"
 
 
 def refusal(

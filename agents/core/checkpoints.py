@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
-from agents.core.actions import hides
+from agents.core.actions import is_hidden
 from agents.core.requests import Json
 from agents.core.strict_json import BadJson, parse
 
@@ -122,12 +122,12 @@ def text_of(said: Mapping[str, Json], key: str) -> str:
         return ""
     if not isinstance(value, str):
         raise UnreadableReply(f"{key} is no text")
-    return shown(value)
+    return printable_text(value)
 
 
-def shown(text: str) -> str:
+def printable_text(text: str) -> str:
     """Return a text without the characters that control a display, nor NUL."""
-    return "".join(NOT_SHOWN if hides(char) else char for char in text)
+    return "".join(NOT_SHOWN if is_hidden(char) else char for char in text)
 
 
 def _texts(said: Mapping[str, Json], key: str) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ import hashlib
 import json
 from typing import Any
 
-from agents.core.requests import Json, Request, asked, question
+from agents.core.requests import Json, Request, question, request_body
 
 
 def canonical(value: Json) -> str:
@@ -19,7 +19,7 @@ _CANONICAL = json.JSONEncoder(
 )
 
 
-def plain(value: Json) -> Json:
+def as_stored(value: Json) -> Json:
     """Return `value` as it will look when read back, so that first time and replay agree."""
     return json.loads(canonical(value))
 
@@ -31,22 +31,22 @@ def sha256(value: Json) -> str:
 
 def fingerprint(request: Request) -> str:
     """Return what a step asked for in one word; a replay that differs has diverged."""
-    return sha256(question(asked(request)))
+    return sha256(question(request_body(request)))
 
 
-def written(request: Request) -> tuple[str, Json]:
+def digest_request(request: Request) -> tuple[str, Json]:
     """Return a request's fingerprint, and what it asks for as it will look when read back."""
-    body = asked(request)
+    body = request_body(request)
     text = canonical(question(body))
     kept = json.loads(text)
     if body.get("guide"):
-        kept["guide"] = plain(body["guide"])
+        kept["guide"] = as_stored(body["guide"])
     return hashlib.sha256(text.encode()).hexdigest(), kept
 
 
 def asks_the_same(recorded: Json, request: Request) -> bool:
     """Tell whether a step that was stored in any version asked for what `request` asks for."""
-    return canonical(question(recorded)) == canonical(question(asked(request)))
+    return canonical(question(recorded)) == canonical(question(request_body(request)))
 
 
 def args_hash(args: Json, *, fold_spaces: bool = True) -> str:
@@ -55,16 +55,16 @@ def args_hash(args: Json, *, fold_spaces: bool = True) -> str:
     It serves loop detection and the trace. It folds white space and is cut to 48 bits, so it
     never binds an approval: `sha256` does. The orchestrator's variant does not fold spaces.
     """
-    value = _folded(args) if fold_spaces else args
+    value = _fold_spaces(args) if fold_spaces else args
     text = json.dumps(value, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-def _folded(value: Any) -> Any:
+def _fold_spaces(value: Any) -> Any:
     if isinstance(value, str):
         return " ".join(value.split())
     if isinstance(value, dict):
-        return {key: _folded(item) for key, item in value.items()}
+        return {key: _fold_spaces(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_folded(item) for item in value]
+        return [_fold_spaces(item) for item in value]
     return value

@@ -21,12 +21,12 @@ _JOINED = ("Lo", "Mn", "Mc", *_SIGNS)
 _WORD = re.compile(r"[^\s.,;:!?()\"“”„«»/]+")
 
 
-def lookalikes(text: str) -> Iterator[str]:
+def homoglyph_warnings(text: str) -> Iterator[str]:
     """Yield, a sentence each, the words of a text that a person should look at twice."""
     for word in dict.fromkeys(_WORD.findall(text)):
         if word.isascii():
             continue
-        hidden = unseen(word)
+        hidden = invisible_characters(word)
         found = sorted({script for char in word if (script := _script(char))})
         if hidden:
             points = ", ".join(f"U+{ord(char):04X}" for char in dict.fromkeys(hidden))
@@ -35,7 +35,7 @@ def lookalikes(text: str) -> Iterator[str]:
             yield f"“{word}” mixes letters of different scripts: {' and '.join(found)}."
 
 
-def unseen(text: str) -> list[str]:
+def invisible_characters(text: str) -> list[str]:
     """Return the characters of a text that nobody sees, in their order.
 
     A rule and no list: what only formats, selects a variant or fills a place, what is private or

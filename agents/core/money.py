@@ -1,7 +1,7 @@
 """Money is integer minor units and a currency; numbers with a point exist only at the edge.
 
 Inside, keys end in ``_minor``. What a model says and what the reference prints ends in
-``_usd``; `told` and `minor_of_number` are the two doors between them.
+``_usd``; `to_model_units` and `minor_of_number` are the two doors between them.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def minor_of_number(number: int | float | Decimal) -> int:
     return int(minor)
 
 
-def spoken(minor: int, currency: str = CURRENCY) -> str:
+def format_money(minor: int, currency: str = CURRENCY) -> str:
     """Return an amount for people: USD 1,200.00, and −USD 0.50 below nought."""
     sign = "−" if minor < 0 else ""
     whole, cents = divmod(abs(minor), 100)
@@ -59,7 +59,7 @@ def plain_amount(minor: int) -> str:
     return f"{minor // 100}.{minor % 100:02d}"
 
 
-def told(value: Json) -> Json:
+def to_model_units(value: Json) -> Json:
     """Return `value` as models and the reference's results see it: 120000 minor as 1200.0 usd."""
     if isinstance(value, dict):
         said = {}
@@ -67,8 +67,8 @@ def told(value: Json) -> Json:
             if key.endswith("_minor") and isinstance(item, int):
                 said[key.removesuffix("_minor") + "_usd"] = item / 100
             else:
-                said[key] = told(item)
+                said[key] = to_model_units(item)
         return said
     if isinstance(value, list):
-        return [told(item) for item in value]
+        return [to_model_units(item) for item in value]
     return value

@@ -47,14 +47,14 @@ _Place: TypeAlias = tuple[int, int]
 _Find: TypeAlias = Callable[[str], Iterable[_Place]]
 
 
-def masked(
+def mask(
     text: str, kinds: Collection[str], *, kept: Collection[str] = (), ours: Collection[str] = ()
 ) -> str:
     """Return `text` without secrets, and without what `kinds` name.
 
     Addresses in `kept`, in small letters, stay. `ours` are secrets of our own, by their values.
     """
-    text = _replaced(text, lambda said: secret_spans(said, ours), KEY_MASK)
+    text = _replace_spans(text, lambda said: secret_spans(said, ours), KEY_MASK)
     if not (kinds and _TELLING.search(text)):
         return text
     finders: dict[str, _Find] = {
@@ -64,21 +64,21 @@ def masked(
     }
     for kind, find in finders.items():
         if kind in kinds:
-            text = _replaced(text, find, MASKS[kind])
+            text = _replace_spans(text, find, MASKS[kind])
     return text
 
 
-def masked_json(
+def mask_json(
     value: Json, kinds: Collection[str], *, kept: Collection[str] = (), ours: Collection[str] = ()
 ) -> Json:
     """Do the same with every text in a JSON value, names of members included."""
     if isinstance(value, str):
-        return masked(value, kinds, kept=kept, ours=ours)
+        return mask(value, kinds, kept=kept, ours=ours)
     if isinstance(value, list | tuple):
-        return [masked_json(item, kinds, kept=kept, ours=ours) for item in value]
+        return [mask_json(item, kinds, kept=kept, ours=ours) for item in value]
     if isinstance(value, dict):
         return {
-            masked_json(name, kinds, kept=kept, ours=ours): masked_json(
+            mask_json(name, kinds, kept=kept, ours=ours): mask_json(
                 item, kinds, kept=kept, ours=ours
             )
             for name, item in value.items()
@@ -86,7 +86,7 @@ def masked_json(
     return value
 
 
-def _replaced(text: str, find: _Find, mask: str) -> str:
+def _replace_spans(text: str, find: _Find, mask: str) -> str:
     """Return `text` with a mask where something is found in what it reads as."""
     plain, places = _folded(text)
     parts, done = [], 0

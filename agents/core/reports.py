@@ -10,7 +10,7 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
-from agents.core.money import spoken
+from agents.core.money import format_money
 from agents.core.requests import Json
 
 Aggregate: TypeAlias = dict[str, Json]
@@ -79,7 +79,7 @@ def findings(found: Aggregate) -> str:
 
 def _findings(sales: Json, payments: Json, inventory: Json) -> Iterator[str]:
     if "gross_sales_minor" in sales and _is_number(sales.get("orders")):
-        gross = spoken(sales["gross_sales_minor"])
+        gross = format_money(sales["gross_sales_minor"])
         yield f"Gross sales were {gross} in {sales['orders']:,} orders."
     if _is_number(payments.get("failed_payment_rate")):
         yield f"{payments['failed_payment_rate'] * 100:.1f} % of payments failed."

@@ -87,7 +87,7 @@ Request: TypeAlias = Ask | Review | Escalate | Use | Say | Together
 Flow: TypeAlias = Generator[Request, Any, Json]
 
 
-def asked(request: Request) -> Json:
+def request_body(request: Request) -> Json:
     """Return what a request asks for, as it is stored with its step; the label is the key."""
     body = {f.name: getattr(request, f.name) for f in fields(request) if f.name != "label"}
     return {"effect": type(request).__name__.lower(), **body}

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from agents.core.money import spoken
+from agents.core.money import format_money
 
 NO_MONEY = "No money was moved."
 UNTOLD = "The customer has not been told."
@@ -32,7 +32,7 @@ class Deed:
     settled: bool  # the system of record confirmed it
 
     def __str__(self) -> str:
-        amount = spoken(self.amount_minor, self.currency) if self.amount_minor else "nothing"
+        amount = format_money(self.amount_minor, self.currency) if self.amount_minor else "nothing"
         told = self.sentence.format(amount=amount, customer=self.customer)
         return told if self.settled else f"It is not known whether this happened: {told}"
 
@@ -46,12 +46,12 @@ def ledger_sentences(deeds: Sequence[Deed], *, untold: bool) -> tuple[str, ...]:
     return (*nothing, *map(str, deeds), *((UNTOLD,) if untold else ()))
 
 
-def filled_in(text: str, sentences: Mapping[str, str]) -> str:
+def fill_references(text: str, sentences: Mapping[str, str]) -> str:
     """Return `text` with its references replaced; one that names nothing stays as it is."""
     return _REFERENCE.sub(lambda found: sentences.get(found[1], found[0]), text)
 
 
-def named_in(text: str, sentences: Mapping[str, str]) -> list[str]:
+def referenced_sentences(text: str, sentences: Mapping[str, str]) -> list[str]:
     """Return the sentences that a text refers to, each once, in its order."""
     names = dict.fromkeys(found[1] for found in _REFERENCE.finditer(text))
     return [sentences[name] for name in names if name in sentences]

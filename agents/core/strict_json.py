@@ -46,7 +46,7 @@ def parse(text: str, *, keep_non_finite: bool = False) -> Json:
     return value
 
 
-def fits(value: object) -> bool:
+def is_storable(value: object) -> bool:
     """Tell whether a value of ours can be kept: as JSON within the bounds above, without NUL."""
     try:
         text = json.dumps(value, ensure_ascii=False)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from agents.core.checkpoints import UnreadableReply, object_in, shown, text_of
+from agents.core.checkpoints import UnreadableReply, object_in, printable_text, text_of
 from agents.core.requests import Json
 
 CONTINUE, REORIENT, ASK_HUMAN, HALT = "continue", "reorient", "ask_human", "halt"
@@ -38,15 +38,15 @@ def read_verdict(text: str) -> Verdict:
         word = text_of(said, "verdict").strip().lower()
         rest = [text_of(said, key) for key in ("correction", "question", "reason")]
     except UnreadableReply as error:
-        return Verdict(ASK_HUMAN, question=_unreadable(text, str(error)))
+        return Verdict(ASK_HUMAN, question=_quote_unreadable(text, str(error)))
     found = Verdict(word, *rest)
     if word not in WORDS:
         said_so = f"The supervisor gave no verdict that is known ({word[:40] or 'none'})."
-        return Verdict(ASK_HUMAN, question=_joined(said_so, found.reason, _WHAT_NEXT))
+        return Verdict(ASK_HUMAN, question=_paragraphs(said_so, found.reason, _WHAT_NEXT))
     if word == REORIENT and not found.correction.strip():
         said_so = "The supervisor wants the step run again, but does not say what to correct."
         return Verdict(
-            ASK_HUMAN, question=_joined(said_so, found.question, found.reason, _WHAT_NEXT)
+            ASK_HUMAN, question=_paragraphs(said_so, found.question, found.reason, _WHAT_NEXT)
         )
     return found
 
@@ -57,7 +57,7 @@ def question_of(verdict: Verdict, triggers: Sequence[str]) -> str:
         return verdict.question
     correction = f"Suggested correction: {verdict.correction}" if verdict.correction else ""
     drift = f"Triggers: {', '.join(triggers)}" if triggers else ""
-    return _joined(verdict.reason, correction, drift, "May this output stand?")
+    return _paragraphs(verdict.reason, correction, drift, "May this output stand?")
 
 
 def question_by_person(triggers: Sequence[str]) -> str:
@@ -67,12 +67,12 @@ def question_by_person(triggers: Sequence[str]) -> str:
     return "Review this step's output."
 
 
-def _unreadable(text: str, error: str) -> str:
-    quoted = shown(text[:QUOTED]) + ("…" if len(text) > QUOTED else "")
+def _quote_unreadable(text: str, error: str) -> str:
+    quoted = printable_text(text[:QUOTED]) + ("…" if len(text) > QUOTED else "")
     if not error:
         return f"The supervisor produced an unparseable response:\n\n{quoted}\n\n{_WHAT_NEXT}"
     return f"The supervisor produced malformed JSON:\n\n{quoted}\n\nError: {error}\n\n{_WHAT_NEXT}"
 
 
-def _joined(*sentences: str) -> str:
+def _paragraphs(*sentences: str) -> str:
     return "\n\n".join(sentence for sentence in sentences if sentence.strip())

@@ -22,7 +22,7 @@ _NO_JUDGE = "Runtime.Supervisor is required when any node sets Supervise() or Su
 _NO_PERSON = "Runtime.HumanCh is required when any node sets SuperviseByHuman()"
 
 
-def check(workflow: Workflow, limits: Limits, *, tools: Collection[str]) -> None:
+def check_workflow(workflow: Workflow, limits: Limits, *, tools: Collection[str]) -> None:
     """Raise BadWorkflow with every problem, one a line, or return.
 
     `tools` are those that exist; a workflow may use the ones that its policy lets be proposed.
@@ -33,7 +33,7 @@ def check(workflow: Workflow, limits: Limits, *, tools: Collection[str]) -> None
         raise BadWorkflow("preflight: " + "\n".join(found))
 
 
-def bind(workflow: Workflow, inputs: Mapping[str, str]) -> dict[str, str]:
+def bind_parameters(workflow: Workflow, inputs: Mapping[str, str]) -> dict[str, str]:
     """Return the value of every parameter. Raises BadWorkflow for one that is missing."""
     values = {}
     for parameter in workflow.parameters:
@@ -47,7 +47,7 @@ def bind(workflow: Workflow, inputs: Mapping[str, str]) -> dict[str, str]:
     return values
 
 
-def filled(text: str, values: Values) -> str:
+def fill_variables(text: str, values: Values) -> str:
     """Return a text with its $names filled in; a value is not looked into again."""
     return _VARIABLE.sub(lambda found: values.get(found[1], found[0]), text)
 

@@ -25,7 +25,7 @@ Reading: TypeAlias = Callable[[Any], Any]
 _AS_THEY_ARE = frozenset({str, int, bool, type(None)})
 
 
-def adapted(value: Any, vendor: str, *, is_json: bool = False) -> Any:
+def to_driver(value: Any, vendor: str, *, is_json: bool = False) -> Any:
     """Return a value as the driver takes it."""
     if is_json:
         if value is None:

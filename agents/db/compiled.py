@@ -19,8 +19,8 @@ from django.db.models.base import ModelState
 from django.db.models.expressions import Col
 from django.db.models.sql import UpdateQuery
 
-from agents.db.adapters import Reading, adapted, readings
-from agents.db.driver import answered, send
+from agents.db.adapters import Reading, readings, to_driver
+from agents.db.driver import require_answer, send
 
 M = TypeVar("M", bound=Model)
 
@@ -48,7 +48,7 @@ class Compiled:
 
     def rows(self, done: Any) -> Iterable[Sequence[Any]]:
         """Return what the database answered."""
-        for row in answered(done).fetchall():
+        for row in require_answer(done).fetchall():
             values = list(row)
             for place, read in self.readings:
                 values[place] = read(values[place])
@@ -98,7 +98,7 @@ class CompiledSelect(Generic[M]):
         """Return the compiled query, and the cursor that it was sent by."""
         database = connections[DEFAULT_DB_ALIAS]
         found = self.compiled(database)
-        return found, send(database, found.sql, filled(found.places, given, database.vendor))
+        return found, send(database, found.sql, fill_params(found.places, given, database.vendor))
 
     def compiled(self, database: BaseDatabaseWrapper) -> Compiled:
         """Return the query as a database of this kind is sent it."""
@@ -131,8 +131,8 @@ class CompiledUpdate:
         """Send the change, maybe together with others; call what comes back for their number."""
         database = connections[DEFAULT_DB_ALIAS]
         sql, places = self._compiled.get(database.vendor) or self._compile()
-        done = send(database, sql, filled(places, given, database.vendor))
-        return lambda: int(answered(done).rowcount)
+        done = send(database, sql, fill_params(places, given, database.vendor))
+        return lambda: int(require_answer(done).rowcount)
 
     def _compile(self) -> tuple[str, Sequence[Any]]:
         query: Any = self._build().query.chain(UpdateQuery)
@@ -151,9 +151,9 @@ def _as_model(model: type[M], names: Sequence[str], row: Sequence[Any]) -> M:
     return found
 
 
-def filled(places: Sequence[Any], given: Mapping[str, object], vendor: str) -> list[Any]:
+def fill_params(places: Sequence[Any], given: Mapping[str, object], vendor: str) -> list[Any]:
     """Return the parameters of a query, with what is given in its places."""
     return [
-        adapted(given[at.value], vendor, is_json=at.is_json) if type(at) is Param else at
+        to_driver(given[at.value], vendor, is_json=at.is_json) if type(at) is Param else at
         for at in places
     ]

@@ -40,7 +40,7 @@ def send(database: BaseDatabaseWrapper, sql: str, params: Sequence[Any]) -> Any:
     """Send a statement with %s in the places of `params`; return the driver's cursor.
 
     Errors are Django's, and what watches statements (execute_wrapper, the debug cursor) sees it.
-    Within `pipeline` the cursor holds its answer only afterwards: see `answered`.
+    Within `pipeline` the cursor holds its answer only afterwards: see `require_answer`.
     """
     if database.force_debug_cursor and not _here.is_open:
         cursor: Any = database.cursor()
@@ -76,7 +76,7 @@ def _open(database: BaseDatabaseWrapper) -> None:
     database.ensure_connection()
 
 
-def answered(cursor: Any) -> Any:
+def require_answer(cursor: Any) -> Any:
     """Return a cursor that holds its answer. Raises RuntimeError where it cannot have come yet."""
     if _here.is_open:
         raise RuntimeError("what is sent together is answered when the block has ended")

@@ -11,9 +11,9 @@ from django.db import DEFAULT_DB_ALIAS, connection, connections
 from django.db.models import Field, JSONField, Model
 from django.db.models.base import ModelState
 
-from agents.db.adapters import adapted
-from agents.db.compiled import Compiled, CompiledSelect, filled
-from agents.db.driver import STATEMENTS, answered, pipeline, send
+from agents.db.adapters import to_driver
+from agents.db.compiled import Compiled, CompiledSelect, fill_params
+from agents.db.driver import STATEMENTS, pipeline, require_answer, send
 
 M = TypeVar("M", bound=Model)
 NO_KEYS: Mapping[str, Any] = MappingProxyType({})
@@ -62,7 +62,7 @@ def inserted_columns(
     for row in rows:
         values += _values(row, columns, database.vendor, found)
     done = send(database, sql, values)
-    return lambda: [key for (key,) in answered(done).fetchall()]
+    return lambda: [key for (key,) in require_answer(done).fetchall()]
 
 
 def insert_new(row: Model) -> bool:
@@ -76,7 +76,7 @@ def insert_new(row: Model) -> bool:
     sql, columns = _insert(type(row), True, 1, unless=" ON CONFLICT DO NOTHING")
     with pipeline():  # with a BEGIN before it
         done = send(database, sql, _values(vars(row), columns, database.vendor))
-    keys = answered(done).fetchall()
+    keys = require_answer(done).fetchall()
     for (key,) in keys:
         _is_kept(row, key)
     return bool(keys)
@@ -174,9 +174,9 @@ def _values(
             value
             for column in columns
             for value in (
-                filled(keys[column.name].places, row[column.name], vendor)
+                fill_params(keys[column.name].places, row[column.name], vendor)
                 if column.name in keys
                 else _values(row, (column,), vendor)
             )
         ]
-    return [adapted(row[name], vendor, is_json=is_json) for name, is_json in columns]
+    return [to_driver(row[name], vendor, is_json=is_json) for name, is_json in columns]

@@ -121,10 +121,10 @@ def account(
 
     `lock` holds the charge until the transaction ends.
     """
-    return asked_account(book_id=book_id, customer_number=customer_number, at=at, lock=lock)()
+    return fetch_account(book_id=book_id, customer_number=customer_number, at=at, lock=lock)()
 
 
-def asked_account(
+def fetch_account(
     *, book_id: int, customer_number: int | None, at: datetime, lock: bool = False
 ) -> Callable[[], Account | None]:
     """Ask for an account, maybe together with other things; call what comes back for it."""

@@ -188,7 +188,7 @@ def _reserved(
 def _asked_account(order: _Order, at: datetime) -> Callable[[], billing.Account | None]:
     """Ask whom an order is about, maybe together with other things."""
     number = order.customer_number
-    return billing.asked_account(book_id=order.book_id, customer_number=number, at=at)
+    return billing.fetch_account(book_id=order.book_id, customer_number=number, at=at)
 
 
 def _held(order: _Order, account: billing.Account | None, at: datetime) -> _Kept:

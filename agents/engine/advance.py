@@ -18,7 +18,7 @@ from agents.db.compiled import CompiledSelect, Param
 from agents.engine import lease, simulation
 from agents.engine.approvals import close_approvals
 from agents.engine.asking import MAX_CLAIMS
-from agents.engine.database import in_database, tried
+from agents.engine.database import in_database, retry_transient
 from agents.engine.dispatch import ring
 from agents.engine.drive import drive
 from agents.engine.journal import Journal, Later
@@ -71,27 +71,27 @@ async def advance(run_id: UUID, *, outlasts_outages: bool = True) -> RunState | 
 async def _advance(run: Run, journal: Journal, outlasts_outages: bool) -> RunState | None:
     fence = run.fence
     try:
-        return await _driven(run, journal, outlasts_outages)
+        return await _drive_claimed(run, journal, outlasts_outages)
     except LostRun:
         await in_database(journal.record_truths)
         return None  # its new owner carries on
     except Later as later:
         # Waiting is no failure: only claims that lead nowhere make a run poison.
         counted = {} if later.is_fruitless else {"attempts": 0}
-        return await _left(run, fence, _again(later.at, later.why, **counted))
+        return await _leave_run(run, fence, _requeue_end(later.at, later.why, **counted))
     except DatabaseError:
         log.exception("Run %s met an error of the database; it is tried again", run.pk)
         await in_database(journal.record_truths)
-        return await _left(run, fence, _again(timezone.now() + AFTER_DATABASE_ERROR))
+        return await _leave_run(run, fence, _requeue_end(timezone.now() + AFTER_DATABASE_ERROR))
     except Exception as error:  # ours to fix; leaving it running would only repeat it
         log.exception("Run %s failed", run.pk)
         await in_database(journal.record_truths)
         reason = "diverged" if isinstance(error, Diverged) else "internal_error"
         facts = {"stop_reason": reason, "error": type(error).__name__}
-        return await _left(run, fence, _End(RunState.FAILED, {"stop_reason": reason}, facts))
+        return await _leave_run(run, fence, _End(RunState.FAILED, {"stop_reason": reason}, facts))
 
 
-def _again(at: datetime, why: str = "", **columns: Json) -> _End:
+def _requeue_end(at: datetime, why: str = "", **columns: Json) -> _End:
     facts = {"until": at.isoformat(), **({"why": why} if why else {})}
     return _End(RunState.QUEUED, {"wake_at": at, **columns}, facts)
 
@@ -99,7 +99,7 @@ def _again(at: datetime, why: str = "", **columns: Json) -> _End:
 def _claim(run_id: UUID) -> Journal | None:
     run = Run.claim(run_id, owner=lease.OWNER, lease=lease.length(), at=timezone.now())
     # Tried by itself: a claim that is made is not to be had once more.
-    return tried(Journal, run) if run else None
+    return retry_transient(Journal, run) if run else None
 
 
 def brief_of(run: Run) -> patterns.Brief:
@@ -121,7 +121,7 @@ def brief_of(run: Run) -> patterns.Brief:
     )
 
 
-async def _driven(run: Run, journal: Journal, outlasts_outages: bool) -> RunState:
+async def _drive_claimed(run: Run, journal: Journal, outlasts_outages: bool) -> RunState:
     """Drive a claimed run and commit what waits together with its move."""
     if run.attempts > MAX_CLAIMS:
         raise RuntimeError(f"claimed {run.attempts} times without an end")
@@ -155,7 +155,7 @@ def _end_of(journal: Journal, strand: Strand) -> _End:
     return _End(RunState.QUEUED if answered else RunState.WAITING, {}, {})
 
 
-async def _left(run: Run, fence: int, end: _End) -> RunState | None:
+async def _leave_run(run: Run, fence: int, end: _End) -> RunState | None:
     """Move a run whose drive broke off; its unwritten steps are done again."""
 
     def move() -> RunState | None:

@@ -12,8 +12,8 @@ from agents.core.states import EffectState, EscalationState, RunState
 from agents.db.inserts import update
 from agents.engine.approvals import REFUSED, close_approvals, turn_of
 from agents.engine.dispatch import ring
-from agents.engine.lookup import looked_up
-from agents.engine.redaction import redacted_for
+from agents.engine.lookup import outcome_of
+from agents.engine.redaction import redact_for
 from agents.models import Effect, Escalation, Run, Step
 from agents.tools import TOOLS, OutcomeUnknown, Tool
 
@@ -70,7 +70,7 @@ def _answer_unknown(
         tool.release(effect.key, at)  # from now on a late call finds nothing to pay
     is_recorded = effect.state == EffectState.DONE
     told = effect.result if is_recorded else _told_by_key(tool, effect.key)
-    step.reply = redacted_for(escalation.run, told)
+    step.reply = redact_for(escalation.run, told)
     if step.reply is None and happened:
         step.reply = {"status": "ok", "confirmed_by": reply["by"]}
     if step.reply is None:
@@ -86,6 +86,6 @@ def _answer_unknown(
 def _told_by_key(tool: Tool, key: str) -> Json:
     """Return the result that a key tells of, or None where it tells nothing."""
     try:
-        return looked_up(tool, key)
+        return outcome_of(tool, key)
     except OutcomeUnknown:
         return None  # then the person's word counts

@@ -25,7 +25,7 @@ from agents.engine.crashpoints import crashpoint
 from agents.engine.database import in_database
 from agents.engine.journal import Journal, Later
 from agents.engine.owing import owes_letter
-from agents.engine.redaction import redacted
+from agents.engine.redaction import redact
 from agents.models import Endpoint, Step
 
 MAX_CLAIMS = 20  # claims in a row that lead nowhere: then the run is at fault
@@ -36,7 +36,7 @@ ANSWER_TOKENS = 256  # reserved for an answer before it is known
 
 async def ask(key: str, request: Ask, journal: Journal, limits: Limits) -> Reply:
     """Ask a model, again where that may help. Raises Later where only time can."""
-    leave = await leave_to_ask()  # first: a step that was not begun has used no attempt
+    leave = await permit_to_ask()  # first: a step that was not begun has used no attempt
     step = journal.begin(key, request)
     journal.assume(step, simulation.pause_before(journal.run, request.role))
     over = exceeded(journal.spent(), limits)
@@ -53,14 +53,14 @@ async def ask(key: str, request: Ask, journal: Journal, limits: Limits) -> Reply
         try:
             answer = await _answer(step, question, leave, journal, limits)
         except llm.ModelFailed as error:
-            if _outlasts(error, leave, limits):
+            if _is_outlasted(error, leave, limits):
                 journal.reserve(step, -reserve)
                 reason = await _wait(step, error, leave, calls, journal)
             else:
-                reason = await _again_or_reason(step, error, journal, limits)
+                reason = await _retry_or_reason(step, error, journal, limits)
             if reason:
                 return journal.finish(step, Reply(failed=reason))
-            leave = await leave_to_ask()
+            leave = await permit_to_ask()
             continue
         step.tokens_lost -= reserve
         step.tokens_in, step.tokens_out = answer.tokens_in, answer.tokens_out
@@ -70,7 +70,7 @@ async def ask(key: str, request: Ask, journal: Journal, limits: Limits) -> Reply
         if answer.tool_calls:
             said |= {"tool_calls": list(answer.tool_calls)}
             facts |= {"ignored_tool_calls": len(answer.tool_calls)}
-        return journal.finish(step, Reply(redacted(said, limits)), **facts)
+        return journal.finish(step, Reply(redact(said, limits)), **facts)
 
 
 def _question(request: Ask, model: str) -> llm.Question:
@@ -82,12 +82,12 @@ def _question(request: Ask, model: str) -> llm.Question:
     return llm.Question(request.role, inputs, request.as_json, guide.get("schema"), model)
 
 
-async def leave_to_ask() -> breaker.Permit:
+async def permit_to_ask() -> breaker.Permit:
     """Return leave to call the model's server. Raises Later while it is left alone."""
     if not llm.address():
         return breaker.Permit("")  # the demo model is in this process
     try:
-        return await in_database(breaker.leave)
+        return await in_database(breaker.request_permit)
     except breaker.CircuitOpen as resting:
         raise Later(resting.at + _part_of(resting.spread), "model_server_rests") from None
 
@@ -97,7 +97,7 @@ def _is_heard_late(role: str, journal: Journal, limits: Limits) -> bool:
     return role in limits.late or owes_letter(journal, limits)
 
 
-def _outlasts(error: llm.ModelFailed, leave: breaker.Permit, limits: Limits) -> bool:
+def _is_outlasted(error: llm.ModelFailed, leave: breaker.Permit, limits: Limits) -> bool:
     """Tell whether a failure is one that the run waits for."""
     return error.outage and bool(leave.address) and limits.outlasts_outages
 
@@ -118,17 +118,17 @@ async def _answer(
                     timeout = _seconds_for(question, leave, journal, limits)
                     answer = await llm.ask(question, timeout=timeout)
                 except llm.ModelFailed as error:
-                    timer.counts = not _outlasts(error, leave, limits)
+                    timer.counts = not _is_outlasted(error, leave, limits)
                     raise
         except llm.ModelFailed as error:
             if error.outage:
-                await in_database(breaker.failed, leave, error)
+                await in_database(breaker.record_failure, leave, error)
             else:
-                await _answered(leave)
+                await _record_answer(leave)
             raise
         finally:
             crashpoint("model.after_call")
-        await _answered(leave)
+        await _record_answer(leave)
     return answer
 
 
@@ -147,9 +147,9 @@ def _seconds_for(
     return min(longest, max(limits.max_seconds - journal.spent().seconds, 0.01))
 
 
-async def _answered(leave: breaker.Permit) -> None:
+async def _record_answer(leave: breaker.Permit) -> None:
     if leave.failures:
-        await in_database(breaker.answered, leave)
+        await in_database(breaker.record_answer, leave)
 
 
 async def _wait(
@@ -177,7 +177,7 @@ async def _answers_others(leave: breaker.Permit, step: Step) -> bool:
     return await in_database(Endpoint.has_answered_since, leave.address, step.begun_at)
 
 
-async def _again_or_reason(
+async def _retry_or_reason(
     step: Step, error: llm.ModelFailed, journal: Journal, limits: Limits
 ) -> str:
     """Return why the step fails, or "" once the next attempt may be made."""

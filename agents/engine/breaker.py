@@ -48,7 +48,7 @@ class CircuitOpen(Exception):
         self.at, self.spread = at, spread
 
 
-def leave() -> Permit:
+def request_permit() -> Permit:
     """Give leave to ask the model that is configured. Raises Resting."""
     address = llm.address()
     known = Endpoint.objects.filter(address=address).first()
@@ -66,14 +66,14 @@ def leave() -> Permit:
     raise CircuitOpen(at, min(max(least, timedelta(seconds=waiting / WOKEN)), most))
 
 
-def answered(given: Permit) -> None:
+def record_answer(given: Permit) -> None:
     """Note that a server with failures did its work, and wake whoever waited for that."""
     if Endpoint.recovered(given.address):
         log.info("The model's server %s answers again", given.address)
-        wake(Run.objects.all())
+        wake_runs(Run.objects.all())
 
 
-def wake(runs: QuerySet[Run]) -> int:
+def wake_runs(runs: QuerySet[Run]) -> int:
     """Let those of these runs go on now that wait for a time. Return how many.
 
     A queue that brings runs to workers is told by the next sweep.
@@ -81,7 +81,7 @@ def wake(runs: QuerySet[Run]) -> int:
     return runs.filter(state=RunState.QUEUED, wake_at__gt=Now()).update(wake_at=Now())
 
 
-def failed(given: Permit, error: llm.ModelFailed) -> None:
+def record_failure(given: Permit, error: llm.ModelFailed) -> None:
     """Note that the server did not do its work, or will not with these settings."""
     if not given.address:
         return

@@ -20,15 +20,15 @@ _TRANSIENT = ("40001", "40P01")
 
 async def in_database(work: Callable[..., T], *args: object, tries: int = TRIES) -> T:
     """Run `work` in a thread of the small pool: whole transactions, repeated up to `tries`."""
-    return await DATABASE.run(partial(tried, work, *args, tries=tries))
+    return await DATABASE.run(partial(retry_transient, work, *args, tries=tries))
 
 
 async def in_time(work: Callable[..., T], *args: object) -> T:
     """Do the same without standing in line: for what must be done whatever else is to do."""
-    return await LEASES.run(partial(tried, work, *args))
+    return await LEASES.run(partial(retry_transient, work, *args))
 
 
-def tried(work: Callable[..., T], *args: object, tries: int = TRIES) -> T:
+def retry_transient(work: Callable[..., T], *args: object, tries: int = TRIES) -> T:
     """Run `work` here, again where the database asks for it."""
     for attempt in range(1, tries):
         try:

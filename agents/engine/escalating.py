@@ -14,7 +14,7 @@ from agents.db.compiled import CompiledSelect, Param
 from agents.db.inserts import insert
 from agents.desk import billing
 from agents.engine.approvals import ASKED_AGAIN, CARRIED_OUT, close_approvals, turn_of
-from agents.engine.kill_switch import thrown
+from agents.engine.kill_switch import switch_against
 from agents.models import Escalation, Step
 from agents.models.event import Entry
 
@@ -46,7 +46,7 @@ def hold(
         customer=customer if billing.could_be(customer) else None,
         requested_minor=args.get("amount_minor"),
         created_at=at,
-        frozen_at=at if thrown(step.run, action.get("name", "")) else None,
+        frozen_at=at if switch_against(step.run, action.get("name", "")) else None,
         expires_at=at + timedelta(seconds=limits.escalation_seconds),
     )
     again: list[Entry] = []

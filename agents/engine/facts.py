@@ -82,7 +82,7 @@ def asked_facts(
     tool = action.get("name")
     customer = action.get("args", {}).get("user_id", run.subject)
     is_final = action["kind"] == "final"
-    named = billing.asked_account(book_id=run.book_id, customer_number=customer, at=at, lock=lock)
+    named = billing.fetch_account(book_id=run.book_id, customer_number=customer, at=at, lock=lock)
     # After the account: once its charge is held nobody else adds to what was refunded on it.
     is_refund = tool == "issue_refund"
     unattended = _asked_unattended(run.book_id, customer, limits, at) if is_refund else list

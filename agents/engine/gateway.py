@@ -26,7 +26,7 @@ from agents.core.replay import Reply
 from agents.core.requests import Json, Use
 from agents.core.rulings import settled_by
 from agents.core.states import EffectState
-from agents.core.strict_json import fits
+from agents.core.strict_json import is_storable
 from agents.db.compiled import CompiledSelect, CompiledUpdate, Param
 from agents.db.driver import pipeline
 from agents.db.inserts import inserted_columns
@@ -39,9 +39,9 @@ from agents.engine.escalating import asked_escalation, hold
 from agents.engine.facts import asked_facts
 from agents.engine.journal import Journal, Waiting
 from agents.engine.kill_switch import asked_switch
-from agents.engine.lookup import looked_up
+from agents.engine.lookup import outcome_of
 from agents.engine.owing import moves_money, owes_letter
-from agents.engine.redaction import redacted
+from agents.engine.redaction import redact
 from agents.engine.threads import TOOLS as TOOL_THREADS
 from agents.engine.tool_call import ToolCall
 from agents.models import Effect, Escalation, Run, Step
@@ -84,7 +84,7 @@ async def use(key: str, request: Use, journal: Journal, limits: Limits) -> Reply
         with journal.timed(step):
             outcome = await _became(step, tool, context) if opened and tool.writes else None
             outcome = outcome or await _call(tool, request.args, context, journal)
-        kept = Reply(redacted(outcome.reply.value, limits), outcome.reply.failed)
+        kept = Reply(redact(outcome.reply.value, limits), outcome.reply.failed)
         outcome = replace(outcome, reply=kept)
         # Not after the block: where the commit beside the call fails, it ends with that error.
         if outcome.state is not EffectState.UNKNOWN:
@@ -253,7 +253,7 @@ async def _found(tool: Tool, context: Context) -> CallOutcome | None:
         return None if tool.touch.value != "once" else _unknown()
     try:
         async with asyncio.timeout(tool.timeout):
-            result = await TOOL_THREADS.run(partial(looked_up, tool, context.key))
+            result = await TOOL_THREADS.run(partial(outcome_of, tool, context.key))
     except TimeoutError:
         log.error("%s did not say in time what became of %s", tool.name, context.key)
         return _unknown()
@@ -261,7 +261,7 @@ async def _found(tool: Tool, context: Context) -> CallOutcome | None:
         return _unknown()
     if result is None:
         return None
-    return CallOutcome(EffectState.DONE, Reply(result)) if fits(result) else _unknown()
+    return CallOutcome(EffectState.DONE, Reply(result)) if is_storable(result) else _unknown()
 
 
 def _unknown() -> CallOutcome:
@@ -304,7 +304,7 @@ async def _called(
             return await _found(tool, context)
         return await _failed(tool, context, f"tool_error:{tool.name}")
     crashpoint("gateway.after_call")
-    if not fits(result) or not _is_in_contract(tool, result, args):
+    if not is_storable(result) or not _is_in_contract(tool, result, args):
         return await _failed(tool, context, f"tool_bad_result:{tool.name}")
     done = result.get("status") == "ok" or not tool.writes
     return CallOutcome(EffectState.DONE if done else EffectState.REFUSED, Reply(result))

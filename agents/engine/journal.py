@@ -21,7 +21,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from agents.core.budget import REVIEW_CHANGED, Call, Spent, active
-from agents.core.digest import asks_the_same, fingerprint, plain, written
+from agents.core.digest import as_stored, asks_the_same, digest_request, fingerprint
 from agents.core.replay import Diverged, Reply
 from agents.core.requests import Json, Request, Say
 from agents.db.compiled import CompiledSelect, Param
@@ -131,7 +131,7 @@ class Journal:
         if known:
             self.retried(known, "its last try did not end")
             return known
-        digest, asked = written(request)
+        digest, asked = digest_request(request)
         with self._guard:
             step = self.steps[key] = new(
                 Step,
@@ -186,7 +186,7 @@ class Journal:
 
     def finish(self, step: Step, reply: Reply, **facts: Json) -> Reply:
         """Close a step with its reply. Return the reply as a replay will see it."""
-        step.reply, step.failed = plain(reply.value), reply.failed
+        step.reply, step.failed = as_stored(reply.value), reply.failed
         with self._guard:
             self._batch.finished.add(step.key)
             self.write(lambda at: [self._close(step, facts, at)])

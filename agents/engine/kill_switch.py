@@ -21,7 +21,7 @@ _STANDING = CompiledSelect(
 )
 
 
-def thrown(run: Run, tool: str) -> KillSwitch | None:
+def switch_against(run: Run, tool: str) -> KillSwitch | None:
     """Return a switch that stops `tool` in this run. Call inside the transaction of the change.
 
     The workspace's row is locked, as pressing locks it: a switch that commits later sees
@@ -31,7 +31,7 @@ def thrown(run: Run, tool: str) -> KillSwitch | None:
 
 
 def asked_switch(run: Run, tool: str) -> Callable[[], KillSwitch | None]:
-    """Ask for what `thrown` returns, maybe together with other things."""
+    """Ask for what `switch_against` returns, maybe together with other things."""
     _WORKSPACE.sent_tuples(pk=run.workspace_id)
     standing = _STANDING.sent(workspace=run.workspace_id)
     return lambda: next((switch for switch in standing() if switch.stops(run, tool)), None)

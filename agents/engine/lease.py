@@ -45,13 +45,13 @@ def driving(run_id: UUID) -> Iterator[None]:
         _driven.discard(run_id)
 
 
-def driven() -> frozenset[UUID]:
+def driven_runs() -> frozenset[UUID]:
     """Return the runs that somebody here still works on."""
     return frozenset(_driven)
 
 
 @asynccontextmanager
-async def kept() -> AsyncIterator[None]:
+async def keep_leases() -> AsyncIterator[None]:
     """Renew the leases of this process while the block runs: a model may take its time."""
     renewing = asyncio.create_task(_renew_for_ever())
     try:
@@ -64,14 +64,14 @@ async def kept() -> AsyncIterator[None]:
 async def _renew_for_ever() -> None:
     while True:
         try:
-            await in_time(Run.renew, OWNER, length(), driven())
+            await in_time(Run.renew, OWNER, length(), driven_runs())
             await in_time(Worker.give_sign, OWNER)
         except Exception:  # tried again long before the lease runs out
             log.exception("Leases could not be renewed")
         await asyncio.sleep(length().total_seconds() / RENEWALS)
 
 
-def let_go() -> int:
+def release_runs() -> int:
     """Queue the runs that this process still holds, for others to take at once.
 
     For its end: being told to stop is no sign of a run that kills its workers, so the claim does
@@ -80,12 +80,12 @@ def let_go() -> int:
     held = Run.objects.filter(lease_owner=OWNER, state=RunState.RUNNING).order_by("pk")
     facts = {"why": "its worker was told to stop"}
     count = 0
-    while queued := queue_again(held[:TOGETHER], facts=facts, uncounted=1):
+    while queued := requeue_runs(held[:TOGETHER], facts=facts, uncounted=1):
         count += queued
     return count
 
 
-def queue_again(runs: QuerySet[Run], *, facts: Json, uncounted: int = 0) -> int:
+def requeue_runs(runs: QuerySet[Run], *, facts: Json, uncounted: int = 0) -> int:
     """Queue these running runs in one transaction, without those that somebody holds now.
 
     `uncounted` claims of each do not count. Return how many were queued.

@@ -15,7 +15,7 @@ from procrastinate.psycopg_connector import PsycopgConnector
 from agents.engine import lease
 from agents.engine.active_runs import ActiveRuns
 from agents.engine.jobs import QUEUE, TASK
-from agents.engine.worker import sweep_interval, swept
+from agents.engine.worker import run_sweep, sweep_interval
 
 log = logging.getLogger(__name__)
 
@@ -95,9 +95,9 @@ class Listener:
                 log.exception("Jobs of workers that went quiet could not be taken over")
 
     async def _sweep(self) -> None:
-        await swept()
+        await run_sweep()
         while not await self._told(sweep_interval()):
-            await swept()
+            await run_sweep()
 
     async def _told(self, seconds: float) -> bool:
         """Wait, at most so long. Return whether we are told to stop."""

@@ -16,7 +16,7 @@ class LookupBroken(OutcomeUnknown):
     """The tool could not be asked; another time it may answer."""
 
 
-def looked_up(tool: Tool, key: str) -> Json:
+def outcome_of(tool: Tool, key: str) -> Json:
     """Return what a tool tells of a key, or None where it tells nothing or has no lookup.
 
     Raises OutcomeUnknown where the tool cannot tell, LookupBroken whatever else it raises.

@@ -14,22 +14,22 @@ from functools import cache
 from django.conf import settings
 
 from agents.core.limits import BadPolicy, Limits
-from agents.core.redact import KINDS, masked_json
+from agents.core.redact import KINDS, mask_json
 from agents.core.requests import Json
 from agents.models import Run, Workspace
 
 
-def redacted(value: Json, limits: Limits) -> Json:
+def redact(value: Json, limits: Limits) -> Json:
     """Return a text or a JSON value as it may be kept. The desk's own address stays."""
-    return _masked(value, limits.redaction)
+    return _mask(value, limits.redaction)
 
 
-def redacted_for(run: Run, value: Json) -> Json:
+def redact_for(run: Run, value: Json) -> Json:
     """Do so under the policy that a run has pinned. Raises BadPolicy."""
-    return redacted(value, run.policy.limits().of(run.pattern))
+    return redact(value, run.policy.limits().of(run.pattern))
 
 
-def redacted_in(workspace: Workspace, value: Json) -> Json:
+def redact_in(workspace: Workspace, value: Json) -> Json:
     """Do so under the policy that a workspace has published, where no run pins one.
 
     Under one that cannot be read everything is masked: a kill switch has to work then too.
@@ -38,12 +38,12 @@ def redacted_in(workspace: Workspace, value: Json) -> Json:
         kinds = workspace.policy.limits().redaction if workspace.policy else ()
     except BadPolicy:
         kinds = KINDS
-    return _masked(value, kinds)
+    return _mask(value, kinds)
 
 
-def _masked(value: Json, kinds: Collection[str]) -> Json:
+def _mask(value: Json, kinds: Collection[str]) -> Json:
     kept = (_address(settings.DEFAULT_FROM_EMAIL),)
-    return masked_json(value, kinds, kept=kept, ours=_secrets())
+    return mask_json(value, kinds, kept=kept, ours=_secrets())
 
 
 def _secrets() -> tuple[str, ...]:

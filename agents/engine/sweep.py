@@ -17,9 +17,9 @@ from agents.engine.answering import expire
 from agents.engine.approvals import REFUSED, close_approvals
 from agents.engine.crashpoints import crashpoint
 from agents.engine.dispatch import ring, unheard
-from agents.engine.lease import TOGETHER, queue_again
-from agents.engine.lookup import LookupBroken, looked_up
-from agents.engine.redaction import redacted_for
+from agents.engine.lease import TOGETHER, requeue_runs
+from agents.engine.lookup import LookupBroken, outcome_of
+from agents.engine.redaction import redact_for
 from agents.models import Effect, Escalation, LostRun, Run
 from agents.tools import TOOLS, OutcomeUnknown
 
@@ -50,7 +50,7 @@ def _requeue_abandoned() -> int:
     gone = Run.objects.filter(state=RunState.RUNNING, lease_ends_at__lt=Now())
     facts = {"why": "its worker went quiet"}
     count = 0
-    while queued := queue_again(gone.order_by("lease_ends_at", "pk")[:TOGETHER], facts=facts):
+    while queued := requeue_runs(gone.order_by("lease_ends_at", "pk")[:TOGETHER], facts=facts):
         count += queued
     return count
 
@@ -96,7 +96,7 @@ def settle_orphan(effect: Effect) -> bool:
     """Write what became of an intent, as the tool tells by its key. Return False if settled."""
     tool, at = TOOLS.get(effect.tool), timezone.now()
     try:
-        result = looked_up(tool, effect.key) if tool else None
+        result = outcome_of(tool, effect.key) if tool else None
         state = EffectState.DONE if result is not None else EffectState.REFUSED
         if not (tool and tool.find):
             state = EffectState.UNKNOWN
@@ -104,7 +104,7 @@ def settle_orphan(effect: Effect) -> bool:
         return False
     except OutcomeUnknown:
         result, state = None, EffectState.UNKNOWN
-    result = redacted_for(effect.run, result)
+    result = redact_for(effect.run, result)
     with transaction.atomic():
         intended = Effect.objects.filter(pk=effect.pk, state=EffectState.INTENDED)
         if not intended.update(state=state, result=result, settled_at=at):

@@ -14,8 +14,8 @@ from django.db import transaction
 from django.utils import timezone
 
 from agents.core.requests import Json
-from agents.core.strict_json import fits
-from agents.engine.redaction import redacted
+from agents.core.strict_json import is_storable
+from agents.engine.redaction import redact
 from agents.engine.threads import TOOLS as TOOL_THREADS
 from agents.models import Run
 from agents.tools import Context, Tool
@@ -64,10 +64,10 @@ class ToolCall:
         return reply
 
     def _kept(self, reply: Json) -> str:
-        if not fits(reply):
+        if not is_storable(reply):
             return "what cannot be kept"
         # Masked before it is cut: half a number would pass for none.
-        return str(redacted(json.dumps(reply), self.context.limits))[:LONGEST]
+        return str(redact(json.dumps(reply), self.context.limits))[:LONGEST]
 
     def _note(self, said: Callable[[], str], seconds: float) -> None:
         """Say in the record that a reply came too late; the run may have ended long ago."""

@@ -47,7 +47,7 @@ async def work(*, once: bool = False) -> bool:
             loop.add_signal_handler(number, stop.set)
     active_runs = ActiveRuns()
     try:
-        async with lease.kept():
+        async with lease.keep_leases():
             if once:  # rows say what is left to do, whatever brings them to a worker
                 await Poller(stop, active_runs).run(once=True)
             else:
@@ -63,7 +63,7 @@ async def work(*, once: bool = False) -> bool:
 async def _give_back() -> None:
     """Queue what is still held. Without a database the leases run out, as after a crash."""
     try:
-        await in_database(lease.let_go)
+        await in_database(lease.release_runs)
         await in_database(Worker.leave, lease.OWNER)
     except DatabaseError:
         log.exception("Runs could not be given back; their leases will run out")
@@ -81,7 +81,7 @@ class Poller:
         while not self.stop.is_set():
             if time.monotonic() - self.swept_at >= sweep_interval():
                 self.swept_at = time.monotonic()
-                await swept()
+                await run_sweep()
             taken = await self._take()
             if once and not taken and not self.active_runs.drives:
                 return
@@ -93,7 +93,7 @@ class Poller:
         if not room:
             return 0
         try:
-            found = await in_database(claimable, room + len(busy))
+            found = await in_database(claimable_runs, room + len(busy))
         except Exception:
             log.exception("Looking for runs failed")
             return 0
@@ -126,7 +126,7 @@ def sweep_interval() -> float:
     return lease.length().total_seconds() / SWEEPS
 
 
-async def swept() -> None:
+async def run_sweep() -> None:
     """Sweep. A sweep that fails is made again; the runs must not end with it."""
     try:
         await in_database(sweep)
@@ -134,7 +134,7 @@ async def swept() -> None:
         log.exception("The sweep failed")
 
 
-def claimable(limit: int) -> list[UUID]:
+def claimable_runs(limit: int) -> list[UUID]:
     """Return runs that may be claimed now, the longest waiting first."""
     known = Run.objects.filter(state=RunState.QUEUED, question_version__lte=QUESTION_VERSION)
     queued = known.exclude(wake_at__gt=Now())

@@ -21,7 +21,7 @@ from agents.core.digest import sha256
 from agents.core.requests import Json, question
 from agents.desk.models import Book, Charge, Customer, DailyMetrics, Refund, SentMail, Subscription
 from agents.models import Effect, Escalation, Event, EventText, Run, Step
-from agents.models.event import Entry, chained, facts_of
+from agents.models.event import Entry, chain_events, facts_of
 
 # Parents first. Events are made by the chain's own functions.
 _COPIED: tuple[type[Model], ...] = (
@@ -145,7 +145,7 @@ class Copy:
         run: Run = self.made[(Run, self.original.run.pk)]
         events, texts, end = [], [], (0, "")
         for old in self.original.events:
-            lines = chained(
+            lines = chain_events(
                 [Entry(old.kind, self._facts(old), old.actor)],
                 workspace_id=run.workspace_id,
                 run_id=run.pk,

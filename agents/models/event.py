@@ -115,7 +115,7 @@ def commanding_account() -> str:
     return _ACCOUNT.get()
 
 
-def append(
+def append_events(
     entries: Sequence[Entry], *, workspace_id: int, at: datetime, run: Run | None = None
 ) -> None:
     """Add events to the chain of a run, or of the workspace where they belong to no run.
@@ -127,7 +127,7 @@ def append(
     pk = run.pk if run else workspace_id
     [(_, *end)] = head.tuples(pk=pk)
     run_id, after = run.pk if run else None, (end[0], end[1])
-    lines = chained(entries, workspace_id=workspace_id, run_id=run_id, after=after, at=at)
+    lines = chain_events(entries, workspace_id=workspace_id, run_id=run_id, after=after, at=at)
     lines.write()
     count, newest = lines.end
     move_head(pk=pk, count=count, hash=newest)
@@ -156,7 +156,7 @@ class Lines:
             answer()
 
 
-def chained(
+def chain_events(
     entries: Sequence[Entry],
     *,
     workspace_id: int,
@@ -189,16 +189,16 @@ def chained(
             "actor": entry.actor,
             "at": at,
         }
-        newest = link(previous, _covered(**columns))
+        newest = link(previous, _hashed_parts(**columns))
         events.append({**columns, "previous": previous, "hash": newest})
         texts += beside
         previous = newest
     return Lines(events, texts, (count + len(events), previous))
 
 
-def linked(event: Event) -> dict[str, Json]:
+def hashed_parts(event: Event) -> dict[str, Json]:
     """Return what the hash of an event covers, besides the hash before it."""
-    return _covered(
+    return _hashed_parts(
         workspace_id=event.workspace_id,
         run_id=event.run_id,
         seq=event.seq,
@@ -209,7 +209,7 @@ def linked(event: Event) -> dict[str, Json]:
     )
 
 
-def _covered(
+def _hashed_parts(
     *,
     workspace_id: int,
     run_id: UUID | None,

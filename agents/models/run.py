@@ -17,7 +17,7 @@ from agents.core.requests import Json
 from agents.core.states import ENDED, MOVES, RunState
 from agents.db.compiled import CompiledSelect, CompiledUpdate, Param
 from agents.db.driver import pipeline, pipelined
-from agents.models.event import Entry, Sending, append, chained
+from agents.models.event import Entry, Sending, append_events, chain_events
 from agents.models.policy import PolicyVersion
 from agents.patterns import QUESTION_VERSION
 
@@ -168,7 +168,7 @@ class Run(models.Model):
         finally:
             self._said = self._changed = self._besides = None
         end = (self.event_count, self.head_hash)
-        lines = chained(said, workspace_id=self.workspace_id, run_id=self.pk, after=end, at=at)
+        lines = chain_events(said, workspace_id=self.workspace_id, run_id=self.pk, after=end, at=at)
         if said:
             self.event_count, self.head_hash = lines.end
             changed |= {"event_count": self.event_count, "head_hash": self.head_hash}
@@ -241,7 +241,7 @@ class Run(models.Model):
         if self._said is not None:
             self._said.extend(entries)
         elif entries:
-            append(entries, run=self, workspace_id=self.workspace_id, at=at)
+            append_events(entries, run=self, workspace_id=self.workspace_id, at=at)
 
 
 @cache

@@ -8,21 +8,21 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from agents.core.requests import Json
-from agents.engine.redaction import redacted_in
+from agents.engine.redaction import redact_in
 from agents.models import Role, Workspace
-from agents.models.event import Entry, append
-from agents.operations.refusal import member
+from agents.models.event import Entry, append_events
+from agents.operations.refusal import require_member
 
 
 def record_export(*, workspace: Workspace, by: User, facts: Json, at: datetime) -> None:
     """Write down that somebody took a copy of the record, and by which filter. Raises Refused."""
-    _record(workspace, by, "audit.exported", redacted_in(workspace, facts), at)
+    _record(workspace, by, "audit.exported", redact_in(workspace, facts), at)
 
 
 def record_command_export(*, workspace: Workspace, facts: Json, at: datetime) -> None:
     """Write down that a copy was taken on the command line, where nobody is signed in."""
     with transaction.atomic():
-        append([Entry("audit.exported", facts)], workspace_id=workspace.pk, at=at)
+        append_events([Entry("audit.exported", facts)], workspace_id=workspace.pk, at=at)
 
 
 def record_verification(*, workspace: Workspace, by: User, facts: Json, at: datetime) -> None:
@@ -32,5 +32,5 @@ def record_verification(*, workspace: Workspace, by: User, facts: Json, at: date
 
 def _record(workspace: Workspace, by: User, kind: str, facts: Json, at: datetime) -> None:
     with transaction.atomic():
-        member(workspace, by, Role.AUDITOR, Role.ADMIN)
-        append([Entry(kind, facts, by.get_username())], workspace_id=workspace.pk, at=at)
+        require_member(workspace, by, Role.AUDITOR, Role.ADMIN)
+        append_events([Entry(kind, facts, by.get_username())], workspace_id=workspace.pk, at=at)

@@ -11,7 +11,7 @@ from django.db.models.functions import Now
 
 from agents.core.states import EscalationState
 from agents.models import Escalation, Role, Run
-from agents.operations.refusal import Refused, member
+from agents.operations.refusal import Refused, require_member
 
 CLAIM = timedelta(minutes=15)
 
@@ -61,7 +61,7 @@ def release_claim(*, escalation_id: int, by: User, at: datetime) -> Escalation:
     """
     with transaction.atomic():
         found = _open(escalation_id, by)
-        role = member(found.workspace, by, Role.REVIEWER, Role.ADMIN).role
+        role = require_member(found.workspace, by, Role.REVIEWER, Role.ADMIN).role
         if found.claimed_by_id is None:
             return found
         if found.claimed_by_id != by.pk and role != Role.ADMIN:
@@ -84,7 +84,7 @@ def _open(pk: int, by: User) -> Escalation:
     run = Run.objects.select_related("policy").select_for_update(of=("self",)).get(pk=run_id)
     found = Escalation.objects.select_related("workspace", "step", "claimed_by").get(pk=pk)
     found.run = run
-    member(found.workspace, by, Role.REVIEWER, Role.ADMIN)
+    require_member(found.workspace, by, Role.REVIEWER, Role.ADMIN)
     if found.state != EscalationState.OPEN:
         raise Refused("not_open", f"It waits no longer: it is {found.state}.")
     return found

@@ -20,8 +20,8 @@ from agents.db.compiled import CompiledSelect, CompiledUpdate, Param
 from agents.db.driver import pipeline
 from agents.engine.answering import answer, expire
 from agents.engine.crashpoints import crashpoint
-from agents.engine.kill_switch import thrown
-from agents.engine.redaction import redacted_for
+from agents.engine.kill_switch import switch_against
+from agents.engine.redaction import redact_for
 from agents.models import (
     Escalation,
     KillSwitch,
@@ -32,10 +32,10 @@ from agents.models import (
     Step,
     Workspace,
 )
-from agents.models.event import Entry, append, commanding_account
+from agents.models.event import Entry, append_events, commanding_account
 from agents.operations.claiming import OWN, Claimed, is_kept_from, is_own
 from agents.operations.granting import Grant, grant
-from agents.operations.refusal import Refused, allowed, check_text, members
+from agents.operations.refusal import Refused, check_text, members, require_role
 
 MAX_COMMENT = 2000  # characters
 
@@ -115,7 +115,7 @@ def decide(
 def _decide(pk: int, by: User, wanted: _Answer, seen: str | None, at: datetime) -> Escalation:
     # The run's row first, as everyone else takes it: then decisions and the engine queue up.
     escalation, steps, found = _locked(pk, by)
-    person = allowed(found, escalation.workspace, by, Role.REVIEWER, Role.ADMIN)
+    person = require_role(found, escalation.workspace, by, Role.REVIEWER, Role.ADMIN)
     if escalation.state != EscalationState.OPEN:
         raise AlreadyDecided(escalation)
     if is_kept_from(escalation, by, at=at):
@@ -123,7 +123,7 @@ def _decide(pk: int, by: User, wanted: _Answer, seen: str | None, at: datetime) 
     _check_person(escalation, person, wanted)
     if wanted.approve and not kind_of(escalation.kind, escalation.action).settles_call:
         # This locks the workspace too: what its people have granted stays as it is until we commit.
-        switch = thrown(escalation.run, escalation.action.get("name", ""))
+        switch = switch_against(escalation.run, escalation.action.get("name", ""))
         if switch:
             raise KillSwitchStands(switch)
     if seen is not None and seen != escalation.action_sha256:
@@ -131,7 +131,7 @@ def _decide(pk: int, by: User, wanted: _Answer, seen: str | None, at: datetime) 
     granted = None
     if wanted.approve:
         granted = grant(escalation, steps, person, amount_minor=wanted.amount_minor, at=at)
-    comment, correction = redacted_for(escalation.run, [wanted.comment, wanted.correction])
+    comment, correction = redact_for(escalation.run, [wanted.comment, wanted.correction])
     is_letter = kind_of(escalation.kind, escalation.action).change == TEXT
     if is_letter and correction != wanted.correction:
         raise Refused("masked", _what_is_masked(wanted.correction, correction))
@@ -268,4 +268,4 @@ def record_refusal(*, escalation_id: int, by: User, why: str, at: datetime) -> N
     escalation = Escalation.objects.select_related("run").get(pk=escalation_id)
     facts = {"escalation": escalation_id, "why": why}
     said = Entry("decision.refused", facts, by.get_username())
-    append([said], run=escalation.run, workspace_id=escalation.workspace_id, at=at)
+    append_events([said], run=escalation.run, workspace_id=escalation.workspace_id, at=at)

@@ -9,15 +9,15 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 
 from agents.audit.erasable_texts import ERASURE
-from agents.core.actions import hides
+from agents.core.actions import is_hidden
 from agents.core.requests import Json
 from agents.core.states import ENDED, EffectState
 from agents.desk import people
 from agents.desk.billing import could_be
-from agents.engine.redaction import redacted_in
+from agents.engine.redaction import redact_in
 from agents.models import Effect, Escalation, EventText, Run, Step, Workspace
-from agents.models.event import Entry, append
-from agents.operations.erasure_leftovers import ErasureLeftovers, beyond_reach, known_as
+from agents.models.event import Entry, append_events
+from agents.operations.erasure_leftovers import ErasureLeftovers, find_leftovers, names_of_customer
 from agents.operations.refusal import Refused, check_text
 
 MAX_REASON = 500  # characters
@@ -42,10 +42,10 @@ def erase_customer(
     since. Texts of other customers' runs that mention this one are not found; what else stays is
     in the answer.
     """
-    if not reason.strip() or any(map(hides, reason)):
+    if not reason.strip() or any(map(is_hidden, reason)):
         raise Refused("no_reason", "Say why, in a line that names nobody: the record keeps it.")
     check_text(reason, most=MAX_REASON)
-    reason = redacted_in(workspace, reason.strip())
+    reason = redact_in(workspace, reason.strip())
     with transaction.atomic():
         # Before the workspace, as everyone else takes them: who holds one writes to its record.
         list(_runs_about(workspace, number).select_for_update().order_by("pk").values_list("pk"))
@@ -54,7 +54,7 @@ def erase_customer(
         runs = _runs_about(workspace, number)
         books = {workspace.book_id, *runs.values_list("book_id", flat=True)}
         _check_at_rest(runs, number)
-        names = known_as(book_ids=books, number=number)
+        names = names_of_customer(book_ids=books, number=number)
         known = people.forget_customer(book_ids=books, customer_number=number)
         if not known and not runs:
             raise Refused("unknown_customer", f"{workspace.name} knows no customer {number}.")
@@ -63,8 +63,8 @@ def erase_customer(
         for run in still:
             _erase_run(run, actor=actor, at=at)
         facts = {"customer": number, "reason": reason, "runs": len(still)}
-        append([Entry(ERASURE, facts, actor)], workspace_id=workspace.pk, at=at)
-        return Erasure(len(still), before, beyond_reach(workspace, runs, names=names))
+        append_events([Entry(ERASURE, facts, actor)], workspace_id=workspace.pk, at=at)
+        return Erasure(len(still), before, find_leftovers(workspace, runs, names=names))
 
 
 def _runs_about(workspace: Workspace, number: int) -> QuerySet[Run]:
@@ -83,19 +83,19 @@ def _check_at_rest(runs: QuerySet[Run], number: int) -> None:
     if going:
         raise Refused(
             "under_way",
-            f"{_counted(going, 'run')} about customer {number} {_is(going)} still going. Wait for "
+            f"{_count_of(going, 'run')} about customer {number} {_is(going)} still going. Wait for "
             f"{'its end' if going == 1 else 'their end'}, or stop it first; nothing was erased.",
         )
     open_ones = Effect.objects.filter(run__in=runs, state__in=_UNSETTLED).count()
     if open_ones:
         raise Refused(
             "unsettled",
-            f"Nobody can tell yet whether {_counted(open_ones, 'write')} for customer {number} "
+            f"Nobody can tell yet whether {_count_of(open_ones, 'write')} for customer {number} "
             "took effect. Settle that first; nothing was erased.",
         )
 
 
-def _counted(count: int, noun: str) -> str:
+def _count_of(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 

@@ -31,7 +31,7 @@ class ErasureLeftovers:
         return any((self.chains, self.policies, self.switches, self.switch_events))
 
 
-def known_as(*, book_ids: Collection[int], number: int) -> frozenset[str]:
+def names_of_customer(*, book_ids: Collection[int], number: int) -> frozenset[str]:
     """Return what a customer is called where people write of them; ask before it is erased."""
     found = {str(number)}
     for book_id in book_ids:
@@ -42,7 +42,7 @@ def known_as(*, book_ids: Collection[int], number: int) -> frozenset[str]:
     return frozenset(found)
 
 
-def beyond_reach(
+def find_leftovers(
     workspace: Workspace, runs: QuerySet[Run], *, names: Collection[str]
 ) -> ErasureLeftovers:
     """Return what stays of a customer in a workspace once their runs are erased."""
@@ -52,8 +52,8 @@ def beyond_reach(
     switches = KillSwitch.objects.filter(workspace=workspace).order_by("pk")
     said = Event.objects.filter(workspace=workspace, run=None, kind__startswith="kill_switch.")
     return ErasureLeftovers(
-        chains=tuple(_with_words(runs)),
-        policies=_masking_nothing(workspace),
+        chains=tuple(_runs_with_words(runs)),
+        policies=_unmasked_versions(workspace),
         switches=tuple(s.pk for s in switches if spoken_of.search(s.reason)),
         switch_events=tuple(
             event.seq
@@ -63,7 +63,7 @@ def beyond_reach(
     )
 
 
-def _with_words(runs: QuerySet[Run]) -> Iterable[tuple[UUID, tuple[int, ...]]]:
+def _runs_with_words(runs: QuerySet[Run]) -> Iterable[tuple[UUID, tuple[int, ...]]]:
     """Yield the runs whose chain itself holds words, with the events that do."""
     found = Event.objects.filter(run__in=runs).order_by("run_id", "seq")
     rows = found.values_list("run_id", "seq", "kind", "facts")
@@ -73,7 +73,7 @@ def _with_words(runs: QuerySet[Run]) -> Iterable[tuple[UUID, tuple[int, ...]]]:
             yield run_id, holding
 
 
-def _masking_nothing(workspace: Workspace) -> tuple[int, ...]:
+def _unmasked_versions(workspace: Workspace) -> tuple[int, ...]:
     """Return the numbers of the versions under which texts were kept as they came."""
     kept = Run.objects.filter(workspace=workspace, erased_at=None).order_by()
     pairs = set(kept.values_list("policy", "pattern"))

@@ -9,7 +9,7 @@ from django.db.models import QuerySet, Sum
 
 from agents.core.kinds import AMOUNT, kind_of
 from agents.core.limits import Limits
-from agents.core.money import spoken
+from agents.core.money import format_money
 from agents.core.rulings import RulingKind, settled_by
 from agents.db.driver import pipelined
 from agents.engine.facts import asked_facts
@@ -59,7 +59,7 @@ def grant(
     action = {**escalation.action, "args": args}
     facts, charge = pipelined(asked_facts, escalation.run, action, limits, steps, at=at, lock=True)
     if amount < 1:
-        raise Refused("too_little", f"The least that can be refunded is {spoken(1)}.")
+        raise Refused("too_little", f"The least that can be refunded is {format_money(1)}.")
     settled = settled_by(escalation.review)
     judged = review(action, facts, limits, settled=settled)
     if judged.decision == "block":
@@ -71,8 +71,8 @@ def grant(
         if ruling.verdict is RulingKind.REVISE and type(ruling.limit) is int
     ]
     asked = escalation.requested_minor
-    above = f"{spoken(amount)} is more than the {spoken(asked)} that was asked for; you can only "
-    bounds.append(Bound(asked, "above_request", f"{above}lower it."))
+    more = f"{format_money(amount)} is more than the {format_money(asked)} that was asked for"
+    bounds.append(Bound(asked, "above_request", f"{more}; you can only lower it."))
     bounds += own_bounds(escalation, person, limits, charge, at=at, wanted_minor=amount)
     exceeded = [bound for bound in bounds if amount > bound.most_minor]
     if exceeded:
@@ -106,8 +106,8 @@ def own_bounds(
         since = at - timedelta(days=limits.rolling_days)
         before = _sum(mine.filter(charge=charge, decided_at__gte=since)) if charge else 0
         days = limits.rolling_days
-        given = f"With the {spoken(before)} you granted on this charge in {days} days, "
-        above = f"{spoken(wanted_minor)} is above your own limit of {spoken(limit)}."
+        given = f"With the {format_money(before)} you granted on this charge in {days} days, "
+        above = f"{format_money(wanted_minor)} is above your own limit of {format_money(limit)}."
         sentence = f"{given}{above}" if before else above
         bounds.append(_own("above_own_limit", limit - before, sentence))
     if (most := limits.reviewer_daily_minor) is not None:
@@ -115,15 +115,15 @@ def own_bounds(
         today = mine.filter(workspace=escalation.workspace_id, decided_at__gte=midnight)
         before = _sum(today)
         sentence = (
-            f"With the {spoken(before)} you granted today, {spoken(wanted_minor)} is above the "
-            f"{spoken(most)} that one person may grant in a day (UTC)."
+            f"With the {format_money(before)} you granted today, {format_money(wanted_minor)} is "
+            f"above the {format_money(most)} that one person may grant in a day (UTC)."
         )
         bounds.append(_own("above_daily_total", most - before, sentence))
     return bounds
 
 
 def _own(code: str, left: int, sentence: str) -> Bound:
-    at_most = f"Grant at most {spoken(left)}" if left > 0 else "Reject it"
+    at_most = f"Grant at most {format_money(left)}" if left > 0 else "Reject it"
     return Bound(max(left, 0), code, f"{sentence} {at_most}, or leave it to somebody else.")
 
 

@@ -13,12 +13,12 @@ from django.core.validators import validate_email
 from django.db import transaction
 from django.utils.dateparse import parse_date
 
-from agents.core.actions import hides
+from agents.core.actions import is_hidden
 from agents.core.money import CURRENCY, BadAmount, minor_of_text
 from agents.desk import billing
 from agents.desk.models import Charge, Customer
 from agents.models import Workspace
-from agents.models.event import Entry, append
+from agents.models.event import Entry, append_events
 from agents.operations.refusal import Refused
 
 COLUMNS = ("number", "name", "email", "country", "tier", "plan", "amount", "currency", "paid_on")
@@ -54,7 +54,7 @@ def import_customers(
     with transaction.atomic():
         found = _enter(workspace.book_id, rows)
         facts = {"customers": found.customers, "charges": found.charges, "known": found.known}
-        append([Entry("book.imported", facts, actor)], workspace_id=workspace.pk, at=at)
+        append_events([Entry("book.imported", facts, actor)], workspace_id=workspace.pk, at=at)
     return found
 
 
@@ -88,7 +88,7 @@ def _row(given: dict[str, str], at: datetime) -> dict[str, Any]:
     ):
         raise ValueError("number must be a whole number")
     for name, most in LONGEST.items():
-        if len(read[name]) > most or any(map(hides, read[name])):
+        if len(read[name]) > most or any(map(is_hidden, read[name])):
             raise ValueError(f"{name} is a line of at most {most} characters")
     if not read["name"]:
         raise ValueError("name is missing")

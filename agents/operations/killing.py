@@ -10,10 +10,10 @@ from django.db import transaction
 
 from agents.core.requests import Json
 from agents.engine.kill_switch import freeze
-from agents.engine.redaction import redacted_in
+from agents.engine.redaction import redact_in
 from agents.models import KillSwitch, Role, Scope, Stage, Workspace
-from agents.models.event import Entry, append
-from agents.operations.refusal import Refused, check_text, member
+from agents.models.event import Entry, append_events
+from agents.operations.refusal import Refused, check_text, require_member
 from agents.patterns import PATTERNS
 from agents.tools import TOOLS
 
@@ -36,8 +36,8 @@ def kill(
     """
     _check_scope(scope, target)
     with transaction.atomic():
-        reason = _locked(workspace, by, reason)
-        standing = _standing(workspace, scope, target)
+        reason = _lock_workspace(workspace, by, reason)
+        standing = _standing_switch(workspace, scope, target)
         if standing is None:
             standing = KillSwitch.objects.create(
                 workspace=workspace,
@@ -75,8 +75,8 @@ def release(
     It starts nothing by itself: runs that were stopped stay stopped.
     """
     with transaction.atomic():
-        reason = _locked(workspace, by, reason)
-        standing = _standing(workspace, scope, target)
+        reason = _lock_workspace(workspace, by, reason)
+        standing = _standing_switch(workspace, scope, target)
         now = standing.stage if standing else Stage.OFF
         if standing is None or now is not _BEFORE[to]:
             raise Refused("stage", _not_from(now, to))
@@ -103,7 +103,7 @@ def _check_scope(scope: Scope, target: str) -> None:
         raise Refused("no_target", f"There is no {scope} {target!r}; choose {' or '.join(known)}.")
 
 
-def _locked(workspace: Workspace, by: User, reason: str) -> str:
+def _lock_workspace(workspace: Workspace, by: User, reason: str) -> str:
     """Lock the workspace's row, where every write looks for a switch. Raises Refused.
 
     Return the reason as it may be kept, by the policy that is published at this moment.
@@ -112,11 +112,11 @@ def _locked(workspace: Workspace, by: User, reason: str) -> str:
         raise Refused("no_reason", "Say why; everybody will see it.")
     check_text(reason.strip(), most=MAX_REASON)
     found = Workspace.objects.select_for_update(no_key=True).get(pk=workspace.pk)
-    member(found, by, Role.ADMIN)
-    return str(redacted_in(found, reason.strip()))
+    require_member(found, by, Role.ADMIN)
+    return str(redact_in(found, reason.strip()))
 
 
-def _standing(workspace: Workspace, scope: Scope, target: str) -> KillSwitch | None:
+def _standing_switch(workspace: Workspace, scope: Scope, target: str) -> KillSwitch | None:
     found = KillSwitch.objects.standing().filter(workspace=workspace)
     return found.filter(scope=scope, target=target).first()
 
@@ -126,7 +126,7 @@ def _say(switch: KillSwitch, stage: Stage, *, by: User, reason: str, at: datetim
     facts: dict[str, Json] = {"scope": switch.scope, "target": switch.target}
     facts |= {"why": reason, "deadlines": clocks}
     said = Entry(f"kill_switch.{stage.value}", facts, by.get_username())
-    append([said], workspace_id=switch.workspace_id, at=at)
+    append_events([said], workspace_id=switch.workspace_id, at=at)
 
 
 def _not_from(now: Stage, to: Stage) -> str:

@@ -11,9 +11,9 @@ from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 
 from agents import patterns
-from agents.core.actions import hides
+from agents.core.actions import is_hidden
 from agents.core.digest import sha256
-from agents.core.homoglyphs import unseen
+from agents.core.homoglyphs import invisible_characters
 from agents.core.limits import Limits
 from agents.core.requests import Json
 from agents.db.compiled import CompiledSelect, Param
@@ -21,11 +21,11 @@ from agents.db.inserts import inserted
 from agents.desk import billing, books, metrics
 from agents.engine.dispatch import ring
 from agents.engine.open_requests import CUSTOMER, LAUNCHER, full_of
-from agents.engine.redaction import redacted
+from agents.engine.redaction import redact
 from agents.models import PolicyVersion, Role, Run, Workspace
-from agents.models.event import Entry, Lines, chained
+from agents.models.event import Entry, Lines, chain_events
 from agents.operations.people import policy_version
-from agents.operations.refusal import Refused, member
+from agents.operations.refusal import Refused, require_member
 from agents.operations.workflows import checked_workflow
 
 MAX_GOAL = 8000  # characters
@@ -60,7 +60,7 @@ def launch(
     `off` are tools that a demo switches off: the run may plan with them and not call them.
     `again_of` is a run that ended and is launched anew, on the same books.
     """
-    role = member(workspace, by, Role.OPERATOR, Role.ADMIN).role
+    role = require_member(workspace, by, Role.OPERATOR, Role.ADMIN).role
     published = _PUBLISHED.first(workspace=workspace.pk)  # now: a page may have been open for long
     version = policy or published
     if version is None:
@@ -72,7 +72,7 @@ def launch(
     if off:
         version = _without(workspace, version, pattern, off, at)
     limits = version.limits().of(pattern)
-    goal, inputs, workflow = redacted([goal, inputs, workflow], limits)
+    goal, inputs, workflow = redact([goal, inputs, workflow], limits)
     takes_one = pattern == "workflow"
     followed = checked_workflow(workflow, inputs, goal=goal, limits=limits) if takes_one else {}
     try:
@@ -161,7 +161,7 @@ def _queued(run: Run, by: User, at: datetime, published: PolicyVersion | None) -
         **({"again_of": str(run.again_of_id)} if run.again_of_id else {}),
     }
     said = Entry("run.queued", facts, by.get_username())
-    return chained([said], workspace_id=run.workspace_id, run_id=run.pk, after=(0, ""), at=at)
+    return chain_events([said], workspace_id=run.workspace_id, run_id=run.pk, after=(0, ""), at=at)
 
 
 def _full(full: str, by: User, subject: int | None, limits: Limits) -> str:
@@ -195,7 +195,7 @@ def _check(
         raise Refused("unknown_pattern", f"There is no pattern {pattern!r}; there is {known}.")
     if not goal.strip():
         raise Refused("no_goal", "Say in a sentence what the run is to achieve.")
-    if len(goal) > MAX_GOAL or any(map(hides, goal)) or unseen(goal):
+    if len(goal) > MAX_GOAL or any(map(is_hidden, goal)) or invisible_characters(goal):
         raise Refused(
             "bad_goal",
             f"A goal is at most {MAX_GOAL} characters, without control characters "

@@ -10,12 +10,12 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import Max
 
-from agents.core.actions import hides
+from agents.core.actions import is_hidden
 from agents.core.digest import sha256
 from agents.core.limits import Limits
 from agents.desk import books
 from agents.models import Membership, PolicyVersion, Role, Workspace
-from agents.models.event import Entry, append
+from agents.models.event import Entry, append_events
 from agents.operations.refusal import Refused
 from agents.policies.profiles import STRICT
 
@@ -41,7 +41,7 @@ def add_workspace(
             "bad_slug",
             "A short name is up to 40 small letters, digits and hyphens, such as eu-support.",
         )
-    if not name.strip() or len(name) > 80 or any(map(hides, name)):
+    if not name.strip() or len(name) > 80 or any(map(is_hidden, name)):
         raise Refused("bad_name", "A name is a line of up to 80 characters.")
     with transaction.atomic():
         if Workspace.objects.filter(slug=slug).exists():
@@ -51,7 +51,7 @@ def add_workspace(
             slug=slug, name=name, is_demo=is_demo, book=book, created_at=at
         )
         said = Entry("workspace.created", {"slug": slug}, actor)
-        append([said], workspace_id=workspace.pk, at=at)
+        append_events([said], workspace_id=workspace.pk, at=at)
         strict = replace(STRICT, escalation_seconds=DEMO_EXPIRY) if is_demo else STRICT
         workspace.policy = policy_version(workspace, strict, at=at)
         workspace.save(update_fields=["policy"])
@@ -80,7 +80,7 @@ def policy_version(
             created_at=at,
         )
         facts = {"number": version.number, "sha256": digest, "profile": limits.profile}
-        append([Entry("policy.created", facts)], workspace_id=workspace.pk, at=at)
+        append_events([Entry("policy.created", facts)], workspace_id=workspace.pk, at=at)
         return version
 
 
@@ -110,7 +110,7 @@ def add_member(
             "role": str(role),
             "refund_limit_minor": refund_limit_minor,
         }
-        append([Entry("member.set", facts, actor)], workspace_id=workspace.pk, at=at)
+        append_events([Entry("member.set", facts, actor)], workspace_id=workspace.pk, at=at)
         return membership
 
 

@@ -11,9 +11,9 @@ from django.db import transaction
 from agents.core.limits import BadPolicy, Limits, read_limits
 from agents.core.requests import Json
 from agents.models import PolicyVersion, Role, Workspace
-from agents.models.event import Entry, append
+from agents.models.event import Entry, append_events
 from agents.operations.people import policy_version
-from agents.operations.refusal import Refused, member
+from agents.operations.refusal import Refused, require_member
 from agents.patterns import PATTERNS
 from agents.policies import RULES
 from agents.tools import TOOLS
@@ -27,22 +27,22 @@ def publish_policy(
     Every rule, tool and pattern it names is there: a name that nothing answers to would block
     every action, and nobody would see why before the first run.
     """
-    limits = _checked(document)
+    limits = _check_document(document)
     with transaction.atomic():
         locked = Workspace.objects.select_for_update().get(pk=workspace.pk)
-        member(locked, by, Role.ADMIN)
+        require_member(locked, by, Role.ADMIN)
         version = policy_version(locked, limits, at=at)
         if version.is_replay:
             raise Refused("replay", f"{version} is for recorded cases and is never published.")
         Workspace.objects.filter(pk=locked.pk).update(policy=version)
         facts = {"number": version.number, "sha256": version.sha256}
         said = Entry("policy.published", facts, by.get_username())
-        append([said], workspace_id=locked.pk, at=at)
+        append_events([said], workspace_id=locked.pk, at=at)
     workspace.policy = version
     return version
 
 
-def _checked(document: Json) -> Limits:
+def _check_document(document: Json) -> Limits:
     try:
         limits = read_limits(document)
     except BadPolicy as error:
@@ -50,14 +50,14 @@ def _checked(document: Json) -> Limits:
     if limits.profile == "reference":
         raise Refused("reference_elsewhere", "The profile reference is for recorded cases only.")
     patterns = limits.patterns or {}
-    _known("pattern", patterns, PATTERNS)
+    _check_names("pattern", patterns, PATTERNS)
     for part in (limits, *map(limits.of, patterns)):
-        _known("rule", part.rules, RULES)
-        _known("tool", (*part.proposable, *part.executable), TOOLS)
+        _check_names("rule", part.rules, RULES)
+        _check_names("tool", (*part.proposable, *part.executable), TOOLS)
     return limits
 
 
-def _known(kind: str, names: Iterable[str], table: Container[str]) -> None:
+def _check_names(kind: str, names: Iterable[str], table: Container[str]) -> None:
     for name in names:
         if name not in table:
             raise Refused(

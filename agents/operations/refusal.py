@@ -5,8 +5,8 @@ from __future__ import annotations
 from django.contrib.auth.models import User
 from django.db.models import QuerySet
 
-from agents.core.actions import hides
-from agents.core.homoglyphs import unseen
+from agents.core.actions import is_hidden
+from agents.core.homoglyphs import invisible_characters
 from agents.db.compiled import CompiledSelect, Param
 from agents.models import Membership, Role, Workspace
 
@@ -27,12 +27,12 @@ class Refused(Exception):
         self.code = code
 
 
-def member(workspace: Workspace, user: User, *roles: Role) -> Membership:
+def require_member(workspace: Workspace, user: User, *roles: Role) -> Membership:
     """Return a person's membership, if it has one of `roles`. Raises Refused."""
-    return allowed(_MEMBER.all(workspace=workspace.pk, user=user.pk), workspace, user, *roles)
+    return require_role(_MEMBER.all(workspace=workspace.pk, user=user.pk), workspace, user, *roles)
 
 
-def allowed(
+def require_role(
     memberships: list[Membership], workspace: Workspace, user: User, *roles: Role
 ) -> Membership:
     """Return a membership that was asked for, if it has one of `roles`. Raises Refused."""
@@ -51,7 +51,7 @@ def check_text(text: str, *, most: int) -> None:
     """Refuse a reason that is too long, or that cannot be shown as it was written."""
     if len(text) > most:
         raise Refused("long_reason", f"A reason has at most {most} characters.")
-    if any(map(hides, text)) or unseen(text):
+    if any(map(is_hidden, text)) or invisible_characters(text):
         raise Refused(
             "bad_reason",
             "A reason is plain text, without control characters and letters that nobody sees.",

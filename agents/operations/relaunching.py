@@ -11,7 +11,7 @@ from django.contrib.auth.models import User
 from agents.core.states import RunState
 from agents.models import Role, Run
 from agents.operations.launching import launch
-from agents.operations.refusal import Refused, member
+from agents.operations.refusal import Refused, require_member
 
 
 def launch_again(*, run_id: UUID, by: User, at: datetime) -> Run:
@@ -21,7 +21,7 @@ def launch_again(*, run_id: UUID, by: User, at: datetime) -> Run:
     anew once: a second press returns the first one's run. Raises Refused.
     """
     ended = Run.objects.select_related("workspace__policy", "policy").get(pk=run_id)
-    member(ended.workspace, by, Role.OPERATOR, Role.ADMIN)
+    require_member(ended.workspace, by, Role.OPERATOR, Role.ADMIN)
     if ended.state not in (RunState.STOPPED, RunState.FAILED):
         why = "is done" if ended.state == RunState.DONE else "has not ended"
         raise Refused("not_again", f"This run {why}; only one that stopped or failed is run again.")

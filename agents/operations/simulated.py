@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import ROUND_DOWN, Decimal
 
-from agents.core.money import MAX_MINOR, BadAmount, minor_of_number, told
+from agents.core.money import MAX_MINOR, BadAmount, minor_of_number, to_model_units
 from agents.core.requests import Json
 from agents.models import Escalation, Role
 from agents.operations.deciding import decide
@@ -93,7 +93,7 @@ def _intends(escalation: Escalation, human: Human) -> tuple[bool, int | None, st
 
 def _revision(escalation: Escalation, human: Human) -> tuple[bool, int | None, str]:
     """Take a revision for what a person may do: lower the amount. Anything else is refused."""
-    asked = told(escalation.action)
+    asked = to_model_units(escalation.action)
     wanted = human.revised_action
     amount = wanted.get("args", {}).get("amount_usd") if isinstance(wanted, dict) else None
     same = wanted == {**asked, "args": {**asked["args"], "amount_usd": amount}}

@@ -10,9 +10,9 @@ from django.db import transaction
 
 from agents.core.states import ENDED, EscalationState, RunState
 from agents.engine.approvals import close_approvals
-from agents.engine.redaction import redacted_for
+from agents.engine.redaction import redact_for
 from agents.models import Escalation, LostRun, Role, Run
-from agents.operations.refusal import Refused, check_text, member
+from agents.operations.refusal import Refused, check_text, require_member
 
 MAX_REASON = 500  # characters
 
@@ -25,13 +25,13 @@ def cancel(*, run_id: UUID, by: User, reason: str, at: datetime) -> Run:
     check_text(reason, most=MAX_REASON)
     with transaction.atomic():
         run = Run.objects.select_for_update(of=("self",)).select_related("workspace").get(pk=run_id)
-        member(run.workspace, by, Role.OPERATOR, Role.REVIEWER, Role.ADMIN)
+        require_member(run.workspace, by, Role.OPERATOR, Role.REVIEWER, Role.ADMIN)
         if run.state in ENDED:
             raise Refused("ended", f"The run has ended already: it is {run.state}.")
         open_ones = Escalation.objects.filter(run=run, state=EscalationState.OPEN)
         open_ones.update(state=EscalationState.CANCELLED)
         run.tell(close_approvals(run, why="cancelled"), at=at)
-        facts = {"stop_reason": "cancelled", "why": redacted_for(run, reason)}
+        facts = {"stop_reason": "cancelled", "why": redact_for(run, reason)}
         try:
             run.move(
                 RunState.STOPPED,

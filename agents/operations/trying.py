@@ -7,9 +7,9 @@ from datetime import datetime
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from agents.engine.breaker import wake
+from agents.engine.breaker import wake_runs
 from agents.models import Endpoint, Membership, Role, Run
-from agents.models.event import Entry, append
+from agents.models.event import Entry, append_events
 from agents.operations.refusal import Refused
 
 TRIES = (Role.OPERATOR, Role.ADMIN)
@@ -30,7 +30,7 @@ def try_models(*, by: User, at: datetime) -> int:
 
 def _wake(workspace_id: int, by: User, at: datetime) -> int:
     with transaction.atomic():
-        woken = wake(Run.objects.filter(workspace=workspace_id))
+        woken = wake_runs(Run.objects.filter(workspace=workspace_id))
         said = Entry("models.tried", {"woken": woken}, by.get_username())
-        append([said], workspace_id=workspace_id, at=at)
+        append_events([said], workspace_id=workspace_id, at=at)
         return woken

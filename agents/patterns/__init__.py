@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from agents.core.actions import ArgSpecs
 from agents.core.limits import Limits
-from agents.core.money import told
+from agents.core.money import to_model_units
 from agents.core.registry import enter, load
 from agents.core.replay import Reply, replay
 from agents.core.requests import Flow, Json
@@ -67,7 +67,7 @@ def result(name: str, brief: Brief, replies: Mapping[str, Reply]) -> dict[str, J
         end = {"status": "ok", "stop_reason": "success", **strand.outcome.value}
     # What a model said raw stays as it was said.
     raw = {key: end.pop(key) for key in ("raw_action", "raw_route", "raw_plan") if key in end}
-    return {**told({**end, "trace": notes.trace, "history": notes.history}), **raw}
+    return {**to_model_units({**end, "trace": notes.trace, "history": notes.history}), **raw}
 
 
 load(sys.modules[__name__])

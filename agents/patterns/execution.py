@@ -6,15 +6,15 @@ import re
 from dataclasses import dataclass, field
 
 from agents.core.actions import action_schema, read_action
-from agents.core.checkpoints import UnreadableReply, object_in, shown, text_of
+from agents.core.checkpoints import UnreadableReply, object_in, printable_text, text_of
 from agents.core.digest import sha256
-from agents.core.money import told
+from agents.core.money import to_model_units
 from agents.core.requests import Ask, Flow, Json, Outcome, Say, Stop, Together
-from agents.core.workflow_checks import cap_of, filled
+from agents.core.workflow_checks import cap_of, fill_variables
 from agents.core.workflows import Agent, BadWorkflow, WorkflowStep
 from agents.patterns import Brief, Notes
 from agents.patterns.steps import Steps, answer_to, stop
-from agents.patterns.supervisor import Blocked, ProposalTurn, carried_out
+from agents.patterns.supervisor import Blocked, ProposalTurn, carry_out
 
 EXECUTE = "EXECUTE"
 _MARKER = re.compile(r"\bCONVERGED\b")
@@ -35,7 +35,7 @@ class Work:
 
     @property
     def instruction(self) -> str:
-        return filled(self.step.description, self.values)
+        return fill_variables(self.step.description, self.values)
 
     @property
     def label(self) -> str:
@@ -68,25 +68,25 @@ class Work:
         return stop(reason, phase=phase, step=self.step.name, error=f"{self.step}: {sentence}")
 
 
-def executed(work: Work) -> Steps[str]:
+def execute(work: Work) -> Steps[str]:
     """Carry a step out once. Return its output."""
     if work.step.kind == "convergence":
-        return (yield from _converged(work))
+        return (yield from _converge(work))
     if work.step.agents:
-        return (yield from _fanned_out(work))
+        return (yield from _fan_out(work))
     if work.step.tools:
         return (yield from _with_tools(work))
-    return (yield from _said(work, work.label, work.told(answer_as="text")))
+    return (yield from _agent_text(work, work.label, work.told(answer_as="text")))
 
 
-def _said(work: Work, label: str, inputs: Json, *, as_json: bool = False) -> Steps[str]:
+def _agent_text(work: Work, label: str, inputs: Json, *, as_json: bool = False) -> Steps[str]:
     """Ask the executing agent. Return its text; an error ends the step at once."""
     asked = Ask(f"{label}/execute", "executor", inputs, as_json=as_json)
-    text = yield from said_by(work, asked, phase=EXECUTE)
-    return shown(text).strip()
+    text = yield from text_by(work, asked, phase=EXECUTE)
+    return printable_text(text).strip()
 
 
-def said_by(work: Work, asked: Ask, *, phase: str, error: str = "") -> Steps[str]:
+def text_by(work: Work, asked: Ask, *, phase: str, error: str = "") -> Steps[str]:
     """Return a model's text, or stop the step; `error` begins the sentence that says so."""
     try:
         return (yield from answer_to(asked, phase=phase))
@@ -102,11 +102,11 @@ def _with_tools(work: Work) -> Steps[str]:
     asked_for: set[str] = set()  # in this execution
     recalled: list[Json] = []
     for _ in range(limits.max_steps):
-        done = told([*work.used, *recalled])
-        more = {"blocked": told(work.tools.blocks)} if work.tools.blocks else {}
+        done = to_model_units([*work.used, *recalled])
+        more = {"blocked": to_model_units(work.tools.blocks)} if work.tools.blocks else {}
         inputs = work.told(answer_as="action", tools=list(allowed), done=done, **more)
         asked = Ask(f"{work.label}/execute", "executor", inputs, guide=guide)
-        text = yield from said_by(work, asked, phase=EXECUTE)
+        text = yield from text_by(work, asked, phase=EXECUTE)
         action = read_action(text, specs=work.brief.specs, proposable=allowed)
         if action["kind"] == "final":
             return str(action["answer"])
@@ -120,7 +120,7 @@ def _with_tools(work: Work) -> Steps[str]:
             continue
         turn = ProposalTurn(f"{work.label}/{len(work.tools.history) + 1}", action, work.tools)
         try:
-            work.done[call] = yield from carried_out(turn)
+            work.done[call] = yield from carry_out(turn)
         except Blocked as block:
             block.answerable(turn, limits, row=None)
             asked_for.discard(call)  # it was not made, and blocks have an end of their own
@@ -129,7 +129,7 @@ def _with_tools(work: Work) -> Steps[str]:
     raise work.stop("max_steps", "no output within the turns it has", phase=EXECUTE)
 
 
-def _fanned_out(work: Work) -> Steps[str]:
+def _fan_out(work: Work) -> Steps[str]:
     """Let every agent work on its task side by side, then bring their outputs together."""
     flows = {agent.name: _task(work, agent) for agent in work.step.agents}
     ended: dict[str, Outcome] = yield Together(f"{work.label}/agents", flows)
@@ -139,18 +139,18 @@ def _fanned_out(work: Work) -> Steps[str]:
     found = {name: str(outcome.value) for name, outcome in ended.items()}
     if len(found) == 1:
         return next(iter(found.values()))
-    how = filled(work.step.synthesis, work.values)
+    how = fill_variables(work.step.synthesis, work.values)
     inputs = work.told(answer_as="text", agent_outputs=found, synthesis=how)
-    return (yield from _said(work, f"{work.label}/synthesis", inputs))
+    return (yield from _agent_text(work, f"{work.label}/synthesis", inputs))
 
 
 def _task(work: Work, agent: Agent) -> Flow:
-    task = filled(agent.task, work.values) or work.instruction
+    task = fill_variables(agent.task, work.values) or work.instruction
     inputs = work.told(answer_as="text", agent=agent.name, task=task)
-    return (yield from _said(work, "task", inputs))
+    return (yield from _agent_text(work, "task", inputs))
 
 
-def _converged(work: Work) -> Steps[str]:
+def _converge(work: Work) -> Steps[str]:
     """Ask again and again until the agent is satisfied or the cap is reached.
 
     The last text of substance is the result; the cap is noted, and is no error.
@@ -163,7 +163,7 @@ def _converged(work: Work) -> Steps[str]:
     by_word = work.brief.limits.marker_word
     for _ in range(cap):
         inputs = work.told(answer_as="iteration", iterations=list(so_far))
-        text = yield from _said(work, work.label, inputs, as_json=not by_word)
+        text = yield from _agent_text(work, work.label, inputs, as_json=not by_word)
         result, satisfied = _by_word(text, so_far) if by_word else _iteration(text)
         if result:
             so_far.append(result)

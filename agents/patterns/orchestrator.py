@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from agents.core.digest import args_hash
 from agents.core.limits import Limits
-from agents.core.money import told
+from agents.core.money import to_model_units
 from agents.core.plans import Task, plan_schema, read_plan
 from agents.core.reports import Aggregate, aggregate
 from agents.core.requests import Ask, Failed, Flow, Json, Review, Stop, Together, Use
 from agents.patterns import Brief, Notes, pattern
-from agents.patterns.steps import Steps, answer_to, answered, block_reason
+from agents.patterns.steps import Steps, answer_to, block_reason, final_answer
 
 OUT_OF_TIME, OUT_OF_DISPATCHES = "max_seconds", "max_dispatches"
 TOO_SLOW = "task_timeout"
@@ -29,19 +29,19 @@ def orchestrator(brief: Brief, notes: Notes) -> Flow:
     """Plan -> Dispatch in parallel -> Aggregate -> Finalize."""
     if brief.scope is None:  # launched under a policy that has no part for reports
         raise Stop("no_report_scope", phase="plan")
-    plan = yield from planned(brief)
-    lines = yield from dispatched(plan, brief.limits)
+    plan = yield from make_plan(brief)
+    lines = yield from dispatch(plan, brief.limits)
     write_down(lines, notes)
     stop_where_work_is_missing(plan, lines)
     expected = {*brief.limits.required, *(task["worker"] for task in plan)}
     found = aggregate(
         brief.scope, notes.history, expected=expected, null_is_none=brief.limits.null_is_none
     )
-    written = yield from briefed(brief, found)
+    written = yield from write_brief(brief, found)
     return {**written, "plan": plan, "aggregate": found}
 
 
-def planned(brief: Brief) -> Steps[list[Task]]:
+def make_plan(brief: Brief) -> Steps[list[Task]]:
     """Have the work split into tasks, and the plan checked and reviewed before any begins."""
     limits = brief.limits
     inputs = {"goal": brief.goal, **brief.scope, "max_tasks": limits.max_steps}
@@ -60,11 +60,11 @@ def planned(brief: Brief) -> Steps[list[Task]]:
     return list(review["action"]["tasks"])
 
 
-def dispatched(plan: Sequence[Task], limits: Limits) -> Steps[list[Json]]:
+def dispatch(plan: Sequence[Task], limits: Limits) -> Steps[list[Json]]:
     """Put each task to its worker, several at once. Return a line for each, as planned."""
     allowed = allowances(len(plan), limits)
     flows = {
-        task["id"]: worked(task, attempts=limits.call_attempts, allowed=allowance)
+        task["id"]: work_on(task, attempts=limits.call_attempts, allowed=allowance)
         for task, allowance in zip(plan, allowed, strict=True)
     }
     ended = yield Together("dispatch", flows, at_once=limits.at_once)
@@ -86,7 +86,7 @@ def allowances(tasks: int, limits: Limits) -> list[int]:
     return given
 
 
-def worked(task: Task, *, attempts: int, allowed: int) -> Flow:
+def work_on(task: Task, *, attempts: int, allowed: int) -> Flow:
     """Put one task to its worker, once more where it took too long. Return its line."""
     action = {"kind": "tool", "name": task["worker"], "args": task["args"]}
     review = yield Review("review", action)
@@ -155,9 +155,9 @@ def stop_where_work_is_missing(plan: Sequence[Task], lines: Sequence[Json]) -> N
         )
 
 
-def briefed(brief: Brief, found: Aggregate) -> Steps[Json]:
+def write_brief(brief: Brief, found: Aggregate) -> Steps[Json]:
     """Have the brief written from the aggregate, and reviewed against it."""
-    inputs = told({"goal": brief.goal, "aggregate": found})
+    inputs = to_model_units({"goal": brief.goal, "aggregate": found})
     try:
         reply = yield Ask("finalize", "reporter", inputs, as_json=False)
     except Failed as error:
@@ -169,4 +169,4 @@ def briefed(brief: Brief, found: Aggregate) -> Steps[Json]:
     review = yield Review("finalize/review", action)
     if not review["allows"]:
         raise Stop(block_reason(review), phase="finalize", aggregate=found, brief=answer)
-    return answered(review["action"])
+    return final_answer(review["action"])

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from agents.core.digest import args_hash
 from agents.core.kinds import HAND_OVER
 from agents.core.limits import Limits
-from agents.core.money import told
+from agents.core.money import to_model_units
 from agents.core.requests import Ask, Escalate, Failed, Flow, Json, Review, Stop, Use
 from agents.core.routes import Route, read_route, route_schema
 from agents.patterns import Brief, Notes, pattern
-from agents.patterns.steps import Steps, answer_to, answered, block_reason, stop
+from agents.patterns.steps import Steps, answer_to, block_reason, final_answer, stop
 
 RECENT = 3  # attempts that the router is reminded of
 STATUSES = ("needs_reroute", "done")  # what a specialist may answer
@@ -38,12 +38,12 @@ def routing(brief: Brief, notes: Notes) -> Flow:
         text = yield from answer_to(asked, phase="route")
         route = read_route(text, allowed=limits.proposable, forbidden=refused)
         delegation = Delegation(attempt, route, notes)
-        seen = yield from delegated(delegation, limits)
+        seen = yield from delegate(delegation, limits)
         if seen["status"] == "done":
             return (yield from closing_answer(brief, notes, route))
         refused = forbidden([*refused, route["target"]], limits)
 
-    person = (yield from handed_over(brief, notes)) if limits.hand_over else {}
+    person = (yield from hand_over(brief, notes)) if limits.hand_over else {}
     raise Stop(NO_SPECIALIST, phase="route", **person)
 
 
@@ -56,7 +56,7 @@ def situation(brief: Brief, notes: Notes, attempt: int, refused: list[str]) -> J
     """Return what the router is told: the goal, the state in brief, whom not to ask again."""
     history: list[Json] = notes.history
     last = history[-1] if history else None
-    return told(
+    return to_model_units(
         {
             "goal": brief.goal,
             "budgets": {
@@ -124,7 +124,7 @@ class Delegation:
         )
 
 
-def delegated(delegation: Delegation, limits: Limits) -> Steps[Json]:
+def delegate(delegation: Delegation, limits: Limits) -> Steps[Json]:
     """Put one ticket to one specialist, past policy and gateway. Return what they said."""
     label, action = str(delegation.attempt), delegation.action
     review = yield Review(f"{label}/review", action)
@@ -161,7 +161,9 @@ def in_contract(seen: Json) -> bool:
 
 def closing_answer(brief: Brief, notes: Notes, route: Route) -> Steps[Json]:
     """Have the answer written from the specialist's evidence, and reviewed against it."""
-    inputs = told({"goal": brief.goal, "selected_route": route["target"], "history": notes.history})
+    inputs = to_model_units(
+        {"goal": brief.goal, "selected_route": route["target"], "history": notes.history}
+    )
     asked = Ask("finalize", "responder", inputs, as_json=False)
     text = yield from answer_to(asked, phase="finalize", route=route)
     if not text.strip():
@@ -170,10 +172,10 @@ def closing_answer(brief: Brief, notes: Notes, route: Route) -> Steps[Json]:
     review = yield Review("finalize/review", final)
     if not review["allows"]:
         raise Stop(block_reason(review), phase="finalize", route=route, action=final)
-    return {"selected_route": route["target"], **answered(review["action"])}
+    return {"selected_route": route["target"], **final_answer(review["action"])}
 
 
-def handed_over(brief: Brief, notes: Notes) -> Steps[Json]:
+def hand_over(brief: Brief, notes: Notes) -> Steps[Json]:
     """Wait until a person takes the case or says why nobody will. Return what they said."""
     tried = [
         {"target": past["route"]["target"], "reason": past["observation"].get("reason")}

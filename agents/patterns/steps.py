@@ -40,6 +40,6 @@ def block_reason(review: Json) -> str:
     return str(reason) if reason in _SAID_PLAINLY else f"supervisor_block:{reason}"
 
 
-def answered(action: Json) -> Json:
+def final_answer(action: Json) -> Json:
     """Return what a run ends with: its answer, the agent's note and who has approved that."""
     return {key: action[key] for key in ("answer", "note", "approved_by") if key in action}

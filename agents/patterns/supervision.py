@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agents.core.drift import is_of_policy
 from agents.core.kinds import OUTPUT, QUESTION
-from agents.core.money import told
+from agents.core.money import to_model_units
 from agents.core.requests import Ask, Escalate, Json
 from agents.core.verdicts import (
     ASK_HUMAN,
@@ -16,14 +16,14 @@ from agents.core.verdicts import (
     read_verdict,
 )
 from agents.core.workflows import Mode
-from agents.patterns.execution import said_by
+from agents.patterns.execution import text_by
 from agents.patterns.step_run import SUPERVISE, StepRound, StepRun
 from agents.patterns.steps import Steps
 
 BUDGET_SPENT = "reorients_used_up"
 
 
-def looked_at(course: StepRun, now: StepRound) -> Steps[str]:
+def supervise(course: StepRun, now: StepRound) -> Steps[str]:
     """SUPERVISE: return "" where the output stands, else what to correct. Raises Stop."""
     course.note(now)
     if course.mode is Mode.BY_PERSON:
@@ -36,7 +36,7 @@ def looked_at(course: StepRun, now: StepRound) -> Steps[str]:
 def _by_model(course: StepRun, now: StepRound) -> Steps[str]:
     """Heed the judge: continue, reorient while the policy lets it, ask a person, or halt."""
     limits, work = course.work.brief.limits, course.work
-    verdict = now.verdict = yield from judged(course, now)
+    verdict = now.verdict = yield from ask_judge(course, now)
     course.note(now)
     if verdict.word == CONTINUE and not any(map(is_of_policy, now.triggers)):
         return ""
@@ -59,19 +59,19 @@ def _by_model(course: StepRun, now: StepRound) -> Steps[str]:
     raise work.stop("reorient_budget_exhausted", spent, phase=SUPERVISE)
 
 
-def judged(course: StepRun, now: StepRound) -> Steps[Verdict]:
+def ask_judge(course: StepRun, now: StepRound) -> Steps[Verdict]:
     """Put the round to the judge, with the output and the tool log (SVC-Q3)."""
     inputs = course.work.told(
         commitment=course.commitment.as_json(),
         assessment=now.assessment.as_json(),
         triggers=now.triggers,
         output=now.output,
-        done=told(course.work.used),
+        done=to_model_units(course.work.used),
         reorients_left=course.work.brief.limits.max_reorients - course.reorients,
     )
     asked = Ask(f"{course.work.label}/judge", "judge", inputs)
     failed = "supervise phase: supervise: model call: "
-    text = yield from said_by(course.work, asked, phase=SUPERVISE, error=failed)
+    text = yield from text_by(course.work, asked, phase=SUPERVISE, error=failed)
     verdict = read_verdict(text)
     course.line(SUPERVISE, ok=verdict.word == CONTINUE, verdict=verdict.word)
     yield course.say("verdict.rendered", verdict=verdict.word, reason=verdict.reason)

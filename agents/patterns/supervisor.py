@@ -9,10 +9,10 @@ from agents.core.budget import REVIEW_CHANGED
 from agents.core.digest import args_hash
 from agents.core.kinds import ACTION, LETTER
 from agents.core.limits import Limits
-from agents.core.money import told
+from agents.core.money import to_model_units
 from agents.core.requests import Ask, Escalate, Failed, Flow, Json, Review, Stop, Use
 from agents.patterns import Brief, Notes, pattern
-from agents.patterns.steps import Steps, answer_to, answered, block_reason, stop
+from agents.patterns.steps import Steps, answer_to, block_reason, final_answer, stop
 
 RECENT = 3  # steps that the worker is reminded of
 ROUNDS = 3  # of asking and of calling for one action, because facts move while a person thinks
@@ -40,14 +40,14 @@ def supervisor(brief: Brief, notes: Notes) -> Flow:
             raise (blocked.given_up(end) if blocked else end) from None
         turn = ProposalTurn(step, action, notes)
         try:
-            seen = yield from carried_out(turn)
+            seen = yield from carry_out(turn)
         except Blocked as block:
             blocked = block.answerable(turn, limits, row=blocked)
             continue
         if turn.action["kind"] == "final":
             if blocked and blocked.details["action"]["kind"] == "tool":
                 raise blocked.with_all(notes.blocks)
-            return answered(turn.action)
+            return final_answer(turn.action)
         blocked = None
         turn.done(seen, failed=limits.errors_fail and seen.get("status") == "error")
 
@@ -58,7 +58,7 @@ def supervisor(brief: Brief, notes: Notes) -> Flow:
 
 def closing_answer(brief: Brief, notes: Notes) -> Steps[Json]:
     """Have a closing text written, and reviewed like any other answer."""
-    inputs = told({"goal": brief.goal, "history": notes.history})
+    inputs = to_model_units({"goal": brief.goal, "history": notes.history})
     text = yield from answer_to(Ask("finalize", "writer", inputs, as_json=False), phase="finalize")
     if not text.strip():
         raise Stop("llm_empty", phase="finalize")
@@ -66,13 +66,13 @@ def closing_answer(brief: Brief, notes: Notes) -> Steps[Json]:
     review = yield Review("finalize/review", final)
     if not review["allows"]:
         raise Stop(block_reason(review), phase="finalize", action=final)
-    return answered(review["action"])
+    return final_answer(review["action"])
 
 
 def situation(brief: Brief, notes: Notes) -> Json:
     """Return what the worker is told: the goal, the state in brief, the last few steps."""
     history: list[Json] = notes.history
-    return told(
+    return to_model_units(
         {
             "goal": brief.goal,
             "state_summary": {
@@ -161,7 +161,7 @@ class ProposalTurn:
             "tool": self.action["name"] if of_tool else "final",
             "supervisor_decision": self.review["decision"],
             "executed_from": self.source,
-            **({"args_hash": args_hash(told(self.action["args"]))} if of_tool else {}),
+            **({"args_hash": args_hash(to_model_units(self.action["args"]))} if of_tool else {}),
             **({"human_approved": self.person["approved"]} if self.person else {}),
             **more,
             "ruling": {part: self.review["deciding"][part] for part in SHOWN},
@@ -195,10 +195,10 @@ class ProposalTurn:
         )
 
 
-def carried_out(turn: ProposalTurn) -> Steps[Json]:
+def carry_out(turn: ProposalTurn) -> Steps[Json]:
     """Bring a turn to its end and return what the tool said; an answer is only reviewed."""
     for _ in range(ROUNDS):
-        allowed_by = yield from cleared(turn)
+        allowed_by = yield from clear_action(turn)
         action = turn.action
         if action["kind"] == "final":
             turn.done({"status": "final"})
@@ -212,7 +212,7 @@ def carried_out(turn: ProposalTurn) -> Steps[Json]:
     raise turn.refuse("supervisor_block:review_does_not_settle", "supervisor")
 
 
-def cleared(turn: ProposalTurn) -> Steps[str]:
+def clear_action(turn: ProposalTurn) -> Steps[str]:
     """Bring a turn's action past the policy and, where it wants one, a person.
 
     Return the key of the review that allows it. A person's decision settles only what they
@@ -236,10 +236,10 @@ def cleared(turn: ProposalTurn) -> Steps[str]:
             return str(review["key"])
         if times_asked == ROUNDS:
             raise turn.refuse("supervisor_block:review_does_not_settle", "supervisor")
-        granted, times_asked = (yield from decided(turn, review)), times_asked + 1
+        granted, times_asked = (yield from wait_for_decision(turn, review)), times_asked + 1
 
 
-def decided(turn: ProposalTurn, review: Json) -> Steps[str]:
+def wait_for_decision(turn: ProposalTurn, review: Json) -> Steps[str]:
     """Wait for a person and leave the turn's action as they want it. Return the step's key."""
     letter = review.get("facts", {}).get("letter")  # the argument that a customer would read
     kind = (LETTER if letter else ACTION).stored

@@ -12,21 +12,21 @@ from agents.core.checkpoints import (
 )
 from agents.core.digest import sha256
 from agents.core.drift import evidence, reconcile
-from agents.core.money import told
+from agents.core.money import to_model_units
 from agents.core.requests import Ask, Flow, Json, Review, Stop
-from agents.core.workflow_checks import bind, check, fields_in
+from agents.core.workflow_checks import bind_parameters, check_workflow, fields_in
 from agents.core.workflows import BadWorkflow, Workflow, read_workflow
 from agents.patterns import Brief, Notes, pattern
-from agents.patterns.execution import EXECUTE, Work, executed
+from agents.patterns.execution import EXECUTE, Work, execute
 from agents.patterns.step_run import COMMIT, POST, RECONCILE, StepRound, StepRun
-from agents.patterns.steps import Steps, answer_to, answered
-from agents.patterns.supervision import looked_at
+from agents.patterns.steps import Steps, answer_to, final_answer
+from agents.patterns.supervision import supervise
 
 
 @pattern
 def workflow(brief: Brief, notes: Notes) -> Flow:
     """Commit -> Execute -> Post -> Reconcile -> Supervise, for each step of a document."""
-    declared, values = _declared(brief)
+    declared, values = _declared_workflow(brief)
     outputs: dict[str, str] = {}
     failures: dict[str, int] = {}
     end: Json = {"answer": ""}
@@ -34,19 +34,19 @@ def workflow(brief: Brief, notes: Notes) -> Flow:
         log = Notes(trace=notes.trace)
         work = Work(brief, step, {**values}, {**outputs}, failures, log)
         course = StepRun(work, mode, notes)
-        end = yield from (supervised(course) if mode else unsupervised(course))
+        end = yield from (run_supervised(course) if mode else run_unsupervised(course))
         output = outputs[step.name] = text_of(end)
         values |= {step.name: output, **fields_in(output, step.outputs)}
     fields = {name: values[name] for s, _ in declared.steps for name in s.outputs if name in values}
-    return {"outputs": {**outputs, **fields}, "failures": failures, **answered(end)}
+    return {"outputs": {**outputs, **fields}, "failures": failures, **final_answer(end)}
 
 
-def _declared(brief: Brief) -> tuple[Workflow, dict[str, str]]:
+def _declared_workflow(brief: Brief) -> tuple[Workflow, dict[str, str]]:
     """Return the document and the values of its parameters. Raises Stop("bad_workflow")."""
     try:
         declared = read_workflow(brief.workflow)
-        values = bind(declared, brief.inputs)
-        check(declared, brief.limits, tools=brief.specs)
+        values = bind_parameters(declared, brief.inputs)
+        check_workflow(declared, brief.limits, tools=brief.specs)
     except BadWorkflow as error:
         raise Stop("bad_workflow", error=str(error)) from None
     return declared, values
@@ -57,27 +57,27 @@ def text_of(reviewed: Json) -> str:
     return str(reviewed.get("note", reviewed["answer"]))
 
 
-def unsupervised(course: StepRun) -> Steps[Json]:
+def run_unsupervised(course: StepRun) -> Steps[Json]:
     """Carry a step out; nobody looks, but the policy does. Return the output as reviewed."""
-    output = yield from executed(course.work)
+    output = yield from execute(course.work)
     course.line(EXECUTE)
-    reviewed, claim = yield from _reviewed(course, output)
+    reviewed, claim = yield from _review_output(course, output)
     if claim:
         raise course.work.stop("answer_contradicts_ledger", claim, phase=EXECUTE)
     return reviewed
 
 
-def supervised(course: StepRun) -> Steps[Json]:
+def run_supervised(course: StepRun) -> Steps[Json]:
     """Commit once, then go round until an output stands. Return it, as reviewed.
 
     A correction is added to the instruction as it was declared, so corrections do not pile up;
     the commitment stays, because it is what the work is held against.
     """
-    course.commitment = yield from committed(course)
+    course.commitment = yield from commit_to_step(course)
     while True:
         course.rounds += 1
-        now = yield from went_round(course)
-        correction = yield from looked_at(course, now)
+        now = yield from run_round(course)
+        correction = yield from supervise(course, now)
         if not correction:
             yield course.say("step.accepted", sha256=sha256(now.output))
             by_person = {"approved_by": now.person["by"]} if now.person else {}
@@ -85,7 +85,7 @@ def supervised(course: StepRun) -> Steps[Json]:
         course.work.correction = correction
 
 
-def committed(course: StepRun) -> Steps[Commitment]:
+def commit_to_step(course: StepRun) -> Steps[Commitment]:
     """COMMIT: have the agent declare what it means to do. A failure is noted, not an end."""
     inputs = course.work.told(tools=list(course.work.step.tools))
     asked = Ask(f"{course.work.label}/commit", "committer", inputs)
@@ -100,15 +100,15 @@ def committed(course: StepRun) -> Steps[Commitment]:
     return found
 
 
-def went_round(course: StepRun) -> Steps[StepRound]:
+def run_round(course: StepRun) -> Steps[StepRound]:
     """EXECUTE, POST and RECONCILE once."""
-    output = yield from executed(course.work)
+    output = yield from execute(course.work)
     course.line(EXECUTE)
     now = StepRound(course.rounds, output, {"answer": output})
-    now.assessment = yield from assessed(course, now)
+    now.assessment = yield from assess_round(course, now)
     now.triggers = reconcile(course.commitment, now.assessment)
     if not course.work.brief.limits.self_reported:
-        now.reviewed, claim = yield from _reviewed(course, output)
+        now.reviewed, claim = yield from _review_output(course, output)
         now.output = text_of(now.reviewed)
         used = [call["name"] for call in course.work.used]
         now.triggers += evidence(course.commitment, used=used, claim=claim)
@@ -117,10 +117,12 @@ def went_round(course: StepRun) -> Steps[StepRound]:
     return now
 
 
-def assessed(course: StepRun, now: StepRound) -> Steps[Assessment]:
+def assess_round(course: StepRun, now: StepRound) -> Steps[Assessment]:
     """POST: have the agent say how its work compares with its commitment."""
     pre = course.commitment.as_json()
-    inputs = course.work.told(commitment=pre, output=now.output, done=told(course.work.used))
+    inputs = course.work.told(
+        commitment=pre, output=now.output, done=to_model_units(course.work.used)
+    )
     asked = Ask(f"{course.work.label}/post", "assessor", inputs)
     try:
         found = read_assessment((yield from answer_to(asked, phase=POST)))
@@ -134,7 +136,7 @@ def assessed(course: StepRun, now: StepRound) -> Steps[Assessment]:
     return found
 
 
-def _reviewed(course: StepRun, output: str) -> Steps[tuple[Json, str]]:
+def _review_output(course: StepRun, output: str) -> Steps[tuple[Json, str]]:
     """Have the policy see an output. Return it as it may stand, and why it may not, or ""."""
     action = {"kind": "final", "answer": output}
     if course.work.brief.limits.self_reported or not output.strip():

@@ -43,10 +43,10 @@ def review(
         rulings = judge(action, facts, limits, settled=settled)
         heaviest = max(rulings, key=lambda ruling: ruling.verdict)
         if heaviest.verdict is not RulingKind.REVISE:
-            return _reviewed(heaviest, action, rulings, revisions)
+            return _review_result(heaviest, action, rulings, revisions)
         revisions.append(heaviest)
         action = heaviest.action
-    return _reviewed(_UNSETTLED, action, [_UNSETTLED], revisions)
+    return _review_result(_UNSETTLED, action, [_UNSETTLED], revisions)
 
 
 def judge(
@@ -94,7 +94,7 @@ def _silence(action: Action) -> Ruling:
     )
 
 
-def _reviewed(
+def _review_result(
     heaviest: Ruling, action: Action, rulings: Sequence[Ruling], revisions: Sequence[Ruling]
 ) -> ReviewResult:
     """Word the outcome: an approved revision is a "revise", and its first reason is the reason."""

@@ -9,7 +9,7 @@ from agents.core.courtesy import free_words
 from agents.core.facts import Facts
 from agents.core.limits import Limits
 from agents.core.rulings import Ruling, RulingKind
-from agents.core.statements import LEDGER, filled_in, named_in
+from agents.core.statements import LEDGER, fill_references, referenced_sentences
 from agents.policies import rule
 
 LOOKED_INTO = "The case was looked into; nothing was paid."
@@ -74,11 +74,11 @@ def _in_our_words(action: Action, facts: Facts, always: Iterable[str]) -> Ruling
     if "note" in action:  # revised before; no reply of a model is read with a note
         return None
     told = [*always]
-    for sentence in named_in(action["answer"], facts.sentences):
+    for sentence in referenced_sentences(action["answer"], facts.sentences):
         # What the run did is named as a whole and told deed by deed.
         parts = facts.ledger if sentence == facts.sentences.get(LEDGER) else (sentence,)
         told += [part for part in parts if part not in told]
-    note = filled_in(action["answer"], facts.sentences)
+    note = fill_references(action["answer"], facts.sentences)
     return Ruling(
         RulingKind.REVISE,
         "answer_from_ledger",

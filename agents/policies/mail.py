@@ -5,7 +5,7 @@ from __future__ import annotations
 from agents.core.actions import Action
 from agents.core.facts import Facts
 from agents.core.limits import Limits
-from agents.core.money import spoken
+from agents.core.money import format_money
 from agents.core.rulings import Ruling, RulingKind
 from agents.policies import rule
 
@@ -43,7 +43,7 @@ def from_ledger(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
     return Ruling(
         RulingKind.REVISE,
         "mail_from_ledger",
-        f"The mail says what the ledger says: {spoken(mail.amount_minor)} was refunded.",
+        f"The mail says what the ledger says: {format_money(mail.amount_minor)} was refunded.",
         risk=30,
         observed=amount if amount != mail.amount_minor else None,
         limit=mail.amount_minor,

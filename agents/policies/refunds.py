@@ -5,7 +5,7 @@ from __future__ import annotations
 from agents.core.actions import Action
 from agents.core.facts import Facts
 from agents.core.limits import Limits
-from agents.core.money import CURRENCY, spoken
+from agents.core.money import CURRENCY, format_money
 from agents.core.requests import Json
 from agents.core.rulings import Ruling, RulingKind
 from agents.policies import rule
@@ -37,7 +37,7 @@ def positive(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
         risk=60,
         observed=(action.get("args") or {}).get("amount_usd"),
         limit=1,
-        flip=f"The least that can be refunded is {spoken(1)}.",
+        flip=f"The least that can be refunded is {format_money(1)}.",
     )
 
 
@@ -50,14 +50,14 @@ def run_limit(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
         return None
     judged: Json = {"observed": amount, "limit": max(left, 0)}
     if left <= 0:
-        sentence = f"This run has refunded all of its {spoken(limits.run_limit_minor)}."
+        sentence = f"This run has refunded all of its {format_money(limits.run_limit_minor)}."
         return Ruling(RulingKind.BLOCK, "refund_budget_exhausted", sentence, 70, **judged)
     return Ruling(
         RulingKind.REVISE,
         "cap_to_remaining_run_budget",
-        f"{spoken(amount)} is more than the {spoken(left)} this run may still refund.",
+        f"{format_money(amount)} is more than the {format_money(left)} this run may still refund.",
         risk=60,
-        flip=f"{spoken(left)} or less would not have been cut.",
+        flip=f"{format_money(left)} or less would not have been cut.",
         action=_with(action, amount_minor=left),
         **judged,
     )
@@ -85,7 +85,7 @@ def auto_limit(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
     if amount is None:
         return None
     if amount <= limit:
-        sentence = f"{spoken(amount)} is within the {spoken(limit)} that need nobody."
+        sentence = f"{format_money(amount)} is within the {format_money(limit)} that need nobody."
         return Ruling(
             RulingKind.APPROVE,
             "refund_within_auto_limit",
@@ -97,11 +97,12 @@ def auto_limit(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
     return Ruling(
         RulingKind.ESCALATE,
         "high_refund_requires_human",
-        f"{spoken(amount)} is {spoken(amount - limit)} above the {spoken(limit)} that need nobody.",
+        f"{format_money(amount)} is {format_money(amount - limit)} above the "
+        f"{format_money(limit)} that need nobody.",
         risk=min(90, 40 + 30 * (amount - limit) // max(limit, 1)),
         observed=amount,
         limit=limit,
-        flip=f"{spoken(limit)} or less would have been approved automatically.",
+        flip=f"{format_money(limit)} or less would have been approved automatically.",
     )
 
 
@@ -126,9 +127,9 @@ def charge_left(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
     return Ruling(
         RulingKind.REVISE,
         "cap_to_refundable",
-        f"{spoken(amount)} is more than the {spoken(left)} that is left of the charge.",
+        f"{format_money(amount)} is more than the {format_money(left)} that is left of the charge.",
         risk=60,
-        flip=f"{spoken(left)} or less would not have been cut.",
+        flip=f"{format_money(left)} or less would not have been cut.",
         action=_with(action, amount_minor=left),
         **judged,
     )
@@ -166,12 +167,12 @@ def unattended_total(action: Action, facts: Facts, limits: Limits) -> Ruling | N
     return Ruling(
         RulingKind.ESCALATE,
         "refunds_add_up",
-        f"With {spoken(facts.unattended_minor)} refunded on this charge without a person in "
-        f"{limits.rolling_days} days, {spoken(amount)} more makes {spoken(total)}.",
+        f"With {format_money(facts.unattended_minor)} refunded on this charge without a person in "
+        f"{limits.rolling_days} days, {format_money(amount)} more makes {format_money(total)}.",
         risk=75,
         observed=total,
         limit=limit,
-        flip=f"{spoken(left)} or less would not have needed a person." if left else "",
+        flip=f"{format_money(left)} or less would not have needed a person." if left else "",
     )
 
 
@@ -195,12 +196,12 @@ def unattended_today(action: Action, facts: Facts, limits: Limits) -> Ruling | N
     return Ruling(
         RulingKind.ESCALATE,
         "unattended_cap_of_the_day",
-        f"{spoken(before)} went out today without a person {whose}; with {spoken(amount)} more it "
-        f"is above {spoken(cap)}.",
+        f"{format_money(before)} went out today without a person {whose}; "
+        f"with {format_money(amount)} more it is above {format_money(cap)}.",
         risk=80,
         observed=before + amount,
         limit=cap,
-        flip=f"{spoken(left)} or less would not have needed a person." if left > 0 else "",
+        flip=f"{format_money(left)} or less would not have needed a person." if left > 0 else "",
     )
 
 
@@ -215,7 +216,8 @@ def after_person(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
     return Ruling(
         RulingKind.ESCALATE,
         "person_decided_before",
-        f"In this run a person has allowed {spoken(granted)}; more than that is theirs to decide.",
+        f"In this run a person has allowed {format_money(granted)}; "
+        "more than that is theirs to decide.",
         risk=70,
         observed=_amount(action),
         limit=0,
@@ -236,7 +238,7 @@ def same_again(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
         return Ruling(
             RulingKind.BLOCK,
             "duplicate_refund",
-            f"{who} has already refunded {spoken(amount or 0)} to customer {customer}.",
+            f"{who} has already refunded {format_money(amount or 0)} to customer {customer}.",
             risk=85,
             observed=amount,
         )
@@ -246,8 +248,8 @@ def same_again(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
     return Ruling(
         RulingKind.ESCALATE,
         "refunded_by_earlier_run",
-        f"An earlier run of this request has refunded {spoken(before)} to customer {customer}; "
-        f"{spoken(amount)} more is for a person to decide.",
+        f"An earlier run of this request has refunded {format_money(before)} to customer "
+        f"{customer}; {format_money(amount)} more is for a person to decide.",
         risk=75,
         observed=amount,
         limit=0,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from agents.core.kinds import ACTION, ADJUST, APPROVE, REJECT, Answer
-from agents.core.money import CURRENCY, spoken
+from agents.core.money import CURRENCY, format_money
 from agents.core.requests import Json
 from agents.desk import billing, mail, refunds
 from agents.tools import Context, Minor, OutcomeUnknown, Touch, tool
@@ -42,7 +42,7 @@ def _context_sentences(found: Json) -> dict[str, str]:
     if all(part.isalpha() for part in name.split()) and len(name) <= LONGEST_NAME:
         said["greeting"] = f"Hello {name},"
     if charge:
-        amount = spoken(charge["last_charge_minor"], charge["currency"])
+        amount = format_money(charge["last_charge_minor"], charge["currency"])
         days = charge["days_since_payment"]
         said["charge"] = f"The last charge was {amount} for {charge['plan']}, {days} days ago."
     return said

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agents.core.money import spoken
+from agents.core.money import format_money
 from agents.core.requests import Json
 from agents.core.topics import TOPICS, is_about
 from agents.desk import support
@@ -15,7 +15,7 @@ _ANNA, _MAX = 42, 7
 def _eligible(seen: Json) -> dict[str, str]:
     found = seen["result"]
     if found["refund_eligible"] is True:
-        amount = spoken(found["refund_amount_minor"], found["currency"])
+        amount = format_money(found["refund_amount_minor"], found["currency"])
         first = f"A refund of {amount} is possible; nothing was paid."
     else:
         first = f"No refund is possible for {found['plan']}."
@@ -63,7 +63,7 @@ def technical_specialist(context: Context, *, ticket: str) -> Json:
 
 def _offer(seen: Json) -> dict[str, str]:
     found = seen["result"]
-    price = spoken(found["monthly_price_minor"], found["currency"])
+    price = format_money(found["monthly_price_minor"], found["currency"])
     return {"finding": f"{found['recommended_plan']} costs {price} a month. {found['reason']}"}
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from agents.core.money import spoken
+from agents.core.money import format_money
 from agents.core.requests import Json
 from agents.core.states import EffectState, EscalationState
 from agents.models import Effect, Escalation, Step
@@ -67,8 +67,10 @@ def stages(
     by = f"changed by {rules}" if rules else f"policy: {reply_of(reviews[0])['deciding']['rule']}"
     verdict = reply_of(reviews[0])["decision"]
     return [
-        Stage("Proposed", "", "bot", spoken(proposed), "the agent", reviews[0].begun_at),
-        Stage("Reviewed", verdict, verdict, spoken(revised or proposed), by, reviews[0].ended_at),
+        Stage("Proposed", "", "bot", format_money(proposed), "the agent", reviews[0].begun_at),
+        Stage(
+            "Reviewed", verdict, verdict, format_money(revised or proposed), by, reviews[0].ended_at
+        ),
         _approved(verdict, revised or proposed, escalation),
         _executed(escalation, effect, is_over=is_over),
     ]
@@ -77,7 +79,7 @@ def stages(
 def _approved(verdict: str, amount: int, escalation: Escalation | None) -> Stage:
     if escalation is None:
         if verdict in ("approve", "revise"):
-            return Stage("Approved", "approve", "approve", spoken(amount), "the policy", None)
+            return Stage("Approved", "approve", "approve", format_money(amount), "the policy", None)
         return Stage("Approved", "block", "block", "never", "the policy", None, is_ahead=True)
     if escalation.state == EscalationState.OPEN:
         # Where a kill switch holds it, its end moves on with every minute that it stands still.
@@ -88,7 +90,7 @@ def _approved(verdict: str, amount: int, escalation: Escalation | None) -> Stage
     if escalation.granted_minor is None:
         word = escalation.state.capitalize()
         return Stage(word, "block", "block", "nothing", who, escalation.decided_at)
-    granted = spoken(escalation.granted_minor)
+    granted = format_money(escalation.granted_minor)
     return Stage("Approved", "human", "human", granted, who, escalation.decided_at)
 
 
@@ -100,7 +102,7 @@ def _executed(escalation: Escalation | None, effect: Effect | None, *, is_over: 
         text = "never" if is_refused or is_closed or is_over else "not yet"
         return Stage("Executed", "", "dot", text, "no money moved", None, is_ahead=True)
     if effect.state == EffectState.DONE:
-        amount = spoken(effect.amount_minor or 0)
+        amount = format_money(effect.amount_minor or 0)
         return Stage("Executed", "approve", "approve", amount, "once", effect.settled_at)
     word = {EffectState.REFUSED: "refused", EffectState.UNKNOWN: "nobody can tell yet"}
     text = word.get(EffectState(effect.state), "under way")
@@ -176,5 +178,5 @@ def _word(name: str) -> str:
 
 def _told(name: str, value: Json) -> str:
     if name.endswith("_minor") and isinstance(value, int):
-        return spoken(value)
+        return format_money(value)
     return str(value)

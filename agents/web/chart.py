@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
-from agents.core.money import spoken
+from agents.core.money import format_money
 
 
 @dataclass(frozen=True)
@@ -59,12 +59,12 @@ def chart(
     """Draw what was counted by day and word; money is in minor units."""
     rows = [[counted.get((day, layer.word), 0) for layer in layers] for day in dates]
     highest = max([sum(row) for row in rows] + [1])
-    written = [[spoken(value) if of_money else f"{value:,}" for value in row] for row in rows]
+    written = [[format_money(value) if of_money else f"{value:,}" for value in row] for row in rows]
     days = [
         Day(day, _segments(n, len(dates), row, highest, layers, texts), row, texts)
         for n, (day, row, texts) in enumerate(zip(dates, rows, written, strict=True))
     ]
-    top = "" if not any(map(any, rows)) else spoken(highest) if of_money else f"{highest:,}"
+    top = "" if not any(map(any, rows)) else format_money(highest) if of_money else f"{highest:,}"
     return Chart(layers, days, top, list(zip(layers, written[-1], strict=True)))
 
 

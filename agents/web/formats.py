@@ -11,7 +11,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from agents.core.money import spoken
+from agents.core.money import format_money
 from agents.models import Escalation
 
 register = template.Library()
@@ -80,7 +80,7 @@ def measured(ruling: dict[str, Any]) -> str:
     if ruling.get("rule") == "refunds.window":
         return f"{observed} of {limit} days"
     if ruling.get("rule", "").startswith(("refunds.", "mail.")):
-        observed, limit = (spoken(v) if isinstance(v, int) else v for v in (observed, limit))
+        observed, limit = (format_money(v) if isinstance(v, int) else v for v in (observed, limit))
     if isinstance(limit, list):
         limit = ", ".join(map(str, limit)) or "nothing"
     return f"{observed} vs {limit}"
@@ -100,7 +100,7 @@ def spelled(name: str) -> str:
 @register.filter
 def money(minor: int | None) -> str:
     """Write minor units as USD 1,200.00; "none" where there is no amount."""
-    return "none" if minor is None else spoken(minor)
+    return "none" if minor is None else format_money(minor)
 
 
 @register.filter

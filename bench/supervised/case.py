@@ -81,7 +81,7 @@ def taken_up(
     with pipeline():
         kept = record.locked(thread, changes)
         # The charge first: what others refund on it must not change once it was read.
-        account = billing.asked_account(
+        account = billing.fetch_account(
             book_id=book, customer_number=customer, at=at, lock=bool(tool)
         )
         pays = tool == "issue_refund"

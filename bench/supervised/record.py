@@ -68,7 +68,7 @@ class Thread:
         moved = tables.MOVE, (self.state, self.count, self.head, self.id)
         with driver.pipeline():
             done = [_send(*change) for change in (*changes, events, moved)]
-        return [driver.answered(cursor).rowcount for cursor in done[: len(changes)]]
+        return [driver.require_answer(cursor).rowcount for cursor in done[: len(changes)]]
 
 
 @dataclass(frozen=True)
@@ -129,8 +129,8 @@ def locked(
         _send(*change)
     held, done = _send(tables.ESCALATIONS, (thread,)), effects(thread)
     return lambda: (
-        Thread(thread, *driver.answered(row).fetchall()[0]),
-        [Escalation(*found) for found in driver.answered(held).fetchall()],
+        Thread(thread, *driver.require_answer(row).fetchall()[0]),
+        [Escalation(*found) for found in driver.require_answer(held).fetchall()],
         done(),
     )
 
@@ -138,13 +138,13 @@ def locked(
 def effects(thread: str) -> Callable[[], list[Effect]]:
     """Ask for the writes of a thread, oldest first."""
     done = _send(tables.EFFECTS, (thread,))
-    return lambda: [_effect(found) for found in driver.answered(done).fetchall()]
+    return lambda: [_effect(found) for found in driver.require_answer(done).fetchall()]
 
 
 def unattended(book: int, customer: int, since: datetime) -> Callable[[], list[tuple[int, int]]]:
     """Ask what a customer was refunded without a person: by charge, in minor units."""
     done = _send(tables.UNATTENDED, (book, customer, spelled(since)))
-    return lambda: driver.answered(done).fetchall()
+    return lambda: driver.require_answer(done).fetchall()
 
 
 def launched(thread: Thread, goal: str, entries: Sequence[Entry], at: datetime) -> None:

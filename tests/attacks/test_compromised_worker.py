@@ -15,7 +15,7 @@ from agents import operations
 from agents.audit.chain import link
 from agents.desk.models import Refund, SentMail
 from agents.models import Effect, Event, Role, Run
-from agents.models.event import linked
+from agents.models.event import hashed_parts
 from agents.web.overview import overview
 from agents.web.runs.trace import trace
 from tests.conformance import harness
@@ -106,7 +106,7 @@ def _assert_sound(run: Run) -> None:
         assert effect.review.reply["allows"]
     previous = ""
     for event in Event.objects.filter(run=run).order_by("seq"):
-        assert event.hash == link(previous, linked(event))
+        assert event.hash == link(previous, hashed_parts(event))
         previous = event.hash
 
 

@@ -41,8 +41,8 @@ def filled(part: str, most: int = MAX_CHARS) -> str:
 def test_an_answer_or_a_letter_of_a_model(part: str) -> None:
     text, sentences = filled(part), {"charge": "USD 1"}
 
-    statements.filled_in(text, sentences)
-    statements.named_in(text, sentences)
+    statements.fill_references(text, sentences)
+    statements.referenced_sentences(text, sentences)
     courtesy.free_words(text, sentences.values())
 
 
@@ -58,7 +58,7 @@ SECRET = ["sk-", "sk-a", "eyJ", "eyJ.", "-----BEGIN PRIVATE KEY-----", "bearer "
 
 @pytest.mark.parametrize("part", [*PERSONAL, *SECRET, "４"])
 def test_anything_that_is_masked(part: str) -> None:
-    redact.masked(filled(part, 1_000_000), redact.KINDS)
+    redact.mask(filled(part, 1_000_000), redact.KINDS)
 
 
 READERS: list[Callable[[str], object]] = [

@@ -14,7 +14,7 @@ from agents.audit import triggers
 from agents.audit.chain import link
 from agents.audit.chain_faults import Fault, Linked, first_fault
 from agents.models import Event, Run, Workspace
-from agents.models.event import EventText, linked
+from agents.models.event import EventText, hashed_parts
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import REFUND_500, Scene, go, set_scene
 
@@ -125,7 +125,7 @@ def rehash(run: Run) -> None:
     Event.objects.filter(run=run, seq=3).update(actor="somebody else")
     previous = Event.objects.get(run=run, seq=2).hash
     for event in Event.objects.filter(run=run, seq__gte=3).order_by("seq"):
-        event.previous, event.hash = previous, link(previous, linked(event))
+        event.previous, event.hash = previous, link(previous, hashed_parts(event))
         previous = event.hash
         event.save()
 
@@ -166,7 +166,7 @@ def test_events_of_a_workspace_have_a_chain_of_their_own(scene: Scene) -> None:
     events = Event.objects.filter(run=None).order_by("seq")
     workspace = Workspace.objects.get(pk=scene.workspace.pk)
 
-    found = [Linked(linked(event), event.previous, event.hash) for event in events]
+    found = [Linked(hashed_parts(event), event.previous, event.hash) for event in events]
 
     assert len(found) == workspace.event_count > 3
     whole: dict[str, Any] = {"count": workspace.event_count, "head": workspace.head_hash}

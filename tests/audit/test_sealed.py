@@ -22,7 +22,7 @@ from agents.audit.seals import sealed
 from agents.desk.models import Charge, Refund, SentMail
 from agents.engine.sweep import sweep
 from agents.models import Effect, Escalation, Event, Head, Role, Run, Sealed, Step
-from agents.models.event import Entry, append, linked
+from agents.models.event import Entry, append_events, hashed_parts
 from tests.audit.test_record import cut, delete, edit, insert, swap, unseen
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import REFUND_500, Scene, go, set_scene
@@ -60,7 +60,7 @@ def hash_again(run: Run) -> None:
     for event in Event.objects.filter(run=run).order_by("seq"):
         count += 1
         event.seq, event.previous = count, previous
-        event.hash = previous = link(previous, linked(event))
+        event.hash = previous = link(previous, hashed_parts(event))
         event.save()
     Run.objects.filter(pk=run.pk).update(event_count=count, head_hash=previous)
 
@@ -502,7 +502,7 @@ def put_at_the_end(run: Run, at: datetime) -> None:
         at=at,
         previous=last.hash,
     )
-    forged.hash = link(last.hash, linked(forged))
+    forged.hash = link(last.hash, hashed_parts(forged))
     forged.save(force_insert=True)
     Run.objects.filter(pk=run.pk).update(event_count=forged.seq, head_hash=forged.hash)
 
@@ -573,7 +573,7 @@ def test_an_event_that_comes_late_with_a_lower_key_is_sealed_by_the_next_head(
         try:
             with transaction.atomic():
                 workspace = scene.workspace.pk
-                append([Entry("audit.exported")], workspace_id=workspace, at=timezone.now())
+                append_events([Entry("audit.exported")], workspace_id=workspace, at=timezone.now())
                 held.set()
                 done.wait(10)
         finally:

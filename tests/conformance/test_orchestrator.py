@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from agents.core.money import told
+from agents.core.money import to_model_units
 from agents.desk import metrics
 from agents.desk.books import open_demo_book
 from agents.policies.profiles import REFERENCE
@@ -132,4 +132,4 @@ def test_a_worker_answers_as_recorded(unit: dict[str, Any]) -> None:
 
     seen = TOOLS[unit["worker"]].call(context, **unit["args"])
 
-    assert told(seen) == unit["returns"]
+    assert to_model_units(seen) == unit["returns"]

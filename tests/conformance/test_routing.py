@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from agents.core.money import told
+from agents.core.money import to_model_units
 from agents.desk.books import open_demo_book
 from agents.policies.profiles import REFERENCE
 from agents.tools import TOOLS, Context
@@ -95,4 +95,4 @@ def test_a_specialist_answers_as_recorded(unit: dict[str, Any]) -> None:
 
     seen = TOOLS[unit["worker"]].call(context, ticket=unit["ticket"])
 
-    assert told(seen) == unit["returns"]
+    assert to_model_units(seen) == unit["returns"]

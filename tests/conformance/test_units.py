@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from agents.core.digest import args_hash
 from agents.core.facts import Facts, RefundFact
-from agents.core.money import BadAmount, minor_of_number, told
+from agents.core.money import BadAmount, minor_of_number, to_model_units
 from agents.core.rulings import RulingKind
 from agents.desk.books import open_demo_book
 from agents.models import Escalation
@@ -87,7 +87,7 @@ def test_one_round_of_the_reference_rules_says_what_was_recorded(vector: dict[st
         assert ruling.verdict is RulingKind.BLOCK
         return
     assert (ruling.verdict.word, ruling.reason) == (expected["kind"], expected["reason"])
-    assert difference(expected["revised_action"], told(ruling.action)) == ""
+    assert difference(expected["revised_action"], to_model_units(ruling.action)) == ""
 
 
 @pytest.mark.parametrize("vector", PEOPLE, ids=str)
@@ -125,4 +125,4 @@ def test_a_tool_answers_as_recorded(vector: dict[str, Any]) -> None:
     if "raises" in vector:  # without a reason; ours is optional, as the policy fills it in
         assert result["status"] == "ok"
         return
-    assert difference(decoded(vector["returns"]), told(result)) == ""
+    assert difference(decoded(vector["returns"]), to_model_units(result)) == ""

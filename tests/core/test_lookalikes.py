@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agents.core.homoglyphs import lookalikes, unseen
+from agents.core.homoglyphs import homoglyph_warnings, invisible_characters
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,7 @@ from agents.core.homoglyphs import lookalikes, unseen
     ],
 )
 def test_a_word_that_is_not_what_it_looks_like_is_told(text: str, says: str) -> None:
-    assert next(lookalikes(text)) == says
+    assert next(homoglyph_warnings(text)) == says
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_a_word_that_is_not_what_it_looks_like_is_told(text: str, says: str) -> 
     ],
 )
 def test_a_name_is_only_a_name(text: str) -> None:
-    assert list(lookalikes(text)) == []
+    assert list(homoglyph_warnings(text)) == []
 
 
 @pytest.mark.parametrize(
@@ -46,9 +46,9 @@ def test_a_name_is_only_a_name(text: str) -> None:
     ["नमस्ते क्‍ष", "می‌خواهم", "👩‍💻 and ❤️ and 1️⃣", "👩🏽‍🚒", "Größe 5\u00a0€", "\t\n"],
 )
 def test_what_scripts_and_emoji_need_is_seen(text: str) -> None:
-    assert unseen(text) == []
+    assert invisible_characters(text) == []
 
 
 @pytest.mark.parametrize("text", ["a\u200db", "Anna\u200c", "\u200d👩", "a\ufe0f", "२\u200d1"])
 def test_a_joiner_that_joins_nothing_is_not_seen(text: str) -> None:
-    assert len(unseen(text)) == 1
+    assert len(invisible_characters(text)) == 1

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from agents.core.money import (
     MAX_MINOR,
     BadAmount,
+    format_money,
     minor_of_number,
     minor_of_text,
     plain_amount,
-    spoken,
-    told,
+    to_model_units,
 )
 
 
@@ -111,17 +111,21 @@ def test_what_is_written_is_read_again(minor: int) -> None:
 
 @given(st.integers(-MAX_MINOR // 100, MAX_MINOR // 100))
 def test_what_a_model_is_told_comes_back_exactly(minor: int) -> None:
-    assert minor_of_number(told({"amount_minor": minor})["amount_usd"]) == minor
+    assert minor_of_number(to_model_units({"amount_minor": minor})["amount_usd"]) == minor
 
 
 def test_people_are_told_currency_and_cents() -> None:
-    assert [spoken(120000), spoken(1), spoken(-50)] == ["USD 1,200.00", "USD 0.01", "−USD 0.50"]
+    assert [format_money(120000), format_money(1), format_money(-50)] == [
+        "USD 1,200.00",
+        "USD 0.01",
+        "−USD 0.50",
+    ]
 
 
 def test_only_minor_units_are_told_anew() -> None:
     inside = {"a": [{"amount_minor": 5, "x": 1}], "note_minor": "text", "b": {"c_minor": 120000}}
 
-    assert told(inside) == {
+    assert to_model_units(inside) == {
         "a": [{"amount_usd": 0.05, "x": 1}],
         "note_minor": "text",
         "b": {"c_usd": 1200.0},

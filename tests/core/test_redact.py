@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agents.core.redact import CARDS, EMAILS, IBANS, KINDS, masked, masked_json
+from agents.core.redact import CARDS, EMAILS, IBANS, KINDS, mask, mask_json
 
 OURS = {"refunds@desk.example"}
 
@@ -24,7 +24,7 @@ OURS = {"refunds@desk.example"}
     ],
 )
 def test_what_is_personal_is_masked(text: str, left: str) -> None:
-    assert masked(text, KINDS, kept=OURS) == left
+    assert mask(text, KINDS, kept=OURS) == left
 
 
 @pytest.mark.parametrize(
@@ -40,14 +40,14 @@ def test_what_is_personal_is_masked(text: str, left: str) -> None:
     ],
 )
 def test_what_only_looks_like_it_stays(text: str) -> None:
-    assert masked(text, KINDS, kept=OURS) == text
+    assert mask(text, KINDS, kept=OURS) == text
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_only_what_the_policy_names_is_masked(kind: str) -> None:
     said = {CARDS: "4111111111111111", IBANS: "DE89370400440532013000", EMAILS: "a@example.com"}
 
-    left = masked_json(list(said.values()), [kind])
+    left = mask_json(list(said.values()), [kind])
 
     assert [text for text in left if text.startswith("[")] == [left[list(said).index(kind)]]
 
@@ -55,15 +55,15 @@ def test_only_what_the_policy_names_is_masked(kind: str) -> None:
 def test_every_text_of_a_document_is_masked() -> None:
     document = {"a@example.com": [1, None, {"note": "4111111111111111"}], "amount_minor": 120000}
 
-    left = masked_json(document, KINDS)
+    left = mask_json(document, KINDS)
 
     assert left == {"[e-mail]": [1, None, {"note": "[card number]"}], "amount_minor": 120000}
 
 
 def test_masking_twice_changes_nothing_more() -> None:
-    once = masked("4111111111111111 anna@example.com DE89370400440532013000", KINDS)
+    once = mask("4111111111111111 anna@example.com DE89370400440532013000", KINDS)
 
-    assert masked(once, KINDS) == once == "[card number] [e-mail] [IBAN]"
+    assert mask(once, KINDS) == once == "[card number] [e-mail] [IBAN]"
 
 
 KEY = "sk-proj-Ab12Cd34Ef56Gh78Ij90"
@@ -94,7 +94,7 @@ OWN = "correct-horse-battery"
     ],
 )
 def test_a_card_is_masked_however_it_is_spelled(text: str) -> None:
-    assert masked(f"card {text} please", KINDS) == "card [card number] please"
+    assert mask(f"card {text} please", KINDS) == "card [card number] please"
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_a_card_is_masked_however_it_is_spelled(text: str) -> None:
     ],
 )
 def test_an_iban_is_masked_however_it_is_spelled(text: str) -> None:
-    assert masked(f"to {text} please", KINDS) == "to [IBAN] please"
+    assert mask(f"to {text} please", KINDS) == "to [IBAN] please"
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_an_iban_is_masked_however_it_is_spelled(text: str) -> None:
     ],
 )
 def test_a_list_of_numbers_is_no_card(text: str) -> None:
-    assert masked(text, KINDS) == text
+    assert mask(text, KINDS) == text
 
 
 @pytest.mark.parametrize(
@@ -163,10 +163,10 @@ def test_a_list_of_numbers_is_no_card(text: str) -> None:
 )
 @pytest.mark.parametrize("kinds", [KINDS, ()])
 def test_a_secret_is_masked_under_every_policy(text: str, left: str, kinds: list[str]) -> None:
-    once = masked(text, kinds, ours=[OWN, "any"])
+    once = mask(text, kinds, ours=[OWN, "any"])
 
     assert once == left
-    assert masked(once, kinds, ours=[OWN]) == once
+    assert mask(once, kinds, ours=[OWN]) == once
 
 
 @pytest.mark.parametrize(
@@ -183,4 +183,4 @@ def test_a_secret_is_masked_under_every_policy(text: str, left: str, kinds: list
     ],
 )
 def test_what_opens_nothing_stays(text: str) -> None:
-    assert masked(text, KINDS, ours=["any"]) == text
+    assert mask(text, KINDS, ours=["any"]) == text

@@ -6,7 +6,13 @@ from typing import Any
 
 import pytest
 
-from agents.core.workflow_checks import bind, cap_of, check, fields_in, filled
+from agents.core.workflow_checks import (
+    bind_parameters,
+    cap_of,
+    check_workflow,
+    fields_in,
+    fill_variables,
+)
 from agents.core.workflows import BadWorkflow, Mode, WorkflowStep, read_workflow
 from agents.operations.workflows import shipped_workflow, shipped_workflows
 from agents.policies.profiles import STRICT
@@ -22,13 +28,13 @@ def declared(*steps: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 def problems(document: dict[str, Any]) -> list[str]:
     with pytest.raises(BadWorkflow) as found:
-        check(read_workflow(document), LIMITS, tools=specs())
+        check_workflow(read_workflow(document), LIMITS, tools=specs())
     return str(found.value).removeprefix("preflight: ").split("\n")
 
 
 @pytest.mark.parametrize("name", shipped_workflows())
 def test_what_ships_passes_its_own_check(name: str) -> None:
-    check(read_workflow(shipped_workflow(name)), LIMITS, tools=specs())
+    check_workflow(read_workflow(shipped_workflow(name)), LIMITS, tools=specs())
 
 
 def test_every_problem_is_named_at_once() -> None:
@@ -92,15 +98,15 @@ def test_a_parameter_has_its_default_and_no_other_is_taken() -> None:
     parameters = [{"name": "goal"}, {"name": "tone", "default": "brief"}]
     workflow = read_workflow(declared({"name": "a"}, parameters=parameters))
 
-    assert bind(workflow, {"goal": "g"}) == {"goal": "g", "tone": "brief"}
+    assert bind_parameters(workflow, {"goal": "g"}) == {"goal": "g", "tone": "brief"}
     with pytest.raises(BadWorkflow, match="required parameter missing: goal"):
-        bind(workflow, {})
+        bind_parameters(workflow, {})
     with pytest.raises(BadWorkflow, match="no parameter mood"):
-        bind(workflow, {"goal": "g", "mood": "sad"})
+        bind_parameters(workflow, {"goal": "g", "mood": "sad"})
 
 
 def test_a_value_is_not_looked_into_for_names_again() -> None:
-    assert filled("$a and $b, not $c", {"a": "$b", "b": "2"}) == "$b and 2, not $c"
+    assert fill_variables("$a and $b, not $c", {"a": "$b", "b": "2"}) == "$b and 2, not $c"
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from agents.core.states import RunState
 from agents.engine.advance import advance
 from agents.engine.database import in_database
 from agents.engine.threads import close_connections
-from agents.engine.worker import claimable
+from agents.engine.worker import claimable_runs
 from agents.models import Endpoint, Run
 from tests.llm.asking import send, serving
 
@@ -106,7 +106,7 @@ def advance_all(runs: Iterable[Run]) -> list[Run]:
 
     async def once() -> None:
         try:
-            due = set(await in_database(claimable, 1000))
+            due = set(await in_database(claimable_runs, 1000))
             await asyncio.gather(*(advance(run.pk) for run in asked if run.pk in due))
         finally:
             await llm.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from agents.core.digest import fingerprint, plain
+from agents.core.digest import as_stored, fingerprint
 from agents.core.replay import Diverged, Reply
 from agents.core.requests import Escalate, Json, Request
 from agents.engine.journal import Waiting
@@ -46,7 +46,7 @@ class MemoryWorld:
         if key not in self.done:
             self.done[key] = self.perform(key, request)
         said = self.done[key]
-        reply = said if isinstance(said, Reply) else Reply(plain(said))
+        reply = said if isinstance(said, Reply) else Reply(as_stored(said))
         self._write(key, request, reply)
         return reply
 

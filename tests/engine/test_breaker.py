@@ -16,7 +16,7 @@ from agents import llm, operations
 from agents.core.states import RunState
 from agents.engine import breaker
 from agents.engine.asking import MAX_CLAIMS
-from agents.engine.worker import claimable
+from agents.engine.worker import claimable_runs
 from agents.models import Endpoint, Run
 from agents.policies.profiles import STRICT
 from tests.conformance import harness
@@ -78,7 +78,7 @@ def test_after_failures_in_a_row_runs_wait_without_a_worker(
         assert waiting.wake_at is not None
         ahead = waiting.wake_at - timezone.now()
         assert timedelta(seconds=20) < ahead < timedelta(seconds=36)
-        assert waiting.pk not in claimable(10)
+        assert waiting.pk not in claimable_runs(10)
     assert later.attempts == 0  # waiting does not make it poison
     assert not later.steps.exists()  # it has not used an attempt either
     assert server.sessions["model"].requests == breaker.FAILURES
@@ -168,11 +168,11 @@ def test_who_waits_is_woken_by_the_first_answer(scene: Scene, server: ReplayServ
     waiting = fail_until_left_alone(scene, server, CONTEXT, FINAL)
     probing = scene.launch(REFUND_500)
     Endpoint.objects.update(rests_until=timezone.now() - timedelta(seconds=1))
-    assert waiting.pk not in claimable(10)
+    assert waiting.pk not in claimable_runs(10)
 
     assert go(probing).stop_reason == "success"
 
-    assert waiting.pk in claimable(10)
+    assert waiting.pk in claimable_runs(10)
 
 
 def test_the_more_runs_wait_the_less_often_each_looks(scene: Scene, server: ReplayServer) -> None:
@@ -183,7 +183,7 @@ def test_the_more_runs_wait_the_less_often_each_looks(scene: Scene, server: Repl
     Run.objects.bulk_create(rows)
 
     with pytest.raises(breaker.CircuitOpen) as resting:
-        breaker.leave()
+        breaker.request_permit()
 
     Run.objects.filter(pk__in=[row.pk for row in rows]).delete()  # they have no record
     assert timedelta(minutes=4) < resting.value.spread < breaker.SPREAD[1]
@@ -191,10 +191,10 @@ def test_the_more_runs_wait_the_less_often_each_looks(scene: Scene, server: Repl
 
 def test_calls_that_end_during_the_rest_do_not_prolong_it() -> None:
     for _ in range(breaker.FAILURES):
-        breaker.failed(LEAVE, FAULT)
+        breaker.record_failure(LEAVE, FAULT)
     began = Endpoint.objects.get().rests_until
 
-    breaker.failed(LEAVE, FAULT)
+    breaker.record_failure(LEAVE, FAULT)
 
     endpoint = Endpoint.objects.get()
     assert (endpoint.failures, endpoint.rests_until) == (breaker.FAILURES + 1, began)
@@ -202,7 +202,7 @@ def test_calls_that_end_during_the_rest_do_not_prolong_it() -> None:
 
 def test_the_address_names_no_user_and_no_question() -> None:
     with override_settings(OPENAI_BASE_URL="https://me:secret@models.example.com/v1?key=secret"):
-        assert breaker.leave().address == "https://models.example.com/v1"
+        assert breaker.request_permit().address == "https://models.example.com/v1"
 
 
 def launched_with(scene: Scene, *, seconds: float) -> Run:

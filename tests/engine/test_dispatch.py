@@ -162,7 +162,7 @@ def test_a_run_that_is_woken_before_its_time_is_begun_by_the_next_sweep(scene: S
     lose_jobs()
     ring(run.pk, at=far)  # its only job is for then
 
-    assert breaker.wake(Run.objects.all()) == 1
+    assert breaker.wake_runs(Run.objects.all()) == 1
 
     worked(lambda: has_ended(run))
     assert fresh(run).stop_reason == "success"
@@ -188,7 +188,7 @@ def test_a_worker_that_stops_gives_back_what_it_holds(scene: Scene) -> None:
     lose_jobs()
     Run.claim(held.pk, owner=lease.OWNER, lease=lease.length(), at=timezone.now())
 
-    assert lease.let_go() == 1
+    assert lease.release_runs() == 1
 
     given_back = fresh(held)
     assert (given_back.state, given_back.attempts) == (RunState.QUEUED, 0)
@@ -203,8 +203,8 @@ def test_a_lease_is_renewed_only_while_somebody_drives(scene: Scene) -> None:
     held = frozenset({run.pk})
 
     with lease.driving(run.pk):
-        assert lease.driven() == held
+        assert lease.driven_runs() == held
         assert Run.renew(lease.OWNER, lease.length(), held) == 1
 
-    assert lease.driven() == frozenset()
-    assert Run.renew(lease.OWNER, lease.length(), lease.driven()) == 0
+    assert lease.driven_runs() == frozenset()
+    assert Run.renew(lease.OWNER, lease.length(), lease.driven_runs()) == 0

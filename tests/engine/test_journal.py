@@ -204,7 +204,7 @@ def test_what_another_attempt_may_cost_is_kept_before_it_is_made(
         return breaker.Permit("https://models.example")  # what is asked there costs
 
     monkeypatch.setattr(llm, "ask", ask)
-    monkeypatch.setattr(asking, "leave_to_ask", leave)
+    monkeypatch.setattr(asking, "permit_to_ask", leave)
     asyncio.run(world.do("one", question("one")))
     close_connections()
 
@@ -282,7 +282,7 @@ def test_a_server_that_did_not_answer_is_counted_though_the_run_was_lost_meanwhi
         return breaker.Permit("https://models.example", failures=4, probe=True)
 
     monkeypatch.setattr(llm, "ask", ask)
-    monkeypatch.setattr(asking, "leave_to_ask", leave)
+    monkeypatch.setattr(asking, "permit_to_ask", leave)
     with pytest.raises(LostRun):
         asyncio.run(world.do("one", question("one")))
     close_connections()

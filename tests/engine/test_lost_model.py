@@ -20,7 +20,7 @@ from agents.core.digest import sha256
 from agents.core.states import ENDED, EscalationState, RunState
 from agents.desk.models import Charge, Refund, SentMail
 from agents.models import Effect, Run
-from agents.models.event import linked
+from agents.models.event import hashed_parts
 from agents.operations import decide_simulated, read_human
 from agents.policies.profiles import STRICT
 from tests.conformance import harness
@@ -160,6 +160,6 @@ def check_effects(run: Run) -> None:
 def check_chain(run: Run) -> None:
     previous = ""
     for entry in run.events.order_by("seq"):
-        assert entry.hash == link(previous, linked(entry))
+        assert entry.hash == link(previous, hashed_parts(entry))
         previous = entry.hash
     assert previous == fresh(run).head_hash

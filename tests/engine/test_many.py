@@ -42,7 +42,7 @@ def test_one_sweep_brings_all_runs_of_a_worker_that_went_quiet(held: Any) -> Non
 
 def test_a_worker_that_ends_gives_its_runs_back_in_few_commits(held: Any) -> None:
     with CaptureQueriesContext(connection) as said:
-        assert lease.let_go() == MANY
+        assert lease.release_runs() == MANY
 
     begun = [query for query in said.captured_queries if query["sql"].startswith("BEGIN")]
     assert len(begun) <= 1 + MANY // lease.TOGETHER + 1

@@ -13,7 +13,7 @@ from agents.core.digest import sha256
 from agents.core.requests import Json
 from agents.core.states import RunState
 from agents.engine import advance
-from agents.engine.worker import claimable
+from agents.engine.worker import claimable_runs
 from agents.models import Run, Step
 from agents.patterns import Brief, Notes, supervisor
 from agents.tools import TOOLS
@@ -98,7 +98,7 @@ def test_a_run_of_a_newer_version_waits_for_a_worker_that_knows_it() -> None:
     run = set_scene().launch()
     Run.objects.filter(pk=run.pk).update(question_version=patterns.QUESTION_VERSION + 1)
 
-    assert claimable(10) == []
+    assert claimable_runs(10) == []
     assert go(run).state == RunState.QUEUED
     assert fresh(run).fence == 0
 

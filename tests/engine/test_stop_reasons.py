@@ -16,7 +16,7 @@ from agents import operations, results
 from agents.core.digest import sha256
 from agents.core.requests import Flow
 from agents.core.states import RunState
-from agents.engine.worker import claimable
+from agents.engine.worker import claimable_runs
 from agents.models import Run
 from agents.patterns import PATTERNS, Brief, Notes
 from agents.policies.profiles import STRICT
@@ -126,9 +126,9 @@ def test_a_long_rate_limit_holds_no_worker_and_the_run_goes_on_after_it(
     assert (run.state, run.lease_owner) == (RunState.QUEUED, "")
     assert run.wake_at is not None
     assert timedelta(seconds=20) < run.wake_at - timezone.now() <= timedelta(seconds=30)
-    assert run.pk not in claimable(10)
+    assert run.pk not in claimable_runs(10)
     Run.objects.filter(pk=run.pk).update(wake_at=timezone.now() - timedelta(seconds=1))
-    assert run.pk in claimable(10)
+    assert run.pk in claimable_runs(10)
 
     assert go(run).stop_reason == "success"
 

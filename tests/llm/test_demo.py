@@ -11,7 +11,7 @@ from django.test import override_settings
 
 from agents import llm
 from agents.core.actions import check_action
-from agents.core.money import told
+from agents.core.money import to_model_units
 from agents.core.requests import Json
 from agents.llm.demo.goals import read_goal
 from agents.llm.prices import cost_micro_usd
@@ -52,7 +52,7 @@ def proposed(goal: str, last: Json = None, recent: Json = ()) -> Json:
     state = {"steps_completed": len(recent), "last_step": last}
     inputs = {"goal": goal, "state_summary": state, "recent_step_summaries": list(recent)}
     said = json.loads(asked("worker", inputs).text)
-    return told(check_action(said, specs=SPECS, proposable=TOOLS))
+    return to_model_units(check_action(said, specs=SPECS, proposable=TOOLS))
 
 
 def step(action: Json, observation: Json) -> Json:

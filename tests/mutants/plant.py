@@ -73,7 +73,7 @@ MUTANTS = (
     Mutant(
         "a person may raise the amount",
         "agents/operations/granting.py",
-        '    bounds.append(Bound(asked, "above_request", f"{above}lower it."))\n',
+        '    bounds.append(Bound(asked, "above_request", f"{more}; you can only lower it."))\n',
         "",
         "tests/engine/test_run.py -k raise",
     ),

@@ -127,7 +127,7 @@ def asks(url: str) -> str:
 
     with override_settings(OPENAI_BASE_URL=url, OPENAI_API_KEY="any"):
         try:
-            given = breaker.leave()
+            given = breaker.request_permit()
         except breaker.CircuitOpen:
             return "rests"
     return "probe" if given.probe else "leave"

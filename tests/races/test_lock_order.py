@@ -23,7 +23,7 @@ from agents.desk import refunds
 from agents.desk.models import Charge
 from agents.engine import gateway
 from agents.engine.facts import asked_facts
-from agents.engine.kill_switch import thrown
+from agents.engine.kill_switch import switch_against
 from agents.models import Effect, Escalation, Membership, Role, Run
 from agents.operations import deciding, erasing, granting
 from tests.engine.scene import REFUND_500, Scene, fresh, go, paid, refund_by_phone, set_scene
@@ -120,7 +120,9 @@ def test_a_stop_does_not_wait_for_the_intent_of_another_run(scene: Scene) -> Non
             connection.close()
 
     with ThreadPoolExecutor(1) as threads, transaction.atomic():
-        thrown(held, "issue_refund")  # as an intent asks, and holds the workspace until it ends
+        switch_against(
+            held, "issue_refund"
+        )  # as an intent asks, and holds the workspace until it ends
         threads.submit(stop).result(timeout=5)
 
     assert fresh(held).state == RunState.STOPPED

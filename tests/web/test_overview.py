@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from agents.core.states import RunState
-from agents.engine.worker import claimable
+from agents.engine.worker import claimable_runs
 from agents.models import Effect, Endpoint, Event, Run
 from agents.web.overview import DAYS, overview
 from tests.engine.scene import REFUND_500, Scene, go, set_scene
@@ -110,12 +110,12 @@ def test_one_press_wakes_every_run_that_waits_and_is_on_record(scene: Scene) -> 
     Run.objects.update(wake_at=until)
     omar = signed_in(scene.omar)
     assert "2 runs wait, and go on by themselves" in omar.get(reverse("home")).text
-    assert claimable(10) == []
+    assert claimable_runs(10) == []
 
     answered = omar.post(reverse("try-now"))
 
     assert (answered.status_code, answered["Location"]) == (302, reverse("home"))
-    assert set(claimable(10)) == {run.pk for run in runs}
+    assert set(claimable_runs(10)) == {run.pk for run in runs}
     assert not Endpoint.objects.filter(rests_until__gt=timezone.now()).exists()
     said = Event.objects.get(kind="models.tried")
     assert (said.actor, said.facts) == ("omar", {"woken": 2})
@@ -127,6 +127,6 @@ def test_nobody_wakes_the_runs_of_another_workspace(scene: Scene) -> None:
 
     call_command("try_now", "--as", stranger().username, stdout=StringIO())
 
-    assert run.pk not in claimable(10)
+    assert run.pk not in claimable_runs(10)
     with pytest.raises(CommandError, match="takes the role operator or admin"):
         call_command("try_now", "--as", "rita")

@@ -10,7 +10,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from agents import operations
-from agents.core.money import BadAmount, minor_of_text, spoken
+from agents.core.money import BadAmount, format_money, minor_of_text
 from agents.management.asked import account
 from agents.models import Escalation
 from agents.models.event import by_command
@@ -64,7 +64,7 @@ class Command(BaseCommand):
             raise CommandError(said, returncode=REFUSED) from None
         except operations.AlreadyDecided as first:
             raise CommandError(_who(first.escalation), returncode=REFUSED) from None
-        granted = f": {spoken(decided.granted_minor)}" if decided.granted_minor else ""
+        granted = f": {format_money(decided.granted_minor)}" if decided.granted_minor else ""
         self.stdout.write(f"escalation {decided.pk} {decided.state}{granted}")
 
 
@@ -72,7 +72,7 @@ def _who(escalation: Escalation) -> str:
     """Say who was first, when, and what they decided."""
     if escalation.decided_by is None:
         return f"Escalation {escalation.pk} is {escalation.state}; nothing was changed."
-    granted = f": {spoken(escalation.granted_minor)}" if escalation.granted_minor else ""
+    granted = f": {format_money(escalation.granted_minor)}" if escalation.granted_minor else ""
     return (
         f"{escalation.decided_by.get_username()} decided this at "
         f"{escalation.decided_at:%H:%M:%S} UTC: {escalation.state}{granted}. Nothing was changed."

@@ -214,7 +214,7 @@ def _actor(workspace: Workspace, name: str) -> User:
 async def _driven(run: Run, human: Human | None, say: Any) -> None:
     """Drive the run here, as a worker would, until it ends or waits for a real person."""
     try:
-        async with lease.kept():
+        async with lease.keep_leases():
             while not await in_database(_settled, run, human, say):
                 if await advance(run.pk, outlasts_outages=False) is None:
                     await asyncio.sleep(LOOK)

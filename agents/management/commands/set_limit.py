@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand
 from django.utils import timezone
 
 from agents import operations
-from agents.core.money import spoken
+from agents.core.money import format_money
 from agents.management.asked import ACTOR, limit_of, refusals, user_named, workspace_named
 
 
@@ -31,5 +31,5 @@ class Command(BaseCommand):
                 at=timezone.now(),
                 actor=ACTOR,
             )
-        granted = "any amount" if limit is None else f"at most {spoken(limit)}"
+        granted = "any amount" if limit is None else f"at most {format_money(limit)}"
         self.stdout.write(f"{part}, may grant {granted}")

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from agents import tools
 from agents.core.actions import is_text
-from agents.core.homoglyphs import unseen
+from agents.core.homoglyphs import invisible_characters
 from agents.core.limits import Limits
 from agents.core.requests import Json
-from agents.core.workflow_checks import bind, check
+from agents.core.workflow_checks import bind_parameters, check_workflow
 from agents.core.workflows import BadWorkflow, read_workflow
 from agents.operations.refusal import Refused
 
@@ -49,14 +49,17 @@ def checked_workflow(
         known = ", ".join(shipped_workflows())
         raise Refused("no_workflow", f"Say which workflow to follow: {known}.")
     inputs = inputs or {}
-    if not all(value == "" or (is_text(value) and not unseen(value)) for value in inputs.values()):
+    if not all(
+        value == "" or (is_text(value) and not invisible_characters(value))
+        for value in inputs.values()
+    ):
         raise Refused("bad_input", "An input is text without control characters, not too long.")
     try:
         declared = read_workflow(document)
         takes_goal = any(parameter.name == "goal" for parameter in declared.parameters)
         given = {"goal": goal, **inputs} if takes_goal else {**inputs}
-        values = bind(declared, given)
-        check(declared, limits, tools=tools.specs())
+        values = bind_parameters(declared, given)
+        check_workflow(declared, limits, tools=tools.specs())
     except BadWorkflow as error:
         raise Refused("bad_workflow", str(error)) from None
     return {"document": document, "inputs": values}

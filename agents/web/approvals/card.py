@@ -8,7 +8,7 @@ from datetime import datetime
 
 from django.contrib.auth.models import User
 
-from agents.core.homoglyphs import lookalikes
+from agents.core.homoglyphs import homoglyph_warnings
 from agents.core.kinds import LETTER, kind_of
 from agents.core.money import plain_amount
 from agents.core.requests import Json
@@ -151,7 +151,7 @@ def _letter(escalation: Escalation) -> str | None:
 def _lookalikes(escalation: Escalation, name: str) -> list[str]:
     args = escalation.action.get("args") or {}
     texts = [name, escalation.run.goal, *(v for v in args.values() if isinstance(v, str))]
-    found = dict.fromkeys(sentence for text in texts for sentence in lookalikes(text))
+    found = dict.fromkeys(sentence for text in texts for sentence in homoglyph_warnings(text))
     return list(found)[:LOOKALIKES]
 
 

@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
 from django.utils import timezone
 
-from agents.core.money import spoken
+from agents.core.money import format_money
 from agents.core.states import EscalationState
 from agents.desk import billing
 from agents.models import Escalation
@@ -143,5 +143,5 @@ def act(escalation: Escalation) -> str:
         tool=name,
         step=name,
         customer=f"customer {escalation.customer}",
-        asked="" if asked is None else spoken(asked),
+        asked="" if asked is None else format_money(asked),
     )

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from agents.core.money import BadAmount, minor_of_text, spoken
+from agents.core.money import BadAmount, format_money, minor_of_text
 from agents.core.requests import Json
 from agents.desk import billing
 from agents.models import Escalation
@@ -54,10 +54,10 @@ def sources(escalation: Escalation, charge: billing.ChargeFacts | None) -> list[
     found = []
     for name, value in args.items():
         origin = "policy" if name in revised else _origin(name, value, escalation, charge)
-        told = spoken(value) if name.endswith("_minor") else str(value)
+        told = format_money(value) if name.endswith("_minor") else str(value)
         found.append(Source(name.removesuffix("_minor").replace("_", " "), told, origin))
     if escalation.granted_minor not in (None, args.get("amount_minor")):
-        found.append(Source("amount granted", spoken(escalation.granted_minor or 0), "human"))
+        found.append(Source("amount granted", format_money(escalation.granted_minor or 0), "human"))
     return found
 
 

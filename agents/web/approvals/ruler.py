@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agents.core.money import spoken
+from agents.core.money import format_money
 from agents.core.requests import Json
 
 ROOM = 1.25  # the scale ends this much beyond what was asked for
@@ -37,6 +37,7 @@ def ruler(deciding: Json, yours_minor: int | None) -> Ruler | None:
     def place(minor: int) -> float:
         return round(100 * minor / full, 2)
 
-    told = f"Scale up to {spoken(full)}. Asked for: {spoken(observed)}. Limit: {spoken(limit)}."
+    scale = f"Scale up to {format_money(full)}."
+    told = f"{scale} Asked for: {format_money(observed)}. Limit: {format_money(limit)}."
     yours = place(yours_minor) if yours_minor else None
     return Ruler(place(observed), place(limit), yours, limit, full, told)

@@ -15,7 +15,7 @@ from asgiref.sync import sync_to_async
 from django.db.models import QuerySet
 from django.http import QueryDict
 
-from agents.core.money import spoken
+from agents.core.money import format_money
 from agents.models import Event, Workspace
 from agents.models.event import facts_of
 from agents.web.times import read_time
@@ -97,7 +97,7 @@ def told(event: Event) -> str:
         if value in (None, "", False):
             continue
         if key.endswith("_minor") and isinstance(value, int):
-            key, value = key.removesuffix("_minor"), spoken(value)
+            key, value = key.removesuffix("_minor"), format_money(value)
         parts.append(f"{key}: {value}")
     return ", ".join(parts)
 

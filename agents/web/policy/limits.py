@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from agents.core.limits import Limits
-from agents.core.money import spoken
+from agents.core.money import format_money
 from agents.core.redact import CARDS, EMAILS, IBANS
 from agents.web.formats import cost, duration, thousands
 
@@ -44,11 +44,11 @@ def _counts(counts: Mapping[str, int] | None, *, others: int) -> str:
 
 def _told_limit(limits: Limits) -> str:
     told = limits.told_limit_minor
-    return "the limit itself" if told is None else spoken(told)
+    return "the limit itself" if told is None else format_money(told)
 
 
 def _cap(minor: int | None) -> str:
-    return "no cap" if minor is None else spoken(minor)
+    return "no cap" if minor is None else format_money(minor)
 
 
 def _most(count: int | None) -> str:
@@ -59,11 +59,11 @@ def _most(count: int | None) -> str:
 WORDS: dict[str, dict[str, Words]] = {
     "Money": {
         "auto_limit_minor": Words(
-            "Above it a person decides", lambda p: spoken(p.auto_limit_minor)
+            "Above it a person decides", lambda p: format_money(p.auto_limit_minor)
         ),
         "told_limit_minor": Words("What the agent is told of it", _told_limit),
         "run_limit_minor": Words(
-            "Refunded in one run at most", lambda p: spoken(p.run_limit_minor)
+            "Refunded in one run at most", lambda p: format_money(p.run_limit_minor)
         ),
         "window_days": Words("A charge is refunded for", lambda p: _counted(p.window_days, "day")),
         "rolling_days": Words(

@@ -17,7 +17,7 @@ from agents import results
 from agents.core.budget import Spent, active
 from agents.core.kinds import HAND_OVER
 from agents.core.limits import Limits
-from agents.core.money import told
+from agents.core.money import to_model_units
 from agents.core.requests import Json
 from agents.core.states import ENDED, EffectState, EscalationState, RunState
 from agents.models import Effect, Escalation, Run, Step
@@ -352,7 +352,7 @@ def _said(steps: Sequence[Step], action: Json, *, is_output: bool) -> str:
         return calls[-1].failed
     uses = [s for s in steps if s.kind == "use" and s.reply]
     if uses:
-        return _fields(told(uses[-1].reply))
+        return _fields(to_model_units(uses[-1].reply))
     if action and action.get("kind") in ("final", "brief"):
         stands = _reviewed(steps) or action
         return str(stands.get("note", stands["answer"]) if is_output else stands["answer"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agents.core.money import told
+from agents.core.money import to_model_units
 from agents.core.requests import Ask, Escalate, Failed, Flow, Json, Review, Stop, Together, Use
 from agents.core.roles import role
 from agents.core.strict_json import BadJson, parse
@@ -45,7 +45,7 @@ READERS = {
 def two_readers(brief: Brief, notes: Notes) -> Flow:
     """Look up -> Two readers side by side -> a person where they differ -> Answer."""
     context = yield from looked_up(brief)
-    case = told({"goal": brief.goal, "context": context})
+    case = to_model_units({"goal": brief.goal, "context": context})
     readings = {name: reading(actor, case) for name, actor in READERS.items()}
     read = yield Together("read", readings)
     for name, outcome in read.items():
