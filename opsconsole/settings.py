@@ -86,6 +86,7 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "agents.web.frame.sign_in_again",
+    "agents.web.times.viewer_zone",
     "axes.middleware.AxesMiddleware",
     "opsconsole.sign_ins.address_limit",
 ]

@@ -77,6 +77,7 @@ if (live) {
     document.querySelector("[autofocus]")?.removeAttribute("autofocus");
     const tasks = event.detail.tasks;
     for (const task of [...tasks]) {
+      localise(task.fragment);
       const part = task.target instanceof Element && task.target.matches(HELD) ? task.target : null;
       if (part && isInUse(part) && !isAsked) {
         tasks.splice(tasks.indexOf(task), 1);
@@ -118,6 +119,33 @@ if (live) {
     if (!live.classList.contains("stale") || document.hidden) return;
     refresh(["#waiting", "#run", "#card", "#overview", "#queue"].filter((part) => !isInUse(document.querySelector(part) ?? live)));
   }, POLL);
+}
+
+// --- Times ------------------------------------------------------------------------------------
+// The server writes times in the zone that the cookie names. What comes live is one text for every
+// viewer, in UTC; `localise` writes it as `moment` in formats.py would.
+
+const zone = document.body.dataset.zone ?? Intl.DateTimeFormat().resolvedOptions().timeZone;
+const zoned = new Intl.DateTimeFormat("en-US", {
+  timeZone: zone, hourCycle: "h23", year: "numeric", month: "short", day: "numeric",
+  hour: "2-digit", minute: "2-digit", second: "2-digit",
+});
+
+function localise(part) {
+  const read = (at) => Object.fromEntries(zoned.formatToParts(at).map(({ type, value }) => [type, value]));
+  const day = ({ year, month, day }) => `${day} ${month} ${year}`;
+  const today = day(read(new Date()));
+  for (const time of part.querySelectorAll("time[datetime]")) {
+    const at = read(new Date(time.dateTime));
+    const text = day(at) === today ? `${at.hour}:${at.minute}:${at.second}` : `${at.day} ${at.month} ${at.hour}:${at.minute}`;
+    if (time.textContent !== text) time.textContent = text;
+  }
+}
+
+if (!document.body.dataset.zone && !document.cookie.includes(`zone=${zone};`) && !document.cookie.endsWith(`zone=${zone}`)) {
+  document.cookie = `zone=${zone}; path=/; max-age=31536000; samesite=lax${location.protocol === "https:" ? "; secure" : ""}`;
+  document.querySelectorAll("[data-zone-name]").forEach((name) => (name.textContent = zone));
+  localise(document);
 }
 
 // --- Clocks -----------------------------------------------------------------------------------

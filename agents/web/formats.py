@@ -148,12 +148,13 @@ def urgency(at: datetime) -> str:
 def moment(at: datetime | None) -> SafeString:
     """Write a time of day, with the date where it is not today's and the exact time in the markup.
 
-    Times are UTC; a page says so once.
+    It is in the zone that the page names; `localise` in opsconsole.js writes the same.
     """
     if at is None:
         return format_html("<span>{}</span>", "not yet")
-    is_today = at.date() == timezone.now().date()
-    words = at.strftime("%H:%M:%S") if is_today else at.strftime("%-d %b %H:%M")
+    here = timezone.localtime(at)
+    is_today = here.date() == timezone.localdate()
+    words = here.strftime("%H:%M:%S") if is_today else here.strftime("%-d %b %H:%M")
     return format_html(
         '<time datetime="{}" title="{}">{}</time>',
         *(at.isoformat(timespec="milliseconds"),) * 2,

@@ -10,6 +10,7 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseRedirectBase
 from django.shortcuts import resolve_url
+from django.utils import timezone
 from django_htmx.http import HttpResponseClientRedirect
 from django_htmx.middleware import HtmxDetails
 
@@ -18,6 +19,7 @@ from agents.core.states import EscalationState
 from agents.models import Membership, Role
 from agents.web.access import AUDITS, LAUNCHES, escalations_of, person
 from agents.web.kill import switches
+from agents.web.times import is_in_utc
 from agents.web.views.session import THEMES
 
 GetResponse: TypeAlias = Callable[[HttpRequest], HttpResponse]
@@ -37,6 +39,8 @@ def frame(request: HttpRequest) -> dict[str, Json]:
     chosen = request.COOKIES.get("theme", "")
     around: dict[str, Json] = {
         "base": "_content.html" if getattr(request, "htmx", False) else "base.html",
+        "zone": timezone.get_current_timezone_name(),
+        "is_in_utc": is_in_utc(request),
         "theme": chosen if chosen in THEMES else "",
         "keys_off": request.COOKIES.get("keys") == "off",
     }

@@ -17,11 +17,13 @@ from agents.audit.verify import prove
 from agents.models import Event, Run
 from agents.web import access
 from agents.web.audit import log
+from agents.web.times import in_utc
 
 
 @require_safe
 @never_cache
 @login_required
+@in_utc
 def audit(request: HttpRequest) -> HttpResponse:
     """List the events of the record, newest first."""
     return _page(request)
@@ -30,6 +32,7 @@ def audit(request: HttpRequest) -> HttpResponse:
 @require_POST
 @never_cache
 @login_required
+@in_utc
 def verify(request: HttpRequest) -> HttpResponse:
     """Check every chain of the person's workspaces, and say which do not hold."""
     workspaces = access.workspaces_to_audit(access.person(request))
@@ -50,6 +53,7 @@ def verify(request: HttpRequest) -> HttpResponse:
 @require_POST
 @never_cache
 @login_required
+@in_utc
 def export(request: HttpRequest) -> HttpResponse:
     """Give the filtered record as CSV; that it was taken is on record."""
     workspaces = access.workspaces_to_audit(access.person(request))

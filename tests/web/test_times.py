@@ -1,0 +1,118 @@
+"""Times are those of who reads them, named once on a page; the record's are UTC for everybody."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+from playwright.sync_api import expect
+
+from agents.models import Role, Run
+from tests.engine.scene import Scene, go, set_scene
+from tests.web.serving import chromium, served, sign_in, with_passwords
+from tests.web.test_journeys import moved
+from tests.web.test_pages import signed_in
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+NEW_YORK, SUMMER = "America/New_York", datetime(2026, 7, 4, 3, 30, tzinfo=UTC)
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return set_scene()
+
+
+def in_zone(client: Client, name: str) -> Client:
+    client.cookies["zone"] = name
+    return client
+
+
+def test_a_list_tells_times_of_the_viewer_and_names_their_zone_once(scene: Scene) -> None:
+    run = scene.launch()
+    Run.objects.filter(pk=run.pk).update(created_at=SUMMER)
+
+    page = in_zone(signed_in(scene.eve), NEW_YORK).get(reverse("runs")).text
+
+    assert f'<time datetime="{SUMMER.isoformat(timespec="milliseconds")}"' in page
+    assert ">3 Jul 23:30</time>" in page
+    assert page.count(f"<span data-zone-name>{NEW_YORK}</span></span></div>") == 1
+    assert "UTC" not in page
+
+
+@pytest.mark.parametrize("name", ["", "Mars/Base", "../../etc/passwd", "UTC\\0", "x" * 4000])
+def test_a_zone_that_nobody_knows_is_utc(scene: Scene, name: str) -> None:
+    Run.objects.filter(pk=scene.launch().pk).update(created_at=SUMMER)
+
+    page = in_zone(signed_in(scene.eve), name).get(reverse("runs")).text
+
+    assert ">4 Jul 03:30</time>" in page
+    assert "<span data-zone-name>UTC</span>" in page
+
+
+def test_a_typed_time_is_the_viewers(scene: Scene) -> None:
+    Run.objects.filter(pk=scene.launch().pk).update(created_at=SUMMER)
+    client = in_zone(signed_in(scene.eve), NEW_YORK)
+
+    within = client.get(reverse("runs"), {"since": "2026-07-03T23:00", "until": "2026-07-04"})
+    beyond = client.get(reverse("runs"), {"since": "2026-07-04"})
+
+    assert len(within.context["found"].rows) == 1
+    assert len(beyond.context["found"].rows) == 0
+
+
+def test_the_record_is_in_utc_for_everybody(scene: Scene) -> None:
+    auditor = scene.add("auditor", Role.AUDITOR)
+    run = go(scene.launch())
+    at = run.created_at.astimezone(UTC)
+    client = in_zone(signed_in(auditor), "Pacific/Kiritimati")  # 14 hours ahead
+
+    page = client.get(reverse("audit"), {"since": f"{at:%Y-%m-%dT%H:%M}"}).text
+
+    assert 'data-zone="UTC"' in page
+    assert f"{at:%H:%M:%S}</time>" in page
+
+
+@pytest.mark.slow
+def test_what_comes_live_is_told_in_the_viewers_zone(scene: Scene) -> None:
+    """The stream is one text for all viewers; the browser writes its times as the server would."""
+    with_passwords(scene.eve)
+    run = scene.launch()
+    with chromium() as browser, served() as site:
+        page = browser.new_context(timezone_id="Asia/Tokyo").new_page()
+        sign_in(page, site, "eve")
+        page.goto(f"{site}/runs/{run.pk}/")
+        expect(page.locator("[data-zone-name]").first).to_have_text("Asia/Tokyo")
+        served_text = page.locator("#run time").first.inner_text()
+        expect(page.locator("#live")).to_have_text("Live")
+        moved(run)
+        expect(page.locator("#run")).to_contain_text("escalation")
+        assert page.locator("#run time").first.inner_text() == served_text
+        written = page.locator("#run .timeline time").first.inner_text()
+        exact = page.locator("#run .timeline time").first.get_attribute("datetime")
+
+    with timezone.override("Asia/Tokyo"):
+        assert exact is not None
+        assert written == f"{timezone.localtime(datetime.fromisoformat(exact)):%H:%M:%S}"
+
+
+@pytest.mark.slow
+def test_a_phone_reaches_kill_switches_policy_search_and_help(scene: Scene) -> None:
+    ada = scene.add("ada", Role.ADMIN)
+    with_passwords(ada)
+    with chromium() as browser, served() as site:
+        page = browser.new_context(viewport={"width": 390, "height": 844}).new_page()
+        sign_in(page, site, "ada")
+        for name, heading in (("Kill switches", "Kill switches"), ("Policy", "Policy")):
+            page.get_by_role("button", name="More").click()
+            page.locator("#more").get_by_role("link", name=name).click()
+            expect(page.get_by_role("heading", level=1)).to_have_text(heading)
+        page.get_by_role("button", name="More").click()
+        page.locator("#more").get_by_role("link", name="Search the runs").click()
+        expect(page.get_by_label("Goal holds")).to_be_in_viewport()
+        page.get_by_role("button", name="More").click()
+        page.locator("#more").get_by_role("button", name="Keys and help").click()
+        expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
