@@ -5,9 +5,11 @@ from django.urls import URLPattern, path
 from agents.web.approvals import views as approvals
 from agents.web.audit import views as audit
 from agents.web.kill import views as kill
+from agents.web.launch import views as launch
+from agents.web.overview import views as overview
 from agents.web.policy import views as policy
 from agents.web.runs import views as runs
-from agents.web.views import health, launch, overview, session
+from agents.web.views import health, session
 
 urlpatterns: list[URLPattern] = [
     path("", overview.home, name="home"),

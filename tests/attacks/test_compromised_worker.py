@@ -16,7 +16,7 @@ from agents.audit.chain import link
 from agents.desk.models import Refund, SentMail
 from agents.models import Effect, Event, Role, Run
 from agents.models.event import hashed_parts
-from agents.web.overview import overview
+from agents.web.overview.figures import overview
 from agents.web.runs.trace import trace
 from tests.conformance import harness
 from tests.conformance.replay_server import ReplayServer

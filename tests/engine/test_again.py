@@ -13,7 +13,7 @@ from agents import operations
 from agents.core.states import RunState
 from agents.models import Run
 from agents.operations.scenarios import BY_KEY
-from agents.web.overview import overview
+from agents.web.overview.figures import overview
 from tests.conformance import harness
 from tests.conformance.replay_server import ReplayServer
 from tests.engine.scene import REFUND_500, Scene, fresh, go, mailed, paid, set_scene

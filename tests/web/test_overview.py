@@ -14,7 +14,7 @@ from django.utils import timezone
 from agents.core.states import RunState
 from agents.engine.worker import claimable_runs
 from agents.models import Effect, Endpoint, Event, Run
-from agents.web.overview import DAYS, overview
+from agents.web.overview.figures import DAYS, overview
 from tests.engine.scene import REFUND_500, Scene, go, set_scene
 from tests.web.test_pages import signed_in, stranger
 

@@ -13,7 +13,8 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST
 
 from agents.core.requests import Json
-from agents.web import access, start_here
+from agents.web import access
+from agents.web.overview import start_here
 
 THEMES = ("light", "dark")
 YEAR = 365 * 24 * 60 * 60  # seconds

@@ -15,8 +15,8 @@ from agents.models import Effect, Escalation, Run, Step
 from agents.web import access
 from agents.web.approvals import inbox
 from agents.web.approvals.outcomes import why_not
-from agents.web.chart import Chart, Layer, chart
 from agents.web.outage import Outage, outage_for
+from agents.web.overview.chart import Chart, Layer, chart
 from agents.web.untold import untold_refunds
 
 DAYS = 14  # of the charts

@@ -88,4 +88,4 @@ def _page(
         "models": settings.OPENAI_MODEL_CHOICES,
         "nav": "launch",
     }
-    return render(request, "launch.html", shown, status=status)
+    return render(request, "launch/page.html", shown, status=status)

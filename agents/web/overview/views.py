@@ -12,8 +12,8 @@ from django.views.decorators.http import require_POST, require_safe
 
 from agents import operations
 from agents.web import access
-from agents.web.overview import overview
-from agents.web.start_here import first_steps
+from agents.web.overview.figures import overview
+from agents.web.overview.start_here import first_steps
 
 
 @require_safe
@@ -23,7 +23,7 @@ def home(request: HttpRequest) -> HttpResponse:
     """Show what waits, how today went and where somebody is needed."""
     user = access.person(request)
     shown = {"o": overview(user, at=timezone.now()), "first_steps": first_steps(user)}
-    return render(request, "overview.html", {**shown, "nav": "home"})
+    return render(request, "overview/page.html", {**shown, "nav": "home"})
 
 
 @require_POST

@@ -1,0 +1,1 @@
+"""Launching a run: from the gallery, or with a goal of one's own."""

@@ -1,0 +1,1 @@
+"""The first page: what waits, how decisions go, and whether all is well."""
