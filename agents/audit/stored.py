@@ -7,18 +7,24 @@ from uuid import UUID
 
 from django.db.models import Exists, OuterRef
 
-from agents.audit.told import Row, Rows
+from agents.audit.told import REPLY, Row, Rows
 from agents.core.digest import sha256
 from agents.core.kinds import EFFECT_UNKNOWN
 from agents.core.requests import Json
 from agents.desk.models import Refund, SentMail
+from agents.desk.models.mail import MailState
+from agents.desk.models.refund import RefundState
 from agents.models import Effect, Escalation, KillSwitch, Membership, PolicyVersion, Run, Workspace
+
+IN_DESK = {"issue_refund", "send_refund_email", "send_reply"}  # write to the desk's books
+REPLAYED = "reference"  # a policy under which recorded cases exchange what tools answer
 
 
 def rows_of_runs(runs: Collection[Run]) -> dict[UUID, Rows]:
     """Return the rows of each run by their names, in a fixed number of queries."""
     found: dict[UUID, Rows] = {run.pk: {"run": _run(run)} for run in runs}
     erased = {run.pk for run in runs if run.erased_at}
+    replayed = {run.pk for run in runs if run.policy.document.get("profile") == REPLAYED}
     escalations = Escalation.objects.filter(run__in=runs).select_related("decided_by", "step")
     for escalation in escalations.order_by("pk"):
         row = _escalation(escalation, escalation.run_id in erased)
@@ -29,10 +35,14 @@ def rows_of_runs(runs: Collection[Run]) -> dict[UUID, Rows]:
     mails = {one.key: one for one in SentMail.objects.filter(key__in=keys)}
     for effect in effects:
         row = _effect(effect, effect.run_id in erased)
-        if refund := refunds.get(effect.key):
+        refund, mail = refunds.get(effect.key), mails.get(effect.key)
+        if refund:
             row["paid_minor"] = refund.amount_minor
-        if mail := mails.get(effect.key):
+        if mail:
             row |= _mail(effect, mail, effect.run_id in erased)
+        if effect.run_id not in replayed and effect.tool in IN_DESK:
+            paid, sent = refund and refund.state, mail and mail.state
+            row["took_place"] = paid == RefundState.PAID or sent == MailState.SENT
         found[effect.run_id][f"effect {effect.key}"] = row
     return found
 
@@ -95,8 +105,9 @@ def _escalation(escalation: Escalation, is_erased: bool) -> Row:
     }
     if is_erased:
         return row
-    if isinstance(reply, dict) and escalation.kind != EFFECT_UNKNOWN.stored:
-        row |= {"answered_by": reply.get("by"), "answered_minor": reply.get("granted_minor")}
+    if escalation.kind != EFFECT_UNKNOWN.stored:  # whose reply is what became of the call
+        given = reply if isinstance(reply, dict) else {}
+        row |= {f"reply_{name}": given.get(name, blank) for name, blank in REPLY.items()}
     row |= {"comment": escalation.comment}
     return row | _digest("action_sha256", escalation.action)
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from agents.audit.chain_faults import Linked
 from agents.audit.erasable_texts import TEXTS
+from agents.core.kinds import EFFECT_UNKNOWN
 from agents.core.requests import Json
 from agents.core.states import ENDED, EffectState, EscalationState, RunState
 
@@ -20,7 +21,19 @@ Rows = dict[str, Row]
 
 _UNTOLD = {"workspace"}  # before its first policy is published
 
+# What a run is given as a person's answer, each with what stands for it where nothing was said.
+REPLY: Row = {
+    "decision": None,
+    "granted_minor": None,
+    "revised": None,
+    "comment": "",
+    "correction": "",
+    "by": None,
+    "simulated": None,
+}
+
 # An answer is awaited: what happened is not known, and no event says so.
+_SETTLED = (EffectState.DONE.value, EffectState.REFUSED.value)
 _MAY_BE = {EffectState.INTENDED.value: EffectState.UNKNOWN.value}
 
 
@@ -97,6 +110,7 @@ def _escalation(rows: Rows, what: str, facts: Row, event: Row) -> None:
     if what == "opened":
         row |= _known(facts, "kind", "key", "requested_minor", "action_sha256")
         row |= {"state": EscalationState.OPEN.value, "decided_by": "", "granted_minor": None}
+        row |= _reply({})
     elif what == "decided":
         row |= {
             "state": facts["decision"],
@@ -105,22 +119,36 @@ def _escalation(rows: Rows, what: str, facts: Row, event: Row) -> None:
             "decided_at": event["at"],
             "is_simulated": facts["simulated"],
             "granted_minor": facts["granted_minor"],
-            "answered_by": facts["by"],
-            "answered_minor": facts["granted_minor"],
+            "comment": facts.get("comment", ""),
+            **_reply(facts),
         }
-        row |= {} if "comment" in facts["erased"] else {"comment": facts.get("comment", "")}
+        for name in facts["erased"]:
+            row.pop(name, None), row.pop(f"reply_{name}", None)
     elif what == "expired":
         row["state"] = EscalationState.EXPIRED.value
+        row |= _reply({"decision": row["state"], "revised": False, "by": ""})
     elif what == "not_carried_out":
         row |= {"not_carried_out": facts["reason"]}
+
+
+def _reply(given: Row) -> Row:
+    return {f"reply_{name}": given.get(name, blank) for name, blank in REPLY.items()}
 
 
 def _effect(rows: Rows, what: str, facts: Row, event: Row) -> None:
     row = rows.setdefault(f"effect {facts['key']}", {})
     row |= {"state": what, **_known(facts, "tool", "amount_minor", "args_sha256")}
+    if what in _SETTLED and not _is_by_word(rows, facts["key"]):
+        row["took_place"] = what == EffectState.DONE.value
     if what == "intended":  # what the desk and the mail did by its key, if they did
         row |= {"paid_minor": facts["amount_minor"], "mailed_minor": facts["amount_minor"]}
         row |= {"mailed_sha256": row["args_sha256"]} if "args_sha256" in row else {}
+
+
+def _is_by_word(rows: Rows, key: str) -> bool:
+    """Tell whether a person was asked what became of a call: our books may know nothing of it."""
+    asked = (row for name, row in rows.items() if name.startswith("escalation "))
+    return any(row["kind"] == EFFECT_UNKNOWN.stored and key.endswith(f":{row['key']}") for row in asked)
 
 
 def _policy(rows: Rows, what: str, facts: Row, event: Row) -> None:

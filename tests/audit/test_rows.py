@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from agents import operations
-from agents.desk.models import Refund, SentMail
+from agents.desk.models import Charge, Refund, SentMail
 from agents.models import (
     Effect,
     Escalation,
@@ -84,10 +84,20 @@ def asked_amount(run: Run) -> None:
     Escalation.objects.filter(run=run).update(requested_minor=90000)
 
 
-def answer(run: Run) -> None:
-    step = Step.objects.get(run=run, kind="escalate")
-    step.reply = {**(step.reply or {}), "by": "ada"}
-    step.save()
+def answer(**given: Any) -> Callable[[Run], None]:
+    """Return what changes the reply that the run was given, and nothing beside it."""
+
+    def change(run: Run) -> None:
+        step = Step.objects.get(run=run, kind="escalate")
+        step.reply = {**(step.reply or {}), **given}
+        step.save()
+
+    change.__name__ = f"answer_{'_'.join(given)}"
+    return change
+
+
+def answer_gone(run: Run) -> None:
+    Step.objects.filter(run=run, kind="escalate").update(reply=None)
 
 
 def launcher(run: Run) -> None:
@@ -100,6 +110,19 @@ def goal(run: Run) -> None:
 
 def end(run: Run) -> None:
     Run.objects.filter(pk=run.pk).update(stop_reason="cancelled")
+
+
+def refund_gone(run: Run) -> None:
+    Charge.objects.update(refunded_minor=0)
+    Refund.objects.all().delete()
+
+
+def refund_released(run: Run) -> None:
+    Refund.objects.update(state="released", paid_at=None, released_at=timezone.now())
+
+
+def mail_gone(run: Run) -> None:
+    SentMail.objects.all().delete()
 
 
 def refund(run: Run) -> None:
@@ -164,10 +187,20 @@ TAMPERED = {
     question: "action_sha256 is ",
     question_with_fraction: "action_sha256 is ",
     asked_amount: "requested_minor is 90000; the record says 120000",
-    answer: "answered_by is 'ada'; the record says 'rita'",
+    answer(by="ada"): "reply_by is 'ada'; the record says 'rita'",
+    answer(decision="approved"): "reply_decision is 'approved'; the record says 'adjusted'",
+    answer(comment="all of it"): "reply_comment is 'all of it'; the record says 'partly used'",
+    answer(revised=False): "reply_revised is False; the record says True",
+    answer(granted_minor=120000): "reply_granted_minor is 120000; the record says 80000",
+    answer(simulated=True): "reply_simulated is True; the record says False",
+    answer(correction="pay it all"): "reply_correction is 'pay it all'; the record says ''",
+    answer_gone: "reply_decision is None; the record says 'adjusted'",
     launcher: "launched_by is 'ada'; the record says 'omar'",
     goal: "goal_sha256 is ",
     end: "stop_reason is 'cancelled'; the record says 'success'",
+    refund_gone: "took_place is False; the record says True",
+    refund_released: "took_place is False; the record says True",
+    mail_gone: "took_place is False; the record says True",
     refund: "paid_minor is 1; the record says 80000",
     effect: "amount_minor is 1; the record says 80000",
     arguments: "args_sha256 is ",
