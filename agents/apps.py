@@ -10,10 +10,10 @@ class AgentsConfig(AppConfig):
     name = "agents"
 
     def ready(self) -> None:
-        from agents.audit import triggers
+        from agents.audit import protection
         from agents.db import driver
 
         connection_created.connect(driver.on_new_connection)
-        pre_migrate.connect(triggers.before_migrate, sender=self)
-        post_migrate.connect(triggers.after_migrate, sender=self)
-        register(triggers.check_record, Tags.database)
+        pre_migrate.connect(protection.before_migrate, sender=self)
+        post_migrate.connect(protection.after_migrate, sender=self)
+        register(protection.check_record, Tags.database)

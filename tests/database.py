@@ -27,7 +27,8 @@ ROOT = Path(__file__).parent.parent
 # Whatever takes part in making the file: migrations, what follows them, settings, libraries.
 MADE_BY = (
     *("agents/**/migrations/*.py", "agents/**/apps.py"),
-    *("agents/audit/triggers.py", "opsconsole/settings.py", "opsconsole/databases.py"),
+    *("agents/audit/triggers.py", "agents/audit/protection.py"),
+    *("opsconsole/settings.py", "opsconsole/databases.py"),
     "requirements-dev.lock",
 )
 
@@ -35,7 +36,7 @@ MADE_BY = (
 KEPT = {"django_content_type", "auth_permission"}
 # The record's triggers refuse to delete; foreign keys are looked at when all is gone.
 _DELETE = """
-DO $$ DECLARE name text; is_filled boolean; filled text[] = '{{}}'; BEGIN
+DO $$ DECLARE name text; is_filled boolean; filled text[] = '{{}}'; guard text; BEGIN
 FOREACH name IN ARRAY ARRAY[{tables}] LOOP
     EXECUTE format('SELECT EXISTS (SELECT FROM %I)', name) INTO is_filled;
     IF is_filled THEN
@@ -47,6 +48,10 @@ END LOOP;
 SET CONSTRAINTS ALL IMMEDIATE;
 FOREACH name IN ARRAY filled LOOP
     EXECUTE format('ALTER TABLE %I ENABLE TRIGGER USER', name);
+    FOR guard IN SELECT tgname FROM pg_trigger
+        WHERE tgrelid = name::regclass AND NOT tgisinternal AND name LIKE 'agents_%' LOOP
+        EXECUTE format('ALTER TABLE %I ENABLE ALWAYS TRIGGER %I', name, guard);
+    END LOOP;
 END LOOP; END $$
 """
 # Every trigger with its function, as one value.

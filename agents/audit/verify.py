@@ -16,7 +16,7 @@ from django.db import DEFAULT_DB_ALIAS, DataError, connections
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from agents.audit import heads_file, sealing, seals, triggers
+from agents.audit import heads_file, protection, sealing, seals
 from agents.audit.chain import link, name_of
 from agents.audit.chain_faults import Fault, Linked, first_fault
 from agents.audit.seals import first_unlike
@@ -123,8 +123,8 @@ def prove(*, runs: QuerySet[Run], workspaces: QuerySet[Workspace], file: Path) -
     faults += [Chain("heads", fault, of="head") for fault in bad]
     if not bad:
         faults += _miscounted(counts, seals.sealed_hashes(stored))
-    wrong = triggers.faults(connections[DEFAULT_DB_ALIAS])
-    faults += [Chain(f"trigger {name}", Fault(0, why)) for name, why in wrong.items()]
+    wrong = protection.faults(connections[DEFAULT_DB_ALIAS])
+    faults += [Chain(name, Fault(0, why)) for name, why in sorted(wrong.items())]
     sealed, count, loose, ends = Sealed.by(trusted), 0, 0, list[datetime]()
     for chain in chains(runs, workspaces, sealed):
         count += 1

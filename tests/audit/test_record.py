@@ -10,7 +10,7 @@ from django.core.management import call_command
 from django.db import DatabaseError, connection, transaction
 from django.db.models import F
 
-from agents.audit import triggers
+from agents.audit import protection
 from agents.audit.chain import link
 from agents.audit.chain_faults import Fault, Linked, first_fault
 from agents.models import Event, Run, Workspace
@@ -73,21 +73,21 @@ def test_insert_or_replace_does_not_pass_the_triggers(run: Run) -> None:
 
 
 def test_a_missing_trigger_is_said_loudly_and_made_again_by_migrate(run: Run) -> None:
-    assert triggers.check_record(databases=["default"]) == []
+    assert protection.check_record(databases=["default"]) == []
 
-    triggers.unprotect(connection)
-    said = triggers.check_record(databases=["default"])
+    protection.unprotect(connection)
+    said = protection.check_record(databases=["default"])
     call_command("migrate", verbosity=0, skip_checks=True)
 
     assert [message.id for message in said] == ["agents.E001"]
-    assert triggers.check_record(databases=["default"]) == []
+    assert protection.check_record(databases=["default"]) == []
 
 
 def unseen(tamper: Callable[[Run], None], run: Run) -> None:
     """Change the record as somebody would who may drop the triggers, and makes them again."""
-    triggers.unprotect(connection)
+    protection.unprotect(connection)
     tamper(run)
-    triggers.protect(connection)
+    protection.protect(connection)
 
 
 def edit(run: Run) -> None:

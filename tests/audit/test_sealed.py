@@ -16,7 +16,7 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from agents import operations
-from agents.audit import sealing, triggers
+from agents.audit import sealing
 from agents.audit.chain import link
 from agents.audit.seals import sealed
 from agents.desk.models import Charge, Refund, SentMail
@@ -98,93 +98,6 @@ def test_a_run_that_is_gone_is_found(run: Run) -> None:
     unseen(remove, run)
 
     assert faults() == [(f"run {gone}", 1)]
-
-
-def test_a_missing_trigger_is_found(run: Run) -> None:
-    triggers.unprotect(connection)
-
-    found = faults()
-
-    assert ("trigger agents_event_no_update", 0) in found
-    assert ("trigger agents_head_no_delete", 0) in found
-
-
-def do_nothing_sqlite(name: str) -> list[str]:
-    table = name.partition("_no_")[0].partition("_stays")[0]
-    return [
-        f"DROP TRIGGER {name}",
-        f"CREATE TRIGGER {name} BEFORE UPDATE ON {table} BEGIN SELECT 1; END",
-    ]
-
-
-def do_nothing_postgres(name: str) -> list[str]:
-    function = name if name.endswith("_stays") else "agents_event_append_only"
-    return [
-        f"CREATE OR REPLACE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql AS "
-        "$$ BEGIN RETURN NEW; END $$"
-    ]
-
-
-@pytest.mark.parametrize("name", ["agents_event_no_update", "agents_escalation_stays"])
-def test_a_trigger_of_the_same_name_that_does_nothing_is_found(run: Run, name: str) -> None:
-    replaced = (do_nothing_sqlite if connection.vendor == "sqlite" else do_nothing_postgres)(name)
-    with connection.cursor() as cursor:
-        for statement in replaced:
-            cursor.execute(statement)
-
-    assert (f"trigger {name}", 0) in faults()
-    [said] = triggers.check_record(databases=["default"])
-    assert f"{name}: it is not as it was made" in said.msg
-    assert command("migrate").code == 0
-    assert faults() == []
-
-
-@pytest.mark.parametrize("table", ["agents_event", "agents_effect"])
-def test_a_trigger_that_is_none_of_ours_is_found(run: Run, table: str) -> None:
-    with connection.cursor() as cursor:
-        if connection.vendor == "sqlite":
-            body = "BEGIN SELECT RAISE(IGNORE); END"
-            cursor.execute(f"CREATE TRIGGER intruder BEFORE INSERT ON {table} {body}")
-        else:
-            cursor.execute(f"CREATE RULE intruder AS ON DELETE TO {table} DO INSTEAD NOTHING")
-    name = "intruder" if connection.vendor == "sqlite" else "rule intruder"
-
-    found = faults()
-
-    with connection.cursor() as cursor:
-        on = "" if connection.vendor == "sqlite" else f" ON {table}"
-        kind = "TRIGGER" if connection.vendor == "sqlite" else "RULE"
-        cursor.execute(f"DROP {kind} intruder{on}")
-    assert found == [(f"trigger {name}", 0)]
-
-
-@pytest.mark.postgres
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "CREATE OR REPLACE TRIGGER agents_event_no_update BEFORE UPDATE OF actor ON agents_event "
-        "FOR EACH ROW EXECUTE FUNCTION agents_event_append_only()",
-        "CREATE OR REPLACE TRIGGER agents_event_no_update BEFORE UPDATE ON agents_event "
-        "FOR EACH ROW WHEN (false) EXECUTE FUNCTION agents_event_append_only()",
-        "CREATE OR REPLACE TRIGGER agents_event_no_update BEFORE UPDATE ON agents_event "
-        "FOR EACH STATEMENT EXECUTE FUNCTION agents_event_append_only()",
-        "CREATE OR REPLACE TRIGGER agents_event_no_update BEFORE UPDATE ON agents_event "
-        "FOR EACH ROW EXECUTE FUNCTION agents_event_wake()",
-    ],
-)
-def test_a_trigger_that_fires_less_often_is_found(run: Run, statement: str) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute(statement)
-
-    assert faults() == [("trigger agents_event_no_update", 0)]
-
-
-@pytest.mark.postgres
-def test_a_trigger_that_is_switched_off_is_found(run: Run) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute("ALTER TABLE agents_event DISABLE TRIGGER agents_event_no_update")
-
-    assert faults() == [("trigger agents_event_no_update", 0)]
 
 
 @pytest.mark.breaks("I32")

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
 
 from agents import operations
-from agents.audit import triggers
+from agents.audit import protection
 from agents.core.states import ENDED, EscalationState, RunState
 from agents.desk import refunds
 from agents.engine import crashpoints
@@ -67,7 +67,7 @@ class Engine(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        triggers.unprotect(connection)
+        protection.unprotect(connection)
         call_command("flush", interactive=False, verbosity=0)  # and the triggers are back
         self.scene: Scene = set_scene()
         scene, ada = self.scene, User.objects.create_user("ada")

@@ -10,7 +10,7 @@ from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
 
 from agents import operations
-from agents.audit import triggers
+from agents.audit import protection
 from agents.core.states import ENDED, EscalationState, RunState
 from agents.models import Escalation, Run
 from tests.engine.scene import Scene, fresh, go, set_scene
@@ -102,7 +102,7 @@ def test_the_check_says_when_a_trigger_is_gone(scene: Scene) -> None:
     with connection.cursor() as cursor:
         cursor.execute(f"DROP TRIGGER agents_run_stays{on}")
 
-    assert triggers.faults(connection) == {"agents_run_stays": "it is missing"}
-    assert [error.id for error in triggers.check_record(databases=["default"])] == ["agents.E001"]
-    triggers.protect(connection)
-    assert triggers.faults(connection) == {}
+    assert protection.faults(connection) == {"trigger agents_run_stays": "it is missing"}
+    assert [error.id for error in protection.check_record(databases=["default"])] == ["agents.E001"]
+    protection.protect(connection)
+    assert protection.faults(connection) == {}

@@ -11,7 +11,7 @@ from django.db import connection
 from django.test import Client
 from django.urls import reverse
 
-from agents.audit import triggers
+from agents.audit import protection
 from agents.models import Event, Role, Run
 from agents.web.audit import log
 from tests.engine.scene import REFUND_500, Scene, go, set_scene
@@ -77,9 +77,9 @@ def test_pages_follow_each_other_without_gap_or_repeat(
 def test_a_changed_event_is_named_and_the_check_is_on_record(scene: Scene, auditor: Client) -> None:
     run = go(scene.launch(REFUND_500))
     assert "chains hold" in auditor.post(reverse("verify")).text
-    triggers.unprotect(connection)
+    protection.unprotect(connection)
     Event.objects.filter(run=run, seq=3).update(actor="somebody")
-    triggers.protect(connection)
+    protection.protect(connection)
 
     page = auditor.post(reverse("verify")).text
 

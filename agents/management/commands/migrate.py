@@ -11,7 +11,7 @@ from typing import Any
 from django.core.management.commands import migrate
 from django.db import connections
 
-from agents.audit import triggers
+from agents.audit import protection
 
 
 class Command(migrate.Command):
@@ -22,5 +22,5 @@ class Command(migrate.Command):
         try:
             super().handle(*args, **options)
         except Exception:
-            triggers.protect(connections[options["database"]])
+            protection.protect(connections[options["database"]])
             raise

@@ -1,0 +1,176 @@
+"""Keep the record's triggers in place, and say where the database's build lets it be changed.
+
+A migration may rebuild a table, which SQLite refuses while a trigger names it: so `manage.py
+migrate` lifts all of them first and makes them again, as this version words them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from django.apps import AppConfig, apps
+from django.core.checks import CheckMessage, Error
+from django.db import DEFAULT_DB_ALIAS, connections, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.utils import CursorWrapper
+from django.db.utils import DatabaseError
+
+from agents.audit.triggers import POSTGRES_FUNCTION, triggers_of
+
+OURS = ("agents", "desk")  # the apps whose tables nothing but our triggers acts on
+
+_SQLITE_TRIGGERS = "SELECT name, tbl_name, sql, 0, 1 FROM sqlite_master WHERE type = 'trigger'"
+_SQLITE_TABLES = """
+SELECT name, type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%' FROM sqlite_master
+WHERE type IN ('table', 'view')
+"""
+# A condition, columns or arguments of its own make another kind; a rule is none of ours. A foreign
+# key is two triggers on either table.
+_POSTGRES_TRIGGERS = """
+SELECT CASE WHEN tgisinternal THEN conname ELSE tgname END, relname, prosrc,
+  CASE WHEN tgisinternal THEN -2 WHEN tgqual IS NULL AND tgattr::text = '' AND tgnargs = 0
+    AND lanname = 'plpgsql' AND proconfig IS NULL THEN tgtype::int ELSE -1 END,
+  tgenabled = 'A' OR (tgisinternal AND tgenabled = 'O')
+FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid JOIN pg_proc ON pg_proc.oid = tgfoid
+  JOIN pg_language ON pg_language.oid = prolang
+  LEFT JOIN pg_constraint ON pg_constraint.oid = tgconstraint
+WHERE pg_table_is_visible(tgrelid)
+UNION ALL
+SELECT 'rule ' || rulename, relname, '', -1, true
+FROM pg_rewrite JOIN pg_class ON pg_class.oid = ev_class
+WHERE relkind = 'r' AND pg_table_is_visible(ev_class)
+"""
+# Rows that a policy hides, or that come from a table below, are not those that were written.
+_POSTGRES_TABLES = """
+SELECT relname, relkind = 'r' AND NOT relrowsecurity AND NOT relhassubclass
+FROM pg_class WHERE relkind IN ('r', 'p', 'v', 'm', 'f') AND pg_table_is_visible(oid)
+"""
+_POSTGRES_ROLE = "SELECT current_setting('session_replication_role')"
+_CONSTRAINT = -2  # the kind of a trigger that PostgreSQL made for a foreign key
+
+
+def protect(connection: BaseDatabaseWrapper) -> None:
+    """Make the triggers, in place of what has their names.
+
+    On PostgreSQL they fire always, also where `session_replication_role` keeps others from it.
+    """
+    is_postgresql = connection.vendor == "postgresql"
+    with transaction.atomic(using=connection.alias), connection.cursor() as cursor:
+        _lift(connection, cursor)
+        if is_postgresql:
+            cursor.execute(POSTGRES_FUNCTION)
+        for trigger in triggers_of(connection):
+            cursor.execute(trigger.statement)
+            if is_postgresql:
+                always = f"ENABLE ALWAYS TRIGGER {trigger.name}"
+                cursor.execute(f"ALTER TABLE {trigger.table} {always}")
+
+
+def unprotect(connection: BaseDatabaseWrapper) -> None:
+    """Drop the triggers, also another version's: migrations and tests need it."""
+    with transaction.atomic(using=connection.alias), connection.cursor() as cursor:
+        _lift(connection, cursor)
+
+
+def _lift(connection: BaseDatabaseWrapper, cursor: CursorWrapper) -> None:
+    is_sqlite, quoted = connection.vendor == "sqlite", connection.ops.quote_name
+    for name, table, _, kind, _ in _acting(connection, cursor):
+        if kind != _CONSTRAINT and not name.startswith("rule "):
+            on = "" if is_sqlite else f" ON {quoted(table)}"
+            cursor.execute(f"DROP TRIGGER {quoted(name)}{on}")
+
+
+def faults(connection: BaseDatabaseWrapper) -> dict[str, str]:
+    """Return what of the database's build is not as this version makes it, with what is wrong.
+
+    What acts on a table and is not ours might do anything. A table that is not there is not missed.
+    """
+    with connection.cursor() as cursor:
+        return dict([*_wrong_triggers(connection, cursor), *_wrong_tables(connection, cursor)])
+
+
+def _wrong_triggers(
+    connection: BaseDatabaseWrapper, cursor: CursorWrapper
+) -> Iterator[tuple[str, str]]:
+    wanted = {trigger.name: trigger for trigger in triggers_of(connection)}
+    found = _acting(connection, cursor)
+    for name in wanted.keys() - {row[0] for row in found}:
+        yield f"trigger {name}", "it is missing"
+    for name, table, body, kind, is_on in found:
+        mine = wanted.get(name)
+        if kind == _CONSTRAINT:
+            if not is_on:
+                yield f"foreign key {name}", "it is switched off"
+        elif mine is None:
+            yield f"trigger {name}", "it is none of ours"
+        elif (mine.table, mine.body, mine.kind) != (table, body if kind else body.strip(), kind):
+            yield f"trigger {name}", "it is not as it was made"
+        elif not is_on:
+            yield f"trigger {name}", "it is switched off"
+
+
+def _wrong_tables(
+    connection: BaseDatabaseWrapper, cursor: CursorWrapper
+) -> Iterator[tuple[str, str]]:
+    is_sqlite = connection.vendor == "sqlite"
+    ours = {model._meta.db_table for app in OURS for model in apps.get_app_config(app).get_models()}
+    cursor.execute(_SQLITE_TABLES if is_sqlite else _POSTGRES_TABLES)
+    for name, is_plain in cursor.fetchall():
+        if _folded(connection, name) in ours and not is_plain:
+            yield f"table {name}", "it is no plain table, whose rows are those that were written"
+    if not is_sqlite:
+        cursor.execute(_POSTGRES_ROLE)
+        if (role := cursor.fetchone()[0]) != "origin":
+            why = f"it is {role} for this user: foreign keys are not held"
+            yield "session_replication_role", why
+
+
+def _acting(
+    connection: BaseDatabaseWrapper, cursor: CursorWrapper
+) -> list[tuple[str, str, str, int, bool]]:
+    """Return what acts on our tables: name, table, text, kind, and whether it is on."""
+    is_sqlite = connection.vendor == "sqlite"
+    cursor.execute(_SQLITE_TRIGGERS if is_sqlite else _POSTGRES_TRIGGERS)
+    ours = tuple(f"{app}_" for app in OURS)
+    rows = [(row[0], _folded(connection, row[1]), *row[2:]) for row in cursor.fetchall()]
+    return [row for row in rows if row[1].startswith(ours)]
+
+
+def _folded(connection: BaseDatabaseWrapper, name: str) -> str:
+    """Return a name as the database compares it: SQLite takes AGENTS_EVENT for agents_event."""
+    return name.lower() if connection.vendor == "sqlite" else name
+
+
+def before_migrate(
+    sender: AppConfig, using: str = DEFAULT_DB_ALIAS, plan: Sequence[object] = (), **kwargs: Any
+) -> None:
+    """Lift the triggers where there is a migration to apply, so that its author need not."""
+    if plan:
+        unprotect(connections[using])
+
+
+def after_migrate(sender: AppConfig, using: str = DEFAULT_DB_ALIAS, **kwargs: Any) -> None:
+    """Make the triggers again, as this version words them."""
+    protect(connections[using])
+
+
+def check_record(*, databases: Sequence[str] | None = None, **kwargs: Any) -> list[CheckMessage]:
+    """Say when the record could be changed: `check --database default` asks."""
+    said: list[CheckMessage] = []
+    for alias in databases or []:
+        try:
+            wrong = faults(connections[alias])
+        except DatabaseError:
+            continue  # no database, no record
+        if wrong:
+            each = "; ".join(f"{name}: {why}" for name, why in sorted(wrong.items()))
+            said.append(
+                Error(
+                    f"The record could be changed, as the database is not built as it was: {each}.",
+                    hint="Run manage.py migrate: it makes triggers again; what else is named has "
+                    "to be put right by hand. Then run verify_audit.",
+                    id="agents.E001",
+                )
+            )
+    return said

@@ -1,0 +1,239 @@
+"""What lets the record be changed in the database's own build is named, or cannot be done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from django.db import DatabaseError, connection, transaction
+
+from agents.audit import protection
+from agents.models import Event, Run
+from tests.audit.test_sealed import faults
+from tests.commands.test_run_pattern import command
+from tests.engine.scene import REFUND_500, Scene, go, set_scene
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return set_scene()
+
+
+@pytest.fixture
+def run(scene: Scene) -> Run:
+    return go(scene.launch(REFUND_500))
+
+
+def execute(*statements: str) -> None:
+    with connection.cursor() as cursor:
+        for statement in statements:
+            cursor.execute(statement)
+
+
+@contextmanager
+def rebuilt(statement: str, back: str) -> Iterator[None]:
+    """Build the database otherwise for the block."""
+    execute(*statement.split("; ", 1))
+    try:
+        yield
+    finally:
+        execute(*back.split("; ", 1))
+
+
+def test_a_missing_trigger_is_found(run: Run) -> None:
+    protection.unprotect(connection)
+
+    found = faults()
+
+    assert ("trigger agents_event_no_update", 0) in found
+    assert ("trigger agents_head_no_delete", 0) in found
+
+
+def do_nothing_sqlite(name: str) -> list[str]:
+    table = name.partition("_no_")[0].partition("_stays")[0]
+    return [
+        f"DROP TRIGGER {name}",
+        f"CREATE TRIGGER {name} BEFORE UPDATE ON {table} BEGIN SELECT 1; END",
+    ]
+
+
+def do_nothing_postgres(name: str) -> list[str]:
+    function = name if name.endswith("_stays") else "agents_event_append_only"
+    return [
+        f"CREATE OR REPLACE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql AS "
+        "$$ BEGIN RETURN NEW; END $$"
+    ]
+
+
+@pytest.mark.parametrize("name", ["agents_event_no_update", "agents_escalation_stays"])
+def test_a_trigger_of_the_same_name_that_does_nothing_is_found(run: Run, name: str) -> None:
+    replaced = (do_nothing_sqlite if connection.vendor == "sqlite" else do_nothing_postgres)(name)
+    with connection.cursor() as cursor:
+        for statement in replaced:
+            cursor.execute(statement)
+
+    assert (f"trigger {name}", 0) in faults()
+    [said] = protection.check_record(databases=["default"])
+    assert f"{name}: it is not as it was made" in said.msg
+    assert command("migrate").code == 0
+    assert faults() == []
+
+
+@pytest.mark.parametrize("table", ["agents_event", "agents_effect"])
+def test_a_trigger_that_is_none_of_ours_is_found(run: Run, table: str) -> None:
+    with connection.cursor() as cursor:
+        if connection.vendor == "sqlite":
+            body = "BEGIN SELECT RAISE(IGNORE); END"
+            cursor.execute(f"CREATE TRIGGER intruder BEFORE INSERT ON {table} {body}")
+        else:
+            cursor.execute(f"CREATE RULE intruder AS ON DELETE TO {table} DO INSTEAD NOTHING")
+    name = "intruder" if connection.vendor == "sqlite" else "rule intruder"
+
+    found = faults()
+
+    with connection.cursor() as cursor:
+        on = "" if connection.vendor == "sqlite" else f" ON {table}"
+        kind = "TRIGGER" if connection.vendor == "sqlite" else "RULE"
+        cursor.execute(f"DROP {kind} intruder{on}")
+    assert found == [(f"trigger {name}", 0)]
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE OR REPLACE TRIGGER agents_event_no_update BEFORE UPDATE OF actor ON agents_event "
+        "FOR EACH ROW EXECUTE FUNCTION agents_event_append_only()",
+        "CREATE OR REPLACE TRIGGER agents_event_no_update BEFORE UPDATE ON agents_event "
+        "FOR EACH ROW WHEN (false) EXECUTE FUNCTION agents_event_append_only()",
+        "CREATE OR REPLACE TRIGGER agents_event_no_update BEFORE UPDATE ON agents_event "
+        "FOR EACH STATEMENT EXECUTE FUNCTION agents_event_append_only()",
+        "CREATE OR REPLACE TRIGGER agents_event_no_update BEFORE UPDATE ON agents_event "
+        "FOR EACH ROW EXECUTE FUNCTION agents_event_wake()",
+    ],
+)
+def test_a_trigger_that_fires_less_often_is_found(run: Run, statement: str) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(statement)
+
+    assert faults() == [("trigger agents_event_no_update", 0)]
+
+
+@pytest.mark.postgres
+def test_a_trigger_that_is_switched_off_is_found(run: Run) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE agents_event DISABLE TRIGGER agents_event_no_update")
+
+    assert faults() == [("trigger agents_event_no_update", 0)]
+
+
+ON_DESK = {
+    "sqlite": (
+        "CREATE TRIGGER intruder BEFORE UPDATE ON desk_charge BEGIN SELECT RAISE(IGNORE);END",
+        "DROP TRIGGER intruder",
+        "trigger intruder",
+    ),
+    "postgresql": (
+        "CREATE TRIGGER intruder BEFORE UPDATE ON desk_charge FOR EACH ROW "
+        "EXECUTE FUNCTION suppress_redundant_updates_trigger()",
+        "DROP TRIGGER intruder ON desk_charge",
+        "trigger intruder",
+    ),
+}
+VIEW = (
+    "ALTER TABLE agents_eventtext RENAME TO hidden; CREATE VIEW agents_eventtext AS "
+    "SELECT * FROM hidden",
+    "DROP VIEW agents_eventtext; ALTER TABLE hidden RENAME TO agents_eventtext",
+    "table agents_eventtext",
+)
+REFUNDS = (
+    "ALTER TABLE desk_refund RENAME TO hidden; CREATE VIEW desk_refund AS SELECT * FROM hidden",
+    "DROP VIEW desk_refund; ALTER TABLE hidden RENAME TO desk_refund",
+    "table desk_refund",
+)
+
+
+@pytest.mark.parametrize("change", [ON_DESK, VIEW, REFUNDS], ids=["desk", "view", "refunds"])
+def test_a_table_that_is_not_ours_alone_is_found(
+    run: Run, change: dict[str, tuple[str, str, str]] | tuple[str, str, str]
+) -> None:
+    statement, back, name = change[connection.vendor] if isinstance(change, dict) else change
+
+    with rebuilt(statement, back):
+        found = faults()
+
+    assert (name, 0) in found
+    assert command("migrate").code == 0  # SQLite words triggers anew as a table is renamed
+    assert faults() == []
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize(
+    ("statement", "back", "name"),
+    [
+        (
+            "ALTER TABLE desk_refund DISABLE TRIGGER ALL",
+            "ALTER TABLE desk_refund ENABLE TRIGGER ALL",
+            "foreign key desk_refund_charge_id_",
+        ),
+        (
+            "ALTER TABLE desk_refund ENABLE ROW LEVEL SECURITY",
+            "ALTER TABLE desk_refund DISABLE ROW LEVEL SECURITY",
+            "table desk_refund",
+        ),
+        (
+            "SET session_replication_role = replica",
+            "SET session_replication_role = origin",
+            "session_replication_role",
+        ),
+    ],
+)
+def test_foreign_keys_and_rows_that_are_not_held_are_found(
+    run: Run, statement: str, back: str, name: str
+) -> None:
+    with rebuilt(statement, back):
+        found = faults()
+
+    assert [place for place, _ in found if place.startswith(name)]
+    assert faults() == []
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize(
+    "statement", ["UPDATE agents_event SET actor = 'x'", "DELETE FROM agents_eventtext"]
+)
+def test_triggers_fire_also_for_a_role_that_replicates(run: Run, statement: str) -> None:
+    with (
+        rebuilt("SET session_replication_role = replica", "SET session_replication_role = origin"),
+        pytest.raises(DatabaseError, match="append-only"),
+        transaction.atomic(),
+    ):
+        execute(statement)
+
+
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="PostgreSQL tells A from a")
+def test_a_table_of_another_spelling_needs_its_triggers_too(run: Run) -> None:
+    protection.unprotect(connection)
+    execute("ALTER TABLE agents_event RENAME TO x", "ALTER TABLE x RENAME TO AGENTS_EVENT")
+
+    assert ("trigger agents_event_no_update", 0) in faults()
+    assert command("migrate").code == 0
+    assert faults() == []
+
+
+@pytest.mark.breaks("I33")
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="an idiom of SQLite")
+def test_what_replaces_an_event_past_the_triggers_is_found(run: Run) -> None:
+    """Another program need not switch recursive_triggers on."""
+    others = [str(field.column) for field in Event._meta.fields if field.name != "actor"]
+    names = ", ".join(others)
+    with rebuilt("PRAGMA recursive_triggers = OFF", "PRAGMA recursive_triggers = ON"):
+        execute(
+            f"REPLACE INTO agents_event (actor, {names}) SELECT 'somebody', {names} "  # noqa: S608
+            f"FROM agents_event WHERE run_id = '{run.pk.hex}' AND seq = 3"
+        )
+
+    assert faults() == [(f"run {run.pk}", 3)]
