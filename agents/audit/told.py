@@ -148,7 +148,8 @@ def _effect(rows: Rows, what: str, facts: Row, event: Row) -> None:
 def _is_by_word(rows: Rows, key: str) -> bool:
     """Tell whether a person was asked what became of a call: our books may know nothing of it."""
     asked = (row for name, row in rows.items() if name.startswith("escalation "))
-    return any(row["kind"] == EFFECT_UNKNOWN.stored and key.endswith(f":{row['key']}") for row in asked)
+    unknown = (row["key"] for row in asked if row["kind"] == EFFECT_UNKNOWN.stored)
+    return any(key.endswith(f":{step}") for step in unknown)
 
 
 def _policy(rows: Rows, what: str, facts: Row, event: Row) -> None:
