@@ -35,14 +35,19 @@ TERMS = {
 def subject_of(row: Row) -> str | None:
     """Return what a run is about, or what an effect touched, as text; None: nobody says."""
     terms = TERMS.get(row.get("tool", ""))
-    named = row["args"].get(terms.subject) if terms else row.get("subject")
+    named = args_of(row).get(terms.subject) if terms else row.get("subject")
     return None if named is None else str(named)
 
 
 def amount_of(effect: Row) -> int | None:
     """Return the amount that an effect's arguments name."""
     terms = TERMS.get(effect["tool"])
-    return effect["args"].get(terms.amount) if terms and terms.amount else None
+    return args_of(effect).get(terms.amount) if terms and terms.amount else None
+
+
+def args_of(effect: Row) -> Row:
+    """Return the arguments of an effect; a row that somebody wrote may hold none."""
+    return effect["args"] if isinstance(effect["args"], dict) else {}
 
 
 def patch_of(dump: Dump, escalation: Row) -> Row:
