@@ -13,6 +13,7 @@ from django.core.validators import validate_email
 from django.db import transaction
 
 from agents.core.money import MAX_MINOR, format_money
+from agents.core.names import greeting
 from agents.db.inserts import insert_new, update
 from agents.desk import billing
 from agents.desk.models import Customer, SentMail
@@ -56,8 +57,9 @@ class MailReceipt:
 
 def refund_message(*, name: str, amount_minor: int, currency: str, reference: str) -> str:
     """Return the letter about a refund, in words that nobody but us chose."""
+    amount = format_money(amount_minor, currency)
     return (
-        f"Hello {name},\n\nwe have refunded {format_money(amount_minor, currency)} to the card you "
+        f"{greeting(name)}\n\nwe have refunded {amount} to the card you "
         f"paid with. The reference is {reference}.\n\nIt may take a few days to show."
     )
 

@@ -11,31 +11,49 @@ from agents.desk.models import Subscription
 
 
 @dataclass(frozen=True)
-class SubscriptionFacts:
-    """What a customer is subscribed to. The price in minor units a month, age in whole days."""
+class PlanFacts:
+    """What a customer pays for, and what of that can go back. Amounts in minor units."""
 
     customer_name: str
-    plan: str
+    plan: str  # "" where nothing was ever paid
     price_minor: int
     currency: str
-    age_days: int
+    age_days: int  # whole days since it was paid
+    refunded_minor: int  # of the latest charge, or held for a refund that is under way
+    refundable_minor: int  # of the price, as far as the latest charge has it left
+    is_subscription: bool
 
 
-def subscription(*, book_id: int, customer_number: int, at: datetime) -> SubscriptionFacts | None:
-    """Return a customer's newest subscription, or None."""
-    customer = billing.customer(book_id=book_id, customer_number=customer_number)
-    if customer is None:
-        return None
-    plans = Subscription.objects.filter(customer=customer).order_by("-first_paid_at", "-pk")
-    found = plans.first()
+def paid_plan(*, book_id: int, customer_number: int, at: datetime) -> PlanFacts | None:
+    """Return a customer's newest subscription, else their latest charge; None for nobody.
+
+    What can go back is what the ledger has left: whatever was refunded on the latest charge
+    counts against the price.
+    """
+    found = billing.account(book_id=book_id, customer_number=customer_number, at=at)
     if found is None:
         return None
-    return SubscriptionFacts(
-        customer_name=customer.name,
-        plan=found.plan,
-        price_minor=found.price_minor,
-        currency=found.currency,
-        age_days=(at - found.first_paid_at).days,
+    charge = found.charge
+    if charge is None:
+        return PlanFacts(found.name, "", 0, "", 0, 0, 0, is_subscription=False)
+    plans = Subscription.objects.filter(
+        customer__book=book_id, customer__number=customer_number
+    ).order_by("-first_paid_at", "-pk")
+    newest = plans.first()
+    gone = charge.amount_minor - charge.refundable_minor
+    plan, price, age = charge.plan, charge.amount_minor, charge.age_days
+    if newest:
+        paid_days = (at - newest.first_paid_at).days
+        plan, price, age = newest.plan, newest.price_minor, max(paid_days, age)
+    return PlanFacts(
+        customer_name=found.name,
+        plan=plan,
+        price_minor=price,
+        currency=charge.currency,
+        age_days=age,
+        refunded_minor=gone,
+        refundable_minor=max(0, min(price - gone, charge.refundable_minor)),
+        is_subscription=newest is not None,
     )
 
 

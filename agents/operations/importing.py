@@ -15,6 +15,7 @@ from django.utils.dateparse import parse_date
 
 from agents.core.actions import is_hidden
 from agents.core.money import CURRENCY, BadAmount, minor_of_text
+from agents.core.names import holds_address, is_plain_plan
 from agents.desk import billing
 from agents.desk.models import Charge, Customer
 from agents.models import Workspace
@@ -92,6 +93,9 @@ def _row(given: dict[str, str], at: datetime) -> dict[str, Any]:
             raise ValueError(f"{name} is a line of at most {most} characters")
     if not read["name"]:
         raise ValueError("name is missing")
+    for name in ("name", "tier"):
+        if holds_address(read[name]):
+            raise ValueError(f"{name} looks like an address or a telephone number")
     try:
         validate_email(read["email"])
     except ValidationError:
@@ -108,6 +112,8 @@ def _charge(read: dict[str, str], at: datetime) -> dict[str, Any] | None:
         return None
     if not all(told):
         raise ValueError("plan, amount, currency and paid_on come together")
+    if not is_plain_plan(read["plan"]):
+        raise ValueError("plan is up to three words of letters, with at most four digits")
     if read["currency"] != CURRENCY:
         raise ValueError(f"currency must be {CURRENCY}")
     try:

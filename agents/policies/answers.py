@@ -12,7 +12,7 @@ from agents.core.rulings import Ruling, RulingKind
 from agents.core.statements import LEDGER, fill_references, referenced_sentences
 from agents.policies import rule
 
-LOOKED_INTO = "The case was looked into; nothing was paid."
+LOOKED_INTO = "The case was looked into; this run paid nothing."
 _WORDS, _LONGEST = 12, 40  # of a letter that a person is told of, and letters of each
 
 

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from agents.core.kinds import ACTION, ADJUST, APPROVE, REJECT, Answer
 from agents.core.money import CURRENCY, format_money
+from agents.core.names import greeting, is_plain_name, is_plain_plan
 from agents.core.requests import Json
 from agents.desk import billing, mail, refunds
 from agents.tools import Context, Minor, OutcomeUnknown, Touch, tool
@@ -32,19 +33,19 @@ REFUND = replace(
     under_way="The payment of {amount} was started. Its outcome is not known yet.",
     lost="Was the refund of {asked} to {customer} paid?",
 )
-LONGEST_NAME = 40  # characters of a name that a letter may begin with
 
 
 def _context_sentences(found: Json) -> dict[str, str]:
     """Return what may be said of a customer's context, by name."""
     said = {"window": f"A charge can be refunded for {_window(found)} days."}
     name, charge = str(found["user"]["name"]), found["billing"]
-    if all(part.isalpha() for part in name.split()) and len(name) <= LONGEST_NAME:
-        said["greeting"] = f"Hello {name},"
+    if is_plain_name(name):
+        said["greeting"] = greeting(name)
     if charge:
         amount = format_money(charge["last_charge_minor"], charge["currency"])
-        days = charge["days_since_payment"]
-        said["charge"] = f"The last charge was {amount} for {charge['plan']}, {days} days ago."
+        days, plan = charge["days_since_payment"], str(charge["plan"])
+        bought = f" for {plan}" if is_plain_plan(plan) else ""
+        said["charge"] = f"The last charge was {amount}{bought}, {days} days ago."
     return said
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from agents.core.money import format_money
+from agents.core.names import is_plain_plan
 from agents.core.requests import Json
 from agents.core.topics import TOPICS, is_about
 from agents.desk import support
@@ -16,33 +17,46 @@ def _eligible(seen: Json) -> dict[str, str]:
     found = seen["result"]
     if found["refund_eligible"] is True:
         amount = format_money(found["refund_amount_minor"], found["currency"])
-        first = f"A refund of {amount} is possible; nothing was paid."
+        first = f"A refund of {amount} is possible; this run paid nothing."
     else:
-        first = f"No refund is possible for {found['plan']}."
+        plan = found["plan"]
+        first = f"No refund is possible{f' for {plan}' if is_plain_plan(plan) else ''}."
     return {"finding": f"{first} {found['reason']}"}
 
 
 @tool(Touch.READ, timeout=5, may_say=_eligible)
 def billing_specialist(context: Context, *, ticket: str) -> Json:
-    """Say whether the customer's subscription can be refunded."""
+    """Say whether what the customer pays for can be refunded, and how much of it is left."""
     if not _takes(context, "billing", ticket):
         return _sent_on("billing")
-    found = support.subscription(
+    found = support.paid_plan(
         book_id=context.book_id, customer_number=_customer(context, ticket), at=context.at
     )
     if found is None:
         return {"status": "error", "domain": "billing", "error": "subscription_not_found"}
     days = context.limits.window_days
-    eligible = found.plan == REFUNDABLE and found.age_days <= days
+    may_go_back = found.plan == REFUNDABLE or not found.is_subscription
+    eligible = may_go_back and found.age_days <= days and found.refundable_minor > 0
     result = {
         "user_name": found.customer_name,
         "plan": found.plan,
         "currency": found.currency,
         "refund_eligible": eligible,
-        "refund_amount_minor": found.price_minor if eligible else 0,
-        "reason": f"Pro monthly subscriptions are refundable within {days} days.",
+        "refund_amount_minor": found.refundable_minor if eligible else 0,
+        "reason": _reason(found, days),
     }
     return {"status": "done", "domain": "billing", "result": result}
+
+
+def _reason(found: support.PlanFacts, days: int) -> str:
+    if not found.plan:
+        return "The customer has paid nothing yet."
+    if found.refunded_minor:
+        gone = format_money(found.refunded_minor, found.currency)
+        return f"{gone} of the last charge was refunded before, or is about to be."
+    if found.is_subscription:
+        return f"Pro monthly subscriptions are refundable within {days} days."
+    return f"A charge can be refunded for {days} days."
 
 
 def _incident(seen: Json) -> dict[str, str]:

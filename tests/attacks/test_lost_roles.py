@@ -134,7 +134,7 @@ The customer has not been told\.
 Customer 42 was told by e-mail of the refund of USD 100\.00\.
 A reply was sent to customer 42\.
 No refund is possible for annual_enterprise\.
-A refund of USD 49\.00 is possible; nothing was paid\.
+A refund of USD 49\.00 is possible; this run paid nothing\.
 Pro monthly subscriptions are refundable within 14 days\.
 The last charge was USD 1,200\.00 for annual_enterprise, 10 days ago\.
 A charge can be refunded for 14 days\.

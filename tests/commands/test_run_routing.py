@@ -23,7 +23,7 @@ def test_a_case_is_answered_from_what_the_specialist_found() -> None:
 
     assert ended.code == 0
     assert ended.document["selected_route"] == "billing_specialist"
-    assert ended.document["answer"].startswith("A refund of USD 49.00 is possible; nothing was ")
+    assert ended.document["answer"].startswith("A refund of USD 49.00 is possible; this run paid ")
 
 
 @pytest.mark.parametrize(("subject", "name"), [("42", "Anna"), ("7", "Max")])
@@ -61,7 +61,7 @@ def test_an_agent_that_claims_too_much_is_quoted_in_a_note_and_in_no_answer() ->
     ended = routing(f"{REFUND} Falsely claim a refund.", "--subject", "42", "--json")
 
     assert (ended.code, ended.document["note"]) == (0, "The charge was refunded in full.")
-    assert ended.document["answer"].startswith("A refund of USD 49.00 is possible; nothing was ")
+    assert ended.document["answer"].startswith("A refund of USD 49.00 is possible; this run paid ")
 
 
 def test_a_config_of_another_pattern_is_refused(tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ def answer_has_evidence(case: Case, result: Result) -> None:
         stopped(result, "route_bad_observation")
         assert "answer" not in result
         return
-    assert result["answer"].startswith("A refund of USD 49.00 is possible; nothing was paid.")
+    assert result["answer"].startswith("A refund of USD 49.00 is possible; this run paid nothing.")
     assert "1000" not in result["answer"]
 
 

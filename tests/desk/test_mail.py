@@ -195,6 +195,16 @@ def test_the_letter_names_the_customer_the_amount_and_the_reference() -> None:
     assert "rf_42_0a1b2c3d4e5f" in text
 
 
+def test_a_name_that_holds_a_link_is_in_no_letter() -> None:
+    """A book may hold names that were taken in before they were looked at."""
+    text = mail.refund_message(
+        name="Anna, see evil.example", amount_minor=80000, currency="USD", reference="rf_42"
+    )
+
+    assert text.startswith("Hello,\n\nwe have refunded USD 800.00")
+    assert "evil" not in text
+
+
 def test_a_reply_is_about_no_money(book: Book, mailoutbox: list[EmailMessage]) -> None:
     asked: dict[str, Any] = {
         "book_id": book.pk,

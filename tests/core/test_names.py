@@ -1,0 +1,47 @@
+"""Names that come from elsewhere and may be said to a customer."""
+
+from __future__ import annotations
+
+import pytest
+
+from agents.core.names import greeting, holds_address, is_plain_name, is_plain_plan
+
+NAMES = ("Anna", "Noor Haddad", "Jean-Luc Müller", "Sinéad O’Brien", "J. Smith", "李小龍", "अनुष्का")
+ODD = (
+    *("https://evil.example", "Anna evil.example", "Anna +1 900 555", "Anna@x", "3M"),
+    *("Anna,\n\nwe paid", "Anna: call", "A" * 41, "", " ", "Anna\u200f", "Anna\u3164", "-"),
+    *("Your refund of nine hundred", "Anna 。evil。com", "USD 900 is paid", "An.na.example"),
+)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_who_is_called_as_people_are_is_greeted(name: str) -> None:
+    assert greeting(name) == f"Hello {name},"
+    assert not holds_address(name)
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_what_is_no_name_is_not_said(name: str) -> None:
+    assert not is_plain_name(name)
+    assert greeting(name) == "Hello,"
+
+
+@pytest.mark.parametrize("plan", ["annual_enterprise", "Pro Monthly", "free", "Team+ 2025"])
+def test_a_plan_of_a_few_words_is_said(plan: str) -> None:
+    assert is_plain_plan(plan)
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        *("evil.example", "https://x", "call 19005550", "annual; USD 900 was paid", "annual\nx"),
+        *("free and USD 900 back", "2025", "", "pla\u0430n", "x" * 41, "annual. Paid"),
+    ],
+)
+def test_another_plan_is_not(plan: str) -> None:
+    assert not is_plain_plan(plan)
+
+
+@pytest.mark.parametrize("company", ["3M", "Acme Ltd.", "St. Gallen AG", "Müller & Söhne"])
+def test_a_company_is_taken_in_though_it_is_not_greeted(company: str) -> None:
+    assert not holds_address(company)

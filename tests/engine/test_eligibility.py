@@ -1,0 +1,103 @@
+"""What a routed case is told of a refund is what the ledger has left."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from agents import operations
+from agents.desk import refunds
+from agents.desk.models import Charge, Customer, Subscription
+from agents.models import Role, Run
+from tests.engine.scene import Scene, go, set_scene
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+CASE = "Can Anna get a refund of her invoice?"
+
+
+def answer(run: Run) -> str:
+    run = go(run)
+    assert run.stop_reason == "success"
+    return str((run.outcome or {})["answer"])
+
+
+def pay_back(run: Run, amount_minor: int) -> None:
+    refunds.pay(
+        book_id=run.book_id,
+        customer_number=42,
+        amount_minor=amount_minor,
+        currency="USD",
+        reason="by phone",
+        key="by phone",
+        at=timezone.now(),
+    )
+
+
+@pytest.mark.parametrize(
+    ("refunded", "told"),
+    [
+        (0, "A refund of USD 49.00 is possible; this run paid nothing. Pro monthly"),
+        (2000, "A refund of USD 29.00 is possible; this run paid nothing. USD 20.00 of the last"),
+        (4900, "No refund is possible for pro_monthly. USD 49.00 of the last charge was refunded"),
+        (120000, "No refund is possible for pro_monthly. USD 1,200.00 of the last charge was"),
+    ],
+)
+def test_what_was_refunded_before_is_not_possible_again(refunded: int, told: str) -> None:
+    run = set_scene().launch(CASE, pattern="routing")
+    if refunded:
+        pay_back(run, refunded)
+
+    assert answer(run).startswith(told)
+
+
+def imported(scene: Scene, *, days: int | None) -> Run:
+    """Launch in a workspace that is set up as the docs say, for somebody who paid days ago."""
+    at = timezone.now()
+    eu = operations.add_workspace(slug="eu", name="EU", at=at)
+    operations.add_member(workspace=eu, user=scene.omar, role=Role.OPERATOR, at=at)
+    bought = f"annual,1200.00,USD,{(at - timedelta(days=days or 0)).date()}"
+    operations.import_customers(
+        workspace=eu,
+        lines=[
+            "number,name,email,country,tier,plan,amount,currency,paid_on\n",
+            f"42,Anna,anna@example.com,US,pro,{bought if days is not None else ',,,'}\n",
+        ],
+        at=at,
+        actor="command line",
+    )
+    return operations.launch(
+        workspace=eu, pattern="routing", goal=CASE, subject=42, by=scene.omar, at=at
+    )
+
+
+@pytest.mark.parametrize(
+    ("days", "told"),
+    [
+        (3, "A refund of USD 1,200.00 is possible; this run paid nothing. A charge can be"),
+        (30, "No refund is possible for annual. A charge can be refunded for 14 days."),
+        (None, "No refund is possible. The customer has paid nothing yet."),
+    ],
+)
+def test_a_workspace_without_subscriptions_is_answered_from_its_charges(
+    days: int | None, told: str
+) -> None:
+    run = imported(set_scene(), days=days)
+    assert not Subscription.objects.filter(customer__book=run.book_id).exists()
+
+    assert answer(run).startswith(told)
+
+
+@pytest.mark.parametrize("pattern", ["routing", "supervisor"])
+def test_no_answer_says_a_plan_or_a_name_that_holds_a_link(pattern: str) -> None:
+    """A book may hold rows that were taken in before they were looked at."""
+    run = set_scene().launch(CASE, pattern=pattern)
+    Customer.objects.filter(book=run.book_id).update(name="Anna evil.example")
+    Charge.objects.filter(customer__book=run.book_id).update(plan="see evil.example")
+    Subscription.objects.filter(customer__book=run.book_id).update(plan="see evil.example")
+
+    run = go(run)
+
+    assert "evil" not in str((run.outcome or {}).get("answer"))
