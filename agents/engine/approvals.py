@@ -7,15 +7,17 @@ ahead or learns that a tool refused calls this.
 
 from __future__ import annotations
 
-from agents.core.kinds import ACTION, LETTER, stored_kinds
+from agents.core.kinds import KINDS, stored_kinds
 from agents.core.states import EffectState, EscalationState
 from agents.db.compiled import CompiledSelect, Param
 from agents.models import Effect, Escalation, Run, Step
 from agents.models.event import Entry
+from agents.patterns.routing import NO_SPECIALIST
 from agents.tools import TOOLS
 
-# A yes to these runs a tool; a plain output among them is an answer, and no effect.
-CARRIED_OUT = stored_kinds((ACTION, LETTER))
+# What is allowed and then done by the run. Whether a call took effect is settled by the answer.
+CARRIED_OUT = stored_kinds(tuple(kind for kind in KINDS if not kind.settles_call))
+OWN_ENDS = ("success", NO_SPECIALIST)  # of a run that goes the way it was allowed to
 _ALLOWED = (EscalationState.APPROVED, EscalationState.ADJUSTED)
 ASKED_AGAIN, AMOUNT_CHANGED, REFUSED = "asked_again", "amount_changed", "refused"
 
@@ -26,7 +28,7 @@ _APPROVALS = CompiledSelect(
             run=Param("run"), kind__in=CARRIED_OUT, state__in=_ALLOWED, not_carried_out=""
         )
         .order_by("pk")
-        .only("action", "run", "step")
+        .only("action", "kind", "run", "state", "step")
     )
 )
 _NOT_REFUSED = CompiledSelect(
@@ -54,7 +56,11 @@ def close_approvals(run: Run, *, why: str, turn: str = "", but: int | None = Non
     for escalation in _APPROVALS.all(run=run.pk):
         if escalation.pk == but or (turn and not escalation.step.key.startswith(turn)):
             continue
-        if _is_carried_out(escalation):
+        is_call = escalation.action["kind"] == "tool"
+        if is_call and _is_carried_out(escalation):
+            continue
+        # What is no call is left undone by nothing but its run's end.
+        if not is_call and (turn or why == REFUSED or _is_heeded(escalation, why)):
             continue
         Escalation.objects.filter(pk=escalation.pk).update(not_carried_out=code)
         facts = {"escalation": escalation.pk, "key": escalation.step.key, "reason": code}
@@ -62,12 +68,24 @@ def close_approvals(run: Run, *, why: str, turn: str = "", but: int | None = Non
     return entries
 
 
+def _is_heeded(escalation: Escalation, why: str) -> bool:
+    """Tell whether a run that ends went the way of a decision that allows no call.
+
+    What stands counts where the run comes to its own end; a correction, once it was worked on.
+    """
+    if why in OWN_ENDS:
+        return True
+    if escalation.state == EscalationState.ADJUSTED:
+        own = Step.objects.filter(run=escalation.run_id, kind="ask")
+        turn = turn_of(escalation.step.key)
+        later = own.filter(key__startswith=turn, position__gt=escalation.step.position)
+        return later.exists()
+    return False
+
+
 def _is_carried_out(escalation: Escalation) -> bool:
     """Tell whether what was allowed was done, or may have been."""
-    action = escalation.action
-    if action["kind"] != "tool":
-        return True  # an answer is no effect: the run's own end tells of it
-    tool = TOOLS.get(action["name"])
+    tool = TOOLS.get(escalation.action["name"])
     if tool is None or tool.writes:
         return bool(_NOT_REFUSED.tuples(escalation=escalation.pk))
     steps = Step.objects.filter(run=escalation.run_id, key__startswith=turn_of(escalation.step.key))

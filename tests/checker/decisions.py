@@ -134,7 +134,10 @@ def what_was_allowed_came_to_something(dump: Dump) -> Iterator[Violation]:
     """I41: what a person allowed was done, or its row and the record say why not."""
     for escalation in dump.escalations:
         is_yes = escalation["state"] in ("approved", "adjusted")
-        if not is_yes or escalation["kind"] not in ("action", "output"):
+        if not is_yes or escalation["kind"] == "effect_unknown":
+            continue
+        if escalation["action"].get("kind", "tool") != "tool":
+            yield from _what_is_no_call_was_heeded(dump, escalation)
             continue
         if escalation["action"].get("name") not in TERMS:
             continue
@@ -154,3 +157,14 @@ def what_was_allowed_came_to_something(dump: Dump) -> Iterator[Violation]:
             yield Violation("I41", f"{where} was carried out and says that it was not: {why}")
         if not why and not came_to and dump.run[run]["state"] in ENDED:
             yield Violation("I41", f"{where} was allowed and came to nothing, nobody says why")
+
+
+def _what_is_no_call_was_heeded(dump: Dump, escalation: Any) -> Iterator[Violation]:
+    """I41: an output that may stand does where its run ends well; else its row says why not."""
+    run, why = dump.run[escalation["run_id"]], escalation["not_carried_out"]
+    ended_so = run["stop_reason"] in ("success", "max_route_attempts")
+    if ended_so and why:
+        yield Violation("I41", f"escalation {escalation['id']} counts and says that it does not")
+    approved = escalation["state"] == "approved"  # a correction may have been worked on
+    if run["state"] in ENDED and approved and not ended_so and not why:
+        yield Violation("I41", f"escalation {escalation['id']} counts for nothing, nobody says why")

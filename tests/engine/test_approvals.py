@@ -28,6 +28,10 @@ from tests.engine.scene import (
     set_scene,
 )
 
+MEMO = "Anna asks for an exception."
+UNSURE = "Anna asks what she paid last. The judge is unsure."
+NOBODYS = "Hello there."
+
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
 
@@ -51,6 +55,17 @@ def approve(run: Run, by: User, amount_minor: int | None = None) -> Escalation:
         approve=True,
         amount_minor=amount_minor,
         comment="as agreed",
+        at=timezone.now(),
+    )
+
+
+def send_back(run: Run, by: User) -> None:
+    open_one = Escalation.objects.get(run=run, state=EscalationState.OPEN)
+    operations.decide(
+        escalation_id=open_one.pk,
+        by=by,
+        approve=True,
+        correction="Say less.",
         at=timezone.now(),
     )
 
@@ -188,6 +203,53 @@ def test_a_switch_and_a_cancellation_after_a_yes_say_so(scene: Scene, ada: User)
 
     assert kept(stopped) == [(120000, "killed")]
     assert kept(cancelled) == [(120000, "cancelled")]
+
+
+# What is no call of a tool: a memo, a judge's question, a case that nobody takes.
+OTHER_QUESTIONS: dict[str, dict[str, Any]] = {
+    "output": {"goal": MEMO, "pattern": "workflow", "workflow": "exception-memo"},
+    "question": {"goal": UNSURE, "pattern": "workflow", "workflow": "customer-reply"},
+    "hand_over": {"goal": NOBODYS, "pattern": "routing"},
+}
+
+
+@pytest.mark.parametrize("kind", OTHER_QUESTIONS)
+def test_what_is_no_call_and_was_approved_says_that_its_run_was_cancelled(
+    scene: Scene, ada: User, kind: str
+) -> None:
+    run = go(scene.launch(**OTHER_QUESTIONS[kind]))
+    assert approve(run, ada).kind == kind
+
+    operations.cancel(run_id=run.pk, by=scene.omar, reason="enough", at=timezone.now())
+
+    assert kept(run) == [(None, "cancelled")]
+    assert recorded(run) == ["cancelled"]
+
+
+@pytest.mark.parametrize("kind", OTHER_QUESTIONS)
+def test_what_is_no_call_and_was_heeded_says_nothing_else(
+    scene: Scene, ada: User, kind: str
+) -> None:
+    run = go(scene.launch(**OTHER_QUESTIONS[kind]))
+    approve(run, ada)
+
+    run = go(run)
+
+    assert run.stop_reason == ("max_route_attempts" if kind == "hand_over" else "success")
+    assert kept(run) == [(None, "")]
+
+
+def test_a_correction_counts_once_it_was_worked_on(scene: Scene, ada: User) -> None:
+    early, late = (go(scene.launch(**OTHER_QUESTIONS["output"])) for _ in range(2))
+    for run in (early, late):
+        send_back(run, ada)
+    assert go(late).state == RunState.WAITING
+
+    for run in (early, late):
+        operations.cancel(run_id=run.pk, by=scene.omar, reason="enough", at=timezone.now())
+
+    assert kept(early) == [(None, "cancelled")]
+    assert kept(late) == [(None, ""), (None, "")]
 
 
 def refused(run: Run, by: User, amount_minor: int | None = None) -> operations.Refused:

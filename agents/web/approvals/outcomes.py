@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agents.core.budget import BUDGETS
 from agents.core.states import ENDED, EscalationState
-from agents.engine.approvals import CARRIED_OUT
+from agents.engine.approvals import CARRIED_OUT, OWN_ENDS
 from agents.models import Effect, Escalation
 
 _ALLOWED = (EscalationState.APPROVED, EscalationState.ADJUSTED)
@@ -47,7 +47,9 @@ def came_to_nothing(escalation: Escalation, effect: Effect | None) -> str:
         return ""
     if escalation.not_carried_out:
         return why_not(escalation.not_carried_out)
-    is_call = escalation.action.get("kind") == "tool"
-    if escalation.run.state in ENDED and is_call and effect is None:
-        return why_not(escalation.run.stop_reason or "unknown")
+    is_call, reason = escalation.action.get("kind") == "tool", escalation.run.stop_reason
+    is_approved = escalation.state == EscalationState.APPROVED
+    is_undone = effect is None if is_call else is_approved and reason not in OWN_ENDS
+    if escalation.run.state in ENDED and is_undone:
+        return why_not(reason or "unknown")
     return ""
