@@ -45,7 +45,9 @@ def is_plain_plan(plan: str) -> bool:
 def holds_address(text: str) -> bool:
     """Tell whether a text holds what a link, an address or a telephone number is made of."""
     folded = unicodedata.normalize("NFKC", text)
-    return bool(_ADDRESS.search(folded) or invisible_characters(text)) or _digits(folded) > MOST_DIGITS
+    return (
+        bool(_ADDRESS.search(folded) or invisible_characters(text)) or _digits(folded) > MOST_DIGITS
+    )
 
 
 def _digits(text: str) -> int:

@@ -13,8 +13,9 @@ from agents.core.requests import Ask, Flow, Json, Outcome, Say, Stop, Together
 from agents.core.workflow_checks import cap_of, fill_variables
 from agents.core.workflows import Agent, BadWorkflow, WorkflowStep
 from agents.patterns import Brief, Notes
+from agents.patterns.blocks import Blocked, blocks_of, expect_readable
 from agents.patterns.steps import Steps, answer_to, stop
-from agents.patterns.supervisor import Blocked, ProposalTurn, carry_out
+from agents.patterns.supervisor import ProposalTurn, carry_out
 
 EXECUTE = "EXECUTE"
 _MARKER = re.compile(r"\bCONVERGED\b")
@@ -103,26 +104,29 @@ def _with_tools(work: Work) -> Steps[str]:
     recalled: list[Json] = []
     for _ in range(limits.max_steps):
         done = to_model_units([*work.used, *recalled])
-        more = {"blocked": to_model_units(work.tools.blocks)} if work.tools.blocks else {}
+        more = to_model_units(blocks_of(work.tools))
         inputs = work.told(answer_as="action", tools=list(allowed), done=done, **more)
         asked = Ask(f"{work.label}/execute", "executor", inputs, guide=guide)
-        text = yield from text_by(work, asked, phase=EXECUTE)
-        action = read_action(text, specs=work.brief.specs, proposable=allowed)
-        if action["kind"] == "final":
-            return str(action["answer"])
-        call = sha256(action)
-        if call in asked_for:
-            raise work.stop("loop_detected", "the same call again and again", phase=EXECUTE)
-        asked_for.add(call)
-        if call in work.done:
-            # It happened before the correction: it is recalled, and never made twice.
-            recalled.append({**action, "observation": work.done[call], "recalled": True})
-            continue
-        turn = ProposalTurn(f"{work.label}/{len(work.tools.history) + 1}", action, work.tools)
+        step = f"{work.label}/{len(work.tools.history) + 1}"
+        call = ""
         try:
+            with expect_readable(step):
+                text = yield from text_by(work, asked, phase=EXECUTE)
+                action = read_action(text, specs=work.brief.specs, proposable=allowed)
+            if action["kind"] == "final":
+                return str(action["answer"])
+            call = sha256(action)
+            if call in asked_for:
+                raise work.stop("loop_detected", "the same call again and again", phase=EXECUTE)
+            asked_for.add(call)
+            if call in work.done:
+                # It happened before the correction: it is recalled, and never made twice.
+                recalled.append({**action, "observation": work.done[call], "recalled": True})
+                continue
+            turn = ProposalTurn(step, action, work.tools)
             work.done[call] = yield from carry_out(turn)
         except Blocked as block:
-            block.answerable(turn, limits, row=None)
+            block.put_to_agent(work.tools, limits)
             asked_for.discard(call)  # it was not made, and blocks have an end of their own
             continue
         turn.done(work.done[call])

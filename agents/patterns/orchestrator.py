@@ -11,8 +11,17 @@ from agents.core.plans import Task, plan_schema, read_plan
 from agents.core.reports import Aggregate, aggregate
 from agents.core.requests import Ask, Failed, Flow, Json, Review, Stop, Together, Use
 from agents.patterns import Brief, Notes, pattern
-from agents.patterns.steps import Steps, answer_to, block_reason, final_answer
+from agents.patterns.blocks import block_for, blocks_of, expect_readable, say_until_usable
+from agents.patterns.steps import (
+    NoReply,
+    Steps,
+    answer_to,
+    block_reason,
+    final_answer,
+    nonblank_text,
+)
 
+PLAN, FINALIZE = "plan", "finalize"
 OUT_OF_TIME, OUT_OF_DISPATCHES = "max_seconds", "max_dispatches"
 TOO_SLOW = "task_timeout"
 _REASONS = {  # the gateway's word for a call that came to nothing: what it is called of a task
@@ -29,7 +38,7 @@ def orchestrator(brief: Brief, notes: Notes) -> Flow:
     """Plan -> Dispatch in parallel -> Aggregate -> Finalize."""
     if brief.scope is None:  # launched under a policy that has no part for reports
         raise Stop("no_report_scope", phase="plan")
-    plan = yield from make_plan(brief)
+    plan = yield from say_until_usable(lambda: make_plan(brief, notes), notes, brief.limits)
     lines = yield from dispatch(plan, brief.limits)
     write_down(lines, notes)
     stop_where_work_is_missing(plan, lines)
@@ -37,26 +46,25 @@ def orchestrator(brief: Brief, notes: Notes) -> Flow:
     found = aggregate(
         brief.scope, notes.history, expected=expected, null_is_none=brief.limits.null_is_none
     )
-    written = yield from write_brief(brief, found)
+    written = yield from say_until_usable(
+        lambda: write_brief(brief, notes, found), notes, brief.limits
+    )
     return {**written, "plan": plan, "aggregate": found}
 
 
-def make_plan(brief: Brief) -> Steps[list[Task]]:
+def make_plan(brief: Brief, notes: Notes) -> Steps[list[Task]]:
     """Have the work split into tasks, and the plan checked and reviewed before any begins."""
-    limits = brief.limits
-    inputs = {"goal": brief.goal, **brief.scope, "max_tasks": limits.max_steps}
-    guide = {
-        "schema": plan_schema(brief.specs, allowed=limits.proposable, max_tasks=limits.max_steps)
-    }
-    text = yield from answer_to(Ask("plan", "planner", inputs, guide=guide), phase="plan")
-    tasks = read_plan(
-        text, specs=brief.specs, allowed=limits.proposable, max_tasks=limits.max_steps
-    )
+    allowed, most = brief.limits.proposable, brief.limits.max_steps
+    inputs = {"goal": brief.goal, **brief.scope, "max_tasks": most, **blocks_of(notes, step=PLAN)}
+    guide = {"schema": plan_schema(brief.specs, allowed=allowed, max_tasks=most)}
+    with expect_readable(PLAN):
+        text = yield from answer_to(Ask("plan", "planner", inputs, guide=guide), phase="plan")
+        tasks = read_plan(text, specs=brief.specs, allowed=allowed, max_tasks=most)
     plan = {"kind": "plan", "tasks": tasks}
     review = yield Review("plan/review", plan)
     if not review["allows"]:
-        reason = review["deciding"]["reason"]
-        raise Stop(f"invalid_plan:{reason}", phase="plan", raw_plan=plan)
+        end = Stop(f"invalid_plan:{review['deciding']['reason']}", phase="plan", raw_plan=plan)
+        raise block_for(end, PLAN, plan, review)
     return list(review["action"]["tasks"])
 
 
@@ -155,18 +163,20 @@ def stop_where_work_is_missing(plan: Sequence[Task], lines: Sequence[Json]) -> N
         )
 
 
-def write_brief(brief: Brief, found: Aggregate) -> Steps[Json]:
+def write_brief(brief: Brief, notes: Notes, found: Aggregate) -> Steps[Json]:
     """Have the brief written from the aggregate, and reviewed against it."""
-    inputs = to_model_units({"goal": brief.goal, "aggregate": found})
-    try:
-        reply = yield Ask("finalize", "reporter", inputs, as_json=False)
-    except Failed as error:
-        raise Stop(error.reason, phase="finalize", aggregate=found) from None
-    answer = str(reply["text"]).strip()
-    if not answer:
-        raise Stop("llm_empty", phase="finalize", aggregate=found)
-    action = {"kind": "brief", "answer": answer, "aggregate": found}
+    inputs = to_model_units(
+        {"goal": brief.goal, "aggregate": found, **blocks_of(notes, step=FINALIZE)}
+    )
+    asked = Ask(FINALIZE, "reporter", inputs, as_json=False)
+    with expect_readable(FINALIZE):
+        try:
+            text = yield from nonblank_text(asked, phase=FINALIZE, aggregate=found)
+        except NoReply as silence:  # what was found is kept, also where a budget ran out
+            raise NoReply(silence.reason, phase=FINALIZE, aggregate=found) from None
+    action = {"kind": "brief", "answer": text, "aggregate": found}
     review = yield Review("finalize/review", action)
     if not review["allows"]:
-        raise Stop(block_reason(review), phase="finalize", aggregate=found, brief=answer)
+        end = Stop(block_reason(review), phase=FINALIZE, aggregate=found, brief=text)
+        raise block_for(end, FINALIZE, {"kind": "brief", "answer": text}, review)
     return final_answer(review["action"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 
 from agents.core.digest import args_hash
 from agents.core.kinds import HAND_OVER
@@ -11,10 +12,12 @@ from agents.core.money import to_model_units
 from agents.core.requests import Ask, Escalate, Failed, Flow, Json, Review, Stop, Use
 from agents.core.routes import Route, read_route, route_schema
 from agents.patterns import Brief, Notes, pattern
-from agents.patterns.steps import Steps, answer_to, block_reason, final_answer, stop
+from agents.patterns.blocks import block_for, blocks_of, expect_readable, say_until_usable
+from agents.patterns.steps import Steps, answer_to, block_reason, final_answer, nonblank_text, stop
 
 RECENT = 3  # attempts that the router is reminded of
 STATUSES = ("needs_reroute", "done")  # what a specialist may answer
+FINALIZE = "finalize"
 NO_SPECIALIST = "max_route_attempts"
 _REASONS = {  # the gateway's word for a call it refuses: what it is called of a delegation
     "max_tool_calls": "max_delegations",
@@ -30,21 +33,32 @@ _REASONS = {  # the gateway's word for a call it refuses: what it is called of a
 def routing(brief: Brief, notes: Notes) -> Flow:
     """Route -> Delegate -> (reroute) -> Finalize; a case that nobody takes goes to people."""
     limits = brief.limits
-    guide = {"schema": route_schema(limits.proposable)}
     refused: list[str] = []
     for attempt in range(1, limits.max_steps + 1):
-        inputs = situation(brief, notes, attempt, refused)
-        asked = Ask(f"{attempt}/route", "router", inputs, guide=guide)
-        text = yield from answer_to(asked, phase="route")
-        route = read_route(text, allowed=limits.proposable, forbidden=refused)
-        delegation = Delegation(attempt, route, notes)
-        seen = yield from delegate(delegation, limits)
+        one = partial(attempt_route, brief, notes, attempt, refused)
+        route, seen = yield from say_until_usable(one, notes, limits)
         if seen["status"] == "done":
-            return (yield from closing_answer(brief, notes, route))
+            closing = partial(closing_answer, brief, notes, route)
+            return (yield from say_until_usable(closing, notes, limits))
         refused = forbidden([*refused, route["target"]], limits)
 
     person = (yield from hand_over(brief, notes)) if limits.hand_over else {}
     raise Stop(NO_SPECIALIST, phase="route", **person)
+
+
+def attempt_route(
+    brief: Brief, notes: Notes, attempt: int, refused: list[str]
+) -> Steps[tuple[Route, Json]]:
+    """Have a specialist chosen and the case put to them. Return the route and what they said."""
+    allowed = brief.limits.proposable
+    guide = {"schema": route_schema(allowed)}
+    inputs = situation(brief, notes, attempt, refused)
+    with expect_readable(attempt):
+        asked = Ask(f"{attempt}/route", "router", inputs, guide=guide)
+        text = yield from answer_to(asked, phase="route")
+        route = read_route(text, allowed=allowed, forbidden=refused)
+    seen = yield from delegate(Delegation(attempt, route, notes), brief.limits)
+    return route, seen
 
 
 def forbidden(refused: list[str], limits: Limits) -> list[str]:
@@ -72,6 +86,7 @@ def situation(brief: Brief, notes: Notes, attempt: int, refused: list[str]) -> J
                 "last_observation": last["observation"] if last else None,
             },
             "recent_history": history[-RECENT:],
+            **blocks_of(notes),
         }
     )
 
@@ -129,7 +144,8 @@ def delegate(delegation: Delegation, limits: Limits) -> Steps[Json]:
     label, action = str(delegation.attempt), delegation.action
     review = yield Review(f"{label}/review", action)
     if not review["allows"] or review["action"] != action:
-        raise delegation.refuse(f"supervisor_block:{review['deciding']['reason']}")
+        end = delegation.refuse(f"supervisor_block:{review['deciding']['reason']}")
+        raise block_for(end, delegation.attempt, action, review)
     try:
         seen = yield Use(f"{label}/delegate", action["name"], action["args"], review["key"])
     except Failed as error:
@@ -161,17 +177,16 @@ def in_contract(seen: Json) -> bool:
 
 def closing_answer(brief: Brief, notes: Notes, route: Route) -> Steps[Json]:
     """Have the answer written from the specialist's evidence, and reviewed against it."""
-    inputs = to_model_units(
-        {"goal": brief.goal, "selected_route": route["target"], "history": notes.history}
-    )
-    asked = Ask("finalize", "responder", inputs, as_json=False)
-    text = yield from answer_to(asked, phase="finalize", route=route)
-    if not text.strip():
-        raise Stop("llm_empty", phase="finalize", route=route)
-    final = {"kind": "final", "answer": text.strip()}
+    told_of = {"goal": brief.goal, "selected_route": route["target"], "history": notes.history}
+    inputs = to_model_units({**told_of, **blocks_of(notes, step=FINALIZE)})
+    asked = Ask(FINALIZE, "responder", inputs, as_json=False)
+    with expect_readable(FINALIZE):
+        text = yield from nonblank_text(asked, phase=FINALIZE, route=route)
+    final = {"kind": "final", "answer": text}
     review = yield Review("finalize/review", final)
     if not review["allows"]:
-        raise Stop(block_reason(review), phase="finalize", route=route, action=final)
+        end = Stop(block_reason(review), phase=FINALIZE, route=route, action=final)
+        raise block_for(end, FINALIZE, final, review)
     return {"selected_route": route["target"], **final_answer(review["action"])}
 
 

@@ -17,16 +17,33 @@ _SAID_PLAINLY = frozenset(
 )
 
 
+class NoReply(Stop):
+    """A model gave no answer at all, for a reason that asking again does not mend."""
+
+
 def answer_to(asked: Ask, *, phase: str, **details: Json) -> Steps[str]:
-    """Return a model's text, or stop the run with the reason why there is none.
+    """Return a model's text, or stop the run with the reason why there is none: NoReply.
 
     `details` go into the record of that stop, with the phase.
     """
     try:
         reply = yield asked
     except Failed as error:
-        raise stop(error.reason, phase=phase, **details) from None
+        raise no_reply(error.reason, phase=phase, **details) from None
     return str(reply["text"])
+
+
+def nonblank_text(asked: Ask, *, phase: str, **details: Json) -> Steps[str]:
+    """Return a model's text without blanks around it, or stop the run where that is empty."""
+    text = (yield from answer_to(asked, phase=phase, **details)).strip()
+    if not text:
+        raise Stop("llm_empty", phase=phase, **details)
+    return text
+
+
+def no_reply(reason: str, **details: Json) -> NoReply:
+    """Return the Stop for a model that failed; a budget that ran out belongs to no phase."""
+    return NoReply(reason, **({} if reason in BUDGETS else details))
 
 
 def stop(reason: str, **details: Json) -> Stop:

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from agents.core.actions import Action, action_schema, read_action
 from agents.core.budget import REVIEW_CHANGED
 from agents.core.digest import args_hash
 from agents.core.kinds import ACTION, LETTER
-from agents.core.limits import Limits
 from agents.core.money import to_model_units
 from agents.core.requests import Ask, Escalate, Failed, Flow, Json, Review, Stop, Use
 from agents.patterns import Brief, Notes, pattern
-from agents.patterns.steps import Steps, answer_to, block_reason, final_answer, stop
+from agents.patterns.blocks import Blocked, block_for, blocks_of, expect_readable
+from agents.patterns.steps import (
+    NoReply,
+    Steps,
+    answer_to,
+    block_reason,
+    final_answer,
+    nonblank_text,
+    stop,
+)
 
 RECENT = 3  # steps that the worker is reminded of
 ROUNDS = 3  # of asking and of calling for one action, because facts move while a person thinks
@@ -30,25 +39,25 @@ def supervisor(brief: Brief, notes: Notes) -> Flow:
     """Propose -> Review -> a person where the policy wants one -> Execute, until an answer."""
     limits = brief.limits
     guide = guidance(brief)
-    blocked: Blocked | None = None  # by the policy, since something was last carried out
+    row: Blocked | None = None  # the first block since something was last carried out
     for step in range(1, limits.max_steps + 1):
         asked = Ask(f"{step}/propose", "worker", situation(brief, notes), guide=guide)
         try:
-            text = yield from answer_to(asked, phase="worker")
-            action = read_action(text, specs=brief.specs, proposable=limits.proposable)
-        except Stop as end:
-            raise (blocked.given_up(end) if blocked else end) from None
-        turn = ProposalTurn(step, action, notes)
-        try:
+            with expect_readable(step):
+                text = yield from answer_to(asked, phase="worker")
+                action = read_action(text, specs=brief.specs, proposable=limits.proposable)
+            turn = ProposalTurn(step, action, notes)
             seen = yield from carry_out(turn)
         except Blocked as block:
-            blocked = block.answerable(turn, limits, row=blocked)
+            row = block.put_to_agent(notes, limits, row=row)
             continue
+        except NoReply as end:
+            raise (row.given_up(end) if row else end) from None
         if turn.action["kind"] == "final":
-            if blocked and blocked.details["action"]["kind"] == "tool":
-                raise blocked.with_all(notes.blocks)
+            if row and is_call(row, limits.proposable):
+                raise row.with_all(notes.blocks)
             return final_answer(turn.action)
-        blocked = None
+        row = None
         turn.done(seen, failed=limits.errors_fail and seen.get("status") == "error")
 
     if not limits.finalize:
@@ -56,13 +65,21 @@ def supervisor(brief: Brief, notes: Notes) -> Flow:
     return (yield from closing_answer(brief, notes))
 
 
+def is_call(block: Blocked, tools: Iterable[str]) -> bool:
+    """Tell whether a block kept a tool from being called, as far as the reply could be read."""
+    proposed = block.details.get("action", block.details.get("raw_action"))
+    if isinstance(proposed, dict) and proposed.get("kind") == "invalid":
+        return any(tool in str(proposed.get("raw")) for tool in tools)
+    return isinstance(proposed, dict) and proposed.get("kind") == "tool"
+
+
 def closing_answer(brief: Brief, notes: Notes) -> Steps[Json]:
     """Have a closing text written, and reviewed like any other answer."""
     inputs = to_model_units({"goal": brief.goal, "history": notes.history})
-    text = yield from answer_to(Ask("finalize", "writer", inputs, as_json=False), phase="finalize")
-    if not text.strip():
-        raise Stop("llm_empty", phase="finalize")
-    final = {"kind": "final", "answer": text.strip()}
+    text = yield from nonblank_text(
+        Ask("finalize", "writer", inputs, as_json=False), phase="finalize"
+    )
+    final = {"kind": "final", "answer": text}
     review = yield Review("finalize/review", final)
     if not review["allows"]:
         raise Stop(block_reason(review), phase="finalize", action=final)
@@ -92,7 +109,7 @@ def situation(brief: Brief, notes: Notes) -> Json:
                 }
                 for past in history[-RECENT:]
             ],
-            **({"blocked": notes.blocks} if notes.blocks else {}),
+            **blocks_of(notes),
         }
     )
 
@@ -104,39 +121,6 @@ def guidance(brief: Brief) -> Json:
         "schema": schema,
         **({"more_tools": dict(brief.more_tools)} if brief.more_tools else {}),
     }
-
-
-class Blocked(Stop):
-    """The policy blocked what was proposed. The agent may answer, as often as the policy says.
-
-    An answer is something else to do. Where none follows, the run ends with the first block of
-    the row and with the list of all.
-    """
-
-    def answerable(self, turn: ProposalTurn, limits: Limits, *, row: Blocked | None) -> Blocked:
-        """Return what began the row, if the agent may propose again. Raises it where not.
-
-        What a person had allowed is not put to the agent again: the run ends there.
-        """
-        blocks, deciding = turn.notes.blocks, turn.review["deciding"]
-        told_of = {name: deciding[name] for name in ("rule", "sentence", "flip")}
-        blocks.append({"step": turn.step, "action": turn.action, **told_of})
-        if turn.person is None and len(blocks) <= limits.max_blocks:
-            return row or self
-        raise (row or self).with_all(blocks)
-
-    def with_all(self, blocks: list[Json]) -> Blocked:
-        """Return it with the list of what was blocked, where that is more than this."""
-        if len(blocks) > 1:
-            self.details = {**self.details, "blocks": list(blocks)}
-        return self
-
-    def given_up(self, end: Stop) -> Stop:
-        """Return what ends the run where no other proposal came: the block, or a budget."""
-        if not end.details:
-            return end
-        self.details = {**self.details, "then": end.reason}
-        return self
 
 
 @dataclass
@@ -173,6 +157,15 @@ class ProposalTurn:
         comment = {"human_approval": self.person} if self.person else {}
         self.line(ok=False, stop_reason=reason, **comment)
         return stop(reason, phase=phase, action=self.action)
+
+    def block(self) -> Blocked:
+        """Close this step as blocked by its review, and return the block.
+
+        What a person had allowed is not put to the agent again: the run ends there.
+        """
+        end = self.refuse(block_reason(self.review), "supervisor")
+        by_person = self.person is not None
+        return block_for(end, self.step, self.action, self.review, is_final=by_person)
 
     def done(self, observation: Json, *, failed: bool = False) -> None:
         """Close this step as executed."""
@@ -225,8 +218,7 @@ def clear_action(turn: ProposalTurn) -> Steps[str]:
         if not (granted and review["allows"]):
             turn.review = review
         if review["decision"] == "block":
-            end = turn.refuse(block_reason(review), "supervisor")
-            raise Blocked(end.reason, **end.details)
+            raise turn.block()
         if review["action"] != turn.action:
             turn.action, turn.source = review["action"], "supervisor_revised"
             if granted:  # what a person allowed was cut down since: it is no longer theirs

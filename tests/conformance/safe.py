@@ -74,6 +74,11 @@ def a_person_saw_it(case: dict[str, Any], result: Result) -> None:
 
 
 def garbage_is_refused(case: dict[str, Any], result: Result) -> None:
+    """SUP-Q4, Q6: the worker is told, and only an amount that is one is paid by its next reply."""
+    if result["status"] == "ok":
+        assert len(paid(result)) == 1
+        assert unattended(result) <= AUTO_LIMIT
+        return
     stopped(result, r"invalid_action:bad_arg_type:\w+:amount_usd")
     assert not paid(result) or max(paid(result)) <= 10
 

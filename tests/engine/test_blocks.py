@@ -93,13 +93,50 @@ def test_who_only_says_done_after_a_block_has_done_nothing(
     assert paid(run) == []
 
 
-def test_who_has_no_other_proposal_ends_with_the_block(
-    scene: Scene, said: Callable[..., Run]
-) -> None:
-    run = said(scene, CONTEXT, STRANGER, "I cannot do that, sorry.")
+def test_what_cannot_be_read_is_a_block_too(scene: Scene, said: Callable[..., Run]) -> None:
+    run = said(scene, CONTEXT, STRANGER, *["I cannot do that, sorry."] * 9)
 
     assert run.stop_reason == "supervisor_block:subject_mismatch"
-    assert results.result(run)["then"] == "invalid_action:non_json"
+    assert len(questions(run)) == 4
+    rules = [block["rule"] for block in results.result(run)["blocks"]]
+    assert rules == ["subject.bound", "reply.unreadable", "reply.unreadable"]
+
+
+UNREADABLE = {
+    "torn": (MAIL[: len(MAIL) // 2], "it is not one JSON object"),
+    "prose": (f"Sure! Here it is:\n```json\n{MAIL}\n```", "it is not one JSON object"),
+    "empty": ("", "bad kind"),
+    "a letter nobody sees": (MAIL.replace("Done", "Do\u200fne"), "not shown (send_refund_email"),
+    "NUL": (MAIL.replace("Done", "a\\u0000b"), "not shown (send_refund_email:message)"),
+    "too long": (MAIL.replace("Done", "x" * 4001), "too long"),
+    "no amount": (MAIL.replace("500", "1e999"), "of another type"),
+    "another tool": (tool("wire_money", to="x"), "unknown tool (wire_money)"),
+    "an answer that hides": (FINAL.replace("Done", "\u202eDone"), "its answer is blank, too long"),
+}
+
+
+@pytest.mark.parametrize("slip", UNREADABLE)
+def test_a_run_that_has_paid_outlives_a_reply_that_cannot_be_used(
+    scene: Scene, said: Callable[..., Run], slip: str
+) -> None:
+    reply, why = UNREADABLE[slip]
+
+    run = said(scene, CONTEXT, REFUND, reply, MAIL, FINAL)
+
+    assert (run.stop_reason, paid(run), mailed(run)) == ("success", [50000], [50000])
+    [block] = questions(run)[3]["blocked"]
+    assert block["rule"] == "reply.unreadable"
+    assert why in block["sentence"]
+    assert "exactly one JSON object" in block["flip"]
+
+
+def test_who_proposed_something_odd_and_says_done_has_done_nothing(
+    scene: Scene, said: Callable[..., Run]
+) -> None:
+    run = said(scene, CONTEXT, REFUND.replace("500", "0.001"), FINAL)
+
+    assert run.stop_reason == "invalid_action:bad_arg_type:issue_refund:amount_usd"
+    assert paid(run) == []
 
 
 def test_what_a_person_had_allowed_is_not_put_to_the_agent_again(scene: Scene) -> None:

@@ -8,18 +8,32 @@ import pytest
 from django.test import override_settings
 from django.utils import timezone
 
-from agents import operations
+from agents import operations, results
 from agents.core.requests import Json
 from agents.core.states import RunState
 from agents.desk.models import SentMail
 from agents.models import Run
 from agents.operations.scenarios import BY_KEY
+from agents.policies.profiles import STRICT
 from tests.engine.faulty import FaultyServer, Said, advance_all, as_demo, faulty_server
 from tests.engine.scene import Scene, mailed, paid, set_scene
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 CLAIM = "500.00 USD was refunded."
+PLAN_OF_ONE = json.dumps(
+    {
+        "kind": "plan",
+        "tasks": [
+            {
+                "id": "t1",
+                "worker": "sales_worker",
+                "args": {"report_date": "2026-02-26", "region": "US"},
+                "critical": True,
+            }
+        ],
+    }
+)
 PATTERNS = ("within-limit", "routed", "morning-report", "reply")
 
 
@@ -49,9 +63,9 @@ def slipping(server: FaultyServer, kind: str, nth: int) -> Said:
     return says
 
 
-def driven(scene: Scene, key: str, kind: str, nth: int) -> Run:
+def launched(scene: Scene, key: str) -> Run:
     scenario = BY_KEY[key]
-    run = operations.launch(
+    return operations.launch(
         workspace=scene.workspace,
         pattern=scenario.pattern,
         goal=scenario.goal,
@@ -60,9 +74,12 @@ def driven(scene: Scene, key: str, kind: str, nth: int) -> Run:
         by=scene.omar,
         at=timezone.now(),
     )
-    with faulty_server(timeout=5, seconds=0.05) as server:
+
+
+def driven(scene: Scene, key: str, kind: str, nth: int) -> Run:
+    with faulty_server(timeout=30) as server:
         server.says = slipping(server, kind, nth)
-        [run] = advance_all([run])
+        [run] = advance_all([launched(scene, key)])
     return run
 
 
@@ -72,8 +89,7 @@ def driven(scene: Scene, key: str, kind: str, nth: int) -> Run:
 def test_it_comes_to_an_honest_end(scene: Scene, key: str, kind: str, nth: int) -> None:
     run = driven(scene, key, kind, nth)
 
-    assert run.state in (RunState.DONE, RunState.STOPPED, RunState.WAITING)
-    assert not run.stop_reason.startswith(("llm_", "max_seconds"))
+    assert run.state in (RunState.DONE, RunState.WAITING), run.stop_reason
     told = [str((run.outcome or {}).get("answer", "")), *SentMail.objects.values_list("body")]
     assert paid(run) or not any(CLAIM in str(text) for text in told)
     assert len(paid(run)) <= 1
@@ -85,6 +101,49 @@ def test_a_false_claim_first_is_told_to_the_model_and_the_work_is_done(scene: Sc
 
     assert run.stop_reason == "success"
     assert (paid(run), mailed(run)) == ([50000], [50000])
+
+
+# A scenario, and what one of its roles says first.
+SLIPS = {
+    "a router's torn route": ("routed", "router", '{"kind": "ro'),
+    "a router's other desk": ("routed", "router", '{"kind": "route", "target": "x"}'),
+    "a responder without words": ("routed", "responder", " "),
+    "a plan that is none": ("morning-report", "planner", "Let us begin."),
+    "a plan that leaves somebody out": ("morning-report", "planner", PLAN_OF_ONE),
+    "a reporter without words": ("morning-report", "reporter", "\n"),
+    "a step's torn call": ("reply", "executor", '{"kind": "tool"'),
+}
+
+
+@pytest.mark.parametrize("slip", SLIPS)
+def test_every_pattern_tells_its_models_and_goes_on(scene: Scene, slip: str) -> None:
+    key, role, first = SLIPS[slip]
+    told_of: list[Json] = []
+
+    def says(asked_role: str, inputs: Json) -> str:
+        if asked_role != role:
+            return as_demo(asked_role, inputs)
+        told_of.append(inputs.get("blocked", inputs.get("state_summary", {}).get("blocked")))
+        return first if len(told_of) == 1 else as_demo(asked_role, inputs)
+
+    with faulty_server(timeout=30) as server:
+        server.says = says
+        [run] = advance_all([launched(scene, key)])
+
+    assert run.stop_reason == "success"
+    assert told_of[0] is None
+    [block] = told_of[1]
+    assert block["sentence"]
+
+
+@pytest.mark.parametrize("key", ["routed", "morning-report", "reply"])
+def test_no_pattern_tells_a_lost_model_for_ever(scene: Scene, key: str) -> None:
+    with faulty_server(timeout=30) as server:
+        server.says = lambda role, inputs: "no"
+        [run] = advance_all([launched(scene, key)])
+
+    assert run.stop_reason.startswith("invalid_")
+    assert len(results.result(run)["blocks"]) == STRICT.max_blocks + 1
 
 
 def test_what_strict_output_wraps_and_fills_reads_as_the_model_meant_it(scene: Scene) -> None:

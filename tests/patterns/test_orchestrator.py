@@ -14,8 +14,9 @@ from agents.patterns import Brief, result
 from agents.patterns.orchestrator import allowances, reason_of
 from agents.policies.profiles import STRICT, WORKERS
 from agents.tools import specs
+from tests.patterns import deciding
 
-LIMITS = STRICT.of("orchestrator")
+LIMITS = replace(STRICT.of("orchestrator"), max_blocks=0)  # a block ends the run
 SCOPE = {"report_date": "2026-02-26", "region": "US"}
 SALES, PAYMENTS, INVENTORY = WORKERS
 FACTS: dict[str, Any] = {
@@ -179,7 +180,7 @@ def test_dispatches_that_run_out_stop_the_run() -> None:
 
 
 def test_a_plan_that_the_policy_blocks_begins_nothing() -> None:
-    blocked = {"allows": False, "deciding": {"reason": "args_mismatch"}, "action": None}
+    blocked = {"allows": False, "deciding": deciding("args_mismatch"), "action": None}
 
     found = ended({**whole_day(), "plan/review": Reply(blocked)})
 
@@ -200,7 +201,7 @@ def test_a_brief_that_is_not_written_leaves_the_aggregate(reply: Reply, reason: 
 
 
 def test_a_brief_that_contradicts_the_facts_is_held_back() -> None:
-    blocked = {"allows": False, "deciding": {"reason": "brief_contradicts_facts"}}
+    blocked = {"allows": False, "deciding": deciding("brief_contradicts_facts")}
 
     found = ended({**whole_day(), "finalize/review": Reply(blocked)})
 

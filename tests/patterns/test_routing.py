@@ -12,8 +12,9 @@ from agents.core.replay import Reply
 from agents.patterns import Brief, Notes, result
 from agents.patterns.routing import reason_of, situation
 from agents.policies.profiles import REFERENCE, STRICT
+from tests.patterns import deciding
 
-LIMITS = STRICT.of("routing")
+LIMITS = replace(STRICT.of("routing"), max_blocks=0)  # a block ends the run
 ALLOWED = {"allows": True, "deciding": {"reason": "read_only_delegation"}, "key": "1/review"}
 REFUSES = {"status": "needs_reroute", "reason": "not_mine", "domain": "x"}
 FOUND = {"status": "done", "domain": "billing", "result": {"refund_amount_minor": 4900}}
@@ -91,7 +92,7 @@ def test_whoever_refused_once_stays_forbidden() -> None:
 
 def test_a_delegation_that_the_policy_blocks_reaches_nobody() -> None:
     replies = attempt(1, "billing", FOUND)
-    blocked = {"allows": False, "deciding": {"reason": "rule_failed"}, "action": None}
+    blocked = {"allows": False, "deciding": deciding("rule_failed"), "action": None}
 
     found = ended({**replies, "1/review": Reply(blocked)})
 

@@ -1,0 +1,119 @@
+"""A block is an answer: the agent is told why and may say something else, as often as policy says.
+
+So it is with what cannot be read. An agent that pays and then tears a reply still does its work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from agents.core.actions import MAX_TEXT
+from agents.core.budget import BUDGETS
+from agents.core.limits import Limits
+from agents.core.requests import Json, Stop
+from agents.patterns import Notes
+from agents.patterns.steps import NoReply, Steps, T
+
+UNREADABLE = "reply.unreadable"  # in place of a rule, of a reply that no rule has seen
+_FORM = (
+    "Answer with exactly one JSON object of the form that was asked for, whole and with nothing "
+    f"around it. A text has at most {MAX_TEXT:,} characters, all of which are shown."
+)
+_IN_FULL = {"llm_empty", "llm_truncated"}  # of any role, also of one that writes plain text
+_WHY = {
+    "non_json": "it is not one JSON object and nothing else",
+    "llm_empty": "it is empty",
+    "llm_truncated": "it was cut off at its length limit",
+    "bad_final_answer": "its answer is blank, too long or holds characters that are not shown",
+    "bad_ticket": "its ticket is too long or holds characters that are not shown",
+    "bad_arg_type": "an argument is of another type, blank, too long or holds characters that are "
+    "not shown",
+}
+
+
+class Blocked(Stop):
+    """What an agent said is not done. It may answer, as often as the policy says.
+
+    An answer is something else to do. Where none follows, the run ends with the first block of
+    the row and with the list of all.
+    """
+
+    def __init__(self, end: Stop, block: Json, *, is_final: bool = False) -> None:
+        super().__init__(end.reason, **end.details)
+        self.block = block  # as the agent is told it
+        self.is_final = is_final  # no agent is told: what a person had allowed ends the run
+
+    def put_to_agent(self, notes: Notes, limits: Limits, *, row: Blocked | None = None) -> Blocked:
+        """Return what began the row, if the agent may propose again. Raises it where not."""
+        notes.blocks.append(self.block)
+        if not self.is_final and len(notes.blocks) <= limits.max_blocks:
+            return row or self
+        raise (row or self).with_all(notes.blocks)
+
+    def with_all(self, blocks: list[Json]) -> Blocked:
+        """Return it with the list of what was blocked, where that is more than this."""
+        if len(blocks) > 1:
+            self.details = {**self.details, "blocks": list(blocks)}
+        return self
+
+    def given_up(self, end: Stop) -> Stop:
+        """Return what ends the run where no other proposal came: the block, or a budget."""
+        if end.reason in BUDGETS:
+            return end
+        self.details = {**self.details, "then": end.reason}
+        return self
+
+
+def block_for(
+    end: Stop, step: Json, action: Json, review: Json, *, is_final: bool = False
+) -> Blocked:
+    """Return the block of an action that a review does not allow; `end` is what it may end in."""
+    deciding = review["deciding"]
+    told_of = {name: deciding[name] for name in ("rule", "sentence", "flip")}
+    block = {"step": step, "action": action, **told_of}
+    return Blocked(end, block, is_final=is_final)
+
+
+@contextmanager
+def expect_readable(step: Json) -> Iterator[None]:
+    """Turn the Stop of a reply that cannot be read into a block, of a step of the run."""
+    try:
+        yield
+    except Blocked:
+        raise
+    except Stop as end:
+        if end.reason in _WHY or end.reason.startswith("invalid_"):
+            raise _block_for_unreadable(end, step) from None
+        raise
+
+
+def _block_for_unreadable(end: Stop, step: Json) -> Blocked:
+    kind, _, about = end.reason.partition(":")
+    code, _, where = (about or kind).partition(":")
+    sentence = f"The reply cannot be used: {_WHY.get(code, code.replace('_', ' '))}"
+    sentence += f" ({where})." if where else "."
+    flip = "Answer once more, briefly and to the end." if code in _IN_FULL else _FORM
+    told_of = {"rule": UNREADABLE, "sentence": sentence, "flip": flip}
+    return Blocked(end, {"step": step, **told_of})
+
+
+def say_until_usable(say: Callable[[], Steps[T]], notes: Notes, limits: Limits) -> Steps[T]:
+    """Let an agent say something until it stands, each time told what was wrong before."""
+    row: Blocked | None = None
+    while True:
+        try:
+            return (yield from say())
+        except Blocked as block:
+            row = block.put_to_agent(notes, limits, row=row)
+        except NoReply as end:
+            raise (row.given_up(end) if row else end) from None
+
+
+def blocks_of(notes: Notes, *, step: Json = None) -> Json:
+    """Return what an agent is told of blocks, of all steps or its own, as part of a question.
+
+    Where there are none there is no such part.
+    """
+    found = [block for block in notes.blocks if step in (None, block["step"])]
+    return {"blocked": found} if found else {}
