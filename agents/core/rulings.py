@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import TypeAlias
 
 from agents.core.requests import Json
 
@@ -43,13 +44,41 @@ class Ruling:
 BY_PERSON = "approved_by_person"  # the reason of a ruling that a person has settled
 
 
-def settled_by(review: Json) -> list[str]:
+# Rules that a person has answered, each with the value they were shown; None: with any value.
+Settled: TypeAlias = Mapping[str, Json]
+
+
+def settled_by(review: Json, answer: Json = None) -> Settled:
     """Return the rules that a yes to a stored review settles.
 
-    Besides those that ask: what an earlier yes to the same action had settled stays so.
+    Besides those that ask: what an earlier yes to the same action had settled stays so. Where
+    the person's `answer` has a text in their own words, what was measured of the agent's is no
+    bound for theirs.
     """
-    before = [r["rule"] for r in review["rulings"] if r["reason"] == BY_PERSON]
-    return [*before, *review["escalating"]]
+    corrected = bool((answer or {}).get("correction"))
+    return {
+        ruling["rule"]: None if corrected else ruling["observed"]
+        for ruling in review["rulings"]
+        if ruling["reason"] == BY_PERSON or ruling["rule"] in review["escalating"]
+    }
+
+
+def settles(settled: Settled, ruling: Ruling) -> bool:
+    """Tell whether a person has agreed to what a ruling asks about: a number, up to theirs."""
+    if ruling.rule not in settled:
+        return False
+    shown, observed = settled[ruling.rule], ruling.observed
+    if shown is None or _is_same(shown, observed):
+        return True
+    return _is_number(shown) and _is_number(observed) and bool(observed <= shown)
+
+
+def _is_same(one: Json, other: Json) -> bool:
+    return type(one) is type(other) and bool(one == other)
+
+
+def _is_number(value: Json) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ from agents.engine.threads import TOOLS as TOOL_THREADS
 from agents.engine.tool_call import ToolCall
 from agents.models import Effect, Escalation, Run, Step
 from agents.models.event import Entry
-from agents.policies import review
+from agents.policies import NOTHING, review
 from agents.tools import Context, OutcomeUnknown, Tool, Touch, accepts
 
 log = logging.getLogger(__name__)
@@ -148,7 +148,8 @@ def _intend(step: Step, request: Use, journal: Journal, limits: Limits, at: date
         return "killed"
     facts, charge = gathered()
     escalation = next(iter(granted()), None)
-    settled = settled_by(escalation.review) if escalation else ()
+    answer = journal.steps[allowing.asked["granted"]].reply if escalation else None
+    settled = settled_by(escalation.review, answer) if escalation else NOTHING
     again = review(action, facts, limits, settled=settled)
     if not again.allows or again.action != action:
         return REVIEW_CHANGED

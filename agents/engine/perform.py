@@ -17,7 +17,7 @@ from agents.engine.escalating import hold
 from agents.engine.facts import asked_facts
 from agents.engine.journal import Journal, Waiting
 from agents.engine.open_requests import TOO_MANY, full_of
-from agents.policies import review
+from agents.policies import NOTHING, review
 
 
 class RunExecutor:
@@ -71,8 +71,9 @@ class RunExecutor:
             done=self.journal.done,
         )
         if not request.granted:
-            return facts, ()
-        return facts, settled_by(self.journal.steps[request.granted].asked["review"])
+            return facts, NOTHING
+        granted = self.journal.steps[request.granted]
+        return facts, settled_by(granted.asked["review"], granted.reply)
 
     async def _escalate(self, key: str, request: Escalate) -> Reply:
         """Put an action into the inbox, if there is room; the commit comes with the run's move."""

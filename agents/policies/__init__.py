@@ -7,7 +7,7 @@ A policy version names the rules it uses and holds their limits.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -15,11 +15,12 @@ from agents.core.actions import Action
 from agents.core.facts import Facts
 from agents.core.limits import Limits
 from agents.core.registry import enter, load
-from agents.core.rulings import BY_PERSON, ReviewResult, Ruling, RulingKind
+from agents.core.rulings import BY_PERSON, ReviewResult, Ruling, RulingKind, Settled, settles
 
 Rule: TypeAlias = Callable[[Action, Facts, Limits], Ruling | None]
 RULES: dict[str, Rule] = {}
 
+NOTHING: Settled = {}  # nobody has been asked
 ROUNDS = 3  # the action as proposed, and at most two revisions of it
 
 
@@ -30,13 +31,14 @@ def rule(check: Rule) -> Rule:
 
 
 def review(
-    action: Action, facts: Facts, limits: Limits, *, settled: Collection[str] = ()
+    action: Action, facts: Facts, limits: Limits, *, settled: Settled = NOTHING
 ) -> ReviewResult:
     """Put `action` to the rules of `limits` until nothing changes; then it escalates.
 
     `settled` are the rules whose escalation a person has answered for this very action: they
-    no longer hold it up. A revision never lowers the outcome, because the revised action is
-    reviewed from the start (SUP-Q1, SUP-Q2).
+    no longer hold it up, as long as they see no more than the person was shown. A revision
+    never lowers the outcome, because the revised action is reviewed from the start (SUP-Q1,
+    SUP-Q2).
     """
     revisions: list[Ruling] = []
     for _ in range(ROUNDS):
@@ -50,7 +52,7 @@ def review(
 
 
 def judge(
-    action: Action, facts: Facts, limits: Limits, *, settled: Collection[str] = ()
+    action: Action, facts: Facts, limits: Limits, *, settled: Settled = NOTHING
 ) -> list[Ruling]:
     """Return what the rules say in one round; never empty, because silence blocks."""
     rulings = [
@@ -75,8 +77,8 @@ def _ask(name: str, action: Action, facts: Facts, limits: Limits) -> Ruling | No
     return replace(said, rule=name) if said else None
 
 
-def _settle(ruling: Ruling, settled: Collection[str]) -> Ruling:
-    if ruling.verdict is not RulingKind.ESCALATE or ruling.rule not in settled:
+def _settle(ruling: Ruling, settled: Settled) -> Ruling:
+    if ruling.verdict is not RulingKind.ESCALATE or not settles(settled, ruling):
         return ruling
     return replace(
         ruling,

@@ -114,6 +114,25 @@ def test_a_second_yes_after_the_charge_shrank_is_carried_out(scene: Scene, ada: 
     assert recorded(run) == ["asked_again"]
 
 
+def test_a_yes_counts_for_no_more_than_the_person_was_shown(scene: Scene, ada: User) -> None:
+    """They saw 500 and 600 more of a charge; meanwhile another 400 were paid without a person."""
+    first = scene.launch(REFUND_500)
+    charge_of(first, 300000)
+    go(first)
+    run = go(on_the_charge_of(first, scene.launch(REFUND_500.replace("500", "600"))))
+    shown = approve(run, ada).review["deciding"]
+    go(on_the_charge_of(first, scene.launch(REFUND_500.replace("500", "400"))))
+
+    run = go(run)
+
+    assert (shown["rule"], shown["observed"]) == ("refunds.unattended_total", 110000)
+    assert run.state == RunState.WAITING
+    asked = approve(run, ada).review["deciding"]
+    assert (asked["rule"], asked["observed"]) == ("refunds.unattended_total", 150000)
+    assert go(run).state == RunState.DONE
+    assert sorted(paid(run)) == [40000, 50000, 60000]
+
+
 @pytest.mark.usefixtures("_nothing_takes_long")
 def test_a_call_that_was_not_made_is_no_repetition(scene: Scene, ada: User) -> None:
     """700 are allowed, and 500 paid to the same charge just before: the person is asked anew."""

@@ -13,7 +13,7 @@ from agents import policies
 from agents.core.facts import ChargeFact, Facts, RefundFact
 from agents.core.limits import Limits
 from agents.core.money import MAX_MINOR
-from agents.core.rulings import ReviewResult, Ruling, RulingKind
+from agents.core.rulings import ReviewResult, Ruling, RulingKind, settled_by
 from agents.policies import RULES, review
 from agents.policies.profiles import PROFILES, STRICT
 
@@ -123,11 +123,11 @@ def test_a_person_lifts_only_what_they_were_asked(facts: Facts, amount: int) -> 
     if asked.decision != "escalate":
         return
 
-    again = review(asked.action, facts, STRICT, settled=asked.escalating)
+    again = review(asked.action, facts, STRICT, settled=settled_by(asked.as_json()))
 
     assert again.decision == "approve"
     for name in asked.escalating:
-        others = [rule for rule in asked.escalating if rule != name]
+        others = {rule: None for rule in asked.escalating if rule != name}
         assert review(asked.action, facts, STRICT, settled=others).decision == "escalate"
 
 

@@ -1,0 +1,74 @@
+"""A person's yes settles what they were shown, and nothing beyond it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from agents.core.actions import Action
+from agents.core.facts import Facts
+from agents.core.limits import Limits
+from agents.core.rulings import Ruling, RulingKind, Settled, settled_by
+from agents.policies import RULES, review
+from agents.policies.profiles import STRICT
+
+LIMITS = replace(STRICT, rules=("test.asks",))
+
+
+@pytest.fixture(autouse=True)
+def _rule_that_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    def asks(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
+        value = action["args"]["value"]
+        return Ruling(RulingKind.ESCALATE, "large", "It is large.", observed=value, limit=7)
+
+    monkeypatch.setitem(RULES, "test.asks", asks)
+
+
+def decision_after(seen: Any, now: Any, answer: Any = None) -> str:
+    """Return what the policy says of a value after a person has agreed to another one."""
+    asked = review({"kind": "tool", "name": "t", "args": {"value": seen}}, Facts(), LIMITS)
+    settled = settled_by(asked.as_json(), answer)
+    action = {"kind": "tool", "name": "t", "args": {"value": now}}
+    return review(action, Facts(), LIMITS, settled=settled).decision
+
+
+@pytest.mark.parametrize(
+    ("seen", "now", "decision"),
+    [
+        (60, 60, "approve"),
+        (60, 14, "approve"),
+        (60, 61, "escalate"),
+        (60, 60.5, "escalate"),
+        ("FR", "FR", "approve"),
+        ("FR", "DE", "escalate"),
+        (["billing"], ["billing"], "approve"),
+        (["billing"], ["billing", "hr"], "escalate"),
+        # Of another kind than what was shown: nobody can say that it is not more.
+        (60, "14", "escalate"),
+        (60, None, "escalate"),
+        (60, True, "escalate"),
+        (60, float("nan"), "escalate"),
+        # The rule had nothing to measure when the person agreed.
+        (None, None, "approve"),
+    ],
+)
+def test_a_yes_counts_up_to_what_was_shown(seen: Any, now: Any, decision: str) -> None:
+    assert decision_after(seen, now) == decision
+
+
+def test_a_text_in_the_persons_own_words_is_not_measured_against_the_agents() -> None:
+    assert decision_after(3, 12, {"correction": "Dear Anna, …"}) == "approve"
+
+
+def test_a_second_yes_counts_up_to_what_the_second_person_was_shown() -> None:
+    def put(value: int, settled: Settled) -> Any:
+        action = {"kind": "tool", "name": "t", "args": {"value": value}}
+        return review(action, Facts(), LIMITS, settled=settled)
+
+    first = put(60, {})
+    second = put(14, settled_by(first.as_json()))
+
+    assert put(14, settled_by(second.as_json())).decision == "approve"
+    assert put(60, settled_by(second.as_json())).decision == "escalate"
