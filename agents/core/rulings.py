@@ -33,12 +33,16 @@ class Ruling:
     risk: int = 0  # 0 none to 100
     observed: Json = None  # the value that was judged: minor units, days, a count, a name
     limit: Json = None  # what it was held against, in the same unit
+    unit: str = ""  # of both: days, calls, a currency (then they are minor units); "": a name
     flip: str = ""  # the nearest change that would have been approved, as a sentence
     action: Json = None  # for revise: the action as it should be
     rule: str = ""  # refunds.auto_limit; set by the registry
 
     def as_json(self) -> dict[str, Json]:
-        return {**vars(self), "verdict": self.verdict.word}
+        said = {**vars(self), "verdict": self.verdict.word}
+        if not self.unit:
+            del said["unit"]
+        return said
 
 
 BY_PERSON = "approved_by_person"  # the reason of a ruling that a person has settled

@@ -104,5 +104,6 @@ def _letter(action: Action, facts: Facts) -> Ruling | None:
         risk=60,
         observed=len(words),
         limit=0,
+        unit="words",
         flip="A letter of courtesy and of facts named by reference goes out by itself.",
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from agents.core.actions import Action
 from agents.core.facts import Facts
 from agents.core.limits import Limits
-from agents.core.money import format_money
+from agents.core.money import CURRENCY, format_money
 from agents.core.rulings import Ruling, RulingKind
 from agents.policies import rule
 
@@ -47,5 +47,6 @@ def from_ledger(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
         risk=30,
         observed=amount if amount != mail.amount_minor else None,
         limit=mail.amount_minor,
+        unit=CURRENCY,
         action={**action, "args": ledger},
     )

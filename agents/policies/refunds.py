@@ -37,6 +37,7 @@ def positive(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
         risk=60,
         observed=(action.get("args") or {}).get("amount_usd"),
         limit=1,
+        unit=CURRENCY,
         flip=f"The least that can be refunded is {format_money(1)}.",
     )
 
@@ -48,7 +49,7 @@ def run_limit(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
     left = limits.run_limit_minor - facts.refunded_minor
     if amount is None or amount <= left:
         return None
-    judged: Json = {"observed": amount, "limit": max(left, 0)}
+    judged: Json = {"observed": amount, "limit": max(left, 0), "unit": CURRENCY}
     if left <= 0:
         sentence = f"This run has refunded all of its {format_money(limits.run_limit_minor)}."
         return Ruling(RulingKind.BLOCK, "refund_budget_exhausted", sentence, 70, **judged)
@@ -93,6 +94,7 @@ def auto_limit(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
             15,
             observed=amount,
             limit=limit,
+            unit=CURRENCY,
         )
     return Ruling(
         RulingKind.ESCALATE,
@@ -102,6 +104,7 @@ def auto_limit(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
         risk=min(90, 40 + 30 * (amount - limit) // max(limit, 1)),
         observed=amount,
         limit=limit,
+        unit=CURRENCY,
         flip=f"{format_money(limit)} or less would have been approved automatically.",
     )
 
@@ -120,7 +123,7 @@ def charge_left(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
     left = facts.charge.refundable_minor
     if amount <= left:
         return None
-    judged: Json = {"observed": amount, "limit": max(left, 0)}
+    judged: Json = {"observed": amount, "limit": max(left, 0), "unit": CURRENCY}
     if left <= 0:
         sentence = "The charge has been refunded in full."
         return Ruling(RulingKind.BLOCK, "charge_fully_refunded", sentence, 80, **judged)
@@ -150,6 +153,7 @@ def window(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
         risk=70,
         observed=age,
         limit=days,
+        unit="days",
         flip=f"A charge paid at most {days} days ago could have been refunded.",
     )
 
@@ -172,6 +176,7 @@ def unattended_total(action: Action, facts: Facts, limits: Limits) -> Ruling | N
         risk=75,
         observed=total,
         limit=limit,
+        unit=CURRENCY,
         flip=f"{format_money(left)} or less would not have needed a person." if left else "",
     )
 
@@ -201,6 +206,7 @@ def unattended_today(action: Action, facts: Facts, limits: Limits) -> Ruling | N
         risk=80,
         observed=before + amount,
         limit=cap,
+        unit=CURRENCY,
         flip=f"{format_money(left)} or less would not have needed a person." if left > 0 else "",
     )
 
@@ -221,6 +227,7 @@ def after_person(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
         risk=70,
         observed=_amount(action),
         limit=0,
+        unit=CURRENCY,
     )
 
 
@@ -241,6 +248,7 @@ def same_again(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
             f"{who} has already refunded {format_money(amount or 0)} to customer {customer}.",
             risk=85,
             observed=amount,
+            unit=CURRENCY,
         )
     before = sum(r.amount_minor for r in facts.refunds if r.earlier and r.customer == customer)
     if amount is None or not before:
@@ -253,4 +261,5 @@ def same_again(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
         risk=75,
         observed=amount,
         limit=0,
+        unit=CURRENCY,
     )

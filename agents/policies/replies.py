@@ -42,4 +42,4 @@ def once(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
     if action.get("name") != "send_reply" or not facts.replies:
         return None
     sentence = "This run has written to the customer already."
-    return Ruling(RulingKind.BLOCK, "reply_sent_already", sentence, 70, facts.replies, 1)
+    return Ruling(RulingKind.BLOCK, "reply_sent_already", sentence, 70, facts.replies, 1, "letters")

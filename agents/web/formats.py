@@ -12,6 +12,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from agents.core.money import format_money
+from agents.core.units import is_currency, unit_of, with_unit
 from agents.models import Escalation
 
 register = template.Library()
@@ -77,13 +78,13 @@ def measured(ruling: dict[str, Any]) -> str:
     observed, limit = ruling.get("observed"), ruling.get("limit")
     if observed is None:
         return "nothing to measure"
-    if ruling.get("rule") == "refunds.window":
-        return f"{observed} of {limit} days"
-    if ruling.get("rule", "").startswith(("refunds.", "mail.")):
-        observed, limit = (format_money(v) if isinstance(v, int) else v for v in (observed, limit))
     if isinstance(limit, list):
         limit = ", ".join(map(str, limit)) or "nothing"
-    return f"{observed} vs {limit}"
+    unit = unit_of(ruling)
+    if limit is None:
+        return with_unit(observed, unit)
+    saw = with_unit(observed, unit if is_currency(unit) else "")  # 60 vs 7 days: the unit once
+    return f"{saw} vs {with_unit(limit, unit)}"
 
 
 @register.filter

@@ -106,6 +106,15 @@ def test_what_may_run_may_run_by_itself(facts: Facts, amount: int, reason: str) 
         assert facts.refunded_minor + paid <= STRICT.run_limit_minor
 
 
+@given(facts=situations(), amount=st.integers(-1, 250_000))
+def test_what_measures_numbers_names_their_unit(facts: Facts, amount: int) -> None:
+    ruled = review(refund(amount), facts, STRICT)
+
+    for ruling in (*ruled.rulings, *ruled.revisions):
+        measures = type(ruling.limit) is int and not ruling.rule.startswith("subject.")
+        assert bool(ruling.unit) == measures or ruling.reason == "duplicate_refund"
+
+
 @given(facts=situations(), amount=amounts, customer=st.integers(-5, 100))
 def test_nobody_but_the_subject_is_touched(facts: Facts, amount: int, customer: int) -> None:
     if customer == 42:

@@ -1,11 +1,11 @@
-"""How far an amount is from its limit, as a picture."""
+"""How far a measured value is from its limit, as a picture."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agents.core.money import format_money
 from agents.core.requests import Json
+from agents.core.units import is_currency, unit_of, with_unit
 
 ROOM = 1.25  # the scale ends this much beyond what was asked for
 
@@ -17,8 +17,8 @@ class Ruler:
     observed: float
     limit: float
     yours: float | None  # what the reviewer may grant at most; None: nothing
-    limit_minor: int
-    full_minor: int  # where the scale ends
+    limit_label: str
+    full: int  # where the scale ends, in the ruling's unit
     told: str  # the picture in words
 
     @property
@@ -27,17 +27,16 @@ class Ruler:
 
 
 def ruler(deciding: Json, yours_minor: int | None) -> Ruler | None:
-    """Return the ruler of a ruling about an amount, else None."""
-    observed, limit = deciding.get("observed"), deciding.get("limit")
-    is_amount = str(deciding.get("rule", "")).endswith(("limit", "left", "total"))
-    if not is_amount or not isinstance(observed, int) or not isinstance(limit, int) or limit < 1:
+    """Return the ruler of a ruling that measures something in a unit, else None."""
+    observed, limit, unit = deciding.get("observed"), deciding.get("limit"), unit_of(deciding)
+    if not unit or type(observed) is not int or type(limit) is not int or limit < 1:
         return None
     full = round(max(observed, limit) * ROOM)
 
-    def place(minor: int) -> float:
-        return round(100 * minor / full, 2)
+    def place(value: int) -> float:
+        return round(100 * value / full, 2)
 
-    scale = f"Scale up to {format_money(full)}."
-    told = f"{scale} Asked for: {format_money(observed)}. Limit: {format_money(limit)}."
-    yours = place(yours_minor) if yours_minor else None
-    return Ruler(place(observed), place(limit), yours, limit, full, told)
+    top, asked, most = (with_unit(value, unit) for value in (full, observed, limit))
+    told = f"Scale up to {top}. Asked for: {asked}. Limit: {most}."
+    yours = place(yours_minor) if yours_minor and is_currency(unit) else None
+    return Ruler(place(observed), place(limit), yours, most, full, told)

@@ -25,5 +25,13 @@ def short(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
         return Ruling(RulingKind.BLOCK, "note_with_card", sentence, 80)
     if len(text) > LONGEST:
         sentence = f"A note has at most {LONGEST} characters."
-        return Ruling(RulingKind.BLOCK, "note_too_long", sentence, 20, len(text), LONGEST)
+        return Ruling(
+            RulingKind.BLOCK,
+            "note_too_long",
+            sentence,
+            risk=20,
+            observed=len(text),
+            limit=LONGEST,
+            unit="characters",
+        )
     return Ruling(RulingKind.APPROVE, "short_note", "A short note harms nobody.", 5)

@@ -1,0 +1,37 @@
+"""What a measured value is counted in, and how people read it."""
+
+from __future__ import annotations
+
+import re
+
+from agents.core.money import CURRENCY, format_money
+from agents.core.requests import Json
+
+_CURRENCY = re.compile("[A-Z]{3}")
+
+
+def is_currency(unit: str) -> bool:
+    """Tell whether values in a unit are minor units of a currency, as its code says."""
+    return _CURRENCY.fullmatch(unit) is not None
+
+
+def with_unit(value: Json, unit: str) -> str:
+    """Return a value as people read it: EUR 5,000.00, 35 days, 1 call; what is no count, alone."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        return str(value)
+    if is_currency(unit):
+        return format_money(value, unit)
+    return f"{value:,} {unit.removesuffix('s') if value == 1 else unit}" if unit else str(value)
+
+
+def unit_of(ruling: Json) -> str:
+    """Return the unit that a stored ruling names.
+
+    Rulings stored before they named one were of refunds: there the rule's name tells.
+    """
+    if "unit" in ruling:
+        return str(ruling["unit"])
+    rule = str(ruling.get("rule", ""))
+    if rule == "refunds.window":
+        return "days"
+    return CURRENCY if rule.startswith(("refunds.", "mail.")) else ""

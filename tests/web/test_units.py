@@ -1,0 +1,66 @@
+"""Pages write a measured value in the unit that its ruling names, and guess only for old ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agents.web.approvals.ruler import ruler
+from agents.web.formats import measured
+
+USD = "USD 1,200.00 vs USD 1,000.00"
+
+
+def ruling(rule: str, observed: Any, limit: Any, unit: str = "") -> dict[str, Any]:
+    kept = {"rule": rule, "observed": observed, "limit": limit}
+    return {**kept, "unit": unit} if unit else kept
+
+
+@pytest.mark.parametrize(
+    ("stored", "words"),
+    [
+        (ruling("transfers.large", 500_000, 100_000, "EUR"), "EUR 5,000.00 vs EUR 1,000.00"),
+        (ruling("access.short", 60, 7, "days"), "60 vs 7 days"),
+        (ruling("access.short", 60, 1, "days"), "60 vs 1 day"),
+        (ruling("calls.few", 3, None, "calls"), "3 calls"),
+        (ruling("refunds.positive", -0.5, 1, "USD"), "-0.5 vs USD 0.01"),
+        (ruling("refunds.renamed", 120_000, 100_000, "USD"), USD),
+        # A name of a rule makes no money of what is none.
+        (ruling("refunds.count", 12, 10, "calls"), "12 vs 10 calls"),
+        (ruling("access.systems", "hr", ["billing", "crm"]), "hr vs billing, crm"),
+        (ruling("access.systems", None, ["billing"]), "nothing to measure"),
+        # Stored before rulings had units.
+        (ruling("refunds.auto_limit", 120_000, 100_000), USD),
+        (ruling("mail.from_ledger", 120_000, 100_000), USD),
+        (ruling("refunds.window", 30, 14), "30 vs 14 days"),
+        (ruling("subject.bound", 7, 42), "7 vs 42"),
+    ],
+)
+def test_a_value_is_written_in_its_unit(stored: dict[str, Any], words: str) -> None:
+    assert measured(stored) == words
+
+
+@pytest.mark.parametrize(
+    ("stored", "words"),
+    [
+        (ruling("transfers.large", 500_000, 100_000, "EUR"), "EUR 1,000.00"),
+        (ruling("access.short", 60, 7, "days"), "7 days"),
+        (ruling("refunds.unattended_total", 120_000, 100_000), "USD 1,000.00"),
+        (ruling("subject.bound", 7, 42), None),
+        (ruling("refunds.after_person", 120_000, 0, "USD"), None),
+        (ruling("some.limit", True, True, "days"), None),
+    ],
+)
+def test_what_has_a_unit_and_a_limit_has_a_picture(stored: dict[str, Any], words: Any) -> None:
+    found = ruler(stored, 80_000)
+
+    assert (found and found.limit_label) == words
+
+
+def test_what_a_reviewer_may_grant_stands_on_a_scale_of_money_only() -> None:
+    for unit, yours in (("USD", 53.33), ("days", None)):
+        found = ruler(ruling("any.rule", 120_000, 100_000, unit), 80_000)
+
+        assert found is not None
+        assert found.yours == yours
