@@ -20,7 +20,7 @@ from django.db.models.expressions import Col
 from django.db.models.sql import UpdateQuery
 
 from agents.db.adapters import Reading, readings, to_driver
-from agents.db.driver import require_answer, send
+from agents.db.driver import Pending, require_answer, send
 
 M = TypeVar("M", bound=Model)
 
@@ -64,13 +64,14 @@ class CompiledSelect(Generic[M]):
 
     def all(self, **given: object) -> list[M]:
         """Return the rows in their order."""
-        return self.sent(**given)()
+        return self.fetch(**given).get()
 
-    def sent(self, **given: object) -> Callable[[], list[M]]:
-        """Send the query, maybe together with others; call what comes back for the rows."""
-        found, done = self._asked(given)
-
-        return lambda: [_as_model(found.model, found.names, row) for row in found.rows(done)]
+    def fetch(self, **given: object) -> Pending[list[M]]:
+        """Ask for the rows, maybe together with other things."""
+        found, done = self._send(given)
+        return Pending(
+            lambda: [_as_model(found.model, found.names, row) for row in found.rows(done)]
+        )
 
     def get(self, **given: object) -> M:
         """Return the only row. Raises the model's DoesNotExist where there is none."""
@@ -83,18 +84,18 @@ class CompiledSelect(Generic[M]):
 
     def tuples(self, **given: object) -> list[tuple[Any, ...]]:
         """Return the rows as tuples of their columns, the key first."""
-        return self.sent_tuples(**given)()
+        return self.fetch_tuples(**given).get()
 
-    def sent_tuples(self, **given: object) -> Callable[[], list[tuple[Any, ...]]]:
-        """Send the query as `sent` does, for rows as `tuples` returns them."""
-        found, done = self._asked(given)
-        return lambda: [tuple(row) for row in found.rows(done)]
+    def fetch_tuples(self, **given: object) -> Pending[list[tuple[Any, ...]]]:
+        """Ask for the rows as `tuples` returns them, maybe together with other things."""
+        found, done = self._send(given)
+        return Pending(lambda: [tuple(row) for row in found.rows(done)])
 
     def first(self, **given: object) -> M | None:
         """Return the first row, or None."""
         return next(iter(self.all(**given)), None)
 
-    def _asked(self, given: dict[str, object]) -> tuple[Compiled, Any]:
+    def _send(self, given: dict[str, object]) -> tuple[Compiled, Any]:
         """Return the compiled query, and the cursor that it was sent by."""
         database = connections[DEFAULT_DB_ALIAS]
         found = self.compiled(database)
@@ -125,14 +126,14 @@ class CompiledUpdate:
 
     def __call__(self, **given: object) -> int:
         """Change the rows. Return how many there were."""
-        return self.sent(**given)()
+        return self.send(**given).get()
 
-    def sent(self, **given: object) -> Callable[[], int]:
-        """Send the change, maybe together with others; call what comes back for their number."""
+    def send(self, **given: object) -> Pending[int]:
+        """Send the change, maybe together with other things; the answer is how many there were."""
         database = connections[DEFAULT_DB_ALIAS]
         sql, places = self._compiled.get(database.vendor) or self._compile()
         done = send(database, sql, fill_params(places, given, database.vendor))
-        return lambda: int(require_answer(done).rowcount)
+        return Pending(lambda: int(require_answer(done).rowcount))
 
     def _compile(self) -> tuple[str, Sequence[Any]]:
         query: Any = self._build().query.chain(UpdateQuery)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache, partial
 from threading import local
-from typing import Any, NamedTuple, NoReturn, ParamSpec, TypeAlias, TypeVar
+from typing import Any, Generic, NamedTuple, NoReturn, ParamSpec, TypeAlias, TypeVar
 
 import psycopg
 from django.db import DEFAULT_DB_ALIAS, DatabaseError, connections
@@ -25,6 +25,19 @@ STATEMENTS = 1000
 P = ParamSpec("P")
 T = TypeVar("T")
 Execute: TypeAlias = Callable[[BaseDatabaseWrapper, str, Sequence[Any]], Any]
+
+
+class Pending(Generic[T]):
+    """An answer that was asked for. Within `pipeline`, `get` it when the block has ended."""
+
+    __slots__ = ("_read",)
+
+    def __init__(self, read: Callable[[], T]) -> None:
+        self._read = read
+
+    def get(self) -> T:
+        """Return the answer. Raises RuntimeError where it cannot have come yet."""
+        return self._read()
 
 
 class _Here(local):
@@ -118,11 +131,11 @@ def _in_one_go(database: BaseDatabaseWrapper) -> AbstractContextManager[object]:
     return database.connection.pipeline() if is_postgresql else nullcontext()
 
 
-def pipelined(ask: Callable[P, Callable[[], T]], *args: P.args, **given: P.kwargs) -> T:
+def pipelined(ask: Callable[P, Pending[T]], *args: P.args, **given: P.kwargs) -> T:
     """Return the answer to what `ask` sends, in one go with the BEGIN before it."""
     with pipeline():
         answer = ask(*args, **given)
-    return answer()
+    return answer.get()
 
 
 def _refuse(*args: Any) -> NoReturn:

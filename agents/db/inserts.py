@@ -13,43 +13,43 @@ from django.db.models.base import ModelState
 
 from agents.db.adapters import to_driver
 from agents.db.compiled import Compiled, CompiledSelect, fill_params
-from agents.db.driver import STATEMENTS, pipeline, require_answer, send
+from agents.db.driver import STATEMENTS, Pending, pipeline, require_answer, send
 
 M = TypeVar("M", bound=Model)
 NO_KEYS: Mapping[str, Any] = MappingProxyType({})
 
 
-def insert(*rows: Model) -> None:
+def insert_rows(*rows: Model) -> None:
     """Insert rows of one model in one statement, and give them their keys. Sends no signals."""
-    inserted(*rows)()
+    send_rows(*rows).get()
 
 
-def inserted(*rows: Model) -> Callable[[], None]:
-    """Send the rows, maybe together with others; call what comes back to give them their keys."""
+def send_rows(*rows: Model) -> Pending[None]:
+    """Insert rows, maybe together with other things; `get` gives them their keys."""
     model, is_numbered = type(rows[0]), rows[0].pk is None
-    keys = inserted_columns(model, [vars(row) for row in rows], is_numbered)
+    keys = send_columns(model, [vars(row) for row in rows], is_numbered)
 
     def keyed() -> None:
-        found = keys() if is_numbered else [row.pk for row in rows]
+        found = keys.get() if is_numbered else [row.pk for row in rows]
         for row, key in zip(rows, found, strict=True):
-            _is_kept(row, key)
+            _mark_saved(row, key)
 
-    return keyed
+    return Pending(keyed)
 
 
-def _is_kept(row: Model, key: object) -> None:
+def _mark_saved(row: Model, key: object) -> None:
     """Note on a row that it is in the database, under this key."""
     row.pk = key
     row._state.adding, row._state.db = False, DEFAULT_DB_ALIAS
 
 
-def inserted_columns(
+def send_columns(
     model: type[Model],
     rows: Sequence[Mapping[str, Any]],
     is_numbered: bool = True,
     keys: Mapping[str, CompiledSelect[Any]] = NO_KEYS,
-) -> Callable[[], list[Any]]:
-    """Send rows that are no models yet, by their columns; call what comes back for their keys.
+) -> Pending[list[Any]]:
+    """Insert rows that are no models yet, by their columns; the answer is their keys.
 
     A column in `keys` holds the key that its query finds: a row has in it what that is given. So
     rows can be sent together with those that they refer to.
@@ -62,7 +62,7 @@ def inserted_columns(
     for row in rows:
         values += _values(row, columns, database.vendor, found)
     done = send(database, sql, values)
-    return lambda: [key for (key,) in require_answer(done).fetchall()]
+    return Pending(lambda: [key for (key,) in require_answer(done).fetchall()])
 
 
 def insert_new(row: Model) -> bool:
@@ -78,18 +78,18 @@ def insert_new(row: Model) -> bool:
         done = send(database, sql, _values(vars(row), columns, database.vendor))
     keys = require_answer(done).fetchall()
     for (key,) in keys:
-        _is_kept(row, key)
+        _mark_saved(row, key)
     return bool(keys)
 
 
-def update(row: Model, *names: str) -> None:
+def update_row(row: Model, *names: str) -> None:
     """Write the columns `names` of a row, or all of them where none is named."""
     database = connections[DEFAULT_DB_ALIAS]
     sql, columns = _update(type(row), names)
     send(database, sql, _values(vars(row), columns, database.vendor))
 
 
-def new(model: type[M], **columns: object) -> M:
+def new_row(model: type[M], **columns: object) -> M:
     """Return a row to insert as `model(**columns)` does, without its signals.
 
     Columns have the names of their attributes: `run_id`.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeGuard
@@ -10,6 +10,7 @@ from typing import Any, TypeGuard
 from django.db.models import QuerySet
 
 from agents.db.compiled import CompiledSelect, Param
+from agents.db.driver import Pending
 from agents.desk.models import Charge, Customer
 
 BIGINT = 2**63
@@ -121,18 +122,18 @@ def account(
 
     `lock` holds the charge until the transaction ends.
     """
-    return fetch_account(book_id=book_id, customer_number=customer_number, at=at, lock=lock)()
+    return fetch_account(book_id=book_id, customer_number=customer_number, at=at, lock=lock).get()
 
 
 def fetch_account(
     *, book_id: int, customer_number: int | None, at: datetime, lock: bool = False
-) -> Callable[[], Account | None]:
-    """Ask for an account, maybe together with other things; call what comes back for it."""
+) -> Pending[Account | None]:
+    """Ask for an account, maybe together with other things."""
     if not could_be(customer_number):
-        return lambda: None
+        return Pending(lambda: None)
     latest = _LATEST_LOCKED if lock else _LATEST
-    charges = latest.sent_tuples(book=book_id, number=customer_number)
-    return lambda: _account(charges(), book_id, customer_number, at)
+    charges = latest.fetch_tuples(book=book_id, number=customer_number)
+    return Pending(lambda: _account(charges.get(), book_id, customer_number, at))
 
 
 def _account(

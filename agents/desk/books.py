@@ -7,7 +7,7 @@ from datetime import date, datetime, timedelta
 
 from django.db import transaction
 
-from agents.db.inserts import insert
+from agents.db.inserts import insert_rows
 from agents.desk.models import Book, Charge, Customer, DailyMetrics, Subscription
 
 CURRENCY = "USD"
@@ -60,9 +60,9 @@ def open_demo_book(*, at: datetime) -> Book:
     """
     with transaction.atomic():
         book = Book(name="Demo", is_demo=True, is_isolated=True, created_at=at)
-        insert(book)
+        insert_rows(book)
         _enter(book, at)
-        insert(DailyMetrics(book=book, **_DAY))
+        insert_rows(DailyMetrics(book=book, **_DAY))
         return book
 
 
@@ -79,10 +79,12 @@ def _enter(book: Book, at: datetime) -> None:
         )
         for person in _PEOPLE
     ]
-    insert(*customers)
+    insert_rows(*customers)
     entered = list(zip(customers, _PEOPLE, strict=True))
-    insert(*(_charge(customer, *person.charge, at) for customer, person in entered))
-    insert(*(_subscription(customer, *person.subscription, at) for customer, person in entered))
+    insert_rows(*(_charge(customer, *person.charge, at) for customer, person in entered))
+    insert_rows(
+        *(_subscription(customer, *person.subscription, at) for customer, person in entered)
+    )
 
 
 def _charge(customer: Customer, plan: str, amount: int, days: int, at: datetime) -> Charge:

@@ -14,7 +14,7 @@ from django.db import transaction
 
 from agents.core.money import MAX_MINOR, format_money
 from agents.core.names import greeting
-from agents.db.inserts import insert_new, update
+from agents.db.inserts import insert_new, update_row
 from agents.desk import billing
 from agents.desk.models import Customer, SentMail
 from agents.desk.models.mail import LONGEST_FAULT, MailState
@@ -78,7 +78,7 @@ def send_refund_mail(
     if not 1 <= amount_minor <= MAX_MINOR:
         raise MailRefused("email_amount_out_of_range")
     letter = _Letter(TEMPLATE, SUBJECT, message, amount_minor, currency)
-    return _posted(book_id, customer_number, letter, key=key, at=at)
+    return _post(book_id, customer_number, letter, key=key, at=at)
 
 
 def send_reply_mail(
@@ -86,7 +86,7 @@ def send_reply_mail(
 ) -> MailReceipt:
     """Send one answer to a customer's question. Raises MailRefused, KeyReused, OutcomeUnknown."""
     letter = _Letter(REPLY_TEMPLATE, REPLY_SUBJECT, message)
-    return _posted(book_id, customer_number, letter, key=key, at=at)
+    return _post(book_id, customer_number, letter, key=key, at=at)
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class _Letter:
     currency: str = ""
 
 
-def _posted(
+def _post(
     book_id: int, customer_number: int, letter: _Letter, *, key: str, at: datetime
 ) -> MailReceipt:
     """Send a letter once.
@@ -109,16 +109,16 @@ def _posted(
     then only a person can tell: it is never sent twice to find out.
     """
     try:
-        begun = _begun(_recipient(book_id, customer_number), letter, key, at)
+        begun = _begin(_recipient(book_id, customer_number), letter, key, at)
     except MailRefused:
         # What was begun keeps its receipt, also when the customer can be written to no more.
-        if _known(key) is None:
+        if _find_mail(key) is None:
             raise
         begun = None
     if begun:
-        return _receipt(_sent(begun, at))
+        return _receipt(_hand_over(begun, at))
     known = SentMail.objects.select_related("customer").get(key=key)
-    if _asked(known) != (book_id, customer_number, letter):
+    if _order_of(known) != (book_id, customer_number, letter):
         raise KeyReused(key)
     if known.state != MailState.SENT:
         raise MailOutcomeUnknown(key)
@@ -127,11 +127,11 @@ def _posted(
 
 def find(*, key: str) -> MailReceipt | None:
     """Return what became of a key, or None where no mail was begun."""
-    known = _known(key)
+    known = _find_mail(key)
     return _receipt(known) if known else None
 
 
-def _known(key: str) -> SentMail | None:
+def _find_mail(key: str) -> SentMail | None:
     return SentMail.objects.filter(key=key).first()
 
 
@@ -147,7 +147,7 @@ def _recipient(book_id: int, customer_number: int) -> Customer:
     return customer
 
 
-def _begun(customer: Customer, letter: _Letter, key: str, at: datetime) -> SentMail | None:
+def _begin(customer: Customer, letter: _Letter, key: str, at: datetime) -> SentMail | None:
     """Commit the row of a mail that is about to leave, or return None if the key was used."""
     mail = SentMail(
         book_id=customer.book_id,
@@ -167,7 +167,7 @@ def _begun(customer: Customer, letter: _Letter, key: str, at: datetime) -> SentM
         return mail if insert_new(mail) else None
 
 
-def _sent(mail: SentMail, at: datetime) -> SentMail:
+def _hand_over(mail: SentMail, at: datetime) -> SentMail:
     """Hand a mail over and note that it left. What is raised here leaves it "sending"."""
     headers = {"Message-ID": message_id(mail.key)}
     message = EmailMessage(subject=mail.subject, body=mail.body, to=[mail.to], headers=headers)
@@ -175,10 +175,10 @@ def _sent(mail: SentMail, at: datetime) -> SentMail:
         message.send()
     except Exception as error:  # whatever it was, a person may have to find out by it
         mail.fault = _words_of(error)
-        update(mail, "fault")
+        update_row(mail, "fault")
         raise
     mail.state, mail.sent_at = MailState.SENT, at
-    update(mail, "state", "sent_at")
+    update_row(mail, "state", "sent_at")
     return mail
 
 
@@ -196,7 +196,7 @@ def _words_of(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"[:LONGEST_FAULT]
 
 
-def _asked(mail: SentMail) -> tuple[int, int, _Letter]:
+def _order_of(mail: SentMail) -> tuple[int, int, _Letter]:
     letter = _Letter(mail.template, mail.subject, mail.body, mail.amount_minor, mail.currency)
     return mail.book_id, mail.customer.number, letter
 

@@ -16,7 +16,7 @@ from django.db import transaction
 from django.db.models import BigIntegerField, F
 
 from agents.db.compiled import CompiledSelect, CompiledUpdate, Param
-from agents.db.driver import pipeline, pipelined
+from agents.db.driver import Pending, pipeline, pipelined
 from agents.db.inserts import insert_new
 from agents.desk import billing
 from agents.desk.models import Charge, Refund
@@ -96,8 +96,8 @@ def reserve(
     """
     order = _Order(book_id, customer_number, amount_minor, currency, reason.strip(), key)
     with pipeline():  # the account too, because a key that is to hold something is mostly new
-        known, account = _asked_key(key), _asked_account(order, at)
-    return _receipt(_reserved(order, known(), account, at))
+        known, account = _fetch_key(key), _fetch_account(order, at)
+    return _receipt(_reserve_once(order, known.get(), account.get, at))
 
 
 def pay(
@@ -117,12 +117,14 @@ def pay(
     """
     order = _Order(book_id, customer_number, amount_minor, currency, reason.strip(), key)
     with transaction.atomic():
-        refund = _reserved(order, _known(key), lambda: _asked_account(order, at)(), at)
+        refund = _reserve_once(
+            order, _find_refund(key), lambda: _fetch_account(order, at).get(), at
+        )
         if _PAY(pk=refund.pk, at=at):
             _TAKE_OUT(pk=refund.charge_id, amount=amount_minor)
             return _receipt(replace(refund, state=RefundState.PAID, paid_at=at))
         # It was settled before, or since we looked: then see what became of it.
-        refund = _known(key) or refund
+        refund = _find_refund(key) or refund
         if refund.state == RefundState.RELEASED:
             raise RefundRefused("refund_released")
         return _receipt(refund)
@@ -131,7 +133,7 @@ def pay(
 def release(*, key: str, at: datetime) -> bool:
     """Give a held amount back to its charge. Return False where nothing is held."""
     with transaction.atomic():
-        refund = _known(key)
+        refund = _find_refund(key)
         if refund is None or not _RELEASE(pk=refund.pk, at=at):
             return False
         _GIVE_BACK(pk=refund.charge_id, amount=refund.order.amount_minor)
@@ -140,7 +142,7 @@ def release(*, key: str, at: datetime) -> bool:
 
 def find(*, key: str) -> Receipt | None:
     """Return what became of a key, or None where it is not known."""
-    known = _known(key)
+    known = _find_refund(key)
     return _receipt(known) if known else None
 
 
@@ -155,17 +157,17 @@ def paid_refunds(*, book_id: int, customer_number: int) -> list[Receipt]:
     return [_receipt(_kept(row)) for row in rows]
 
 
-def _known(key: str) -> _Kept | None:
-    return pipelined(_asked_key, key)
+def _find_refund(key: str) -> _Kept | None:
+    return pipelined(_fetch_key, key)
 
 
-def _asked_key(key: str) -> Callable[[], _Kept | None]:
+def _fetch_key(key: str) -> Pending[_Kept | None]:
     """Ask for the refund of a key, maybe together with other things."""
-    found = _BY_KEY.sent_tuples(key=key)
-    return lambda: next(map(_kept, found()), None)
+    found = _BY_KEY.fetch_tuples(key=key)
+    return Pending(lambda: next(map(_kept, found.get()), None))
 
 
-def _reserved(
+def _reserve_once(
     order: _Order,
     refund: _Kept | None,
     account: Callable[[], billing.Account | None],
@@ -174,10 +176,10 @@ def _reserved(
     """Return the refund of a key, held now if it is not known. Raises RefundRefused, KeyReused."""
     if refund is None:
         try:
-            refund = _held(order, account(), at)
+            refund = _hold_amount(order, account(), at)
         except RefundRefused:
             # Somebody may have used the key since we looked, and taken the last cents with it.
-            refund = _known(order.key)
+            refund = _find_refund(order.key)
             if refund is None:
                 raise
     if refund.order != order:
@@ -185,13 +187,13 @@ def _reserved(
     return refund
 
 
-def _asked_account(order: _Order, at: datetime) -> Callable[[], billing.Account | None]:
+def _fetch_account(order: _Order, at: datetime) -> Pending[billing.Account | None]:
     """Ask whom an order is about, maybe together with other things."""
     number = order.customer_number
     return billing.fetch_account(book_id=order.book_id, customer_number=number, at=at)
 
 
-def _held(order: _Order, account: billing.Account | None, at: datetime) -> _Kept:
+def _hold_amount(order: _Order, account: billing.Account | None, at: datetime) -> _Kept:
     """Hold an amount under a key that was new when we looked. Raises RefundRefused."""
     charge = account.charge if account else None
     if charge is None:
@@ -205,13 +207,13 @@ def _held(order: _Order, account: billing.Account | None, at: datetime) -> _Kept
     # No savepoint: nothing that is anticipated is raised in here, so nothing is rolled back.
     with transaction.atomic(savepoint=False):
         if is_possible and _HOLD(pk=charge.charge_id, amount=order.amount_minor):
-            return _entered(order, charge.charge_id, at)
+            return _enter_refund(order, charge.charge_id, at)
     left = Charge.objects.get(pk=charge.charge_id)
     most = left.amount_minor - left.refunded_minor - left.held_minor
     raise RefundRefused("refund_exceeds_last_charge", most)
 
 
-def _entered(order: _Order, charge_id: int, at: datetime) -> _Kept:
+def _enter_refund(order: _Order, charge_id: int, at: datetime) -> _Kept:
     """Enter a refund whose amount is held, or give that back and return the key's first one."""
     refund = Refund(
         charge_id=charge_id,

@@ -9,7 +9,7 @@ from django.db import transaction
 from agents.core.kinds import kind_of
 from agents.core.requests import Json
 from agents.core.states import EffectState, EscalationState, RunState
-from agents.db.inserts import update
+from agents.db.inserts import update_row
 from agents.engine.approvals import REFUSED, close_approvals, turn_of
 from agents.engine.dispatch import ring
 from agents.engine.lookup import outcome_of
@@ -46,7 +46,7 @@ def answer(escalation: Escalation, reply: dict[str, Json], *, at: datetime) -> N
         defaults = {"granted_minor": None, "revised": False, "by": ""}
         step.reply = {**defaults, **reply, "key": step.key}
     step.ended_at = at
-    run.send(lambda: update(step, "reply", "failed", "ended_at"))
+    run.send(lambda: update_row(step, "reply", "failed", "ended_at"))
     if run.state == RunState.WAITING:
         run.move(RunState.QUEUED, at=at, attempts=0)
         ring(run.pk)

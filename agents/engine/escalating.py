@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import datetime, timedelta
 from uuid import UUID
 
@@ -11,7 +10,8 @@ from agents.core.kinds import kind_of
 from agents.core.limits import Limits
 from agents.core.requests import Json
 from agents.db.compiled import CompiledSelect, Param
-from agents.db.inserts import insert
+from agents.db.driver import Pending
+from agents.db.inserts import insert_rows
 from agents.desk import billing
 from agents.engine.approvals import ASKED_AGAIN, CARRIED_OUT, close_approvals, turn_of
 from agents.engine.kill_switch import switch_against
@@ -23,12 +23,12 @@ _OF_STEP = CompiledSelect(
 )
 
 
-def asked_escalation(run_id: UUID, key: str) -> Callable[[], list[Escalation]]:
+def fetch_escalation(run_id: UUID, key: str) -> Pending[list[Escalation]]:
     """Ask for the escalation that the step `key` of a run opened, maybe with other things."""
-    return _OF_STEP.sent(run=run_id, key=key)
+    return _OF_STEP.fetch(run=run_id, key=key)
 
 
-def hold(
+def open_escalation(
     step: Step, kind: str, action: Json, review: Json, *, limits: Limits, at: datetime
 ) -> list[Entry]:
     """Put a step's action into the inbox, in the journal's transaction."""
@@ -52,7 +52,7 @@ def hold(
     again: list[Entry] = []
     if kind in CARRIED_OUT:  # asked before in this turn: it is this question that counts now
         again = close_approvals(step.run, why=ASKED_AGAIN, turn=turn_of(step.key))
-    insert(escalation)
+    insert_rows(escalation)
     facts = {"escalation": escalation.pk, "key": step.key, "kind": kind}
     # What the person is asked: their page shows the row, which this binds.
     bound = ("requested_minor", "action_sha256")

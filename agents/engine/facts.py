@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -19,11 +19,14 @@ from agents.core.requests import Json
 from agents.core.statements import Deed, ledger_sentences
 from agents.core.states import EffectState
 from agents.db.compiled import CompiledSelect, Param
+from agents.db.driver import Pending
 from agents.desk import billing, mail
 from agents.engine import simulation
 from agents.models import Effect, Run, Step
 from agents.tools import Tool
 
+NOTHING: Pending[list[tuple[Any, ...]]] = Pending(list)  # the answer where nothing is asked
+NO_EFFECTS: Pending[list[Effect]] = Pending(list)
 MAYBE_PAID = (EffectState.INTENDED, EffectState.DONE, EffectState.UNKNOWN)
 
 
@@ -63,7 +66,7 @@ _UNATTENDED = CompiledSelect(
 )
 
 
-def asked_facts(
+def fetch_facts(
     run: Run,
     action: Action,
     limits: Limits,
@@ -72,10 +75,10 @@ def asked_facts(
     at: datetime,
     lock: bool,
     done: Mapping[int, Json] | None = None,
-) -> Callable[[], tuple[Facts, int | None]]:
+) -> Pending[tuple[Facts, int | None]]:
     """Ask for the facts for reviewing `action`, maybe together with other things.
 
-    What comes back returns them, and the desk's id of the charge that the action is about.
+    The answer is they, and the desk's id of the charge that the action is about.
     `lock` holds the charge until the transaction ends: two runs cannot both find room on it.
     `done` are results that the ledger is about to be told, by the key of their step.
     """
@@ -85,22 +88,22 @@ def asked_facts(
     named = billing.fetch_account(book_id=run.book_id, customer_number=customer, at=at, lock=lock)
     # After the account: once its charge is held nobody else adds to what was refunded on it.
     is_refund = tool == "issue_refund"
-    unattended = _asked_unattended(run.book_id, customer, limits, at) if is_refund else list
-    daily = _asked_daily(run, limits, at) if is_refund else list
+    unattended = _fetch_unattended(run.book_id, customer, limits, at) if is_refund else NOTHING
+    daily = _fetch_daily(run, limits, at) if is_refund else NOTHING
     # What a run has done in the world it has done in a step.
     registered = simulation.registry(run)
     only_read = {name for name, known in registered.items() if not known.writes}
     letter = registered[tool].letter if tool and tool in registered else ""
     says = is_final or bool(letter)
     has_acted = any(s.kind == "use" and s.asked["tool"] not in only_read for s in steps)
-    ledger = _EFFECTS.sent(run=run.pk) if has_acted else list
+    ledger = _EFFECTS.fetch(run=run.pk) if has_acted else NO_EFFECTS
 
     def told() -> tuple[Facts, int | None]:
-        account, effects = named(), [_told(effect, done or {}) for effect in ledger()]
+        account, effects = named.get(), [_as_settled(e, done or {}) for e in ledger.get()]
         effects = _effects_of(_earlier_runs(run)) + effects
         charge = account.charge if account and tool != "get_refund_context" else None
         refunds = [effect for effect in effects if effect.tool == "issue_refund"]
-        today, by_launcher = next(iter(daily()), (0, 0))
+        today, by_launcher = next(iter(daily.get()), (0, 0))
         letters = [e.args["message"] for e in effects if e.tool == "send_refund_email"]
         due = _mail(run, refunds, letters, {customer: account.name} if account else {})
         facts = Facts(
@@ -109,7 +112,7 @@ def asked_facts(
             refunds=tuple(_refund(effect, letters, run) for effect in refunds),
             country=account.country if account else "",
             charge=_charge(charge),
-            unattended_minor=_unattended(charge, unattended()),
+            unattended_minor=_unattended(charge, unattended.get()),
             unattended_today_minor=today,
             unattended_by_launcher_minor=by_launcher,
             mail=due,
@@ -127,7 +130,7 @@ def asked_facts(
         )
         return facts, charge.charge_id if charge else None
 
-    return told
+    return Pending(told)
 
 
 def _earlier_runs(run: Run) -> list[UUID]:
@@ -146,7 +149,7 @@ def _effects_of(runs: list[UUID]) -> list[Effect]:
     return sorted(found, key=lambda effect: effect.pk)
 
 
-def _told(effect: Effect, done: Mapping[int, Json]) -> Effect:
+def _as_settled(effect: Effect, done: Mapping[int, Json]) -> Effect:
     """Return an effect as the ledger will have it once what is done is committed."""
     if effect.step_id in done:
         effect.state, effect.result = EffectState.DONE, done[effect.step_id]
@@ -241,14 +244,14 @@ def _charge(charge: billing.ChargeFacts | None) -> ChargeFact | None:
     )
 
 
-def _asked_unattended(
+def _fetch_unattended(
     book_id: int, customer: int | None, limits: Limits, at: datetime
-) -> Callable[[], list[tuple[Any, ...]]]:
+) -> Pending[list[tuple[Any, ...]]]:
     """Ask for what was refunded to a customer without a person, by any run, in the window."""
     if not billing.could_be(customer):
-        return list
+        return NOTHING
     since = at - timedelta(days=limits.rolling_days)
-    return _UNATTENDED.sent_tuples(book=book_id, number=customer, since=since)
+    return _UNATTENDED.fetch_tuples(book=book_id, number=customer, since=since)
 
 
 def _unattended(charge: billing.ChargeFacts | None, refunded: list[tuple[Any, ...]]) -> int:
@@ -261,15 +264,15 @@ def _unattended(charge: billing.ChargeFacts | None, refunded: list[tuple[Any, ..
     )
 
 
-def _asked_daily(run: Run, limits: Limits, at: datetime) -> Callable[[], list[tuple[Any, ...]]]:
+def _fetch_daily(run: Run, limits: Limits, at: datetime) -> Pending[list[tuple[Any, ...]]]:
     """Ask for what was refunded without a person since midnight UTC: here, and by the launcher.
 
     An intent is committed with the workspace's row locked, so that no two find the same room.
     """
     if limits.launcher_daily_minor is None and limits.workspace_daily_minor is None:
-        return list
+        return NOTHING
     midnight = at.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    return _DAILY.sent_tuples(
+    return _DAILY.fetch_tuples(
         workspace=run.workspace_id, launcher=run.launched_by_id, since=midnight
     )
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -28,17 +27,17 @@ from agents.core.rulings import settled_by
 from agents.core.states import EffectState
 from agents.core.strict_json import is_storable
 from agents.db.compiled import CompiledSelect, CompiledUpdate, Param
-from agents.db.driver import pipeline
-from agents.db.inserts import inserted_columns
+from agents.db.driver import Pending, pipeline
+from agents.db.inserts import send_columns
 from agents.desk import billing
 from agents.engine import simulation
 from agents.engine.approvals import AMOUNT_CHANGED, REFUSED, close_approvals, turn_of
 from agents.engine.crashpoints import crashpoint
 from agents.engine.database import in_database
-from agents.engine.escalating import asked_escalation, hold
-from agents.engine.facts import asked_facts
+from agents.engine.escalating import fetch_escalation, open_escalation
+from agents.engine.facts import fetch_facts
 from agents.engine.journal import Journal, Waiting
-from agents.engine.kill_switch import asked_switch
+from agents.engine.kill_switch import fetch_switch
 from agents.engine.lookup import outcome_of
 from agents.engine.owing import moves_money, owes_letter
 from agents.engine.redaction import redact
@@ -82,7 +81,7 @@ async def use(key: str, request: Use, journal: Journal, limits: Limits) -> Reply
     context = Context(run.book_id, _effect_key(run, key), at, limits, run.subject, nth)
     async with journal.soon():
         with journal.timed(step):
-            outcome = await _became(step, tool, context) if opened and tool.writes else None
+            outcome = await _past_outcome(step, tool, context) if opened and tool.writes else None
             outcome = outcome or await _call(tool, request.args, context, journal)
         kept = Reply(redact(outcome.reply.value, limits), outcome.reply.failed)
         outcome = replace(outcome, reply=kept)
@@ -142,12 +141,12 @@ def _intend(step: Step, request: Use, journal: Journal, limits: Limits, at: date
         return ""
     others = [other for other in list(journal.steps.values()) if other is not step]
     with pipeline():
-        switch, granted = asked_switch(run, request.tool), _granted(allowing)
-        gathered = asked_facts(run, action, limits, others, at=at, lock=True)
-    if switch():
+        switch, granted = fetch_switch(run, request.tool), _fetch_granted(allowing)
+        gathered = fetch_facts(run, action, limits, others, at=at, lock=True)
+    if switch.get():
         return "killed"
-    facts, charge = gathered()
-    escalation = next(iter(granted()), None)
+    facts, charge = gathered.get()
+    escalation = next(iter(granted.get()), None)
     answer = journal.steps[allowing.asked["granted"]].reply if escalation else None
     settled = settled_by(escalation.review, answer) if escalation else NOTHING
     again = review(action, facts, limits, settled=settled)
@@ -182,10 +181,10 @@ def _allowing(journal: Journal, request: Use, action: Json) -> Step:
     return step
 
 
-def _granted(allowing: Step) -> Callable[[], list[Escalation]]:
+def _fetch_granted(allowing: Step) -> Pending[list[Escalation]]:
     """Ask for the escalation whose decision the review rested on."""
     granted = allowing.asked["granted"]
-    return asked_escalation(allowing.run_id, granted) if granted else list
+    return fetch_escalation(allowing.run_id, granted) if granted else Pending(list)
 
 
 def _intent(
@@ -222,7 +221,7 @@ def _intent(
 
 def _write_intent(intent: dict[str, Json], run: Run) -> list[Entry]:
     keys = {"step_id": _STEP, "review_id": _STEP}
-    run.send(lambda: inserted_columns(Effect, [intent], keys=keys))
+    run.send(lambda: send_columns(Effect, [intent], keys=keys))
     said = {name: intent[name] for name in ("key", "tool", "args_sha256", "amount_minor")}
     return [Entry("effect.intended", said)]
 
@@ -234,12 +233,12 @@ def _effect_key(run: Run, step_key: str) -> str:
     return f"{run.pk}:{step_key}"
 
 
-async def _became(step: Step, tool: Tool, context: Context) -> CallOutcome | None:
+async def _past_outcome(step: Step, tool: Tool, context: Context) -> CallOutcome | None:
     """Return what became of a call that was begun before: by the ledger, else by its key."""
-    return await in_database(_settled, step) or await _found(tool, context)
+    return await in_database(_ledger_outcome, step) or await _find_outcome(tool, context)
 
 
-def _settled(step: Step) -> CallOutcome | None:
+def _ledger_outcome(step: Step) -> CallOutcome | None:
     """Return what the ledger says of a call whose step did not end: a truth of a lost commit."""
     effect = Effect.objects.filter(step=step, state__in=_SETTLED).first()
     if effect is None:
@@ -248,39 +247,41 @@ def _settled(step: Step) -> CallOutcome | None:
     return CallOutcome(EffectState(effect.state), Reply(effect.result, failed))
 
 
-async def _found(tool: Tool, context: Context) -> CallOutcome | None:
+async def _find_outcome(tool: Tool, context: Context) -> CallOutcome | None:
     """Ask by key what became of a call that was begun before a crash; None: call it (again)."""
     if tool.find is None:
-        return None if tool.touch.value != "once" else _unknown()
+        return None if tool.touch.value != "once" else _unknown_outcome()
     try:
         async with asyncio.timeout(tool.timeout):
             result = await TOOL_THREADS.run(partial(outcome_of, tool, context.key))
     except TimeoutError:
         log.error("%s did not say in time what became of %s", tool.name, context.key)
-        return _unknown()
+        return _unknown_outcome()
     except OutcomeUnknown:
-        return _unknown()
+        return _unknown_outcome()
     if result is None:
         return None
-    return CallOutcome(EffectState.DONE, Reply(result)) if is_storable(result) else _unknown()
+    return (
+        CallOutcome(EffectState.DONE, Reply(result)) if is_storable(result) else _unknown_outcome()
+    )
 
 
-def _unknown() -> CallOutcome:
+def _unknown_outcome() -> CallOutcome:
     return CallOutcome(EffectState.UNKNOWN, Reply())
 
 
 async def _call(tool: Tool, args: Json, context: Context, journal: Journal) -> CallOutcome:
     """Call the tool; again by the same key where a connection was cut and it did not happen."""
     for _ in range(CALLS - 1):
-        outcome = await _called(tool, args, context, journal, is_last=False)
+        outcome = await _call_once(tool, args, context, journal, is_last=False)
         if outcome:
             return outcome
         log.warning("%s was cut off and did not happen; it is called again", context.key)
-    outcome = await _called(tool, args, context, journal, is_last=True)
-    return outcome or _unknown()
+    outcome = await _call_once(tool, args, context, journal, is_last=True)
+    return outcome or _unknown_outcome()
 
 
-async def _called(
+async def _call_once(
     tool: Tool, args: Json, context: Context, journal: Journal, *, is_last: bool
 ) -> CallOutcome | None:
     """Call the tool within its deadline, and judge what came back; None: call it again."""
@@ -293,20 +294,20 @@ async def _called(
     except TimeoutError as error:
         # A deadline of ours leaves the call under way; a tool's own TimeoutError ended it.
         if not isinstance(error.__cause__, asyncio.CancelledError):
-            return await _failed(tool, context, f"tool_error:{tool.name}")
+            return await _settle_failure(tool, context, f"tool_error:{tool.name}")
         call.give_up()
         if tool.writes and not fault:
-            return _unknown()
-        return await _failed(tool, context, f"tool_timeout:{tool.name}")
+            return _unknown_outcome()
+        return await _settle_failure(tool, context, f"tool_timeout:{tool.name}")
     except Exception as error:  # whatever a tool raises, the run goes on to an honest end
         if tool.writes and isinstance(error, OutcomeUnknown):
-            return _unknown()
+            return _unknown_outcome()
         if tool.touch is Touch.SAFE and isinstance(error, CUT) and not is_last:
-            return await _found(tool, context)
-        return await _failed(tool, context, f"tool_error:{tool.name}")
+            return await _find_outcome(tool, context)
+        return await _settle_failure(tool, context, f"tool_error:{tool.name}")
     crashpoint("gateway.after_call")
     if not is_storable(result) or not _is_in_contract(tool, result, args):
-        return await _failed(tool, context, f"tool_bad_result:{tool.name}")
+        return await _settle_failure(tool, context, f"tool_bad_result:{tool.name}")
     done = result.get("status") == "ok" or not tool.writes
     return CallOutcome(EffectState.DONE if done else EffectState.REFUSED, Reply(result))
 
@@ -315,11 +316,11 @@ def _is_in_contract(tool: Tool, result: Json, args: Json) -> bool:
     return isinstance(result, dict) and (tool.valid is None or tool.valid(result, args))
 
 
-async def _failed(tool: Tool, context: Context, reason: str) -> CallOutcome:
+async def _settle_failure(tool: Tool, context: Context, reason: str) -> CallOutcome:
     """Settle a call that ended badly: by key where the tool can tell, else a person is asked."""
     if tool.writes and tool.find is None:
-        return _unknown()
-    found = await _found(tool, context) if tool.writes else None
+        return _unknown_outcome()
+    found = await _find_outcome(tool, context) if tool.writes else None
     return found or CallOutcome(EffectState.REFUSED, Reply(failed=reason))
 
 
@@ -371,7 +372,9 @@ def _ask_person(step: Step, request: Use, journal: Journal, limits: Limits, at: 
     action = {"kind": "tool", "name": request.tool, "args": request.args}
     asked = {"escalating": [], "deciding": UNKNOWN_RULING, "facts": {}, "rulings": []}
     journal.write(
-        lambda at: hold(step, EFFECT_UNKNOWN.stored, action, asked, limits=limits, at=at),
+        lambda at: open_escalation(
+            step, EFFECT_UNKNOWN.stored, action, asked, limits=limits, at=at
+        ),
         needs_keys=True,
     )
 

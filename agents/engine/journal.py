@@ -25,7 +25,8 @@ from agents.core.digest import as_stored, asks_the_same, digest_request, fingerp
 from agents.core.replay import Diverged, Reply
 from agents.core.requests import Json, Request, Say
 from agents.db.compiled import CompiledSelect, Param
-from agents.db.inserts import inserted, new, update
+from agents.db.driver import Pending
+from agents.db.inserts import new_row, send_rows, update_row
 from agents.engine import lease
 from agents.engine.crashpoints import crashpoint
 from agents.engine.database import in_database
@@ -133,7 +134,7 @@ class Journal:
             return known
         digest, asked = digest_request(request)
         with self._guard:
-            step = self.steps[key] = new(
+            step = self.steps[key] = new_row(
                 Step,
                 run_id=self.run.pk,
                 # Not their number: a step that a failed commit lost may have left a gap.
@@ -301,17 +302,17 @@ class Journal:
             self._unsent[key].ended_at = at
         written = self._unsent if batch.needs_keys else {}
         if written:
-            inserted(*written.values())()
+            send_rows(*written.values()).get()
             self._unsent = {}
         self.run.tell([entry for write in batch.writes for entry in write(at)], at=at)
         for key in written:  # inserted as they are after these writes: nothing is left to update
             self._changed.pop(key, None)
 
-    def _send_steps(self) -> Callable[[], object] | None:
+    def _send_steps(self) -> Pending[None] | None:
         """Send the steps that are still to be written, where `recording` ends."""
         for step in self._changed.values():
-            update(step, *_ENDS)
-        return inserted(*self._unsent.values()) if self._unsent else None
+            update_row(step, *_ENDS)
+        return send_rows(*self._unsent.values()) if self._unsent else None
 
     @staticmethod
     def _begun(step: Step) -> list[Entry]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import datetime
 
 from django.db.models import DateTimeField, ExpressionWrapper, F, Q, Value
 
 from agents.core.states import EscalationState
 from agents.db.compiled import CompiledSelect, Param
-from agents.db.driver import pipelined
+from agents.db.driver import Pending, pipelined
 from agents.models import Escalation, KillSwitch, Run, Workspace
 
 # Not its key: every record that is written refers to it, also by who holds what we want next.
@@ -27,14 +26,16 @@ def switch_against(run: Run, tool: str) -> KillSwitch | None:
     The workspace's row is locked, as pressing locks it: a switch that commits later sees
     nothing start after it, and one that committed before is seen here.
     """
-    return pipelined(asked_switch, run, tool)
+    return pipelined(fetch_switch, run, tool)
 
 
-def asked_switch(run: Run, tool: str) -> Callable[[], KillSwitch | None]:
+def fetch_switch(run: Run, tool: str) -> Pending[KillSwitch | None]:
     """Ask for what `switch_against` returns, maybe together with other things."""
-    _WORKSPACE.sent_tuples(pk=run.workspace_id)
-    standing = _STANDING.sent(workspace=run.workspace_id)
-    return lambda: next((switch for switch in standing() if switch.stops(run, tool)), None)
+    _WORKSPACE.fetch_tuples(pk=run.workspace_id)
+    standing = _STANDING.fetch(workspace=run.workspace_id)
+    return Pending(
+        lambda: next((switch for switch in standing.get() if switch.stops(run, tool)), None)
+    )
 
 
 def freeze(workspace: Workspace, *, at: datetime) -> int:

@@ -13,8 +13,8 @@ from agents.core.rulings import settled_by
 from agents.db.driver import pipelined
 from agents.engine import asking, gateway
 from agents.engine.database import in_database
-from agents.engine.escalating import hold
-from agents.engine.facts import asked_facts
+from agents.engine.escalating import open_escalation
+from agents.engine.facts import fetch_facts
 from agents.engine.journal import Journal, Waiting
 from agents.engine.open_requests import TOO_MANY, full_of
 from agents.policies import NOTHING, review
@@ -61,7 +61,7 @@ class RunExecutor:
     def _facts(self, request: Review) -> tuple[Json, Json]:
         run, steps = self.journal.run, list(self.journal.steps.values())
         facts, _ = pipelined(
-            asked_facts,
+            fetch_facts,
             run,
             request.action,
             self.limits,
@@ -91,7 +91,7 @@ class RunExecutor:
         if full:
             return self.journal.finish(step, Reply(failed=f"{TOO_MANY}:{full}"))
         self.journal.write(
-            lambda at: hold(
+            lambda at: open_escalation(
                 step, request.kind, request.action, request.review, limits=self.limits, at=at
             ),
             needs_keys=True,

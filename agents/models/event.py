@@ -25,14 +25,14 @@ from agents.audit.erasable_texts import TEXTS, Text, digest_of, without_texts
 from agents.core.digest import canonical
 from agents.core.requests import Json
 from agents.db.compiled import CompiledSelect, CompiledUpdate, Param
-from agents.db.driver import pipeline
-from agents.db.inserts import inserted_columns
+from agents.db.driver import Pending, pipeline
+from agents.db.inserts import send_columns
 
 if TYPE_CHECKING:
     from agents.models.run import Run
 
 # What is sent together with other things: it sends, and returns what to call for an answer.
-Sending: TypeAlias = Callable[[], Callable[[], object] | None]
+Sending: TypeAlias = Callable[[], Pending[Any] | None]
 
 
 class Event(models.Model):
@@ -148,12 +148,12 @@ class Lines:
         """
         with pipeline():
             if self.events:
-                inserted_columns(Event, self.events)
+                send_columns(Event, self.events)
             if self.texts:
-                inserted_columns(EventText, self.texts, keys={"event_id": _EVENT})
+                send_columns(EventText, self.texts, keys={"event_id": _EVENT})
             answers = [send() for send in besides]
         for answer in filter(None, answers):
-            answer()
+            answer.get()
 
 
 def chain_events(

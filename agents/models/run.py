@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from functools import cache
@@ -16,7 +16,7 @@ from django.db.models.functions import Now
 from agents.core.requests import Json
 from agents.core.states import ENDED, MOVES, RunState
 from agents.db.compiled import CompiledSelect, CompiledUpdate, Param
-from agents.db.driver import pipeline, pipelined
+from agents.db.driver import Pending, pipeline, pipelined
 from agents.models.event import Entry, Sending, append_events, chain_events
 from agents.models.policy import PolicyVersion
 from agents.patterns import QUESTION_VERSION
@@ -121,11 +121,11 @@ class Run(models.Model):
         """Take a queued run for `lease`. Return None if it is not to be had."""
         with transaction.atomic():
             with pipeline():
-                claimable, policy = _CLAIMABLE.sent(pk=run_id), POLICY_OF.sent(run=run_id)
-            run = next(iter(claimable()), None)
+                claimable, policy = _CLAIMABLE.fetch(pk=run_id), POLICY_OF.fetch(run=run_id)
+            run = next(iter(claimable.get()), None)
             if run is None:
                 return None
-            [run.policy] = policy()
+            [run.policy] = policy.get()
             with run.recording(at=at, lease=lease):
                 run.change(
                     state=RunState.RUNNING,
@@ -148,7 +148,7 @@ class Run(models.Model):
 
         It also locks the row, so that one run has one writer at a time.
         """
-        found = pipelined(_HELD.sent_tuples, pk=self.pk, fence=self.fence)
+        found = pipelined(_HELD.fetch_tuples, pk=self.pk, fence=self.fence)
         if not found:
             raise LostRun(self.pk)
         [(_, self.event_count, self.head_hash)] = found
@@ -181,7 +181,7 @@ class Run(models.Model):
     def change(self, **columns: object) -> None:
         """Change columns, now or where `recording` ends. Raises LostRun if the run has moved."""
         if self._changed is None:
-            self._writing(columns, {"was": self.state, "fenced": self.fence})()
+            self._writing(columns, {"was": self.state, "fenced": self.fence}).get()
         else:
             self._changed |= columns
         for name, value in columns.items():
@@ -192,17 +192,17 @@ class Run(models.Model):
         if self._besides is not None:
             self._besides.append(sending)
         elif answer := sending():
-            answer()
+            answer.get()
 
-    def _writing(self, columns: dict[str, object], was: dict[str, object]) -> Callable[[], None]:
+    def _writing(self, columns: dict[str, object], was: dict[str, object]) -> Pending[None]:
         """Send a change of the row; call what comes back to know that it was as it `was`."""
-        count = _updating(frozenset(columns)).sent(pk=self.pk, **was, **columns)
+        count = _updating(frozenset(columns)).send(pk=self.pk, **was, **columns)
 
         def written() -> None:
-            if not count():
+            if not count.get():
                 raise LostRun(self.pk)
 
-        return written
+        return Pending(written)
 
     def move(
         self,

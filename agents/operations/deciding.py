@@ -147,17 +147,17 @@ def _locked(pk: int, by: User) -> tuple[Escalation, list[Step], list[Membership]
     Raises DoesNotExist.
     """
     with pipeline():
-        run, policy = _RUN.sent(pk=pk), _POLICY.sent(pk=pk)
-        escalation, steps = _ESCALATION.sent(pk=pk), _STEPS.sent(pk=pk)
-        workspace, member = _WORKSPACE.sent(pk=pk), _MEMBER.sent(pk=pk, user=by.pk)
-    found = next(iter(escalation()), None)
+        run, policy = _RUN.fetch(pk=pk), _POLICY.fetch(pk=pk)
+        escalation, steps = _ESCALATION.fetch(pk=pk), _STEPS.fetch(pk=pk)
+        workspace, member = _WORKSPACE.fetch(pk=pk), _MEMBER.fetch(pk=pk, user=by.pk)
+    found = next(iter(escalation.get()), None)
     if found is None:
         raise Escalation.DoesNotExist
-    [found.run], [found.workspace] = run(), workspace()
-    [found.run.policy] = policy()
-    by_key = {step.pk: step for step in steps()}
+    [found.run], [found.workspace] = run.get(), workspace.get()
+    [found.run.policy] = policy.get()
+    by_key = {step.pk: step for step in steps.get()}
     found.step = by_key[found.step_id]
-    return found, list(by_key.values()), member()
+    return found, list(by_key.values()), member.get()
 
 
 def _own(column: str) -> QuerySet[Escalation, Any]:

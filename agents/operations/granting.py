@@ -12,7 +12,7 @@ from agents.core.limits import Limits
 from agents.core.money import format_money
 from agents.core.rulings import RulingKind, settled_by
 from agents.db.driver import pipelined
-from agents.engine.facts import asked_facts
+from agents.engine.facts import fetch_facts
 from agents.models import Escalation, Membership, Step
 from agents.operations.refusal import Refused
 from agents.policies import judge, review
@@ -57,7 +57,7 @@ def grant(
     limits = escalation.run.policy.limits().of(escalation.run.pattern)
     args = {**escalation.action["args"], "amount_minor": amount}
     action = {**escalation.action, "args": args}
-    facts, charge = pipelined(asked_facts, escalation.run, action, limits, steps, at=at, lock=True)
+    facts, charge = pipelined(fetch_facts, escalation.run, action, limits, steps, at=at, lock=True)
     if amount < 1:
         raise Refused("too_little", f"The least that can be refunded is {format_money(1)}.")
     settled = settled_by(escalation.review)

@@ -17,7 +17,7 @@ from agents.core.homoglyphs import invisible_characters
 from agents.core.limits import Limits
 from agents.core.requests import Json
 from agents.db.compiled import CompiledSelect, Param
-from agents.db.inserts import inserted
+from agents.db.inserts import send_rows
 from agents.desk import billing, books, metrics
 from agents.engine.dispatch import ring
 from agents.engine.open_requests import CUSTOMER, LAUNCHER, full_of
@@ -108,7 +108,7 @@ def launch(
             )
             lines = _queued(run, by, at, published)
             run.event_count, run.head_hash = lines.end
-            lines.write([lambda: inserted(run)])
+            lines.write([lambda: send_rows(run)])
             ring(run.pk)
             return run
     except IntegrityError:

@@ -74,19 +74,19 @@ class Contestant(graph.Contestant):
         begun = record.Thread(thread, self.workspace.pk, customer, by.pk)
         with transaction.atomic():
             with pipeline():
-                member = _MEMBER.sent_tuples(workspace=self.workspace.pk, user=by.pk)
+                member = _MEMBER.fetch_tuples(workspace=self.workspace.pk, user=by.pk)
                 event = Entry("run.queued", {"subject": customer}, by.get_username())
                 record.launched(begun, goal(customer), [event], at)
-            _limit(member(), Role.OPERATOR)
+            _limit(member.get(), Role.OPERATOR)
 
     def decide(self, thread: str, asked: Json) -> bool:
         """Grant less than was asked for. The graph is told nothing but to go on. Raises Refused."""
         at, by, step = timezone.now(), self.rita, asked["step"]
         with transaction.atomic():
             with pipeline():
-                member = _MEMBER.sent_tuples(workspace=self.workspace.pk, user=by.pk)
+                member = _MEMBER.fetch_tuples(workspace=self.workspace.pk, user=by.pk)
                 found = taken_up(thread, asked["customer"], PAY, book=self.book.pk, at=at)
-            limit, case = _limit(member(), Role.REVIEWER), found()
+            limit, case = _limit(member.get(), Role.REVIEWER), found()
             held = case.escalation(step)
             if held is None or case.thread.launched_by == by.pk:
                 raise Refused("this is nothing for this person to decide")

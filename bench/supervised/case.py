@@ -90,7 +90,7 @@ def taken_up(
     def case() -> Case:
         found, escalations, effects = kept()
         return Case(
-            customer, account(), effects, escalations, unattended(), thread=found, book=book
+            customer, account.get(), effects, escalations, unattended(), thread=found, book=book
         )
 
     return case

@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from agents.db.compiled import CompiledSelect, CompiledUpdate, Param
 from agents.db.driver import pipeline
-from agents.db.inserts import insert, inserted
+from agents.db.inserts import insert_rows, send_rows
 from agents.desk.models import Charge, Customer, Refund, SentMail
 from agents.engine import facts
 from agents.models import Run
@@ -122,7 +122,7 @@ def test_an_error_of_the_driver_is_one_of_django(scene: Scene) -> None:
     run = scene.launch()
 
     with pytest.raises(IntegrityError):
-        insert(Run.objects.get(pk=run.pk))
+        insert_rows(Run.objects.get(pk=run.pk))
 
 
 def test_a_percent_sign_in_a_statement_stays_one(scene: Scene) -> None:
@@ -155,12 +155,12 @@ def test_what_is_sent_together_is_answered_afterwards(scene: Scene) -> None:
     name = CompiledUpdate(lambda: Run.objects.filter(pk=Param("pk")), goal=Param("goal"))
 
     with transaction.atomic(), pipeline():
-        before = by_key.sent(pk=first.pk)
-        count = name.sent(pk=first.pk, goal="Another")
-        after, other = by_key.sent(pk=first.pk), by_key.sent_tuples(pk=second.pk)
+        before = by_key.fetch(pk=first.pk)
+        count = name.send(pk=first.pk, goal="Another")
+        after, other = by_key.fetch(pk=first.pk), by_key.fetch_tuples(pk=second.pk)
 
-    assert ([run.goal for run in before()], count()) == ([first.goal], 1)
-    assert ([run.goal for run in after()], len(other())) == (["Another"], 1)
+    assert ([run.goal for run in before.get()], count.get()) == ([first.goal], 1)
+    assert ([run.goal for run in after.get()], len(other.get())) == (["Another"], 1)
 
 
 def test_an_error_of_what_is_sent_together_undoes_all_of_it(scene: Scene) -> None:
@@ -169,8 +169,8 @@ def test_an_error_of_what_is_sent_together_undoes_all_of_it(scene: Scene) -> Non
 
     def both() -> None:
         with transaction.atomic(), pipeline():
-            name.sent(pk=run.pk, goal="Another")
-            inserted(run)
+            name.send(pk=run.pk, goal="Another")
+            send_rows(run)
 
     with pytest.raises(IntegrityError):
         both()
@@ -200,8 +200,8 @@ def test_what_was_skipped_after_an_error_is_not_taken_for_prepared(scene: Scene)
 
     def both() -> None:
         with pipeline():
-            by_subject.sent(subject=2**63)
-            by_key.sent(pk=run.pk)
+            by_subject.fetch(subject=2**63)
+            by_key.fetch(pk=run.pk)
 
     with pytest.raises(DataError):
         both()

@@ -10,7 +10,7 @@ from django.utils import timezone
 from agents.core.facts import Facts
 from agents.db.driver import pipelined
 from agents.desk.models import Charge, Customer
-from agents.engine.facts import asked_facts
+from agents.engine.facts import fetch_facts
 from agents.models import Effect, Escalation, Run, Step
 from tests.engine.scene import REFUND_500, Scene, fresh, go, set_scene
 
@@ -33,7 +33,7 @@ def told(run: Run, *steps: Step, at: datetime | None = None) -> Facts:
     run = fresh(run)
     limits = run.policy.limits().of(run.pattern)
     facts, _ = pipelined(
-        asked_facts, run, REFUND, limits, steps, at=at or timezone.now(), lock=False
+        fetch_facts, run, REFUND, limits, steps, at=at or timezone.now(), lock=False
     )
     return facts
 

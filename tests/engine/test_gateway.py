@@ -495,7 +495,7 @@ def test_a_run_that_fails_by_our_fault_keeps_what_it_did(
 
     def paid_last(context: Context, **args: Any) -> Any:
         reply = real(context, **args)
-        monkeypatch.setattr(perform, "asked_facts", breaks)
+        monkeypatch.setattr(perform, "fetch_facts", breaks)
         return reply
 
     exchange(monkeypatch, "issue_refund", call=paid_last)

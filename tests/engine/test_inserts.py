@@ -9,7 +9,7 @@ from django.utils import timezone
 from agents.core.states import EffectState
 from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import pipeline
-from agents.db.inserts import insert, insert_new, inserted, inserted_columns, new, update
+from agents.db.inserts import insert_new, insert_rows, new_row, send_columns, send_rows, update_row
 from agents.desk.models import SentMail
 from agents.models import Effect, Run, Step
 from tests.desk.ordering import AT, demo_book
@@ -41,7 +41,7 @@ def test_what_is_inserted_together_gets_its_keys_in_order(scene: Scene) -> None:
     run = scene.launch()
     steps = [step_of(run, position) for position in (1, 2, 3)]
 
-    insert(*steps)
+    insert_rows(*steps)
 
     kept = {step.pk: step.position for step in run.steps.all()}
     assert kept == {step.pk: step.position for step in steps}
@@ -51,14 +51,14 @@ def test_what_is_inserted_together_gets_its_keys_in_order(scene: Scene) -> None:
 def test_a_new_row_is_like_one_that_its_model_makes(scene: Scene) -> None:
     run, at = scene.launch(), timezone.now()
     columns = {"run_id": run.pk, "position": 1, "key": "1/propose", "asked": {}, "begun_at": at}
-    made, by_model = new(Step, **columns), Step(**columns)
+    made, by_model = new_row(Step, **columns), Step(**columns)
 
     assert made._state.adding
     assert columns_of(made) == columns_of(by_model)
-    insert(made)
+    insert_rows(made)
     assert columns_of(Step.objects.get()) == columns_of(made)
-    assert new(Run).pk != new(Run).pk
-    assert new(Run).simulation is not new(Run).simulation
+    assert new_row(Run).pk != new_row(Run).pk
+    assert new_row(Run).simulation is not new_row(Run).simulation
 
 
 @pytest.mark.breaks("I32")  # steps that no engine began
@@ -66,8 +66,8 @@ def test_a_new_row_is_like_one_that_its_model_makes(scene: Scene) -> None:
 def test_json_comes_back_as_it_went(scene: Scene, reply: object) -> None:
     step = step_of(scene.launch(), 1, reply=reply)
 
-    insert(step)
-    update(step)
+    insert_rows(step)
+    update_row(step)
 
     assert Step.objects.get(pk=step.pk).reply == reply
     assert Step.objects.filter(reply__isnull=reply is None).exists()
@@ -76,10 +76,10 @@ def test_json_comes_back_as_it_went(scene: Scene, reply: object) -> None:
 @pytest.mark.breaks("I32")  # steps that no engine began
 def test_only_the_named_columns_of_a_row_are_written(scene: Scene) -> None:
     step = step_of(scene.launch(), 1)
-    insert(step)
+    insert_rows(step)
 
     step.attempts, step.failed = 2, "llm_timeout"
-    update(step, "attempts")
+    update_row(step, "attempts")
 
     kept = Step.objects.get(pk=step.pk)
     assert (kept.attempts, kept.failed) == (2, "")
@@ -145,8 +145,8 @@ def test_rows_that_are_sent_together_find_each_other_by_name(scene: Scene) -> No
     intents = [intent_of(run, "2/propose", "1/propose") for run in reversed(runs)]
 
     with transaction.atomic(), pipeline():
-        inserted(*steps)
-        inserted_columns(Effect, intents, keys={"step_id": _STEP, "review_id": _STEP})
+        send_rows(*steps)
+        send_columns(Effect, intents, keys={"step_id": _STEP, "review_id": _STEP})
 
     found = Effect.objects.select_related("step", "review").order_by("pk")
     assert [(e.run, e.step.run, e.step.key, e.review.run, e.review.key) for e in found] == [
@@ -160,9 +160,9 @@ def test_a_row_that_finds_no_other_is_not_written(scene: Scene) -> None:
 
     def both() -> None:
         with transaction.atomic(), pipeline():
-            inserted(step_of(run, 1))
+            send_rows(step_of(run, 1))
             nobody = [intent_of(run, "1/propose", "1/review")]
-            inserted_columns(Effect, nobody, keys={"step_id": _STEP, "review_id": _STEP})
+            send_columns(Effect, nobody, keys={"step_id": _STEP, "review_id": _STEP})
 
     with pytest.raises(IntegrityError):
         both()

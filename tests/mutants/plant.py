@@ -103,7 +103,7 @@ MUTANTS = (
     Mutant(
         "the gateway does not look for a kill switch",
         "agents/engine/gateway.py",
-        "if switch():",
+        "if switch.get():",
         "if False:",
         "tests/engine/test_kill_switch.py",
     ),

@@ -22,7 +22,7 @@ from agents.db.driver import pipelined
 from agents.desk import refunds
 from agents.desk.models import Charge
 from agents.engine import gateway
-from agents.engine.facts import asked_facts
+from agents.engine.facts import fetch_facts
 from agents.engine.kill_switch import switch_against
 from agents.models import Effect, Escalation, Membership, Role, Run
 from agents.operations import deciding, erasing, granting
@@ -177,7 +177,7 @@ def test_what_was_refunded_is_read_once_the_charge_is_locked(scene: Scene) -> No
         try:
             with transaction.atomic():
                 facts, _ = pipelined(
-                    asked_facts, run, refund, limits, [], at=timezone.now(), lock=True
+                    fetch_facts, run, refund, limits, [], at=timezone.now(), lock=True
                 )
             return facts.unattended_minor
         finally:
