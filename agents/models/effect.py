@@ -44,6 +44,8 @@ class Effect(models.Model):
             ),
         ]
         indexes = [
+            # The audit log's filter by amount.
+            models.Index(fields=["amount_minor", "run"], name="effect_amount"),
             # What has been refunded on a charge without a person, over all runs.
             models.Index(fields=["charge", "state", "intended_at"], name="effect_of_charge"),
             # What went out today without a person.

@@ -83,6 +83,8 @@ class Escalation(models.Model):
                 condition=Q(state=EscalationState.OPEN),
                 name="escalation_due",
             ),
+            # The audit log's filter by amount.
+            models.Index(fields=["workspace", "requested_minor"], name="escalation_requested"),
             # The tab of what was decided, newest first.
             models.Index(fields=["workspace", "-decided_at", "id"], name="escalation_decided"),
             # The overview: what was allowed and not done, newest first.

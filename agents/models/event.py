@@ -23,6 +23,7 @@ from django.db.models import Q
 from agents.audit.chain import link
 from agents.audit.erasable_texts import TEXTS, Text, digest_of, without_texts
 from agents.core.digest import canonical
+from agents.core.event_kinds import LEDGER
 from agents.core.requests import Json
 from agents.db.compiled import CompiledSelect, CompiledUpdate, Param
 from agents.db.driver import Pending, pipeline
@@ -59,6 +60,17 @@ class Event(models.Model):
                 condition=Q(run__isnull=True),
                 name="event_seq_once_in_workspace",
             ),
+        ]
+        indexes = [
+            # The audit log: decisions and money, newest first; then by kind, person and time.
+            models.Index(
+                fields=["workspace", "id"], condition=Q(kind__in=LEDGER), name="event_ledger"
+            ),
+            models.Index(fields=["workspace", "kind", "id"], name="event_kind"),
+            models.Index(
+                fields=["workspace", "actor", "id"], condition=~Q(actor=""), name="event_actor"
+            ),
+            models.Index(fields=["workspace", "at"], name="event_time"),
         ]
 
     def __str__(self) -> str:

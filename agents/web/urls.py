@@ -6,6 +6,7 @@ from agents.web.approvals import views as approvals
 from agents.web.audit import views as audit
 from agents.web.kill import views as kill
 from agents.web.launch import views as launch
+from agents.web.members import views as members
 from agents.web.overview import views as overview
 from agents.web.policy import views as policy
 from agents.web.runs import views as runs
@@ -36,6 +37,7 @@ urlpatterns: list[URLPattern] = [
     path("kill/press/", kill.press, name="kill-press"),
     path("kill/release/", kill.release, name="kill-release"),
     path("launch/", launch.launch, name="launch"),
+    path("members/", members.members, name="members"),
     path("policy/", policy.policy, name="policy"),
     path("runs/", runs.runs, name="runs"),
     path("runs/<uuid:pk>/", runs.run, name="run"),

@@ -30,7 +30,7 @@ from agents.engine.sweep import sweep
 from agents.models import Escalation, Event, PolicyVersion, Run, Workspace
 from agents.models.kill_switch import Stage
 from agents.policies.profiles import STRICT
-from agents.web.audit.log import as_csv
+from agents.web.audit.export import as_csv
 from tests import checker
 from tests.checker import record as copies
 from tests.engine.dying import die_at

@@ -11,7 +11,7 @@ import pytest
 from django.db import connection
 
 from agents.models import Event
-from agents.web.audit.log import as_csv
+from agents.web.audit.export import as_csv
 from tests import checker
 from tests.checker import CHECKS, Dump, record
 from tests.engine.scene import go, set_scene

@@ -80,6 +80,8 @@ def prepared() -> Iterator[Prepared]:
         "queued run": f"/runs/{queued.pk}/",
         "launch": "/launch/",
         "audit": "/audit/",
+        "all events": "/audit/?all=1",
+        "members": "/members/",
         "policy": "/policy/",
         "kill switches": "/kill/",
         "not found": "/runs/00000000-0000-0000-0000-000000000000/",

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import csv
 import io
+from pathlib import Path
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
+from pytest_django import DjangoAssertNumQueries
 
 from agents.audit import protection
+from agents.audit.sealing import seal
 from agents.models import Event, Role, Run
-from agents.web.audit import log
+from agents.web.audit import export, log
 from tests.engine.scene import REFUND_500, Scene, go, set_scene
+from tests.settings import ON_POSTGRES
 from tests.web.test_pages import signed_in, stranger
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -31,27 +37,60 @@ def auditor(scene: Scene) -> Client:
     return signed_in(user)
 
 
-def test_the_record_is_filtered(scene: Scene, auditor: Client) -> None:
-    run, other = go(scene.launch(REFUND_500)), go(scene.launch(REFUND_500))
+def test_decisions_and_money_are_shown_by_default_and_all_events_on_demand(
+    scene: Scene, auditor: Client
+) -> None:
+    run = go(scene.launch())
+    scene.decide(run)
+    go(run)
     at = reverse("audit")
 
-    of_run = auditor.get(at, {"run": str(run.pk), "kind": "run.done"}).text
-    of_omar = auditor.get(at, {"actor": "omar"}).text
-    of_nobody = auditor.get(at, {"actor": "nobody"}).text
-    of_before = auditor.get(at, {"until": "2020-01-01T00:00"}).text
+    ledger, everything = auditor.get(at).text, auditor.get(at, {"all": "1"}).text
 
-    assert of_run.count("<code>run.done</code>") == 1
-    assert str(other.pk)[:8] not in of_run
-    assert of_omar.count("<code>run.queued</code>") == 2
-    assert "No event fits" in of_nobody
-    assert "No event fits" in of_before
+    told = (
+        "Asked for approval to pay USD 1,200.00 to customer 42 (high refund requires human).",
+        "Approved USD 800.00 instead of USD 1,200.00 to customer 42. “partly used”",
+        "Paid USD 800.00 to customer 42.",
+        "Emailed customer 42 about USD 800.00.",
+        "Made rita reviewer who may approve up to USD 800.00.",
+    )
+    assert [sentence for sentence in told if sentence not in ledger] == []
+    assert "Launched a Supervisor run for customer 42 under policy v1." not in ledger
+    assert "Launched a Supervisor run for customer 42 under policy v1." in everything
+    assert "The policy held for a person what step 2/review proposed" in everything
+    request = run.escalations.get()
+    assert f'<a href="/approvals/{request.pk}/">request {request.pk}</a>' in ledger
+    assert '<a href="/policy/?version=1">policy v1</a>' in everything
 
 
-@pytest.mark.parametrize("field", ["run", "since", "until"])
-def test_a_filter_that_makes_no_sense_is_said(auditor: Client, field: str) -> None:
+def test_every_filter_narrows(scene: Scene, auditor: Client) -> None:
+    mine, small = go(scene.launch()), go(scene.launch(REFUND_500))
+
+    def runs(**asked: str) -> set[str]:
+        page = auditor.get(reverse("audit"), asked).text
+        return {pk for pk in map(str, (mine.pk, small.pk)) if f"/runs/{pk}/" in page}
+
+    both = {str(mine.pk), str(small.pk)}
+    assert runs() == both
+    assert runs(customer="42") == both
+    assert runs(customer="43") == set()
+    assert runs(amount_from="1000") == {str(mine.pk)}
+    assert runs(amount_from="500", amount_to="500.00") == {str(small.pk)}
+    assert runs(amount_to="499.99") == set()
+    assert runs(event="effect.done") == {str(small.pk)}
+    assert runs(run=str(mine.pk), all="1") == {str(mine.pk)}
+    assert runs(person="omar", event="run.queued") == both
+    assert runs(person="nobody") == set()
+    assert runs(since="2020-01-01T00:00", until="2999-01-01T00:00") == both
+    assert runs(until="2020-01-01T00:00") == runs(since="2999-01-01") == set()
+
+
+@pytest.mark.parametrize("field", ["run", "since", "until", "customer", "amount_from"])
+def test_a_filter_that_makes_no_sense_is_named(auditor: Client, field: str) -> None:
     page = auditor.get(reverse("audit"), {field: "2026-13-45T99:99"}).text
 
     assert f"“{field}” cannot be read" in page
+    assert "No matching events" in page
 
 
 def test_pages_follow_each_other_without_gap_or_repeat(
@@ -59,13 +98,13 @@ def test_pages_follow_each_other_without_gap_or_repeat(
 ) -> None:
     monkeypatch.setattr(log, "PAGE", 7)
     go(scene.launch(REFUND_500))
-    found = log.events(type(scene.workspace).objects.all(), log.Filter({}, ""))
+    found = log.events(scene.workspace, log.Filter({"all": "1"}, ""))
 
     seen: list[int] = []
     before = ""
     while True:
         page = log.page_of(found, before)
-        seen += [event.pk for event, _ in page.rows]
+        seen += [line.pk for line in page.lines]
         if page.older is None:
             break
         before = str(page.older)
@@ -73,17 +112,99 @@ def test_pages_follow_each_other_without_gap_or_repeat(
     assert seen == list(Event.objects.order_by("-pk").values_list("pk", flat=True))
 
 
+FIELDS = {"customer": "42", "amount_from": "1", "amount_to": "9999", "person": "rita"}
+
+
+@pytest.mark.parametrize("asked", [{}, {"all": "1"}, {"customer": "42"}, FIELDS])
+def test_the_log_takes_at_most_twelve_queries(
+    scene: Scene,
+    auditor: Client,
+    asked: dict[str, str],
+    django_assert_max_num_queries: DjangoAssertNumQueries,
+) -> None:
+    for _ in range(3):
+        scene.decide(go(scene.launch()))
+
+    auditor.get(reverse("audit"))  # a first look renews the session
+
+    with django_assert_max_num_queries(12):
+        auditor.get(reverse("audit"), {**asked, "since": "2020-01-01", "until": "2999-01-01"})
+
+
+@pytest.mark.skipif(ON_POSTGRES, reason="PostgreSQL chooses by how many rows there are")
+@pytest.mark.parametrize(
+    ("asked", "index"),
+    [
+        ({}, "event_ledger"),
+        ({"event": "effect.done"}, "event_kind"),
+        ({"person": "rita"}, "event_actor"),
+        ({"person": "rita", "all": "1"}, "event_actor"),
+    ],
+)
+def test_each_filter_has_its_index(scene: Scene, asked: dict[str, str], index: str) -> None:
+    """With an index for the order alone the log would be read until fifty rows fit."""
+    go(scene.launch())
+    found = log.events(scene.workspace, log.Filter(asked, ""))[:51]
+
+    assert index in found.explain()
+
+
+@pytest.mark.both
+def test_an_entry_that_cannot_be_read_is_named_among_the_others(
+    scene: Scene, auditor: Client
+) -> None:
+    scene.decide(go(scene.launch()))
+    odd, bad = Event.objects.filter(kind__startswith="escalation.").order_by("pk")
+    infinite = connection.vendor == "postgresql"
+    protection.unprotect(connection)
+    with connection.cursor() as cursor:
+        at = "infinity" if infinite else "no time"
+        cursor.execute("UPDATE agents_event SET at = %s WHERE id = %s", [at, odd.pk])
+    Event.objects.filter(pk=bad.pk).update(facts={**bad.facts, "decision": ["odd"]})
+
+    page = auditor.get(reverse("audit"))
+    copy = auditor.post(reverse("export"))
+
+    for event in (odd, bad):  # as they were: what looks at every test's rows reads them too
+        Event.objects.filter(pk=event.pk).update(at=event.at, facts=event.facts)
+    protection.protect(connection)
+
+    for text in (page.text, copy.text):
+        assert "This entry cannot be read." in text
+        assert "Decided: its details cannot be read." in text
+        assert "Made rita reviewer" in text
+
+
+def test_the_state_of_the_chain_is_always_shown(
+    scene: Scene, auditor: Client, tmp_path: Path, settings: Any
+) -> None:
+    settings.OPSCONSOLE_HEADS_FILE = tmp_path / "heads.jsonl"
+    go(scene.launch(REFUND_500))
+    before = auditor.get(reverse("audit")).text
+    seal(at=timezone.now())
+    auditor.post(reverse("verify"))
+
+    after = auditor.get(reverse("audit")).text
+
+    assert "Not verified yet" in before
+    assert "No seal yet" in before
+    assert "Log intact at the last check: 2 of 2 chains" in after
+    assert "Verified by auditor" in after
+    assert "Newest seal: head 1" in after
+    assert "heads.jsonl" in after
+
+
 @pytest.mark.breaks("I33")
 def test_a_changed_event_is_named_and_the_check_is_on_record(scene: Scene, auditor: Client) -> None:
     run = go(scene.launch(REFUND_500))
-    assert "chains hold" in auditor.post(reverse("verify")).text
+    assert "Log intact: 2 of 2 chains" in auditor.post(reverse("verify")).text
     protection.unprotect(connection)
     Event.objects.filter(run=run, seq=3).update(actor="somebody")
     protection.protect(connection)
 
     page = auditor.post(reverse("verify")).text
 
-    assert "The record does not hold in 1 place<" in page
+    assert "1 fault in the log" in page
     assert f"run {run.pk}: event 3" in page
     checks = Event.objects.filter(kind="audit.verified").order_by("pk")
     assert [len(event.facts["faults"]) for event in checks] == [0, 1]
@@ -94,14 +215,29 @@ def test_the_copy_is_safe_for_spreadsheets_and_on_record(scene: Scene, auditor: 
     scene.omar.refresh_from_db()
     run = scene.launch(REFUND_500)
 
-    answered = auditor.post(reverse("export"), {"run": str(run.pk)})
+    answered = auditor.post(reverse("export"), {"run": str(run.pk), "all": "1"})
 
     rows = list(csv.DictReader(io.StringIO(answered.text)))
-    assert [row["kind"] for row in rows] == ["run.queued"]
-    assert rows[0]["actor"] == "'=HYPERLINK(0)"
-    assert answered["Content-Disposition"].startswith('attachment; filename="record-')
+    assert [row["event"] for row in rows] == ["run.queued"]
+    assert rows[0]["person"] == "'=HYPERLINK(0)"
+    assert answered["Content-Disposition"].startswith('attachment; filename="audit-log-')
     taken = Event.objects.get(kind="audit.exported")
-    assert taken.facts == {"rows": 1, "filter": {"run": str(run.pk)}}
+    assert taken.facts == {"rows": 1, "filter": {"run": str(run.pk), "all": "1"}}
+
+
+def test_an_export_says_where_it_was_cut(
+    scene: Scene, auditor: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(export, "EXPORTED", 3)
+    go(scene.launch(REFUND_500))
+
+    answered = auditor.post(reverse("export"), {"all": "1"})
+
+    rows = list(csv.reader(io.StringIO(answered.text)))
+    assert len(rows) == 1 + 3 + 1
+    assert rows[-1][0].startswith("CUT: only the newest")
+    assert "-cut.csv" in answered["Content-Disposition"]
+    assert Event.objects.get(kind="audit.exported").facts["cut"] is True
 
 
 def test_nobody_reads_the_record_of_another_workspace(scene: Scene) -> None:
@@ -111,6 +247,6 @@ def test_nobody_reads_the_record_of_another_workspace(scene: Scene) -> None:
     page = client.get(reverse("audit"), {"run": str(run.pk)}).text
     copy = client.post(reverse("export")).text
 
-    assert "No event fits" in page
+    assert "No matching events" in page
     assert str(run.pk) not in copy
     assert Run.objects.count() == 1

@@ -1,35 +1,51 @@
-"""Filter the record, and write it as a table that no spreadsheet takes for formulas."""
+"""Find events: filters in the address, each by an index, and pages by keyset."""
 
 from __future__ import annotations
 
-import csv
-import io
-import json
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from datetime import datetime, timedelta
 from urllib.parse import urlencode
 from uuid import UUID
 
-from asgiref.sync import sync_to_async
-from django.db.models import QuerySet
+from django.db.models import BooleanField, F, Func, Q, QuerySet
 from django.http import QueryDict
 
-from agents.core.money import format_money
-from agents.models import Event, Workspace
-from agents.models.event import facts_of
+from agents.core.event_kinds import LEDGER
+from agents.core.money import BadAmount, minor_of_text
+from agents.models import Effect, Escalation, Event, Run, Workspace
+from agents.web.sentences import Line, read_events, tell_events
 from agents.web.times import read_time
 
 PAGE = 50
-EXPORTED = 10_000  # rows of one export
-FILTERS = ("actor", "kind", "run", "since", "until")
-COLUMNS = ("at", "run", "seq", "kind", "actor", "facts", "previous", "hash")
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+RUNS = 500  # of a customer or an amount: the newest
+AMOUNTS = ("amount_from", "amount_to")
+FILTERS = ("event", "person", "customer", *AMOUNTS, "run", "since", "until", "all", "workspace")
+DIGITS = 19  # fewer than this fit a column of 64 bits
+# Events of a moment may be written in another order than their times are.
+DISORDER = timedelta(hours=1)
+
+
+class IsLedger(Func):
+    """True for the kinds of LEDGER, in the very words of the index that has them.
+
+    SQLite takes a partial index only where a query repeats its condition without parameters.
+    """
+
+    template = f"%(expressions)s IN ({', '.join(map(repr, LEDGER))})"
+    output_field = BooleanField()
+
+
+class HasActor(Func):
+    """True for what a person did, in the words of the index of people."""
+
+    template = "NOT (%(expressions)s = '')"
+    output_field = BooleanField()
 
 
 @dataclass(frozen=True)
 class Filter:
-    """What of the record is asked for; what cannot be read is said and matches nothing."""
+    """What is asked for; what cannot be read is named and matches nothing."""
 
     given: dict[str, str]
     unreadable: str  # the field that makes no sense, or ""
@@ -38,100 +54,105 @@ class Filter:
     def query(self) -> str:
         return urlencode(self.given)
 
+    @property
+    def narrowed(self) -> bool:
+        """True where something is left out besides what the switch leaves out."""
+        return bool(self.given.keys() - {"all", "workspace"})
+
+    def other(self, **changed: str) -> str:
+        """Return the address with some fields set anew; "" leaves one out."""
+        return urlencode({key: text for key, text in {**self.given, **changed}.items() if text})
+
+    @property
+    def query_of_all(self) -> str:
+        return self.other(all="1")
+
+    @property
+    def query_of_ledger(self) -> str:
+        is_other = self.given.get("event", "") not in LEDGER
+        return self.other(all="", **({"event": ""} if is_other else {}))
+
 
 def read_filter(asked: QueryDict) -> Filter:
     """Return the filter that a page's address holds."""
-    said = {name: asked.get(name, "").strip() for name in FILTERS}
-    given = {name: text for name, text in said.items() if text}
-    readers: dict[str, Callable[[str], object]] = {
-        "actor": _storable,
-        "kind": _storable,
-        "run": _uuid,
-        "since": read_time,
-        "until": read_time,
-    }
-    bad = [name for name, read in readers.items() if name in given and read(given[name]) is None]
+    texts = {name: asked.get(name, "").strip() for name in FILTERS}
+    given = {name: text for name, text in texts.items() if text}
+    bad = [name for name, text in given.items() if _READERS[name](text) is None]
     return Filter(given, bad[0] if bad else "")
 
 
-def events(workspaces: QuerySet[Workspace], wanted: Filter) -> QuerySet[Event]:
+def events(workspace: Workspace, wanted: Filter) -> QuerySet[Event]:
     """Return the events that a filter lets through, newest first."""
-    found = Event.objects.filter(workspace__in=workspaces).order_by("-pk").prefetch_related("texts")
+    found = Event.objects.filter(workspace=workspace).order_by("-pk")
+    # Of the run only its customer: a row that cannot be read must not hide its events.
+    found = found.select_related("run").only(*_COLUMNS, "run__subject").prefetch_related("texts")
+    given = wanted.given
     if wanted.unreadable:
         return found.none()
-    given = wanted.given
-    if "actor" in given:
-        found = found.filter(actor=given["actor"])
-    if "kind" in given:
-        found = found.filter(kind=given["kind"])
+    if "event" in given:
+        found = found.filter(kind=given["event"])
+    elif "all" not in given:
+        found = found.filter(IsLedger(F("kind")))
+    if "person" in given:
+        found = found.filter(HasActor(F("actor")), actor=given["person"])
     if "run" in given:
         found = found.filter(run__pk=given["run"])
-    if "since" in given:
-        found = found.filter(at__gte=read_time(given["since"]))
-    if "until" in given:
-        found = found.filter(at__lt=read_time(given["until"]))
+    if given.keys() & {"customer", *AMOUNTS}:
+        found = found.filter(run__in=_runs(workspace, given))
+    return _within(found, workspace, read_time(given.get("since", "")), given)
+
+
+_COLUMNS = [field.name for field in Event._meta.concrete_fields]
+
+
+def _within(
+    found: QuerySet[Event], workspace: Workspace, since: datetime | None, given: dict[str, str]
+) -> QuerySet[Event]:
+    """Keep the events of a time; where they begin and end in the log an index of times says."""
+    of_workspace, until = (
+        Event.objects.filter(workspace=workspace),
+        read_time(given.get("until", "")),
+    )
+    if since:
+        first = of_workspace.filter(at__gte=since - DISORDER).order_by("at", "pk")
+        found = found.filter(at__gte=since, pk__gte=first.values("pk")[:1])
+    if until:
+        last = of_workspace.filter(at__lt=until + DISORDER).order_by("-at", "-pk")
+        found = found.filter(at__lt=until, pk__lte=last.values("pk")[:1])
     return found
+
+
+def _runs(workspace: Workspace, given: dict[str, str]) -> list[UUID]:
+    """Return the newest runs about a customer, or with an amount asked for, granted or paid."""
+    found = Run.objects.filter(workspace=workspace).order_by("-created_at", "pk")
+    if "customer" in given:
+        found = found.filter(subject=int(given["customer"]))
+    if given.keys() & set(AMOUNTS):
+        least = minor_of_text(given.get("amount_from", "0"))
+        most = minor_of_text(given["amount_to"]) if "amount_to" in given else 2**63 - 1
+        asked = Q(requested_minor__range=(least, most)) | Q(granted_minor__range=(least, most))
+        held = Escalation.objects.filter(asked, workspace=workspace)
+        moved = Effect.objects.filter(amount_minor__range=(least, most))
+        either = Q(pk__in=held.values("run_id")) | Q(pk__in=moved.values("run_id"))
+        found = found.filter(either)
+    return list(found.values_list("pk", flat=True)[:RUNS])
 
 
 @dataclass(frozen=True)
 class Page:
-    """A page of the record, and where the next one begins."""
+    """A page of the log, and where the next one begins."""
 
-    rows: Sequence[tuple[Event, str]]
+    lines: Sequence[Line]
     older: int | None  # the id to go on before; None: there is nothing older
 
 
 def page_of(found: QuerySet[Event], before: str) -> Page:
-    """Return one page by keyset: it costs the same however long the record is."""
-    if before.isascii() and before.isdigit() and len(before) < 19:
+    """Return one page by keyset: it costs the same however long the log is."""
+    if _whole_number(before) is not None:
         found = found.filter(pk__lt=int(before))
-    rows = list(found[: PAGE + 1])
-    older = rows[PAGE - 1].pk if len(rows) > PAGE else None
-    return Page([(event, told(event)) for event in rows[:PAGE]], older)
-
-
-def told(event: Event) -> str:
-    """Say the facts of an event in a line."""
-    parts = []
-    for key, value in facts_of(event).items():
-        if value in (None, "", False):
-            continue
-        if key.endswith("_minor") and isinstance(value, int):
-            key, value = key.removesuffix("_minor"), format_money(value)
-        parts.append(f"{key}: {value}")
-    return ", ".join(parts)
-
-
-def as_csv(found: Iterable[Event]) -> str:
-    """Return events as CSV. A cell that a spreadsheet would reckon with begins with '."""
-    out = io.StringIO()
-    table = csv.writer(out)
-    table.writerow(COLUMNS)
-    for event in found:
-        facts = json.dumps(facts_of(event), sort_keys=True, ensure_ascii=False)
-        cells = (
-            event.at.isoformat(),
-            str(event.run_id or ""),
-            event.seq,
-            event.kind,
-            event.actor,
-            facts,
-            event.previous,
-            event.hash,
-        )
-        table.writerow([_safe(cell) for cell in cells])
-    return out.getvalue()
-
-
-async def drawn(lines: Iterator[str]) -> AsyncIterator[str]:
-    """Yield lines by the hundred, each hundred read in the request's thread."""
-    while some := await sync_to_async(lambda: list(islice(lines, 100)))():
-        yield "".join(some)
-
-
-def _safe(cell: object) -> str:
-    text = str(cell)
-    return f"'{text}" if text.startswith(_FORMULA) else text
+    rows = read_events(found, PAGE + 1)
+    lines = tell_events(rows[:PAGE])
+    return Page(lines, lines[-1].pk if len(rows) > PAGE else None)
 
 
 def _storable(text: str) -> str | None:
@@ -144,3 +165,28 @@ def _uuid(text: str) -> UUID | None:
         return UUID(text)
     except ValueError:
         return None
+
+
+def _whole_number(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < DIGITS else None
+
+
+def _amount(text: str) -> int | None:
+    try:
+        return minor_of_text(text)
+    except BadAmount:
+        return None
+
+
+_READERS: dict[str, Callable[[str], object]] = {
+    "event": _storable,
+    "person": _storable,
+    "customer": _whole_number,
+    "amount_from": _amount,
+    "amount_to": _amount,
+    "run": _uuid,
+    "since": read_time,
+    "until": read_time,
+    "all": _storable,
+    "workspace": _storable,
+}

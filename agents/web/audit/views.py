@@ -1,11 +1,11 @@
-"""The record: browse it, have its chains checked, take a copy."""
+"""The audit log: browse it, verify it, take a copy."""
 
 from __future__ import annotations
 
 from django.conf import settings
 from django.contrib.auth.decorators import login_required
 from django.core.handlers.asgi import ASGIRequest
-from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
@@ -14,9 +14,13 @@ from django.views.decorators.http import require_POST, require_safe
 from agents import operations
 from agents.audit import bundle as record_bundle
 from agents.audit.verify import prove
-from agents.models import Event, Run
+from agents.core.event_kinds import LEDGER
+from agents.models import Run, Workspace
 from agents.web import access
+from agents.web.audit import export as exports
 from agents.web.audit import log
+from agents.web.audit.state import state_of
+from agents.web.sentences import kind_labels, read_events
 from agents.web.times import in_utc
 
 
@@ -25,7 +29,7 @@ from agents.web.times import in_utc
 @login_required
 @in_utc
 def audit(request: HttpRequest) -> HttpResponse:
-    """List the events of the record, newest first."""
+    """List decisions and money, or all events, newest first."""
     return _page(request)
 
 
@@ -55,16 +59,19 @@ def verify(request: HttpRequest) -> HttpResponse:
 @login_required
 @in_utc
 def export(request: HttpRequest) -> HttpResponse:
-    """Give the filtered record as CSV; that it was taken is on record."""
-    workspaces = access.workspaces_to_audit(access.person(request))
+    """Give the filtered log as CSV; the file says where it was cut, the log that it was taken."""
     wanted = log.read_filter(request.POST)
+    workspace = _workspace(_workspaces(request), wanted)
     at = timezone.now()
-    found = list(log.events(workspaces, wanted)[: log.EXPORTED])
-    for workspace in workspaces:
-        facts = {"rows": len(found), "filter": wanted.given}
-        operations.record_export(workspace=workspace, by=access.person(request), facts=facts, at=at)
-    response = HttpResponse(log.as_csv(found), content_type="text/csv; charset=utf-8")
-    response["Content-Disposition"] = f'attachment; filename="record-{at:%Y%m%d-%H%M%S}.csv"'
+    rows = read_events(log.events(workspace, wanted), exports.EXPORTED + 1)
+    is_cut = len(rows) > exports.EXPORTED
+    rows = rows[: exports.EXPORTED]
+    facts = {"rows": len(rows), "filter": wanted.given, **({"cut": True} if is_cut else {})}
+    operations.record_export(workspace=workspace, by=access.person(request), facts=facts, at=at)
+    text = exports.as_csv(rows, is_cut=is_cut)
+    response = HttpResponse(text, content_type="text/csv; charset=utf-8")
+    name = f"audit-log-{at:%Y%m%d-%H%M%S}{'-cut' if is_cut else ''}.csv"
+    response["Content-Disposition"] = f'attachment; filename="{name}"'
     return response
 
 
@@ -80,23 +87,41 @@ def bundle(request: HttpRequest) -> StreamingHttpResponse:
         operations.record_export(workspace=workspace, by=access.person(request), facts=facts, at=at)
     lines = record_bundle.lines(workspaces, at=at)
     # An ASGI server would take a plain iterator whole into memory first.
-    content = log.drawn(lines) if isinstance(request, ASGIRequest) else lines
+    content = exports.drawn(lines) if isinstance(request, ASGIRequest) else lines
     response = StreamingHttpResponse(content, content_type="application/jsonl; charset=utf-8")
-    response["Content-Disposition"] = f'attachment; filename="record-{at:%Y%m%d-%H%M%S}.jsonl"'
+    response["Content-Disposition"] = f'attachment; filename="audit-log-{at:%Y%m%d-%H%M%S}.jsonl"'
     return response
 
 
 def _page(request: HttpRequest, checked: dict[str, object] | None = None) -> HttpResponse:
-    workspaces = access.workspaces_to_audit(access.person(request))
+    workspaces = _workspaces(request)
     wanted = log.read_filter(request.GET)
-    found = log.events(workspaces, wanted)
-    kinds = Event.objects.filter(workspace__in=workspaces).values_list("kind", flat=True)
+    workspace = _workspace(workspaces, wanted)
     shown = {
         "nav": "audit",
-        "page": log.page_of(found, request.GET.get("before", "")),
+        "page": log.page_of(log.events(workspace, wanted), request.GET.get("before", "")),
         "wanted": wanted,
         "given": wanted.given,
-        "kinds": kinds.order_by("kind").distinct(),
+        "kinds": kind_labels(),
+        "workspaces": workspaces,
+        "workspace": workspace,
+        "state": state_of(workspace, file=settings.OPSCONSOLE_HEADS_FILE),
+        "ledger": LEDGER,
+        "most": exports.EXPORTED,
         **(checked or {}),
     }
     return render(request, "audit/page.html", shown)
+
+
+def _workspaces(request: HttpRequest) -> list[Workspace]:
+    found = access.workspaces_to_audit(access.person(request))
+    return sorted(found, key=lambda workspace: workspace.pk)
+
+
+def _workspace(workspaces: list[Workspace], wanted: log.Filter) -> Workspace:
+    """Return the workspace whose log is asked for. Raises Http404 for one that is not theirs."""
+    slug = wanted.given.get("workspace", workspaces[0].slug)
+    found = next((one for one in workspaces if one.slug == slug), None)
+    if found is None:
+        raise Http404
+    return found

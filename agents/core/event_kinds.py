@@ -1,0 +1,25 @@
+"""The kinds of events that the audit log shows by default: decisions and money."""
+
+# An index of the events has exactly these: another list takes a migration.
+LEDGER = (
+    "audit.exported",
+    "book.imported",
+    "decision.refused",
+    "effect.done",
+    "effect.refused",
+    "effect.unknown",
+    "escalation.decided",
+    "escalation.expired",
+    "escalation.not_carried_out",
+    "escalation.opened",
+    "kill_switch.off",
+    "kill_switch.on",
+    "kill_switch.trial",
+    "member.set",
+    "person.erased",
+    "policy.created",
+    "policy.published",
+    "run.failed",
+    "run.stopped",
+    "workspace.created",
+)

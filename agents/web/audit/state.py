@@ -1,0 +1,46 @@
+"""Whether the log is whole, as far as is known without reading it: last check, last seal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from agents.audit.verify import UNREADABLE
+from agents.models import Event, Head, Workspace
+
+
+@dataclass(frozen=True)
+class State:
+    """What the panel above the log shows."""
+
+    checked_at: datetime | None  # None: nobody has verified this workspace's log yet
+    checked_by: str
+    chains: int  # that the last check read
+    faults: Sequence[str]  # that it found
+    head: int | None  # the number of the newest seal
+    sealed_at: datetime | None
+    seal: str
+    file: str  # the name of the file that has the seals too; "" where it is not there
+
+
+def state_of(workspace: Workspace, *, file: Path) -> State:
+    """Return what is known of a log, in two queries. What cannot be read counts as a fault."""
+    checks = Event.objects.filter(workspace=workspace, run=None, kind="audit.verified")
+    try:
+        check = checks.order_by("-pk").first()
+        facts = check.facts if check else {}
+        checked_at, checked_by = (check.at, check.actor) if check else (None, "")
+        chains, faults = int(facts.get("chains", 0)), [str(f) for f in facts.get("faults", [])]
+    except UNREADABLE:
+        checked_at, checked_by, chains = None, "", 0
+        faults = ["the entry of the last check cannot be read"]
+    try:
+        head = Head.objects.order_by("-number").only("number", "at", "seal").first()
+        number, sealed_at, seal = (head.number, head.at, head.seal) if head else (None, None, "")
+    except UNREADABLE:
+        number, sealed_at, seal = None, None, ""
+        faults = [*faults, "the newest seal cannot be read"]
+    name = file.name if file.exists() else ""
+    return State(checked_at, checked_by, chains, faults, number, sealed_at, seal, name)

@@ -1,0 +1,130 @@
+"""Why a run ended, as a sentence for people: one table for every stop reason there is."""
+
+from __future__ import annotations
+
+# By code; {0} is what stands behind its first colon, {1} behind the second.
+_ENDS = {
+    "success": "The run reached its end.",
+    "cancelled": "A person stopped the run.",
+    "killed": "A kill switch was on when the run came to an action that it blocks.",
+    "human_rejected": "A reviewer rejected the request.",
+    "denied_by_human": "A reviewer rejected the draft.",
+    "escalation_expired": "Nobody decided in time, so the request was rejected automatically.",
+    "nobody_to_ask": "A person had to decide, and the policy has human approval turned off.",
+    "halted_by_supervision": "The supervising model stopped the workflow.",
+    "reorient_budget_exhausted": "The draft still deviated after every allowed correction.",
+    "max_steps": "Step limit reached before the agent finished.",
+    "max_seconds": "Time limit reached: the run used all the working time its policy allows.",
+    "max_tokens": "Token limit reached: the run used all the tokens its policy allows.",
+    "max_cost": "Cost limit reached: the models cost as much as the policy allows.",
+    "max_tool_calls": "Tool call limit reached before the agent finished.",
+    "max_dispatches": "Task limit reached before every part of the report was gathered.",
+    "max_delegations": "Limit of handed-over tickets reached before a specialist solved the case.",
+    "max_route_attempts": "Every specialist declined, and the case was not solved.",
+    "loop_detected": "The agent kept making the same call, so the run was stopped.",
+    "loop_detected:per_tool_limit": "The agent called one tool more often than the policy allows.",
+    "loop_detected:signature_repeat": "The agent repeated the very same call.",
+    "critical_task_failed": "A part that the report cannot do without failed.",
+    "no_report_scope": "The policy of this run has no settings for reports.",
+    "bad_workflow": "The workflow's document cannot be used.",
+    "internal_error": "A fault of the console ended the run. Its log has the details.",
+    "diverged": "The run could not go on as it was recorded, by a fault of the console.",
+    "invalid_action": "The agent's answer was not a valid action ({0}).",
+    "invalid_plan": "The agent's plan was not valid ({0}).",
+    "invalid_plan:worker_required": "The plan leaves out {1}, which the policy requires.",
+    "invalid_plan:duplicate_worker": "The plan asks {1} twice.",
+    "invalid_plan:args_mismatch": "The plan asks about another day or region than the report's.",
+    "invalid_route": "The agent's choice of a specialist was not valid ({0}).",
+    "unknown": "The task ended without saying why.",
+    "supervisor_block": "The policy blocked the action ({0}).",
+    "answer_contradicts_ledger": "The answer contradicts what the ledger says was paid.",
+    "answer_contradicts_evidence": "The answer contradicts what the specialist found.",
+    "brief_contradicts_facts": "The brief contradicts the facts that were gathered.",
+    "llm_error": "The model's server refused or failed.",
+    "llm_timeout": "The model did not answer in time.",
+    "llm_rate_limited": "The model's server limits how often it may be asked.",
+    "llm_bad_response": "The model's server sent an answer that cannot be read.",
+    "llm_truncated": "The model's answer was cut off at its length limit.",
+    "llm_refused": "The model refused to answer.",
+    "llm_empty": "The model's answer was empty.",
+    "tool_denied": "The policy does not let {0} run.",
+    "tool_missing": "This installation has no tool {0}.",
+    "tool_bad_args": "{0} was called with arguments that it does not take.",
+    "tool_bad_result": "{0} returned something that cannot be used.",
+    "tool_error": "{0} reported an error.",
+    "tool_timeout": "{0} did not answer in time.",
+    "task_timeout": "The task did not finish in time, with every attempt it had.",
+    "review_changed": "What was approved was no longer allowed when it was to be carried out.",
+    "route_denied": "The policy does not let {0} be asked.",
+    "route_missing": "This installation has no specialist {0}.",
+    "route_bad_args": "{0} was given a ticket that it does not take.",
+    "route_error": "{0} reported an error.",
+    "route_bad_observation": "The specialist's reply was not in the agreed form.",
+    "worker_denied": "The policy does not let {0} be asked.",
+    "worker_missing": "This installation has no worker {0}.",
+    "worker_bad_args": "{0} was given a task that it does not take.",
+    "worker_bad_result": "{0} returned something that cannot be used.",
+    "worker_error": "{0} reported an error.",
+}
+# Behind "supervisor_block:", the code of the rule that blocked.
+_BLOCKS = {
+    "answer_contradicts_evidence": "the answer contradicts what the specialist found",
+    "answer_contradicts_ledger": "the answer contradicts what the ledger says was paid",
+    "args_mismatch": "a task asks about another day or region than the report's",
+    "brief_contradicts_facts": "the brief contradicts the facts that were gathered",
+    "charge_fully_refunded": "the charge has already been refunded in full",
+    "context_required": "the customer's record was not read before money was to move",
+    "duplicate_refund": "the same amount was already refunded to this customer",
+    "duplicate_worker": "the plan asks {1} twice",
+    "email_before_refund": "there was no refund to write to the customer about",
+    "final_requires_context": "the agent answered without reading the customer's record",
+    "final_requires_evidence": "the agent answered without asking a specialist",
+    "invalid_refund_amount": "the amount was not above zero",
+    "no_charge_to_refund": "the customer has no charge that could be refunded",
+    "nothing_to_mail": "the customer was already told of every refund",
+    "outside_refund_window": "the charge is older than the policy refunds",
+    "refund_budget_exhausted": "the run had refunded as much as one run may",
+    "reply_not_accepted": "nobody approved this text for sending",
+    "reply_sent_already": "this run has already sent a reply",
+    "review_does_not_settle": "what is known of the charge kept changing",
+    "rule_failed": "a rule of the policy could not be evaluated",
+    "subject_mismatch": "the action named another customer than the run's",
+    "unknown_action_kind": "no rule covers this kind of action",
+    "unknown_tool_for_supervisor": "no rule covers the tool {1}",
+    "worker_required": "the plan leaves out {1}",
+}
+
+
+def end_sentence(code: str) -> str:
+    """Return why a run ended, for a stop reason such as ``tool_error:issue_refund``; "" for none.
+
+    A code that is in no table is quoted: nothing is claimed of it.
+    """
+    if not code:
+        return ""
+    head, *rest = code.split(":", 2)
+    if head == "supervisor_block" and rest and rest[0] in _BLOCKS:
+        return f"Blocked by policy: {_BLOCKS[rest[0]].format(*_padded(rest))}."
+    form = _ENDS.get(":".join([head, *rest[:1]])) or _ENDS.get(head)
+    if form is None:
+        return f"The run ended with the code “{code}”."
+    sentence = form.format(*_padded(rest))
+    return sentence[:1].upper() + sentence[1:]
+
+
+def is_known(code: str) -> bool:
+    """Tell whether a stop reason has a sentence of its own."""
+    head, _, rest = code.partition(":")
+    if head == "supervisor_block":
+        return rest.partition(":")[0] in _BLOCKS
+    return head in _ENDS
+
+
+def _padded(rest: list[str]) -> list[str]:
+    """Return what stands behind the colons as people write it; the code quotes nothing twice."""
+    words = [_plain(part) for part in rest]
+    return [*words, *["something that is not named"] * (2 - len(words))]
+
+
+def _plain(part: str) -> str:
+    return part.replace("_", " ").replace(":", ", ")

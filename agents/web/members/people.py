@@ -1,0 +1,70 @@
+"""What the members page shows: people, their roles and limits, by workspace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from agents.core.money import format_money
+from agents.models import Membership, Role, Workspace
+
+# What each role may do, for whoever has never seen another page.
+ROLES: Mapping[Role, str] = {
+    Role.VIEWER: "Reads runs and requests.",
+    Role.OPERATOR: "Launches and stops runs. Decides nothing.",
+    Role.REVIEWER: "Decides requests and stops runs.",
+    Role.AUDITOR: "Reads everything, with the audit log. Changes nothing.",
+    Role.ADMIN: "Does all of this, publishes policies and turns the kill switch on and off.",
+}
+DECIDES = (Role.REVIEWER, Role.ADMIN)
+
+
+@dataclass(frozen=True)
+class Member:
+    """A person as the page lists them."""
+
+    name: str
+    role: str
+    limit: str  # what they may approve, in words
+    is_active: bool
+    is_simulated: bool
+
+
+@dataclass(frozen=True)
+class Team:
+    """A workspace and its people, those who decide first."""
+
+    workspace: Workspace
+    members: Sequence[Member]
+
+
+def teams(workspaces: Iterable[Workspace]) -> list[Team]:
+    """Return the people of some workspaces, in one query."""
+    found = Membership.objects.filter(workspace__in=list(workspaces))
+    rows = found.select_related("user", "workspace").order_by("workspace_id", "user__username")
+    return [
+        Team(own[0].workspace, [_member(row) for row in sorted(own, key=_rank)])
+        for own in (list(rows) for _, rows in groupby(rows, key=lambda row: row.workspace_id))
+    ]
+
+
+def _rank(row: Membership) -> int:
+    return list(reversed(Role)).index(Role(row.role))
+
+
+def _member(row: Membership) -> Member:
+    return Member(
+        name=row.user.get_username(),
+        role=row.role,
+        limit=_limit(row),
+        is_active=row.user.is_active,
+        is_simulated=row.is_simulated,
+    )
+
+
+def _limit(row: Membership) -> str:
+    if row.role not in DECIDES:
+        return "decides nothing"
+    most = row.refund_limit_minor
+    return "any amount" if most is None else f"up to {format_money(most)}"

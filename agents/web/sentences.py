@@ -1,0 +1,433 @@
+"""What an event tells, as a sentence. Audit log, run page and exports are drawn from this table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, TypeAlias
+
+from django.utils.dateparse import parse_datetime
+
+from agents.audit.verify import UNREADABLE
+from agents.core.money import format_money
+from agents.models import Event
+from agents.models.event import facts_of
+from agents.web.approvals.outcomes import why_not
+from agents.web.ends import end_sentence
+from agents.web.formats import spelled
+
+Facts: TypeAlias = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Context:
+    """What other events tell that a sentence needs: by effect key, and by request."""
+
+    actions: Mapping[str, Facts] = field(default_factory=dict)
+    requests: Mapping[int, Facts] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Told:
+    """One event that is to be worded."""
+
+    facts: Facts
+    actor: str
+    customer: int | None
+    context: Context
+
+    @property
+    def to_customer(self) -> str:
+        return f" to customer {self.customer}" if self.customer is not None else ""
+
+    @property
+    def action(self) -> Facts:
+        return self.context.actions.get(self.facts["key"], self.facts)
+
+
+@dataclass(frozen=True)
+class Line:
+    """An event as a person reads it, with the numbers that its links lead to."""
+
+    pk: int
+    event: Event | None  # None: the row cannot be read
+    sentence: str
+    request: int | None = None  # an escalation's number
+    policy: int | None = None  # a version's number
+
+
+def tell_events(events: Iterable[Event | int]) -> list[Line]:
+    """Return the lines of some events, in their order; an int is an event that cannot be read.
+
+    One query for what other events tell of the same runs. Nothing that a row holds raises.
+    """
+    rows = list(events)
+    context = _context([row for row in rows if isinstance(row, Event)])
+    return [_line(row, context) for row in rows]
+
+
+def read_events(found: Any, most: int) -> list[Event | int]:
+    """Return the first rows of a query; for one that cannot be read, its key.
+
+    A row can hold what no program of ours wrote: a time beyond the calendar, facts of another form.
+    """
+    try:
+        return list(found[:most])
+    except UNREADABLE:
+        return [_row(found, pk) for pk in found.values_list("pk", flat=True)[:most]]
+
+
+def _row(found: Any, pk: int) -> Event | int:
+    try:
+        return next(iter(found.filter(pk=pk)), pk)
+    except UNREADABLE:
+        return pk
+
+
+_UNREADABLE = "This entry cannot be read. Verify the log to find what is wrong."
+
+
+def _line(row: Event | int, context: Context) -> Line:
+    if isinstance(row, int):
+        return Line(row, None, _UNREADABLE)
+    at: datetime | None = row.at
+    if at is None:  # SQLite gives this for what is no time
+        return Line(row.pk, None, _UNREADABLE)
+    try:
+        return _readable(row, context)
+    except UNREADABLE:
+        return Line(row.pk, row, f"{_label(row.kind)}: its details cannot be read.")
+
+
+def _readable(event: Event, context: Context) -> Line:
+    facts = facts_of(event)
+    customer = event.run.subject if event.run else None
+    told = Told(facts, event.actor, customer, context)
+    tell = _TELLS.get(event.kind)
+    sentence = tell(told) if tell else f"{_label(event.kind)}: {_listed(facts)}"
+    if event.actor and "account" in facts:
+        sentence += f" By command, from the account {facts['account']}."
+    policy = facts.get("policy" if event.kind == "run.queued" else "number")
+    return Line(event.pk, event, sentence, _number(facts.get("escalation")), _number(policy))
+
+
+def _number(value: object) -> int | None:
+    fits = isinstance(value, int) and not isinstance(value, bool) and 0 < value < 2**63
+    return value if isinstance(value, int) and fits else None
+
+
+def _context(events: Sequence[Event]) -> Context:
+    """Read what was requested and about to be done in the runs of some events."""
+    about = ("effect.", "escalation.")
+    wanted = {event.run_id for event in events if event.run_id and event.kind.startswith(about)}
+    kinds = ("effect.intended", "escalation.opened")
+    rows = Event.objects.filter(run__in=wanted, kind__in=kinds).values_list("kind", "facts")
+    actions: dict[str, Facts] = {}
+    requests: dict[int, Facts] = {}
+    try:
+        for kind, facts in rows.order_by("pk") if wanted else ():
+            if isinstance(facts, dict):
+                part: dict[Any, Facts] = actions if kind == "effect.intended" else requests
+                part[facts.get("key" if kind == "effect.intended" else "escalation")] = facts
+    except UNREADABLE:
+        pass  # sentences then go without amounts; verifying names the row
+    return Context(actions, requests)
+
+
+def _listed(facts: Facts) -> str:
+    """Return facts of a kind that has no words yet."""
+    parts = []
+    for key, value in facts.items():
+        if value in (None, "", False):
+            continue
+        if key.endswith("_minor") and isinstance(value, int):
+            key, value = key.removesuffix("_minor"), format_money(value)
+        parts.append(f"{key.replace('_', ' ')} {value}")
+    return ", ".join(parts) or "no details"
+
+
+def _quoted(text: object) -> str:
+    return f" “{text}”" if text else ""
+
+
+def _run_queued(told: Told) -> str:
+    facts = told.facts
+    if "pattern" in facts:
+        whom = f" for customer {facts['subject']}" if facts.get("subject") is not None else ""
+        again = " again" if facts.get("again_of") else ""
+        other = f", not the published v{facts['published']}" if facts.get("published") else ""
+        name = spelled(str(facts["pattern"]))
+        return f"Launched a {name} run{again}{whom} under policy v{facts['policy']}{other}."
+    until = parse_datetime(str(facts.get("until", "")))
+    if until is None:
+        return "The run is ready to continue."
+    why = facts.get("why")
+    reason = f" {end_sentence(why)}" if why and why != "model_server_rests" else ""
+    rests = " The model's server is given a rest." if why == "model_server_rests" else reason
+    return f"The run waits until {until:%H:%M:%S} UTC.{rests}"
+
+
+def _run_stopped(told: Told) -> str:
+    reason = _quoted(told.facts.get("why"))
+    if told.actor:
+        return f"Stopped the run.{reason}"
+    return f"The run stopped. {end_sentence(told.facts.get('stop_reason', ''))}".strip()
+
+
+def _step_done(told: Told) -> str:
+    facts, step = told.facts, _step(told)
+    if "decision" not in facts:
+        return f"Finished step {step}."
+    past = {"approve": "allowed", "revise": "changed", "escalate": "held for a person"}
+    word = past.get(facts["decision"], "blocked")
+    reason = str(facts.get("reason", "")).replace("_", " ")
+    return f"The policy {word} what step {step} proposed ({facts.get('rule', '')}: {reason})."
+
+
+def _step(told: Told) -> str:
+    return str(told.facts.get("step") or told.facts["key"])
+
+
+def _act(told: Told, paying: str, mailing: str, running: str) -> str:
+    """Return one of three wordings: money, mail, any other tool. {0} is the amount or the tool."""
+    action = told.action
+    tool, amount = str(action.get("tool", "")), action.get("amount_minor")
+    if tool == "issue_refund" and isinstance(amount, int):
+        return paying.format(format_money(amount), to=told.to_customer)
+    if tool in ("send_refund_email", "send_reply"):
+        about = f" about {format_money(amount)}" if isinstance(amount, int) else ""
+        return mailing.format(about, to=told.to_customer)
+    return running.format(tool or "the tool", to=told.to_customer)
+
+
+def _effect_intended(told: Told) -> str:
+    return _act(told, "Started to pay {0}{to}.", "Started an email{to}{0}.", "Started {0}{to}.")
+
+
+def _effect_done(told: Told) -> str:
+    return _act(told, "Paid {0}{to}.", "Emailed{to}{0}.", "Carried out {0}{to}.").replace(
+        "Emailed to ", "Emailed "
+    )
+
+
+def _effect_refused(told: Told) -> str:
+    return _act(
+        told,
+        "Did not pay {0}{to}: the system of record refused.",
+        "Did not send the email{to}{0}: it was refused.",
+        "{0} was refused and took no effect.",
+    )
+
+
+def _effect_unknown(told: Told) -> str:
+    return _act(
+        told,
+        "It is not known whether {0} was paid{to}. A person is asked.",
+        "It is not known whether the email{to}{0} was sent. A person is asked.",
+        "It is not known whether {0} took effect. A person is asked.",
+    )
+
+
+_ASKS = {
+    "effect_unknown": "Asked a person whether a lost call took effect.",
+    "output": "Asked for approval of a draft{to}.",
+    "question": "Asked a person a question about a draft.",
+    "hand_over": "Handed the case{of} to people: no specialist took it.",
+}
+
+
+def _escalation_opened(told: Told) -> str:
+    facts, amount = told.facts, told.facts.get("requested_minor")
+    of = f" of customer {told.customer}" if told.customer is not None else ""
+    if facts.get("kind") in _ASKS:
+        return _ASKS[facts["kind"]].format(to=told.to_customer, of=of)
+    reason = str(facts.get("reason", "")).replace("_", " ")
+    what = (
+        f"to pay {format_money(amount)}{told.to_customer}"
+        if isinstance(amount, int)
+        else "to go on"
+    )
+    return f"Asked for approval {what} ({reason})."
+
+
+def _escalation_decided(told: Told) -> str:
+    facts = told.facts
+    granted = facts.get("granted_minor")
+    asked = told.context.requests.get(facts["escalation"], {}).get("requested_minor")
+    what = {
+        "approved": f"Approved {format_money(granted)}" if isinstance(granted, int) else "Approved",
+        "adjusted": "Approved with changes",
+        "rejected": "Rejected the request",
+    }[facts["decision"]]
+    if facts["decision"] == "adjusted" and isinstance(granted, int):
+        what = f"Approved {format_money(granted)}"
+        what += f" instead of {format_money(asked)}" if isinstance(asked, int) else ""
+    if facts["decision"] == "rejected" and isinstance(asked, int):
+        what = f"Rejected {format_money(asked)}"
+    by = " (a simulated person)" if facts.get("simulated") else ""
+    whom = told.to_customer if isinstance(asked, int) else ""
+    return f"{what}{whom}{by}.{_quoted(facts.get('comment'))}"
+
+
+_REFUSALS = {
+    "above_own_limit": "the amount is above their own limit",
+    "four_eyes": "they launched the run themselves",
+    "not_our_form": "the form was not one of this console's",
+    "stale": "the request had changed meanwhile",
+    "taken": "somebody else had claimed it",
+    "policy": "the policy does not allow it",
+    "not_permitted": "their role does not allow it",
+    "killed": "a kill switch was on",
+    "on": "a kill switch was on",
+    "not_open": "it was no longer open",
+}
+
+
+def _decision_refused(told: Told) -> str:
+    why = str(told.facts.get("why", ""))
+    return f"Tried to decide and was refused: {_REFUSALS.get(why, why.replace('_', ' '))}."
+
+
+def _member_set(told: Told) -> str:
+    facts, limit = told.facts, told.facts.get("refund_limit_minor")
+    may = {"reviewer": True, "admin": True}.get(facts["role"], False)
+    up_to = f" who may approve up to {format_money(limit)}" if isinstance(limit, int) else ""
+    any_amount = " who may approve any amount" if may and not up_to else ""
+    return f"Made {facts['user']} {facts['role']}{up_to or any_amount}."
+
+
+def _switch(word: str) -> Callable[[Told], str]:
+    def tell(told: Told) -> str:
+        scope, target = told.facts["scope"], told.facts["target"]
+        what = f"{scope} {target}" if target else "all writes"
+        paused = told.facts.get("deadlines") or 0
+        clocks = f" Deadlines paused or resumed: {paused}." if paused else ""
+        return f"{word.format(what)}.{_quoted(told.facts.get('why'))}{clocks}"
+
+    return tell
+
+
+def _exported(told: Told) -> str:
+    facts = told.facts
+    if "bundle" in facts:
+        return "Downloaded the verifiable log."
+    cut = ", cut at the newest" if facts.get("cut") else ""
+    chosen = ", ".join(f"{key} {value}" for key, value in (facts.get("filter") or {}).items())
+    return f"Exported {facts['rows']} entries{cut}{f' ({chosen})' if chosen else ''}."
+
+
+def _verified(told: Told) -> str:
+    faults = told.facts.get("faults") or []
+    if faults:
+        return f"Verified the log: {len(faults)} faults, the first: {faults[0]}."
+    return f"Verified the log: {told.facts['chains']} of {told.facts['chains']} chains intact."
+
+
+def _erased(told: Told) -> str:
+    if "customer" in told.facts:
+        runs, why = told.facts["runs"], told.facts.get("reason", "")
+        return f"Erased customer {told.facts['customer']} from {runs} runs.{_quoted(why)}"
+    return "Erased the texts of this run."
+
+
+def _worded(form: str, *, quote: str = "") -> Callable[[Told], str]:
+    """Return a teller that fills facts into a sentence and quotes one of them behind it."""
+
+    def tell(told: Told) -> str:
+        words = {"step": told.facts.get("step") or told.facts.get("key", ""), **told.facts}
+        return f"{form.format(**words)}{_quoted(words.get(quote))}"
+
+    return tell
+
+
+_TELLS: Mapping[str, Callable[[Told], str]] = {
+    "workspace.created": _worded("Created the workspace {slug}."),
+    "policy.created": _worded("Created policy v{number}."),
+    "policy.published": _worded("Published policy v{number}. New runs follow it."),
+    "member.set": _member_set,
+    "book.imported": _worded("Imported {customers} customers and {charges} charges."),
+    "audit.exported": _exported,
+    "audit.verified": _verified,
+    "kill_switch.on": _switch("Turned the kill switch on for {}"),
+    "kill_switch.trial": _switch("Resumed new runs for {}"),
+    "kill_switch.off": _switch("Turned the kill switch off for {}"),
+    "person.erased": _erased,
+    "models.tried": _worded("Had {woken} waiting runs try the model again."),
+    "run.queued": _run_queued,
+    "run.claimed": _worded("A worker took the run (attempt {attempt})."),
+    "run.waiting": _worded("The run waits for a person."),
+    "run.done": _worded("The run finished."),
+    "run.stopped": _run_stopped,
+    "run.failed": _run_stopped,
+    "step.begun": _worded("Began step {step}."),
+    "step.done": _step_done,
+    "step.retried": _worded("Tried step {step} again (attempt {attempt})."),
+    "step.failed": lambda told: f"Step {_step(told)} failed. {end_sentence(told.facts['failed'])}",
+    "step.accepted": _worded("The result of step {step} was accepted."),
+    "step.halted": _worded("The workflow was stopped at step {step}.", quote="why"),
+    "step.reoriented": _worded("Step {step} is done again with corrections.", quote="correction"),
+    "checkpoint.committed": _worded("Planned step {step} (confidence: {confidence})."),
+    "checkpoint.assessed": lambda told: (
+        f"Self-check of step {_step(told)}: "
+        f"{'as planned' if told.facts.get('met_commitment') else 'not as planned'}."
+    ),
+    "drift.reconciled": _worded("Compared step {step} with its plan."),
+    "verdict.rendered": _worded("Verdict on step {step}: {verdict}.", quote="reason"),
+    "human.asked": _worded("Asked a person about step {step}.", quote="question"),
+    "human.answered": _worded("{by} answered about step {step}: {decision}."),
+    "convergence.cap_reached": _worded("The last draft was used: the limit of drafts is reached."),
+    "effect.intended": _effect_intended,
+    "effect.done": _effect_done,
+    "effect.refused": _effect_refused,
+    "effect.unknown": _effect_unknown,
+    "escalation.opened": _escalation_opened,
+    "escalation.decided": _escalation_decided,
+    "escalation.expired": _worded("Expired and rejected automatically: no one decided in time."),
+    "escalation.not_carried_out": lambda told: (
+        f"The approval was not carried out: {why_not(told.facts['reason'])}."
+    ),
+    "escalation.claimed": _worded("Claimed the request."),
+    "escalation.released": _worded("Released the request."),
+    "decision.refused": _decision_refused,
+    "call.late": _worded("A reply of {tool} came too late and was not used."),
+}
+
+# What the audit log's filter calls a kind. Those of LEDGER are shown by default; an index has them.
+LABELS: Mapping[str, str] = {
+    "escalation.opened": "Approval requested",
+    "escalation.decided": "Decided",
+    "decision.refused": "Decision refused",
+    "escalation.expired": "Request expired",
+    "escalation.not_carried_out": "Approved, not carried out",
+    "effect.done": "Paid, emailed or carried out",
+    "effect.refused": "Refused by the system of record",
+    "effect.unknown": "Outcome unknown",
+    "run.stopped": "Run stopped",
+    "run.failed": "Run failed",
+    "policy.created": "Policy created",
+    "policy.published": "Policy published",
+    "member.set": "Member changed",
+    "kill_switch.on": "Kill switch on",
+    "kill_switch.trial": "Kill switch partly off",
+    "kill_switch.off": "Kill switch off",
+    "audit.exported": "Log exported",
+    "book.imported": "Customers imported",
+    "person.erased": "Customer erased",
+    "workspace.created": "Workspace created",
+}
+
+
+def known_kinds() -> Collection[str]:
+    """Return every kind that has a sentence of its own."""
+    return _TELLS.keys()
+
+
+def _label(kind: str) -> str:
+    return LABELS.get(kind) or kind.replace(".", " ").replace("_", " ").capitalize()
+
+
+def kind_labels() -> list[tuple[str, str]]:
+    """Return each kind with what the filter calls it, those of decisions and money first."""
+    others = sorted(known_kinds() - LABELS.keys())
+    return [(kind, _label(kind)) for kind in (*LABELS, *others)]

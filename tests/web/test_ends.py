@@ -1,0 +1,94 @@
+"""Every end of a run is a sentence: no stop reason that code or recorded cases know is missing."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agents.core.budget import BUDGETS
+from agents.web.ends import end_sentence, is_known
+
+ROOT = Path(__file__).resolve().parents[2]
+ROOMS = ("core", "engine", "llm", "patterns", "policies", "operations")
+# What ends a run, by the call that names its reason, with what the reason is put behind.
+CALLS = {
+    "Stop": "",
+    "stop": "",
+    "ModelFailed": "",
+    "refuse": "",
+    "InvalidAction": "invalid_action:",
+    "InvalidPlan": "invalid_plan:",
+    "InvalidRoute": "invalid_route:",
+}
+# Words that are put before a tool's name, or stand for another reason, in these tables.
+TABLES = {"_REASONS": "values", "REFUSED": "values"}
+
+
+def text_of(node: ast.AST) -> str:
+    """Return a text as the code writes it, with NAME in place of what is filled in."""
+    if isinstance(node, ast.JoinedStr):
+        return "".join(text_of(part) for part in node.values)
+    if isinstance(node, ast.Constant):
+        return str(node.value) if isinstance(node.value, str) else ""
+    return "name" if isinstance(node, ast.FormattedValue) else ""
+
+
+def reasons_in(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and node.args:
+            name = getattr(node.func, "id", getattr(node.func, "attr", ""))
+            first = text_of(node.args[0])
+            if name in CALLS and first:
+                yield f"{CALLS[name]}{first}"
+            if name == "Ruling" and ast.unparse(node.args[0]) == "Verdict.BLOCK":
+                yield f"supervisor_block:{text_of(node.args[1])}"
+        elif isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") in TABLES:
+            if isinstance(node.value, ast.Dict):
+                yield from map(text_of, node.value.values)
+        elif isinstance(node, ast.Return) and node.value is not None:
+            text = text_of(node.value)
+            yield from [text] if re.fullmatch(r"(tool|route|worker|loop)_\w+(:\w+)?", text) else []
+
+
+def known_to_code() -> set[str]:
+    files = [path for room in ROOMS for path in (ROOT / "agents" / room).rglob("*.py")]
+    found = {reason for path in files for reason in reasons_in(ast.parse(path.read_text()))}
+    found |= BUDGETS
+    found -= {"supervisor_block:name"}  # each rule names its own
+    return {reason for reason in found if re.fullmatch(r"[a-z_]+(:\w+)*", reason)}
+
+
+def known_to_cases() -> set[str]:
+    texts = [path.read_text() for path in (ROOT / "tests/conformance").glob("*.json")]
+    return {
+        json.loads(code) for text in texts for code in re.findall(r'"stop_reason": ("[^"]+")', text)
+    }
+
+
+def test_no_stop_reason_is_without_a_sentence() -> None:
+    code, cases = known_to_code(), known_to_cases()
+
+    assert len(code) > 60
+    assert len(cases) > 60
+    assert sorted(reason for reason in code | cases if not is_known(reason)) == []
+
+
+@pytest.mark.parametrize(
+    ("code", "sentence"),
+    [
+        ("supervisor_block:duplicate_refund", "the same amount was already refunded"),
+        ("invalid_plan:worker_required:payments_worker", "The plan leaves out payments worker"),
+        ("tool_error:issue_refund", "Issue refund reported an error."),
+        ("max_seconds", "Time limit reached"),
+        ("of_a_later_release:x", "“of_a_later_release:x”"),
+        ("supervisor_block", "The policy blocked the action"),
+        ("tool_error:{0.__class__}", "{0.  class  }"),
+    ],
+)
+def test_an_end_is_said_in_words(code: str, sentence: str) -> None:
+    assert sentence in end_sentence(code)

@@ -1,0 +1,60 @@
+"""Every kind of event has a sentence, and nothing that an event holds keeps it from being told."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agents.core.event_kinds import LEDGER
+from agents.core.states import EffectState, RunState
+from agents.models import Event, Run
+from agents.models.kill_switch import Stage
+from agents.web.sentences import LABELS, Context, known_kinds, tell_events
+
+ROOT = Path(__file__).resolve().parents[2]
+# Where the code puts a kind together.
+COMPOSED = {
+    *(f"run.{state}" for state in RunState if state is not RunState.RUNNING),
+    *(f"effect.{state}" for state in EffectState),
+    *(f"kill_switch.{stage}" for stage in Stage),
+}
+NAMED = re.compile(r'(?:Entry|_say|say|_record)\(\s*(?:\w+, )*(?:at, )?"([a-z_]+\.[a-z_]+)"')
+
+
+def kinds_in_code() -> set[str]:
+    texts = [path.read_text() for path in (ROOT / "agents").rglob("*.py")]
+    found = {kind for text in texts for kind in NAMED.findall(text)}
+    constants = re.compile(r'^(?:LATE|ERASURE) = "([a-z_.]+)"', re.MULTILINE)
+    said = re.compile(r'"((?:convergence|step|audit|escalation)\.[a-z_]+)"')
+    more = {kind for text in texts for form in (constants, said) for kind in form.findall(text)}
+    return {kind for kind in found | more | COMPOSED if not kind.endswith(".py")}
+
+
+def test_every_kind_that_the_code_writes_has_a_sentence() -> None:
+    written = kinds_in_code()
+
+    assert len(written) > 35
+    assert sorted(written - set(known_kinds())) == []
+    assert sorted(set(known_kinds()) - written) == []
+
+
+def test_the_filter_offers_what_the_index_has_first() -> None:
+    assert sorted(LABELS) == sorted(LEDGER)
+
+
+ODD: list[Any] = [{}, [], "text", None, 7, {"decision": [], "key": {}}, {"key": None, "step": []}]
+
+
+@pytest.mark.parametrize("kind", [*sorted(known_kinds()), "of.a_later_release", "", "x"])
+@pytest.mark.parametrize("facts", ODD)
+def test_no_facts_are_too_odd_to_be_told(kind: str, facts: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr("agents.web.sentences._context", lambda events: Context())
+    monkeypatch.setattr("agents.web.sentences.facts_of", lambda event: dict(event.facts.items()))
+    event = Event(pk=1, kind=kind, facts=facts, run=Run(subject=42), at="2026-11-21")
+
+    (line,) = tell_events([event])
+
+    assert line.sentence
