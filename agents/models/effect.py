@@ -60,6 +60,12 @@ class Effect(models.Model):
                 condition=Q(state=EffectState.INTENDED),
                 name="effect_intended",
             ),
+            # The overview: of which does nobody know whether it happened?
+            models.Index(
+                fields=["settled_at"],
+                condition=Q(state=EffectState.UNKNOWN),
+                name="effect_of_unknown_end",
+            ),
         ]
 
     def __str__(self) -> str:

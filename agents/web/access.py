@@ -11,7 +11,7 @@ from uuid import UUID
 
 from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
-from django.db.models import QuerySet
+from django.db.models import Prefetch, QuerySet, prefetch_related_objects
 from django.http import Http404, HttpRequest
 
 from agents.models import Escalation, Membership, PolicyVersion, Role, Run, Workspace
@@ -33,6 +33,13 @@ def membership(user: User, workspace_id: int) -> Membership:
     if found is None:
         raise Http404
     return found
+
+
+def parts_of(user: User) -> list[Membership]:
+    """Return a person's memberships with workspace and policy; read once a request."""
+    mine = Membership.objects.select_related("workspace__policy").order_by("pk")
+    prefetch_related_objects([user], Prefetch("memberships", mine))
+    return list(user.memberships.all())
 
 
 def workspaces_of(user: User) -> list[int]:

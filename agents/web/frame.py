@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import TypeAlias
 from urllib.parse import urlencode
 
@@ -15,9 +16,9 @@ from django_htmx.http import HttpResponseClientRedirect
 from django_htmx.middleware import HtmxDetails
 
 from agents.core.requests import Json
-from agents.core.states import EscalationState
-from agents.models import Membership, Role
-from agents.web.access import AUDITS, LAUNCHES, escalations_of, person
+from agents.models import Role
+from agents.web.access import AUDITS, LAUNCHES, parts_of, person
+from agents.web.approvals.inbox import open_in
 from agents.web.kill import switches
 from agents.web.times import is_in_utc
 from agents.web.views.session import THEMES
@@ -47,13 +48,13 @@ def frame(request: HttpRequest) -> dict[str, Json]:
     if not getattr(request, "user", None) or not request.user.is_authenticated:
         return around
     user = person(request)
-    parts = Membership.objects.filter(user=user).select_related("workspace").order_by("pk")
-    waiting = escalations_of(user).filter(state=EscalationState.OPEN).count()
+    parts = parts_of(user)
+    mine = [part.workspace_id for part in parts]
     return {
         **around,
-        "parts": list(parts),
-        "waiting": waiting,
-        "stops": switches.standing(*(part.workspace_id for part in parts)),
+        "parts": parts,
+        "waiting": cache(lambda: open_in(mine).count()),  # a page that has counted gives its own
+        "stops": switches.standing(*mine),
         "administers": [part.workspace_id for part in parts if part.role == Role.ADMIN],
         "may_launch": any(part.role in LAUNCHES for part in parts),
         "may_audit": any(part.role in AUDITS for part in parts),

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from django.contrib.auth.models import User
 from django.db.models.functions import Now
+from django.utils import timezone
 
 from agents.core.states import RunState
-from agents.models import Endpoint, Membership
+from agents.models import Endpoint, Membership, Run
 from agents.operations.trying import TRIES
-from agents.web import access
 
 
 @dataclass(frozen=True)
@@ -23,14 +22,19 @@ class Outage:
     may_try: bool
 
 
-def outage_for(user: User) -> Outage | None:
-    """Return what does not answer now; None also where nobody waits and no rest goes on."""
-    waiting = access.runs_of(user).filter(state=RunState.QUEUED, wake_at__gt=Now()).count()
-    endpoints = list(Endpoint.objects.failing() if waiting else Endpoint.objects.resting())
-    if not endpoints:
+def outage_for(parts: Sequence[Membership], failing: Sequence[Endpoint]) -> Outage | None:
+    """Return which of the failing servers to tell of: all that runs wait for, else those at rest.
+
+    None where nobody waits and no rest goes on.
+    """
+    mine = [part.workspace_id for part in parts]
+    queued = Run.objects.filter(workspace__in=mine, state=RunState.QUEUED, wake_at__gt=Now())
+    waiting, now = queued.count(), timezone.now()
+    told = [e for e in failing if waiting or (e.rests_until and e.rests_until > now)]
+    told.sort(key=lambda e: (e.rests_until is None, e.rests_until or now, e.address))
+    if not told:
         return None
-    may_try = Membership.objects.filter(user=user, role__in=TRIES).exists()
-    return Outage(endpoints, waiting, may_try)
+    return Outage(told, waiting, may_try=any(part.role in TRIES for part in parts))
 
 
 def outage_of_run() -> Outage | None:

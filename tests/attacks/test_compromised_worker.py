@@ -158,7 +158,9 @@ def test_money_that_moved_without_a_mail_is_told_to_staff(
     admin = User.objects.create_superuser("ada")
     at = timezone.now()
     operations.add_member(workspace=run.workspace, user=admin, role=Role.ADMIN, at=at)
-    assert [untold.run_id for untold in overview(admin, at=at).untold] == [run.pk]
+    assert [(case.kind, case.run) for case in overview(admin, at=at).attention] == [
+        ("untold", run.pk)
+    ]
     if run.outcome:
         assert run.outcome["answer"].endswith("The customer has not been told.")
 

@@ -71,7 +71,7 @@ def test_the_mail_that_is_missing_is_sent_and_nothing_paid_twice(
     assert (paid(second), mailed(second)) == ([50000], [50000])
     assert second.outcome
     assert second.outcome["answer"].startswith("USD 500.00 was refunded to customer 42.")
-    assert not overview(scene.omar, at=timezone.now()).untold
+    assert not overview(scene.omar, at=timezone.now()).attention
 
 
 def test_a_paid_customer_who_was_not_told_needs_attention_until_they_are(

@@ -12,9 +12,10 @@ from django.urls import reverse
 from django.utils import timezone
 
 from agents.core.states import RunState
+from agents.engine.sweep import sweep
 from agents.engine.worker import claimable_runs
-from agents.models import Effect, Endpoint, Event, Run
-from agents.web.overview.figures import DAYS, overview
+from agents.models import Effect, Endpoint, Escalation, Event, Run
+from agents.web.overview.figures import DAYS, Exposure, overview
 from tests.engine.scene import REFUND_500, Scene, go, set_scene
 from tests.web.test_pages import signed_in, stranger
 
@@ -38,21 +39,37 @@ def test_the_figures_are_those_of_the_ledger(scene: Scene) -> None:
 
     found = overview(scene.rita, at=timezone.now())
 
-    assert found.waiting == 1
-    assert found.oldest is not None
-    assert found.oldest.run == waiting
-    assert found.moved_minor == 50000 + 70000
-    assert found.lowered_minor == 120000 - 70000
-    assert found.refused == 1
-    assert found.cost_micro_usd > 1000  # the demo model has the price of a small real one
-    assert found.unknown_cost == 0
-    assert len(found.runs.days) == len(found.money.days) == DAYS
-    assert [layer.word for layer in found.runs.layers] == ["Done", "Stopped", "Failed", "Waiting"]
-    assert list(found.runs.days[-1].counts) == [2, 1, 0, 1]
-    assert list(found.money.days[-1].values) == ["USD 1,200.00", "USD 500.00", "USD 1,200.00"]
-    for bar in (found.runs.days[-1].segments, found.money.days[-1].segments):
+    assert (found.waiting, found.waiting_minor) == (1, 120000)
+    assert [row.escalation.run for row in found.rows] == [waiting]
+    assert (found.automatic, found.decided, found.automatic_percent) == (1, 2, 33)
+    assert found.decisions == 2
+    assert found.median_seconds is not None
+    assert 0 < found.median_seconds < 60
+    assert found.expired == 0
+    assert found.paid_minor == 50000 + 70000
+    assert found.not_granted_minor == 120000 - 70000 + 120000
+    assert found.exposures == [Exposure("Demo", 50000, 500_000_000)]
+    assert len(found.by_outcome.days) == len(found.by_amount.days) == DAYS
+    assert list(found.by_outcome.days[-1].counts) == [1, 1, 1, 0]
+    amounts = ["USD 500.00", "USD 700.00", "USD 1,700.00"]
+    assert list(found.by_amount.days[-1].values) == amounts
+    for bar in (found.by_outcome.days[-1].segments, found.by_amount.days[-1].segments):
         assert round(sum(segment.height for segment in bar)) == 100
-    assert found.needy == []
+    assert found.attention == []
+
+
+def test_a_request_that_expired_is_counted_for_a_fortnight(scene: Scene) -> None:
+    expired, at = go(scene.launch()), timezone.now()
+    Escalation.objects.filter(run=expired).update(expires_at=at - timedelta(seconds=1))
+    sweep()
+
+    tomorrow = overview(scene.rita, at=at + timedelta(days=1))
+    next_month = overview(scene.rita, at=at + timedelta(days=30))
+
+    assert (tomorrow.expired, tomorrow.expired_today, tomorrow.decided) == (1, 0, 1)
+    assert tomorrow.automatic_percent == 0
+    assert tomorrow.median_seconds is None
+    assert (next_month.expired, next_month.automatic_percent) == (0, None)
 
 
 @pytest.mark.breaks("I9")
@@ -67,11 +84,12 @@ def test_what_failed_or_is_unknown_needs_somebody(scene: Scene) -> None:
 
     page = signed_in(scene.eve).get(reverse("home")).text
 
-    assert "internal_error" in page
-    assert page.count("/runs/") >= 3
-    assert {run.pk for run in overview(scene.eve, at=timezone.now()).needy} == {
-        failed.pk,
-        unknown.pk,
+    assert "failed because of a system error" in page
+    assert "nobody can tell whether it was paid" in page
+    cases = overview(scene.eve, at=timezone.now()).attention
+    assert {(case.kind, case.run) for case in cases} == {
+        ("failed", failed.pk),
+        ("unknown", unknown.pk),
     }
 
 
@@ -81,8 +99,9 @@ def test_nobody_sees_the_figures_of_another_workspace(scene: Scene) -> None:
 
     found = overview(stranger(), at=timezone.now())
 
-    assert (found.waiting, found.moved_minor) == (0, 0)
-    assert not any(day.segments for drawn in (found.runs, found.money) for day in drawn.days)
+    assert (found.waiting, found.paid_minor, found.attention) == (0, 0, [])
+    charts = (found.by_outcome, found.by_amount)
+    assert not any(day.segments for drawn in charts for day in drawn.days)
 
 
 def test_a_model_server_that_runs_wait_for_is_named_where_people_wonder(scene: Scene) -> None:

@@ -45,7 +45,7 @@ class Inbox:
     next: str  # "" for the last
 
 
-def inbox(workspaces: Iterable[int], after: str = "") -> Inbox:
+def inbox(workspaces: Iterable[int], after: str = "", *, most: int = INBOX) -> Inbox:
     """Return a page of what waits in some workspaces, soonest to expire first.
 
     What is frozen comes last: its time stands still.
@@ -55,10 +55,10 @@ def inbox(workspaces: Iterable[int], after: str = "") -> Inbox:
     found = waiting.filter(_beyond(*mark)) if mark else waiting
     found = found.annotate(is_frozen=ExpressionWrapper(_FROZEN, BooleanField()))
     soonest = found.select_related("run", "claimed_by").order_by("is_frozen", "expires_at", "pk")
-    rows = _rows(soonest[: INBOX + 1], at=timezone.now())
-    is_cut = len(rows) > INBOX
-    following = _mark(rows[INBOX - 1].escalation) if is_cut else ""
-    return Inbox(rows[:INBOX], after if mark else "", following)
+    rows = _rows(soonest[: most + 1], at=timezone.now())
+    is_cut = len(rows) > most
+    following = _mark(rows[most - 1].escalation) if is_cut else ""
+    return Inbox(rows[:most], after if mark else "", following)
 
 
 def open_in(workspaces: Iterable[int]) -> QuerySet[Escalation]:

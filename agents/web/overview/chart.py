@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
 
@@ -52,12 +53,18 @@ class Chart:
 def chart(
     layers: Sequence[Layer],
     dates: Sequence[date],
-    counted: Mapping[tuple[date, str], int],
+    counted: Iterable[tuple[date | None, str, int]],
     *,
     of_money: bool = False,
 ) -> Chart:
-    """Draw what was counted by day and word; money is in minor units."""
-    rows = [[counted.get((day, layer.word), 0) for layer in layers] for day in dates]
+    """Draw what was counted by day and word, summed where it comes in parts.
+
+    Money is in minor units; what is of another day or word is left out.
+    """
+    sums: Counter[tuple[date | None, str]] = Counter()
+    for day, word, count in counted:
+        sums[day, word] += count
+    rows = [[sums[day, layer.word] for layer in layers] for day in dates]
     highest = max([sum(row) for row in rows] + [1])
     written = [[format_money(value) if of_money else f"{value:,}" for value in row] for row in rows]
     days = [

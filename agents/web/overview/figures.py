@@ -1,145 +1,229 @@
-"""What the first page tells: what waits, how today went, where somebody is needed."""
+"""What the first page tells: what waits, how decisions go, and what somebody has to look at.
+
+Sums go by day in the viewer's zone and read the last days only, by index.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
+from statistics import median
 
 from django.contrib.auth.models import User
-from django.db.models import Count, F, Q, QuerySet, Sum
-from django.db.models.functions import Coalesce, TruncDate
+from django.db.models import Case, Count, DateField, F, Q, Sum, Value, When
+from django.db.models.functions import Cast, Coalesce, TruncDate
+from django.utils import timezone
 
-from agents.core.states import EffectState, EscalationState, RunState
-from agents.models import Effect, Escalation, Run, Step
+from agents.core.limits import BadPolicy
+from agents.core.states import DECIDED, EffectState, EscalationState
+from agents.engine.facts import MAYBE_PAID
+from agents.models import Effect, Escalation, Workspace
 from agents.web import access
-from agents.web.approvals import inbox
-from agents.web.approvals.outcomes import why_not
-from agents.web.outage import Outage, outage_for
+from agents.web.approvals.inbox import Row, inbox
+from agents.web.overview.attention import Attention, attention
 from agents.web.overview.chart import Chart, Layer, chart
-from agents.web.untold import untold_refunds
+from agents.web.overview.system import System, system
 
 DAYS = 14  # of the charts
-NEEDY = 10  # runs shown
 SOONEST = 5  # requests shown
-STATES = {
-    RunState.DONE: Layer("approve", "Done"),
-    RunState.STOPPED: Layer("block", "Stopped"),
-    RunState.FAILED: Layer("failed", "Failed"),
-    RunState.WAITING: Layer("waiting", "Waiting"),
-}
-PAID, LOWERED, REJECTED = (
-    Layer("approve", "Paid"),
-    Layer("revise", "Lowered by people"),
+NEWEST = 100  # decisions that the median is of
+LONGEST_RUN = timedelta(days=7)  # a refund of the charts is of a run that began no earlier
+AUTOMATIC, APPROVED, REJECTED, EXPIRED = (
+    Layer("approve", "Automatic"),
+    Layer("human", "Approved by a person"),
     Layer("block", "Rejected"),
+    Layer("waiting", "Expired"),
 )
+PAID, PAID_AFTER, NOT_GRANTED = (
+    Layer("approve", "Paid automatically"),
+    Layer("human", "Paid after approval"),
+    Layer("block", "Not granted"),
+)
+WORDS = {
+    EscalationState.APPROVED: APPROVED.word,
+    EscalationState.ADJUSTED: APPROVED.word,
+    EscalationState.REJECTED: REJECTED.word,
+    EscalationState.EXPIRED: EXPIRED.word,
+}
+
+
+@dataclass(frozen=True)
+class Exposure:
+    """What was paid today without a person, in a workspace, against its cap; minor units."""
+
+    workspace: str
+    paid_minor: int
+    cap_minor: int
+
+    @property
+    def percent(self) -> float:
+        return min(100.0, 100 * self.paid_minor / self.cap_minor) if self.cap_minor else 100.0
 
 
 @dataclass(frozen=True)
 class Overview:
-    """The figures of the person's workspaces; money in minor units, cost in micro USD."""
+    """The figures of the person's workspaces; money in minor units."""
 
     waiting: int
-    oldest: Escalation | None
-    moved_minor: int
-    lowered_minor: int
-    refused: int
-    cost_micro_usd: int
-    unknown_cost: int
-    runs: Chart
-    money: Chart
-    needy: Sequence[Run]
-    not_carried_out: Sequence[NotCarriedOut]  # what people allowed and nobody did, newest first
-    untold: Sequence[Effect]  # refunds whose customer was not written to, newest first
-    soonest: Sequence[inbox.Row]  # to expire
-    outage: Outage | None
+    waiting_minor: int
+    rows: Sequence[Row]  # soonest to expire
+    median_seconds: float | None  # from request to decision
+    decisions: int  # that it is the median of
+    automatic: int  # refunds of the charts' days that needed nobody
+    decided: int  # requests that people decided or that expired, in the same days
+    expired: int
+    expired_today: int
+    paid_minor: int  # today
+    not_granted_minor: int  # today
+    by_outcome: Chart
+    by_amount: Chart
+    attention: Sequence[Attention]
+    exposures: Sequence[Exposure]
+    system: System
 
-
-@dataclass(frozen=True)
-class NotCarriedOut:
-    """An approval that came to nothing, and why."""
-
-    escalation: Escalation
-    act: str
-    why: str
+    @property
+    def automatic_percent(self) -> int | None:
+        """Return the share of cases that no person saw; None where there was no case."""
+        cases = self.automatic + self.decided
+        return round(100 * self.automatic / cases) if cases else None
 
 
 def overview(user: User, *, at: datetime) -> Overview:
     """Read the figures in a fixed number of queries."""
-    runs = access.runs_of(user)
-    open_ones = access.escalations_of(user).filter(state=EscalationState.OPEN)
-    midnight = at.replace(hour=0, minute=0, second=0, microsecond=0)
-    today = runs.filter(created_at__gte=midnight)
-    asked = Step.objects.filter(run__in=today, kind="ask", ended_at__isnull=False)
-    decided = access.escalations_of(user).filter(decided_at__gte=midnight)
-    dates = [(midnight - timedelta(days=n)).date() for n in reversed(range(DAYS))]
-    money = _by_amount(user, runs, dates)
-    paid, lowered, _ = money.days[-1].counts
+    parts = access.parts_of(user)
+    workspaces = [part.workspace for part in parts]
+    keys = [workspace.pk for workspace in workspaces]
+    midnight = timezone.localtime(at).replace(hour=0, minute=0, second=0, microsecond=0)
+    dates = [midnight.date() - timedelta(days=n) for n in reversed(range(DAYS))]
+    since = midnight - timedelta(days=DAYS - 1)
+    requests = _request_sums(keys, since=since)
+    refunds = _refund_sums(keys, since=since, today=at.astimezone(UTC))
+    outcomes = _by_outcome(requests, refunds, dates)
+    amounts = _by_amount(requests, refunds, dates)
+    waiting = [s for s in requests if s.state == EscalationState.OPEN]
+    decided = [s for s in requests if s.state in {*DECIDED, EscalationState.EXPIRED}]
+    lengths = _seconds_to_decide(keys)
     return Overview(
-        waiting=open_ones.count(),
-        oldest=open_ones.order_by("created_at", "pk").first(),
-        moved_minor=paid,
-        lowered_minor=lowered,
-        refused=today.filter(stop_reason__startswith="supervisor_block").count()
-        + decided.filter(state=EscalationState.REJECTED).count(),
-        cost_micro_usd=asked.aggregate(total=Sum("cost_micro_usd"))["total"] or 0,
-        unknown_cost=asked.filter(cost_micro_usd=None, failed="").count(),
-        runs=_by_state(runs, dates),
-        money=money,
-        needy=list(_needy(runs)),
-        not_carried_out=_not_carried_out(user),
-        untold=list(untold_refunds(since=at - timedelta(days=DAYS)).filter(run__in=runs)[:NEEDY]),
-        soonest=inbox.inbox(access.workspaces_of(user)).rows[:SOONEST],
-        outage=outage_for(user),
+        waiting=sum(s.count for s in waiting),
+        waiting_minor=sum(s.asked_minor for s in waiting),
+        rows=inbox(keys, most=SOONEST).rows,
+        median_seconds=median(lengths) if lengths else None,
+        decisions=len(lengths),
+        automatic=sum(s.count for s in refunds if s.is_automatic),
+        decided=sum(s.count for s in decided),
+        expired=sum(day.counts[3] for day in outcomes.days),
+        expired_today=outcomes.days[-1].counts[3],
+        paid_minor=sum(amounts.days[-1].counts[:2]),
+        not_granted_minor=amounts.days[-1].counts[2],
+        by_outcome=outcomes,
+        by_amount=amounts,
+        attention=attention(keys, since=since - LONGEST_RUN),
+        exposures=_exposures(workspaces, refunds),
+        system=system(parts),
     )
 
 
-def _not_carried_out(user: User) -> list[NotCarriedOut]:
-    found = access.escalations_of(user).exclude(not_carried_out="").select_related("decided_by")
-    newest = found.order_by("-decided_at", "-pk")[:NEEDY]
-    return [NotCarriedOut(e, inbox.act(e), why_not(e.not_carried_out)) for e in newest]
+@dataclass(frozen=True)
+class _Requests:
+    """How many requests of one day came to one state; no day for what waits."""
+
+    day: date | None
+    state: str
+    count: int
+    asked_minor: int
+    granted_minor: int
 
 
-def _needy(runs: QuerySet[Run]) -> QuerySet[Run]:
-    """Return the runs that somebody has to look at: failed, or with an effect nobody can tell."""
-    unknown = Q(effects__state=EffectState.UNKNOWN)
-    found = runs.filter(Q(state=RunState.FAILED) | unknown).distinct()
-    return found.order_by("-created_at", "-pk")[:NEEDY]
+def _request_sums(workspaces: Sequence[int], *, since: datetime) -> list[_Requests]:
+    ours = Escalation.objects.filter(workspace__in=workspaces).order_by()
+    parts = (
+        ours.filter(decided_at__gte=since).annotate(day=TruncDate("decided_at")),
+        ours.filter(state=EscalationState.EXPIRED, expires_at__gte=since).annotate(
+            day=TruncDate("expires_at")
+        ),
+        ours.filter(state=EscalationState.OPEN).annotate(day=Cast(Value(None), DateField())),
+    )
+    asked, granted = Coalesce("requested_minor", 0), Coalesce("granted_minor", 0)
+    sums = [
+        part.values_list("day", "state").annotate(n=Count("pk"), a=Sum(asked), g=Sum(granted))
+        for part in parts
+    ]
+    return [_Requests(*row) for row in sums[0].union(*sums[1:], all=True)]
 
 
-def _by_state(runs: QuerySet[Run], dates: Sequence[date]) -> Chart:
-    """Chart the runs of each day, by what became of them."""
-    counted = (
-        runs.filter(created_at__date__gte=dates[0])
-        .annotate(day=TruncDate("created_at"))
-        .values_list("day", "state")
-        .annotate(Count("pk"))
+@dataclass(frozen=True)
+class _Refunds:
+    """What was paid on one day in one workspace, by people's leave or without."""
+
+    day: date | None
+    is_automatic: bool
+    workspace: int
+    count: int
+    paid_minor: int
+    exposed_minor: int  # today (UTC) and without a person, also what may have been paid
+
+
+def _refund_sums(workspaces: Sequence[int], *, since: datetime, today: datetime) -> list[_Refunds]:
+    midnight = today.replace(hour=0, minute=0, second=0, microsecond=0)
+    is_automatic = Case(When(escalation=None, then=Value(True)), default=Value(False))
+    is_paid = Q(state=EffectState.DONE, settled_at__gte=since)
+    is_exposed = Q(escalation=None, intended_at__gte=midnight)
+    rows = (
+        Effect.objects.filter(tool="issue_refund", state__in=MAYBE_PAID)
+        .filter(run__workspace__in=workspaces, run__created_at__gte=since - LONGEST_RUN)
+        .annotate(day=TruncDate("settled_at"), is_automatic=is_automatic)
+        .values_list("day", "is_automatic", "run__workspace")
+        .annotate(
+            n=Count("pk", filter=is_paid),
+            paid=Coalesce(Sum("amount_minor", filter=is_paid), 0),
+            exposed=Coalesce(Sum("amount_minor", filter=is_exposed), 0),
+        )
         .order_by()
     )
-    known = {(day, STATES[RunState(state)].word): n for day, state, n in counted if state in STATES}
-    return chart(list(STATES.values()), dates, known)
+    return [_Refunds(*row) for row in rows]
 
 
-def _by_amount(user: User, runs: QuerySet[Run], dates: Sequence[date]) -> Chart:
-    """Chart the money of each day: what was paid, and what people held back."""
-    refunds = Effect.objects.filter(run__in=runs, tool="issue_refund", state=EffectState.DONE)
-    paid = (
-        refunds.filter(settled_at__date__gte=dates[0])
-        .annotate(day=TruncDate("settled_at"))
-        .values_list("day")
-        .annotate(Sum("amount_minor"))
-        .order_by()
-    )
-    held_back = (
-        access.escalations_of(user)
-        .filter(decided_at__date__gte=dates[0], requested_minor__isnull=False)
-        .filter(state__in=(EscalationState.ADJUSTED, EscalationState.REJECTED))
-        .annotate(day=TruncDate("decided_at"))
-        .values_list("day", "state")
-        .annotate(total=Sum(F("requested_minor") - Coalesce("granted_minor", 0)))
-        .order_by()
-    )
-    known = {(day, PAID.word): total for day, total in paid}
-    words = {EscalationState.ADJUSTED: LOWERED.word, EscalationState.REJECTED: REJECTED.word}
-    known |= {(day, words[EscalationState(state)]): total for day, state, total in held_back}
-    return chart([PAID, LOWERED, REJECTED], dates, known, of_money=True)
+def _seconds_to_decide(workspaces: Sequence[int]) -> list[float]:
+    """Return how long the newest decisions took; deadlines that ran out are none."""
+    taken = Escalation.objects.filter(workspace__in=workspaces, decided_at__isnull=False)
+    newest = taken.order_by("-decided_at", "-pk").annotate(taken=F("decided_at") - F("created_at"))
+    return [length.total_seconds() for length in newest.values_list("taken", flat=True)[:NEWEST]]
+
+
+def _by_outcome(
+    requests: Sequence[_Requests], refunds: Sequence[_Refunds], dates: Sequence[date]
+) -> Chart:
+    """Chart the cases of each day, by who or what ended them."""
+    counted = [(s.day, WORDS.get(EscalationState(s.state), ""), s.count) for s in requests]
+    counted += [(s.day, AUTOMATIC.word, s.count) for s in refunds if s.is_automatic]
+    return chart([AUTOMATIC, APPROVED, REJECTED, EXPIRED], dates, counted)
+
+
+def _by_amount(
+    requests: Sequence[_Requests], refunds: Sequence[_Refunds], dates: Sequence[date]
+) -> Chart:
+    """Chart the money of each day: what was paid, and what people did not grant."""
+    counted = [
+        (s.day, NOT_GRANTED.word, s.asked_minor - s.granted_minor)
+        for s in requests
+        if s.state in DECIDED
+    ]
+    counted += [
+        (s.day, PAID.word if s.is_automatic else PAID_AFTER.word, s.paid_minor) for s in refunds
+    ]
+    return chart([PAID, PAID_AFTER, NOT_GRANTED], dates, counted, of_money=True)
+
+
+def _exposures(workspaces: Sequence[Workspace], refunds: Sequence[_Refunds]) -> list[Exposure]:
+    """Return what went out today without a person, where a cap is in force."""
+    found = []
+    for workspace in workspaces:
+        try:
+            cap = workspace.policy.limits().workspace_daily_minor if workspace.policy else None
+        except BadPolicy:
+            cap = None
+        if cap is not None:
+            paid = sum(s.exposed_minor for s in refunds if s.workspace == workspace.pk)
+            found.append(Exposure(workspace.name, paid, cap))
+    return found

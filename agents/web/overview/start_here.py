@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from django.conf import settings
 from django.contrib.auth.models import User
+from django.db.models import Exists
 from django.shortcuts import get_object_or_404
 from django.urls import reverse
 
@@ -40,10 +41,15 @@ def first_steps(user: User) -> list[FirstStep]:
     launched = Run.objects.filter(workspace=workspace, launch_token__isnull=False)
     decided = Escalation.objects.filter(run__in=launched, decided_by__isnull=False)
     checked = Event.objects.filter(workspace=workspace, run=None, kind="audit.verified")
+    is_launched, is_decided, is_checked = (
+        Workspace.objects.filter(pk=workspace.pk)
+        .values_list(Exists(launched), Exists(decided), Exists(checked))
+        .get()
+    )
     given = (
-        ("Launch a refund above the limit", "omar", "operator", "launch", launched.exists()),
-        ("Decide about it", "rita", "reviewer", "approvals", decided.exists()),
-        ("Check that nothing was changed", "auditor", "auditor", "audit", checked.exists()),
+        ("Launch a refund above the limit", "omar", "operator", "launch", is_launched),
+        ("Decide about it", "rita", "reviewer", "approvals", is_decided),
+        ("Check that nothing was changed", "auditor", "auditor", "audit", is_checked),
     )
     ahead = next((place for place, (*_, is_done) in enumerate(given) if not is_done), None)
     if ahead is None:
@@ -64,4 +70,5 @@ def person_to_become(user: User, name: str) -> User:
 def _demo_of(user: User) -> Workspace | None:
     if not settings.OPSCONSOLE_DEMO:
         return None
-    return Workspace.objects.filter(pk__in=access.workspaces_of(user), is_demo=True).first()
+    mine = [part.workspace for part in access.parts_of(user)]
+    return next((workspace for workspace in mine if workspace.is_demo), None)

@@ -20,9 +20,10 @@ from agents.web.overview.start_here import first_steps
 @never_cache
 @login_required
 def home(request: HttpRequest) -> HttpResponse:
-    """Show what waits, how today went and where somebody is needed."""
+    """Show what waits, how decisions go and what somebody has to look at."""
     user = access.person(request)
-    shown = {"o": overview(user, at=timezone.now()), "first_steps": first_steps(user)}
+    found = overview(user, at=timezone.now())
+    shown = {"o": found, "waiting": found.waiting, "first_steps": first_steps(user)}
     return render(request, "overview/page.html", {**shown, "nav": "home"})
 
 

@@ -1,0 +1,90 @@
+"""What somebody has to look at: approved and not done, paid and not told, failed, unknown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from django.db.models import BigIntegerField, CharField, Value
+from django.db.models.functions import Cast
+
+from agents.core.money import format_money
+from agents.core.states import EffectState, RunState
+from agents.models import Effect, Escalation, Run
+from agents.web.approvals.outcomes import why_not
+from agents.web.untold import untold_refunds
+
+MOST = 10  # shown, newest first
+NO_KEY, NO_NAME = Cast(Value(None), BigIntegerField()), Value("", CharField())
+
+
+@dataclass(frozen=True)
+class Attention:
+    """One case, with what it is about and what is the matter."""
+
+    kind: str  # failed, unknown, not_carried_out, untold
+    run: UUID
+    escalation: int | None
+    at: datetime | None
+    amount_minor: int | None
+    customer: int | None
+    code: str  # why, as stored
+    person: str  # who had approved it
+
+    @property
+    def subject(self) -> str:
+        """Name the case: its money and its customer."""
+        whose = "" if self.customer is None else f"customer {self.customer}"
+        if self.amount_minor is not None:
+            return f"{format_money(self.amount_minor)} for {whose}"
+        if self.escalation is not None:
+            return f"Request {self.escalation}" + (f" for {whose}" if whose else "")
+        return f"Run for {whose}" if whose else "Run"
+
+    @property
+    def matter(self) -> str:
+        """Say what is the matter, and what to do where something can be done."""
+        if self.kind == "not_carried_out":
+            return f"approved by {self.person}, not carried out: {why_not(self.code)}"
+        if self.kind == "unknown":
+            return "nobody can tell whether it was paid; look it up and answer the request"
+        if self.kind == "failed":
+            return "failed because of a system error"
+        untold = "paid, and the customer was not told"
+        if self.code == "success":
+            return f"{untold}, because the agent sent no mail; write to them"
+        return f"{untold}, because the run ended first; run it again or write to them"
+
+
+def attention(workspaces: Sequence[int], *, since: datetime) -> list[Attention]:
+    """Return the newest cases of some workspaces, in one query.
+
+    A refund that nobody was told of counts where its run began after `since`.
+    """
+    failed = Run.objects.filter(workspace__in=workspaces, state=RunState.FAILED).values_list(
+        Value("failed", CharField()),
+        *("pk", NO_KEY, "ended_at", NO_KEY, "subject", "stop_reason", NO_NAME),
+    )
+    unknown = Effect.objects.filter(
+        run__workspace__in=workspaces, state=EffectState.UNKNOWN
+    ).values_list(
+        Value("unknown", CharField()),
+        *("run_id", NO_KEY, "settled_at", "amount_minor", "customer", "tool", NO_NAME),
+    )
+    undone = Escalation.objects.filter(workspace__in=workspaces).exclude(not_carried_out="")
+    not_carried_out = undone.values_list(
+        Value("not_carried_out", CharField()),
+        *("run_id", "pk", "decided_at", "granted_minor", "customer", "not_carried_out"),
+        "decided_by__username",
+    )
+    quiet = untold_refunds(since=since).filter(
+        run__workspace__in=workspaces, run__created_at__gte=since
+    )
+    untold = quiet.order_by().values_list(
+        Value("untold", CharField()),
+        *("run_id", NO_KEY, "settled_at", "amount_minor", "customer", "run__stop_reason", NO_NAME),
+    )
+    rows = failed.union(unknown, not_carried_out, untold, all=True).order_by("-ended_at")
+    return [Attention(*row) for row in rows[:MOST]]
