@@ -31,6 +31,7 @@ from agents.models import Endpoint, Step
 MAX_CLAIMS = 20  # claims in a row that lead nowhere: then the run is at fault
 PATIENCE = 5.0  # seconds that a retry may wait here; a longer wait is given back to the queue
 LONGEST_PAUSE = 10  # rests that a run waits whose question fails though others are answered
+MAX_MODEL, MAX_CALL = 100, 500  # characters kept of a model's name, and of an unasked call
 ANSWER_TOKENS = 256  # reserved for an answer before it is known
 
 
@@ -64,13 +65,15 @@ async def ask(key: str, request: Ask, journal: Journal, limits: Limits) -> Reply
             continue
         step.tokens_lost -= reserve
         step.tokens_in, step.tokens_out = answer.tokens_in, answer.tokens_out
-        step.cost_micro_usd, step.model = answer.cost_micro_usd, answer.model
-        said: Json = {"text": answer.text, "demo": answer.demo}
+        step.cost_micro_usd = answer.cost_micro_usd
+        # Masked before it is cut: nobody finds half a key.
+        step.model = redact(answer.model, limits)[:MAX_MODEL]
+        said: Json = {"text": redact(answer.text, limits), "demo": answer.demo}
         facts: Json = {}
         if answer.tool_calls:
-            said |= {"tool_calls": list(answer.tool_calls)}
+            said |= {"tool_calls": [redact(c, limits)[:MAX_CALL] for c in answer.tool_calls]}
             facts |= {"ignored_tool_calls": len(answer.tool_calls)}
-        return journal.finish(step, Reply(redact(said, limits)), **facts)
+        return journal.finish(step, Reply(said), **facts)
 
 
 def _question(request: Ask, model: str) -> llm.Question:

@@ -49,8 +49,9 @@ def _mask(value: Json, kinds: Collection[str]) -> Json:
 def _secrets() -> tuple[str, ...]:
     """Return the values of this installation that are never to be kept, sent or shown."""
     keys = (settings.OPENAI_API_KEY, settings.SECRET_KEY, settings.OPSCONSOLE_METRICS_TOKEN)
+    passwords = (settings.EMAIL_HOST_PASSWORD, settings.DATABASES["default"].get("PASSWORD", ""))
     audit = (settings.OPSCONSOLE_AUDIT_KEY, *settings.OPSCONSOLE_AUDIT_OLD_KEYS)
-    return tuple(filter(None, (*keys, *audit)))
+    return tuple(filter(None, (*keys, *passwords, *audit)))
 
 
 @cache

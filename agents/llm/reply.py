@@ -11,8 +11,7 @@ from agents.core.requests import Json
 from agents.llm.exchange import ModelFailed
 
 MAX_TOKENS = 1_000_000_000  # a larger count is a slip, and would not fit its column
-MAX_MODEL = 100  # characters of a model's name that are kept
-MAX_CALLS, MAX_CALL = 5, 500  # unasked calls of tools that are kept, and characters of each
+MAX_CALLS = 5  # unasked calls of tools that are kept
 
 # PostgreSQL refuses NUL in text, and neither database takes half a surrogate pair.
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
@@ -25,7 +24,7 @@ class Completion:
     text: str
     model: str  # "" if the server does not say
     tokens: tuple[int, int] | None  # in and out; None if the server does not say
-    tool_calls: tuple[str, ...] = ()  # that the message holds unasked, as JSON, cut short
+    tool_calls: tuple[str, ...] = ()  # that the message holds unasked, as JSON
 
 
 def read_reply(body: bytes) -> Completion:
@@ -42,7 +41,7 @@ def read_reply(body: bytes) -> Completion:
     model = _of(completion, "model")
     return Completion(
         text=_storable(text or ""),
-        model=_storable(model)[:MAX_MODEL] if isinstance(model, str) else "",
+        model=_storable(model) if isinstance(model, str) else "",
         tokens=_tokens(_of(completion, "usage")),
         tool_calls=tuple(_calls(message)),
     )
@@ -53,7 +52,7 @@ def _calls(message: Json) -> Iterator[str]:
     calls = message.get("tool_calls")
     found = [*(calls if isinstance(calls, list) else [calls]), message.get("function_call")]
     for call in [call for call in found if call][:MAX_CALLS]:
-        yield _storable(json.dumps(call, ensure_ascii=False))[:MAX_CALL]
+        yield _storable(json.dumps(call, ensure_ascii=False))
 
 
 def _parsed(body: bytes) -> Json:

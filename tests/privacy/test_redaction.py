@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from datetime import timedelta
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
-from django.test import Client
+from django.test import Client, override_settings
 from django.urls import reverse
 from django.utils import timezone
 
@@ -21,7 +22,9 @@ from agents.engine.sweep import settle_orphan
 from agents.models import Effect, Escalation, Event, PolicyVersion, Role, Run, Step, Workspace
 from agents.models import Stage as KillStage
 from agents.policies.profiles import REFERENCE, STRICT
+from agents.results import result
 from tests.engine.scene import REFUND_1200, Scene, go, set_scene
+from tests.llm.asking import send, serving
 from tests.privacy.searching import places_of
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
@@ -29,6 +32,12 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 CARD, IBAN, MAIL = "4111 1111 1111 1111", "DE89 3704 0044 0532 0130 00", "eve@elsewhere.example"
 ALL = f"card {CARD}, account {IBAN}, write to {MAIL}"
 SECRETS = (CARD, IBAN, MAIL)
+
+
+def completion(content: str, *, model: str = "stand-in", **more: Any) -> str:
+    """Return the body of a model's answer."""
+    choice = {"message": {"content": content, **more}, "finish_reason": "stop"}
+    return json.dumps({"model": model, "choices": [choice]})
 
 
 @pytest.fixture
@@ -212,3 +221,41 @@ def test_the_key_of_the_model_is_kept_nowhere_whoever_writes_it(
 
     assert places_of(key) == places_of("-\nthe-key") == places_of(key.upper()) == []
     assert run.goal.endswith("It is [secret], [secret] or [secret].")
+
+
+KEY = "opaque-value-of-the-key"
+ECHOES: dict[str, tuple[int, str]] = {
+    "an error": (400, json.dumps({"error": {"message": f"Incorrect API key: {KEY}"}})),
+    "a refused key": (401, f"{KEY} is wrong"),
+    "an error page": (502, f"<html>{KEY}</html>"),
+    "the name of the model": (200, completion("{}", model=f"{KEY}-mini")),
+    "the text": (200, completion(f"No: {KEY}")),
+    "an action": (200, completion(json.dumps({"kind": "final", "answer": KEY}))),
+    "an unasked call": (200, completion("{}", tool_calls=[{"name": KEY}])),
+    "a call that is cut": (200, completion("{}", tool_calls=["x" * 485 + KEY])),
+    "a name that is cut": (200, completion("{}", model="x" * 88 + KEY)),
+    "a broken reply": (200, f"{KEY} {{"),
+}
+
+
+@pytest.mark.parametrize("where", ECHOES)
+def test_a_server_that_quotes_our_key_has_it_kept_and_logged_nowhere(
+    scene: Scene, caplog: pytest.LogCaptureFixture, where: str
+) -> None:
+    status, body = ECHOES[where]
+
+    def respond(handler: BaseHTTPRequestHandler) -> None:
+        send(handler, body.encode(), status=status, retry_after=KEY, x_request_id=KEY)
+
+    run = scene.launch("Which plan has Anna (user_id=42)?")
+    with (
+        serving(respond) as (url, calls),
+        override_settings(OPENAI_BASE_URL=url, OPENAI_API_KEY=KEY),
+        caplog.at_level("DEBUG", logger="agents"),
+    ):
+        run = go(run)
+
+        assert calls
+        assert places_of(KEY) == places_of(KEY[:12]) == []
+    assert KEY not in caplog.text
+    assert KEY not in json.dumps(result(run))
