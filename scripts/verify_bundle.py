@@ -206,6 +206,7 @@ class Check:
         self.sealed: dict[str, list[str]] = {}  # by heads of the copy, then by newer ones
         self.by_copy: dict[str, int] = {}  # how many of them by heads of the copy
         self.home: dict[str, str] = {}  # chain -> the workspace in whose part it is sealed
+        self.is_whole = False  # up to the event that tells of this copy, by heads
         self.taken: dict[str, int] = {}  # workspace -> seq of the event that tells of this copy
         self.chain: Chain | None = None
         self.ended: dict[str, Chain] = {}
@@ -283,9 +284,14 @@ class Check:
         for head in self.newer()[:1]:
             self.bind(head)
 
+    @property
+    def number(self) -> int:
+        """Return the number of the newest head of the copy, 0 if there is none."""
+        return self.head.number if self.head else 0
+
     def newer(self) -> list[Head]:
         """Return the heads kept elsewhere that follow the newest one here, without a gap."""
-        number, found = self.head.number if self.head else 0, list[Head]()
+        number, found = self.number, list[Head]()
         while not self.bad_head and number + len(found) + 1 in self.kept:
             found.append(self.kept[number + len(found) + 1])
         return found
@@ -371,6 +377,12 @@ class Check:
         for pk in self.workspaces:
             self.end_workspace(pk)
         self.end_cut()
+        number, later = self.number, [one for one in self.kept if one > self.number]
+        if later and not self.newer() and not self.bad_head:
+            why = f"heads kept elsewhere go on with head {min(later)}: give those between too"
+            self.faults.append(
+                f"head {number + 1}: this copy ends with head {number}, and the {why}"
+            )
         newest = max([head.at for head in [self.head, *self.newer()] if head], default=None)
         if newest and self.loose and time_of(min(self.loose)[0]) < time_of(newest) - LATE:
             _, name, seq = min(self.loose)
@@ -411,15 +423,14 @@ class Check:
                     why = f"kept elsewhere, sealed {reach[chain]} events before this copy was taken"
                     self.faults.append(f"{chain}: event {read + 1}: head {head.number}, {why}")
                     over.add(pk)
+        self.is_whole = over >= self.workspaces.keys()
 
     def summary(self) -> Iterator[str]:
         names = ", ".join(f"{slug} ({pk})" for pk, slug in self.workspaces.items())
-        number, newer = (self.head.number if self.head else 0), self.newer()
+        number, newer = self.number, self.newer()
         yield f"The copy says it is of workspace {names}, taken at {self.at}."
         yield f"It ends with head {number}" + (f" of {self.head.at}." if self.head else ".")
-        if not self.first_bound:
-            yield "No head binds the set of chains: one more or less would not be noticed."
-        elif self.first_bound != 1:
+        if self.first_bound > 1:
             yield f"Head {self.first_bound} is the first that binds the set of chains."
         if self.elsewhere:
             other = sorted(name for name in self.elsewhere if len(name) < 64)
@@ -435,12 +446,24 @@ class Check:
             yield f"{len(newer)} newer heads are kept elsewhere, up to {newer[-1].at}."
         if self.is_torn:
             yield "The last line of the heads kept elsewhere has no end: it was left out."
-        if not self.kept:
-            yield "Nothing was compared with heads kept elsewhere: none were given."
-        elif lacking := [one for one in range(1, number + 1) if one not in self.kept]:
+        if lacking := [one for one in range(1, number + 1) if self.kept and one not in self.kept]:
             yield f"Heads not kept elsewhere, so not compared: {lacking[0]} to {lacking[-1]}."
+
+    def unproved(self) -> Iterator[str]:
+        """Yield what would hold just as well if it were false, as far as this copy can tell."""
+        newest = [self.head, *self.newer()][-1]
+        if not self.is_whole:
+            after = f"head {newest.number} of {newest.at}" if newest else "its first event"
+            yield (
+                f"that nothing is missing at its end: had everything after {after} been left out, "
+                "this check would say the same. Give it heads that were kept elsewhere and made "
+                "after this copy was taken (--head)."
+            )
+        if not self.first_bound:
+            yield "how many chains there are: no head binds them."
         if not self.keys:
-            yield "The seals were not checked: no keys were given."
+            anew = "" if self.kept else ": somebody without the key could have made all of it anew"
+            yield f"that the seals are genuine: no keys were given (--keys){anew}."
 
 
 def kept_heads(path: Path | None, keys: dict[str, bytes]) -> tuple[list[Head], bool]:
@@ -493,7 +516,7 @@ def main() -> int:
             for document in documents(file):
                 check.take(document)
         check.end()
-        summary = list(check.summary())
+        summary = [*check.summary(), *(f"NOT PROVED: {one}" for one in check.unproved())]
     except (OSError, BadUsage) as error:
         print(error, file=sys.stderr)
         return 2

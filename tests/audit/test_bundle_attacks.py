@@ -338,7 +338,7 @@ def test_the_true_copy_holds_and_says_what_it_is(copy: Copy) -> None:
     assert "In no seal" not in said  # the newer head kept elsewhere has them
     assert "binds" not in said  # every head does
     assert "not compared" not in said
-    assert "not checked" not in said
+    assert "NOT PROVED" not in said
 
 
 def test_what_is_in_no_seal_is_counted(copy: Copy) -> None:
@@ -388,7 +388,20 @@ def test_a_cut_is_told_where_no_heads_are_kept_elsewhere(copy: Copy) -> None:
 
     assert code == 0
     assert f"It ends with head 1 of {at}." in said
-    assert "Nothing was compared with heads kept elsewhere" in said
+    unproved = "NOT PROVED: that nothing is missing at its end: had everything after head 1 of "
+    assert f"{unproved}{at} been left out, this check would say the same." in said
+
+
+def test_heads_that_begin_later_than_a_copy_ends_do_not_let_it_hold(copy: Copy) -> None:
+    cut_and_tell_of_it(copy)
+    copy.write()
+    *_, newest = (copy.folder / "heads.jsonl").read_text().splitlines()
+    (copy.folder / "heads.jsonl").write_text(f"{newest}\n")
+
+    code, said = copy.verify(*FULL)
+
+    assert code == 3
+    assert said.startswith("head 2: this copy ends with head 1, and the heads kept elsewhere ")
 
 
 @pytest.mark.parametrize(
@@ -465,4 +478,4 @@ def test_without_a_head_that_binds_it_is_said_that_nothing_binds(older_copy: Cop
     code, said = older_copy.verify("--keys", "keys")
 
     assert code == 0
-    assert "No head binds the set of chains: one more or less would not be noticed." in said
+    assert "NOT PROVED: how many chains there are: no head binds them." in said

@@ -78,9 +78,9 @@ RECORD = (
     Mutant(
         "triggers may be missing",
         "agents/audit/verify.py",
-        "wrong = triggers.faults(connections[DEFAULT_DB_ALIAS])",
+        "wrong = protection.faults(connections[DEFAULT_DB_ALIAS])",
         "wrong = dict[str, str]()",
-        f"{SEALED} -k trigger",
+        "tests/audit/test_build.py -k trigger",
     ),
     _left_out(
         "an older database is sealed over",
