@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from agents import operations
-from agents.audit import verify
+from agents.audit.chains import chains
 from agents.models import Event, Membership, Role, Run, Workspace
 from tests.commands.test_run_pattern import Ended, command
 
@@ -180,5 +180,5 @@ def test_the_chain_holds_after_every_change(rita: User) -> None:
     command("set_role", "shop", "rita", "admin")
     command("set_limit", "shop", "rita", "5")
 
-    found = verify.chains(Run.objects.none(), Workspace.objects.all())
+    found = chains(Run.objects.none(), Workspace.objects.all())
     assert [chain.fault for chain in found] == [None]

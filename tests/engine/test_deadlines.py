@@ -14,7 +14,7 @@ from django.db import connection
 from django.utils import timezone
 
 from agents import operations, results
-from agents.audit import verify
+from agents.audit.chains import chains
 from agents.core.requests import Json
 from agents.core.states import RunState
 from agents.desk import metrics
@@ -140,8 +140,8 @@ def test_a_late_answer_is_on_record_and_not_used(monkeypatch: pytest.MonkeyPatch
     late = Event.objects.get(run=run, kind=LATE)
     assert "SKU-LATE" in facts_of(late)["said"]
     assert late.facts["key"] == f"{run.pk}:dispatch/t3/work"
-    chains = verify.chains(Run.objects.filter(pk=run.pk), Workspace.objects.none())
-    assert [chain.fault for chain in chains] == [None]
+    checked = chains(Run.objects.filter(pk=run.pk), Workspace.objects.none())
+    assert [chain.fault for chain in checked] == [None]
 
 
 def test_a_worker_whose_own_call_times_out_is_not_tried_again(

@@ -10,7 +10,8 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from agents.audit.heads_file import Unreadable
-from agents.audit.sealing import HeadsDiffer, NoKey, seal
+from agents.audit.sealing import NoKey, seal
+from agents.audit.unsealed import HeadsDiffer
 
 REFUSED = 3
 
