@@ -430,7 +430,7 @@ class Check:
         number, newer = self.number, self.newer()
         yield f"The copy says it is of workspace {names}, taken at {self.at}."
         yield f"It ends with head {number}" + (f" of {self.head.at}." if self.head else ".")
-        if self.first_bound > 1:
+        if self.first_bound not in (0, 1):
             yield f"Head {self.first_bound} is the first that binds the set of chains."
         if self.elsewhere:
             other = sorted(name for name in self.elsewhere if len(name) < 64)

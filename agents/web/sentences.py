@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from django.utils.dateparse import parse_datetime
 
-from agents.audit.verify import UNREADABLE
+from agents.audit.chains import UNREADABLE
 from agents.core.money import format_money
 from agents.models import Event
 from agents.models.event import facts_of

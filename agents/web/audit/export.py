@@ -10,7 +10,7 @@ from itertools import islice
 
 from asgiref.sync import sync_to_async
 
-from agents.audit.verify import UNREADABLE
+from agents.audit.chains import UNREADABLE
 from agents.models import Event
 from agents.models.event import facts_of
 from agents.web.sentences import Line, tell_events

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from agents.audit.verify import UNREADABLE
+from agents.audit.chains import UNREADABLE
 from agents.models import Event, Head, Workspace
 
 
