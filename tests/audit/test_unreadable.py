@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pytest
 from django.db import connection
+from django.test import Client
+from django.urls import reverse
 
-from agents.models import Effect, Event, Head, Run
+from agents.models import Effect, Event, Head, Role, Run
 from tests.audit.test_record import unseen
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import REFUND_500, Scene, go, set_scene
+from tests.web.test_pages import signed_in
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
@@ -25,6 +28,11 @@ def run(scene: Scene) -> Run:
     return ended
 
 
+@pytest.fixture
+def auditor(scene: Scene) -> Client:
+    return signed_in(scene.add("auditor", Role.AUDITOR))
+
+
 NEVER = {"sqlite": "garbage", "postgresql": "infinity"}  # a time that Python has not
 
 
@@ -38,7 +46,7 @@ NEVER = {"sqlite": "garbage", "postgresql": "infinity"}  # a time that Python ha
     ],
 )
 def test_a_forged_row_is_named_and_nothing_crashes(
-    run: Run, scene: Scene, statement: str, place: str
+    run: Run, scene: Scene, auditor: Client, statement: str, place: str
 ) -> None:
     def forge(run: Run) -> None:
         with connection.cursor() as cursor:
@@ -50,6 +58,8 @@ def test_a_forged_row_is_named_and_nothing_crashes(
 
     checked = command("verify_audit")
     sealed = command("seal_audit")
+    page = auditor.post(reverse("verify"))
+    listed = auditor.get(reverse("audit"))
 
     def put_back(run: Run) -> None:
         for row in written:
@@ -59,3 +69,5 @@ def test_a_forged_row_is_named_and_nothing_crashes(
     assert checked.code == 3
     assert place in checked.out
     assert sealed.code in (0, 3)
+    assert (page.status_code, listed.status_code) == (200, 200)
+    assert place in page.text

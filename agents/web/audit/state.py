@@ -31,16 +31,25 @@ def state_of(workspace: Workspace, *, file: Path) -> State:
     try:
         check = checks.order_by("-pk").first()
         facts = check.facts if check else {}
-        checked_at, checked_by = (check.at, check.actor) if check else (None, "")
+        checked_at, checked_by = (_time(check.at), check.actor) if check else (None, "")
         chains, faults = int(facts.get("chains", 0)), [str(f) for f in facts.get("faults", [])]
     except UNREADABLE:
         checked_at, checked_by, chains = None, "", 0
         faults = ["the entry of the last check cannot be read"]
     try:
         head = Head.objects.order_by("-number").only("number", "at", "seal").first()
-        number, sealed_at, seal = (head.number, head.at, head.seal) if head else (None, None, "")
+        number, sealed_at, seal = (
+            (head.number, _time(head.at), head.seal) if head else (None, None, "")
+        )
     except UNREADABLE:
         number, sealed_at, seal = None, None, ""
         faults = [*faults, "the newest seal cannot be read"]
     name = file.name if file.exists() else ""
     return State(checked_at, checked_by, chains, faults, number, sealed_at, seal, name)
+
+
+def _time(at: datetime | None) -> datetime:
+    """Return a time that was read; SQLite gives None for one that is none. Raises ValueError."""
+    if at is None:
+        raise ValueError
+    return at
