@@ -71,12 +71,38 @@ async function letGo() {
   if (!(await refresh(free))) free.forEach((part) => held.add(part));
 }
 
+// A reader may hold a part that changes by itself, and take over what is new when they are ready.
+const holder = document.querySelector("[data-hold]");
+
+function isPaused(part) {
+  return holder?.getAttribute("aria-pressed") === "true" && part.matches(holder.dataset.hold);
+}
+
+function showNews(isNew) {
+  document.querySelector("[data-hold-news]").textContent = isNew ? "There is something new." : "";
+}
+
 if (live) {
+  if (holder) {
+    holder.hidden = false;
+    holder.addEventListener("click", () => {
+      const isOn = holder.getAttribute("aria-pressed") !== "true";
+      holder.setAttribute("aria-pressed", String(isOn));
+      holder.lastElementChild.textContent = isOn ? "Resume updates" : "Hold updates";
+      showNews(false);
+      if (!isOn) refresh([holder.dataset.hold]);
+    });
+  }
   document.addEventListener("htmx-before-swap", (event) => {
     // A field that was wrong has the focus when the page comes. htmx would give it back with each swap.
     document.querySelector("[autofocus]")?.removeAttribute("autofocus");
     const tasks = event.detail.tasks;
     for (const task of [...tasks]) {
+      if (task.target instanceof Element && isPaused(task.target)) {
+        tasks.splice(tasks.indexOf(task), 1);
+        showNews(true);
+        continue;
+      }
       localise(task.fragment);
       const part = task.target instanceof Element && task.target.matches(HELD) ? task.target : null;
       if (part && isInUse(part) && !isAsked) {

@@ -77,9 +77,11 @@ def measured(ruling: dict[str, Any]) -> str:
     """Write what a rule saw against what it allows: USD 1,200.00 vs USD 1,000.00."""
     observed, limit = ruling.get("observed"), ruling.get("limit")
     if observed is None:
-        return "nothing to measure"
+        return ""
     if isinstance(limit, list):
         limit = ", ".join(map(str, limit)) or "nothing"
+    if ruling.get("rule") == "subject.bound" and limit is not None:
+        return f"proposed customer {observed}, allowed customer {limit}"
     unit = unit_of(ruling)
     if limit is None:
         return with_unit(observed, unit)

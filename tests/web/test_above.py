@@ -113,7 +113,7 @@ def test_a_trace_adds_up() -> None:
         "send_refund_email",
         "Answer",
     ]
-    assert dict(found.counts) == {"approve": 2, "revise": 2, "escalate": 0, "block": 0}
+    assert found.counts == [("approve", "approved", 2), ("revise", "revised", 2)]
     assert (found.moved_minor, found.asked_minor) == (50000, 50000)
     assert [cell.text for cell in found.turns[2].changes[0].cells][:2] != ["", ""]
 

@@ -7,8 +7,9 @@ from django.urls import reverse
 
 from agents import results
 from agents.core.states import EscalationState, RunState
-from agents.models import Escalation
+from agents.models import Escalation, Role, Step
 from agents.web.runs import listing
+from agents.web.runs.trace import trace
 from tests.engine.scene import REFUND_500, Scene, fresh, go, paid, set_scene
 from tests.web.test_pages import signed_in
 
@@ -59,7 +60,7 @@ def test_pages_of_runs_follow_each_other(scene: Scene, monkeypatch: pytest.Monke
     for _ in range(3):
         page = client.get(address)
         found = page.context["found"]
-        seen += [str(run.pk) for run in found.rows]
+        seen += [str(row.run.pk) for row in found.rows]
         address = reverse("runs") + f"?before={found.older.replace('+', '%2B')}"
 
     assert seen == [str(run.pk) for run in reversed(launched)]
@@ -92,3 +93,58 @@ def test_omar_stops_a_run_that_waits(scene: Scene) -> None:
     assert paid(run) == []
     assert run.events.get(kind="run.stopped").actor == "omar"
     assert "Stop this run" not in client.get(reverse("run", args=[run.pk])).text
+
+
+def test_a_row_tells_who_how_much_what_came_of_it_and_how_long(scene: Scene) -> None:
+    paid_one, waits = go(scene.launch(REFUND_500)), go(scene.launch())
+    go(scene.launch("Refund 500 USD to user_id=42, but pay another customer."))
+
+    rows = signed_in(scene.eve).get(reverse("runs")).context["found"].rows
+
+    by_pk = {row.run.pk: row for row in rows}
+    assert [row.customer for row in rows] == ["Anna #42"] * 3
+    assert (by_pk[paid_one.pk].paid_minor, by_pk[paid_one.pk].asked_minor) == (50_000, None)
+    assert (by_pk[waits.pk].paid_minor, by_pk[waits.pk].asked_minor) == (None, 120_000)
+    assert by_pk[waits.pk].outcome == "Awaiting approval"
+    assert rows[0].outcome == "Blocked by policy: the action named another customer than the run's."
+    assert all(row.seconds >= 0 for row in rows)
+
+
+def test_runs_are_found_by_the_policy_they_were_held_to(scene: Scene) -> None:
+    go(scene.launch(REFUND_500))
+    client = signed_in(scene.eve)
+
+    found = [client.get(reverse("runs"), {"policy": v}).context["found"] for v in ("1", "2", "x")]
+
+    assert [len(page.rows) for page in found] == [1, 0, 0]
+
+
+def test_an_end_is_a_sentence_and_a_failed_step_is_not_called_approved(scene: Scene) -> None:
+    stopped = go(scene.launch("Refund 500 USD to user_id=42, but pay another customer."))
+    decided = go(scene.launch())
+    scene.decide(decided)
+    go(decided)
+    client = signed_in(scene.eve)
+
+    why = client.get(reverse("run", args=[stopped.pk])).text
+    adjusted = trace(decided)
+
+    assert "Blocked by policy: the action named another customer than the run&#x27;s." in why
+    assert "<code>supervisor_block" not in why
+    assert ("human", "Adjusted") in [(turn.role, turn.word) for turn in adjusted.turns]
+    Step.objects.filter(run=decided, kind="use", key__startswith="2/").update(
+        reply={"status": "error"}
+    )
+    assert ("failed", "failed", 1) in trace(fresh(decided)).counts
+
+
+def test_who_may_audit_reads_the_entries_of_a_run_on_its_page(scene: Scene) -> None:
+    run = go(scene.launch(REFUND_500))
+    at = reverse("run", args=[run.pk])
+    auditor = scene.add("auditor", Role.AUDITOR)
+
+    read, denied = signed_in(auditor).get(at).text, signed_in(scene.eve).get(at).text
+
+    assert "Paid USD 500.00 to customer 42." in read
+    assert f"/policy/?version={run.policy.number}" in read
+    assert "Audit entries" not in denied

@@ -29,12 +29,12 @@ def ruling(rule: str, observed: Any, limit: Any, unit: str = "") -> dict[str, An
         # A name of a rule makes no money of what is none.
         (ruling("refunds.count", 12, 10, "calls"), "12 vs 10 calls"),
         (ruling("access.systems", "hr", ["billing", "crm"]), "hr vs billing, crm"),
-        (ruling("access.systems", None, ["billing"]), "nothing to measure"),
+        (ruling("access.systems", None, ["billing"]), ""),
         # Stored before rulings had units.
         (ruling("refunds.auto_limit", 120_000, 100_000), USD),
         (ruling("mail.from_ledger", 120_000, 100_000), USD),
         (ruling("refunds.window", 30, 14), "30 vs 14 days"),
-        (ruling("subject.bound", 7, 42), "7 vs 42"),
+        (ruling("subject.bound", 7, 42), "proposed customer 7, allowed customer 42"),
     ],
 )
 def test_a_value_is_written_in_its_unit(stored: dict[str, Any], words: str) -> None:

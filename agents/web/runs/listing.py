@@ -1,8 +1,8 @@
-"""Find runs: filters in the address, pages by keyset, so that page 400 costs what page 1 does."""
+"""Find runs: filters in the address, pages by keyset, and rows that tell cases apart."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import urlencode
@@ -11,22 +11,47 @@ from uuid import UUID
 from django.contrib.auth.models import User
 from django.db.models import Q, QuerySet
 from django.http import QueryDict
+from django.utils import timezone
 
-from agents.core.states import RunState
-from agents.models import Run
+from agents.core.states import EffectState, RunState
+from agents.desk.models import Customer
+from agents.models import Effect, Escalation, Run
 from agents.web import access
+from agents.web.ends import end_sentence
 from agents.web.times import read_time
 
 PAGE = 50
-FILTERS = ("state", "pattern", "stop_reason", "customer", "launcher", "text", "since", "until")
+FILTERS = (
+    "state",
+    "pattern",
+    "policy",
+    "stop_reason",
+    "customer",
+    "launcher",
+    "text",
+    "since",
+    "until",
+)
 DIGITS = 19  # fewer than this fit a column of 64 bits
+
+
+@dataclass(frozen=True)
+class Row:
+    """A run as the list shows it: who, how much, what came of it, whose, how long."""
+
+    run: Run
+    customer: str  # "Anna #42", "#42" where nobody knows the name, "" for nobody
+    asked_minor: int | None  # the most that was put to a person
+    paid_minor: int | None
+    outcome: str
+    seconds: float  # from its launch to its end, or until now
 
 
 @dataclass(frozen=True)
 class Runs:
     """A page of runs, the filter that led to it, and where the next one begins."""
 
-    rows: Sequence[Run]
+    rows: Sequence[Row]
     given: dict[str, str]
     older: str  # what to ask for after this page; "" where nothing is older
 
@@ -41,9 +66,54 @@ def find_runs(user: User, asked: QueryDict) -> Runs:
     given = {name: text for name, text in said.items() if text}
     found = _filtered(access.runs_of(user), given).order_by("-created_at", "-pk")
     found = _after(found, asked.get("before", ""))
-    rows = list(found.select_related("launched_by", "policy")[: PAGE + 1])
-    older = _mark(rows[PAGE - 1]) if len(rows) > PAGE else ""
-    return Runs(rows[:PAGE], given, older)
+    found = found.select_related("launched_by").defer("workflow", "simulation", "scope")
+    runs = list(found[: PAGE + 1])
+    older = _mark(runs[PAGE - 1]) if len(runs) > PAGE else ""
+    return Runs(_rows(runs[:PAGE], timezone.now()), given, older)
+
+
+def _rows(runs: Sequence[Run], now: datetime) -> list[Row]:
+    """Return runs with what they asked for and paid, in three queries for a page."""
+    paid, asked = dict[UUID, int](), dict[UUID, int]()
+    effects = Effect.objects.filter(run__in=runs, tool="issue_refund", state=EffectState.DONE)
+    for run, minor in effects.values_list("run_id", "amount_minor"):
+        paid[run] = paid.get(run, 0) + (minor or 0)
+    requests = Escalation.objects.filter(run__in=runs, requested_minor__isnull=False)
+    for run, minor in requests.values_list("run_id", "requested_minor"):
+        asked[run] = max(asked.get(run, 0), minor or 0)
+    books = {run.book_id for run in runs}
+    numbers = {run.subject for run in runs if run.subject is not None}
+    people = Customer.objects.filter(book__in=books, number__in=numbers)
+    names = {(book, number): name for book, number, name in _named(people)}
+    return [
+        Row(
+            run=run,
+            customer=_customer(run, names.get((run.book_id, run.subject), "")),
+            asked_minor=asked.get(run.pk),
+            paid_minor=paid.get(run.pk),
+            outcome=outcome_of(run),
+            seconds=((run.ended_at or now) - run.created_at).total_seconds(),
+        )
+        for run in runs
+    ]
+
+
+def _named(people: QuerySet[Customer]) -> Iterable[tuple[int, int | None, str]]:
+    return people.values_list("book_id", "number", "name")
+
+
+def _customer(run: Run, name: str) -> str:
+    return "" if run.subject is None else f"{name} #{run.subject}".strip()
+
+
+def outcome_of(run: Run) -> str:
+    """Return what became of a run in a line: the sentence of its end, or what it waits for."""
+    if run.state == RunState.DONE:
+        answer = run.outcome.get("answer", "") if isinstance(run.outcome, dict) else ""
+        return str(answer) or end_sentence(run.stop_reason)
+    if run.state == RunState.WAITING:
+        return "Awaiting approval"
+    return end_sentence(run.stop_reason) or "In progress"
 
 
 def _filtered(found: QuerySet[Run], given: dict[str, str]) -> QuerySet[Run]:
@@ -53,6 +123,10 @@ def _filtered(found: QuerySet[Run], given: dict[str, str]) -> QuerySet[Run]:
     for name, column in exact.items():
         if name in given:
             found = found.filter(**{column: given[name]})
+    if "policy" in given:
+        version = given["policy"]
+        is_number = version.isascii() and version.isdigit() and len(version) < 9
+        found = found.filter(policy__number=int(version)) if is_number else found.none()
     if "stop_reason" in given:
         found = found.filter(stop_reason__startswith=given["stop_reason"])
     if "customer" in given:

@@ -13,10 +13,13 @@ from django.views.decorators.http import require_POST, require_safe
 
 from agents import operations, results
 from agents.core.states import ENDED, RunState
-from agents.models import Run
+from agents.models import Event, Run
 from agents.patterns import PATTERNS
 from agents.web import access
 from agents.web.runs import listing, trace
+from agents.web.sentences import read_events, tell_events
+
+LINES = 30  # of the audit log, on a run's page
 
 
 @require_safe
@@ -58,7 +61,7 @@ def cancel(request: HttpRequest, pk: UUID) -> HttpResponse:
     reason = request.POST.get("reason", "").strip()
     if not reason:
         return _page(
-            request, found, sentence="Say why you stop it; the record needs it.", status=422
+            request, found, sentence="Enter a reason. It is kept in the audit log.", status=422
         )
     try:
         operations.cancel(run_id=found.pk, by=user, reason=reason, at=timezone.now())
@@ -86,8 +89,14 @@ def _page(
     request: HttpRequest, found: Run, *, sentence: str = "", status: int = 200
 ) -> HttpResponse:
     part = access.membership(access.person(request), found.workspace_id)
+    may_audit = part.role in access.AUDITS
+    events = Event.objects.filter(run=found).order_by("-pk").select_related("run")
+    newest = read_events(events.prefetch_related("texts"), LINES) if may_audit else []
     shown = {
         **trace.shown(found),
+        "may_audit_here": may_audit,
+        "lines": tell_events(newest),
+        "most_lines": LINES,
         "may_cancel": part.role in access.CANCELS and found.state not in ENDED,
         "may_run_again": part.role in access.LAUNCHES and _can_run_again(found),
         "sentence": sentence,

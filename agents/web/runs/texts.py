@@ -1,0 +1,95 @@
+"""The words of a turn: what it proposed, what came of it, and all of it as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+
+from agents.core.kinds import HAND_OVER
+from agents.core.money import to_model_units
+from agents.core.requests import Json
+from agents.models import Step
+from agents.web.changes import reply_of
+from agents.web.ends import end_sentence
+
+
+def title_of(name: str, steps: Sequence[Step], action: Json) -> str:
+    first = steps[0].asked
+    if first.get("kind") == HAND_OVER.stored:
+        return "Handed over: a case that no specialist takes"
+    if not action:
+        held = (first.get("action") or {}).get("name")  # put to a person without a review
+        word = str(first.get("role") or first.get("tool") or held or "step").replace("_", " ")
+        return f"{name}: {word}" if "/" in name else word.capitalize()  # one of several at once
+    kind = action.get("kind")
+    if is_output_of_step(name, action):
+        return f"{name}: output"
+    if kind == "plan":
+        return f"Plan: {len(action['tasks'])} tasks"
+    return str(action.get("name") or {"final": "Answer", "brief": "Brief"}.get(str(kind), kind))
+
+
+def _reviewed(steps: Sequence[Step]) -> Json:
+    """Return a turn's action as the policy left it; None where nothing was reviewed."""
+    reviews = [reply_of(step) for step in steps if step.kind == "review" and step.reply]
+    return reviews[-1]["action"] if reviews else None
+
+
+def note_of(steps: Sequence[Step]) -> str:
+    """Return what an agent wrote where the console answered in its own words."""
+    action = _reviewed(steps)
+    return str(action.get("note", "")) if action else ""
+
+
+def ignored_calls(steps: Sequence[Step]) -> list[str]:
+    """Return the tool calls that a model sent beside its answer, which nobody heeds."""
+    calls = (reply_of(s).get("tool_calls", ()) for s in steps if s.kind == "ask" and s.reply)
+    return [str(call) for told_of in calls for call in told_of]
+
+
+def is_output_of_step(name: str, action: Json) -> bool:
+    """Tell whether a turn is what one step of a workflow put out, not what a run answers."""
+    return action.get("kind") == "final" and not (name.isdigit() or name == "finalize")
+
+
+def summary_of(steps: Sequence[Step], action: Json, *, is_output: bool) -> str:
+    """Say in a line what came of a turn: the outcome of its call, or what is answered."""
+    calls = [step for step in steps if step.kind in ("ask", "use")]
+    if calls and calls[-1].failed:
+        return end_sentence(calls[-1].failed)
+    uses = [s for s in steps if s.kind == "use" and s.reply]
+    if uses:
+        return _fields(to_model_units(uses[-1].reply))
+    if action and action.get("kind") in ("final", "brief"):
+        stands = _reviewed(steps) or action
+        return str(stands.get("note", stands["answer"]) if is_output else stands["answer"])
+    held = [s.asked["review"]["deciding"]["sentence"] for s in steps if s.kind == "escalate"]
+    if held and not action:  # put to a person without a review
+        return str(held[-1])
+    asks = [s for s in steps if s.kind == "ask" and s.reply]
+    return str(reply_of(asks[-1]).get("text", "")) if asks and not action else ""
+
+
+def _fields(reply: Json) -> str:
+    """Write what a tool answered with on one level, the longer texts left out."""
+    if not isinstance(reply, dict):
+        return str(reply)
+    flat = {key: value for key, value in reply.items() if not isinstance(value, dict)}
+    for part in reply.values():
+        flat |= part if isinstance(part, dict) else {}
+    said = {
+        key: ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+        for key, value in flat.items()
+    }
+    return " · ".join(f"{key} {text}" for key, text in said.items() if len(text) <= 60)
+
+
+def raw_of(steps: Sequence[Step]) -> Iterable[str]:
+    for step in steps:
+        yield f"{step.key} asked\n{as_text(step.asked)}"
+        if step.reply is not None:
+            yield f"{step.key} reply\n{as_text(step.reply)}"
+
+
+def as_text(value: Json) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False)

@@ -1,0 +1,206 @@
+"""The turns of a run: what was proposed at once, and everything that came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from agents.core.budget import active
+from agents.core.requests import Json
+from agents.models import Effect, Escalation, Step
+from agents.web.changes import Change, Stage, changes, reply_of, stages
+from agents.web.formats import ESCALATION_ROLES, RULING_ROLES
+from agents.web.runs.texts import (
+    ignored_calls,
+    is_output_of_step,
+    note_of,
+    raw_of,
+    summary_of,
+    title_of,
+)
+from agents.web.runs.timeline import Bar, axis
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What was proposed at once, and everything that came of it."""
+
+    name: str  # 2, dispatch/sales, finalize
+    title: str
+    amount_minor: int | None  # as proposed
+    final_minor: int | None  # as it ran or may run
+    said: str
+    note: str  # the agent's own words beside an answer; "" where there are none
+    ignored: Sequence[str]  # tool calls that a model sent unasked
+    role: str  # a ruling's, or the step's own: running, failed, waiting
+    word: str
+    steps: Sequence[Step]
+    ruling: Json  # the first review's deciding ruling; None: nothing was reviewed
+    rulings: Sequence[Json]
+    again: Json  # the ruling after a person had decided
+    escalation: Escalation | None
+    effect: Effect | None
+    stages: Sequence[Stage]
+    changes: Sequence[Change]
+    bars: Sequence[Bar]
+    wait: Bar | None
+    seconds: float
+    cost: str
+    raw: str
+
+    @property
+    def asked_of(self) -> str:
+        """Say which models were asked how often and with how many tokens: to them + from them."""
+        asked: dict[str, list[Step]] = {}
+        for step in self.steps:
+            if step.model:
+                asked.setdefault(step.model, []).append(step)
+        return " ".join(_asked_of(model, calls) for model, calls in asked.items())
+
+    @property
+    def opens(self) -> bool:
+        """True where there is more to it than a line."""
+        return bool(self.escalation or self.changes or len(self.rulings) > 1)
+
+
+def _asked_of(model: str, calls: Sequence[Step]) -> str:
+    attempts = sum(step.attempts for step in calls)
+    often = f" in {len(calls)} calls" if len(calls) > 1 else ""
+    again = f", {attempts} attempts" if attempts > len(calls) else ""
+    tokens_in, tokens_out = sum(s.tokens_in for s in calls), sum(s.tokens_out for s in calls)
+    return f"{model}, {tokens_in:,} + {tokens_out:,} tokens{often}{again}."
+
+
+def cost_of(steps: Sequence[Step]) -> str:
+    """Say what the models cost; one call of unknown price makes the sum unknown."""
+    asked = [step for step in steps if step.kind == "ask" and step.ended_at and not step.failed]
+    if not asked:
+        return ""
+    if any(step.cost_micro_usd is None for step in asked):
+        return "unknown"
+    return f"USD {sum(step.cost_micro_usd or 0 for step in asked) / 1_000_000:.3f}"
+
+
+def _group(key: str) -> str:
+    """Return the turn a step belongs to: 2/review#2 is of 2, finalize/review of finalize."""
+    head, slash, _ = key.rpartition("/")
+    return head if slash else key.partition("#")[0]
+
+
+def turns_of(
+    steps: Sequence[Step],
+    held: Mapping[int, Escalation],
+    effects: Mapping[int, Effect],
+    now: datetime,
+    *,
+    is_over: bool,
+    errors_fail: bool,
+) -> list[Turn]:
+    groups: dict[str, list[Step]] = {}
+    for step in steps:
+        if step.kind != "say":
+            groups.setdefault(_group(step.key), []).append(step)
+    spans = {step.pk: _span(step, now) for step in steps if step.kind in ("ask", "use")}
+    waits = {pk: (_clock(e.created_at), _clock(e.decided_at or now)) for pk, e in held.items()}
+    scale = axis(list(spans.values()))
+    return [
+        _turn(
+            name,
+            own,
+            # The newest: an earlier one may have been asked again.
+            escalation=next((held[s.pk] for s in reversed(own) if s.pk in held), None),
+            effect=next((effects[s.pk] for s in own if s.pk in effects), None),
+            bars=[scale.bar(*spans[s.pk]) for s in own if s.pk in spans],
+            wait=next((scale.bar(*waits[s.pk]) for s in own if s.pk in waits), None),
+            is_over=is_over,
+            errors_fail=errors_fail,
+        )
+        for name, own in groups.items()
+    ]
+
+
+def _span(step: Step, now: datetime) -> tuple[float, float]:
+    """Return when a step was busy; how long is what was measured, not what rows' times say."""
+    begin = _clock(step.begun_at)
+    return begin, begin + step.seconds if step.ended_at else max(_clock(now), begin)
+
+
+def _clock(at: datetime) -> float:
+    return at.timestamp()
+
+
+def _turn(
+    name: str,
+    steps: Sequence[Step],
+    *,
+    escalation: Escalation | None,
+    effect: Effect | None,
+    bars: Sequence[Bar],
+    wait: Bar | None,
+    is_over: bool,
+    errors_fail: bool,
+) -> Turn:
+    reviews = [s for s in steps if s.kind == "review" and s.reply]
+    uses = [s for s in steps if s.kind == "use"]
+    first = reply_of(reviews[0]) if reviews else None
+    action = reviews[0].asked["action"] if reviews else None
+    ran = uses[-1].asked["args"] if uses else None
+    decision = _decision(reviews[0]) if reviews else ""
+    role, word = _standing(steps, decision, escalation, errors_fail=errors_fail)
+    is_output = bool(action) and is_output_of_step(name, action)
+    return Turn(
+        name=name,
+        title=title_of(name, steps, action),
+        amount_minor=((action or {}).get("args") or {}).get("amount_minor"),
+        final_minor=(ran or {}).get("amount_minor") or getattr(escalation, "granted_minor", None),
+        said=summary_of(steps, action, is_output=is_output),
+        note="" if is_output else note_of(steps),
+        ignored=ignored_calls(steps),
+        role=role,
+        word=word,
+        steps=steps,
+        ruling=first["deciding"] if first else None,
+        rulings=first["rulings"] if first else [],
+        again=reply_of(reviews[-1])["deciding"] if len(reviews) > 1 else None,
+        escalation=escalation,
+        effect=effect,
+        stages=stages(reviews, escalation, effect, is_over=is_over),
+        changes=changes(reviews, escalation, uses),
+        bars=bars,
+        wait=wait,
+        seconds=active(step.span for step in steps),
+        cost=cost_of(steps),
+        raw="\n\n".join(raw_of(steps)),
+    )
+
+
+def _decision(review: Step) -> str:
+    """Return what a review decided; an output of a step that stands word for word is approved."""
+    reply, asked = reply_of(review), review.asked["action"]
+    stands = reply["action"] and reply["action"].get("note", "") == asked.get("answer")
+    is_approved = stands and reply["allows"] and is_output_of_step(_group(review.key), asked)
+    return "approve" if is_approved else str(reply["decision"])
+
+
+def _standing(
+    steps: Sequence[Step], decision: str, escalation: Escalation | None, *, errors_fail: bool
+) -> tuple[str, str]:
+    """Return role and word of where a turn stands: what went wrong counts before what was allowed.
+
+    An earlier call that failed was made again.
+    """
+    calls = [step for step in steps if step.kind in ("ask", "use")]
+    if calls and (calls[-1].failed or (errors_fail and _reports_error(calls[-1]))):
+        return "failed", "Failed"
+    if escalation and escalation.state in ESCALATION_ROLES:
+        return ESCALATION_ROLES[escalation.state]
+    if decision:
+        return RULING_ROLES[decision]
+    is_busy = any(step.ended_at is None for step in steps)
+    return ("running", "Running") if is_busy else ("done", "Done")
+
+
+def _reports_error(call: Step) -> bool:
+    reply = call.reply
+    return call.kind == "use" and isinstance(reply, dict) and reply.get("status") == "error"

@@ -1,0 +1,60 @@
+"""Watching a run: nothing that is read jumps, and a reader may hold what is new."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.engine.scene import Scene
+from tests.web.test_accessible import shown as launched
+from tests.web.test_journeys import Browser, browser, complaints, desk, moved, scene, served
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
+__all__ = ["browser", "complaints", "scene"]
+
+SHIFT = """() => {
+    window.shift = 0;
+    new PerformanceObserver((list) => {
+        for (const entry of list.getEntries()) window.shift += entry.value;
+    }).observe({ type: "layout-shift", buffered: false });
+}"""
+SHOWN = ("reoriented", "partial-report", "above-limit", "within-limit")
+
+
+def test_a_run_that_is_watched_does_not_jump(
+    scene: Scene, browser: Browser, complaints: list[str]
+) -> None:
+    shifts = {}
+    with served() as site:
+        eve = desk(browser, site, "eve", complaints)
+        eve.set_viewport_size({"width": 1440, "height": 900})
+        for key in SHOWN:
+            run = launched(scene, key)
+            eve.goto(f"{site}/runs/{run.pk}/")
+            expect(eve.locator("#live")).to_have_text("Live")
+            eve.evaluate(SHIFT)
+            moved(run)
+            expect(eve.locator("#run .step").first).to_be_visible(timeout=30_000)
+            expect(eve.locator("#run .meta .chip").first).not_to_have_text("Queued")
+            shifts[key] = eve.evaluate("window.shift")
+
+    assert {key: shift for key, shift in shifts.items() if shift >= 0.1} == {}
+
+
+def test_a_reader_holds_a_page_and_takes_over_what_is_new(
+    scene: Scene, browser: Browser, complaints: list[str]
+) -> None:
+    run = scene.launch()
+    with served() as site:
+        eve = desk(browser, site, "eve", complaints)
+        eve.goto(f"{site}/runs/{run.pk}/")
+        expect(eve.locator("#live")).to_have_text("Live")
+        eve.get_by_role("button", name="Hold updates").click()
+        moved(run)
+        expect(eve.get_by_text("There is something new.")).to_be_visible(timeout=30_000)
+        expect(eve.locator("#run .meta .chip").first).to_have_text("Queued")
+        expect(eve.locator("#waiting")).to_contain_text("1")  # the rest of the page goes on
+
+        eve.get_by_role("button", name="Resume updates").click()
+
+        expect(eve.locator("#run .meta .chip").first).to_have_text("Waiting")
