@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from uuid import UUID
@@ -18,6 +19,7 @@ from agents.db.compiled import CompiledSelect, Param
 from agents.engine import lease, simulation
 from agents.engine.approvals import close_approvals
 from agents.engine.asking import MAX_CLAIMS
+from agents.engine.commit import Commit
 from agents.engine.database import in_database, retry_transient
 from agents.engine.dispatch import ring
 from agents.engine.drive import drive
@@ -43,16 +45,16 @@ class _End:
     facts: dict[str, Json]
     asked_people: bool = True  # False: there is nothing that anybody could have allowed
 
-    def move(self, run: Run, at: datetime) -> None:
-        """Move the run there, inside a transaction. Raises LostRun.
+    def move(self, commit: Commit) -> None:
+        """Move the run there. Raises LostRun.
 
         Where it ends, what people allowed and nobody carried out is closed with it.
         """
         if self.to in ENDED and self.asked_people:
-            run.tell(close_approvals(run, why=self.columns["stop_reason"]), at=at)
-        run.move(self.to, at=at, facts=self.facts, **self.columns)
+            commit.tell(close_approvals(commit.run, why=self.columns["stop_reason"]))
+        commit.move(self.to, facts=self.facts, **self.columns)
         if self.to == RunState.QUEUED:
-            ring(run.pk, at=self.columns.get("wake_at"))
+            ring(commit.run.pk, at=self.columns.get("wake_at"))
 
 
 async def advance(run_id: UUID, *, outlasts_outages: bool = True) -> RunState | None:
@@ -73,7 +75,7 @@ async def _advance(run: Run, journal: Journal, outlasts_outages: bool) -> RunSta
     try:
         return await _drive_claimed(run, journal, outlasts_outages)
     except LostRun:
-        await in_database(journal.record_truths)
+        await in_database(journal.flush_unfenced)
         return None  # its new owner carries on
     except Later as later:
         # Waiting is no failure: only claims that lead nowhere make a run poison.
@@ -81,11 +83,11 @@ async def _advance(run: Run, journal: Journal, outlasts_outages: bool) -> RunSta
         return await _leave_run(run, fence, _requeue_end(later.at, later.why, **counted))
     except DatabaseError:
         log.exception("Run %s met an error of the database; it is tried again", run.pk)
-        await in_database(journal.record_truths)
+        await in_database(journal.flush_unfenced)
         return await _leave_run(run, fence, _requeue_end(timezone.now() + AFTER_DATABASE_ERROR))
     except Exception as error:  # ours to fix; leaving it running would only repeat it
         log.exception("Run %s failed", run.pk)
-        await in_database(journal.record_truths)
+        await in_database(journal.flush_unfenced)
         reason = "diverged" if isinstance(error, Diverged) else "internal_error"
         facts = {"stop_reason": reason, "error": type(error).__name__}
         return await _leave_run(run, fence, _End(RunState.FAILED, {"stop_reason": reason}, facts))
@@ -97,7 +99,7 @@ def _requeue_end(at: datetime, why: str = "", **columns: Json) -> _End:
 
 
 def _claim(run_id: UUID) -> Journal | None:
-    run = Run.claim(run_id, owner=lease.OWNER, lease=lease.length(), at=timezone.now())
+    run = lease.claim(run_id, owner=lease.OWNER, lease=lease.length(), at=timezone.now())
     # Tried by itself: a claim that is made is not to be had once more.
     return retry_transient(Journal, run) if run else None
 
@@ -131,16 +133,16 @@ async def _drive_claimed(run: Run, journal: Journal, outlasts_outages: bool) -> 
     flow = patterns.PATTERNS[run.pattern](brief, patterns.Notes())
     strand = await drive(flow, world)
 
-    def move(at: datetime) -> RunState:
-        end = _end_of(journal, strand)
-        end.move(run, at)
+    def move(commit: Commit) -> RunState:
+        end = _end_of(journal, strand, commit.new_keys)
+        end.move(commit)
         return end.to
 
     return await journal.transact(move)
 
 
-def _end_of(journal: Journal, strand: Strand) -> _End:
-    """Say where a driven run goes; call under the run's lock."""
+def _end_of(journal: Journal, strand: Strand, new_keys: Collection[str]) -> _End:
+    """Say where a driven run goes; call under its lock, with the keys of its newest steps."""
     asked = any(step.kind == "escalate" for step in journal.steps.values())
     if strand.outcome and strand.outcome.stopped:
         reason = strand.outcome.stopped
@@ -150,7 +152,7 @@ def _end_of(journal: Journal, strand: Strand) -> _End:
         return _End(RunState.DONE, done, {"stop_reason": "success"}, asked)
     # A person may have answered while siblings ran; then there is something to go on with.
     waiting = [step for step in journal.steps.values() if step.ended_at is None]
-    held = {step.pk for step in waiting if step.key not in journal.fresh}
+    held = {step.pk for step in waiting if step.key not in new_keys}
     answered = held and held.intersection(pk for (pk,) in _ENDED_STEPS.tuples(run=journal.run.pk))
     return _End(RunState.QUEUED if answered else RunState.WAITING, {}, {})
 
@@ -162,7 +164,9 @@ async def _leave_run(run: Run, fence: int, end: _End) -> RunState | None:
         run.state, run.fence = RunState.RUNNING, fence  # a commit that failed has moved the object
         try:
             with transaction.atomic():
-                end.move(run, timezone.now())
+                run.assert_lease()
+                with Commit(run, at=timezone.now()) as commit:
+                    end.move(commit)
         except LostRun:
             return None
         return end.to

@@ -9,8 +9,8 @@ from django.db import transaction
 from agents.core.kinds import kind_of
 from agents.core.requests import Json
 from agents.core.states import EffectState, EscalationState, RunState
-from agents.db.inserts import update_row
 from agents.engine.approvals import REFUSED, close_approvals, turn_of
+from agents.engine.commit import Commit
 from agents.engine.dispatch import ring
 from agents.engine.lookup import outcome_of
 from agents.engine.redaction import redact_for
@@ -29,31 +29,30 @@ def expire(pk: int, *, at: datetime) -> bool:
         escalation = Escalation.objects.select_related("step").get(pk=pk)
         escalation.run = run
         facts = {"escalation": pk, "expired_at": escalation.expires_at.isoformat()}
-        run.say("escalation.expired", at=at, facts=facts)
-        answer(escalation, {"decision": EscalationState.EXPIRED.value, "comment": ""}, at=at)
+        with Commit(run, at=at) as commit:
+            commit.say("escalation.expired", facts)
+            reply = {"decision": EscalationState.EXPIRED.value, "comment": ""}
+            answer(escalation, reply, commit)
         return True
 
 
-def answer(escalation: Escalation, reply: dict[str, Json], *, at: datetime) -> None:
-    """Write a decision as the reply of its step and queue the run, if it waits for it.
-
-    Call inside a transaction that has locked the run's row; `escalation.run` is that row.
-    """
-    step, run = escalation.step, escalation.run
+def answer(escalation: Escalation, reply: dict[str, Json], commit: Commit) -> None:
+    """Write a decision as the reply of its step and queue the run, if it waits for it."""
+    step, run = escalation.step, commit.run
     if kind_of(escalation.kind, escalation.action).settles_call:
-        _answer_unknown(escalation, step, reply, at)
+        _answer_unknown(escalation, step, reply, commit)
     else:
         defaults = {"granted_minor": None, "revised": False, "by": ""}
         step.reply = {**defaults, **reply, "key": step.key}
-    step.ended_at = at
-    run.send(lambda: update_row(step, "reply", "failed", "ended_at"))
+    step.ended_at = commit.at
+    commit.update(step, "reply", "failed", "ended_at")
     if run.state == RunState.WAITING:
-        run.move(RunState.QUEUED, at=at, attempts=0)
+        commit.move(RunState.QUEUED, attempts=0)
         ring(run.pk)
 
 
 def _answer_unknown(
-    escalation: Escalation, step: Step, reply: dict[str, Json], at: datetime
+    escalation: Escalation, step: Step, reply: dict[str, Json], commit: Commit
 ) -> None:
     """Settle an effect by a person's word: approved means that it took place.
 
@@ -67,23 +66,23 @@ def _answer_unknown(
     tool = TOOLS[effect.tool]
     happened = reply["decision"] == EscalationState.APPROVED and effect.state != EffectState.REFUSED
     if not happened and tool.release:
-        tool.release(effect.key, at)  # from now on a late call finds nothing to pay
+        tool.release(effect.key, commit.at)  # from now on a late call finds nothing to pay
     is_recorded = effect.state == EffectState.DONE
-    told = effect.result if is_recorded else _told_by_key(tool, effect.key)
+    told = effect.result if is_recorded else _result_by_key(tool, effect.key)
     step.reply = redact_for(escalation.run, told)
     if step.reply is None and happened:
         step.reply = {"status": "ok", "confirmed_by": reply["by"]}
     if step.reply is None:
         step.failed = f"tool_error:{effect.tool}"
     state = EffectState.REFUSED if step.failed else EffectState.DONE
-    Effect.objects.filter(pk=effect.pk).update(state=state, result=step.reply, settled_at=at)
-    escalation.run.say(f"effect.{state.value}", at=at, facts={"key": effect.key})
+    settled = {"state": state, "result": step.reply, "settled_at": commit.at}
+    Effect.objects.filter(pk=effect.pk).update(**settled)
+    commit.say(f"effect.{state.value}", {"key": effect.key})
     if state is EffectState.REFUSED:
-        closed = close_approvals(escalation.run, why=REFUSED, turn=turn_of(step.key))
-        escalation.run.tell(closed, at=at)
+        commit.tell(close_approvals(commit.run, why=REFUSED, turn=turn_of(step.key)))
 
 
-def _told_by_key(tool: Tool, key: str) -> Json:
+def _result_by_key(tool: Tool, key: str) -> Json:
     """Return the result that a key tells of, or None where it tells nothing."""
     try:
         return outcome_of(tool, key)

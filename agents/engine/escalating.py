@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from uuid import UUID
 
 from agents.core.digest import sha256
@@ -14,9 +14,9 @@ from agents.db.driver import Pending
 from agents.db.inserts import insert_rows
 from agents.desk import billing
 from agents.engine.approvals import ASKED_AGAIN, CARRIED_OUT, close_approvals, turn_of
+from agents.engine.commit import Commit
 from agents.engine.kill_switch import switch_against
 from agents.models import Escalation, Step
-from agents.models.event import Entry
 
 _OF_STEP = CompiledSelect(
     lambda: Escalation.objects.filter(run=Param("run"), step__key=Param("key")).order_by("pk")
@@ -29,9 +29,11 @@ def fetch_escalation(run_id: UUID, key: str) -> Pending[list[Escalation]]:
 
 
 def open_escalation(
-    step: Step, kind: str, action: Json, review: Json, *, limits: Limits, at: datetime
-) -> list[Entry]:
-    """Put a step's action into the inbox, in the journal's transaction."""
+    commit: Commit, *, step: Step, kind: str, action: Json, review: Json, limits: Limits
+) -> None:
+    """Put a step's action into the inbox."""
+    commit.insert_steps()  # it refers to its step, and the record to it
+    at = commit.at
     args = action.get("args", {})
     asked = kind_of(kind, action)
     customer = args.get("user_id", step.run.subject if asked.is_about_run else None)
@@ -49,13 +51,11 @@ def open_escalation(
         frozen_at=at if switch_against(step.run, action.get("name", "")) else None,
         expires_at=at + timedelta(seconds=limits.escalation_seconds),
     )
-    again: list[Entry] = []
     if kind in CARRIED_OUT:  # asked before in this turn: it is this question that counts now
-        again = close_approvals(step.run, why=ASKED_AGAIN, turn=turn_of(step.key))
+        commit.tell(close_approvals(step.run, why=ASKED_AGAIN, turn=turn_of(step.key)))
     insert_rows(escalation)
     facts = {"escalation": escalation.pk, "key": step.key, "kind": kind}
     # What the person is asked: their page shows the row, which this binds.
     bound = ("requested_minor", "action_sha256")
     facts |= {name: getattr(escalation, name) for name in bound}
-    reason = review["deciding"]["reason"]
-    return [*again, Entry("escalation.opened", {**facts, "reason": reason})]
+    commit.say("escalation.opened", {**facts, "reason": review["deciding"]["reason"]})

@@ -28,10 +28,10 @@ from agents.core.states import EffectState
 from agents.core.strict_json import is_storable
 from agents.db.compiled import CompiledSelect, CompiledUpdate, Param
 from agents.db.driver import Pending, pipeline
-from agents.db.inserts import send_columns
 from agents.desk import billing
 from agents.engine import simulation
 from agents.engine.approvals import AMOUNT_CHANGED, REFUSED, close_approvals, turn_of
+from agents.engine.commit import PROGRESS, Commit
 from agents.engine.crashpoints import crashpoint
 from agents.engine.database import in_database
 from agents.engine.escalating import fetch_escalation, open_escalation
@@ -72,7 +72,10 @@ async def use(key: str, request: Use, journal: Journal, limits: Limits) -> Reply
     opened, registered = journal.steps.get(key), simulation.registry(run)
     admit = partial(_admit, key, request, journal, limits)
     only_reads = request.tool in registered and not registered[request.tool].writes
-    refused = admit(timezone.now()) if only_reads else await journal.transact(admit)
+    if only_reads:
+        refused = admit(timezone.now())
+    else:
+        refused = await journal.transact(lambda commit: admit(commit.at))
     step = journal.steps[key]
     if refused:
         return Reply(failed=refused)
@@ -87,10 +90,10 @@ async def use(key: str, request: Use, journal: Journal, limits: Limits) -> Reply
         outcome = replace(outcome, reply=kept)
         # Not after the block: where the commit beside the call fails, it ends with that error.
         if outcome.state is not EffectState.UNKNOWN:
-            journal.write_truth(partial(_settle, tool, step, outcome))
+            journal.write_unfenced(partial(_settle, tool, step, outcome))
             reply = journal.finish(step, kept, tool=request.tool)
     if outcome.state is EffectState.UNKNOWN:
-        await journal.transact(lambda at: _ask_person(step, request, journal, limits, at))
+        await journal.transact(partial(_ask_person, step, request, limits))
         raise Waiting(key)
     if outcome.state is EffectState.DONE and tool.find:
         journal.done[step.pk] = outcome.reply.value
@@ -153,9 +156,11 @@ def _intend(step: Step, request: Use, journal: Journal, limits: Limits, at: date
     if not again.allows or again.action != action:
         return REVIEW_CHANGED
     effect_key = _effect_key(run, step.key)
-    journal.write(lambda at: _set_aside(journal, step, escalation))
+    journal.tell(*_set_aside(journal, step, escalation))
     intent = _intent(step, allowing, escalation, effect_key, charge, action, at)
-    journal.write(lambda at: _write_intent(intent, run))
+    journal.insert(Effect, intent, keys={"step_id": _STEP, "review_id": _STEP})
+    told = {name: intent[name] for name in ("key", "tool", "args_sha256", "amount_minor")}
+    journal.tell(Entry("effect.intended", told))
     if tool.reserve:
         tool.reserve(Context(run.book_id, effect_key, at, limits, run.subject), **request.args)
     return ""
@@ -217,13 +222,6 @@ def _intent(
         "intended_at": at,
         "settled_at": None,
     }
-
-
-def _write_intent(intent: dict[str, Json], run: Run) -> list[Entry]:
-    keys = {"step_id": _STEP, "review_id": _STEP}
-    run.send(lambda: send_columns(Effect, [intent], keys=keys))
-    said = {name: intent[name] for name in ("key", "tool", "args_sha256", "amount_minor")}
-    return [Entry("effect.intended", said)]
 
 
 _STEP = CompiledSelect(lambda: Step.objects.filter(run=Param("run"), key=Param("key")).only("pk"))
@@ -338,20 +336,20 @@ def _nth(tool: str, step: Step, journal: Journal) -> int:
     return 1 + sum(other.position < step.position for other in calls)
 
 
-def _settle(tool: Tool, step: Step, outcome: CallOutcome, at: datetime) -> list[Entry]:
+def _settle(tool: Tool, step: Step, outcome: CallOutcome, commit: Commit) -> None:
     """Write what became of the intent; a hold that was not used is given back."""
     if not tool.writes:
-        return []  # what only reads has no intent
-    settled = {"state": outcome.state, "result": outcome.reply.value, "at": at}
+        return  # what only reads has no intent
+    settled = {"state": outcome.state, "result": outcome.reply.value, "at": commit.at}
     if not _SETTLE(step=step.pk, **settled):
-        return []
-    if tool.release and outcome.state is EffectState.REFUSED:
-        tool.release(_effect_key(step.run, step.key), at)
-    entries = [Entry(f"effect.{outcome.state.value}", {"key": _effect_key(step.run, step.key)})]
-    if outcome.state is EffectState.REFUSED:
+        return
+    key, is_refused = _effect_key(step.run, step.key), outcome.state is EffectState.REFUSED
+    if tool.release and is_refused:
+        tool.release(key, commit.at)
+    commit.say(f"effect.{outcome.state.value}", {"key": key})
+    if is_refused:
         why = outcome.reply.failed or REFUSED
-        entries += close_approvals(step.run, why=why, turn=turn_of(step.key))
-    return entries
+        commit.tell(close_approvals(step.run, why=why, turn=turn_of(step.key)))
 
 
 _SETTLED = (EffectState.DONE, EffectState.REFUSED)
@@ -363,19 +361,19 @@ _SETTLE = CompiledUpdate(
 )
 
 
-def _ask_person(step: Step, request: Use, journal: Journal, limits: Limits, at: datetime) -> None:
+def _ask_person(step: Step, request: Use, limits: Limits, commit: Commit) -> None:
     """Hold the step until a person says whether the effect took place."""
     Effect.objects.filter(step=step, state=EffectState.INTENDED).update(
-        state=EffectState.UNKNOWN, settled_at=at
+        state=EffectState.UNKNOWN, settled_at=commit.at
     )
-    journal.note(step)  # the time that the call took is used up, whatever a person says
-    action = {"kind": "tool", "name": request.tool, "args": request.args}
-    asked = {"escalating": [], "deciding": UNKNOWN_RULING, "facts": {}, "rulings": []}
-    journal.write(
-        lambda at: open_escalation(
-            step, EFFECT_UNKNOWN.stored, action, asked, limits=limits, at=at
-        ),
-        needs_keys=True,
+    commit.update(step, *PROGRESS)  # the time of the call is used up, whatever a person says
+    open_escalation(
+        commit,
+        step=step,
+        kind=EFFECT_UNKNOWN.stored,
+        action={"kind": "tool", "name": request.tool, "args": request.args},
+        review={"escalating": [], "deciding": UNKNOWN_RULING, "facts": {}, "rulings": []},
+        limits=limits,
     )
 
 

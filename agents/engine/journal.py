@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from threading import RLock
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 from django.db import transaction
+from django.db.models import Model
 from django.utils import timezone
 
 from agents.core.budget import REVIEW_CHANGED, Call, Spent, active
@@ -25,36 +26,20 @@ from agents.core.digest import as_stored, asks_the_same, digest_request, fingerp
 from agents.core.replay import Diverged, Reply
 from agents.core.requests import Json, Request, Say
 from agents.db.compiled import CompiledSelect, Param
-from agents.db.driver import Pending
-from agents.db.inserts import new_row, send_rows, update_row
+from agents.db.inserts import new_row
 from agents.engine import lease
+from agents.engine.commit import Commit, Draft, Row, UnderLock
 from agents.engine.crashpoints import crashpoint
 from agents.engine.database import in_database
 from agents.models import Escalation, Run, Step
 from agents.models.event import Entry
 
 T = TypeVar("T")
-Write: TypeAlias = Callable[[datetime], list[Entry]]  # in a transaction; returns what to say
 
 MOST_ATTEMPTS = 32_767  # that its column counts; an outage may last for weeks
 SOON = 0.05  # seconds of a call after which what waits is committed beside it: people watch
 
-# What becomes of a step after it was begun.
-_ENDS = (
-    *("reply", "failed", "attempts", "seconds", "tokens_in", "tokens_out", "tokens_lost"),
-    *("cost_micro_usd", "model", "ended_at"),
-)
 _STEPS = CompiledSelect(lambda: Step.objects.filter(run=Param("run")).order_by("position"))
-
-
-@dataclass
-class _Batch:
-    """What waits for one transaction: steps to insert, and what is to be done and said."""
-
-    begun: list[Step] = field(default_factory=list)
-    writes: list[Write] = field(default_factory=list)
-    finished: set[str] = field(default_factory=set)  # keys of steps whose end is among them
-    needs_keys: bool = False  # of the steps: then they are inserted first, else with the rest
 
 
 @dataclass
@@ -96,11 +81,8 @@ class Journal:
             # By the step, not by whether it has ended: somebody may have decided since.
             asked = Escalation.objects.filter(step__in=under_way)
             self.escalated.update(asked.values_list("step_id", flat=True))
-        self.fresh: set[str] = set()  # keys of steps that this transaction inserts
-        self._batch = _Batch()
-        self._unsent: dict[str, Step] = {}  # those of them that have not been sent yet
-        self._changed: dict[str, Step] = {}  # what this transaction has to update, by key
-        self._truths: list[Write] = []
+        self._draft = Draft()
+        self._unfenced: list[UnderLock] = []  # what no commit has written yet
         self._lock = asyncio.Lock()
         self._lost: BaseException | None = None  # why a commit failed, and with it what it had
         # Flows side by side write from the event loop and from the database's threads.
@@ -148,8 +130,9 @@ class Journal:
             step.run = self.run
             if isinstance(request, Say):
                 step.ended_at = step.begun_at
-            self._batch.begun.append(step)
-            self._batch.writes.append(lambda at: self._begun(step))
+            self._draft.begin(step)
+            if isinstance(request, Say):
+                self.tell(Entry(request.kind, {"key": key, **asked["facts"]}))
         return step
 
     @contextmanager
@@ -178,19 +161,24 @@ class Journal:
 
     def note(self, step: Step) -> None:
         """Have what a step has used so far written down, though it does not end."""
-        self.write(lambda at: self._noted(step))
+        with self._guard:
+            self._draft.change(step)
 
     def retried(self, step: Step, why: str) -> None:
         """Write down that a call came to nothing and is made once more."""
         step.attempts = min(step.attempts + 1, MOST_ATTEMPTS)
-        self.write(lambda at: [self._again(step, why)])
+        facts = {"key": step.key, "attempt": step.attempts, "why": why}
+        with self._guard:
+            self._draft.change(step)
+            self.tell(Entry("step.retried", facts))
 
     def finish(self, step: Step, reply: Reply, **facts: Json) -> Reply:
         """Close a step with its reply. Return the reply as a replay will see it."""
         step.reply, step.failed = as_stored(reply.value), reply.failed
+        told = {"key": step.key, **facts, **({"failed": step.failed} if step.failed else {})}
         with self._guard:
-            self._batch.finished.add(step.key)
-            self.write(lambda at: [self._close(step, facts, at)])
+            self._draft.end(step)
+            self.tell(Entry("step.failed" if step.failed else "step.done", told))
         return Reply(step.reply, step.failed)
 
     def say(self, key: str, request: Say) -> Reply:
@@ -198,37 +186,53 @@ class Journal:
         self.begin(key, request)
         return Reply()
 
-    def write(self, write: Write, *, needs_keys: bool = False) -> None:
-        """Have something done in the next transaction; `needs_keys` of the steps begun so far."""
+    def tell(self, *entries: Entry) -> None:
+        """Add events to the run's chain with the next commit."""
         with self._guard:
-            self._batch.writes.append(write)
-            self._batch.needs_keys |= needs_keys
+            self._draft.lines += entries
 
-    def write_truth(self, write: Write) -> None:
-        """Add what has happened in the world: it is recorded even where the run was lost."""
+    def insert(
+        self,
+        model: type[Model],
+        columns: Mapping[str, Json],
+        *,
+        keys: Mapping[str, CompiledSelect[Any]],
+    ) -> None:
+        """Insert a row with the next commit, by its columns; `keys` are as in `send_columns`."""
+        with self._guard:
+            self._draft.rows.append(Row(model, columns, keys))
+
+    def under_lock(self, write: UnderLock) -> None:
+        """Have something done within the next commit."""
+        with self._guard:
+            self._draft.lines.append(write)
+
+    def write_unfenced(self, write: UnderLock) -> None:
+        """Have done what records the world: it is written even where the run was lost."""
         with self._guard:  # a commit that ends now takes its own out of the list
-            self.write(write)
-            self._truths.append(write)
+            self.under_lock(write)
+            self._unfenced.append(write)
 
-    def _taken(self) -> _Batch:
+    def _take_draft(self) -> Draft:
         """Return what waits; from now on it does not."""
         with self._guard:
-            batch, self._batch = self._batch, _Batch()
-            return batch
+            draft, self._draft = self._draft, Draft()
+            return draft
 
-    def record_truths(self) -> None:
+    def flush_unfenced(self) -> None:
         """Commit what has happened in the world though the run is no longer ours."""
-        truths = list(self._truths)
-        if truths:
+        writes = list(self._unfenced)
+        if writes:
             with transaction.atomic():
-                Run.objects.select_for_update().get(pk=self.run.pk)
-                at = timezone.now()
-                self.run.tell([entry for write in truths for entry in write(at)], at=at)
-            self._told(truths)
+                run = Run.objects.select_for_update().get(pk=self.run.pk)
+                with Commit(run, at=timezone.now()) as commit:
+                    for write in writes:
+                        write(commit)
+            self._forget(writes)
 
     async def flush(self) -> None:
         """Commit what waits, and wait for a commit that has taken it. Raises LostRun."""
-        await self._transacted(None)
+        await self._commit_waiting(None)
 
     @asynccontextmanager
     async def soon(self) -> AsyncIterator[None]:
@@ -246,20 +250,21 @@ class Journal:
             for flush in flushes:
                 await flush
 
-    async def transact(self, work: Callable[[datetime], T]) -> T:
+    async def transact(self, work: Callable[[Commit], T]) -> T:
         """Commit what waits and `work` in one transaction, and return what `work` returns."""
         results: list[T] = []
-        await self._transacted(lambda at: results.append(work(at)))
+        await self._commit_waiting(lambda commit: results.append(work(commit)))
         return results[0]
 
-    async def _transacted(self, work: Callable[[datetime], None] | None) -> None:
+    async def _commit_waiting(self, work: UnderLock | None) -> None:
         async with self._lock:
             if self._lost:  # what came after it must not be written without it
                 raise self._lost
-            if not (work or self._batch.writes):
+            if not (work or self._draft):
                 return
             # Not tried again: `work` may change the journal, so a database error ends the drive.
-            commit = asyncio.ensure_future(in_database(self._commit, self._taken(), work, tries=1))
+            draft = self._take_draft()
+            commit = asyncio.ensure_future(in_database(self._commit, draft, work, tries=1))
             try:
                 await asyncio.shield(commit)
             except asyncio.CancelledError:
@@ -270,77 +275,25 @@ class Journal:
                 self._lost = error
                 raise
 
-    def _commit(self, batch: _Batch, work: Callable[[datetime], None] | None) -> None:
+    def _commit(self, draft: Draft, work: UnderLock | None) -> None:
         crashpoint("journal.before_commit")
-        at = timezone.now()
+        at, done = timezone.now(), list(draft.lines)
         with transaction.atomic():
-            self.run.hold()
-            with self.run.recording(at=at, lease=lease.length()):
-                self.run.send(self._send_steps)  # before whatever refers to them
-                self.fresh, self._unsent, self._changed = set(), {}, {}
-                self._apply(batch, at)
-                done = batch.writes
+            self.run.assert_lease()
+            with Commit(self.run, at=at, lease=lease.length()) as commit:
+                commit.take(draft)
                 if work:
-                    work(at)
-                    late = self._taken()  # what `work` itself wrote down
-                    self._apply(late, at)
-                    done = [*done, *late.writes]
-        self._told(done)
+                    work(commit)
+                    late = self._take_draft()  # what `work` itself wrote down
+                    commit.take(late)
+                    done += late.lines
+        self._forget(done)
         crashpoint("journal.after_commit")
 
-    def _told(self, done: list[Write]) -> None:
-        """Keep only the truths that are not among what was committed."""
+    def _forget(self, done: Sequence[object]) -> None:
+        """Keep only those unfenced writes that are not among what was committed."""
         with self._guard:
-            self._truths = [truth for truth in self._truths if truth not in done]
-
-    def _apply(self, batch: _Batch, at: datetime) -> None:
-        """Do and say what waited. Its steps are inserted with the record, or now for their keys."""
-        begun = {step.key: step for step in batch.begun}
-        self.fresh |= begun.keys()
-        self._unsent |= begun
-        for key in batch.finished & self._unsent.keys():  # in the same transaction: one write
-            self._unsent[key].ended_at = at
-        written = self._unsent if batch.needs_keys else {}
-        if written:
-            send_rows(*written.values()).get()
-            self._unsent = {}
-        self.run.tell([entry for write in batch.writes for entry in write(at)], at=at)
-        for key in written:  # inserted as they are after these writes: nothing is left to update
-            self._changed.pop(key, None)
-
-    def _send_steps(self) -> Pending[None] | None:
-        """Send the steps that are still to be written, where `recording` ends."""
-        for step in self._changed.values():
-            update_row(step, *_ENDS)
-        return send_rows(*self._unsent.values()) if self._unsent else None
-
-    @staticmethod
-    def _begun(step: Step) -> list[Entry]:
-        if step.kind == "say":
-            return [Entry(step.asked["kind"], {"key": step.key, **step.asked["facts"]})]
-        if step.ended_at:  # in the same transaction, which says so with the same time
-            return []
-        return [Entry("step.begun", {"key": step.key})]
-
-    def _noted(self, step: Step) -> list[Entry]:
-        self._change(step)
-        return []
-
-    def _again(self, step: Step, why: str) -> Entry:
-        self._change(step)
-        return Entry("step.retried", {"key": step.key, "attempt": step.attempts, "why": why})
-
-    def _close(self, step: Step, facts: Json, at: datetime) -> Entry:
-        if step.ended_at is None:
-            step.ended_at = at
-            self._change(step)
-        ended = {"key": step.key, **facts, **({"failed": step.failed} if step.failed else {})}
-        return Entry("step.failed" if step.failed else "step.done", ended)
-
-    def _change(self, step: Step) -> None:
-        """Have a step updated, unless it is still to be inserted, as it then is."""
-        if step.key not in self._unsent:
-            self._changed[step.key] = step
+            self._unfenced = [write for write in self._unfenced if write not in done]
 
     def spent(self) -> Spent:
         """Return what the run has used, calls that are under way included."""

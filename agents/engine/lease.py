@@ -7,19 +7,24 @@ import logging
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
 from django.db.models import QuerySet
+from django.db.models.functions import Now
 from django.utils import timezone
 
 from agents.core.requests import Json
 from agents.core.states import RunState
+from agents.db.compiled import CompiledSelect, Param
+from agents.db.driver import pipeline
+from agents.engine.commit import Commit
 from agents.engine.database import in_time
 from agents.engine.dispatch import ring
-from agents.models import Run, Worker
+from agents.models import PolicyVersion, Run, Worker
+from agents.patterns import QUESTION_VERSION
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +38,43 @@ _driven: set[UUID] = set()
 def length() -> timedelta:
     """Return how long a claim holds without a sign of life."""
     return timedelta(seconds=settings.OPSCONSOLE_LEASE_SECONDS)
+
+
+def claim(run_id: UUID, *, owner: str, lease: timedelta, at: datetime) -> Run | None:
+    """Take a queued run for `lease`. Return None if it is not to be had."""
+    with transaction.atomic():
+        with pipeline():
+            claimable, policy = _CLAIMABLE.fetch(pk=run_id), _POLICY.fetch(run=run_id)
+        run = next(iter(claimable.get()), None)
+        if run is None:
+            return None
+        [run.policy] = policy.get()
+        with Commit(run, at=at, lease=lease) as commit:
+            commit.change(
+                state=RunState.RUNNING,
+                fence=run.fence + 1,
+                attempts=run.attempts + 1,
+                lease_owner=owner,
+                wake_at=None,
+            )
+            commit.say("run.claimed", {"attempt": run.attempts})
+        return run
+
+
+_CLAIMABLE = CompiledSelect(
+    lambda: (
+        Run.objects.filter(
+            pk=Param("pk"), state=RunState.QUEUED, question_version__lte=QUESTION_VERSION
+        )
+        .exclude(wake_at__gt=Now())
+        .select_for_update()
+    )
+)
+_POLICY = CompiledSelect(
+    lambda: PolicyVersion.objects.filter(
+        pk__in=Run.objects.filter(pk=Param("run")).values("policy_id")
+    )
+)
 
 
 @contextmanager

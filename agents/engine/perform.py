@@ -90,10 +90,14 @@ class RunExecutor:
         )
         if full:
             return self.journal.finish(step, Reply(failed=f"{TOO_MANY}:{full}"))
-        self.journal.write(
-            lambda at: open_escalation(
-                step, request.kind, request.action, request.review, limits=self.limits, at=at
-            ),
-            needs_keys=True,
+        self.journal.under_lock(
+            partial(
+                open_escalation,
+                step=step,
+                kind=request.kind,
+                action=request.action,
+                review=request.review,
+                limits=self.limits,
+            )
         )
         raise Waiting(key)

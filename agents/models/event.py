@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any
 from uuid import UUID
 
 from django.apps import apps
@@ -26,14 +26,8 @@ from agents.core.digest import canonical
 from agents.core.event_kinds import LEDGER
 from agents.core.requests import Json
 from agents.db.compiled import CompiledSelect, CompiledUpdate, Param
-from agents.db.driver import Pending, pipeline
+from agents.db.driver import pipeline
 from agents.db.inserts import send_columns
-
-if TYPE_CHECKING:
-    from agents.models.run import Run
-
-# What is sent together with other things: it sends, and returns what to call for an answer.
-Sending: TypeAlias = Callable[[], Pending[Any] | None]
 
 
 class Event(models.Model):
@@ -128,19 +122,20 @@ def commanding_account() -> str:
 
 
 def append_events(
-    entries: Sequence[Entry], *, workspace_id: int, at: datetime, run: Run | None = None
+    entries: Sequence[Entry], *, workspace_id: int, at: datetime, run_id: UUID | None = None
 ) -> None:
     """Add events to the chain of a run, or of the workspace where they belong to no run.
 
     Call inside the transaction of the change. The row that ends the chain is locked first:
     two writers cannot take the same place, nor read a head about to move.
     """
-    head, move_head = _chain(run)
-    pk = run.pk if run else workspace_id
+    head, move_head = _CHAINS["agents.Run" if run_id else "agents.Workspace"]
+    pk = run_id or workspace_id
     [(_, *end)] = head.tuples(pk=pk)
-    run_id, after = run.pk if run else None, (end[0], end[1])
+    after = (end[0], end[1])
     lines = chain_events(entries, workspace_id=workspace_id, run_id=run_id, after=after, at=at)
-    lines.write()
+    with pipeline():
+        lines.send()
     count, newest = lines.end
     move_head(pk=pk, count=count, hash=newest)
 
@@ -153,19 +148,12 @@ class Lines:
     texts: list[dict[str, Any]]  # the columns of each
     end: tuple[int, str]  # of the chain, once they are written: its count and hash
 
-    def write(self, besides: Sequence[Sending] = ()) -> None:
-        """Insert them, together with what `besides` sends; then call what that gave.
-
-        For a caller who holds the lock of the row that ends the chain.
-        """
-        with pipeline():
-            if self.events:
-                send_columns(Event, self.events)
-            if self.texts:
-                send_columns(EventText, self.texts, keys={"event_id": _EVENT})
-            answers = [send() for send in besides]
-        for answer in filter(None, answers):
-            answer.get()
+    def send(self) -> None:
+        """Insert them, within `pipeline`, by whoever holds the lock of the row that ends it."""
+        if self.events:
+            send_columns(Event, self.events)
+        if self.texts:
+            send_columns(EventText, self.texts, keys={"event_id": _EVENT})
 
 
 def chain_events(
@@ -269,11 +257,6 @@ def facts_of(event: Event) -> dict[str, Json]:
         else:
             told.setdefault(beside.name, f"erased on {at:%Y-%m-%d}")
     return told
-
-
-def _chain(run: Run | None) -> tuple[CompiledSelect[Any], CompiledUpdate]:
-    """Return how the row that ends a chain is locked and read, and how it is moved."""
-    return _CHAINS["agents.Run" if run else "agents.Workspace"]
 
 
 def _head(name: str) -> tuple[CompiledSelect[Any], CompiledUpdate]:

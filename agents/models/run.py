@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from functools import cache
 
 from django.conf import settings
-from django.db import models, transaction
+from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
 from agents.core.requests import Json
 from agents.core.states import ENDED, MOVES, RunState
 from agents.db.compiled import CompiledSelect, CompiledUpdate, Param
-from agents.db.driver import Pending, pipeline, pipelined
-from agents.models.event import Entry, Sending, append_events, chain_events
-from agents.models.policy import PolicyVersion
-from agents.patterns import QUESTION_VERSION
+from agents.db.driver import Pending, pipelined
+from agents.models.event import Entry, append_events
 
 
 class LostRun(Exception):
@@ -104,10 +101,6 @@ class Run(models.Model):
             ),
         ]
 
-    _said: list[Entry] | None = None  # within `recording`
-    _changed: dict[str, object] | None = None  # the same
-    _besides: list[Sending] | None = None  # the same
-
     def __str__(self) -> str:
         return f"{self.pattern} {str(self.pk)[:8]}"
 
@@ -117,33 +110,12 @@ class Run(models.Model):
         return f"Erased on {self.erased_at:%Y-%m-%d}" if self.erased_at else self.goal
 
     @classmethod
-    def claim(cls, run_id: uuid.UUID, *, owner: str, lease: timedelta, at: datetime) -> Run | None:
-        """Take a queued run for `lease`. Return None if it is not to be had."""
-        with transaction.atomic():
-            with pipeline():
-                claimable, policy = _CLAIMABLE.fetch(pk=run_id), POLICY_OF.fetch(run=run_id)
-            run = next(iter(claimable.get()), None)
-            if run is None:
-                return None
-            [run.policy] = policy.get()
-            with run.recording(at=at, lease=lease):
-                run.change(
-                    state=RunState.RUNNING,
-                    fence=run.fence + 1,
-                    attempts=run.attempts + 1,
-                    lease_owner=owner,
-                    wake_at=None,
-                )
-                run.say("run.claimed", at=at, facts={"attempt": run.attempts})
-            return run
-
-    @classmethod
     def renew(cls, owner: str, lease: timedelta, runs: Collection[uuid.UUID]) -> int:
         """Lengthen the leases that `owner` holds on these runs. Return how many."""
         held = cls.objects.filter(pk__in=runs, lease_owner=owner, state=RunState.RUNNING)
         return held.update(lease_ends_at=_after(lease))
 
-    def hold(self) -> None:
+    def assert_lease(self) -> None:
         """Prove, inside a transaction, that the run is still ours. Raises LostRun.
 
         It also locks the row, so that one run has one writer at a time.
@@ -152,57 +124,6 @@ class Run(models.Model):
         if not found:
             raise LostRun(self.pk)
         [(_, self.event_count, self.head_hash)] = found
-
-    @contextmanager
-    def recording(self, *, at: datetime, lease: timedelta | None = None) -> Iterator[None]:
-        """Write what the block says and changes of the run in one piece, and give it `lease`.
-
-        What it is to `send` goes with it. The row must have been read under its lock, and the
-        transaction still hold it. Raises LostRun if it is not as it was read.
-        """
-        was: dict[str, object] = {"was": self.state, "fenced": self.fence}
-        self._said, self._changed, self._besides = [], {}, []
-        try:
-            yield
-            said, changed, besides = self._said, self._changed, self._besides
-        finally:
-            self._said = self._changed = self._besides = None
-        end = (self.event_count, self.head_hash)
-        lines = chain_events(said, workspace_id=self.workspace_id, run_id=self.pk, after=end, at=at)
-        if said:
-            self.event_count, self.head_hash = lines.end
-            changed |= {"event_count": self.event_count, "head_hash": self.head_hash}
-        if lease and self.state == RunState.RUNNING:
-            changed["lease"] = lease
-        if changed:
-            besides.append(lambda: self._writing(changed, was))
-        lines.write(besides)
-
-    def change(self, **columns: object) -> None:
-        """Change columns, now or where `recording` ends. Raises LostRun if the run has moved."""
-        if self._changed is None:
-            self._writing(columns, {"was": self.state, "fenced": self.fence}).get()
-        else:
-            self._changed |= columns
-        for name, value in columns.items():
-            setattr(self, name, value)
-
-    def send(self, sending: Sending) -> None:
-        """Send a write of something else, now or together with what `recording` writes."""
-        if self._besides is not None:
-            self._besides.append(sending)
-        elif answer := sending():
-            answer.get()
-
-    def _writing(self, columns: dict[str, object], was: dict[str, object]) -> Pending[None]:
-        """Send a change of the row; call what comes back to know that it was as it `was`."""
-        count = _updating(frozenset(columns)).send(pk=self.pk, **was, **columns)
-
-        def written() -> None:
-            if not count.get():
-                raise LostRun(self.pk)
-
-        return Pending(written)
 
     def move(
         self,
@@ -213,61 +134,62 @@ class Run(models.Model):
         actor: str = "",
         **columns: object,
     ) -> None:
-        """Go to `to` and say so in the record. Raises LostRun if the run is no longer ours.
+        """Go to `to` and say so in the record. Raises LostRun if the run has moved before.
 
         Call inside a transaction. Whoever takes a run away from its worker raises the fence.
         """
-        if to not in MOVES[RunState(self.state)]:
-            raise LostRun(f"{self.pk}: {self.state} -> {to}")
-        if to in ENDED:
-            columns["ended_at"] = at
-        fence = self.fence + 1
-        self.change(state=to, fence=fence, lease_owner="", lease_ends_at=None, **columns)
+        changed = columns_of_move(self, to, at=at, **columns)
+        send_change(self.pk, self.state, self.fence, changed).get()
+        for name, value in changed.items():
+            setattr(self, name, value)
         self.say(f"run.{to}", at=at, facts=facts or {}, actor=actor)
 
-    def say(
-        self,
-        kind: str,
-        *,
-        at: datetime,
-        facts: Json,
-        actor: str = "",
-    ) -> None:
+    def say(self, kind: str, *, at: datetime, facts: Json, actor: str = "") -> None:
         """Add an event to the run's chain, in the transaction of the change it tells of."""
         self.tell([Entry(kind, facts, actor)], at=at)
 
     def tell(self, entries: Sequence[Entry], *, at: datetime) -> None:
-        """Add events to the run's chain, now or where `recording` ends."""
-        if self._said is not None:
-            self._said.extend(entries)
-        elif entries:
-            append_events(entries, run=self, workspace_id=self.workspace_id, at=at)
+        """Add events to the run's chain, in the transaction of the change they tell of."""
+        if entries:
+            append_events(entries, run_id=self.pk, workspace_id=self.workspace_id, at=at)
+
+
+def columns_of_move(
+    run: Run, to: RunState, *, at: datetime, **columns: object
+) -> dict[str, object]:
+    """Return what changes of a run that goes to `to`. Raises LostRun where no way leads there."""
+    if to not in MOVES[RunState(run.state)]:
+        raise LostRun(f"{run.pk}: {run.state} -> {to}")
+    ends = {"ended_at": at} if to in ENDED else {}
+    released = {"lease_owner": "", "lease_ends_at": None}
+    return {"state": to, "fence": run.fence + 1, **released, **columns, **ends}
+
+
+def send_change(pk: uuid.UUID, state: str, fence: int, columns: dict[str, object]) -> Pending[None]:
+    """Change a run that is still in this state, under this fence; `get` raises LostRun if not.
+
+    `lease` among the columns is a length of time, from now on by the database's clock.
+    """
+    count = _updating(frozenset(columns)).send(pk=pk, was=state, fenced=fence, **columns)
+
+    def check() -> None:
+        if not count.get():
+            raise LostRun(pk)
+
+    return Pending(check)
 
 
 @cache
 def _updating(names: frozenset[str]) -> CompiledUpdate:
     """Return the UPDATE of these columns of a run that is as it was; `lease` is its length."""
-    columns = {name: Param(name, Run._meta.get_field(name)) for name in names - {"lease"}}
+    # Sorted: one statement for every process, and one plan.
+    columns = {name: Param(name, Run._meta.get_field(name)) for name in sorted(names - {"lease"})}
     lease = Param("lease", models.DurationField())
     ends = {"lease_ends_at": _after(lease)} if "lease" in names else {}
     as_it_was = Q(pk=Param("pk"), state=Param("was"), fence=Param("fenced"))
     return CompiledUpdate(lambda: Run.objects.filter(as_it_was), **columns, **ends)
 
 
-POLICY_OF = CompiledSelect(
-    lambda: PolicyVersion.objects.filter(
-        pk__in=Run.objects.filter(pk=Param("run")).values("policy_id")
-    )
-)
-_CLAIMABLE = CompiledSelect(
-    lambda: (
-        Run.objects.filter(
-            pk=Param("pk"), state=RunState.QUEUED, question_version__lte=QUESTION_VERSION
-        )
-        .exclude(wake_at__gt=Now())
-        .select_for_update()
-    )
-)
 _HELD = CompiledSelect(
     lambda: (
         Run.objects.filter(pk=Param("pk"), fence=Param("fence"), state=RunState.RUNNING)

@@ -19,6 +19,7 @@ from agents.core.states import EscalationState
 from agents.db.compiled import CompiledSelect, CompiledUpdate, Param
 from agents.db.driver import pipeline
 from agents.engine.answering import answer, expire
+from agents.engine.commit import Commit
 from agents.engine.crashpoints import crashpoint
 from agents.engine.kill_switch import switch_against
 from agents.engine.redaction import redact_for
@@ -136,8 +137,8 @@ def _decide(pk: int, by: User, wanted: _Answer, seen: str | None, at: datetime) 
     if is_letter and correction != wanted.correction:
         raise Refused("masked", _what_is_masked(wanted.correction, correction))
     wanted = replace(wanted, comment=comment, correction=correction)
-    with escalation.run.recording(at=at):
-        _take(escalation, by, person, wanted, granted, at)
+    with Commit(escalation.run, at=at) as commit:
+        _take(escalation, by, person, wanted, granted, commit)
     return escalation
 
 
@@ -203,7 +204,7 @@ def _take(
     person: Membership,
     wanted: _Answer,
     granted: Grant | None,
-    at: datetime,
+    commit: Commit,
 ) -> None:
     """Make the decision, if nobody was first: the UPDATE decides. Raises AlreadyDecided."""
     granted_minor = granted.amount_minor if granted else None
@@ -212,7 +213,7 @@ def _take(
         "state": state,
         "decided_by": by,
         "decided_from": commanding_account(),
-        "decided_at": at,
+        "decided_at": commit.at,
         "granted_minor": granted_minor,
         "charge": granted.charge if granted else None,
         "comment": wanted.comment,
@@ -232,8 +233,8 @@ def _take(
         **({"correction": wanted.correction} if wanted.correction else {}),
     }
     facts = {"escalation": escalation.pk, "key": escalation.step.key, **reply}
-    escalation.run.say("escalation.decided", at=at, facts=facts, actor=by.get_username())
-    answer(escalation, reply, at=at)
+    commit.say("escalation.decided", facts, by.get_username())
+    answer(escalation, reply, commit)
 
 
 _DECIDE = CompiledUpdate(
@@ -268,4 +269,4 @@ def record_refusal(*, escalation_id: int, by: User, why: str, at: datetime) -> N
     escalation = Escalation.objects.select_related("run").get(pk=escalation_id)
     facts = {"escalation": escalation_id, "why": why}
     said = Entry("decision.refused", facts, by.get_username())
-    append_events([said], run=escalation.run, workspace_id=escalation.workspace_id, at=at)
+    append_events([said], run_id=escalation.run_id, workspace_id=escalation.workspace_id, at=at)

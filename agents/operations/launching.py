@@ -17,13 +17,12 @@ from agents.core.homoglyphs import invisible_characters
 from agents.core.limits import Limits
 from agents.core.requests import Json
 from agents.db.compiled import CompiledSelect, Param
-from agents.db.inserts import send_rows
 from agents.desk import billing, books, metrics
+from agents.engine.commit import Commit
 from agents.engine.dispatch import ring
 from agents.engine.open_requests import CUSTOMER, LAUNCHER, full_of
 from agents.engine.redaction import redact
 from agents.models import PolicyVersion, Role, Run, Workspace
-from agents.models.event import Entry, Lines, chain_events
 from agents.operations.people import policy_version
 from agents.operations.refusal import Refused, require_member
 from agents.operations.workflows import checked_workflow
@@ -106,9 +105,8 @@ def launch(
                 again_of=again_of,
                 created_at=at,
             )
-            lines = _queued(run, by, at, published)
-            run.event_count, run.head_hash = lines.end
-            lines.write([lambda: send_rows(run)])
+            with Commit(run, at=at) as commit:
+                commit.say("run.queued", _launch_facts(run, published), by.get_username())
             ring(run.pk)
             return run
     except IntegrityError:
@@ -147,10 +145,10 @@ def _check_version(
         )
 
 
-def _queued(run: Run, by: User, at: datetime, published: PolicyVersion | None) -> Lines:
-    """Return the beginning of a run's record: what was launched, and under which policy."""
+def _launch_facts(run: Run, published: PolicyVersion | None) -> dict[str, Json]:
+    """Return what the record says of a launch: what was launched, and under which policy."""
     is_other = published is not None and run.policy_id != published.pk
-    facts = {
+    return {
         "pattern": run.pattern,
         "subject": run.subject,
         "policy": run.policy.number,
@@ -160,8 +158,6 @@ def _queued(run: Run, by: User, at: datetime, published: PolicyVersion | None) -
         **({"workflow_sha256": sha256(run.workflow)} if run.workflow else {}),
         **({"again_of": str(run.again_of_id)} if run.again_of_id else {}),
     }
-    said = Entry("run.queued", facts, by.get_username())
-    return chain_events([said], workspace_id=run.workspace_id, run_id=run.pk, after=(0, ""), at=at)
 
 
 def _full(full: str, by: User, subject: int | None, limits: Limits) -> str:

@@ -18,6 +18,7 @@ from django.utils import timezone
 from agents import operations
 from agents.core.states import EscalationState, RunState
 from agents.engine.answering import expire
+from agents.engine.lease import claim
 from agents.engine.sweep import sweep
 from agents.models import Escalation, Role, Run, Stage
 from agents.policies.profiles import STRICT
@@ -165,12 +166,12 @@ def switching(to: Stage) -> Callable[[Scene, User], Act]:
 def claimed_by_a_worker(scene: Scene, ada: User) -> Act:
     run = scene.launch()
     lease = timedelta(minutes=1)
-    return lambda: Run.claim(run.pk, owner="worker", lease=lease, at=timezone.now())
+    return lambda: claim(run.pk, owner="worker", lease=lease, at=timezone.now())
 
 
 def requeuing(scene: Scene, ada: User) -> Act:
     run = scene.launch()
-    Run.claim(run.pk, owner="worker", lease=timedelta(minutes=-1), at=timezone.now())
+    claim(run.pk, owner="worker", lease=timedelta(minutes=-1), at=timezone.now())
     return sweep
 
 

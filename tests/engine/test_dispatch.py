@@ -19,6 +19,7 @@ from agents.core.states import RunState
 from agents.engine import active_runs, breaker, lease, worker
 from agents.engine.database import in_database
 from agents.engine.dispatch import ring, unheard
+from agents.engine.lease import claim
 from agents.engine.sweep import sweep
 from agents.engine.threads import close_connections
 from agents.models import Run
@@ -173,7 +174,7 @@ def test_a_run_whose_worker_died_is_taken_over_when_its_lease_is_over(
 ) -> None:
     settings.OPSCONSOLE_LEASE_SECONDS = 1
     run = scene.launch(REFUND_500)
-    Run.claim(run.pk, owner="gone", lease=lease.length(), at=timezone.now())
+    claim(run.pk, owner="gone", lease=lease.length(), at=timezone.now())
 
     worked(lambda: has_ended(run))
 
@@ -186,7 +187,7 @@ def test_a_worker_that_stops_gives_back_what_it_holds(scene: Scene) -> None:
     worked(lambda: has_ended(run))
     held = scene.launch(REFUND_500)
     lose_jobs()
-    Run.claim(held.pk, owner=lease.OWNER, lease=lease.length(), at=timezone.now())
+    claim(held.pk, owner=lease.OWNER, lease=lease.length(), at=timezone.now())
 
     assert lease.release_runs() == 1
 
@@ -199,7 +200,7 @@ def test_a_worker_that_stops_gives_back_what_it_holds(scene: Scene) -> None:
 def test_a_lease_is_renewed_only_while_somebody_drives(scene: Scene) -> None:
     """A drive that broke off once kept its run for as long as its process lived."""
     run = scene.launch(REFUND_500)
-    Run.claim(run.pk, owner=lease.OWNER, lease=lease.length(), at=timezone.now())
+    claim(run.pk, owner=lease.OWNER, lease=lease.length(), at=timezone.now())
     held = frozenset({run.pk})
 
     with lease.driving(run.pk):

@@ -12,6 +12,7 @@ from django.utils import timezone
 from agents import operations
 from agents.audit import protection
 from agents.core.states import ENDED, EscalationState, RunState
+from agents.engine.lease import claim
 from agents.models import Escalation, Run
 from tests.engine.scene import Scene, fresh, go, set_scene
 
@@ -51,7 +52,7 @@ def test_a_run_that_has_ended_is_not_changed(scene: Scene, columns: dict[str, An
 
 @pytest.mark.parametrize("state", sorted(ENDED))
 def test_nobody_moves_a_run_that_has_ended(scene: Scene, state: RunState) -> None:
-    claimed = Run.claim(scene.launch().pk, owner="o", lease=timedelta(minutes=1), at=timezone.now())
+    claimed = claim(scene.launch().pk, owner="o", lease=timedelta(minutes=1), at=timezone.now())
     assert claimed is not None
     with transaction.atomic():
         claimed.move(state, at=timezone.now())

@@ -427,7 +427,7 @@ def fail_the_commit_after(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
         reply = finish(self, step, *args, **facts)
         if facts.get("tool") == name:
             monkeypatch.setattr(Journal, "finish", finish)
-            self.write(broken)
+            self.under_lock(broken)
         return reply
 
     monkeypatch.setattr(Journal, "finish", finished)

@@ -18,12 +18,12 @@ from agents.core.states import RunState
 from agents.engine import asking, breaker, crashpoints
 from agents.engine import journal as journals
 from agents.engine.advance import _claim
+from agents.engine.commit import Commit
 from agents.engine.database import in_database
 from agents.engine.journal import Journal
 from agents.engine.perform import RunExecutor
 from agents.engine.threads import close_connections
 from agents.models import Endpoint, LostRun, Run, Step
-from agents.models.event import Entry
 from agents.tools import TOOLS, OutcomeUnknown
 from tests.engine.scene import REFUND_500, go, set_scene
 
@@ -74,7 +74,7 @@ def test_a_step_that_ends_while_another_needs_its_key_is_ended() -> None:
 
         def work(at: object) -> None:
             journal.finish(first, Reply({"text": "said"}))  # by a strand beside it
-            journal.write(lambda at: [], needs_keys=True)
+            journal.under_lock(Commit.insert_steps)
 
         await journal.transact(work)
 
@@ -151,15 +151,15 @@ def test_a_decision_made_while_the_steps_are_read_is_not_undone(
 def test_a_truth_is_kept_until_it_is_recorded() -> None:
     journal, tries = claimed(), 0
 
-    def happened(at: object) -> list[Entry]:
+    def happened(commit: Commit) -> None:
         nonlocal tries
         tries += 1
         if tries == 1:  # as where two transactions wait for each other
             raise OperationalError("database is locked")
-        return [Entry("effect.done", {"key": "it"})]
+        commit.say("effect.done", {"key": "it"})
 
-    journal.write_truth(happened)
-    asyncio.run(in_database(journal.record_truths))
+    journal.write_unfenced(happened)
+    asyncio.run(in_database(journal.flush_unfenced))
     close_connections()
 
     assert journal.run.events.filter(kind="effect.done").count() == 1
@@ -291,16 +291,16 @@ def test_a_server_that_did_not_answer_is_counted_though_the_run_was_lost_meanwhi
 
 
 def test_a_run_whose_last_commit_failed_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    move, failed = Run.move, list[Run]()
+    move, failed = Commit.move, list[Commit]()
 
-    def fails_once(run: Run, *args: Any, **named: Any) -> None:
-        move(run, *args, **named)
+    def fails_once(commit: Commit, *args: Any, **named: Any) -> None:
+        move(commit, *args, **named)
         if not failed:
-            failed.append(run)
+            failed.append(commit)
             raise OperationalError("deadlock detected")
 
     run = set_scene().launch(REFUND_500)
-    monkeypatch.setattr(Run, "move", fails_once)
+    monkeypatch.setattr(Commit, "move", fails_once)
     run = go(run)
 
     assert failed
@@ -356,13 +356,13 @@ def test_nothing_is_written_after_a_commit_that_failed() -> None:
 def test_who_commits_what_waits_also_waits_for_what_another_is_committing() -> None:
     journal, reached, go_on = claimed(), Event(), Event()
 
-    def said(at: object) -> list[Entry]:
+    def said(commit: Commit) -> None:
         reached.set()
         go_on.wait(5)
-        return [Entry("effect.refused", {"key": "it"})]
+        commit.say("effect.refused", {"key": "it"})
 
     async def side_by_side() -> bool:
-        journal.write(said)
+        journal.under_lock(said)
         other = asyncio.create_task(journal.flush())
         await asyncio.to_thread(reached.wait, 5)
         own = asyncio.create_task(journal.flush())  # nothing waits: the other has taken it

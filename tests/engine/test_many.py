@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from agents.core.states import RunState
 from agents.engine import lease
+from agents.engine.lease import claim
 from agents.engine.sweep import sweep
 from agents.models import Run
 from tests.engine.scene import set_scene
@@ -27,7 +28,7 @@ def held() -> Any:
     scene = set_scene()
     for _ in range(MANY):
         run = scene.launch()
-        Run.claim(run.pk, owner=lease.OWNER, lease=timedelta(minutes=1), at=timezone.now())
+        claim(run.pk, owner=lease.OWNER, lease=timedelta(minutes=1), at=timezone.now())
     return Run.objects.filter(state=RunState.RUNNING)
 
 

@@ -17,6 +17,7 @@ from agents.core.requests import Ask, Escalate, Flow, Together
 from agents.core.states import EscalationState, RunState
 from agents.engine import journal
 from agents.engine.database import in_database
+from agents.engine.lease import claim
 from agents.engine.sweep import sweep
 from agents.models import Effect, Escalation, Event, LostRun, Run, Step, Workspace
 from agents.patterns import PATTERNS, Brief, Notes
@@ -259,20 +260,20 @@ def test_only_one_worker_gets_a_run(scene: Scene) -> None:
     lease = timedelta(seconds=15)
     at = timezone.now()
 
-    assert Run.claim(run.pk, owner="a", lease=lease, at=at)
-    assert Run.claim(run.pk, owner="b", lease=lease, at=at) is None
+    assert claim(run.pk, owner="a", lease=lease, at=at)
+    assert claim(run.pk, owner="b", lease=lease, at=at) is None
 
 
 def test_a_worker_that_lost_its_lease_writes_nothing(scene: Scene) -> None:
     run = scene.launch()
-    late = Run.claim(run.pk, owner="a", lease=timedelta(seconds=-1), at=timezone.now())
+    late = claim(run.pk, owner="a", lease=timedelta(seconds=-1), at=timezone.now())
     assert late is not None
 
     sweep()
-    assert Run.claim(run.pk, owner="b", lease=timedelta(seconds=15), at=timezone.now())
+    assert claim(run.pk, owner="b", lease=timedelta(seconds=15), at=timezone.now())
 
     with pytest.raises(LostRun):
-        late.hold()
+        late.assert_lease()
 
 
 def test_two_runs_cannot_share_what_is_refunded_without_a_person(scene: Scene) -> None:

@@ -137,9 +137,9 @@ MUTANTS = (
     ),
     Mutant(
         "a claim and its event are two transactions",
-        "agents/models/run.py",
-        "        with transaction.atomic():\n            with pipeline():",
-        "        if True:\n            with pipeline():",
+        "agents/engine/lease.py",
+        "    with transaction.atomic():\n        with pipeline():",
+        "    if True:\n        with pipeline():",
         "tests/engine/test_aborted.py -k claim",
     ),
     Mutant(

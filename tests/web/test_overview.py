@@ -12,6 +12,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from agents.core.states import RunState
+from agents.engine.lease import claim
 from agents.engine.sweep import sweep
 from agents.engine.worker import claimable_runs
 from agents.models import Effect, Endpoint, Escalation, Event, Run
@@ -76,7 +77,7 @@ def test_a_request_that_expired_is_counted_for_a_fortnight(scene: Scene) -> None
 def test_what_failed_or_is_unknown_needs_somebody(scene: Scene) -> None:
     unknown = go(scene.launch(REFUND_500))
     pk, at = scene.launch(REFUND_500).pk, timezone.now()
-    failed = Run.claim(pk, owner="worker", lease=timedelta(minutes=1), at=at)
+    failed = claim(pk, owner="worker", lease=timedelta(minutes=1), at=at)
     assert failed is not None
     with transaction.atomic():
         failed.move(RunState.FAILED, at=at, stop_reason="internal_error")

@@ -1,0 +1,172 @@
+"""What one transaction writes of a run: collected in memory, sent in one piece.
+
+A `Draft` waits and touches no database. A `Commit` is open while its transaction holds the run's
+row; where it closes, steps, rows, events and the run's change go to the database together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple, TypeAlias
+
+from django.db.models import Model
+
+from agents.core.requests import Json
+from agents.core.states import RunState
+from agents.db.compiled import CompiledSelect
+from agents.db.driver import pipeline
+from agents.db.inserts import send_columns, send_rows, update_row
+from agents.models import Run, Step
+from agents.models.event import Entry, chain_events
+from agents.models.run import columns_of_move, send_change
+
+# What becomes of a step after it was begun.
+PROGRESS = (
+    *("reply", "failed", "attempts", "seconds", "tokens_in", "tokens_out", "tokens_lost"),
+    *("cost_micro_usd", "model", "ended_at"),
+)
+
+UnderLock: TypeAlias = Callable[["Commit"], None]  # what can only be known in the transaction
+
+
+class Row(NamedTuple):
+    """A row to insert by its columns; those in `keys` are found by query: see `send_columns`."""
+
+    model: type[Model]
+    columns: Mapping[str, Json]
+    keys: Mapping[str, CompiledSelect[Any]]
+
+
+@dataclass
+class Draft:
+    """What waits for a commit. Steps go by their keys, because they may have no numbers yet."""
+
+    begun: dict[str, Step] = field(default_factory=dict)
+    changed: dict[str, Step] = field(default_factory=dict)
+    ended: list[Step] = field(default_factory=list)
+    rows: list[Row] = field(default_factory=list)
+    # For the record, in order; a step stands for its begin.
+    lines: list[Entry | Step | UnderLock] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.lines or self.changed)
+
+    def begin(self, step: Step) -> None:
+        """Have a step inserted, and its begin on record unless it ends in the same draft."""
+        self.begun[step.key] = step
+        self.lines.append(step)
+
+    def change(self, step: Step) -> None:
+        """Have a step updated, unless it is still to be inserted, as it then is."""
+        if step.key not in self.begun:
+            self.changed[step.key] = step
+
+    def end(self, step: Step) -> None:
+        """Have a step end at the commit's time."""
+        self.ended.append(step)
+        self.change(step)
+
+
+class Commit:
+    """A transaction's writes of a run, whose row was read under the lock that it still holds.
+
+    Use it as a context manager: where the block ends without an error, all is sent. A run that
+    is still RUNNING then gets `lease` from now on. Raises LostRun.
+    """
+
+    def __init__(self, run: Run, *, at: datetime, lease: timedelta | None = None) -> None:
+        self.run, self.at = run, at
+        self.new_keys: set[str] = set()  # of steps that were begun in it
+        self._lease = lease
+        self._was = (run.state, run.fence)
+        self._entries: list[Entry] = []
+        self._columns: dict[str, object] = {}  # of the run, to change
+        self._steps: dict[str, Step] = {}  # to insert
+        self._updates: dict[str, tuple[Step, tuple[str, ...]]] = {}
+        self._rows: list[Row] = []
+
+    def __enter__(self) -> Commit:
+        return self
+
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
+        if error is None:
+            self._flush()
+
+    def take(self, draft: Draft) -> None:
+        """Take over what waited; do what waited for the lock in its place among the events."""
+        self._steps |= draft.begun
+        self.new_keys |= draft.begun.keys()
+        self._rows += draft.rows
+        for step in draft.ended:
+            step.ended_at = step.ended_at or self.at
+        for step in draft.changed.values():
+            self.update(step, *PROGRESS)
+        for line in draft.lines:
+            if isinstance(line, Entry):
+                self._entries.append(line)
+            elif not isinstance(line, Step):
+                line(self)
+            elif line.ended_at is None:
+                self.say("step.begun", {"key": line.key})
+
+    def say(self, kind: str, facts: Json, actor: str = "") -> None:
+        """Add an event to the run's chain."""
+        self._entries.append(Entry(kind, facts, actor))
+
+    def tell(self, entries: Iterable[Entry]) -> None:
+        """Add events to the run's chain."""
+        self._entries += entries
+
+    def update(self, step: Step, *names: str) -> None:
+        """Write these columns of a step, unless it is still to be inserted."""
+        if step.key not in self._steps:
+            self._updates[step.key] = step, names
+
+    def insert_steps(self) -> None:
+        """Insert the steps now, because something needs their numbers."""
+        steps, self._steps = self._steps, {}
+        if steps:
+            send_rows(*steps.values()).get()
+
+    def change(self, **columns: object) -> None:
+        """Change columns of the run."""
+        self._columns |= columns
+        for name, value in columns.items():
+            setattr(self.run, name, value)
+
+    def move(self, to: RunState, *, facts: Json = None, actor: str = "", **columns: object) -> None:
+        """Take the run to `to` and say so. Raises LostRun where no way leads there."""
+        self.change(**columns_of_move(self.run, to, at=self.at, **columns))
+        self.say(f"run.{to}", facts or {}, actor)
+
+    def _flush(self) -> None:
+        run, is_new = self.run, self.run._state.adding
+        lines = chain_events(
+            self._entries,
+            workspace_id=run.workspace_id,
+            run_id=run.pk,
+            after=(run.event_count, run.head_hash),
+            at=self.at,
+        )
+        if self._entries:
+            count, head = lines.end
+            self.change(event_count=count, head_hash=head)
+        if self._lease and run.state == RunState.RUNNING:
+            self._columns["lease"] = self._lease
+        answers = []
+        with pipeline():
+            lines.send()
+            for step, names in self._updates.values():
+                update_row(step, *names)
+            if self._steps:
+                answers.append(send_rows(*self._steps.values()))
+            for row in self._rows:  # after the steps, which they refer to
+                send_columns(row.model, [row.columns], keys=row.keys)
+            if is_new:
+                answers.append(send_rows(run))
+            elif self._columns:
+                answers.append(send_change(run.pk, *self._was, self._columns))
+        for answer in answers:
+            answer.get()
