@@ -22,7 +22,7 @@ from tests.web.serving import served
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow, pytest.mark.both]
 
-BROWSERS, TURNS, ASKED = 50, 20, 10
+BROWSERS, TURNS, ASKED = 50, 2, 10
 
 
 class Browser:
