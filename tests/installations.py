@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
@@ -15,7 +13,7 @@ from uuid import uuid4
 
 import psycopg
 
-from tests import postgres
+from tests import nursery, postgres
 from tests.processes import ROOT, UNSAFE
 from tests.settings import ON_POSTGRES
 
@@ -48,13 +46,11 @@ class Installation:
 
     def manage(self, *arguments: str, given: str = "", **more: str) -> Ended:
         """Run `manage.py` to its end, with `given` as its input."""
-        ended = subprocess.run(
-            [sys.executable, "manage.py", *arguments],
+        ended = nursery.run(
+            ["manage.py", *arguments],
             cwd=ROOT,
             env=self.environment(**more),
-            input=given,
-            capture_output=True,
-            text=True,
+            given=given,
             timeout=LONGEST,
         )
         return Ended(ended.returncode, ended.stdout, ended.stderr)

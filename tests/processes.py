@@ -17,6 +17,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.nursery import Program
+
 ROOT = Path(__file__).parent.parent
 LONGEST = 60  # seconds for one process
 SIX = 6  # of a race
@@ -73,7 +75,7 @@ class Contenders:
 def contenders(count: int) -> Iterator[Contenders]:
     """Keep processes for the block, because starting one takes longer than most races."""
     children = [
-        subprocess.Popen(
+        Program(
             [sys.executable, "-m", "tests.processes"],
             cwd=ROOT,
             env=environment(),
@@ -117,7 +119,7 @@ def _told(child: subprocess.Popen[str]) -> str:
 @contextmanager
 def running(*arguments: str, **more: str) -> Iterator[subprocess.Popen[bytes]]:
     """Run a program of Python's while the block runs; then end it."""
-    child = subprocess.Popen([sys.executable, *arguments], cwd=ROOT, env=environment(**more))
+    child = Program([sys.executable, *arguments], cwd=ROOT, env=environment(**more))
     try:
         yield child
     finally:

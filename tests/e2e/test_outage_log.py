@@ -12,6 +12,7 @@ import pytest
 
 from tests.e2e.workers import until
 from tests.installations import LONGEST, Installation
+from tests.nursery import Program
 from tests.processes import ROOT
 from tests.web.serving import free_port
 
@@ -23,7 +24,7 @@ AWAY = 3.0  # seconds after its first line: thirty looks, three sweeps of leases
 @pytest.mark.parametrize("dispatch", ["polling", "procrastinate"])
 def test_a_worker_without_a_database_says_so_in_a_few_lines(dispatch: str, tmp_path: Path) -> None:
     own = Installation(tmp_path, f"postgresql://rita@127.0.0.1:{free_port()}/opsconsole")
-    child = subprocess.Popen(
+    child = Program(
         [sys.executable, "manage.py", "work"],
         cwd=ROOT,
         env=own.environment(OPSCONSOLE_DISPATCH=dispatch, OPSCONSOLE_LEASE_SECONDS="1"),
@@ -46,7 +47,7 @@ def test_pages_without_a_database_say_so_in_a_few_lines(tmp_path: Path) -> None:
     port = free_port()
     own = Installation(tmp_path, f"postgresql://rita@127.0.0.1:{free_port()}/opsconsole")
     own.manage("collectstatic", "--no-input", "-v0")
-    child = subprocess.Popen(
+    child = Program(
         [sys.executable, "manage.py", "serve", "--port", str(port)],
         cwd=ROOT,
         env=own.environment(),

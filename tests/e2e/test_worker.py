@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 
@@ -16,6 +15,7 @@ from agents import results
 from agents.core.states import RunState
 from agents.engine.sweep import sweep
 from agents.models import Escalation, Run
+from tests import nursery
 from tests.conformance import harness
 from tests.conformance.replay_server import ReplayServer
 from tests.e2e.workers import PATIENCE, SCRIPT, has_state, settings_of, until
@@ -38,15 +38,7 @@ def model() -> Iterator[ReplayServer]:
 
 
 def manage(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "manage.py", *arguments],
-        cwd=ROOT,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    return nursery.run(["manage.py", *arguments], cwd=ROOT, env=environment(), timeout=60)
 
 
 def decide(run: Run, amount: str) -> subprocess.CompletedProcess[str]:

@@ -14,6 +14,7 @@ from django.urls import reverse
 
 from tests.engine.scene import set_scene
 from tests.live.watching import cookie_of, watching
+from tests.nursery import Program
 from tests.processes import ROOT, environment
 from tests.web.serving import free_port
 
@@ -23,7 +24,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_streams_end_with_the_server_and_nothing_is_printed(number: signal.Signals) -> None:
     scene, port = set_scene(), free_port()
-    server = subprocess.Popen(
+    server = Program(
         [sys.executable, "manage.py", "serve", "--port", str(port)],
         cwd=ROOT,
         env=environment(DJANGO_SETTINGS_MODULE="tests.settings"),

@@ -17,6 +17,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.nursery import Program
+
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = ["eve", "omar", "rita", "mara", "auditor", "admin"]
 
@@ -33,7 +35,7 @@ class Demo:
         self.started: list[subprocess.Popen[str]] = []
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
-        process = subprocess.Popen(
+        process = Program(
             [sys.executable, "manage.py", "demo", *arguments],
             cwd=ROOT,
             env={
@@ -53,11 +55,11 @@ class Demo:
     def stop(self, process: subprocess.Popen[str]) -> str:
         """Press Ctrl-C and wait for the end. Return what was printed."""
         process.send_signal(signal.SIGINT)
-        return process.communicate(timeout=20)[0]
+        return process.communicate(timeout=60)[0]
 
     def answers(self) -> bool:
         """Wait until the web process serves a file of ours."""
-        for _ in range(600):  # a busy machine takes its time over the migrations
+        for _ in range(3000):  # a busy machine takes its time over the migrations
             try:
                 with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/static/mark.svg") as it:
                     return it.read().startswith(b"<svg")
@@ -98,7 +100,7 @@ def test_the_demo_serves_shows_its_passwords_once_and_ends_at_ctrl_c(demo: Demo)
 def test_a_port_that_is_taken_is_said_in_a_sentence(demo: Demo) -> None:
     with socket.create_server(("127.0.0.1", demo.port)):
         process = demo.start()
-        output, _ = process.communicate(timeout=30)
+        output, _ = process.communicate(timeout=60)
 
     assert process.returncode == 1
     assert f"Port {demo.port} cannot be used" in output
@@ -108,7 +110,7 @@ def test_a_port_that_is_taken_is_said_in_a_sentence(demo: Demo) -> None:
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1", "::", "ops.example.com"])  # noqa: S104
 def test_the_demo_is_not_served_to_other_machines(demo: Demo, host: str) -> None:
     process = demo.start("--host", host)
-    output, _ = process.communicate(timeout=30)
+    output, _ = process.communicate(timeout=60)
 
     assert process.returncode == 1
     assert f"{host} is not a loopback address" in output

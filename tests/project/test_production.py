@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests import nursery
 from tests.processes import ROOT, environment
 
 GIVEN = {
@@ -23,15 +22,8 @@ GIVEN = {
 def test_the_checks_of_a_deployment_find_nothing(tmp_path: Path) -> None:
     told = environment(**GIVEN, OPSCONSOLE_DATA_DIR=str(tmp_path))
 
-    done = subprocess.run(
-        [sys.executable, "manage.py", "check", "--deploy", "--fail-level", "WARNING"],
-        cwd=ROOT,
-        env=told,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    check = ["manage.py", "check", "--deploy", "--fail-level", "WARNING"]
+    done = nursery.run(check, cwd=ROOT, env=told, timeout=60)
 
     assert done.returncode == 0, done.stderr
     assert "no issues" in done.stdout

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from django.conf import settings
+
+from tests import nursery
 
 ROOT = Path(__file__).resolve().parents[2]
 HOSTED = {"OPSCONSOLE_PRODUCTION": "1", "OPSCONSOLE_ALLOWED_HOSTS": "ops.example.com"}
@@ -17,14 +18,7 @@ HOSTED = {"OPSCONSOLE_PRODUCTION": "1", "OPSCONSOLE_ALLOWED_HOSTS": "ops.example
 def manage(*arguments: str, **given: str) -> subprocess.CompletedProcess[str]:
     """Run a command with these variables beside what the suite sets."""
     environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "opsconsole.settings", **given}
-    return subprocess.run(
-        [sys.executable, "manage.py", *arguments],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=30,
-    )
+    return nursery.run(["manage.py", *arguments], cwd=ROOT, env=environment, timeout=60)
 
 
 @pytest.mark.parametrize(
