@@ -22,8 +22,8 @@ from agents.engine.asking import MAX_CLAIMS
 from agents.engine.commit import Commit
 from agents.engine.database import in_database, retry_transient
 from agents.engine.dispatch import ring
-from agents.engine.drive import drive
-from agents.engine.journal import Journal, Later
+from agents.engine.drive import Later, drive
+from agents.engine.journal import Journal
 from agents.engine.perform import RunExecutor
 from agents.models import LostRun, Run, Step
 

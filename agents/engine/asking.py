@@ -23,7 +23,8 @@ from agents.core.retry import ATTEMPTS, LONGEST_WAIT, pause_before
 from agents.engine import breaker, simulation
 from agents.engine.crashpoints import crashpoint
 from agents.engine.database import in_database
-from agents.engine.journal import Journal, Later
+from agents.engine.drive import Later
+from agents.engine.journal import Journal
 from agents.engine.owing import owes_letter
 from agents.engine.redaction import redact
 from agents.models import Endpoint, Step
@@ -39,7 +40,7 @@ async def ask(key: str, request: Ask, journal: Journal, limits: Limits) -> Reply
     """Ask a model, again where that may help. Raises Later where only time can."""
     leave = await permit_to_ask()  # first: a step that was not begun has used no attempt
     step = journal.begin(key, request)
-    journal.assume(step, simulation.pause_before(journal.run, request.role))
+    journal.meter.assume(step, simulation.pause_before(journal.run, request.role))
     over = exceeded(journal.spent(), limits)
     if over and not (over == "max_seconds" and _is_heard_late(request.role, journal, limits)):
         return journal.finish(step, Reply(failed=over))
@@ -116,7 +117,7 @@ async def _answer(
     crashpoint("model.before_call")
     async with journal.soon():
         try:
-            with journal.timed(step) as timer:
+            with journal.meter.timed(step) as timer:
                 try:
                     timeout = _seconds_for(question, leave, journal, limits)
                     answer = await llm.ask(question, timeout=timeout)

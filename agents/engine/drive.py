@@ -13,15 +13,31 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
+from datetime import datetime
 from functools import partial
 from typing import Any, Protocol, TypeAlias
 
 from agents.core.replay import Reply, Strand
 from agents.core.requests import Flow, Json, Request, Together
-from agents.engine.journal import Later, Waiting
 
 # A strand, and how what it asks for is done.
 _Asked: TypeAlias = "tuple[Strand, Callable[[], Coroutine[Any, Any, Reply]]]"
+
+
+class Waiting(Exception):
+    """The step waits for a person."""
+
+
+class Later(Exception):
+    """The run can go on, but not before `at`; until then it holds no worker.
+
+    `why` goes on record. `is_fruitless` says that the run itself may be why it comes no further:
+    claims that end so add up, and after MAX_CLAIMS in a row there is no other.
+    """
+
+    def __init__(self, at: datetime, why: str = "", *, is_fruitless: bool = False) -> None:
+        super().__init__(str(at))
+        self.at, self.why, self.is_fruitless = at, why, is_fruitless
 
 
 class Executor(Protocol):

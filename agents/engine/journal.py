@@ -9,11 +9,8 @@ and costs nothing needs no commit before it; one that takes long is written down
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from threading import RLock
 from typing import Any, TypeVar
 
@@ -21,7 +18,7 @@ from django.db import transaction
 from django.db.models import Model
 from django.utils import timezone
 
-from agents.core.budget import REVIEW_CHANGED, Call, Spent, active
+from agents.core.budget import REVIEW_CHANGED, Call, Spent
 from agents.core.digest import as_stored, asks_the_same, digest_request, fingerprint
 from agents.core.replay import Diverged, Reply
 from agents.core.requests import Json, Request, Say
@@ -31,6 +28,8 @@ from agents.engine import lease
 from agents.engine.commit import Commit, Draft, Row, UnderLock
 from agents.engine.crashpoints import crashpoint
 from agents.engine.database import in_database
+from agents.engine.drive import Waiting
+from agents.engine.meter import Meter
 from agents.models import Escalation, Run, Step
 from agents.models.event import Entry
 
@@ -40,29 +39,6 @@ MOST_ATTEMPTS = 32_767  # that its column counts; an outage may last for weeks
 SOON = 0.05  # seconds of a call after which what waits is committed beside it: people watch
 
 _STEPS = CompiledSelect(lambda: Step.objects.filter(run=Param("run")).order_by("position"))
-
-
-@dataclass
-class Timer:
-    """A measure that is being taken."""
-
-    counts: bool = True  # as time of the run
-
-
-class Waiting(Exception):
-    """The step waits for a person."""
-
-
-class Later(Exception):
-    """The run can go on, but not before `at`; until then it holds no worker.
-
-    `why` goes on record. `is_fruitless` says that the run itself may be why it comes no further:
-    claims that end so add up, and after MAX_CLAIMS in a row there is no other.
-    """
-
-    def __init__(self, at: datetime, why: str = "", *, is_fruitless: bool = False) -> None:
-        super().__init__(str(at))
-        self.at, self.why, self.is_fruitless = at, why, is_fruitless
 
 
 class Journal:
@@ -87,11 +63,7 @@ class Journal:
         self._lost: BaseException | None = None  # why a commit failed, and with it what it had
         # Flows side by side write from the event loop and from the database's threads.
         self._guard = RLock()
-        # Active time: what was recorded, and what this drive has measured and is measuring.
-        self._past = active(step.span for step in self.steps.values())
-        self._spans: list[tuple[float, float]] = []
-        self._since: dict[str, float] = {}  # calls that are under way, by their step's key
-        self._assumed = 0.0
+        self.meter = Meter(self.steps.values())
 
     def recall(self, key: str, request: Request) -> Reply | None:
         """Return the recorded reply, or None if the step has to be done.
@@ -134,25 +106,6 @@ class Journal:
             if isinstance(request, Say):
                 self.tell(Entry(request.kind, {"key": key, **asked["facts"]}))
         return step
-
-    @contextmanager
-    def timed(self, step: Step) -> Iterator[Timer]:
-        """Count the time that the block takes as active time of a step, unless it says not to."""
-        started, timer = time.monotonic(), Timer()
-        self._since[step.key] = started
-        try:
-            yield timer
-        finally:
-            del self._since[step.key]
-            if timer.counts:
-                ended = time.monotonic()
-                step.seconds += ended - started
-                self._spans.append((started, ended))
-
-    def assume(self, step: Step, seconds: float) -> None:
-        """Count time as used by a step though nobody waited for it."""
-        step.seconds += seconds
-        self._assumed += seconds
 
     def reserve(self, step: Step, tokens: int) -> None:
         """Count tokens as used by a step, in case that its answer never comes."""
@@ -297,10 +250,9 @@ class Journal:
 
     def spent(self) -> Spent:
         """Return what the run has used, calls that are under way included."""
-        steps, now = list(self.steps.values()), time.monotonic()
-        under_way = [(since, now) for since in list(self._since.values())]
+        steps = list(self.steps.values())
         return Spent(
-            seconds=self._past + active([*self._spans, *under_way]) + self._assumed,
+            seconds=self.meter.seconds(),
             tokens=sum(s.tokens_in + s.tokens_out + s.tokens_lost for s in steps),
             cost_micro_usd=sum(step.cost_micro_usd or 0 for step in steps),
         )

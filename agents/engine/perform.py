@@ -13,9 +13,10 @@ from agents.core.rulings import settled_by
 from agents.db.driver import pipelined
 from agents.engine import asking, gateway
 from agents.engine.database import in_database
+from agents.engine.drive import Waiting
 from agents.engine.escalating import open_escalation
 from agents.engine.facts import fetch_facts
-from agents.engine.journal import Journal, Waiting
+from agents.engine.journal import Journal
 from agents.engine.open_requests import TOO_MANY, full_of
 from agents.policies import NOTHING, review
 

@@ -11,8 +11,7 @@ import pytest
 
 from agents.core.replay import Diverged, Reply, Strand
 from agents.core.requests import Ask, Escalate, Failed, Flow, Json, Request, Stop, Together, Use
-from agents.engine.drive import drive
-from agents.engine.journal import Later
+from agents.engine.drive import Later, drive
 from agents.patterns import Brief, Notes
 from agents.patterns.supervisor import SHOWN, supervisor
 from agents.policies.profiles import STRICT

@@ -51,7 +51,7 @@ MUTANTS = (
     ),
     Mutant(
         "the gateway does not review again",
-        "agents/engine/gateway.py",
+        "agents/engine/admission.py",
         "if not again.allows or again.action != action:",
         "if False:",
         "tests/engine/test_gateway.py",
@@ -102,7 +102,7 @@ MUTANTS = (
     ),
     Mutant(
         "the gateway does not look for a kill switch",
-        "agents/engine/gateway.py",
+        "agents/engine/admission.py",
         "if switch.get():",
         "if False:",
         "tests/engine/test_kill_switch.py",

@@ -21,7 +21,7 @@ from agents.core.states import EscalationState, RunState
 from agents.db.driver import pipelined
 from agents.desk import refunds
 from agents.desk.models import Charge
-from agents.engine import gateway
+from agents.engine import admission
 from agents.engine.facts import fetch_facts
 from agents.engine.kill_switch import switch_against
 from agents.models import Effect, Escalation, Membership, Role, Run
@@ -147,7 +147,7 @@ def test_a_refund_that_is_made_elsewhere_waits_for_an_intent_on_its_charge(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = scene.launch(REFUND_500)
-    stopped = stop_before(monkeypatch, gateway, "review")
+    stopped = stop_before(monkeypatch, admission, "review")
 
     def refund_all() -> None:
         assert stopped.wait(10)
@@ -199,7 +199,7 @@ def test_an_erasure_and_a_late_decision_want_the_same_run(
     escalation = Escalation.objects.get(run=run)
     scene.decide(run, approve=False)
     go(run)
-    stopped = stop_before(monkeypatch, erasing, "known_as")  # with what it is about locked
+    stopped = stop_before(monkeypatch, erasing, "names_of_customer")  # with what it is about locked
 
     def erase() -> int:
         try:

@@ -1,0 +1,164 @@
+"""Admission: whether a call of a tool may be made, and the intent of one that writes.
+
+Everything that allows it is proved once more, under the locks of the transaction in which the
+intent is committed.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from agents.core.budget import REVIEW_CHANGED, Call, exceeded, refusal
+from agents.core.digest import sha256
+from agents.core.limits import Limits
+from agents.core.replay import Reply
+from agents.core.requests import Json, Use
+from agents.core.rulings import settled_by
+from agents.core.states import EffectState
+from agents.db.compiled import CompiledSelect, Param
+from agents.db.driver import Pending, pipeline
+from agents.desk import billing
+from agents.engine import simulation
+from agents.engine.approvals import AMOUNT_CHANGED, close_approvals, turn_of
+from agents.engine.escalating import fetch_escalation
+from agents.engine.facts import fetch_facts
+from agents.engine.journal import Journal
+from agents.engine.kill_switch import fetch_switch
+from agents.engine.owing import moves_money, owes_letter
+from agents.models import Effect, Escalation, Run, Step
+from agents.models.event import Entry
+from agents.policies import NOTHING, review
+from agents.tools import Context, accepts
+
+
+class NotAllowed(Exception):
+    """The pattern used a tool that no review allowed with these arguments: a bug of ours."""
+
+
+def admit(key: str, request: Use, journal: Journal, limits: Limits, at: datetime) -> str:
+    """Write down the call, the intent of a write, or why there is none; that is returned, or "".
+
+    For a write call it inside the journal's transaction.
+    """
+    step = journal.begin(key, request)
+    if step.attempts > 1:
+        return ""  # the intent was committed before a crash; what became of it is asked by key
+    reason = _refusal(key, request, journal, limits) or _intend(step, request, journal, limits, at)
+    if reason:
+        journal.finish(step, Reply(failed=reason), tool=request.tool)
+    return reason
+
+
+def _refusal(key: str, request: Use, journal: Journal, limits: Limits) -> str:
+    """Return why this call is not made, from what is known without the ledger."""
+    over = exceeded(journal.spent(), limits)
+    if over and not (over == "max_seconds" and is_made_late(request.tool, journal, limits)):
+        return over
+    call, registered = Call(request.tool, request.args), simulation.registry(journal.run)
+    reason = refusal(call, before=journal.calls(but=key), limits=limits, registered=registered)
+    if not reason and not accepts(registered[request.tool], request.args):
+        return f"tool_bad_args:{request.tool}"
+    return reason
+
+
+def _intend(step: Step, request: Use, journal: Journal, limits: Limits, at: datetime) -> str:
+    """Prove that the call is allowed, now and under lock, and write the intent of a write."""
+    run, tool = journal.run, simulation.registry(journal.run)[request.tool]
+    action = {"kind": "tool", "name": request.tool, "args": request.args}
+    allowing = _allowing(journal, request, action)
+    if not tool.writes:
+        return ""
+    others = [other for other in list(journal.steps.values()) if other is not step]
+    with pipeline():
+        switch, granted = fetch_switch(run, request.tool), _fetch_granted(allowing)
+        gathered = fetch_facts(run, action, limits, others, at=at, lock=True)
+    if switch.get():
+        return "killed"
+    facts, charge = gathered.get()
+    escalation = next(iter(granted.get()), None)
+    answer = journal.steps[allowing.asked["granted"]].reply if escalation else None
+    settled = settled_by(escalation.review, answer) if escalation else NOTHING
+    again = review(action, facts, limits, settled=settled)
+    if not again.allows or again.action != action:
+        return REVIEW_CHANGED
+    key = effect_key(run, step.key)
+    journal.tell(*_set_aside(journal, step, escalation))
+    intent = _intent(step, allowing, escalation, key, charge, action, at)
+    journal.insert(Effect, intent, keys={"step_id": _STEP, "review_id": _STEP})
+    told = {name: intent[name] for name in ("key", "tool", "args_sha256", "amount_minor")}
+    journal.tell(Entry("effect.intended", told))
+    if tool.reserve:
+        tool.reserve(Context(run.book_id, key, at, limits, run.subject), **request.args)
+    return ""
+
+
+def _set_aside(journal: Journal, step: Step, granted: Escalation | None) -> list[Entry]:
+    """Close what was allowed of this proposal besides what goes ahead: another amount is paid."""
+    turn = turn_of(step.key)
+    keys = [s.key for s in list(journal.steps.values()) if s.kind == "escalate"]
+    if not any(key.startswith(turn) for key in keys):
+        return []
+    but = granted.pk if granted else None
+    return close_approvals(journal.run, why=AMOUNT_CHANGED, turn=turn, but=but)
+
+
+def _allowing(journal: Journal, request: Use, action: Json) -> Step:
+    """Return the review of this run that allows exactly this action. Raises NotAllowed."""
+    step = journal.steps.get(request.allowed_by)
+    if step is None or step.kind != "review" or not step.reply or not step.reply["allows"]:
+        raise NotAllowed(f"{request.allowed_by} allows nothing")
+    if sha256(step.reply["action"]) != sha256(action):
+        raise NotAllowed(f"{request.allowed_by} allows something else than this {request.tool}")
+    return step
+
+
+def _fetch_granted(allowing: Step) -> Pending[list[Escalation]]:
+    """Ask for the escalation whose decision the review rested on."""
+    granted = allowing.asked["granted"]
+    return fetch_escalation(allowing.run_id, granted) if granted else Pending(list)
+
+
+def _intent(
+    step: Step,
+    allowing: Step,
+    escalation: Escalation | None,
+    key: str,
+    charge: int | None,
+    action: Json,
+    at: datetime,
+) -> dict[str, Json]:
+    """Return the columns of an intent; its steps may have no keys yet and are found by name."""
+    args = action["args"]
+    customer = args.get("user_id")
+    return {
+        "run_id": step.run_id,
+        "step_id": {"run": step.run_id, "key": step.key},
+        "key": key,
+        "tool": action["name"],
+        "args": args,
+        "args_sha256": sha256(action),
+        "review_id": {"run": step.run_id, "key": allowing.key},
+        "escalation_id": escalation.pk if escalation else None,
+        "customer": customer if billing.could_be(customer) else None,
+        "charge": charge,
+        "amount_minor": args.get("amount_minor"),
+        "currency": "USD" if "amount_minor" in args else "",
+        "state": EffectState.INTENDED,
+        "result": None,
+        "intended_at": at,
+        "settled_at": None,
+    }
+
+
+_STEP = CompiledSelect(lambda: Step.objects.filter(run=Param("run"), key=Param("key")).only("pk"))
+
+
+def is_made_late(tool: str, journal: Journal, limits: Limits) -> bool:
+    """Tell whether a call is made though the run's time is up."""
+    if limits.late_calls:
+        return True
+    return owes_letter(journal, limits) and not moves_money(journal, tool)
+
+
+def effect_key(run: Run, step_key: str) -> str:
+    return f"{run.pk}:{step_key}"

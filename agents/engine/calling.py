@@ -1,0 +1,122 @@
+"""Calls of tools: within a deadline, again where a connection was cut, asked about by their key."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from functools import partial
+
+from django.db import InterfaceError, OperationalError
+
+from agents.core.limits import Limits
+from agents.core.replay import Reply
+from agents.core.requests import Json
+from agents.core.states import EffectState
+from agents.core.strict_json import is_storable
+from agents.engine import simulation
+from agents.engine.admission import is_made_late
+from agents.engine.crashpoints import crashpoint
+from agents.engine.journal import Journal
+from agents.engine.lookup import outcome_of
+from agents.engine.threads import TOOLS as TOOL_THREADS
+from agents.engine.tool_call import ToolCall
+from agents.tools import Context, OutcomeUnknown, Tool, Touch
+
+log = logging.getLogger(__name__)
+
+CALLS = 3  # of a tool that is safe by its key, where its connection is cut
+CUT = (OperationalError, InterfaceError, ConnectionError, EOFError)
+
+
+@dataclass(frozen=True)
+class CallOutcome:
+    """What a call came to, as far as anyone can tell."""
+
+    state: EffectState
+    reply: Reply
+
+
+async def find_outcome(tool: Tool, context: Context) -> CallOutcome | None:
+    """Ask by key what became of a call that was begun before a crash; None: call it (again)."""
+    if tool.find is None:
+        return None if tool.touch.value != "once" else _unknown_outcome()
+    try:
+        async with asyncio.timeout(tool.timeout):
+            result = await TOOL_THREADS.run(partial(outcome_of, tool, context.key))
+    except TimeoutError:
+        log.error("%s did not say in time what became of %s", tool.name, context.key)
+        return _unknown_outcome()
+    except OutcomeUnknown:
+        return _unknown_outcome()
+    if result is None:
+        return None
+    return (
+        CallOutcome(EffectState.DONE, Reply(result)) if is_storable(result) else _unknown_outcome()
+    )
+
+
+def _unknown_outcome() -> CallOutcome:
+    return CallOutcome(EffectState.UNKNOWN, Reply())
+
+
+async def call_tool(tool: Tool, args: Json, context: Context, journal: Journal) -> CallOutcome:
+    """Call the tool; again by the same key where a connection was cut and it did not happen."""
+    for _ in range(CALLS - 1):
+        outcome = await _call_once(tool, args, context, journal, is_last=False)
+        if outcome:
+            return outcome
+        log.warning("%s was cut off and did not happen; it is called again", context.key)
+    outcome = await _call_once(tool, args, context, journal, is_last=True)
+    return outcome or _unknown_outcome()
+
+
+async def _call_once(
+    tool: Tool, args: Json, context: Context, journal: Journal, *, is_last: bool
+) -> CallOutcome | None:
+    """Call the tool within its deadline, and judge what came back; None: call it again."""
+    fault = simulation.fault_for(journal.run, tool.name, nth=context.nth)
+    call = ToolCall(tool, context, args, journal.run)
+    crashpoint("gateway.before_call")
+    try:
+        async with asyncio.timeout(_seconds_for(tool, context.limits, journal)):
+            result = await (simulation.happen(fault, call.made) if fault else call.made())
+    except TimeoutError as error:
+        # A deadline of ours leaves the call under way; a tool's own TimeoutError ended it.
+        if not isinstance(error.__cause__, asyncio.CancelledError):
+            return await _settle_failure(tool, context, f"tool_error:{tool.name}")
+        call.give_up()
+        if tool.writes and not fault:
+            return _unknown_outcome()
+        return await _settle_failure(tool, context, f"tool_timeout:{tool.name}")
+    except Exception as error:  # whatever a tool raises, the run goes on to an honest end
+        if tool.writes and isinstance(error, OutcomeUnknown):
+            return _unknown_outcome()
+        if tool.touch is Touch.SAFE and isinstance(error, CUT) and not is_last:
+            return await find_outcome(tool, context)
+        return await _settle_failure(tool, context, f"tool_error:{tool.name}")
+    crashpoint("gateway.after_call")
+    if not is_storable(result) or not _is_in_contract(tool, result, args):
+        return await _settle_failure(tool, context, f"tool_bad_result:{tool.name}")
+    done = result.get("status") == "ok" or not tool.writes
+    return CallOutcome(EffectState.DONE if done else EffectState.REFUSED, Reply(result))
+
+
+def _is_in_contract(tool: Tool, result: Json, args: Json) -> bool:
+    return isinstance(result, dict) and (tool.valid is None or tool.valid(result, args))
+
+
+async def _settle_failure(tool: Tool, context: Context, reason: str) -> CallOutcome:
+    """Settle a call that ended badly: by key where the tool can tell, else a person is asked."""
+    if tool.writes and tool.find is None:
+        return _unknown_outcome()
+    found = await find_outcome(tool, context) if tool.writes else None
+    return found or CallOutcome(EffectState.REFUSED, Reply(failed=reason))
+
+
+def _seconds_for(tool: Tool, limits: Limits, journal: Journal) -> float:
+    """Return how long a call may take; one that only reads is cut where the run's time is up."""
+    longest = min(tool.timeout, limits.call_seconds)
+    if tool.writes or tool.name in limits.late or is_made_late(tool.name, journal, limits):
+        return longest
+    return max(0.0, min(longest, limits.max_seconds - journal.spent().seconds))

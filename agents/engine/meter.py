@@ -1,0 +1,53 @@
+"""The active time of a run: what was recorded, what this drive has measured and is measuring."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from agents.core.budget import active
+from agents.models import Step
+
+
+@dataclass
+class Timer:
+    """A measure that is being taken."""
+
+    counts: bool = True  # as time of the run
+
+
+class Meter:
+    """Calls side by side count once; what is assumed counts besides."""
+
+    def __init__(self, steps: Iterable[Step]) -> None:
+        self._past = active(step.span for step in steps)
+        self._spans: list[tuple[float, float]] = []
+        self._since: dict[str, float] = {}  # calls that are under way, by their step's key
+        self._assumed = 0.0
+
+    @contextmanager
+    def timed(self, step: Step) -> Iterator[Timer]:
+        """Count the time that the block takes as active time of a step, unless it says not to."""
+        started, timer = time.monotonic(), Timer()
+        self._since[step.key] = started
+        try:
+            yield timer
+        finally:
+            del self._since[step.key]
+            if timer.counts:
+                ended = time.monotonic()
+                step.seconds += ended - started
+                self._spans.append((started, ended))
+
+    def assume(self, step: Step, seconds: float) -> None:
+        """Count time as used by a step though nobody waited for it."""
+        step.seconds += seconds
+        self._assumed += seconds
+
+    def seconds(self) -> float:
+        """Return the active time so far, calls that are under way included."""
+        now = time.monotonic()
+        under_way = [(since, now) for since in list(self._since.values())]
+        return self._past + active([*self._spans, *under_way]) + self._assumed
