@@ -6,6 +6,7 @@ role may not do is denied.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import cast
 from uuid import UUID
 
@@ -146,4 +147,12 @@ def workspaces_to_audit(user: User, what: str = "The record") -> QuerySet[Worksp
     found = Workspace.objects.filter(pk__in=mine)
     if not found:
         raise PermissionDenied(f"{what} takes the role auditor or admin.")
+    return found
+
+
+def chosen(workspaces: Sequence[Workspace], slug: str) -> Workspace:
+    """Return the workspace that an address names; without a name the first. Raises Http404."""
+    found = next((one for one in workspaces if slug in ("", one.slug)), None)
+    if found is None:
+        raise Http404
     return found

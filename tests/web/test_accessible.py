@@ -82,6 +82,7 @@ def prepared() -> Iterator[Prepared]:
         "audit": "/audit/",
         "all events": "/audit/?all=1",
         "members": "/members/",
+        "older policy": "/policy/?version=1",
         "policy": "/policy/",
         "kill switches": "/kill/",
         "not found": "/runs/00000000-0000-0000-0000-000000000000/",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,12 +16,17 @@ from agents import operations
 from agents.core.limits import Limits
 from agents.models import PolicyVersion, Role
 from agents.patterns import PATTERNS
+from agents.policies import RULES
 from agents.policies.profiles import PROFILES, STRICT
-from agents.web.policy.limits import WORDS, differences, lines
+from agents.web.policy.differences import differences, lines
+from agents.web.policy.limits import WORDS
+from agents.web.policy.reference import policy_reference
+from agents.web.policy.rules import TITLES, rule_lines
 from agents.web.policy.versions import PUBLISHED
 from tests.engine.scene import Scene, set_scene
 from tests.web.test_pages import signed_in, stranger
 
+ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
@@ -53,10 +59,26 @@ def test_every_limit_has_words() -> None:
 
 @pytest.mark.parametrize("profile", sorted(PROFILES))
 def test_every_limit_of_a_profile_can_be_said(profile: str) -> None:
-    told = lines(PROFILES[profile].of(name) for name in sorted(PATTERNS))
+    told = lines(PROFILES[profile], patterns=sorted(PATTERNS))
 
     assert [topic for topic, _ in told] == list(WORDS)
-    assert all(value for _, found in told for line in found for value in line.values)
+    assert all(value for _, found in told for line in found for _, value in line.values)
+
+
+def test_every_rule_that_ships_has_words() -> None:
+    assert sorted(TITLES) == sorted(RULES)
+
+
+def test_a_rule_is_told_once_with_the_patterns_it_is_asked_in() -> None:
+    told = {line.rule: line.patterns for line in rule_lines(STRICT, patterns=sorted(PATTERNS))}
+
+    assert told["subject.bound"] == ["supervisor", "workflow"]
+    assert told["reports.bound"] == ["orchestrator"]
+
+
+def test_the_docs_say_what_the_page_says() -> None:
+    """`scripts/policy-docs > docs/policy.md` writes them."""
+    assert (ROOT / "docs/policy.md").read_text() == policy_reference()
 
 
 def test_an_auditor_reads_what_is_in_force(scene: Scene) -> None:
@@ -66,15 +88,33 @@ def test_an_auditor_reads_what_is_in_force(scene: Scene) -> None:
 
     shown = page(signed_in(user))
 
-    assert "Demo: policy v1 is in force" in shown
-    assert "since the workspace was made" in shown
-    assert '<th scope="row">Above it a person decides</th><td colspan="4">USD 1,000.00</td>' in (
-        shown
-    )
-    assert "card numbers, IBANs, addresses of mail" in shown
+    assert "Demo: policy v1 is active" in shown
+    assert "It was created with the workspace" in shown
+    assert "Refunds up to this amount are paid without approval." in shown
+    assert "<dd>USD 1,000.00</dd>" in shown
+    assert "card numbers, IBANs, email addresses" in shown
+    assert "An action that names another customer than the run&#x27;s is blocked." in shown
     assert "manage.py publish_policy demo --file policy.json --as NAME" in shown
-    assert "It came with the workspace." in shown
+    assert "Initial version." in shown
+    assert 'href="/runs/?policy=1"' in shown
     assert "<form" not in shown.partition("<main")[2].partition("</main>")[0]
+
+
+def test_a_version_that_runs_were_held_to_can_be_opened(scene: Scene, ada: User) -> None:
+    publish(scene, ada, replace(STRICT, window_days=7))
+    client = signed_in(ada)
+    at = reverse("policy")
+
+    older = client.get(at, {"version": "1"}).text
+    missing = [client.get(at, asked).status_code for asked in UNKNOWN]
+
+    assert "New runs do not follow this version." in older
+    assert "<dd>14 days</dd>" in older
+    assert "show the active version" in older
+    assert missing == [404] * len(UNKNOWN)
+
+
+UNKNOWN = ({"version": "9"}, {"version": "x"}, {"version": "9" * 30}, {"workspace": "other"})
 
 
 def test_what_a_version_changed_is_said_where_it_did(scene: Scene, ada: User) -> None:
@@ -86,10 +126,10 @@ def test_what_a_version_changed_is_said_where_it_did(scene: Scene, ada: User) ->
 
     shown = page(signed_in(ada))
 
-    assert "Demo: policy v2 is in force" in shown
+    assert "Demo: policy v2 is active" in shown
     assert "ada published it at" in shown
     everywhere = '<td>every pattern</td><td class="soft">USD 1,000.00</td><td>USD 500.00</td>'
-    assert f'<th scope="row">Above it a person decides</th>{everywhere}' in shown
+    assert f'<th scope="row">Automatic approval limit</th>{everywhere}' in shown
     assert '<td>workflow</td><td class="soft">1 time</td><td>2 times</td>' in shown
     assert shown.count('<td class="soft">') == 2
 
@@ -100,7 +140,7 @@ def test_a_limit_that_one_pattern_has_of_its_own_does_not_change_with_the_others
     found = differences(STRICT, raised, patterns=sorted(PATTERNS))
 
     assert [(one.name, one.where, one.before, one.after) for one in found] == [
-        ("Time at work", "supervisor", "10 min", "45 s")
+        ("Working time", "supervisor", "10 min", "45 s")
     ]
 
 
@@ -117,7 +157,7 @@ def test_of_a_list_only_what_came_or_went_is_said() -> None:
     assert [(one.before, one.after) for one in found] == [
         ("answers.matches_ledger", "abroad.needs_person"),
         ("get_refund_context", "gone"),
-        ("card numbers, IBANs, addresses of mail", "none"),
+        ("card numbers, IBANs, email addresses", "none"),
     ]
 
 
@@ -126,8 +166,8 @@ def test_a_list_in_another_order_is_said_whole() -> None:
 
     [found] = differences(STRICT, changed, patterns=["supervisor"])
 
-    assert found.before == "card numbers, IBANs, addresses of mail"
-    assert found.after == "IBANs, addresses of mail, card numbers"
+    assert found.before == "card numbers, IBANs, email addresses"
+    assert found.after == "IBANs, email addresses, card numbers"
 
 
 def test_a_version_that_is_published_again_is_another_publication(scene: Scene, ada: User) -> None:
@@ -138,8 +178,8 @@ def test_a_version_that_is_published_again_is_another_publication(scene: Scene, 
 
     shown = page(signed_in(ada))
 
-    assert "Demo: policy v1 is in force" in shown
-    assert shown.index("v1, published by ada") < shown.index("v2, published by ada")
+    assert "Demo: policy v1 is active" in shown
+    assert shown.index("v1</a>, published by ada") < shown.index("v2</a>, published by ada")
     assert '<td class="soft">7 days</td><td>14 days</td>' in shown
 
 
@@ -151,8 +191,8 @@ def test_a_version_that_cannot_be_read_is_said_to_be_and_breaks_nothing(
 
     shown = page(signed_in(ada))
 
-    assert "This release cannot read it" in shown
-    assert "what changed cannot be said" in shown
+    assert "This release cannot read this version" in shown
+    assert "what changed is not known" in shown
 
 
 def test_a_long_history_ends_and_says_where_the_rest_is(scene: Scene, ada: User) -> None:
@@ -162,13 +202,14 @@ def test_a_long_history_ends_and_says_where_the_rest_is(scene: Scene, ada: User)
     shown = page(signed_in(ada))
 
     assert shown.count(", published by ada") == PUBLISHED
-    assert f'the newest {PUBLISHED}; the <a href="/audit/?kind=policy.published">' in shown
+    assert f"the newest {PUBLISHED}; the " in shown
+    assert "event=policy.published" in shown
 
 
 def test_nobody_reads_the_policy_of_another_workspace(scene: Scene) -> None:
     shown = page(signed_in(stranger()))
 
-    assert "Other: no policy is in force" in shown
+    assert "Other: no policy is active" in shown
     assert "Demo" not in shown
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.conf import settings
 from django.contrib.auth.decorators import login_required
 from django.core.handlers.asgi import ASGIRequest
-from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
@@ -61,7 +61,7 @@ def verify(request: HttpRequest) -> HttpResponse:
 def export(request: HttpRequest) -> HttpResponse:
     """Give the filtered log as CSV; the file says where it was cut, the log that it was taken."""
     wanted = log.read_filter(request.POST)
-    workspace = _workspace(_workspaces(request), wanted)
+    workspace = access.chosen(_workspaces(request), wanted.given.get("workspace", ""))
     at = timezone.now()
     rows = read_events(log.events(workspace, wanted), exports.EXPORTED + 1)
     is_cut = len(rows) > exports.EXPORTED
@@ -96,7 +96,7 @@ def bundle(request: HttpRequest) -> StreamingHttpResponse:
 def _page(request: HttpRequest, checked: dict[str, object] | None = None) -> HttpResponse:
     workspaces = _workspaces(request)
     wanted = log.read_filter(request.GET)
-    workspace = _workspace(workspaces, wanted)
+    workspace = access.chosen(workspaces, wanted.given.get("workspace", ""))
     shown = {
         "nav": "audit",
         "page": log.page_of(log.events(workspace, wanted), request.GET.get("before", "")),
@@ -116,12 +116,3 @@ def _page(request: HttpRequest, checked: dict[str, object] | None = None) -> Htt
 def _workspaces(request: HttpRequest) -> list[Workspace]:
     found = access.workspaces_to_audit(access.person(request))
     return sorted(found, key=lambda workspace: workspace.pk)
-
-
-def _workspace(workspaces: list[Workspace], wanted: log.Filter) -> Workspace:
-    """Return the workspace whose log is asked for. Raises Http404 for one that is not theirs."""
-    slug = wanted.given.get("workspace", workspaces[0].slug)
-    found = next((one for one in workspaces if one.slug == slug), None)
-    if found is None:
-        raise Http404
-    return found

@@ -1,4 +1,4 @@
-"""The limits of a policy in words, for people who do not read its document."""
+"""Each limit of a policy in words: page, history of versions and docs draw from this table."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from agents.web.formats import cost, duration, thousands
 
 Told: TypeAlias = Callable[[Limits], str]
 ANY_TOOL = ""  # stands for a tool that the document does not name
-MASKED = {CARDS: "card numbers", IBANS: "IBANs", EMAILS: "addresses of mail"}
+MASKED = {CARDS: "card numbers", IBANS: "IBANs", EMAILS: "email addresses"}
 
 
 @dataclass(frozen=True)
 class Words:
-    """What a limit is called, and how its value is said."""
+    """What a limit is called, how its value is written, what it does and what happens beyond it."""
 
     name: str
     told: Told
+    means: str
 
 
 def _names(names: Iterable[str]) -> str:
@@ -44,7 +45,7 @@ def _counts(counts: Mapping[str, int] | None, *, others: int) -> str:
 
 def _told_limit(limits: Limits) -> str:
     told = limits.told_limit_minor
-    return "the limit itself" if told is None else format_money(told)
+    return "the automatic approval limit" if told is None else format_money(told)
 
 
 def _cap(minor: int | None) -> str:
@@ -55,159 +56,249 @@ def _most(count: int | None) -> str:
     return "no cap" if count is None else thousands(count)
 
 
+MONEY = {
+    "auto_limit_minor": Words(
+        "Automatic approval limit",
+        lambda p: format_money(p.auto_limit_minor),
+        "Refunds up to this amount are paid without approval. A larger one waits for a reviewer.",
+    ),
+    "told_limit_minor": Words(
+        "Limit shown to the agent",
+        _told_limit,
+        "What the agent is told about the automatic approval limit. It changes no decision.",
+    ),
+    "run_limit_minor": Words(
+        "Most refunded in one run",
+        lambda p: format_money(p.run_limit_minor),
+        "A refund is cut to what is left of this. Once it is used up, further refunds are blocked.",
+    ),
+    "window_days": Words(
+        "Refund window",
+        lambda p: _counted(p.window_days, "day"),
+        "A charge older than this is not refunded: the request is blocked.",
+    ),
+    "rolling_days": Words(
+        "Period over which refunds add up",
+        lambda p: _counted(p.rolling_days, "day"),
+        "Refunds paid without approval on one charge count together over this period, and so do "
+        "the amounts that one reviewer approves on it. Small refunds cannot replace a large one.",
+    ),
+    "launcher_daily_minor": Words(
+        "Paid without approval per day, by one launcher",
+        lambda p: _cap(p.launcher_daily_minor),
+        "Beyond this, each refund of runs that the same person launched that day (UTC) waits for a "
+        "reviewer.",
+    ),
+    "workspace_daily_minor": Words(
+        "Paid without approval per day, in the workspace",
+        lambda p: _cap(p.workspace_daily_minor),
+        "Beyond this, each refund of that day (UTC) waits for a reviewer.",
+    ),
+    "reviewer_daily_minor": Words(
+        "Approved by one reviewer per day",
+        lambda p: _cap(p.reviewer_daily_minor),
+        "Beyond this, the reviewer's approvals of that day (UTC) are refused; a colleague decides.",
+    ),
+}
+PEOPLE = {
+    "inbox": Words(
+        "Human approval enabled",
+        lambda p: _yes(p.inbox),
+        "If no, a run that needs a person's decision stops instead.",
+    ),
+    "escalation_seconds": Words(
+        "Time to decide",
+        lambda p: duration(p.escalation_seconds),
+        "A request that nobody decides within this time is rejected automatically.",
+    ),
+    "four_eyes": Words(
+        "No self-approval",
+        lambda p: _yes(p.four_eyes),
+        "If yes, whoever launched a run cannot decide its requests.",
+    ),
+    "open_per_launcher": Words(
+        "Requests waiting, per launcher",
+        lambda p: _most(p.open_per_launcher),
+        "Beyond this, the same person can launch no more runs until some requests are decided.",
+    ),
+    "open_per_customer": Words(
+        "Requests waiting, per customer",
+        lambda p: _most(p.open_per_customer),
+        "Beyond this, no more runs about the customer can be launched until some are decided.",
+    ),
+    "hand_over": Words(
+        "Unsolved cases go to people",
+        lambda p: _yes(p.hand_over),
+        "If yes, a case that every specialist declines waits for a person to take it. If no, the "
+        "run stops.",
+    ),
+}
+TOOLS = {
+    "profile": Words("Profile", lambda p: p.profile, "The label of this set of rules and limits."),
+    "rules": Words(
+        "Rules",
+        lambda p: _names(p.rules),
+        "Every action is put to each of these rules before it runs. The strictest answer counts.",
+    ),
+    "proposable": Words(
+        "Tools the agent may propose",
+        lambda p: _names(p.proposable),
+        "A proposal of any other tool is refused before a rule sees it.",
+    ),
+    "executable": Words(
+        "Tools that may run",
+        lambda p: _names(p.executable),
+        "Any other tool is refused at the moment it would run.",
+    ),
+    "tool_calls": Words(
+        "Calls of one tool in a run",
+        lambda p: _counts(p.tool_calls, others=p.calls_of(ANY_TOOL)),
+        "One call more stops the run: the agent is taken to be in a loop.",
+    ),
+    "tool_repeats": Words(
+        "The same call in a run",
+        lambda p: _counts(p.tool_repeats, others=p.repeats_of(ANY_TOOL)),
+        "Calls with exactly the same arguments. One more stops the run.",
+    ),
+    "call_seconds": Words(
+        "Time for one call",
+        lambda p: duration(p.call_seconds),
+        "A tool that takes longer counts as failed. A tool's own limit may be shorter.",
+    ),
+    "errors_fail": Words(
+        "A tool's error counts as a failed step",
+        lambda p: _yes(p.errors_fail),
+        "If no, a tool that reports an error is shown like one that worked.",
+    ),
+}
+BUDGETS = {
+    "max_steps": Words(
+        "Steps", lambda p: thousands(p.max_steps), "Proposals in one run. The run then stops."
+    ),
+    "max_blocks": Words(
+        "Second chances after a block",
+        lambda p: thousands(p.max_blocks),
+        "How often in a run the agent is told why it was blocked and may propose something else. "
+        "The next block stops the run.",
+    ),
+    "max_tool_calls": Words(
+        "Tool calls", lambda p: thousands(p.max_tool_calls), "In one run. The run then stops."
+    ),
+    "max_seconds": Words(
+        "Working time",
+        lambda p: duration(p.max_seconds),
+        "Time that models and tools take; waiting for people does not count. The run then stops.",
+    ),
+    "max_tokens": Words(
+        "Tokens",
+        lambda p: thousands(p.max_tokens),
+        "Text read and written by models in one run. The run then stops.",
+    ),
+    "max_cost_micro_usd": Words(
+        "Model cost", lambda p: cost(p.max_cost_micro_usd), "In one run. The run then stops."
+    ),
+    "outlasts_outages": Words(
+        "Waits out model outages",
+        lambda p: _yes(p.outlasts_outages),
+        "If yes, a run waits while the model's server fails and continues afterwards. If no, it "
+        "stops.",
+    ),
+    "tells_customer": Words(
+        "Confirms a refund even when time is up",
+        lambda p: _yes(p.tells_customer),
+        "If yes, a run that has paid still emails the customer after its working time is used up.",
+    ),
+    "late": Words(
+        "Overtime allowed for",
+        lambda p: _names(p.late),
+        "These models and tools are still used after the working time is up.",
+    ),
+    "late_calls": Words(
+        "Finishes calls under way",
+        lambda p: _yes(p.late_calls),
+        "If yes, a call that began in time is finished and used although time is up.",
+    ),
+    "finalize": Words(
+        "Closing text after the last step",
+        lambda p: _yes(p.finalize),
+        "If yes, an agent that runs out of steps is asked for a closing answer.",
+    ),
+}
+PATTERNS = {
+    "about": Words(
+        "A run is about", lambda p: f"a {p.about}", "Every run is bound to one of these at launch."
+    ),
+    "call_attempts": Words(
+        "Attempts at a task",
+        lambda p: thousands(p.call_attempts),
+        "A task of a report that takes too long is tried this often, then counts as failed.",
+    ),
+    "at_once": Words(
+        "Tasks side by side", lambda p: thousands(p.at_once), "More of them wait their turn."
+    ),
+    "required": Words(
+        "Required sources",
+        lambda p: _names(p.required),
+        "A plan for a report that leaves one of them out is blocked.",
+    ),
+    "critical": Words(
+        "Critical sources",
+        lambda p: _names(p.critical),
+        "If one of them fails there is no report.",
+    ),
+    "judge": Words(
+        "A model may judge drafts",
+        lambda p: _yes(p.judge),
+        "If no, no step of a workflow can be supervised by a model.",
+    ),
+    "max_reorients": Words(
+        "Corrections of a draft",
+        lambda p: _counted(p.max_reorients, "time"),
+        "How often the judge may send one draft back. After that a person is asked.",
+    ),
+}
+# What only replays of recorded cases turn on; in the strict profile all of them are off.
+REPLAYS = {
+    "forget_refusals": Words(
+        "Only the latest refusal counts",
+        lambda p: _yes(p.forget_refusals),
+        "If yes, a specialist who declined earlier may be asked again.",
+    ),
+    "null_is_none": Words(
+        "Missing incidents count as none",
+        lambda p: _yes(p.null_is_none),
+        "If yes, a source that reports no incident field counts as “no incident”.",
+    ),
+    "loose_topics": Words(
+        "Match keywords inside words",
+        lambda p: _yes(p.loose_topics),
+        "If yes, a specialist takes a ticket for a keyword that is only part of a word.",
+    ),
+    "self_reported": Words(
+        "Count only self-reported deviations",
+        lambda p: _yes(p.self_reported),
+        "If yes, a draft deviates only where its agent says so itself.",
+    ),
+    "marker_word": Words(
+        "Stop word ends iteration",
+        lambda p: _yes(p.marker_word),
+        "If yes, drafts are final where the agent writes CONVERGED.",
+    ),
+}
+PRIVACY = {
+    "redaction": Words(
+        "Masked before anything is kept",
+        lambda p: _names(MASKED[kind] for kind in p.redaction),
+        "Found in texts of people, models and tools. Keys and passwords are always masked.",
+    ),
+}
 # By topic, and each limit by its name in the document.
 WORDS: dict[str, dict[str, Words]] = {
-    "Money": {
-        "auto_limit_minor": Words(
-            "Above it a person decides", lambda p: format_money(p.auto_limit_minor)
-        ),
-        "told_limit_minor": Words("What the agent is told of it", _told_limit),
-        "run_limit_minor": Words(
-            "Refunded in one run at most", lambda p: format_money(p.run_limit_minor)
-        ),
-        "window_days": Words("A charge is refunded for", lambda p: _counted(p.window_days, "day")),
-        "rolling_days": Words(
-            "Refunds without a person, and of one reviewer, add up over",
-            lambda p: _counted(p.rolling_days, "day"),
-        ),
-        "launcher_daily_minor": Words(
-            "Without a person in a day, by one launcher", lambda p: _cap(p.launcher_daily_minor)
-        ),
-        "workspace_daily_minor": Words(
-            "Without a person in a day, altogether", lambda p: _cap(p.workspace_daily_minor)
-        ),
-        "reviewer_daily_minor": Words(
-            "Granted by one person in a day", lambda p: _cap(p.reviewer_daily_minor)
-        ),
-    },
-    "People": {
-        "inbox": Words("There are people to ask", lambda p: _yes(p.inbox)),
-        "escalation_seconds": Words(
-            "A request waits for an answer", lambda p: duration(p.escalation_seconds)
-        ),
-        "four_eyes": Words("Never decided by who launched it", lambda p: _yes(p.four_eyes)),
-        "open_per_launcher": Words(
-            "Requests that wait, of one launcher", lambda p: _most(p.open_per_launcher)
-        ),
-        "open_per_customer": Words(
-            "Requests that wait, about one customer", lambda p: _most(p.open_per_customer)
-        ),
-        "hand_over": Words("A case that nobody takes goes to people", lambda p: _yes(p.hand_over)),
-    },
-    "Rules and tools": {
-        "profile": Words("Profile", lambda p: p.profile),
-        "rules": Words("Rules that are asked", lambda p: _names(p.rules)),
-        "proposable": Words("Tools a model may propose", lambda p: _names(p.proposable)),
-        "executable": Words("Tools that may run", lambda p: _names(p.executable)),
-        "tool_calls": Words(
-            "Calls of a tool in a run",
-            lambda p: _counts(p.tool_calls, others=p.calls_of(ANY_TOOL)),
-        ),
-        "tool_repeats": Words(
-            "The same call in a run",
-            lambda p: _counts(p.tool_repeats, others=p.repeats_of(ANY_TOOL)),
-        ),
-        "call_seconds": Words("One call lasts at most", lambda p: duration(p.call_seconds)),
-        "errors_fail": Words("A tool's error shows as a failure", lambda p: _yes(p.errors_fail)),
-    },
-    "Budgets of a run": {
-        "max_steps": Words("Steps", lambda p: thousands(p.max_steps)),
-        "max_blocks": Words("Blocks that the agent may answer", lambda p: thousands(p.max_blocks)),
-        "max_tool_calls": Words("Calls of tools", lambda p: thousands(p.max_tool_calls)),
-        "max_seconds": Words("Time at work", lambda p: duration(p.max_seconds)),
-        "max_tokens": Words("Tokens", lambda p: thousands(p.max_tokens)),
-        "max_cost_micro_usd": Words("Cost of models", lambda p: cost(p.max_cost_micro_usd)),
-        "outlasts_outages": Words(
-            "Waits for a model's server that fails", lambda p: _yes(p.outlasts_outages)
-        ),
-        "tells_customer": Words(
-            "After a refund, the mail is sent although time is up", lambda p: _yes(p.tells_customer)
-        ),
-        "late": Words("Heard although time is up", lambda p: _names(p.late)),
-        "late_calls": Words("A call under way is finished late", lambda p: _yes(p.late_calls)),
-        "finalize": Words("A closing text after the last step", lambda p: _yes(p.finalize)),
-    },
-    "Reports, cases and workflows": {
-        "about": Words("A run is about", lambda p: f"a {p.about}"),
-        "call_attempts": Words("Attempts of a task", lambda p: thousands(p.call_attempts)),
-        "at_once": Words("Tasks side by side", lambda p: thousands(p.at_once)),
-        "required": Words("Workers that every plan uses", lambda p: _names(p.required)),
-        "critical": Words("No report without", lambda p: _names(p.critical)),
-        "forget_refusals": Words(
-            "Only the last refusal is kept in mind", lambda p: _yes(p.forget_refusals)
-        ),
-        "null_is_none": Words("An empty incident counts as none", lambda p: _yes(p.null_is_none)),
-        "loose_topics": Words("A keyword within a word counts", lambda p: _yes(p.loose_topics)),
-        "judge": Words("A model may judge a step", lambda p: _yes(p.judge)),
-        "max_reorients": Words(
-            "A step is corrected at most", lambda p: _counted(p.max_reorients, "time")
-        ),
-        "self_reported": Words("A drift is one only if admitted", lambda p: _yes(p.self_reported)),
-        "marker_word": Words("A word ends a convergence", lambda p: _yes(p.marker_word)),
-    },
-    "Personal data": {
-        "redaction": Words("Masked", lambda p: _names(MASKED[kind] for kind in p.redaction)),
-    },
+    "Money": MONEY,
+    "People": PEOPLE,
+    "Rules and tools": TOOLS,
+    "Budgets of a run": BUDGETS,
+    "Reports, cases and workflows": PATTERNS,
+    "Compatibility with recorded cases": REPLAYS,
+    "Personal data": PRIVACY,
 }
-
-
-@dataclass(frozen=True)
-class Line:
-    """One limit for each pattern; a single value where all have the same."""
-
-    name: str
-    values: tuple[str, ...]
-
-
-def lines(by_pattern: Iterable[Limits]) -> list[tuple[str, list[Line]]]:
-    """Return the limits of some patterns, in their order, by topic."""
-    parts = list(by_pattern)
-    return [
-        (
-            topic,
-            [Line(word.name, _one_if_same(word.told(p) for p in parts)) for word in words.values()],
-        )
-        for topic, words in WORDS.items()
-    ]
-
-
-def _one_if_same(values: Iterable[str]) -> tuple[str, ...]:
-    each = tuple(values)
-    return each[:1] if len(set(each)) == 1 else each
-
-
-@dataclass(frozen=True)
-class Difference:
-    """A limit that changed from one version to the next."""
-
-    name: str
-    where: str  # the patterns it changed for; "" where that is all of them
-    before: str
-    after: str
-
-
-def differences(old: Limits, new: Limits, *, patterns: Iterable[str]) -> list[Difference]:
-    """Return what changed between two versions, in the order of the page."""
-    names = list(patterns)
-    pairs = {name: (old.of(name), new.of(name)) for name in names}
-    found = []
-    for word in (word for words in WORDS.values() for word in words.values()):
-        changed: dict[tuple[str, str], list[str]] = {}
-        for name, (before, after) in pairs.items():
-            said = word.told(before), word.told(after)
-            if said[0] != said[1]:
-                changed.setdefault(said, []).append(name)
-        for (was, now), where in changed.items():
-            told = "" if where == names else ", ".join(where)
-            found.append(Difference(word.name, told, *_apart(was, now)))
-    return found
-
-
-def _apart(was: str, now: str) -> tuple[str, str]:
-    """Return two values, and of two lists only what one has and the other has not."""
-    before, after = was.split(", "), now.split(", ")
-    gone = [item for item in before if item not in after]
-    new = [item for item in after if item not in before]
-    if len(before) == len(after) == 1 or not gone + new:  # no lists, or in another order
-        return was, now
-    return ", ".join(gone) or "not there", ", ".join(new) or "gone"

@@ -1,8 +1,8 @@
-"""What the policy page shows: the version in force, and how it came to it."""
+"""What the policy page shows: a version in words, and what each publication changed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import zip_longest
@@ -10,7 +10,9 @@ from itertools import zip_longest
 from agents.core.limits import BadPolicy, Limits
 from agents.models import Event, PolicyVersion, Workspace
 from agents.patterns import PATTERNS
-from agents.web.policy.limits import Difference, Line, differences, lines
+from agents.web.policy.differences import Difference, Line, differences, lines
+from agents.web.policy.rules import RuleLine, rule_lines
+from agents.web.sentences import read_events
 
 PUBLISHED = 30  # publications shown of one workspace
 
@@ -28,53 +30,59 @@ class Publication:
 
 
 @dataclass(frozen=True)
-class Governed:
-    """A workspace, the limits its new runs are held to, and its publications, newest first."""
+class Shown:
+    """One version in words, and how the workspace came to its published one, newest first."""
 
     workspace: Workspace
-    newest: Publication | None
-    patterns: Sequence[str]
+    version: PolicyVersion | None  # None: the workspace has no policy
+    is_published: bool  # what new runs follow
     topics: Sequence[tuple[str, Sequence[Line]]]  # [] where the version cannot be read
+    rules: Sequence[RuleLine]
     history: Sequence[Publication]
     has_older: bool
 
+    @property
+    def newest(self) -> Publication | None:
+        return self.history[0] if self.history else None
 
-def governed(workspaces: Iterable[Workspace]) -> list[Governed]:
-    """Return the policies of some workspaces; three queries for each."""
-    return [_governed(workspace) for workspace in workspaces]
 
-
-def _governed(workspace: Workspace) -> Governed:
+def show(workspace: Workspace, version: PolicyVersion | None) -> Shown:
+    """Return a version of a workspace's policy as the page shows it, in three queries."""
     events = _publications(workspace)
-    shown = events[: PUBLISHED + 1]
-    numbers = {event.facts["number"] for event in shown}
+    numbers = {event.facts["number"] for event in events[: PUBLISHED + 1]}
     found = PolicyVersion.objects.filter(workspace=workspace, number__in=numbers)
-    versions = {version.number: version for version in found}
+    versions = {one.number: one for one in found}
     names = sorted(PATTERNS)
-    history = [
-        _publication(event, before, versions, names)
-        for event, before in zip_longest(shown, shown[1:])
-    ][:PUBLISHED]
-    limits = _read(workspace.policy)
-    return Governed(
+    limits = _read(version)
+    pairs = zip_longest(events[: PUBLISHED + 1], events[1 : PUBLISHED + 1])
+    return Shown(
         workspace=workspace,
-        newest=history[0] if history else None,
-        patterns=names,
-        topics=lines(limits.of(name) for name in names) if limits else [],
-        history=history,
+        version=version,
+        is_published=version is not None and version.pk == workspace.policy_id,
+        topics=lines(limits, patterns=names) if limits else [],
+        rules=rule_lines(limits, patterns=names) if limits else [],
+        history=[_publication(event, before, versions, names) for event, before in pairs][
+            :PUBLISHED
+        ],
         has_older=len(events) > PUBLISHED,
     )
 
 
 def _publications(workspace: Workspace) -> list[Event]:
-    """Return the events that put a version into force, newest first.
+    """Return the events that put a version into force, newest first; those that can be read.
 
     A workspace begins with a version that nobody published: it is made together with it.
     """
     own = Event.objects.filter(workspace=workspace, run=None)
-    published = own.filter(kind="policy.published").order_by("-seq")[: PUBLISHED + 2]
-    first = own.filter(kind="policy.created").order_by("seq")[:1]
-    return [*published, *first]
+    published = read_events(own.filter(kind="policy.published").order_by("-pk"), PUBLISHED + 2)
+    first = read_events(own.filter(kind="policy.created").order_by("pk"), 1)
+    rows = [row for row in (*published, *first) if isinstance(row, Event)]
+    return [row for row in rows if isinstance(row.facts, dict) and _has_number(row.facts)]
+
+
+def _has_number(facts: Mapping[str, object]) -> bool:
+    number = facts.get("number")
+    return isinstance(number, int) and 0 < number < 2**31
 
 
 def _publication(
@@ -88,9 +96,9 @@ def _publication(
     old = _read(versions.get(before.facts["number"])) if before else None
     changes, note = [], ""
     if before is None:
-        note = "It came with the workspace."
+        note = "Initial version."
     elif new is None or old is None:
-        note = "This release cannot read one of the two, so what changed cannot be said."
+        note = "This release cannot read one of the two versions, so what changed is not known."
     else:
         changes = differences(old, new, patterns=names)
         note = "" if changes else "No limit changed."

@@ -1,13 +1,14 @@
-"""The policy: what new runs are held to, and who put it in force."""
+"""The policy: what runs follow, in words, and who published it."""
 
 from __future__ import annotations
 
 from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
+from agents.models import PolicyVersion, Workspace
 from agents.web import access
 from agents.web.policy import versions
 
@@ -16,7 +17,26 @@ from agents.web.policy import versions
 @never_cache
 @login_required
 def policy(request: HttpRequest) -> HttpResponse:
-    """Show the version in force in each workspace; publishing is a command."""
-    workspaces = access.workspaces_to_audit(access.person(request), "The policy")
-    found = versions.governed(workspaces.select_related("policy").order_by("pk"))
-    return render(request, "policy/page.html", {"nav": "policy", "governed": found})
+    """Show the published version, or the one that is asked for; publishing is a command."""
+    found = access.workspaces_to_audit(access.person(request), "The policy")
+    workspaces = sorted(found.select_related("policy"), key=lambda workspace: workspace.pk)
+    workspace = access.chosen(workspaces, request.GET.get("workspace", ""))
+    version = _version(workspace, request.GET.get("version", ""))
+    shown = {
+        "nav": "policy",
+        "workspaces": workspaces,
+        "shown": versions.show(workspace, version),
+    }
+    return render(request, "policy/page.html", shown)
+
+
+def _version(workspace: Workspace, number: str) -> PolicyVersion | None:
+    """Return the version that an address asks for, else the published one. Raises Http404."""
+    if not number or (workspace.policy and number == str(workspace.policy.number)):
+        return workspace.policy
+    if not (number.isascii() and number.isdigit() and len(number) < 10):
+        raise Http404
+    found = PolicyVersion.objects.filter(workspace=workspace, number=int(number)).first()
+    if found is None:
+        raise Http404
+    return found

@@ -1,0 +1,76 @@
+"""The limits of a version by topic, and what changed from one version to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from agents.core.limits import Limits
+from agents.web.policy.limits import WORDS, Told
+
+
+@dataclass(frozen=True)
+class Line:
+    """One limit: what it is called and does, and its value for each pattern."""
+
+    name: str
+    means: str
+    values: tuple[tuple[str, str], ...]  # pattern and value; one with "" where all have the same
+
+
+def lines(limits: Limits, *, patterns: Iterable[str]) -> list[tuple[str, list[Line]]]:
+    """Return the limits of some patterns by topic. The rules are told by themselves."""
+    names = list(patterns)
+    return [
+        (
+            topic,
+            [
+                Line(word.name, word.means, _values(word.told, limits, names))
+                for key, word in words.items()
+                if key != "rules"
+            ],
+        )
+        for topic, words in WORDS.items()
+    ]
+
+
+def _values(told: Told, limits: Limits, names: list[str]) -> tuple[tuple[str, str], ...]:
+    each = tuple((name, told(limits.of(name))) for name in names)
+    return (("", each[0][1]),) if len({value for _, value in each}) == 1 else each
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A limit that changed from one version to the next."""
+
+    name: str
+    where: str  # the patterns it changed for; "" where that is all of them
+    before: str
+    after: str
+
+
+def differences(old: Limits, new: Limits, *, patterns: Iterable[str]) -> list[Difference]:
+    """Return what changed between two versions, in the order of the page."""
+    names = list(patterns)
+    pairs = {name: (old.of(name), new.of(name)) for name in names}
+    found = []
+    for word in (word for words in WORDS.values() for word in words.values()):
+        changed: dict[tuple[str, str], list[str]] = {}
+        for name, (before, after) in pairs.items():
+            said = word.told(before), word.told(after)
+            if said[0] != said[1]:
+                changed.setdefault(said, []).append(name)
+        for (was, now), where in changed.items():
+            told = "" if where == names else ", ".join(where)
+            found.append(Difference(word.name, told, *_apart(was, now)))
+    return found
+
+
+def _apart(was: str, now: str) -> tuple[str, str]:
+    """Return two values, and of two lists only what one has and the other has not."""
+    before, after = was.split(", "), now.split(", ")
+    gone = [item for item in before if item not in after]
+    new = [item for item in after if item not in before]
+    if len(before) == len(after) == 1 or not gone + new:  # no lists, or in another order
+        return was, now
+    return ", ".join(gone) or "not there", ", ".join(new) or "gone"
