@@ -43,12 +43,13 @@ class Outages(logging.Filter):
     """
 
     every = 60.0  # seconds
+    settles = 10.0  # seconds after an outage in which those who met it may still come to tell of it
 
     def __init__(self) -> None:
         super().__init__()
         self._lock = Lock()
         self._count = 0  # errors since the last line
-        self._began_at = self._told_at = float("-inf")
+        self._began_at = self._told_at = self._over_at = float("-inf")
         connection_created.connect(self._opened, weak=False)
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -58,7 +59,7 @@ class Outages(logging.Filter):
         now = time.monotonic()
         with self._lock:
             self._count += 1
-            if now - self._told_at < self.every:
+            if now - self._told_at < self.every or now - self._over_at < self.settles:
                 return False
             if now - self._told_at > 2 * self.every:
                 self._began_at = now
@@ -75,7 +76,8 @@ class Outages(logging.Filter):
             lasted, count = time.monotonic() - self._began_at, self._count
             is_over = self._told_at > float("-inf")
             self._began_at = self._told_at = float("-inf")
-            self._count = 0
+            if is_over:
+                self._count, self._over_at = 0, time.monotonic()
         if is_over:
             log.info("The database answers again after %.0f s (errors untold: %s)", lasted, count)
 

@@ -152,5 +152,7 @@ LEASES = Pool(1, "lease")
 
 def close_connections(patience: float = LONGEST_CALL) -> bool:
     """Close what the pools hold open. Return False where a thread is still in a call."""
-    closed = [pool.close_connections(patience) for pool in (DATABASE, TOOLS, LEASES)]
+    end = time.monotonic() + patience
+    pools = (DATABASE, TOOLS, LEASES)
+    closed = [pool.close_connections(max(0.0, end - time.monotonic())) for pool in pools]
     return all(closed)

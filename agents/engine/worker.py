@@ -26,6 +26,7 @@ from agents.patterns import QUESTION_VERSION
 log = logging.getLogger(__name__)
 
 SWEEPS = 3  # in the length of a lease
+ENDING = 2.5  # seconds beyond the drain in which runs are given back
 CLOSING = 1.0  # seconds that threads still in a call are given at the end
 
 # By the name that OPSCONSOLE_DISPATCH gives.
@@ -38,13 +39,29 @@ TAKERS = {
 async def work(*, once: bool = False) -> bool:
     """Take runs until told to stop (SIGTERM, SIGINT); with `once`, until none is claimable.
 
-    Return False where a tool's thread has not come back: the process need not wait for it.
+    Return False where a thread has not come back, of a tool or for want of a database: the process
+    need not wait for it.
     """
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     if not once:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop.set)
+    working, told = asyncio.create_task(_work(stop, once=once)), asyncio.create_task(stop.wait())
+    await asyncio.wait({working, told}, return_when=asyncio.FIRST_COMPLETED)
+    told.cancel()
+    longest = settings.OPSCONSOLE_DRAIN_SECONDS + ENDING if stop.is_set() else None
+    await asyncio.wait({working}, timeout=longest)
+    if working.done():
+        return await working
+    # A thread waits for a database that says nothing: neither can be told to give up.
+    log.error("The database does not answer: runs were not given back, their leases will run out")
+    working.cancel()
+    await asyncio.wait({working}, timeout=CLOSING)
+    return False
+
+
+async def _work(stop: asyncio.Event, *, once: bool) -> bool:
     active_runs = ActiveRuns()
     try:
         async with lease.keep_leases():

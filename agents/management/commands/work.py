@@ -25,9 +25,11 @@ class Command(BaseCommand):
     def handle(self, *args: Any, once: bool, **options: Any) -> None:
         gc.collect()
         gc.freeze()  # what was imported stays; to look through it again takes 90 ms a time
-        if asyncio.run(work(once=once)):
+        runner = asyncio.Runner()
+        if runner.run(work(once=once)):
+            runner.close()
             return
-        # The interpreter would wait for the thread of a tool that hangs. Its run has been given
-        # back, and its intent is on record: whoever takes it asks by key what became of it.
+        # Runner and interpreter would wait for tasks and threads that hang. What a tool was called
+        # for is on record: whoever takes its run asks by key what became of it.
         logging.shutdown()
         os._exit(0)

@@ -1,0 +1,62 @@
+"""What the log tells of an outage of the database, and in which order."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from types import SimpleNamespace
+
+import pytest
+from django.db import OperationalError
+from django.db.backends.signals import connection_created
+
+from opsconsole import logs
+
+
+class Clock:
+    now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    found = Clock()
+    monkeypatch.setattr(logs, "time", found)
+    return found
+
+
+@pytest.fixture
+def told(clock: Clock, caplog: pytest.LogCaptureFixture) -> Iterator[logs.Outages]:
+    caplog.set_level(logging.INFO, logger="opsconsole.logs")
+    found = logs.Outages()
+    yield found
+    connection_created.disconnect(found._opened)
+
+
+def fails(told: logs.Outages) -> bool:
+    """Meet the outage once. Return whether that is a line in the log."""
+    error = OperationalError("connection refused")
+    given = (OperationalError, error, None)
+    return told.filter(logging.LogRecord("x", logging.ERROR, "x", 1, "It failed", (), given))
+
+
+def opens() -> None:
+    """Have a connection opened, of a database that nothing else here listens to."""
+    connection_created.send(sender=None, connection=SimpleNamespace(vendor="none"))
+
+
+def test_who_tells_late_of_an_outage_that_is_over_does_not_begin_another(
+    told: logs.Outages, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert fails(told)
+    clock.now += 3
+    opens()
+    clock.now += 5
+    late = fails(told)
+    clock.now += 6
+    again = fails(told)
+
+    assert (late, again) == (False, True)
+    assert "The database answers again after 3 s" in caplog.text
