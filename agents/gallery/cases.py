@@ -25,6 +25,7 @@ class Case:
     subject: int | None = 42  # the demo's customer that it is about; None: a day
     pattern: str = "supervisor"
     workflow: str = ""
+    by: str = "omar"  # who launched it
 
 
 CASES = (

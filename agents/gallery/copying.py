@@ -6,21 +6,34 @@ comes along. Hashes are made again: the copy's chain holds, its effects match th
 
 from __future__ import annotations
 
+import json
 import re
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from typing import Any, TypeAlias
 from uuid import UUID, uuid4
 
+from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import ForeignKey, Model
 
 from agents.core.digest import sha256
 from agents.core.requests import Json, question
 from agents.desk.models import Book, Charge, Customer, DailyMetrics, Refund, SentMail, Subscription
-from agents.models import Effect, Escalation, Event, EventText, Run, Step
+from agents.models import (
+    Effect,
+    Escalation,
+    Event,
+    EventText,
+    PolicyVersion,
+    Run,
+    Step,
+    Workspace,
+)
 from agents.models.event import Entry, chain_events, facts_of
 
 # Parents first. Events are made by the chain's own functions.
@@ -28,11 +41,12 @@ _COPIED: tuple[type[Model], ...] = (
     *(Book, Customer, Charge, Subscription, DailyMetrics),
     *(Run, Step, Escalation, Effect, Refund, SentMail),
 )
-_NUMBERS = {"user_id", "customer", "subject", "number"}  # keys of JSON that name the customer
+_NUMBERS = {"user_id", "customer", "subject", "number", "id"}  # keys of JSON that name the customer
 _UNIQUE = ("reference", "launch_token")  # columns whose values must not come twice
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)")
 
 Clock: TypeAlias = Callable[[datetime], datetime]
+Rows: TypeAlias = dict[tuple[type[Model], Any], Any]  # of this database, by keys of the original's
 
 
 @dataclass(frozen=True)
@@ -43,6 +57,12 @@ class Original:
     number: int  # of the customer it is about, or of the demo's first
     rows: dict[type[Model], list[Any]]
     events: list[Event]
+    people: dict[int, str]  # names by the keys that the rows have
+
+    @cached_property
+    def hashed(self) -> Sequence[Mapping[str, Json]]:
+        """Return what each hash is of that a row or the record holds, those within others first."""
+        return dict(_hashed_texts(self)), dict(_hashed(self))
 
 
 def read_original(run_id: UUID) -> Original:
@@ -72,15 +92,18 @@ def read_original(run_id: UUID) -> Original:
     }
     number = run.subject or min(customer.number for customer in rows[Customer])
     events = Event.objects.filter(run=run_id).order_by("seq").prefetch_related("texts")
-    return Original(run, number, rows, list(events))
+    people = dict(User.objects.values_list("pk", "username"))
+    return Original(run, number, rows, list(events), people)
 
 
 class Copy:
     """One copy of a run. Its tables are made parents first: see write_copies."""
 
-    def __init__(self, original: Original, *, clock: Clock, name: str, number: int) -> None:
+    def __init__(
+        self, original: Original, kept: Rows, *, clock: Clock, name: str, number: int
+    ) -> None:
         self.original, self.clock = original, clock
-        self.made: dict[tuple[type[Model], Any], Any] = {}
+        self.made = dict(kept)
         [customer] = [c for c in original.rows[Customer] if c.number == original.number]
         self.number = (customer.number, number)
         self.words = {
@@ -88,29 +111,26 @@ class Copy:
             customer.name: name,
             customer.name.lower() + "@": name.lower() + "@",
             f"user_id={customer.number}": f"user_id={number}",
+            f'user_id": {customer.number}': f'user_id": {number}',  # in a model's reply
             f"ustomer {customer.number}": f"ustomer {number}",
             **_new_references(original),
         }
-        # Hashes last: they are of what is renamed by now.
-        pattern = _pattern(self.words)
-        hashes = {old: sha256(self._renamed(body, pattern)) for old, body in _hashed(original)}
-        self.words.update(hashes)
         self.pattern = _pattern(self.words)
+        for hashed in original.hashed:  # they are of what is renamed by now
+            self.words.update({old: sha256(self.renamed(body)) for old, body in hashed.items()})
+            self.pattern = _pattern(self.words)
 
     def renamed(self, value: Json, key: str = "") -> Json:
         """Return a value of a column or of JSON as the copy has it; `key` is what names it."""
-        return self._renamed(value, self.pattern, key)
-
-    def _renamed(self, value: Json, pattern: re.Pattern[str], key: str = "") -> Json:
         match value:
             case str() if _MOMENT.fullmatch(value):
                 return self.clock(datetime.fromisoformat(value)).isoformat()
             case str():
-                return pattern.sub(lambda found: self.words[found[0]], value)
+                return self.pattern.sub(lambda found: self.words[found[0]], value)
             case dict():
-                return {k: self._renamed(one, pattern, k) for k, one in value.items()}
+                return {k: self.renamed(one, k) for k, one in value.items()}
             case list():
-                return [self._renamed(one, pattern, key) for one in value]
+                return [self.renamed(one, key) for one in value]
             case int() if key in _NUMBERS and value == self.number[0]:
                 return self.number[1]
         return value
@@ -165,6 +185,18 @@ class Copy:
         return facts
 
 
+def kept_rows(original: Original, workspace: Workspace) -> Rows:
+    """Return what stands in copies for the workspace, its policy and the people of originals."""
+    here = {user.username: user for user in User.objects.all()}
+    people: Rows = {(User, pk): here[name] for pk, name in original.people.items() if name in here}
+    run = original.run
+    return {
+        **people,
+        (Workspace, run.workspace_id): workspace,
+        (PolicyVersion, run.policy_id): workspace.policy,
+    }
+
+
 def write_copies(copies: Sequence[Copy]) -> None:
     """Insert copies, table by table, in one transaction. Their chains are not sealed yet."""
     with transaction.atomic():
@@ -187,8 +219,31 @@ def _new_references(original: Original) -> dict[str, str]:
     return {old: f"{old.partition('_')[0]}_{secrets.token_hex(8)}" for old in references if old}
 
 
+def _hashed_texts(original: Original) -> Iterator[tuple[str, Json]]:
+    """Return each hash of an output that was accepted, with the text that an agent put out."""
+    steps = original.rows[Step]
+    accepted = {step.asked["facts"].get("sha256") for step in steps if step.kind == "say"}
+    for text in {text for step in steps for text in _texts(step.reply)}:
+        if sha256(text) in accepted:
+            yield sha256(text), text
+
+
+def _texts(value: Json) -> Iterator[str]:
+    """Return the texts of a reply, also those in the JSON that a model wrote."""
+    match value:
+        case str():
+            yield value
+            with suppress(ValueError):
+                within = json.loads(value)
+                yield from _texts(within) if isinstance(within, dict | list) else ()
+        case dict():
+            yield from (text for one in value.values() for text in _texts(one))
+        case list():
+            yield from (text for one in value for text in _texts(one))
+
+
 def _hashed(original: Original) -> Iterator[tuple[str, Json]]:
-    """Return each hash that a row or the record holds, with what it is of."""
+    """Return each other hash that a row or the record holds, with what it is of."""
     yield sha256(original.run.goal), original.run.goal
     yield sha256(original.run.workflow), original.run.workflow
     for step in original.rows[Step]:

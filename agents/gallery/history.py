@@ -1,26 +1,24 @@
-"""Fill a demo workspace with a fortnight of runs, and keep some requests waiting.
+"""Fill a demo workspace with a fortnight of runs, and with some requests that wait.
 
-Each case is driven once by the real engine with the demo model and decided by the operation that
-the pages use. The copies differ in customer, number and time, and take as long as models and
-people do.
+Each case is driven once by the real engine with the demo model, elsewhere, and decided by the
+operation that the pages use. The copies differ in customer, number and time, and take as long as
+models and people do.
 """
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import random
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
-from django.contrib.auth.models import User
-from django.utils import timezone
+from django.db.models import Max
 
 from agents import operations
-from agents.engine.advance import advance
-from agents.gallery.cases import CASES, NAMES, WAITING, Answer, Case
-from agents.gallery.copying import Clock, Copy, Original, read_original, write_copies
+from agents.gallery.cases import CASES, NAMES, WAITING
+from agents.gallery.copying import Clock, Copy, Original, kept_rows, write_copies
+from agents.gallery.recording import record_originals
 from agents.llm import is_demo
 from agents.models import Escalation, Run, Step, Workspace
 
@@ -31,35 +29,61 @@ NOW = timedelta(hours=1)  # what is newer is no past
 HOURS = (8, 19)  # UTC, of customers who write
 THINKS = (0.6, 2.0)  # seconds of a model's call
 DECIDES = (40, 25 * 60)  # seconds from a request to its decision
+WAITED = timedelta(minutes=2)  # between two requests that wait, the newest as old
+FIRST_NUMBER = 1000  # of an invented customer
 
 
-def write_history(workspace: Workspace, *, operator: User, until: datetime, seed: int = 14) -> int:
-    """Write fourteen days of runs that end before `until`. Return how many; 0 if it has a past.
+def write_history(workspace: Workspace, *, until: datetime, seed: int = 14) -> tuple[int, int]:
+    """Write fourteen days of runs that end before `until`, and what waits at that time.
 
-    Raises Refused outside a demo workspace, and where another model than the demo's answers.
+    Return how many of both; 0 of what is there already. Raises Refused outside a demo workspace,
+    and where another model than the demo's answers.
     """
     _check(workspace)
-    if Run.objects.filter(workspace=workspace, created_at__lt=until - NOW).exists():
-        return 0
+    runs, asked = (
+        Run.objects.filter(workspace=workspace),
+        Escalation.objects.filter(workspace=workspace, state="open"),
+    )
+    past = [] if runs.filter(created_at__lt=until - NOW).exists() else list(CASES)
+    waiting = [] if asked.exists() else list(WAITING)
+    if not past and not waiting:
+        return 0, 0
+    originals = record_originals([*past, *waiting])
     chance = random.Random(seed)  # noqa: S311 - nothing secret: the same demo each time
-    originals = [_drive(case, workspace, operator) for case in CASES]
-    copies = []
-    for n, began in enumerate(_beginnings(until, chance)):
+    newest = runs.aggregate(number=Max("subject"))["number"] or 0
+    numbers = itertools.count(max(newest + 1, FIRST_NUMBER))
+    copies = [*_past(originals[: len(past)], until, chance)] if past else []
+    planned = [*copies, *_waiting(originals[len(past) :], until)]
+    names, kept = _names(chance), kept_rows(originals[0], workspace)
+    write_copies(
+        [
+            Copy(original, kept, clock=clock, name=next(names), number=next(numbers))
+            for original, clock in planned
+        ]
+    )
+    return len(copies), len(waiting)
+
+
+def _past(
+    originals: Sequence[Original], until: datetime, chance: random.Random
+) -> Iterator[tuple[Original, Clock]]:
+    for began in _beginnings(until, chance):
         [original] = chance.choices(originals, [case.weight for case in CASES])
-        clock = _clock(original, began, chance)
-        copies.append(Copy(original, clock=clock, name=chance.choice(NAMES), number=1000 + n))
-    write_copies(copies)
-    return len(copies)
+        yield original, _clock(original, began, chance)
 
 
-def launch_waiting(workspace: Workspace, *, operator: User) -> int:
-    """Launch what is to wait for a reviewer, where nothing waits. Return how many runs."""
-    _check(workspace)
-    if Escalation.objects.filter(workspace=workspace, state="open").exists():
-        return 0
-    for case in WAITING:
-        _launch(case, workspace, operator)
-    return len(WAITING)
+def _waiting(originals: Sequence[Original], until: datetime) -> Iterator[tuple[Original, Clock]]:
+    """Let each have come some minutes after the one before."""
+    chance = random.Random(0)  # noqa: S311 - nothing secret
+    for place, original in enumerate(originals):
+        began = until - WAITED * (len(originals) - place)
+        yield original, _clock(original, began, chance)
+
+
+def _names(chance: random.Random) -> Iterator[str]:
+    """Return names of which no two that follow each other are the same."""
+    while True:
+        yield from chance.sample(NAMES, len(NAMES))
 
 
 def _check(workspace: Workspace) -> None:
@@ -67,45 +91,6 @@ def _check(workspace: Workspace) -> None:
         raise operations.Refused("not_demo", f"{workspace.name} is no demo: its record is real.")
     if not is_demo():
         raise operations.Refused("real_model", "A real model answers; history is the demo's.")
-
-
-def _launch(case: Case, workspace: Workspace, operator: User) -> Run:
-    return operations.launch(
-        workspace=workspace,
-        pattern=case.pattern,
-        goal=case.goal,
-        subject=case.subject,
-        by=operator,
-        workflow=case.workflow or None,
-        at=timezone.now(),
-    )
-
-
-def _drive(case: Case, workspace: Workspace, operator: User) -> Original:
-    """Take a case to its end, whatever it puts to a person."""
-    run = _launch(case, workspace, operator)
-    asyncio.run(_advance(run))
-    while open_ := Escalation.objects.filter(run=run, state="open").first():
-        _decide(open_, case.answer)
-        asyncio.run(_advance(run))
-    return read_original(run.pk)
-
-
-async def _advance(run: Run) -> None:
-    await advance(run.pk)
-
-
-def _decide(escalation: Escalation, answer: Answer | None) -> None:
-    if answer is None:
-        raise RuntimeError(f"Nobody answers for {escalation.kind} of {escalation.run.goal!r}")
-    operations.decide(
-        escalation_id=escalation.pk,
-        by=User.objects.get(username=answer.by),
-        approve=answer.approve,
-        amount_minor=answer.amount_minor,
-        comment=answer.comment,
-        at=timezone.now(),
-    )
 
 
 def _beginnings(until: datetime, chance: random.Random) -> Iterator[datetime]:

@@ -8,7 +8,7 @@ from django.db import DatabaseError, connection
 from agents.engine.database_state import pending_migrations
 
 UNUSABLE, BEHIND = 5, 6  # exit codes of every command
-UPGRADE = ("migrate", "demo")  # commands that bring a database forward themselves
+UPGRADE = ("migrate", "demo", "record_cases")  # commands that make the tables they need
 
 
 def refusal(name: str) -> str:

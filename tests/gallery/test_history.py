@@ -30,24 +30,20 @@ def workspace(tmp_path: Path) -> Workspace:
 
 
 @pytest.fixture
-def omar(workspace: Workspace) -> User:
-    return User.objects.get(username="omar")
-
-
-@pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(history, "RUNS_A_DAY", 6)
 
 
 @pytest.mark.slow
-def test_a_fortnight_is_written_once_and_holds(workspace: Workspace, omar: User) -> None:
+def test_a_fortnight_is_written_once_and_holds(workspace: Workspace) -> None:
     until = timezone.now()
 
-    written = history.write_history(workspace, operator=omar, until=until)
-    again = history.write_history(workspace, operator=omar, until=until)
+    written, waiting = history.write_history(workspace, until=until)
+    again = history.write_history(workspace, until=until)
 
-    past = Run.objects.filter(created_at__lt=until)
-    assert (again, past.count()) == (0, written)
+    past = Run.objects.filter(created_at__lt=until - history.NOW)
+    assert again == (0, 0)
+    assert (past.count(), Run.objects.count()) == (written, written + waiting)
     assert 200 < written < 400
     assert set(past.values_list("state", flat=True)) <= set(ENDED)
     assert past.filter(ended_at__gte=until).count() == 0
@@ -58,10 +54,8 @@ def test_a_fortnight_is_written_once_and_holds(workspace: Workspace, omar: User)
     assert proof.faults == []
 
 
-def test_a_copy_is_of_somebody_else_and_takes_its_time(
-    workspace: Workspace, omar: User, few: None
-) -> None:
-    history.write_history(workspace, operator=omar, until=timezone.now())
+def test_a_copy_is_of_somebody_else_and_takes_its_time(workspace: Workspace, few: None) -> None:
+    history.write_history(workspace, until=timezone.now())
 
     refund = Effect.objects.filter(tool="issue_refund", customer__gte=1000).first()
     assert refund is not None
@@ -78,8 +72,8 @@ def test_a_copy_is_of_somebody_else_and_takes_its_time(
     assert event.facts["escalation"] == decided[0].pk
 
 
-def test_pages_show_it(workspace: Workspace, omar: User, few: None, client: Client) -> None:
-    history.write_history(workspace, operator=omar, until=timezone.now())
+def test_pages_show_it(workspace: Workspace, few: None, client: Client) -> None:
+    history.write_history(workspace, until=timezone.now())
     client.force_login(User.objects.get(username="admin"))
     run = Run.objects.filter(escalations__isnull=False, subject__gte=1000).first()
     assert run is not None
@@ -89,21 +83,48 @@ def test_pages_show_it(workspace: Workspace, omar: User, few: None, client: Clie
         assert client.get(path).status_code == 200, path
 
 
-def test_six_requests_of_different_kinds_wait(workspace: Workspace, omar: User) -> None:
-    launched = history.launch_waiting(workspace, operator=omar)
-    for run in Run.objects.all():
-        go(run)
+def test_six_requests_of_different_kinds_and_customers_wait(
+    workspace: Workspace, few: None
+) -> None:
+    until = timezone.now()
+    assert history.write_history(workspace, until=until)[1] == 6
 
-    waiting = Escalation.objects.filter(state="open")
-    assert waiting.count() == launched == 6
-    assert len(set(waiting.values_list("kind", flat=True))) >= 3
-    assert history.launch_waiting(workspace, operator=omar) == 0
+    waiting = Escalation.objects.filter(state="open").select_related("run")
+    assert len({e.customer for e in waiting}) == len({e.run.subject for e in waiting}) == 6
+    assert len({(e.kind, e.action.get("name")) for e in waiting}) >= 4
+    assert all(until < e.expires_at for e in waiting)
+    assert history.write_history(workspace, until=until) == (0, 0)
 
 
-def test_a_real_workspace_gets_no_history(omar: User) -> None:
+@pytest.mark.parametrize("approve", [True, False])
+def test_what_waits_goes_on_as_if_the_engine_had_asked_here(
+    workspace: Workspace, few: None, approve: bool
+) -> None:
+    history.write_history(workspace, until=timezone.now())
+
+    waiting = list(Escalation.objects.filter(state="open").select_related("run"))
+    for escalation in waiting:
+        operations.decide(
+            escalation_id=escalation.pk,
+            by=User.objects.get(username="mara"),
+            approve=approve,
+            comment="Seen.",
+            at=timezone.now(),
+        )
+        go(escalation.run)
+
+    ends = {run.stop_reason for run in Run.objects.filter(escalations__in=waiting)}
+    no = {"human_rejected", "denied_by_human"}
+    assert ends <= {"max_route_attempts"} | ({"success"} if approve else no)
+    paid = Effect.objects.filter(tool="issue_refund", run__escalations__in=waiting)
+    assert paid.count() == (2 if approve else 0)
+    assert {effect.customer for effect in paid} <= {e.customer for e in waiting}
+
+
+def test_a_real_workspace_gets_no_history() -> None:
     real = operations.add_workspace(slug="eu", name="EU", at=timezone.now())
 
     with pytest.raises(operations.Refused, match="its record is real"):
-        history.write_history(real, operator=omar, until=timezone.now())
+        history.write_history(real, until=timezone.now())
 
     assert not Run.objects.filter(workspace=real).exists()

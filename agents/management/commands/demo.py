@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from django.conf import settings
-from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
-from agents.gallery.history import BEFORE_HISTORY, launch_waiting, write_history
+from agents.gallery.history import BEFORE_HISTORY, write_history
 from agents.management.processes import Program, run_together
 from agents.management.sign_ins import PEOPLE, ensure_sign_ins
 from agents.models import Workspace
@@ -57,11 +56,9 @@ class Command(BaseCommand):
         self.stdout.write("Stopped. The data stays; `make demo` goes on with it.")
 
     def _fill(self, workspace: Workspace, *, until: datetime) -> None:
-        """Write the demo's history and launch what is to wait; say so."""
-        operator = User.objects.get(username="omar")
+        """Write the demo's history and what is to wait; say so."""
         try:
-            runs = write_history(workspace, operator=operator, until=until)
-            waiting = launch_waiting(workspace, operator=operator)
+            runs, waiting = write_history(workspace, until=until)
         except Refused as no:
             self.stdout.write(f"No demo history: {no}")
             return

@@ -1,0 +1,83 @@
+"""Drive cases once by the real engine, in a database that is thrown away afterwards.
+
+That is done by a process of its own (manage.py record_cases): what is copied from never stands
+among what people see, on whatever database the demo is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.utils import timezone
+
+from agents import operations
+from agents.engine.advance import advance
+from agents.gallery.cases import Case
+from agents.gallery.copying import Original, read_original
+from agents.models import Escalation, Run, Workspace
+
+CASES, ORIGINALS = "cases", "originals"  # files of the folder that both processes know
+
+
+def record_originals(cases: Sequence[Case]) -> list[Original]:
+    """Return a run for each case: ended, or waiting where the case has no answer."""
+    with TemporaryDirectory(prefix="opsconsole-recording-") as name:
+        folder = Path(name)
+        (folder / CASES).write_bytes(pickle.dumps(list(cases)))
+        scratch = {
+            "DATABASE_URL": f"sqlite:///{folder}/scratch.sqlite3",
+            "OPSCONSOLE_DATA_DIR": name,
+            "OPSCONSOLE_DISPATCH": "polling",
+            "OPSCONSOLE_DEMO_PACE": "0",
+        }
+        subprocess.run(  # noqa: S603 - our own command
+            [sys.executable, settings.BASE_DIR / "manage.py", "record_cases", name],
+            env={**os.environ, **scratch},
+            check=True,
+        )
+        found: list[Original] = pickle.loads((folder / ORIGINALS).read_bytes())  # noqa: S301
+        return found
+
+
+def record(folder: Path, workspace: Workspace) -> None:
+    """Drive the cases of a folder in a workspace, and write beside them what they came to."""
+    cases: list[Case] = pickle.loads((folder / CASES).read_bytes())  # noqa: S301 - our parent's
+    originals = [_drive(case, workspace) for case in cases]
+    (folder / ORIGINALS).write_bytes(pickle.dumps(originals))
+
+
+def _drive(case: Case, workspace: Workspace) -> Original:
+    run = operations.launch(
+        workspace=workspace,
+        pattern=case.pattern,
+        goal=case.goal,
+        subject=case.subject,
+        by=User.objects.get(username=case.by),
+        workflow=case.workflow or None,
+        at=timezone.now(),
+    )
+    asyncio.run(_advance(run))
+    while case.answer and (asked := Escalation.objects.filter(run=run, state="open").first()):
+        operations.decide(
+            escalation_id=asked.pk,
+            by=User.objects.get(username=case.answer.by),
+            approve=case.answer.approve,
+            amount_minor=case.answer.amount_minor,
+            comment=case.answer.comment,
+            at=timezone.now(),
+        )
+        asyncio.run(_advance(run))
+    return read_original(run.pk)
+
+
+async def _advance(run: Run) -> None:
+    await advance(run.pk)
