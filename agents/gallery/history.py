@@ -13,12 +13,13 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
+from django.db import connection
 from django.db.models import Max
 
 from agents import operations
 from agents.gallery.cases import CASES, NAMES, WAITING
 from agents.gallery.copying import Clock, Copy, Original, kept_rows, write_copies
-from agents.gallery.recording import record_originals
+from agents.gallery.recording import Recording
 from agents.llm import is_demo
 from agents.models import Escalation, Run, Step, Workspace
 
@@ -33,7 +34,15 @@ WAITED = timedelta(minutes=2)  # between two requests that wait, the newest as o
 FIRST_NUMBER = 1000  # of an invented customer
 
 
-def write_history(workspace: Workspace, *, until: datetime, seed: int = 14) -> tuple[int, int]:
+def start_history() -> Recording | None:
+    """Begin what `write_history` needs at a first start, while tables are made; else None."""
+    is_first = not connection.introspection.table_names()
+    return Recording([*CASES, *WAITING]) if is_first and is_demo() else None
+
+
+def write_history(
+    workspace: Workspace, *, until: datetime, seed: int = 14, begun: Recording | None = None
+) -> tuple[int, int]:
     """Write fourteen days of runs that end before `until`, and what waits at that time.
 
     Return how many of both; 0 of what is there already. Raises Refused outside a demo workspace,
@@ -48,7 +57,7 @@ def write_history(workspace: Workspace, *, until: datetime, seed: int = 14) -> t
     waiting = [] if asked.exists() else list(WAITING)
     if not past and not waiting:
         return 0, 0
-    originals = record_originals([*past, *waiting])
+    originals = (begun or Recording([*past, *waiting])).originals()
     chance = random.Random(seed)  # noqa: S311 - nothing secret: the same demo each time
     newest = runs.aggregate(number=Max("subject"))["number"] or 0
     numbers = itertools.count(max(newest + 1, FIRST_NUMBER))

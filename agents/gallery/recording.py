@@ -28,24 +28,32 @@ from agents.models import Escalation, Run, Workspace
 CASES, ORIGINALS = "cases", "originals"  # files of the folder that both processes know
 
 
-def record_originals(cases: Sequence[Case]) -> list[Original]:
-    """Return a run for each case: ended, or waiting where the case has no answer."""
-    with TemporaryDirectory(prefix="opsconsole-recording-") as name:
-        folder = Path(name)
-        (folder / CASES).write_bytes(pickle.dumps(list(cases)))
+class Recording:
+    """Cases that are being driven, in a folder of their own."""
+
+    def __init__(self, cases: Sequence[Case]) -> None:
+        """Start; meanwhile something else can be done."""
+        self._folder = TemporaryDirectory(prefix="opsconsole-recording-")
+        folder = self._folder.name
+        (Path(folder) / CASES).write_bytes(pickle.dumps(list(cases)))
         scratch = {
             "DATABASE_URL": f"sqlite:///{folder}/scratch.sqlite3",
-            "OPSCONSOLE_DATA_DIR": name,
+            "OPSCONSOLE_DATA_DIR": folder,
             "OPSCONSOLE_DISPATCH": "polling",
             "OPSCONSOLE_DEMO_PACE": "0",
         }
-        subprocess.run(  # noqa: S603 - our own command
-            [sys.executable, settings.BASE_DIR / "manage.py", "record_cases", name],
+        self._process = subprocess.Popen(  # noqa: S603 - our own command
+            [sys.executable, settings.BASE_DIR / "manage.py", "record_cases", folder],
             env={**os.environ, **scratch},
-            check=True,
         )
-        found: list[Original] = pickle.loads((folder / ORIGINALS).read_bytes())  # noqa: S301
-        return found
+
+    def originals(self) -> list[Original]:
+        """Wait for a run for each case: ended, or waiting where the case has no answer."""
+        if self._process.wait():
+            raise RuntimeError("The demo's cases could not be driven; its output says why.")
+        with self._folder as folder:
+            found: list[Original] = pickle.loads((Path(folder) / ORIGINALS).read_bytes())  # noqa: S301
+            return found
 
 
 def record(folder: Path, workspace: Workspace) -> None:

@@ -15,7 +15,8 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
-from agents.gallery.history import BEFORE_HISTORY, write_history
+from agents.gallery.history import BEFORE_HISTORY, start_history, write_history
+from agents.gallery.recording import Recording
 from agents.management.processes import Program, run_together
 from agents.management.sign_ins import PEOPLE, ensure_sign_ins
 from agents.models import Workspace
@@ -40,6 +41,7 @@ class Command(BaseCommand):
             )
         if not prepare:
             _must_be_free(host, port)
+        begun = None if prepare else start_history()
         call_command("migrate", interactive=False, verbosity=0)
         call_command("collectstatic", interactive=False, verbosity=0)
         at = timezone.now()
@@ -48,17 +50,17 @@ class Command(BaseCommand):
         self._prepare(workspace, Path(settings.DATA_DIR) / "demo-sign-ins.json")
         if prepare:
             return
-        self._fill(workspace, until=at)
+        self._fill(workspace, until=at, begun=begun)
         shown = f"[{host}]" if ":" in host else host
         self.stdout.write(f"\nServing http://{shown}:{port}/ until Ctrl-C.\n\n")
         self.stdout.flush()
         run_together(programs(host=host, port=port))
         self.stdout.write("Stopped. The data stays; `make demo` goes on with it.")
 
-    def _fill(self, workspace: Workspace, *, until: datetime) -> None:
+    def _fill(self, workspace: Workspace, *, until: datetime, begun: Recording | None) -> None:
         """Write the demo's history and what is to wait; say so."""
         try:
-            runs, waiting = write_history(workspace, until=until)
+            runs, waiting = write_history(workspace, until=until, begun=begun)
         except Refused as no:
             self.stdout.write(f"No demo history: {no}")
             return
