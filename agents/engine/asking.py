@@ -40,7 +40,7 @@ async def ask(key: str, request: Ask, journal: Journal, limits: Limits) -> Reply
     """Ask a model, again where that may help. Raises Later where only time can."""
     leave = await permit_to_ask()  # first: a step that was not begun has used no attempt
     step = journal.begin(key, request)
-    journal.meter.assume(step, simulation.pause_before(journal.run, request.role))
+    journal.active_time.assume(step, simulation.pause_before(journal.run, request.role))
     over = exceeded(journal.spent(), limits)
     if over and not (over == "max_seconds" and _is_heard_late(request.role, journal, limits)):
         return journal.finish(step, Reply(failed=over))
@@ -117,7 +117,7 @@ async def _answer(
     crashpoint("model.before_call")
     async with journal.soon():
         try:
-            with journal.meter.timed(step) as timer:
+            with journal.active_time.timed(step) as timer:
                 try:
                     timeout = _seconds_for(question, leave, journal, limits)
                     answer = await llm.ask(question, timeout=timeout)

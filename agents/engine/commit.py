@@ -31,7 +31,7 @@ PROGRESS = (
 UnderLock: TypeAlias = Callable[["Commit"], None]  # what can only be known in the transaction
 
 
-class Row(NamedTuple):
+class NewRow(NamedTuple):
     """A row to insert by its columns; those in `keys` are found by query: see `send_columns`."""
 
     model: type[Model]
@@ -46,7 +46,7 @@ class Draft:
     begun: dict[str, Step] = field(default_factory=dict)
     changed: dict[str, Step] = field(default_factory=dict)
     ended: list[Step] = field(default_factory=list)
-    rows: list[Row] = field(default_factory=list)
+    rows: list[NewRow] = field(default_factory=list)
     # For the record, in order; a step stands for its begin.
     lines: list[Entry | Step | UnderLock] = field(default_factory=list)
 
@@ -85,7 +85,7 @@ class Commit:
         self._columns: dict[str, object] = {}  # of the run, to change
         self._steps: dict[str, Step] = {}  # to insert
         self._updates: dict[str, tuple[Step, tuple[str, ...]]] = {}
-        self._rows: list[Row] = []
+        self._rows: list[NewRow] = []
 
     def __enter__(self) -> Commit:
         return self

@@ -25,11 +25,11 @@ from agents.core.requests import Json, Request, Say
 from agents.db.compiled import CompiledSelect, Param
 from agents.db.inserts import new_row
 from agents.engine import lease
-from agents.engine.commit import Commit, Draft, Row, UnderLock
+from agents.engine.active_time import ActiveTime
+from agents.engine.commit import Commit, Draft, NewRow, UnderLock
 from agents.engine.crashpoints import crashpoint
 from agents.engine.database import in_database
 from agents.engine.drive import Waiting
-from agents.engine.meter import Meter
 from agents.models import Escalation, Run, Step
 from agents.models.event import Entry
 
@@ -63,7 +63,7 @@ class Journal:
         self._lost: BaseException | None = None  # why a commit failed, and with it what it had
         # Flows side by side write from the event loop and from the database's threads.
         self._guard = RLock()
-        self.meter = Meter(self.steps.values())
+        self.active_time = ActiveTime(self.steps.values())
 
     def recall(self, key: str, request: Request) -> Reply | None:
         """Return the recorded reply, or None if the step has to be done.
@@ -153,7 +153,7 @@ class Journal:
     ) -> None:
         """Insert a row with the next commit, by its columns; `keys` are as in `send_columns`."""
         with self._guard:
-            self._draft.rows.append(Row(model, columns, keys))
+            self._draft.rows.append(NewRow(model, columns, keys))
 
     def under_lock(self, write: UnderLock) -> None:
         """Have something done within the next commit."""
@@ -252,7 +252,7 @@ class Journal:
         """Return what the run has used, calls that are under way included."""
         steps = list(self.steps.values())
         return Spent(
-            seconds=self.meter.seconds(),
+            seconds=self.active_time.seconds(),
             tokens=sum(s.tokens_in + s.tokens_out + s.tokens_lost for s in steps),
             cost_micro_usd=sum(step.cost_micro_usd or 0 for step in steps),
         )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Answer:
+class CaseAnswer:
     """A reviewer's decision about whatever a case puts to a person."""
 
     by: str
@@ -21,7 +21,7 @@ class Case:
 
     goal: str
     weight: int
-    answer: Answer | None = None
+    answer: CaseAnswer | None = None
     subject: int | None = 42  # the demo's customer that it is about; None: a day
     pattern: str = "supervisor"
     workflow: str = ""
@@ -36,27 +36,27 @@ CASES = (
     Case(
         "Anna asks for her whole annual plan back, 1,200 USD: her team stays with its old tool.",
         60,
-        Answer("mara", True, "Within 14 days and hardly used."),
+        CaseAnswer("mara", True, "Within 14 days and hardly used."),
     ),
     Case(
         "Anna used four seats of her annual plan and asks for a refund of 1,150 USD.",
         55,
-        Answer("rita", True, "Four seats were in use; the rest is refunded.", 80_000),
+        CaseAnswer("rita", True, "Four seats were in use; the rest is refunded.", 80_000),
     ),
     Case(
         "Anna asks for a refund of 1,080 USD because her team has changed its mind.",
         40,
-        Answer("rita", False, "No reason that our terms know, and the plan is in daily use."),
+        CaseAnswer("rita", False, "No reason that our terms know, and the plan is in daily use."),
     ),
     Case(
         "Anna was promised a refund of 1,200 USD by phone.",
         40,
-        Answer("mara", True, "The call is on file; half of it was promised.", 60_000),
+        CaseAnswer("mara", True, "The call is on file; half of it was promised.", 60_000),
     ),
     Case(
         "Anna wants a refund of 1,100 USD for a renewal that she did not expect.",
         30,
-        Answer("admin", True, "Renewal notice went to an address that bounces."),
+        CaseAnswer("admin", True, "Renewal notice went to an address that bounces."),
     ),
     Case("Max asks for a refund of 49 USD for a month that he did not use.", 70, subject=7),
     Case(
@@ -68,7 +68,7 @@ CASES = (
     Case(
         "Anna asks for the way to your office.",
         15,
-        Answer("rita", True, "Sent her the address from my own desk."),
+        CaseAnswer("rita", True, "Sent her the address from my own desk."),
         pattern="routing",
     ),
     Case(
@@ -86,7 +86,7 @@ CASES = (
     Case(
         "Max asks for a policy exception for his charge of 49 USD.",
         20,
-        Answer("mara", True, "A goodwill month is cheaper than losing him."),
+        CaseAnswer("mara", True, "A goodwill month is cheaper than losing him."),
         subject=7,
         pattern="workflow",
         workflow="exception-memo",

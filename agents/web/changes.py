@@ -15,7 +15,7 @@ NAMES = ("Proposed", "Revised", "Approved", "Executed")
 
 
 @dataclass(frozen=True)
-class Stage:
+class AmountStage:
     """The amount at one moment, and whose word it was."""
 
     name: str
@@ -52,7 +52,7 @@ def stages(
     effect: Effect | None,
     *,
     is_over: bool,
-) -> list[Stage]:
+) -> list[AmountStage]:
     """Return the amount at its four moments; [] where the action is about no amount.
 
     `is_over` of the run: then nothing is executed any more.
@@ -67,8 +67,10 @@ def stages(
     by = f"changed by {rules}" if rules else f"policy: {reply_of(reviews[0])['deciding']['rule']}"
     verdict = reply_of(reviews[0])["decision"]
     return [
-        Stage("Proposed", "", "bot", format_money(proposed), "the agent", reviews[0].begun_at),
-        Stage(
+        AmountStage(
+            "Proposed", "", "bot", format_money(proposed), "the agent", reviews[0].begun_at
+        ),
+        AmountStage(
             "Reviewed", verdict, verdict, format_money(revised or proposed), by, reviews[0].ended_at
         ),
         _approved(verdict, revised or proposed, escalation),
@@ -76,37 +78,41 @@ def stages(
     ]
 
 
-def _approved(verdict: str, amount: int, escalation: Escalation | None) -> Stage:
+def _approved(verdict: str, amount: int, escalation: Escalation | None) -> AmountStage:
     if escalation is None:
         if verdict in ("approve", "revise"):
-            return Stage("Approved", "approve", "approve", format_money(amount), "the policy", None)
-        return Stage("Approved", "block", "block", "never", "the policy", None, is_ahead=True)
+            return AmountStage(
+                "Approved", "approve", "approve", format_money(amount), "the policy", None
+            )
+        return AmountStage("Approved", "block", "block", "never", "the policy", None, is_ahead=True)
     if escalation.state == EscalationState.OPEN:
         # Where a kill switch holds it, its end moves on with every minute that it stands still.
         held = escalation.frozen_at is not None
         by = "its clock stands" if held else f"until {escalation.expires_at:%H:%M}"
-        return Stage("A person decides", "human", "human", "not yet", by, None, is_now=True)
+        return AmountStage("A person decides", "human", "human", "not yet", by, None, is_now=True)
     who = escalation.decided_by.get_username() if escalation.decided_by else "nobody"
     if escalation.granted_minor is None:
         word = escalation.state.capitalize()
-        return Stage(word, "block", "block", "nothing", who, escalation.decided_at)
+        return AmountStage(word, "block", "block", "nothing", who, escalation.decided_at)
     granted = format_money(escalation.granted_minor)
-    return Stage("Approved", "human", "human", granted, who, escalation.decided_at)
+    return AmountStage("Approved", "human", "human", granted, who, escalation.decided_at)
 
 
-def _executed(escalation: Escalation | None, effect: Effect | None, *, is_over: bool) -> Stage:
+def _executed(
+    escalation: Escalation | None, effect: Effect | None, *, is_over: bool
+) -> AmountStage:
     if effect is None:
         is_decided = escalation is not None and escalation.state != EscalationState.OPEN
         is_refused = is_decided and escalation is not None and escalation.granted_minor is None
         is_closed = escalation is not None and escalation.not_carried_out != ""
         text = "never" if is_refused or is_closed or is_over else "not yet"
-        return Stage("Executed", "", "dot", text, "no money moved", None, is_ahead=True)
+        return AmountStage("Executed", "", "dot", text, "no money moved", None, is_ahead=True)
     if effect.state == EffectState.DONE:
         amount = format_money(effect.amount_minor or 0)
-        return Stage("Executed", "approve", "approve", amount, "once", effect.settled_at)
+        return AmountStage("Executed", "approve", "approve", amount, "once", effect.settled_at)
     word = {EffectState.REFUSED: "refused", EffectState.UNKNOWN: "nobody can tell yet"}
     text = word.get(EffectState(effect.state), "under way")
-    return Stage("Executed", "waiting", "waiting", text, effect.tool, effect.settled_at)
+    return AmountStage("Executed", "waiting", "waiting", text, effect.tool, effect.settled_at)
 
 
 def changes(

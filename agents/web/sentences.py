@@ -21,7 +21,7 @@ Facts: TypeAlias = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Context:
+class EventContext:
     """What other events tell that a sentence needs: by effect key, and by request."""
 
     actions: Mapping[str, Facts] = field(default_factory=dict)
@@ -29,13 +29,13 @@ class Context:
 
 
 @dataclass(frozen=True)
-class Told:
+class EventSentence:
     """One event that is to be worded."""
 
     facts: Facts
     actor: str
     customer: int | None
-    context: Context
+    context: EventContext
 
     @property
     def to_customer(self) -> str:
@@ -47,7 +47,7 @@ class Told:
 
 
 @dataclass(frozen=True)
-class Line:
+class EventLine:
     """An event as a person reads it, with the numbers that its links lead to."""
 
     pk: int
@@ -57,7 +57,7 @@ class Line:
     policy: int | None = None  # a version's number
 
 
-def tell_events(events: Iterable[Event | int]) -> list[Line]:
+def tell_events(events: Iterable[Event | int]) -> list[EventLine]:
     """Return the lines of some events, in their order; an int is an event that cannot be read.
 
     One query for what other events tell of the same runs. Nothing that a row holds raises.
@@ -88,28 +88,28 @@ def _row(found: Any, pk: int) -> Event | int:
 _UNREADABLE = "This entry cannot be read. Verify the log to find what is wrong."
 
 
-def _line(row: Event | int, context: Context) -> Line:
+def _line(row: Event | int, context: EventContext) -> EventLine:
     if isinstance(row, int):
-        return Line(row, None, _UNREADABLE)
+        return EventLine(row, None, _UNREADABLE)
     at: datetime | None = row.at
     if at is None:  # SQLite gives this for what is no time
-        return Line(row.pk, None, _UNREADABLE)
+        return EventLine(row.pk, None, _UNREADABLE)
     try:
         return _readable(row, context)
     except UNREADABLE:
-        return Line(row.pk, row, f"{_label(row.kind)}: its details cannot be read.")
+        return EventLine(row.pk, row, f"{_label(row.kind)}: its details cannot be read.")
 
 
-def _readable(event: Event, context: Context) -> Line:
+def _readable(event: Event, context: EventContext) -> EventLine:
     facts = facts_of(event)
     customer = event.run.subject if event.run else None
-    told = Told(facts, event.actor, customer, context)
+    told = EventSentence(facts, event.actor, customer, context)
     tell = _TELLS.get(event.kind)
     sentence = tell(told) if tell else f"{_label(event.kind)}: {_listed(facts)}"
     if event.actor and "account" in facts:
         sentence += f" By command, from the account {facts['account']}."
     policy = facts.get("policy" if event.kind == "run.queued" else "number")
-    return Line(event.pk, event, sentence, _number(facts.get("escalation")), _number(policy))
+    return EventLine(event.pk, event, sentence, _number(facts.get("escalation")), _number(policy))
 
 
 def _number(value: object) -> int | None:
@@ -117,7 +117,7 @@ def _number(value: object) -> int | None:
     return value if isinstance(value, int) and fits else None
 
 
-def _context(events: Sequence[Event]) -> Context:
+def _context(events: Sequence[Event]) -> EventContext:
     """Read what was requested and about to be done in the runs of some events."""
     about = ("effect.", "escalation.")
     wanted = {event.run_id for event in events if event.run_id and event.kind.startswith(about)}
@@ -132,7 +132,7 @@ def _context(events: Sequence[Event]) -> Context:
                 part[facts.get("key" if kind == "effect.intended" else "escalation")] = facts
     except UNREADABLE:
         pass  # sentences then go without amounts; verifying names the row
-    return Context(actions, requests)
+    return EventContext(actions, requests)
 
 
 def _listed(facts: Facts) -> str:
@@ -151,7 +151,7 @@ def _quoted(text: object) -> str:
     return f" “{text}”" if text else ""
 
 
-def _run_queued(told: Told) -> str:
+def _run_queued(told: EventSentence) -> str:
     facts = told.facts
     if "pattern" in facts:
         whom = f" for customer {facts['subject']}" if facts.get("subject") is not None else ""
@@ -168,14 +168,14 @@ def _run_queued(told: Told) -> str:
     return f"The run waits until {until:%H:%M:%S} UTC.{rests}"
 
 
-def _run_stopped(told: Told) -> str:
+def _run_stopped(told: EventSentence) -> str:
     reason = _quoted(told.facts.get("why"))
     if told.actor:
         return f"Stopped the run.{reason}"
     return f"The run stopped. {end_sentence(told.facts.get('stop_reason', ''))}".strip()
 
 
-def _step_done(told: Told) -> str:
+def _step_done(told: EventSentence) -> str:
     facts, step = told.facts, _step(told)
     if "decision" not in facts:
         return f"Finished step {step}."
@@ -185,11 +185,11 @@ def _step_done(told: Told) -> str:
     return f"The policy {word} what step {step} proposed ({facts.get('rule', '')}: {reason})."
 
 
-def _step(told: Told) -> str:
+def _step(told: EventSentence) -> str:
     return str(told.facts.get("step") or told.facts["key"])
 
 
-def _act(told: Told, paying: str, mailing: str, running: str) -> str:
+def _act(told: EventSentence, paying: str, mailing: str, running: str) -> str:
     """Return one of three wordings: money, mail, any other tool. {0} is the amount or the tool."""
     action = told.action
     tool, amount = str(action.get("tool", "")), action.get("amount_minor")
@@ -201,17 +201,17 @@ def _act(told: Told, paying: str, mailing: str, running: str) -> str:
     return running.format(tool or "the tool", to=told.to_customer)
 
 
-def _effect_intended(told: Told) -> str:
+def _effect_intended(told: EventSentence) -> str:
     return _act(told, "Started to pay {0}{to}.", "Started an email{to}{0}.", "Started {0}{to}.")
 
 
-def _effect_done(told: Told) -> str:
+def _effect_done(told: EventSentence) -> str:
     return _act(told, "Paid {0}{to}.", "Emailed{to}{0}.", "Carried out {0}{to}.").replace(
         "Emailed to ", "Emailed "
     )
 
 
-def _effect_refused(told: Told) -> str:
+def _effect_refused(told: EventSentence) -> str:
     return _act(
         told,
         "Did not pay {0}{to}: the system of record refused.",
@@ -220,7 +220,7 @@ def _effect_refused(told: Told) -> str:
     )
 
 
-def _effect_unknown(told: Told) -> str:
+def _effect_unknown(told: EventSentence) -> str:
     return _act(
         told,
         "It is not known whether {0} was paid{to}. A person is asked.",
@@ -237,7 +237,7 @@ _ASKS = {
 }
 
 
-def _escalation_opened(told: Told) -> str:
+def _escalation_opened(told: EventSentence) -> str:
     facts, amount = told.facts, told.facts.get("requested_minor")
     of = f" of customer {told.customer}" if told.customer is not None else ""
     if facts.get("kind") in _ASKS:
@@ -251,7 +251,7 @@ def _escalation_opened(told: Told) -> str:
     return f"Asked for approval {what} ({reason})."
 
 
-def _escalation_decided(told: Told) -> str:
+def _escalation_decided(told: EventSentence) -> str:
     facts = told.facts
     granted = facts.get("granted_minor")
     asked = told.context.requests.get(facts["escalation"], {}).get("requested_minor")
@@ -284,12 +284,12 @@ _REFUSALS = {
 }
 
 
-def _decision_refused(told: Told) -> str:
+def _decision_refused(told: EventSentence) -> str:
     why = str(told.facts.get("why", ""))
     return f"Tried to decide and was refused: {_REFUSALS.get(why, why.replace('_', ' '))}."
 
 
-def _member_set(told: Told) -> str:
+def _member_set(told: EventSentence) -> str:
     facts, limit = told.facts, told.facts.get("refund_limit_minor")
     may = {"reviewer": True, "admin": True}.get(facts["role"], False)
     up_to = f" who may approve up to {format_money(limit)}" if isinstance(limit, int) else ""
@@ -297,8 +297,8 @@ def _member_set(told: Told) -> str:
     return f"Made {facts['user']} {facts['role']}{up_to or any_amount}."
 
 
-def _switch(word: str) -> Callable[[Told], str]:
-    def tell(told: Told) -> str:
+def _switch(word: str) -> Callable[[EventSentence], str]:
+    def tell(told: EventSentence) -> str:
         scope, target = told.facts["scope"], told.facts["target"]
         what = f"{scope} {target}" if target else "all writes"
         paused = told.facts.get("deadlines") or 0
@@ -308,7 +308,7 @@ def _switch(word: str) -> Callable[[Told], str]:
     return tell
 
 
-def _exported(told: Told) -> str:
+def _exported(told: EventSentence) -> str:
     facts = told.facts
     if "bundle" in facts:
         return "Downloaded the verifiable log."
@@ -317,31 +317,31 @@ def _exported(told: Told) -> str:
     return f"Exported {facts['rows']} entries{cut}{f' ({chosen})' if chosen else ''}."
 
 
-def _verified(told: Told) -> str:
+def _verified(told: EventSentence) -> str:
     faults = told.facts.get("faults") or []
     if faults:
         return f"Verified the log: {len(faults)} faults, the first: {faults[0]}."
     return f"Verified the log: {told.facts['chains']} of {told.facts['chains']} chains intact."
 
 
-def _erased(told: Told) -> str:
+def _erased(told: EventSentence) -> str:
     if "customer" in told.facts:
         runs, why = told.facts["runs"], told.facts.get("reason", "")
         return f"Erased customer {told.facts['customer']} from {runs} runs.{_quoted(why)}"
     return "Erased the texts of this run."
 
 
-def _worded(form: str, *, quote: str = "") -> Callable[[Told], str]:
+def _worded(form: str, *, quote: str = "") -> Callable[[EventSentence], str]:
     """Return a teller that fills facts into a sentence and quotes one of them behind it."""
 
-    def tell(told: Told) -> str:
+    def tell(told: EventSentence) -> str:
         words = {"step": told.facts.get("step") or told.facts.get("key", ""), **told.facts}
         return f"{form.format(**words)}{_quoted(words.get(quote))}"
 
     return tell
 
 
-_TELLS: Mapping[str, Callable[[Told], str]] = {
+_TELLS: Mapping[str, Callable[[EventSentence], str]] = {
     "workspace.created": _worded("Created the workspace {slug}."),
     "policy.created": _worded("Created policy v{number}."),
     "policy.published": _worded("Published policy v{number}. New runs follow it."),

@@ -7,8 +7,8 @@ from django.utils import timezone
 
 from agents.models import Run, Step
 from agents.web.runs.above.orchestrator import Task, tasks
-from agents.web.runs.above.routing import Attempt, way
-from agents.web.runs.above.workflow import Part, rounds
+from agents.web.runs.above.routing import SpecialistAttempt, way
+from agents.web.runs.above.workflow import StepPart, rounds
 from agents.web.runs.timeline import axis
 from agents.web.runs.trace import trace
 from tests.engine.scene import go, mailed, set_scene
@@ -26,7 +26,7 @@ def steps_of(key: str) -> list[Step]:
 
 
 def test_a_case_is_shown_with_everybody_it_was_put_to() -> None:
-    found: list[Attempt] = way(steps_of("rerouted"), timezone.now())["attempts"]
+    found: list[SpecialistAttempt] = way(steps_of("rerouted"), timezone.now())["attempts"]
 
     assert [attempt.number for attempt in found] == ["1", "2", "3"]
     assert [attempt.word for attempt in found] == ["not theirs", "not theirs", "done"]
@@ -71,7 +71,7 @@ def test_nothing_is_told_of_a_day_that_was_never_put_together() -> None:
 
 
 def test_a_drift_is_shown_between_two_rounds() -> None:
-    parts: list[Part] = rounds(steps_of("reoriented"), timezone.now())["parts"]
+    parts: list[StepPart] = rounds(steps_of("reoriented"), timezone.now())["parts"]
 
     draft = next(part for part in parts if part.name == "draft")
     first, second = draft.rounds
@@ -86,7 +86,7 @@ def test_a_drift_is_shown_between_two_rounds() -> None:
 def test_a_convergence_that_reached_its_cap_is_noted_and_accepted() -> None:
     run = ran("capped")
 
-    parts: list[Part] = rounds(list(run.steps.order_by("position")), timezone.now())["parts"]
+    parts: list[StepPart] = rounds(list(run.steps.order_by("position")), timezone.now())["parts"]
 
     capped = {part.name: (part.is_capped, part.standing[2]) for part in parts}
     assert capped.pop("check") == (True, "accepted")
@@ -96,7 +96,7 @@ def test_a_convergence_that_reached_its_cap_is_noted_and_accepted() -> None:
 
 
 def test_a_step_that_asks_says_so() -> None:
-    parts: list[Part] = rounds(steps_of("judge-asks"), timezone.now())["parts"]
+    parts: list[StepPart] = rounds(steps_of("judge-asks"), timezone.now())["parts"]
 
     facts, draft = parts
     assert (facts.standing[2], draft.standing[2]) == ("accepted", "asks a person")

@@ -12,7 +12,7 @@ from agents.core.event_kinds import LEDGER
 from agents.core.states import EffectState, RunState
 from agents.models import Event, Run
 from agents.models.kill_switch import Stage
-from agents.web.sentences import LABELS, Context, known_kinds, tell_events
+from agents.web.sentences import LABELS, EventContext, known_kinds, tell_events
 
 ROOT = Path(__file__).resolve().parents[2]
 # Where the code puts a kind together.
@@ -51,7 +51,7 @@ ODD: list[Any] = [{}, [], "text", None, 7, {"decision": [], "key": {}}, {"key": 
 @pytest.mark.parametrize("kind", [*sorted(known_kinds()), "of.a_later_release", "", "x"])
 @pytest.mark.parametrize("facts", ODD)
 def test_no_facts_are_too_odd_to_be_told(kind: str, facts: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr("agents.web.sentences._context", lambda events: Context())
+    monkeypatch.setattr("agents.web.sentences._context", lambda events: EventContext())
     monkeypatch.setattr("agents.web.sentences.facts_of", lambda event: dict(event.facts.items()))
     event = Event(pk=1, kind=kind, facts=facts, run=Run(subject=42), at="2026-11-21")
 

@@ -23,7 +23,7 @@ from agents.web.approvals.inbox import act, claimant
 from agents.web.approvals.outcomes import came_to_nothing
 from agents.web.approvals.provenance import Source, sources
 from agents.web.approvals.ruler import Ruler, ruler
-from agents.web.changes import Stage, stages
+from agents.web.changes import AmountStage, stages
 
 LOOKALIKES = 5  # sentences
 EARLIER = 5  # decisions about the same customer
@@ -60,7 +60,7 @@ class Card:
     is_mine: bool
     may_release: bool
     decisions: Sequence[Escalation]  # about the same customer, newest first
-    stages: Sequence[Stage]
+    stages: Sequence[AmountStage]
     sources: Sequence[Source]
     ruler: Ruler | None
     published: int | None  # the number of the policy now, where the run keeps an older one
@@ -187,7 +187,7 @@ def _decisions(escalation: Escalation) -> list[Escalation]:
     return list(same.select_related("decided_by").order_by("-decided_at", "-pk")[:EARLIER])
 
 
-def _stages(escalation: Escalation, effect: Effect | None) -> list[Stage]:
+def _stages(escalation: Escalation, effect: Effect | None) -> list[AmountStage]:
     """Return the amount at its four moments, from the steps of the same turn."""
     turn = escalation.step.key.rpartition("/")[0]
     steps = list(escalation.run.steps.filter(key__startswith=f"{turn}/").order_by("position"))

@@ -24,7 +24,7 @@ SOON = timedelta(minutes=30)
 
 
 @dataclass(frozen=True)
-class Row:
+class InboxRow:
     """One line of the inbox, or of what was decided."""
 
     escalation: Escalation
@@ -40,7 +40,7 @@ class Row:
 class Inbox:
     """A page of what waits, and where the next one begins."""
 
-    rows: Sequence[Row]
+    rows: Sequence[InboxRow]
     after: str  # where this page begins; "" for the first
     next: str  # "" for the last
 
@@ -89,7 +89,7 @@ def _beyond(frozen: bool, at: datetime, pk: int) -> Q:
     return _FROZEN & later if frozen else _FROZEN | (~_FROZEN & later)
 
 
-def decided(user: User, before: str) -> tuple[list[Row], str]:
+def decided(user: User, before: str) -> tuple[list[InboxRow], str]:
     """Return a page of what was decided, newest first, and where the next one begins."""
     found = access.escalations_of(user).filter(decided_at__isnull=False)
     at, _, pk = before.partition("_")
@@ -105,13 +105,13 @@ def decided(user: User, before: str) -> tuple[list[Row], str]:
     return rows[:DECIDED_PAGE], mark
 
 
-def _rows(found: Iterable[Escalation], *, at: datetime) -> list[Row]:
+def _rows(found: Iterable[Escalation], *, at: datetime) -> list[InboxRow]:
     held = list(found)
     names = billing.customer_names(
         {(e.run.book_id, e.customer) for e in held if e.customer is not None}
     )
     return [
-        Row(
+        InboxRow(
             escalation=e,
             act=act(e),
             kind=request_of(e.kind, e.action).tag,

@@ -13,7 +13,7 @@ from asgiref.sync import sync_to_async
 from agents.audit.chains import UNREADABLE
 from agents.models import Event
 from agents.models.event import facts_of
-from agents.web.sentences import Line, tell_events
+from agents.web.sentences import EventLine, tell_events
 
 EXPORTED = 10_000  # rows of one export
 COLUMNS = (
@@ -49,7 +49,7 @@ def as_csv(found: Iterable[Event | int], *, is_cut: bool = False) -> str:
     return out.getvalue()
 
 
-def _cells(line: Line) -> list[object]:
+def _cells(line: EventLine) -> list[object]:
     event = line.event
     if event is None:
         return ["", "", "", "", "", line.sentence, "", "", ""]

@@ -14,7 +14,7 @@ from django.http import QueryDict
 from agents.core.event_kinds import LEDGER
 from agents.core.money import BadAmount, minor_of_text
 from agents.models import Effect, Escalation, Event, Run, Workspace
-from agents.web.sentences import Line, read_events, tell_events
+from agents.web.sentences import EventLine, read_events, tell_events
 from agents.web.times import read_time
 
 PAGE = 50
@@ -142,7 +142,7 @@ def _runs(workspace: Workspace, given: dict[str, str]) -> list[UUID]:
 class Page:
     """A page of the log, and where the next one begins."""
 
-    lines: Sequence[Line]
+    lines: Sequence[EventLine]
     older: int | None  # the id to go on before; None: there is nothing older
 
 

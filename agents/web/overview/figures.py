@@ -20,7 +20,7 @@ from agents.core.states import DECIDED, EffectState, EscalationState
 from agents.engine.facts import MAYBE_PAID
 from agents.models import Effect, Escalation, Workspace
 from agents.web import access
-from agents.web.approvals.inbox import Row, inbox
+from agents.web.approvals.inbox import InboxRow, inbox
 from agents.web.overview.attention import Attention, attention
 from agents.web.overview.chart import Chart, Layer, chart
 from agents.web.overview.system import System, system
@@ -67,7 +67,7 @@ class Overview:
 
     waiting: int
     waiting_minor: int
-    rows: Sequence[Row]  # soonest to expire
+    rows: Sequence[InboxRow]  # soonest to expire
     median_seconds: float | None  # from request to decision
     decisions: int  # that it is the median of
     automatic: int  # refunds of the charts' days that needed nobody

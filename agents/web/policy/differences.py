@@ -10,7 +10,7 @@ from agents.web.policy.limits import WORDS, Told
 
 
 @dataclass(frozen=True)
-class Line:
+class LimitLine:
     """One limit: what it is called and does, and its value for each pattern."""
 
     name: str
@@ -18,14 +18,14 @@ class Line:
     values: tuple[tuple[str, str], ...]  # pattern and value; one with "" where all have the same
 
 
-def lines(limits: Limits, *, patterns: Iterable[str]) -> list[tuple[str, list[Line]]]:
+def lines(limits: Limits, *, patterns: Iterable[str]) -> list[tuple[str, list[LimitLine]]]:
     """Return the limits of some patterns by topic. The rules are told by themselves."""
     names = list(patterns)
     return [
         (
             topic,
             [
-                Line(word.name, word.means, _values(word.told, limits, names))
+                LimitLine(word.name, word.means, _values(word.told, limits, names))
                 for key, word in words.items()
                 if key != "rules"
             ],
@@ -40,7 +40,7 @@ def _values(told: Told, limits: Limits, names: list[str]) -> tuple[tuple[str, st
 
 
 @dataclass(frozen=True)
-class Difference:
+class LimitDifference:
     """A limit that changed from one version to the next."""
 
     name: str
@@ -49,7 +49,7 @@ class Difference:
     after: str
 
 
-def differences(old: Limits, new: Limits, *, patterns: Iterable[str]) -> list[Difference]:
+def differences(old: Limits, new: Limits, *, patterns: Iterable[str]) -> list[LimitDifference]:
     """Return what changed between two versions, in the order of the page."""
     names = list(patterns)
     pairs = {name: (old.of(name), new.of(name)) for name in names}
@@ -62,7 +62,7 @@ def differences(old: Limits, new: Limits, *, patterns: Iterable[str]) -> list[Di
                 changed.setdefault(said, []).append(name)
         for (was, now), where in changed.items():
             told = "" if where == names else ", ".join(where)
-            found.append(Difference(word.name, told, *_apart(was, now)))
+            found.append(LimitDifference(word.name, told, *_apart(was, now)))
     return found
 
 

@@ -10,7 +10,7 @@ from itertools import zip_longest
 from agents.core.limits import BadPolicy, Limits
 from agents.models import Event, PolicyVersion, Workspace
 from agents.patterns import PATTERNS
-from agents.web.policy.differences import Difference, Line, differences, lines
+from agents.web.policy.differences import LimitDifference, LimitLine, differences, lines
 from agents.web.policy.rules import RuleLine, rule_lines
 from agents.web.sentences import read_events
 
@@ -25,7 +25,7 @@ class Publication:
     number: int
     by: str  # "" is the making of the workspace
     at: datetime
-    changes: Sequence[Difference]
+    changes: Sequence[LimitDifference]
     note: str  # why there are no changes to show, or ""
 
 
@@ -36,7 +36,7 @@ class Shown:
     workspace: Workspace
     version: PolicyVersion | None  # None: the workspace has no policy
     is_published: bool  # what new runs follow
-    topics: Sequence[tuple[str, Sequence[Line]]]  # [] where the version cannot be read
+    topics: Sequence[tuple[str, Sequence[LimitLine]]]  # [] where the version cannot be read
     rules: Sequence[RuleLine]
     history: Sequence[Publication]
     has_older: bool

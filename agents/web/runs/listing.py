@@ -36,7 +36,7 @@ DIGITS = 19  # fewer than this fit a column of 64 bits
 
 
 @dataclass(frozen=True)
-class Row:
+class RunRow:
     """A run as the list shows it: who, how much, what came of it, whose, how long."""
 
     run: Run
@@ -51,7 +51,7 @@ class Row:
 class Runs:
     """A page of runs, the filter that led to it, and where the next one begins."""
 
-    rows: Sequence[Row]
+    rows: Sequence[RunRow]
     given: dict[str, str]
     older: str  # what to ask for after this page; "" where nothing is older
 
@@ -72,7 +72,7 @@ def find_runs(user: User, asked: QueryDict) -> Runs:
     return Runs(_rows(runs[:PAGE], timezone.now()), given, older)
 
 
-def _rows(runs: Sequence[Run], now: datetime) -> list[Row]:
+def _rows(runs: Sequence[Run], now: datetime) -> list[RunRow]:
     """Return runs with what they asked for and paid, in three queries for a page."""
     paid, asked = dict[UUID, int](), dict[UUID, int]()
     effects = Effect.objects.filter(run__in=runs, tool="issue_refund", state=EffectState.DONE)
@@ -86,7 +86,7 @@ def _rows(runs: Sequence[Run], now: datetime) -> list[Row]:
     people = Customer.objects.filter(book__in=books, number__in=numbers)
     names = {(book, number): name for book, number, name in _named(people)}
     return [
-        Row(
+        RunRow(
             run=run,
             customer=_customer(run, names.get((run.book_id, run.subject), "")),
             asked_minor=asked.get(run.pk),

@@ -9,7 +9,7 @@ from datetime import datetime
 from agents.core.budget import active
 from agents.core.requests import Json
 from agents.models import Effect, Escalation, Step
-from agents.web.changes import Change, Stage, changes, reply_of, stages
+from agents.web.changes import AmountStage, Change, changes, reply_of, stages
 from agents.web.formats import ESCALATION_ROLES, RULING_ROLES
 from agents.web.runs.texts import (
     ignored_calls,
@@ -41,7 +41,7 @@ class Turn:
     again: Json  # the ruling after a person had decided
     escalation: Escalation | None
     effect: Effect | None
-    stages: Sequence[Stage]
+    stages: Sequence[AmountStage]
     changes: Sequence[Change]
     bars: Sequence[Bar]
     wait: Bar | None

@@ -19,7 +19,7 @@ HEALTH = {  # role and word of what the aggregate found
 
 
 @dataclass(frozen=True)
-class Attempt:
+class TaskAttempt:
     """One dispatch of a task."""
 
     bar: Bar
@@ -36,12 +36,12 @@ class Task:
     is_critical: bool
     role: str
     word: str
-    attempts: Sequence[Attempt]
+    attempts: Sequence[TaskAttempt]
     told: str
 
 
 @dataclass(frozen=True)
-class Part:
+class WorkerPart:
     """What one worker found of the day, in words; "" where nothing is known."""
 
     name: str
@@ -85,7 +85,8 @@ def _task(
 ) -> Task:
     own = [s for s in steps if s.kind == "use" and s.key.startswith(f"dispatch/{task['id']}/")]
     attempts = [
-        Attempt(scale.bar(*spans[step.pk]), _role(step), f"{step.seconds:.1f} s") for step in own
+        TaskAttempt(scale.bar(*spans[step.pk]), _role(step), f"{step.seconds:.1f} s")
+        for step in own
     ]
     role, word = _standing(own)
     count = len(own)
@@ -128,11 +129,12 @@ def _missing(steps: Sequence[Step]) -> Sequence[str]:
     return [str(task["worker"] if isinstance(task, dict) else task) for task in failed]
 
 
-def _parts(found: Json) -> list[Part]:
+def _parts(found: Json) -> list[WorkerPart]:
     """Return the facts of the day, part by part; none before they were put together."""
     names = ("sales", "payments", "inventory") if found else ()
     return [
-        Part(name, " · ".join(map(_fact, sorted(found.get(name, {}).items())))) for name in names
+        WorkerPart(name, " · ".join(map(_fact, sorted(found.get(name, {}).items()))))
+        for name in names
     ]
 
 

@@ -11,7 +11,7 @@ from agents.models import Step
 
 
 @dataclass(frozen=True)
-class Attempt:
+class SpecialistAttempt:
     """One specialist that was asked, and what they said."""
 
     number: str
@@ -31,7 +31,7 @@ def way(steps: Sequence[Step], now: datetime) -> Json:
         reply = step.reply if isinstance(step.reply, dict) else {}
         role, icon, word = _standing(step, str(reply.get("status", "")))
         found.append(
-            Attempt(
+            SpecialistAttempt(
                 number=step.key.partition("/")[0],
                 target=str(step.asked["tool"]),
                 role=role,

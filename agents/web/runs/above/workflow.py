@@ -75,7 +75,7 @@ class Round:
 
 
 @dataclass
-class Part:
+class StepPart:
     """One step of the declared workflow."""
 
     name: str
@@ -112,10 +112,10 @@ class Part:
 
 def rounds(steps: Sequence[Step], now: datetime) -> Json:
     """Return the steps of the workflow in the order they were begun."""
-    parts: dict[str, Part] = {}
+    parts: dict[str, StepPart] = {}
     for step in steps:
         name = step.key.partition("/")[0]
-        part = parts.setdefault(name, Part(name))
+        part = parts.setdefault(name, StepPart(name))
         part.calls += step.kind == "use"
         part.is_supervised |= step.key.startswith(f"{name}/commit")
         if step.kind == "say":
@@ -138,7 +138,7 @@ def _one_model(steps: Sequence[Step]) -> str:
     return ", ".join(sorted(by_role.get("judge", set()) & by_role.get("executor", set())))
 
 
-def _said(part: Part, key: str, text: str) -> None:
+def _said(part: StepPart, key: str, text: str) -> None:
     """Take down what the agent promised, and after each round what it says of its work."""
     if key == f"{part.name}/commit":
         part.commitment = read_commitment(text)
@@ -147,7 +147,7 @@ def _said(part: Part, key: str, text: str) -> None:
         part.round_of(done + 1).assessment = read_assessment(text)
 
 
-def _heard(part: Part, kind: str, facts: Json) -> None:
+def _heard(part: StepPart, kind: str, facts: Json) -> None:
     if kind == "checkpoint.committed":
         part.told = facts
         part.round_of(1).said[kind] = facts
@@ -157,7 +157,7 @@ def _heard(part: Part, kind: str, facts: Json) -> None:
         part.round_of(int(facts.get("round", 1))).said[kind] = facts
 
 
-def _phases(part: Part, found: Round) -> list[Phase]:
+def _phases(part: StepPart, found: Round) -> list[Phase]:
     said = found.said
     given = part.told
     assessed, drift = said.get("checkpoint.assessed"), said.get("drift.reconciled")
@@ -181,7 +181,7 @@ def _phase(name: str, is_over: bool, told: str, *, good: bool = True) -> Phase:
     return Phase(name, role, role, told)
 
 
-def _calls(part: Part) -> str:
+def _calls(part: StepPart) -> str:
     return f"{part.calls} call{'' if part.calls == 1 else 's'}" if part.calls else "no call"
 
 

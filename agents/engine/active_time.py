@@ -18,7 +18,7 @@ class Timer:
     counts: bool = True  # as time of the run
 
 
-class Meter:
+class ActiveTime:
     """Calls side by side count once; what is assumed counts besides."""
 
     def __init__(self, steps: Iterable[Step]) -> None:
