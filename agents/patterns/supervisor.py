@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from agents.core.actions import Action, action_schema, read_action
@@ -54,7 +53,7 @@ def supervisor(brief: Brief, notes: Notes) -> Flow:
         except NoReply as end:
             raise (row.given_up(end) if row else end) from None
         if turn.action["kind"] == "final":
-            if row and is_call(row, limits.proposable):
+            if row and is_undone(row, brief):
                 raise row.with_all(notes.blocks)
             return final_answer(turn.action)
         row = None
@@ -65,12 +64,18 @@ def supervisor(brief: Brief, notes: Notes) -> Flow:
     return (yield from closing_answer(brief, notes))
 
 
-def is_call(block: Blocked, tools: Iterable[str]) -> bool:
-    """Tell whether a block kept a tool from being called, as far as the reply could be read."""
-    proposed = block.details.get("action", block.details.get("raw_action"))
-    if isinstance(proposed, dict) and proposed.get("kind") == "invalid":
-        return any(tool in str(proposed.get("raw")) for tool in tools)
-    return isinstance(proposed, dict) and proposed.get("kind") == "tool"
+def is_undone(block: Blocked, brief: Brief) -> bool:
+    """Tell whether a block kept a call from being made that an answer cannot stand in for.
+
+    Of a reply that cannot be read: whether it names a tool that takes an amount of money.
+    """
+    if "action" in block.details:
+        return bool(block.details["action"]["kind"] == "tool")
+    said = str(block.details.get("raw_action"))
+    of_money = [
+        tool for tool in brief.limits.proposable if "usd" in brief.specs.get(tool, {}).values()
+    ]
+    return any(tool in said for tool in of_money)
 
 
 def closing_answer(brief: Brief, notes: Notes) -> Steps[Json]:

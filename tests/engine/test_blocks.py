@@ -130,6 +130,14 @@ def test_a_run_that_has_paid_outlives_a_reply_that_cannot_be_used(
     assert "exactly one JSON object" in block["flip"]
 
 
+def test_who_slips_once_all_is_done_has_done_it(scene: Scene, said: Callable[..., Run]) -> None:
+    superfluous = tool("get_refund_context", user_id=42, amount_usd=5)
+
+    run = said(scene, CONTEXT, REFUND, MAIL, superfluous, FINAL)
+
+    assert (run.stop_reason, paid(run), mailed(run)) == ("success", [50000], [50000])
+
+
 def test_who_proposed_something_odd_and_says_done_has_done_nothing(
     scene: Scene, said: Callable[..., Run]
 ) -> None:
