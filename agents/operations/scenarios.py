@@ -105,7 +105,7 @@ SCENARIOS = (
     Scenario(
         "broken-json",
         "A reply that breaks off",
-        "Half an action is no action: the run stops before anything happens.",
+        "Half an action is no action: the agent is told so twice, then the run stops unpaid.",
         "Refund 500 USD to user_id=42 in broken JSON.",
         42,
     ),

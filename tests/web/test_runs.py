@@ -138,6 +138,16 @@ def test_an_end_is_a_sentence_and_a_failed_step_is_not_called_approved(scene: Sc
     assert ("failed", "failed", 1) in trace(fresh(decided)).counts
 
 
+def test_a_reply_that_could_not_be_used_says_so_and_why(scene: Scene) -> None:
+    run = go(scene.launch("Refund 500 USD to user_id=42 in broken JSON."))
+
+    context, *torn = trace(run).turns
+
+    assert (context.role, len(torn)) == ("approve", 3)
+    assert {(turn.role, turn.word) for turn in torn} == {("block", "Not usable")}
+    assert torn[0].said == "The reply cannot be used: it is not one JSON object and nothing else."
+
+
 def test_who_may_audit_reads_the_entries_of_a_run_on_its_page(scene: Scene) -> None:
     run = go(scene.launch(REFUND_500))
     at = reverse("run", args=[run.pk])

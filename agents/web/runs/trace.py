@@ -67,6 +67,7 @@ def trace(run: Run, *, at: datetime | None = None) -> Trace:
     held = {e.step_id: e for e in run.escalations.select_related("decided_by", "claimed_by")}
     effects = {effect.step_id: effect for effect in run.effects.all()}
     limits = run.policy.limits().of(run.pattern)
+    found = results.result(run)
     turns = (
         []
         if run.erased_at
@@ -75,6 +76,7 @@ def trace(run: Run, *, at: datetime | None = None) -> Trace:
             held,
             effects,
             now,
+            blocks=found.get("blocks", []),
             is_over=run.state in ENDED,
             errors_fail=limits.errors_fail,
         )
@@ -88,7 +90,7 @@ def trace(run: Run, *, at: datetime | None = None) -> Trace:
         meters=[] if run.erased_at else _meters(limits, steps, spent, turns),
         end=end_sentence(run.stop_reason) if run.state in _BAD_ENDS else "",
         counts=_counts(turns),
-        result=results.result(run),
+        result=found,
         waiting=open_ones[0] if open_ones else None,
         moved_minor=sum(effect.amount_minor or 0 for effect in paid),
         is_untold=bool(paid) and run.state in ENDED and not any(map(_is_letter, effects.values())),

@@ -9,6 +9,7 @@ from datetime import datetime
 from agents.core.budget import active
 from agents.core.requests import Json
 from agents.models import Effect, Escalation, Step
+from agents.patterns.blocks import UNREADABLE
 from agents.web.changes import AmountStage, Change, changes, reply_of, stages
 from agents.web.formats import ESCALATION_ROLES, RULING_ROLES
 from agents.web.runs.texts import (
@@ -94,9 +95,11 @@ def turns_of(
     effects: Mapping[int, Effect],
     now: datetime,
     *,
+    blocks: Sequence[Json],
     is_over: bool,
     errors_fail: bool,
 ) -> list[Turn]:
+    """Return the turns of a run; `blocks` are those that it ended with."""
     groups: dict[str, list[Step]] = {}
     for step in steps:
         if step.kind != "say":
@@ -104,10 +107,12 @@ def turns_of(
     spans = {step.pk: _span(step, now) for step in steps if step.kind in ("ask", "use")}
     waits = {pk: (_clock(e.created_at), _clock(e.decided_at or now)) for pk, e in held.items()}
     scale = axis(list(spans.values()))
+    unusable = _unusable_replies(steps, blocks)
     return [
         _turn(
             name,
             own,
+            unusable=unusable.get(name, ""),
             # The newest: an earlier one may have been asked again.
             escalation=next((held[s.pk] for s in reversed(own) if s.pk in held), None),
             effect=next((effects[s.pk] for s in own if s.pk in effects), None),
@@ -118,6 +123,13 @@ def turns_of(
         )
         for name, own in groups.items()
     ]
+
+
+def _unusable_replies(steps: Sequence[Step], blocks: Sequence[Json]) -> dict[str, str]:
+    """Return why replies of the agent could not be used, as it was told, by the turn's name."""
+    inputs = [step.asked.get("inputs") or {} for step in steps if step.kind == "ask"]
+    told = [*blocks, *(block for asked in inputs for block in asked.get("blocked", ()))]
+    return {str(b["step"]): b["sentence"] for b in told if b["rule"] == UNREADABLE}
 
 
 def _span(step: Step, now: datetime) -> tuple[float, float]:
@@ -134,6 +146,7 @@ def _turn(
     name: str,
     steps: Sequence[Step],
     *,
+    unusable: str,
     escalation: Escalation | None,
     effect: Effect | None,
     bars: Sequence[Bar],
@@ -148,13 +161,16 @@ def _turn(
     ran = uses[-1].asked["args"] if uses else None
     decision = _decision(reviews[0]) if reviews else ""
     role, word = _standing(steps, decision, escalation, errors_fail=errors_fail)
+    if unusable and role == "done":
+        role, word = "block", "Not usable"
     is_output = bool(action) and is_output_of_step(name, action)
+    said = summary_of(steps, action, is_output=is_output)
     return Turn(
         name=name,
         title=title_of(name, steps, action),
         amount_minor=((action or {}).get("args") or {}).get("amount_minor"),
         final_minor=(ran or {}).get("amount_minor") or getattr(escalation, "granted_minor", None),
-        said=summary_of(steps, action, is_output=is_output),
+        said=unusable if role == "block" and not action else said,
         note="" if is_output else note_of(steps),
         ignored=ignored_calls(steps),
         role=role,
