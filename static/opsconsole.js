@@ -186,7 +186,7 @@ function tick() {
         : `${Math.floor(minutes / 60)} h ${String(minutes % 60).padStart(2, "0")}`;
     if (clock.textContent !== text) clock.textContent = text;
     const countdown = clock.closest(".countdown");
-    if (countdown) countdown.dataset.sla = minutes < 6 ? "now" : minutes < 30 ? "soon" : "";
+    if (countdown) countdown.dataset.sla = minutes < 5 ? "now" : minutes < 10 ? "soon" : "";
   }
 }
 setInterval(tick, 1000);
@@ -215,8 +215,7 @@ function repeatAmount() {
   const pin = document.querySelector("[data-amount-pin]");
   if (pin && minor !== null) {
     const x = `${Math.min(100, (100 * minor) / Number(pin.dataset.amountPin))}%`;
-    pin.querySelector("circle").setAttribute("cx", x);
-    pin.querySelector("text").setAttribute("x", x);
+    pin.setAttribute("cx", x);
   }
 }
 document.addEventListener("input", (event) => {

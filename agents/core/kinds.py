@@ -41,6 +41,9 @@ class Kind:
     reason: str  # the label of the field beside the answer
     done: str  # what happened, once it did
     undone: str  # after a no, an end of time or a run that is over
+    rejected: str = ""  # after a no; "": that it was rejected, and `undone`
+    grants: tuple[str, ...] = ()  # ready reasons for a yes
+    refusals: tuple[str, ...] = ()  # and for a no
     changed: str = ""  # `done` where the person changed something; "": the same
     pending: str = ""  # allowed, and not carried out yet
     under_way: str = ""  # begun, and its outcome not known
@@ -170,7 +173,7 @@ HAND_OVER = Kind(
     stored="hand_over",
     tag="case",
     asks="Take over the case of {customer}",
-    note="The agent has answered nothing. Its run ends either way.",
+    note="The agent has answered nothing, and its run ends either way.",
     answers=(
         Answer(APPROVE, "Take this case", "You answer {customer} yourself", "Take this case"),
         Answer(REJECT, "Close it", "Close the case without an answer", "Close without an answer"),
@@ -179,6 +182,7 @@ HAND_OVER = Kind(
     reason="What happens next",
     done="{by} took over the case.",
     undone="Nobody took over the case.",
+    rejected="{by} closed the case without an answer.",
     is_about_run=True,
 )
 
@@ -202,7 +206,8 @@ EFFECT_UNKNOWN = Kind(
     change="",
     reason="Where you looked",
     done="{by} confirmed that it happened.",
-    undone="{by} answered that it did not happen.",
+    undone="Whether it happened is still not known.",
+    rejected="{by} answered that it did not happen.",
     settles_call=True,
 )
 

@@ -13,6 +13,7 @@ from agents.operations.deciding import (
 )
 from agents.operations.erasing import Erasure, erase_customer
 from agents.operations.erasure_leftovers import ErasureLeftovers
+from agents.operations.granting import judge_amount
 from agents.operations.importing import import_customers
 from agents.operations.killing import kill, release, stoppable_tools
 from agents.operations.launching import launch
@@ -50,6 +51,7 @@ __all__ = [
     "erase_customer",
     "import_customers",
     "join",
+    "judge_amount",
     "kill",
     "launch",
     "launch_again",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from django.contrib.auth.models import User
 from django.db.models import QuerySet, Sum
 
 from agents.core.kinds import AMOUNT, kind_of
@@ -13,9 +14,11 @@ from agents.core.money import format_money
 from agents.core.rulings import RulingKind, settled_by
 from agents.db.driver import pipelined
 from agents.engine.facts import fetch_facts
-from agents.models import Escalation, Membership, Step
-from agents.operations.refusal import Refused
+from agents.models import Escalation, Membership, Role, Step
+from agents.operations.refusal import Refused, require_member
 from agents.policies import judge, review
+
+HIGHER, ANOTHER = "a reviewer with a higher limit", "another reviewer"
 
 
 @dataclass(frozen=True)
@@ -42,11 +45,13 @@ def grant(
     *,
     amount_minor: int | None,
     at: datetime,
+    lock: bool = True,
 ) -> Grant | None:
     """Return what the person allows, None where it is about no amount. Raises Refused.
 
     Call with the run and the workspace locked, so that what people granted does not grow
-    meanwhile. Whoever wants too much is told the tightest bound.
+    meanwhile; to ask before anything is decided nothing is locked. Whoever wants too much is told
+    the tightest bound.
     """
     kind = kind_of(escalation.kind, escalation.action)
     if kind.change != AMOUNT or escalation.requested_minor is None:
@@ -57,7 +62,7 @@ def grant(
     limits = escalation.run.policy.limits().of(escalation.run.pattern)
     args = {**escalation.action["args"], "amount_minor": amount}
     action = {**escalation.action, "args": args}
-    facts, charge = pipelined(fetch_facts, escalation.run, action, limits, steps, at=at, lock=True)
+    facts, charge = pipelined(fetch_facts, escalation.run, action, limits, steps, at=at, lock=lock)
     if amount < 1:
         raise Refused("too_little", f"The least that can be refunded is {format_money(1)}.")
     settled = settled_by(escalation.review)
@@ -85,6 +90,14 @@ def grant(
     return Grant(amount, charge)
 
 
+def judge_amount(*, escalation_id: int, by: User, amount_minor: int, at: datetime) -> None:
+    """Ask whether a person might grant an amount now. Changes nothing. Raises Refused."""
+    found = Escalation.objects.select_related("run__policy", "workspace").get(pk=escalation_id)
+    person = require_member(found.workspace, by, Role.REVIEWER, Role.ADMIN)
+    steps = list(found.run.steps.order_by("position"))
+    grant(found, steps, person, amount_minor=amount_minor, at=at, lock=False)
+
+
 def own_bounds(
     escalation: Escalation,
     person: Membership,
@@ -109,7 +122,7 @@ def own_bounds(
         given = f"With the {format_money(before)} you granted on this charge in {days} days, "
         above = f"{format_money(wanted_minor)} is above your own limit of {format_money(limit)}."
         sentence = f"{given}{above}" if before else above
-        bounds.append(_own("above_own_limit", limit - before, sentence))
+        bounds.append(_own("above_own_limit", limit - before, sentence, others=HIGHER))
     if (most := limits.reviewer_daily_minor) is not None:
         midnight = at.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
         today = mine.filter(workspace=escalation.workspace_id, decided_at__gte=midnight)
@@ -118,13 +131,13 @@ def own_bounds(
             f"With the {format_money(before)} you granted today, {format_money(wanted_minor)} is "
             f"above the {format_money(most)} that one person may grant in a day (UTC)."
         )
-        bounds.append(_own("above_daily_total", most - before, sentence))
+        bounds.append(_own("above_daily_total", most - before, sentence, others=ANOTHER))
     return bounds
 
 
-def _own(code: str, left: int, sentence: str) -> Bound:
+def _own(code: str, left: int, sentence: str, *, others: str) -> Bound:
     at_most = f"Grant at most {format_money(left)}" if left > 0 else "Reject it"
-    return Bound(max(left, 0), code, f"{sentence} {at_most}, or leave it to somebody else.")
+    return Bound(max(left, 0), code, f"{sentence} {at_most}, or leave it to {others}.")
 
 
 def _sum(granted: QuerySet[Escalation]) -> int:

@@ -81,12 +81,12 @@ def reason_given(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
 
 @rule
 def auto_limit(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
-    """Small refunds need nobody; above the limit a person decides."""
+    """Refund automatically up to the limit; above it ask for approval."""
     amount, limit = _amount(action), limits.auto_limit_minor
     if amount is None:
         return None
     if amount <= limit:
-        sentence = f"{format_money(amount)} is within the {format_money(limit)} that need nobody."
+        sentence = f"{format_money(amount)} is within the automatic limit of {format_money(limit)}."
         return Ruling(
             RulingKind.APPROVE,
             "refund_within_auto_limit",
@@ -99,8 +99,7 @@ def auto_limit(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
     return Ruling(
         RulingKind.ESCALATE,
         "high_refund_requires_human",
-        f"{format_money(amount)} is {format_money(amount - limit)} above the "
-        f"{format_money(limit)} that need nobody.",
+        f"{format_money(amount - limit)} over the automatic limit of {format_money(limit)}.",
         risk=min(90, 40 + 30 * (amount - limit) // max(limit, 1)),
         observed=amount,
         limit=limit,

@@ -65,7 +65,7 @@ def escalation_for(user: User, pk: int) -> Escalation:
     """Return an escalation that a person may read. Raises Http404."""
     found = (
         escalations_of(user)
-        .select_related("run__policy", "run__launched_by", "step", "workspace")
+        .select_related("run__policy", "run__launched_by", "run__book", "step", "workspace")
         .select_related("decided_by", "claimed_by", "workspace__policy")
         .filter(pk=pk)
         .first()

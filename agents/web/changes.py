@@ -88,8 +88,8 @@ def _approved(verdict: str, amount: int, escalation: Escalation | None) -> Amoun
     if escalation.state == EscalationState.OPEN:
         # Where a kill switch holds it, its end moves on with every minute that it stands still.
         held = escalation.frozen_at is not None
-        by = "its clock stands" if held else f"until {escalation.expires_at:%H:%M}"
-        return AmountStage("A person decides", "human", "human", "not yet", by, None, is_now=True)
+        by, due = ("deadline paused", None) if held else ("due", escalation.expires_at)
+        return AmountStage("Awaiting approval", "human", "human", "not yet", by, due, is_now=True)
     who = escalation.decided_by.get_username() if escalation.decided_by else "nobody"
     if escalation.granted_minor is None:
         word = escalation.state.capitalize()

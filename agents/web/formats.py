@@ -140,11 +140,11 @@ def _clock(rest: timedelta) -> str:
 
 @register.filter
 def urgency(at: datetime) -> str:
-    """Return how a countdown looks: "now" in the last six minutes, "soon" in the last thirty."""
+    """Return how a countdown looks: "now" in the last five minutes, "soon" in the last ten."""
     rest = at - timezone.now()
-    if rest < timedelta(minutes=6):
+    if rest < timedelta(minutes=5):
         return "now"
-    return "soon" if rest < timedelta(minutes=30) else ""
+    return "soon" if rest < timedelta(minutes=10) else ""
 
 
 @register.simple_tag

@@ -2,30 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from django.http import QueryDict
 
-from agents.core.money import BadAmount, minor_of_text
 from agents.operations.scenarios import BY_KEY
-
-FIELDS = {
-    "csrfmiddlewaretoken",
-    "verdict",
-    "amount",
-    "action_sha256",
-    "comment",
-    "ready",
-    "refusal",
-    "ready_refusal",
-    "correction",
-}
-# Reasons that need no typing. What rejects has fields of its own: a reason that was begun for an
-# adjustment must not explain a rejection.
-GRANTS = ("", "Partly used", "Goodwill", "Outside the terms, kept small", "As the contract says")
-REFUSALS = ("", "Outside the terms", "Already refunded", "Not the customer's request", "Looks odd")
-VERDICTS = ("adjust", "approve", "reject")
 
 
 class BadForm(Exception):
@@ -38,56 +19,6 @@ class BadForm(Exception):
 
 class NotOurForm(BadForm):
     """It holds what no page of ours sends: somebody made it, or the page is of another version."""
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """A decision as it was filled in."""
-
-    approve: bool
-    amount_minor: int | None  # None: as it was asked for
-    comment: str
-    action_sha256: str
-    correction: str = ""  # with which a step is to run again, or which is sent in place of a letter
-
-
-def read_decision(posted: QueryDict) -> Wanted:
-    """Return what the decision form asks for. Raises BadForm."""
-    only(posted, FIELDS)
-    verdict = posted.get("verdict", "")
-    if verdict not in VERDICTS:
-        raise BadForm("verdict", "Choose whether to adjust, approve or reject.")
-    field = "refusal" if verdict == "reject" and "refusal" in posted else "comment"
-    ready, allowed = ("ready_refusal", REFUSALS) if field == "refusal" else ("ready", GRANTS)
-    comment = _reason(posted, field, ready, allowed)
-    if verdict == "adjust" and "correction" in posted:
-        return Wanted(True, None, comment, posted.get("action_sha256", ""), _correction(posted))
-    if verdict != "approve" and not comment:
-        raise BadForm(field, "Say why; the agent and the record need the reason.")
-    amount = _amount(posted.get("amount", "")) if verdict == "adjust" else None
-    return Wanted(verdict != "reject", amount, comment, posted.get("action_sha256", ""))
-
-
-def _reason(posted: QueryDict, field: str, ready: str, allowed: Sequence[str]) -> str:
-    """Return a ready reason and what was typed, as one text. Raises BadForm."""
-    chosen = posted.get(ready, "")
-    if chosen not in allowed:
-        raise BadForm(field, "There is no such ready reason. Load the page again.")
-    return ". ".join(filter(None, (chosen, posted.get(field, "").strip())))
-
-
-def _correction(posted: QueryDict) -> str:
-    correction = posted.get("correction", "").replace("\r\n", "\n").strip()
-    if not correction:
-        raise BadForm("correction", "Write the correction.")
-    return correction
-
-
-def _amount(text: str) -> int:
-    try:
-        return minor_of_text(text.strip())
-    except BadAmount as error:
-        raise BadForm("amount", f"{error}.") from None
 
 
 LAUNCH_FIELDS = {

@@ -26,6 +26,7 @@ urlpatterns: list[URLPattern] = [
     path("approvals/", approvals.approvals, name="approvals"),
     path("approvals/decided/", approvals.decided, name="decided"),
     path("approvals/<int:pk>/", approvals.approval, name="approval"),
+    path("approvals/<int:pk>/judge/", approvals.judge, name="judge"),
     path("approvals/<int:pk>/claim/", approvals.claim, name="claim"),
     path("approvals/<int:pk>/release/", approvals.release_claim, name="release-claim"),
     path("approvals/<int:pk>/decide/", approvals.decide, name="decide"),

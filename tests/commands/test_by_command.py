@@ -14,6 +14,7 @@ from tests.audit.test_record import unseen
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import Scene, go, set_scene
 from tests.web.test_pages import signed_in
+from tests.web.words import words
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
@@ -58,7 +59,7 @@ def test_a_decision_by_command_is_told_from_one_in_the_browser(
     rita = signed_in(User.objects.get(username="rita"))
     card = rita.get(reverse("approval", args=[by_command.pk])).content.decode()
     other = rita.get(reverse("approval", args=[in_browser.pk])).content.decode()
-    assert f"Decided by rita, by command, from the account {ACCOUNT}, at" in card
+    assert f"Decided by rita, by command, from the account {ACCOUNT}, at" in words(card)
     assert "by command" not in other
     assert command("verify_audit").code == 0
 

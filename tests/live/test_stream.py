@@ -63,10 +63,10 @@ def test_the_inbox_tells_what_waits_and_what_no_longer_does(scene: Scene) -> Non
         scene.decide(run)
         none = stream.next("#queue")
 
-    assert "Nothing waits" in empty.data
+    assert "all caught up" in empty.data
     assert "USD 1,200.00" in one.data
     assert "#waiting" in one.data
-    assert "Nothing waits" in none.data
+    assert "all caught up" in none.data
 
 
 def test_a_card_says_that_it_changed(scene: Scene) -> None:
@@ -208,7 +208,7 @@ def test_a_form_is_answered_while_many_streams_are_idle(scene: Scene) -> None:
         told = [stream.next("#queue").data for stream in streams]
 
     assert Escalation.objects.get(run=run).state == EscalationState.ADJUSTED
-    assert all("Nothing waits" in data for data in told)
+    assert all("all caught up" in data for data in told)
 
 
 def test_nobody_opens_more_streams_than_a_person_needs(scene: Scene) -> None:

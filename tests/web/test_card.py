@@ -15,6 +15,7 @@ from agents.models import Escalation, Membership, Role, Run, Scope
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import Scene, go, set_scene
 from tests.web.test_pages import signed_in, waiting
+from tests.web.words import words
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -40,7 +41,7 @@ def test_a_card_says_that_there_is_a_newer_policy(scene: Scene) -> None:
 
     after = shown(scene, escalation)
     assert "newer-policy" not in before
-    assert f"Policy v{pinned + 1} is in force since. This run keeps v{pinned}" in after
+    assert f"Policy v{pinned + 1} is now active. This run still follows v{pinned}" in after
 
 
 def test_a_name_that_looks_like_another_is_marked(scene: Scene) -> None:
@@ -99,7 +100,7 @@ def test_while_a_switch_stands_nothing_is_approved(
 
     card, refused = card_of("ada", escalation), pay("ada", escalation)
 
-    assert f"while the kill switch “{name}” stands" in card
+    assert f"while the kill switch “{name}” is on" in words(card)
     assert "Pay " not in card
     assert 'value="approve"' not in card
     assert refused.status_code == 409
@@ -127,7 +128,7 @@ def test_a_switch_after_the_yes_is_told_on_the_card_and_the_overview(scene: Scen
     card = card_of("rita", escalation)
     home = signed_in(scene.rita).get(reverse("home")).text
 
-    assert "approved, not carried out: a kill switch stopped the run." in card
+    assert "approved, not carried out: a kill switch stopped the run." in words(card)
     assert "not yet" not in card
     assert "approved by ada, not carried out: a kill switch stopped the run." in home
 
@@ -148,7 +149,7 @@ def test_who_may_not_decide_reads_one_headline(scene: Scene, name: str) -> None:
     card = card_of(name, escalation)
 
     assert card.count("<h2>") == 1
-    assert "Awaiting approval: Refund USD 1,200.00 to customer 42." in card
+    assert "Awaiting approval: Refund USD 1,200.00 to Anna" in words(card)
     assert "<form" not in card
     assert "now." not in card
 
@@ -159,7 +160,7 @@ def test_what_somebody_else_has_claimed_offers_no_button(scene: Scene) -> None:
 
     card, refused = card_of("ada", escalation), pay("ada", escalation)
 
-    assert "rita has claimed it until" in card
+    assert "rita has claimed it until" in words(card)
     assert "<form" not in card
     assert refused.status_code == 409
     assert "rita has claimed it until" in refused.text

@@ -123,7 +123,9 @@ def test_two_people_see_one_refund_to_its_end(
         rita.locator(".qlist a").click()
         expect(rita.get_by_label("Pay Anna")).to_have_value("800.00")
         rita.get_by_label("Pay Anna").fill("750")
-        expect(rita.locator("#consequence")).to_contain_text("Adjusting pays USD 750.00 to Anna")
+        expect(rita.locator("#consequence")).to_contain_text(
+            "Pay Anna USD 750.00 instead of USD 1,200.00"
+        )
         expect(rita.get_by_role("button", name="Pay USD 750.00 to Anna")).to_be_visible()
 
         sentences = []
@@ -161,13 +163,13 @@ def test_the_second_of_two_reviewers_is_told_who_was_first(
         second.reload()
         second.get_by_label("Reason").fill("mine")
         rita.get_by_role("button", name="Pay USD 800.00 to Anna").click()
-        expect(rita.locator("#card")).to_contain_text("800.00 approved")
+        expect(rita.locator("#card")).to_contain_text("800.00 was approved")
         with second.expect_response("**/decide/") as answered:
             second.get_by_role("button", name="Pay USD 900.00 to Anna").click()
 
         assert answered.value.status == 409
         expect(second.locator("#card")).to_contain_text("rita decided at")
-        expect(second.locator("#card")).to_contain_text("USD 800.00 approved")
+        expect(second.locator("#card")).to_contain_text("USD 800.00 was approved")
         expect(second.locator("#card")).to_contain_text("What you filled in was not sent")
 
     escalation.refresh_from_db()
@@ -193,9 +195,9 @@ def test_a_claim_keeps_the_others_out_until_it_is_released(
         expect(second.get_by_role("button", name="Pay USD 900.00 to Anna")).to_be_hidden()
 
         rita.get_by_role("button", name="Release").click()
-        expect(second.locator("#claim")).to_contain_text("Nobody has claimed it")
+        expect(second.locator("#claim")).to_contain_text("Unclaimed")
         second.get_by_role("button", name="Pay USD 900.00 to Anna").click()
-        expect(second.locator("#card")).to_contain_text("USD 900.00 approved")
+        expect(second.locator("#card")).to_contain_text("USD 900.00 was approved")
 
 
 def test_a_refusal_stays_to_be_read_while_the_card_goes_on(
@@ -214,7 +216,7 @@ def test_a_refusal_stays_to_be_read_while_the_card_goes_on(
         expect(second.locator("#live")).to_have_text("Live")
 
         rita.get_by_role("button", name="Release").click()
-        expect(second.locator("#claim")).to_contain_text("Nobody has claimed it")
+        expect(second.locator("#claim")).to_contain_text("Unclaimed")
 
         expect(second.locator("#notice")).to_contain_text("What you filled in was not sent.")
         expect(second.get_by_role("button", name="Pay USD 900.00 to Anna")).to_be_visible()
@@ -258,7 +260,9 @@ def test_time_runs_out_while_the_card_is_open(
         soon = timezone.now() + timedelta(seconds=1)
         Escalation.objects.filter(pk=escalation.pk).update(expires_at=soon)
 
-        expect(rita.locator("#card")).to_contain_text("The time ran out", timeout=20_000)
+        expect(rita.locator("#card")).to_contain_text(
+            "Expired and rejected automatically", timeout=20_000
+        )
         expect(rita.locator("#dform")).to_have_count(0)
         expect(rita.locator("#waiting")).to_have_text("")
 
@@ -322,9 +326,9 @@ def test_every_scenario_comes_to_its_end(
 @pytest.mark.parametrize(
     ("choice", "words", "shown"),
     [
-        ("Approve this output", {}, "A person said: approved"),
-        ("Correct and run again", {"What to do otherwise": "Name it."}, "A person said: adjusted"),
-        ("Deny", {"Reason": "The terms are clear."}, "denied_by_human"),
+        ("Approve", {}, "A person said: approved"),
+        ("Send back", {"What should change?": "Name it."}, "A person said: adjusted"),
+        ("Reject", {"Why not": "The terms are clear."}, "denied_by_human"),
     ],
 )
 def test_rita_answers_for_an_output_while_omar_watches(
@@ -345,13 +349,13 @@ def test_rita_answers_for_an_output_while_omar_watches(
 
         answered(rita, site, choice, words)
         expect(omar.locator("#run")).to_contain_text(shown)
-        if choice == "Correct and run again":
+        if choice == "Send back":
             expect(omar.get_by_role("list", name="Memo, round 2")).to_be_visible()
-            answered(rita, site, "Approve this output", {})
+            answered(rita, site, "Approve", {})
         expect(omar.locator("#run[data-ended]")).to_be_visible()
 
     run = Run.objects.get()
-    assert run.state == (RunState.STOPPED if choice == "Deny" else RunState.DONE)
+    assert run.state == (RunState.STOPPED if choice == "Reject" else RunState.DONE)
 
 
 def answered(rita: Page, site: str, choice: str, words: dict[str, str]) -> None:
@@ -525,4 +529,4 @@ def test_omar_launches_and_stops_a_run_with_javascript_off(scene: Scene, browser
         page.get_by_role("button", name="Stop the run").click()
         expect(page.locator("#run")).to_contain_text("cancelled")
         page.get_by_role("link", name="Approvals").click()
-        expect(page.locator("#queue")).to_contain_text("Nothing waits")
+        expect(page.locator("#queue")).to_contain_text("all caught up")

@@ -10,6 +10,7 @@ from agents.desk.models import SentMail
 from agents.models import Effect
 from tests.engine.scene import Scene, go, set_scene
 from tests.web.test_outputs import form, held, signed_in
+from tests.web.words import words
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -29,11 +30,11 @@ def test_the_card_shows_the_text_and_the_words_that_nobody_vouches_for(scene: Sc
 
     assert escalation.kind == "output"
     assert not SentMail.objects.exists()
-    assert "What Anna would read" in page
+    assert "The email to Anna" in words(page)
     assert "As promised we know that Customer 42 is Anna" in page
     assert "As, promised, we, know, that, Customer, 42, is, Anna, with, the, plan and" in page
     assert "No money was moved." in page
-    assert "Send an email to customer 42" in page
+    assert "Send an email to Anna" in page
 
 
 @pytest.mark.parametrize("verdict", ["approve", "adjust"])
@@ -50,7 +51,8 @@ def test_what_a_person_lets_out_is_what_is_sent(scene: Scene, verdict: str) -> N
     effect = Effect.objects.get(run=run, tool="send_reply")
     assert effect.escalation_id == escalation.pk
     page = signed_in(scene.rita).get(reverse("approval", args=[escalation.pk])).text
-    assert ("Sent as it was." if verdict == "approve" else "Sent in rita’s words.") in page
+    told = "as the agent wrote it" if verdict == "approve" else "as rita edited it"
+    assert f"The email was sent {told}." in words(page)
 
 
 def test_a_letter_that_would_be_masked_is_refused_with_what_would_be(scene: Scene) -> None:
@@ -82,7 +84,7 @@ def test_who_launched_the_run_does_not_let_a_letter_out(scene: Scene) -> None:
 
     page = signed_in(scene.omar).get(reverse("approval", args=[escalation.pk])).text
 
-    assert "Send this mail" not in page
+    assert "Send this email" not in page
 
 
 def test_the_runs_page_tells_the_answer_from_the_agents_note(scene: Scene) -> None:

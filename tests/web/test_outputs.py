@@ -51,8 +51,8 @@ def test_the_person_sees_the_output_and_what_it_is_held_against(scene: Scene) ->
 
     assert "Approve the result of the step memo" in page
     assert "Recommendation: keep to the terms." in page
-    assert "No drift was found." in page
-    assert "Correct and run again" in page
+    assert "No deviations found." in page
+    assert "Send back to the agent" in page
 
 
 def test_what_the_judge_asks_is_in_the_inbox(scene: Scene) -> None:
@@ -121,15 +121,15 @@ def test_a_correction_runs_the_step_again_and_asks_again(scene: Scene) -> None:
     escalation.refresh_from_db()
     assert escalation.state == EscalationState.ADJUSTED
     page = signed_in(scene.rita).get(answered["Location"]).text
-    assert "Sent back with a correction." in page
+    assert "Sent back to the agent with instructions." in page
 
 
 @pytest.mark.parametrize(
     ("fields", "says"),
     [
-        ({"verdict": "adjust"}, "Write the correction."),
+        ({"verdict": "adjust"}, "Write what should be different."),
         ({"verdict": "adjust", "correction": "x" * 2001}, "at most 2000 characters"),
-        ({"verdict": "reject"}, "Say why"),
+        ({"verdict": "reject"}, "Enter a reason."),
         ({"action_sha256": "0" * 64}, "changed since you opened it"),
     ],
 )

@@ -20,6 +20,7 @@ from agents.models import Escalation, Role, Run, Workspace
 from agents.operations.scenarios import SCENARIOS, Scenario
 from agents.web.urls import urlpatterns
 from tests.engine.scene import Scene, fresh, go, paid, set_scene
+from tests.web.words import words
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -73,6 +74,7 @@ ADDRESSES: dict[str, tuple[tuple[int, int], ...]] = {
     "approvals": ((302, 405), (200, 405), (200, 405), (200, 405)),
     "decided": ((302, 405), (200, 405), (200, 405), (200, 405)),
     "approval": ((302, 405), (404, 405), (200, 405), (200, 405)),
+    "judge": ((302, 405), (404, 405), (403, 405), (200, 405)),
     "decide": ((405, 302), (405, 404), (405, 403), (405, 422)),
     "claim": ((405, 302), (405, 404), (405, 403), (405, 302)),
     "release-claim": ((405, 302), (405, 404), (405, 403), (405, 302)),
@@ -95,7 +97,7 @@ ADDRESSES: dict[str, tuple[tuple[int, int], ...]] = {
 }
 
 
-OF_ESCALATION = ("approval", "decide", "claim", "release-claim")
+OF_ESCALATION = ("approval", "judge", "decide", "claim", "release-claim")
 OF_RUN = ("run", "run-json", "cancel", "run-again")
 
 
@@ -144,7 +146,7 @@ def test_rita_adjusts_and_sees_what_really_happened(scene: Scene) -> None:
 
     answered = client.post(reverse("decide", args=[escalation.pk]), form(escalation))
     assert answered.status_code == 302
-    assert "has not paid it yet" in client.get(answered["Location"]).text
+    assert "It has not been paid yet." in client.get(answered["Location"]).text
     go(escalation.run)
 
     page = client.get(answered["Location"]).text
@@ -162,9 +164,9 @@ def test_rita_adjusts_and_sees_what_really_happened(scene: Scene) -> None:
         ({"amount": "1e3"}, "digits and a point"),
         ({"amount": "٣٠٠"}, "digits and a point"),
         ({"amount": ""}, "digits and a point"),
-        ({"comment": " "}, "Say why"),
-        ({"verdict": "reject", "comment": ""}, "Say why"),
-        ({"verdict": "pay"}, "Choose whether"),
+        ({"comment": " "}, "Enter a reason."),
+        ({"verdict": "reject", "comment": ""}, "Enter a reason."),
+        ({"verdict": "pay"}, "Choose an answer."),
         ({"verdict": "approve"}, "above your own limit"),
         ({"action_sha256": "0" * 64}, "changed since you opened it"),
         ({"subject": "7"}, "fields that it should not"),
@@ -266,7 +268,7 @@ def test_a_list_takes_as_many_queries_however_long_it_is(
     operations.add_member(
         workspace=scene.workspace, user=scene.rita, role=Role.ADMIN, at=timezone.now()
     )
-    for name, queries in (("decided", 9), ("audit", 11), ("kill", 9), ("launch", 7)):
+    for name, queries in (("decided", 7), ("audit", 11), ("kill", 9), ("launch", 7)):
         with django_assert_num_queries(queries):
             client.get(reverse(name))
 
@@ -383,14 +385,16 @@ def test_rita_takes_over_a_case_that_no_specialist_takes(scene: Scene) -> None:
     escalation = Escalation.objects.get(run=run)
     rita = signed_in(scene.rita)
     page = rita.get(reverse("approval", args=[escalation.pk])).text
-    assert "Take over the case of customer 42" in page
-    assert "technical_specialist (ticket_not_technical)" in page
+    assert "You answer Anna yourself" in words(page)
+    assert "Technical specialist (ticket not technical)" in words(page)
 
     rita.post(reverse("decide", args=[escalation.pk]), form(escalation, verdict="approve"))
     run = go(run)
 
     assert (run.state, run.stop_reason) == (RunState.STOPPED, "max_route_attempts")
-    assert "Taken over" in rita.get(reverse("approval", args=[escalation.pk])).text
+    assert "rita took over the case." in words(
+        rita.get(reverse("approval", args=[escalation.pk])).text
+    )
     assert "a case that no specialist takes" in rita.get(reverse("run", args=[run.pk])).text
 
 

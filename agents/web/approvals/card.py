@@ -7,36 +7,30 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from django.contrib.auth.models import User
+from django.db.models import Q
+from django.utils.safestring import SafeString
 
 from agents.core.homoglyphs import homoglyph_warnings
-from agents.core.kinds import LETTER, kind_of
+from agents.core.kinds import AMOUNT, TEXT, Kind
 from agents.core.money import plain_amount
 from agents.core.requests import Json
 from agents.core.states import ENDED, EscalationState
 from agents.desk import billing, mail, refunds
 from agents.engine.approvals import ASKED_AGAIN, turn_of
-from agents.models import Effect, Escalation, KillSwitch, Membership, Role
+from agents.models import Effect, Escalation, KillSwitch, Membership, Role, Step
 from agents.operations.claiming import OWN, is_own
 from agents.operations.granting import own_bounds
 from agents.web import access
-from agents.web.approvals.inbox import act, claimant
-from agents.web.approvals.outcomes import came_to_nothing
+from agents.web.approvals.inbox import claimant
+from agents.web.approvals.outcomes import came_to_nothing, outcome
 from agents.web.approvals.provenance import Source, sources
 from agents.web.approvals.ruler import Ruler, ruler
+from agents.web.approvals.wording import Choice, act, choices, filled, kind_of_request
 from agents.web.changes import AmountStage, stages
 
 LOOKALIKES = 5  # sentences
 EARLIER = 5  # decisions about the same customer
-
-
-def is_letter(escalation: Escalation) -> bool:
-    """Tell whether a text waits to be sent to a customer, rather than to stand as an output."""
-    return kind_of(escalation.kind, escalation.action) is LETTER
-
-
-def settles_call(escalation: Escalation) -> bool:
-    """Tell whether a person is asked what became of a call."""
-    return kind_of(escalation.kind, escalation.action).settles_call
+OTHERS = 3  # names of people who may grant it all
 
 
 @dataclass(frozen=True)
@@ -44,13 +38,19 @@ class Card:
     """An escalation with its evidence, for one person."""
 
     escalation: Escalation
+    kind: Kind
     act: str
+    asks: SafeString  # the act as markup
+    outcome: SafeString  # what became of it; "" while it waits
+    choices: Sequence[Choice]  # what this person may answer here and now
+    withheld: str  # why there is no full form: ended, claim, role, switch; "" where there is one
     customer_name: str
     charge: billing.ChargeFacts | None
     earlier: Sequence[refunds.Receipt]
     rulings: Sequence[Json]
     most_minor: int | None  # what this person may grant at most; None: there is no amount
     may_grant_all: bool
+    others: Sequence[str]  # who may grant what this person may not
     prefilled: str
     refusal: str  # why this person cannot decide, or ""
     effect: Effect | None  # what really happened afterwards
@@ -67,57 +67,103 @@ class Card:
     letter: str | None  # the text that a customer would read; None: it is about something else
     lookalikes: Sequence[str]  # what to look at twice, a sentence each
     switch: KillSwitch | None  # stands in the way of an approval
-    why_not: str  # why what was allowed was not done, or ""
     asked_again: int | None  # the request that took its place
 
 
 def card(escalation: Escalation, user: User, *, at: datetime) -> Card:
     """Gather what a person needs to decide, and what became of it once it is decided."""
-    run, number = escalation.run, escalation.customer
+    run, number, kind = escalation.run, escalation.customer, kind_of_request(escalation)
     charge, name, earlier = None, "", []
     if number is not None:
         charge = billing.latest_charge(book_id=run.book_id, customer_number=number, at=at)
         name = billing.customer_name(book_id=run.book_id, customer_number=number)
         earlier = refunds.paid_refunds(book_id=run.book_id, customer_number=number)
     part = access.membership(user, escalation.workspace_id)
-    claimed_by = claimant(escalation, at=at)
+    most = _most(escalation, kind, charge, part, at=at)
+    may_grant_all = most is None or most == escalation.requested_minor
+    effect, refusal = _effect(escalation, kind), _refusal(escalation, user, part.role)
+    steps = _steps_of_turn(escalation)
+    reviews = [step for step in steps if step.kind == "review" and step.reply]
+    called = name or ("the customer" if number is None else f"customer {number}")
+    claimed_by, switch = claimant(escalation, at=at), _switch(escalation, kind)
     is_mine = bool(claimed_by) and escalation.claimed_by_id == user.pk
-    asked = escalation.requested_minor
-    most = _most(escalation, charge, part, at=at)
-    effect, refusal = _effect(escalation), _refusal(escalation, user, part.role)
+    withheld = _withheld(escalation, refusal, is_free=not claimed_by or is_mine, switch=switch)
+    is_open = escalation.state == EscalationState.OPEN
+    why = came_to_nothing(escalation, effect)
     return Card(
         escalation=escalation,
-        act=act(escalation),
-        customer_name=name or "the customer",
+        kind=kind,
+        act=act(escalation, name),
+        asks=filled(kind.asks, escalation, called),
+        outcome=SafeString("") if is_open else outcome(escalation, effect, called, why=why),
+        choices=()
+        if withheld in ("ended", "claim", "role")
+        else choices(
+            escalation,
+            called,
+            most_minor=most,
+            may_grant_all=may_grant_all,
+            may_say_yes=switch is None,
+        ),
+        withheld=withheld,
+        customer_name=called,
         charge=charge,
-        earlier=earlier,
+        earlier=[one for one in earlier if effect is None or one.key != effect.key],
         rulings=escalation.review.get("rulings") or [escalation.review["deciding"]],
         most_minor=most,
-        may_grant_all=most is None or most == asked,
+        may_grant_all=may_grant_all,
+        others=[] if may_grant_all or not is_open else _others(escalation),
         prefilled=plain_amount(most) if most else "",
         refusal=refusal,
         effect=effect,
-        mail=mail.find(key=effect.key) if effect and settles_call(escalation) else None,
+        mail=mail.find(key=effect.key) if effect and kind.settles_call else None,
         limit_minor=part.refund_limit_minor,
         claimed_by=claimed_by,
         is_mine=is_mine,
         may_release=is_mine or (bool(claimed_by) and part.role == Role.ADMIN),
         decisions=_decisions(escalation),
-        stages=_stages(escalation, effect),
-        sources=[] if run.erased_at else sources(escalation, charge),
+        stages=stages(reviews, escalation, effect, is_over=run.state in ENDED),
+        sources=[] if run.erased_at else sources(escalation, charge, reviews),
         ruler=ruler(escalation.review["deciding"], None if refusal else most),
         published=_published(escalation),
-        letter=_letter(escalation),
+        letter=_letter(escalation, kind),
         lookalikes=_lookalikes(escalation, name),
-        switch=_switch(escalation),
-        why_not=came_to_nothing(escalation, effect),
+        switch=switch,
         asked_again=_asked_again(escalation),
     )
 
 
-def _switch(escalation: Escalation) -> KillSwitch | None:
+def _withheld(
+    escalation: Escalation, refusal: str, *, is_free: bool, switch: KillSwitch | None
+) -> str:
+    """Return why this person gets no form, or under a kill switch only a part of it."""
+    if escalation.state != EscalationState.OPEN:
+        return "ended"
+    if not is_free:
+        return "claim"
+    if refusal:
+        return "role"
+    return "switch" if switch else ""
+
+
+def _others(escalation: Escalation) -> list[str]:
+    """Return who may grant what is asked for, by their own limit."""
+    enough = Q(refund_limit_minor=None) | Q(refund_limit_minor__gte=escalation.requested_minor)
+    able = Membership.objects.filter(
+        enough,
+        workspace=escalation.workspace_id,
+        role__in=access.DECIDES,
+        is_simulated=False,
+    )
+    if is_own(escalation.run, escalation.run.launched_by_id):
+        able = able.exclude(user=escalation.run.launched_by_id)
+    names = able.order_by("refund_limit_minor", "user__username")
+    return list(names.values_list("user__username", flat=True)[:OTHERS])
+
+
+def _switch(escalation: Escalation, kind: Kind) -> KillSwitch | None:
     """Return what stands in the way of approving it, while it waits."""
-    if escalation.state != EscalationState.OPEN or settles_call(escalation):
+    if escalation.state != EscalationState.OPEN or kind.settles_call:
         return None
     standing = KillSwitch.objects.standing().filter(workspace=escalation.workspace_id)
     tool = escalation.action.get("name", "")
@@ -140,8 +186,8 @@ def _published(escalation: Escalation) -> int | None:
     return now.number
 
 
-def _letter(escalation: Escalation) -> str | None:
-    if not is_letter(escalation):
+def _letter(escalation: Escalation, kind: Kind) -> str | None:
+    if kind.change != TEXT:
         return None
     # Of a run that was erased the arguments are gone.
     name = escalation.review.get("facts", {}).get("letter")
@@ -156,11 +202,16 @@ def _lookalikes(escalation: Escalation, name: str) -> list[str]:
 
 
 def _most(
-    escalation: Escalation, charge: billing.ChargeFacts | None, person: Membership, *, at: datetime
+    escalation: Escalation,
+    kind: Kind,
+    charge: billing.ChargeFacts | None,
+    person: Membership,
+    *,
+    at: datetime,
 ) -> int | None:
     """Return the least of what was asked for, what is left and what the person may grant."""
     asked = escalation.requested_minor
-    if asked is None:
+    if asked is None or kind.change != AMOUNT:
         return None
     limits = escalation.run.policy.limits().of(escalation.run.pattern)
     on = charge.charge_id if charge else None
@@ -187,16 +238,13 @@ def _decisions(escalation: Escalation) -> list[Escalation]:
     return list(same.select_related("decided_by").order_by("-decided_at", "-pk")[:EARLIER])
 
 
-def _stages(escalation: Escalation, effect: Effect | None) -> list[AmountStage]:
-    """Return the amount at its four moments, from the steps of the same turn."""
-    turn = escalation.step.key.rpartition("/")[0]
-    steps = list(escalation.run.steps.filter(key__startswith=f"{turn}/").order_by("position"))
-    reviews = [step for step in steps if step.kind == "review" and step.reply]
-    is_over = escalation.run.state in ENDED
-    return stages(reviews, escalation, effect, is_over=is_over)
+def _steps_of_turn(escalation: Escalation) -> list[Step]:
+    """Return the steps of the proposal that it is about, in their order."""
+    turn = turn_of(escalation.step.key)
+    return list(escalation.run.steps.filter(key__startswith=turn).order_by("position"))
 
 
-def _effect(escalation: Escalation) -> Effect | None:
-    if settles_call(escalation):
+def _effect(escalation: Escalation, kind: Kind) -> Effect | None:
+    if kind.settles_call:
         return Effect.objects.filter(step_id=escalation.step_id).first()
     return Effect.objects.filter(escalation=escalation).first()

@@ -10,17 +10,17 @@ from django.contrib.auth.models import User
 from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
 from django.utils import timezone
 
-from agents.core.money import format_money
+from agents.core.kinds import AMOUNT
 from agents.core.states import EscalationState
 from agents.desk import billing
 from agents.models import Escalation
-from agents.tools import request_of
 from agents.web import access
+from agents.web.approvals.wording import act, kind_of_request
 from agents.web.times import read_time
 
 INBOX = 100  # escalations on one page
 DECIDED_PAGE = 50
-SOON = timedelta(minutes=30)
+SOON = timedelta(minutes=10)
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,7 @@ class InboxRow:
     escalation: Escalation
     act: str
     kind: str
+    is_amount: bool  # it asks for one, and a person may lower it
     why: str
     customer: str
     group: str
@@ -67,6 +68,16 @@ def open_in(workspaces: Iterable[int]) -> QuerySet[Escalation]:
 
 
 _FROZEN = Q(frozen_at__isnull=False)
+
+
+def next_of(workspaces: Iterable[int], escalation: Escalation) -> Escalation | None:
+    """Return what comes after a request in the inbox, else what stands first there."""
+    others = open_in(workspaces).exclude(pk=escalation.pk)
+    ordered = others.annotate(is_frozen=ExpressionWrapper(_FROZEN, BooleanField()))
+    ordered = ordered.order_by("is_frozen", "expires_at", "pk")
+    is_frozen = escalation.frozen_at is not None
+    later = ordered.filter(_beyond(is_frozen, escalation.expires_at, escalation.pk)).first()
+    return later or ordered.first()
 
 
 def _mark(last: Escalation) -> str:
@@ -113,8 +124,9 @@ def _rows(found: Iterable[Escalation], *, at: datetime) -> list[InboxRow]:
     return [
         InboxRow(
             escalation=e,
-            act=act(e),
-            kind=request_of(e.kind, e.action).tag,
+            act=act(e, names.get((e.run.book_id, e.customer or 0), "")),
+            kind=kind_of_request(e).tag,
+            is_amount=e.requested_minor is not None and kind_of_request(e).change == AMOUNT,
             why=e.review["deciding"]["sentence"],
             customer=names.get((e.run.book_id, e.customer or 0), "No customer"),
             group=_group(e, at=at),
@@ -126,22 +138,11 @@ def _rows(found: Iterable[Escalation], *, at: datetime) -> list[InboxRow]:
 
 def _group(escalation: Escalation, *, at: datetime) -> str:
     if escalation.frozen_at:
-        return "Frozen by a kill switch"
-    return "Expires within 30 min" if escalation.expires_at - at < SOON else "Later"
+        return "Paused by a kill switch"
+    return "Expires within 10 min" if escalation.expires_at - at < SOON else "Later"
 
 
 def claimant(escalation: Escalation, *, at: datetime) -> str:
     """Return who keeps an escalation now; "" where nobody does."""
     until, who = escalation.claimed_until, escalation.claimed_by
     return who.get_username() if who and until and until > at else ""
-
-
-def act(escalation: Escalation) -> str:
-    """Say in a line what the held action would do."""
-    name, asked = escalation.action.get("name", ""), escalation.requested_minor
-    return request_of(escalation.kind, escalation.action).asks.format(
-        tool=name,
-        step=name,
-        customer=f"customer {escalation.customer}",
-        asked="" if asked is None else format_money(asked),
-    )

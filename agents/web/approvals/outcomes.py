@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from django.utils.safestring import SafeString
+
 from agents.core.budget import BUDGETS
-from agents.core.states import ENDED, EscalationState
+from agents.core.states import ENDED, EffectState, EscalationState
 from agents.engine.approvals import CARRIED_OUT, OWN_ENDS
 from agents.models import Effect, Escalation
+from agents.web.approvals.wording import filled, kind_of_request
 
 _ALLOWED = (EscalationState.APPROVED, EscalationState.ADJUSTED)
 _WHY = {
@@ -53,3 +56,57 @@ def came_to_nothing(escalation: Escalation, effect: Effect | None) -> str:
     if escalation.run.state in ENDED and is_undone:
         return why_not(reason or "unknown")
     return ""
+
+
+def outcome(escalation: Escalation, effect: Effect | None, name: str, *, why: str) -> SafeString:
+    """Say what became of a request that waits no longer, as the ledger has it.
+
+    `why` is why what was allowed was not done, or "".
+    """
+    kind, state = kind_of_request(escalation), escalation.state
+    granted = escalation.granted_minor
+    if effect and effect.amount_minor is not None:
+        granted = effect.amount_minor
+
+    def say(sentence: str) -> SafeString:
+        return filled(sentence, escalation, name, amount=granted)
+
+    if state == EscalationState.EXPIRED:
+        return say(f"Expired and rejected automatically. {kind.undone}")
+    if state == EscalationState.CANCELLED:
+        return say(f"The run was stopped before anyone decided. {kind.undone}")
+    is_yes = state in _ALLOWED
+    if kind.settles_call:
+        return say(_settled(kind.done if is_yes else kind.rejected, effect, is_yes=is_yes))
+    if not is_yes:
+        return say(kind.rejected or f"Rejected. {kind.undone}")
+    if why:
+        return say(
+            f"{{amount}} approved, not carried out: {_no_braces(why)}."
+            if granted
+            else f"Approved, not carried out: {_no_braces(why)}."
+        )
+    done = kind.changed if state == EscalationState.ADJUSTED and kind.changed else kind.done
+    if not kind.runs_tool:
+        return say(done)
+    if effect is None:
+        return say(kind.pending)
+    if effect.state == EffectState.DONE:
+        return say(done)
+    if effect.state == EffectState.REFUSED:
+        return say(f"The system of record refused it. {kind.undone}")
+    return say(kind.under_way)
+
+
+def _settled(answer: str, effect: Effect | None, *, is_yes: bool) -> str:
+    """Return a person's word about a call, and the ledger's where that says otherwise."""
+    if effect and is_yes and effect.state == EffectState.REFUSED:
+        return f"{answer} The record shows that it did not."
+    if effect and not is_yes and effect.state == EffectState.DONE:
+        return f"{answer} The record shows that it did."
+    return answer
+
+
+def _no_braces(text: str) -> str:
+    """Return a text that a sentence may hold: what it quotes is no place to fill in."""
+    return text.replace("{", "{{").replace("}", "}}")

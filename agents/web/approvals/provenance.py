@@ -1,85 +1,140 @@
-"""Where each argument of an action came from: who said it first that can be shown to have said it.
+"""Where each argument of an action came from: everybody who can be shown to have said it.
 
-A value that nobody else can be shown to have said was chosen by the agent, and is marked so.
+A value that nobody else can be shown to have said was chosen by the agent, and is marked so. What
+stands in a field that a tool answered with is the system's of record; what only occurs within a
+longer text that a tool returned may have been written by anybody.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
 from agents.core.money import BadAmount, format_money, minor_of_text
 from agents.core.requests import Json
 from agents.desk import billing
-from agents.models import Escalation
+from agents.models import Escalation, Step
 
 ORIGINS = {
+    "customer": ("chat", "in the request"),
     "record": ("db", "system of record"),
-    "customer": ("chat", "said in the goal"),
-    "policy": ("revise", "changed by the policy"),
-    "human": ("hand", "set by a person"),
+    "text": ("escalate", "unverified text"),
+    "policy": ("revise", "changed by policy"),
+    "human": ("hand", "set by a reviewer"),
     "agent": ("bot", "chosen by the agent"),
 }
 _NUMBER = re.compile(r"\d[\d,]*(?:\.\d{1,2})?")
+_LONGEST = 20_000  # characters of tool texts that are searched
 
 
 @dataclass(frozen=True)
 class Source:
-    """An argument, as people read it, and its origin: a key of ORIGINS."""
+    """An argument, as people read it, and its origins: keys of ORIGINS."""
 
     name: str
     value: str
-    origin: str
+    origins: tuple[str, ...]
 
     @property
-    def icon(self) -> str:
-        return ORIGINS[self.origin][0]
-
-    @property
-    def word(self) -> str:
-        return ORIGINS[self.origin][1]
+    def marks(self) -> list[tuple[str, str, str]]:
+        """Return key, icon and word of each origin."""
+        return [(origin, *ORIGINS[origin]) for origin in self.origins]
 
 
-def sources(escalation: Escalation, charge: billing.ChargeFacts | None) -> list[Source]:
-    """Return the arguments of a held action, each with where it came from."""
+def sources(
+    escalation: Escalation, charge: billing.ChargeFacts | None, reviews: Sequence[Step]
+) -> list[Source]:
+    """Return the arguments of a held action, each with where it came from.
+
+    `reviews` of its turn, the first with what the agent proposed.
+    """
     args: Mapping[str, Json] = escalation.action.get("args") or {}
-    revised = {
-        name
-        for ruling in escalation.review.get("revisions", [])
-        for name, value in ((ruling.get("action") or {}).get("args") or {}).items()
-        if args.get(name) == value
-    }
+    proposed = (reviews[0].asked["action"].get("args") or {}) if reviews else args
+    fields, texts = _read(escalation)
     found = []
     for name, value in args.items():
-        origin = "policy" if name in revised else _origin(name, value, escalation, charge)
+        if proposed.get(name) != value:
+            origins: tuple[str, ...] = ("policy",)
+        else:
+            origins = _origins(name, value, escalation, charge, fields, texts)
         told = format_money(value) if name.endswith("_minor") else str(value)
-        found.append(Source(name.removesuffix("_minor").replace("_", " "), told, origin))
+        found.append(Source(name.removesuffix("_minor").replace("_", " "), told, origins))
     if escalation.granted_minor not in (None, args.get("amount_minor")):
-        found.append(Source("amount granted", format_money(escalation.granted_minor or 0), "human"))
+        granted = format_money(escalation.granted_minor or 0)
+        found.append(Source("amount granted", granted, ("human",)))
     return found
 
 
-def _origin(
-    name: str, value: Json, escalation: Escalation, charge: billing.ChargeFacts | None
-) -> str:
+def _origins(
+    name: str,
+    value: Json,
+    escalation: Escalation,
+    charge: billing.ChargeFacts | None,
+    fields: Sequence[Json],
+    texts: str,
+) -> tuple[str, ...]:
     goal = escalation.run.goal
-    if name == "user_id" and value == escalation.run.subject:
-        return "record"  # bound when the run was launched
-    if name == "amount_minor":
-        if charge and value == charge.amount_minor:
-            return "record"
-        return "customer" if value in _amounts(goal) else "agent"
-    if isinstance(value, str) and value and value.casefold() in goal.casefold():
-        return "customer"
-    return "agent"
+    is_amount = name.endswith("_minor")
+    if is_amount:
+        is_asked, is_told = value in _amounts(goal), value in _amounts(texts)
+        is_recorded = value in fields or bool(charge and value == charge.amount_minor)
+    else:
+        said = str(value).casefold()
+        is_asked = bool(said) and _holds(goal, said)
+        is_told = bool(said) and _holds(texts, said)
+        is_recorded = value in fields or (name.endswith("_id") and value == escalation.run.subject)
+    found = [
+        origin
+        for origin, is_so in (("customer", is_asked), ("record", is_recorded), ("text", is_told))
+        if is_so
+    ]
+    return tuple(found) or ("agent",)
 
 
-def _amounts(goal: str) -> set[int]:
+def _holds(text: str, said: str) -> bool:
+    """Tell whether a text has these words, not within a longer number or word."""
+    folded = text.casefold()
+    at = folded.find(said)
+    while at >= 0:
+        around = folded[max(at - 1, 0) : at] + folded[at + len(said) : at + len(said) + 1]
+        if not any(letter.isalnum() for letter in around):
+            return True
+        at = folded.find(said, at + 1)
+    return False
+
+
+def _read(escalation: Escalation) -> tuple[list[Json], str]:
+    """Return what tools answered before: the values of fields, and the longer texts as one."""
+    earlier = escalation.run.steps.filter(
+        kind="use", failed="", position__lt=escalation.step.position
+    )
+    values = [
+        value
+        for reply in earlier.order_by("position").values_list("reply", flat=True)
+        for value in _leaves(reply)
+        if value is not None and value != ""
+    ]
+    texts = [value for value in values if isinstance(value, str) and " " in value]
+    return [value for value in values if value not in texts], "\n".join(texts)[:_LONGEST]
+
+
+def _leaves(reply: Json) -> Iterator[Json]:
+    if isinstance(reply, dict):
+        for value in reply.values():
+            yield from _leaves(value)
+    elif isinstance(reply, list):
+        for value in reply:
+            yield from _leaves(value)
+    else:
+        yield reply
+
+
+def _amounts(text: str) -> set[int]:
     """Return the numbers in a text that can be amounts, in minor units."""
     found = set()
-    for text in _NUMBER.findall(goal)[:50]:
+    for number in _NUMBER.findall(text)[:50]:
         with suppress(BadAmount):
-            found.add(minor_of_text(text))
+            found.add(minor_of_text(number))
     return found

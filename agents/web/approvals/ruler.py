@@ -17,7 +17,9 @@ class Ruler:
     observed: float
     limit: float
     yours: float | None  # what the reviewer may grant at most; None: nothing
+    observed_label: str
     limit_label: str
+    yours_label: str
     full: int  # where the scale ends, in the ruling's unit
     told: str  # the picture in words
 
@@ -39,4 +41,5 @@ def ruler(deciding: Json, yours_minor: int | None) -> Ruler | None:
     top, asked, most = (with_unit(value, unit) for value in (full, observed, limit))
     told = f"Scale up to {top}. Asked for: {asked}. Limit: {most}."
     yours = place(yours_minor) if yours_minor and is_currency(unit) else None
-    return Ruler(place(observed), place(limit), yours, most, full, told)
+    mine = with_unit(yours_minor, unit) if yours_minor and yours else ""
+    return Ruler(place(observed), place(limit), yours, asked, most, mine, full, told)

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from urllib.parse import urlencode
 
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from agents import operations
+from agents.core.kinds import ADJUST, AMOUNT, APPROVE, REJECT
+from agents.core.money import format_money
 from agents.models import Escalation
 from agents.web import access
 from agents.web.approvals import card as cards
 from agents.web.approvals import inbox as inboxes
-from agents.web.forms import GRANTS, REFUSALS, BadForm, NotOurForm, Wanted, read_decision
+from agents.web.approvals.form import Wanted, read_amount, read_decision
+from agents.web.approvals.wording import kind_of_request
+from agents.web.forms import BadForm, NotOurForm
 
 TYPED = ("comment", "ready", "refusal", "ready_refusal", "correction")
 REASONS = ("no_reason", "long_reason", "bad_reason")
@@ -37,11 +43,9 @@ def approvals(request: HttpRequest) -> HttpResponse:
 @never_cache
 @login_required
 def decided(request: HttpRequest) -> HttpResponse:
-    """List what was decided, newest first, beside what waits."""
-    user = access.person(request)
-    inbox = inboxes.inbox(access.workspaces_of(user))
-    found, older = inboxes.decided(user, request.GET.get("before", ""))
-    shown = {"inbox": inbox, "decided": found, "older": older, "nav": "approvals"}
+    """List what was decided, newest first."""
+    found, older = inboxes.decided(access.person(request), request.GET.get("before", ""))
+    shown = {"decided": found, "older": older, "nav": "approvals"}
     return render(request, "approvals/decided.html", shown)
 
 
@@ -51,6 +55,26 @@ def decided(request: HttpRequest) -> HttpResponse:
 def approval(request: HttpRequest, pk: int) -> HttpResponse:
     """Show one escalation with its evidence and, where it is open, the form."""
     return _page(request, access.escalation_for(access.person(request), pk))
+
+
+@require_safe
+@never_cache
+@login_required
+def judge(request: HttpRequest, pk: int) -> HttpResponse:
+    """Say what policy and limits would answer to an amount that is being typed."""
+    user = access.person(request)
+    escalation = access.escalation_to_decide(user, pk)
+    allowed, judged = True, ""
+    try:
+        amount = read_amount(request.GET.get("amount", ""))
+        operations.judge_amount(
+            escalation_id=escalation.pk, by=user, amount_minor=amount, at=timezone.now()
+        )
+        judged = f"The policy and your limit allow {format_money(amount)}."
+    except (BadForm, operations.Refused) as no:
+        allowed, judged = False, str(no)
+    shown = {"allowed": allowed, "judged": judged}
+    return render(request, "approvals/_judged.html", shown)
 
 
 @require_POST
@@ -103,19 +127,23 @@ def decide(request: HttpRequest, pk: int) -> HttpResponse:
     except operations.KillSwitchStands as no:
         return _page(request, access.escalation_for(user, pk), notice=str(no), status=409)
     except operations.Refused as no:
-        given = "comment" if wanted.approve else "refusal"
-        reason = "correction" if wanted.correction else given
-        field = reason if no.code in REASONS else "amount"
+        field = "amount" if wanted.amount_minor is not None else "verdict"
+        if wanted.correction:
+            field = "correction"
+        elif no.code in REASONS:
+            field = "comment" if wanted.approve else "refusal"
         return _page(request, escalation, field=field, sentence=str(no), status=422)
     except (operations.Claimed, operations.AlreadyDecided) as first:
         return _page(request, access.escalation_for(user, pk), notice=str(first), status=409)
-    return redirect("approval", pk=pk)
+    after = request.GET.get("after", "")
+    page = reverse("approval", args=[pk])
+    return redirect(f"{page}?{urlencode({'after': after})}" if after else page)
 
 
 def _wanted(request: HttpRequest, escalation: Escalation) -> Wanted:
     """Return what was filled in. A form that is none of ours goes on record. Raises BadForm."""
     try:
-        return read_decision(request.POST)
+        return read_decision(request.POST, kind_of_request(escalation))
     except NotOurForm:
         operations.record_refusal(
             escalation_id=escalation.pk,
@@ -142,6 +170,7 @@ def _page(
     user = access.person(request)
     card = cards.card(escalation, user, at=timezone.now())
     inbox = inboxes.inbox(access.workspaces_of(user), request.GET.get("after", ""))
+    waits = card.withheld != "ended"
     typed = {name: request.POST.get(name, "") for name in TYPED}
     shown = {
         **typed,
@@ -150,14 +179,28 @@ def _page(
         "escalation": escalation,
         "stages": card.stages,
         "inbox": inbox,
-        "next": next((row.escalation for row in inbox.rows), None),
+        "next": None if waits else inboxes.next_of(access.workspaces_of(user), escalation),
+        "is_mine": escalation.decided_by_id == user.pk,
         "notice": notice,
         "field": field,
-        "shown_at": ("amount", "comment", "refusal"),
+        "shown_at": _fields(card),
         "sentence": sentence,
-        "verdict": request.POST.get("verdict") or ("approve" if card.may_grant_all else "adjust"),
+        "verdict": _chosen(request.POST.get("verdict", ""), card),
         "amount": request.POST.get("amount", card.prefilled),
-        "grants": GRANTS,
-        "refusals": REFUSALS,
     }
     return render(request, "approvals/detail.html", shown, status=status)
+
+
+def _chosen(wanted: str, card: cards.Card) -> str:
+    """Return the answer that the form opens with: as it was sent, else the plainest yes."""
+    offered = [choice.verdict for choice in card.choices]
+    return next(
+        (verdict for verdict in (wanted, APPROVE, ADJUST, REJECT) if verdict in offered), ""
+    )
+
+
+def _fields(card: cards.Card) -> list[str]:
+    """Return the fields of the form that show what is wrong with them."""
+    if card.kind.change == AMOUNT:
+        return ["comment", "refusal", *(["amount"] if card.most_minor else [])]
+    return ["comment", "refusal", *(["correction"] if card.kind.change else [])]
