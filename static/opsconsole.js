@@ -23,12 +23,12 @@ function keepNotice(part, fresh) {
   if (notice?.childElementCount) fresh.querySelector("#notice")?.replaceWith(notice.cloneNode(true));
 }
 
-// Who may not decide for now gets no form. One that was begun stays, without its buttons: the swap
-// keeps what is typed in it.
+// Who may not decide, for now or any more, gets no form. One that was begun stays, without its
+// buttons: the swap keeps what is typed in it, and where the caret is.
 function keepForm(part, fresh) {
-  const form = document.querySelector(`${part} #deciding > *`);
-  const place = fresh.querySelector("[data-withheld]");
-  if (form && place) place.append(form.cloneNode(true));
+  const form = document.querySelector(`${part} #dform`);
+  const place = fresh.querySelector("[data-withheld]:not([data-withheld=switch])");
+  if (form && place && (form.contains(document.activeElement) || isBegun(form))) place.append(form.closest(".cq").cloneNode(true));
 }
 
 // Asks for the page's content and takes over only the parts that are named.
@@ -195,8 +195,8 @@ setInterval(tick, 1000);
 // Cents, never floats. What cannot be read is not repeated; the server says what is wrong.
 
 function minorOf(text) {
-  const found = text.trim().match(/^(\d{1,3}(?:,\d{3})+|\d{1,9})(?:\.(\d{1,2}))?$/);
-  return found ? Number(found[1].replaceAll(",", "")) * 100 + Number((found[2] ?? "0").padEnd(2, "0")) : null;
+  const found = text.trim().match(/^(0|[1-9]\d{0,8})(?:\.(\d{1,2}))?$/); // as the server reads it
+  return found ? Number(found[1]) * 100 + Number((found[2] ?? "0").padEnd(2, "0")) : null;
 }
 
 function spoken(minor) {
@@ -245,6 +245,8 @@ function step(by) {
   if (!links.length) return false;
   let at = links.indexOf(document.activeElement);
   if (at < 0) at = links.findIndex((link) => link.hasAttribute("aria-current"));
+  const next = links.findIndex((link) => link.hasAttribute("data-next"));
+  if (at < 0 && next >= 0 && by > 0) at = next - 1; // the request after the one that was decided
   const to = at < 0 ? (by > 0 ? 0 : links.length - 1) : Math.max(0, Math.min(links.length - 1, at + by));
   links[to].focus();
   return true;
@@ -268,12 +270,12 @@ function press(selector) {
   return Boolean(button);
 }
 
-const KEYS = { j: () => step(1), k: () => step(-1), c: () => press("#claim button"), "/": search, "?": help };
+const KEYS = { j: () => step(1), k: () => step(-1), c: () => press("#claim button"), n: () => press("#next"), "/": search, "?": help };
 
 document.addEventListener("keydown", (event) => {
   if ((event.ctrlKey || event.metaKey) && event.key === "Enter") {
     const form = event.target.closest?.(".dform") ?? document.querySelector(".dform");
-    const button = [...(form?.querySelectorAll(".acts [type=submit]") ?? [])].find((b) => b.offsetParent !== null);
+    const button = [...(form?.querySelectorAll(".acts [type=submit]") ?? [])].find((b) => b.offsetParent !== null && !b.disabled);
     if (button) form.requestSubmit(button);
     return;
   }

@@ -124,7 +124,7 @@ def card(escalation: Escalation, user: User, *, at: datetime) -> Card:
         decisions=_decisions(escalation),
         stages=stages(reviews, escalation, effect, is_over=run.state in ENDED),
         sources=[] if run.erased_at else sources(escalation, charge, reviews),
-        ruler=ruler(escalation.review["deciding"], None if refusal else most),
+        ruler=ruler(escalation.review["deciding"], most if is_open and not refusal else None),
         published=_published(escalation),
         letter=_letter(escalation, kind),
         lookalikes=_lookalikes(escalation, name),

@@ -25,7 +25,7 @@ ORIGINS = {
     "human": ("hand", "set by a reviewer"),
     "agent": ("bot", "chosen by the agent"),
 }
-_NUMBER = re.compile(r"\d[\d,]*(?:\.\d{1,2})?")
+_NUMBER = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d{1,2})?|\d+(?:\.\d{1,2})?", re.ASCII)
 _LONGEST = 20_000  # characters of tool texts that are searched
 
 
@@ -136,5 +136,5 @@ def _amounts(text: str) -> set[int]:
     found = set()
     for number in _NUMBER.findall(text)[:50]:
         with suppress(BadAmount):
-            found.add(minor_of_text(number))
+            found.add(minor_of_text(number.replace(",", "")))
     return found

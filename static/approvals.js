@@ -1,0 +1,164 @@
+// The card of one request: drafts that are never lost and never sent by themselves, an amount that
+// is judged while it is typed, and a queue that keeps its place. Loaded after opsconsole.js.
+
+// --- Drafts -----------------------------------------------------------------------------------
+// What is typed stays in this tab for this person, whatever becomes of the page or the request.
+
+const TYPED = "input:not([type=hidden], [type=radio]), textarea, select";
+
+function draftKey() {
+  const key = document.querySelector("#card[data-draft]")?.dataset.draft;
+  return key ? `draft/${key}` : "";
+}
+
+function storedDraft() {
+  return JSON.parse(sessionStorage.getItem(draftKey()) ?? "null");
+}
+
+function store(draft) {
+  if (draft) sessionStorage.setItem(draftKey(), JSON.stringify(draft));
+  else sessionStorage.removeItem(draftKey());
+}
+
+function initial(field) {
+  return field.matches("select") ? ([...field.options].find((o) => o.defaultSelected)?.value ?? field.options[0].value) : field.defaultValue;
+}
+
+function isBegun(form) {
+  return [...form.querySelectorAll(TYPED)].some((field) => field.value !== initial(field));
+}
+
+function keepDraft(form) {
+  if (form.closest("[data-withheld=ended]")) return;
+  if (!isBegun(form)) return store(null);
+  const values = Object.fromEntries([...form.querySelectorAll(TYPED)].map((field) => [field.name, field.value]));
+  store({ action: form.elements.action_sha256.value, verdict: form.elements.verdict.value, values });
+}
+
+// Fields that the server filled in again after a refusal are left as they are.
+function restoreDraft(form, draft) {
+  if (!draft || draft.action !== form.elements.action_sha256.value || isBegun(form)) return;
+  for (const field of form.querySelectorAll(TYPED)) field.value = draft.values[field.name] ?? field.value;
+  const radio = form.querySelector(`[name=verdict][value="${draft.verdict}"]`);
+  if (radio) radio.checked = true;
+  repeatAmount();
+}
+
+function words(draft) {
+  const { amount, ready, comment, ready_refusal, refusal, correction } = draft.values;
+  const isNo = draft.verdict === "reject";
+  const said = isNo ? [ready_refusal, refusal] : [draft.verdict === "adjust" && amount, correction, ready, comment];
+  return said.filter(Boolean).join("\n");
+}
+
+function button(label, act) {
+  const made = Object.assign(document.createElement("button"), { type: "button", className: "btn sm", textContent: label });
+  made.addEventListener("click", () => act(made));
+  return made;
+}
+
+// Where a request can no longer be answered, what was typed is shown to be copied.
+function showDraft() {
+  document.querySelector("#draft")?.remove();
+  const place = document.querySelector("#deciding[data-withheld]:not([data-withheld=switch])");
+  const draft = storedDraft();
+  if (!place || !draft || draft.isSent) return;
+  const form = place.querySelector("#dform");
+  const isOver = place.dataset.withheld === "ended";
+  if (form && !isOver) return; // claimed for now: it stays to be typed in
+  if (form) form.querySelectorAll(TYPED).forEach((field) => (field.matches("select") ? (field.disabled = true) : (field.readOnly = true)));
+  const box = Object.assign(document.createElement("section"), { id: "draft", className: "draft" });
+  const title = Object.assign(document.createElement("h3"), { textContent: isOver ? "Your draft was not sent" : "Your draft is kept" });
+  const acts = Object.assign(document.createElement("div"), { className: "row" });
+  acts.append(
+    button("Copy text", async (made) => {
+      await navigator.clipboard.writeText(words(draft));
+      made.textContent = "Copied";
+    }),
+    button("Discard", () => (store(null), form?.closest(".cq").remove(), box.remove())),
+  );
+  box.append(title);
+  if (!form) box.append(Object.assign(document.createElement("pre"), { textContent: words(draft) }));
+  box.append(acts);
+  place.prepend(box);
+}
+
+function settleDraft() {
+  const key = draftKey();
+  if (!key) return;
+  const draft = storedDraft();
+  const form = document.querySelector("#deciding:is(:not([data-withheld]), [data-withheld=switch]) #dform");
+  const isRefused = Boolean(document.querySelector("#notice")?.childElementCount);
+  if (draft?.isSent && (form || isRefused)) store({ ...draft, isSent: false });
+  else if (draft?.isSent) store(null);
+  if (form) restoreDraft(form, storedDraft());
+  showDraft();
+}
+
+for (const kind of ["input", "change"]) {
+  document.addEventListener(kind, (event) => {
+    const form = event.target.closest?.("#dform");
+    if (form) keepDraft(form);
+  });
+}
+
+// A decision that cannot arrive is not sent off to an error page of the browser.
+document.addEventListener("submit", async (event) => {
+  const form = event.target;
+  if (form.id !== "dform" || form.dataset.sending === "now") return;
+  event.preventDefault();
+  if (form.dataset.sending) return;
+  form.dataset.sending = "asked";
+  const isThere = await fetch("/healthz", { cache: "no-store" }).then(() => true, () => false);
+  delete form.dataset.sending;
+  if (!isThere) return sayUnsent();
+  if (!form.isConnected || form.closest("[data-withheld]:not([data-withheld=switch])")) return;
+  form.dataset.sending = "now";
+  if (isBegun(form)) store({ ...storedDraft(), isSent: true });
+  form.requestSubmit(event.submitter);
+});
+
+function sayUnsent() {
+  const banner = Object.assign(document.createElement("div"), { className: "banner", role: "alert" });
+  banner.dataset.role = "block";
+  const text = "The server cannot be reached. Nothing was sent, and what you filled in is kept.";
+  banner.append(Object.assign(document.createElement("p"), { textContent: text }));
+  document.querySelector("#notice")?.replaceChildren(banner);
+}
+
+// --- The policy's word while one types --------------------------------------------------------
+
+function mayPay(isAllowed) {
+  document.querySelectorAll("#dform .acts .if-adjust").forEach((button) => (button.disabled = !isAllowed));
+}
+
+document.addEventListener("input", (event) => {
+  if (!event.target.matches("[data-amount-in]")) return;
+  const judged = document.querySelector("#judged");
+  judged?.removeAttribute("data-allowed");
+  judged?.replaceChildren();
+  mayPay(true); // until the answer is here; the server judges what is sent in any case
+});
+
+// --- The queue keeps its place ----------------------------------------------------------------
+
+function showPlace() {
+  const queue = document.querySelector("#queue");
+  const row = queue?.querySelector(".qlist [aria-current], .qlist [data-next]");
+  if (row && queue.scrollHeight > queue.clientHeight) queue.scrollTop = row.offsetTop - queue.clientHeight / 3;
+}
+
+// A later page of the queue is this reader's own, so it is asked for instead of sent.
+document.addEventListener("htmx-before-swap", (event) => {
+  if (!document.querySelector("#queue[data-after]")) return;
+  if (event.detail.tasks.some((task) => task.target instanceof Element && task.target.id === "waiting")) refresh(["#queue"]);
+});
+
+document.addEventListener("htmx-after-swap", () => {
+  settleDraft();
+  mayPay(document.querySelector("#judged")?.dataset.allowed !== "no");
+});
+document.addEventListener("DOMContentLoaded", () => {
+  settleDraft();
+  showPlace();
+});

@@ -1,0 +1,109 @@
+"""What somebody has typed is kept, whatever becomes of the request, and sent by nobody else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+
+import pytest
+from django.contrib.auth.models import User
+from django.utils import timezone
+from playwright.sync_api import Page, expect
+
+from agents import operations
+from agents.engine import answering
+from agents.models import Escalation, Role
+from tests.engine.scene import Scene, go, set_scene
+from tests.web.serving import chromium, served, sign_in, with_passwords
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
+
+
+@pytest.fixture
+def scene() -> Scene:
+    scene = set_scene()
+    with_passwords(scene.rita)
+    return scene
+
+
+@pytest.fixture
+def ada(scene: Scene) -> User:
+    return scene.add("ada", Role.ADMIN)
+
+
+@pytest.fixture
+def open_one(scene: Scene) -> Escalation:
+    return Escalation.objects.get(run=go(scene.launch()))
+
+
+@pytest.fixture
+def page(open_one: Escalation) -> Iterator[Page]:
+    """Rita's tab, in which she has begun to type a reason."""
+    with served() as site, chromium() as browser:
+        page = browser.new_context().new_page()
+        sign_in(page, site, "rita")
+        page.goto(f"{site}/approvals/{open_one.pk}/")
+        expect(page.locator("#live")).to_have_text("Live")
+        page.get_by_label("Reason").fill("Four seats")
+        yield page
+
+
+def decide(open_one: Escalation, by: User) -> None:
+    operations.decide(
+        escalation_id=open_one.pk, by=by, approve=False, comment="no", at=timezone.now()
+    )
+
+
+def expire(open_one: Escalation, by: User) -> None:
+    over = timezone.now() - timedelta(seconds=1)
+    Escalation.objects.filter(pk=open_one.pk).update(expires_at=over)
+    answering.expire(open_one.pk, at=timezone.now())
+
+
+@pytest.mark.parametrize("end", [decide, expire])
+def test_a_draft_outlives_the_request(
+    page: Page, open_one: Escalation, ada: User, end: Callable[[Escalation, User], None]
+) -> None:
+    address = page.url
+    end(open_one, ada)
+
+    expect(page.locator("#draft")).to_contain_text("Your draft was not sent")
+    page.keyboard.type(" were / in use")  # her fingers do not stop at once
+    expect(page.get_by_label("Reason")).to_have_value("Four seats")
+    expect(page.locator("#dform .acts")).to_be_hidden()
+    page.reload()
+    expect(page.locator("#draft pre")).to_have_text("800.00\nFour seats")
+    assert page.url == address
+    page.get_by_role("button", name="Discard").click()
+    page.reload()
+    expect(page.locator("#draft")).to_have_count(0)
+
+
+def test_a_draft_comes_back_with_the_form(page: Page, open_one: Escalation, ada: User) -> None:
+    operations.claim(escalation_id=open_one.pk, by=ada, at=timezone.now())
+    expect(page.locator("#consequence")).to_contain_text("ada has claimed it")
+    page.reload()
+    expect(page.locator("#draft")).to_contain_text("Your draft is kept")
+    expect(page.locator("#draft pre")).to_contain_text("Four seats")
+
+    operations.release_claim(escalation_id=open_one.pk, by=ada, at=timezone.now())
+
+    expect(page.get_by_label("Reason")).to_have_value("Four seats")
+    expect(page.locator("#draft")).to_have_count(0)
+    open_one.refresh_from_db()
+    assert open_one.state == "open"
+
+
+def test_a_decision_that_cannot_arrive_is_kept(page: Page, open_one: Escalation) -> None:
+    address = page.url
+    page.route("**/healthz", lambda route: route.abort())
+
+    page.get_by_role("button", name="Pay USD 800.00 to Anna").click()
+
+    expect(page.locator("#notice")).to_contain_text("Nothing was sent")
+    expect(page.get_by_label("Reason")).to_have_value("Four seats")
+    assert page.url == address
+    page.unroute("**/healthz")
+    page.get_by_role("button", name="Pay USD 800.00 to Anna").click()
+    expect(page.locator("#consequence")).to_contain_text("It has not been paid yet.")
+    expect(page.locator("#draft")).to_have_count(0)
