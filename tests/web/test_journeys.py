@@ -117,7 +117,7 @@ def test_two_people_see_one_refund_to_its_end(
         omar.get_by_role("button", name="Launch: Refund above the limit").click()
 
         # Nobody loads a page again from here on, but for what each of them clicks.
-        expect(omar.locator("#run")).to_contain_text("Waits for a person")
+        expect(omar.locator("#run")).to_contain_text("Awaiting approval")
         expect(omar.locator("#step-2")).to_contain_text("issue_refund")
         expect(rita.locator("#waiting")).to_have_text(", waiting: 1")
         rita.locator(".qlist a").click()
@@ -283,7 +283,7 @@ def test_a_restart_while_a_trace_is_open_loses_nothing(
     expect(eve.locator("#live")).to_have_text("Not live")
     moved(run)
     with served(port):
-        expect(eve.locator("#run")).to_contain_text("Waits for a person", timeout=20_000)
+        expect(eve.locator("#run")).to_contain_text("Awaiting approval", timeout=20_000)
         expect(eve.locator("#live")).to_have_text("Live", timeout=20_000)
         expect(eve.locator("#run .step")).to_have_count(2)
         scene.decide(run)
@@ -344,7 +344,7 @@ def test_rita_answers_for_an_output_while_omar_watches(
         omar.goto(f"{site}/launch/")
         omar.get_by_role("button", name="Launch: A memo that a person signs off").click()
         omar.wait_for_url(f"{site}/runs/*/")
-        expect(omar.locator("#run")).to_contain_text("It waits for a person.")
+        expect(omar.locator("#run")).to_contain_text("Awaiting approval")
 
         answered(rita, site, choice, words)
         expect(omar.locator("#run")).to_contain_text(shown)
@@ -376,7 +376,7 @@ def test_the_whole_way_by_keyboard(scene: Scene, browser: Browser, complaints: l
         omar.goto(f"{site}/launch/")
         omar.get_by_role("button", name="Launch: Refund above the limit").focus()
         omar.keyboard.press("Enter")
-        expect(omar.locator("#run")).to_contain_text("Waits for a person")
+        expect(omar.locator("#run")).to_contain_text("Awaiting approval")
 
         rita = desk(browser, site, "rita", complaints)
         rita.goto(f"{site}/approvals/")
@@ -522,7 +522,7 @@ def test_omar_launches_and_stops_a_run_with_javascript_off(scene: Scene, browser
         run = Run.objects.get()
         until(has_state(run, RunState.WAITING))
         page.reload()
-        expect(page.locator("#run")).to_contain_text("Waits for a person")
+        expect(page.locator("#run")).to_contain_text("Awaiting approval")
         page.get_by_text("Stop this run").click()
         page.get_by_label("Reason").fill("launched by mistake")
         page.get_by_role("button", name="Stop the run").click()
