@@ -9,7 +9,7 @@ from pathlib import Path
 STATIC = Path(__file__).resolve().parents[2] / "static"
 TEMPLATES = STATIC.parent / "templates"
 STYLES = {f"styles/{path.name}" for path in (STATIC / "styles").glob("*.css")}
-OURS = {"README.md", "opsconsole.js", "mark.svg", *STYLES}
+OURS = {"README.md", "opsconsole.js", "approvals.js", "mark.svg", *STYLES}
 ROW = re.compile(r"^\| `([^`]+)` \|.*, `([^`]+)` \| `([0-9a-f]{64})` \|$", re.MULTILINE)
 
 

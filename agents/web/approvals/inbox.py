@@ -46,11 +46,12 @@ class Inbox:
     next: str  # "" for the last
 
 
-def inbox(workspaces: Iterable[int], after: str = "", *, most: int = INBOX) -> Inbox:
+def inbox(workspaces: Iterable[int], after: str = "", *, most: int = 0) -> Inbox:
     """Return a page of what waits in some workspaces, soonest to expire first.
 
-    What is frozen comes last: its time stands still.
+    What is frozen comes last: its time stands still. A page has `most` rows, else INBOX.
     """
+    most = most or INBOX
     waiting = open_in(workspaces)
     mark = _read_mark(after)
     found = waiting.filter(_beyond(*mark)) if mark else waiting
