@@ -50,8 +50,8 @@ def kill(
         elif standing.stage is Stage.ON:
             raise Refused(
                 "on",
-                f"{standing.pressed_by} pressed this switch at {standing.pressed_at:%H:%M:%S} UTC "
-                "already. Nothing was changed.",
+                f"{standing.pressed_by} turned this switch on already, at "
+                f"{standing.pressed_at:%H:%M:%S} UTC. Nothing was changed.",
             )
         else:
             standing.trial_at = None
@@ -109,7 +109,7 @@ def _lock_workspace(workspace: Workspace, by: User, reason: str) -> str:
     Return the reason as it may be kept, by the policy that is published at this moment.
     """
     if not reason.strip():
-        raise Refused("no_reason", "Say why; everybody will see it.")
+        raise Refused("no_reason", "Enter a reason. Everyone in the workspace can see it.")
     check_text(reason.strip(), most=MAX_REASON)
     found = Workspace.objects.select_for_update(no_key=True).get(pk=workspace.pk)
     require_member(found, by, Role.ADMIN)
@@ -133,5 +133,5 @@ def _not_from(now: Stage, to: Stage) -> str:
     if now is Stage.OFF:
         return "This switch is off already. Nothing was changed."
     if to is Stage.OFF:
-        return "Release it for new runs first, and see one of them end well."
-    return "New runs may write already; the next stage lets all runs write."
+        return "Resume for new runs first, and watch one of them finish."
+    return "New runs may act already. The next stage resumes all runs."

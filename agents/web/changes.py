@@ -110,15 +110,22 @@ def _executed(
     if effect.state == EffectState.DONE:
         amount = format_money(effect.amount_minor or 0)
         return AmountStage("Executed", "approve", "approve", amount, "once", effect.settled_at)
-    word = {EffectState.REFUSED: "refused", EffectState.UNKNOWN: "nobody can tell yet"}
+    word = {EffectState.REFUSED: "refused", EffectState.UNKNOWN: "outcome unknown"}
     text = word.get(EffectState(effect.state), "under way")
     return AmountStage("Executed", "waiting", "waiting", text, effect.tool, effect.settled_at)
 
 
 def changes(
-    reviews: Sequence[Step], escalation: Escalation | None, uses: Sequence[Step]
+    reviews: Sequence[Step],
+    escalation: Escalation | None,
+    uses: Sequence[Step],
+    *,
+    is_over: bool = False,
 ) -> list[Change]:
-    """Return every argument at its stages, where any changed or a person decided; else []."""
+    """Return every argument at its stages, where any changed or a person decided; else [].
+
+    `is_over` of the run: what did not happen never will.
+    """
     if not reviews or reviews[0].asked["action"].get("kind") == "final":
         return []
     rows = [_args(reviews[0].asked["action"]), _args(reply_of(reviews[0])["action"])]
@@ -133,7 +140,8 @@ def changes(
         return []
     who = _who(reviews[0], escalation)
     names = list(dict.fromkeys(name for row in rows for name in row))
-    return [Change(_word(name), _cells(name, rows, who)) for name in names]
+    missing = "never" if is_over else "not yet"
+    return [Change(_word(name), _cells(name, rows, who, missing)) for name in names]
 
 
 def _who(review: Step, escalation: Escalation | None) -> list[tuple[str, str]]:
@@ -145,12 +153,12 @@ def _who(review: Step, escalation: Escalation | None) -> list[tuple[str, str]]:
 
 
 def _cells(
-    name: str, rows: Sequence[Mapping[str, Json]], who: Sequence[tuple[str, str]]
+    name: str, rows: Sequence[Mapping[str, Json]], who: Sequence[tuple[str, str]], missing: str
 ) -> list[Cell]:
     found: list[Cell] = []
     for number, row in enumerate(rows):
         if name not in row:
-            found.append(Cell("not yet" if number > 1 else "none"))
+            found.append(Cell(missing if number > 1 else "none"))
             continue
         before = next((r[name] for r in reversed(rows[:number]) if name in r), None)
         text = _told(name, row[name])

@@ -237,12 +237,25 @@ _ASKS = {
 }
 
 
+# Why a person is asked, by the code of the ruling.
+ASK_REASONS = {
+    "high_refund_requires_human": "above the automatic approval limit",
+    "letter_in_own_words": "a letter in the agent's own words",
+    "person_decided_before": "a person has set an amount in this run before",
+    "refunded_by_earlier_run": "an earlier run of this request has paid",
+    "refunds_add_up": "small refunds on the charge add up",
+    "revisions_do_not_settle": "the policy kept changing the action",
+    "unattended_cap_of_the_day": "above the daily cap without approval",
+}
+
+
 def _escalation_opened(told: EventSentence) -> str:
     facts, amount = told.facts, told.facts.get("requested_minor")
     of = f" of customer {told.customer}" if told.customer is not None else ""
     if facts.get("kind") in _ASKS:
         return _ASKS[facts["kind"]].format(to=told.to_customer, of=of)
-    reason = str(facts.get("reason", "")).replace("_", " ")
+    code = str(facts.get("reason", ""))
+    reason = ASK_REASONS.get(code, code.replace("_", " "))
     what = (
         f"to pay {format_money(amount)}{told.to_customer}"
         if isinstance(amount, int)
@@ -251,10 +264,23 @@ def _escalation_opened(told: EventSentence) -> str:
     return f"Asked for approval {what} ({reason})."
 
 
+_ANSWERS = {
+    ("output", "approved"): "Approved the draft",
+    ("output", "adjusted"): "Changed the draft or sent it back",
+    ("output", "rejected"): "Rejected the draft",
+    ("question", "approved"): "Approved the draft",
+    ("question", "adjusted"): "Sent the draft back with instructions",
+    ("question", "rejected"): "Rejected the draft",
+    ("hand_over", "approved"): "Took the case",
+    ("hand_over", "rejected"): "Closed the case",
+    ("effect_unknown", "approved"): "Confirmed that the lost call took effect",
+    ("effect_unknown", "rejected"): "Answered that the lost call took no effect",
+}
+
+
 def _escalation_decided(told: EventSentence) -> str:
-    facts = told.facts
-    granted = facts.get("granted_minor")
-    asked = told.context.requests.get(facts["escalation"], {}).get("requested_minor")
+    facts, request = told.facts, told.context.requests.get(told.facts["escalation"], {})
+    granted, asked = facts.get("granted_minor"), request.get("requested_minor")
     what = {
         "approved": f"Approved {format_money(granted)}" if isinstance(granted, int) else "Approved",
         "adjusted": "Approved with changes",
@@ -265,6 +291,7 @@ def _escalation_decided(told: EventSentence) -> str:
         what += f" instead of {format_money(asked)}" if isinstance(asked, int) else ""
     if facts["decision"] == "rejected" and isinstance(asked, int):
         what = f"Rejected {format_money(asked)}"
+    what = _ANSWERS.get((str(request.get("kind")), facts["decision"]), what)
     by = " (a simulated person)" if facts.get("simulated") else ""
     whom = told.to_customer if isinstance(asked, int) else ""
     return f"{what}{whom}{by}.{_quoted(facts.get('comment'))}"

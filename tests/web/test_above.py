@@ -29,7 +29,7 @@ def test_a_case_is_shown_with_everybody_it_was_put_to() -> None:
     found: list[SpecialistAttempt] = way(steps_of("rerouted"), timezone.now())["attempts"]
 
     assert [attempt.number for attempt in found] == ["1", "2", "3"]
-    assert [attempt.word for attempt in found] == ["not theirs", "not theirs", "done"]
+    assert [attempt.word for attempt in found] == ["declined", "declined", "done"]
     assert all(attempt.why for attempt in found[:2])
 
 
@@ -53,7 +53,7 @@ def test_a_report_is_shown_with_the_facts_of_the_day_and_its_brief() -> None:
     assert "failed payment rate 0.023" in told["payments"]
     assert told["inventory"] == ""
     assert above["brief"].text.startswith("Health unknown: US, 2026-02-26. Partial report")
-    assert (above["brief"].word, above["brief"].why) == ("Let stand", "")
+    assert (above["brief"].word, above["brief"].why) == ("Approved", "")
     assert [x for x, _ in above["quarters"]] == [0, 25, 50, 75]
 
 
@@ -77,9 +77,9 @@ def test_a_drift_is_shown_between_two_rounds() -> None:
     first, second = draft.rounds
     assert [part.name for part in parts] == ["facts", "draft", "check", "send"]
     assert first.reason == "It claims a refund."
-    assert first.verdict[2] == "reoriented"
+    assert first.verdict[2] == "corrected"
     assert first.correction.startswith("Claim no refund")
-    assert (second.triggers, second.verdict[2]) == ([], "continues")
+    assert (second.triggers, second.verdict[2]) == ([], "continue")
     assert draft.standing[2] == "accepted"
 
 

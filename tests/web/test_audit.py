@@ -48,7 +48,7 @@ def test_decisions_and_money_are_shown_by_default_and_all_events_on_demand(
     ledger, everything = auditor.get(at).text, auditor.get(at, {"all": "1"}).text
 
     told = (
-        "Asked for approval to pay USD 1,200.00 to customer 42 (high refund requires human).",
+        "Asked for approval to pay USD 1,200.00 to customer 42 (above the automatic ",
         "Approved USD 800.00 instead of USD 1,200.00 to customer 42. “partly used”",
         "Paid USD 800.00 to customer 42.",
         "Emailed customer 42 about USD 800.00.",

@@ -317,7 +317,9 @@ def test_every_scenario_comes_to_its_end(
             omar.goto(f"{site}/runs/{run.pk}/")
             expect(omar.locator("#run[data-ended]")).to_be_visible()
             if run.goal == BY_KEY["capped"].goal:
-                expect(omar.locator("#run")).to_contain_text("stopped at its most iterations")
+                expect(omar.locator("#run")).to_contain_text(
+                    "stopped at the maximum number of drafts"
+                )
 
     assert not quick.filter(state=RunState.FAILED).exists()
 

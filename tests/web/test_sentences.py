@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from agents.core.event_kinds import LEDGER
 from agents.core.states import EffectState, RunState
 from agents.models import Event, Run
 from agents.models.kill_switch import Stage
-from agents.web.sentences import LABELS, EventContext, known_kinds, tell_events
+from agents.web.sentences import ASK_REASONS, LABELS, EventContext, known_kinds, tell_events
 
 ROOT = Path(__file__).resolve().parents[2]
 # Where the code puts a kind together.
@@ -39,6 +40,19 @@ def test_every_kind_that_the_code_writes_has_a_sentence() -> None:
     assert len(written) > 35
     assert sorted(written - set(known_kinds())) == []
     assert sorted(set(known_kinds()) - written) == []
+
+
+def test_every_reason_to_ask_a_person_has_words() -> None:
+    found = set()
+    for path in (ROOT / "agents/policies").glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "Ruling":
+                kind, reason = node.args[0], node.args[1]
+                if ast.unparse(kind) == "RulingKind.ESCALATE" and isinstance(reason, ast.Constant):
+                    found.add(reason.value)
+
+    assert len(found) > 5
+    assert found == set(ASK_REASONS)
 
 
 def test_the_filter_offers_what_the_index_has_first() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from django.contrib.auth.models import User
@@ -13,9 +14,10 @@ from agents import operations
 from agents.core.states import EffectState, EscalationState
 from agents.models import Effect, Escalation, KillSwitch, Membership, Role, Scope, Stage, Workspace
 from agents.patterns import PATTERNS
+from agents.web.formats import spelled
 from agents.web.forms import BadForm, only
 
-IN_FLIGHT = 100  # effects shown for one workspace
+IN_FLIGHT = 100  # effects shown on the page
 NEXT = {Stage.ON: Stage.TRIAL, Stage.TRIAL: Stage.OFF}
 PRESS_FIELDS = {"csrfmiddlewaretoken", "workspace", "scope", "reason"}
 RELEASE_FIELDS = PRESS_FIELDS | {"to"}
@@ -29,6 +31,8 @@ class Standing:
     name: str
     address: str  # what the form sends: the scope and its target
     next: Stage
+    stops: str
+    leaves: str
 
 
 @dataclass(frozen=True)
@@ -53,9 +57,24 @@ class Asked:
 
 
 def boards(user: User) -> list[Board]:
-    """Return the switches of each of the person's workspaces."""
-    parts = Membership.objects.filter(user=user).select_related("workspace").order_by("pk")
-    return [_board(part) for part in parts]
+    """Return the switches of each of the person's workspaces, in four queries for them all."""
+    rows = Membership.objects.filter(user=user).select_related("workspace").order_by("pk")
+    parts = list(rows)
+    ids = [part.workspace_id for part in parts]
+    stopped = defaultdict[int, list[Standing]](list)
+    for row in standing(*ids):
+        stopped[row.switch.workspace_id].append(row)
+    frozen = Escalation.objects.filter(
+        workspace__in=ids, state=EscalationState.OPEN, frozen_at__isnull=False
+    )
+    counts = dict(frozen.values_list("workspace_id").annotate(count=Count("pk")).order_by())
+    flight = defaultdict[int, list[Effect]](list)
+    for effect in in_flight(ids)[:IN_FLIGHT]:
+        flight[effect.run.workspace_id].append(effect)
+    return [
+        _board(part, stopped[pk], flight[pk], counts.get(pk, 0))
+        for part, pk in zip(parts, ids, strict=True)
+    ]
 
 
 def standing(*workspace_ids: int) -> list[Standing]:
@@ -68,37 +87,50 @@ def standing(*workspace_ids: int) -> list[Standing]:
     return [_standing(switch) for switch in switches]
 
 
-def in_flight(workspace: Workspace) -> QuerySet[Effect]:
+def in_flight(workspaces: Iterable[int]) -> QuerySet[Effect]:
     """Return the writes that began and are not resolved, the longest under way first."""
     unresolved = Q(state=EffectState.INTENDED) | Q(state=EffectState.UNKNOWN)
-    found = Effect.objects.filter(unresolved, run__workspace=workspace).select_related("run")
-    return found.order_by("intended_at", "pk")
+    found = Effect.objects.filter(unresolved, run__workspace__in=list(workspaces))
+    return found.select_related("run").order_by("intended_at", "pk")
 
 
-def _board(part: Membership) -> Board:
-    stopped = standing(part.workspace_id)
+def _board(
+    part: Membership, stopped: Sequence[Standing], flight: Sequence[Effect], frozen: int
+) -> Board:
     pressed = {row.address for row in stopped if row.switch.stage is Stage.ON}
-    frozen = Escalation.objects.filter(
-        workspace=part.workspace, state=EscalationState.OPEN, frozen_at__isnull=False
-    ).aggregate(count=Count("pk"))
     return Board(
         workspace=part.workspace,
         may_press=part.role == Role.ADMIN,
         standing=stopped,
-        in_flight=list(in_flight(part.workspace)[:IN_FLIGHT]),
-        frozen=frozen["count"],
+        in_flight=flight,
+        frozen=frozen,
         choices=[choice for choice in _choices() if choice[0] not in pressed],
     )
 
 
 def _standing(switch: KillSwitch) -> Standing:
-    return Standing(switch, switch.name, f"{switch.scope}:{switch.target}", NEXT[switch.stage])
+    address = f"{switch.scope}:{switch.target}"
+    return Standing(switch, switch.name, address, NEXT[switch.stage], *_reach(switch))
+
+
+def _reach(switch: KillSwitch) -> tuple[str, str]:
+    """Return what a switch stops, and what it leaves alone."""
+    rest = "Runs may still read and draft, and requests can be rejected."
+    if switch.scope == Scope.PATTERN:
+        name = spelled(switch.target)
+        return (
+            f"Every payment, email and other change of {name} runs.",
+            f"Runs of other patterns go on. {rest}",
+        )
+    if switch.scope == Scope.TOOL:
+        return f"Every use of {switch.target}, in all runs.", f"Other tools go on. {rest}"
+    return "Every payment, email and other change, in all runs.", rest
 
 
 def _choices() -> list[tuple[str, str]]:
-    patterns = [(f"pattern:{name}", f"pattern {name}") for name in sorted(PATTERNS)]
-    tools = [(f"tool:{name}", f"tool {name}") for name in operations.stoppable_tools()]
-    return [("workspace:", "all writes"), *patterns, *tools]
+    patterns = [(f"pattern:{name}", f"{spelled(name)} runs only") for name in sorted(PATTERNS)]
+    tools = [(f"tool:{name}", f"the tool {name} only") for name in operations.stoppable_tools()]
+    return [("workspace:", "all payments, emails and changes"), *patterns, *tools]
 
 
 def read_press(posted: QueryDict) -> Asked:

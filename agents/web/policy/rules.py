@@ -137,15 +137,20 @@ class RuleLine:
 
 
 def rule_lines(limits: Limits, *, patterns: Iterable[str]) -> list[RuleLine]:
-    """Return each rule of some patterns once, in the order in which it is first asked."""
+    """Return each rule of some patterns once: in the order of TITLES, then what others add."""
     names, where = list(patterns), dict[str, list[str]]()
     for name in names:
         for rule in limits.of(name).rules:
             where.setdefault(rule, []).append(name)
     return [
         RuleLine(rule, *words_of(rule), patterns=() if found == names else found)
-        for rule, found in where.items()
+        for rule, found in sorted(where.items(), key=_place)
     ]
+
+
+def _place(row: tuple[str, list[str]]) -> int:
+    titles = list(TITLES)
+    return titles.index(row[0]) if row[0] in TITLES else len(titles)
 
 
 def words_of(rule: str) -> tuple[str, str]:

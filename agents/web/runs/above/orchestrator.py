@@ -156,5 +156,5 @@ def _brief(steps: Sequence[Step]) -> Written | None:
         return None
     text = str(said["action"]["answer"])
     if said["allows"]:
-        return Written(text, "approve", "Let stand", "")
-    return Written(text, "block", "Held back", str(said["deciding"]["sentence"]))
+        return Written(text, "approve", "Approved", "")
+    return Written(text, "block", "Withheld", str(said["deciding"]["sentence"]))

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from agents.core.requests import Json
 from agents.models import Step
+from agents.web.ends import end_sentence
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ def way(steps: Sequence[Step], now: datetime) -> Json:
                 role=role,
                 icon=icon,
                 word=word,
-                why=step.failed or str(reply.get("reason", "")),
+                why=end_sentence(step.failed) or str(reply.get("reason", "")),
             )
         )
     return {"attempts": found}
@@ -49,5 +50,5 @@ def _standing(step: Step, status: str) -> tuple[str, str, str]:
     if step.failed:
         return "failed", "failed", "failed"
     if status == "needs_reroute":
-        return "revise", "route", "not theirs"
+        return "revise", "route", "declined"
     return "approve", "approve", status or "answered"

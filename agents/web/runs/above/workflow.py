@@ -11,10 +11,10 @@ from agents.core.requests import Json
 from agents.models import Step
 
 VERDICTS = {
-    "continue": ("approve", "approve", "continues"),
-    "reorient": ("revise", "retry", "reoriented"),
+    "continue": ("approve", "approve", "continue"),
+    "reorient": ("revise", "retry", "corrected"),
     "ask_human": ("human", "human", "asks a person"),
-    "halt": ("block", "block", "halted"),
+    "halt": ("block", "block", "stopped"),
 }
 
 
@@ -193,12 +193,12 @@ def _assessed(assessed: Json) -> str:
     if not assessed:
         return "not yet"
     if not assessed.get("readable"):
-        return "nothing readable"
-    return "says it kept its word" if assessed.get("met_commitment") else "says it did not"
+        return "cannot be read"
+    return "self-check passed" if assessed.get("met_commitment") else "self-check failed"
 
 
 def _drift(drift: Json) -> str:
     if drift is None:
         return "not yet"
     count = len(drift.get("triggers", []))
-    return f"{count} trigger{'' if count == 1 else 's'}" if count else "no drift"
+    return f"{count} deviation{'' if count == 1 else 's'}" if count else "no deviations"
