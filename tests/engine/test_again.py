@@ -11,12 +11,23 @@ from django.utils import timezone
 
 from agents import operations
 from agents.core.states import RunState
-from agents.models import Run
+from agents.engine import crashpoints
+from agents.models import Effect, Run
 from agents.operations.scenarios import BY_KEY
 from agents.web.overview.figures import overview
 from tests.conformance import harness
 from tests.conformance.replay_server import ReplayServer
-from tests.engine.scene import REFUND_500, Scene, fresh, go, mailed, paid, set_scene
+from tests.engine.scene import (
+    REFUND_500,
+    Scene,
+    fresh,
+    go,
+    go_elsewhere,
+    in_thread,
+    mailed,
+    paid,
+    set_scene,
+)
 from tests.web.test_pages import signed_in
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
@@ -170,3 +181,28 @@ def test_what_may_not_be_run_again_says_why(scene: Scene) -> None:
     assert signed_in(scene.eve).post(reverse("run-again", args=[done.pk])).status_code == 403
     assert not Run.objects.filter(again_of__isnull=False).exists()
     assert fresh(waiting).state == RunState.WAITING
+
+
+@pytest.mark.parametrize("point", ["gateway.before_call", "gateway.after_call"])
+@pytest.mark.usefixtures("_nothing_takes_long")
+def test_a_payment_under_way_when_its_run_is_cancelled_counts_for_the_next_run(
+    scene: Scene, point: str
+) -> None:
+    """Cancelled and run again while the first one's call is out; then that call pays."""
+    first = scene.launch(REFUND_500)
+    later: list[Run] = []
+
+    def cancel_and_run_again() -> None:
+        if not later and Effect.objects.filter(run=first, tool="issue_refund").exists():
+            operations.cancel(run_id=first.pk, by=scene.omar, reason="late", at=timezone.now())
+            later.append(again(scene, first))
+            go_elsewhere(later[0])
+
+    crashpoints.watch(lambda name: in_thread(cancel_and_run_again) if name == point else None)
+    go(first)
+    crashpoints.watch(None)
+
+    second = fresh(later[0])
+    assert second.stop_reason == "supervisor_block:duplicate_refund"
+    assert paid(first) == [50000]
+    assert fresh(first).stop_reason == "cancelled"
