@@ -21,6 +21,24 @@ Overrides: TypeAlias = Mapping[str, Mapping[str, Json]]
 
 
 @dataclass(frozen=True)
+class ReferenceQuirks:
+    """What the reference does and a policy of one's own leaves alone.
+
+    In a policy document they stand among the limits.
+    """
+
+    told_limit_minor: int | None = None  # what the worker is told of it; None: the limit itself
+    finalize: bool = False  # after the last step ask for a closing text, as the reference does
+    errors_fail: bool = True  # a tool that answers "error" shows as not ok in the trace
+    late_calls: bool = False  # out of time, a call under way is still finished and acted upon
+    forget_refusals: bool = False  # only the last specialist that refused is forbidden
+    null_is_none: bool = False  # an incident that a source leaves empty counts as none
+    loose_topics: bool = False  # a specialist takes a ticket for a keyword within any word
+    self_reported: bool = False  # a step drifts only where its agent says so itself
+    marker_word: bool = False  # a convergence ends where its agent writes CONVERGED
+
+
+@dataclass(frozen=True)
 class Limits:
     """Every number and name a policy version holds. Amounts in minor units, times in seconds."""
 
@@ -35,7 +53,6 @@ class Limits:
     max_tokens: int = 60_000
     max_cost_micro_usd: int = 500_000
     auto_limit_minor: int = 100_000  # above it a person decides
-    told_limit_minor: int | None = None  # what the worker is told of it; None: the limit itself
     run_limit_minor: int = 200_000
     window_days: int = 14  # a charge older than this is not refunded
     rolling_days: int = 30  # over which refunds without a person, and of one reviewer, add up
@@ -48,8 +65,6 @@ class Limits:
     open_per_customer: int | None = 20
     escalation_seconds: int = 24 * 3600
     four_eyes: bool = True  # who launched a run may not decide its escalations
-    finalize: bool = False  # after the last step ask for a closing text, as the reference does
-    errors_fail: bool = True  # a tool that answers "error" shows as not ok in the trace
     tool_calls: Mapping[str, int] | None = None  # calls of one tool in a run; absent: DEFAULT
     tool_repeats: Mapping[str, int] | None = None  # calls with the same arguments
     call_seconds: float = 600  # of one call of a tool; the tool's own limit may be shorter
@@ -62,16 +77,11 @@ class Limits:
     outlasts_outages: bool = True  # a run waits for a model's server that fails; else it stops
     tells_customer: bool = True  # out of time, a run that has paid still writes to the customer
     hand_over: bool = True  # a case that no specialist takes is put to people
-    late_calls: bool = False  # out of time, a call under way is still finished and acted upon
-    forget_refusals: bool = False  # only the last specialist that refused is forbidden
-    null_is_none: bool = False  # an incident that a source leaves empty counts as none
-    loose_topics: bool = False  # a specialist takes a ticket for a keyword within any word
     max_reorients: int = 1  # times that a judge may have one step run again
     inbox: bool = True  # there are people to ask; without them what wants one stops
     judge: bool = True  # a model may judge steps; without one no step can be supervised
-    self_reported: bool = False  # a step drifts only where its agent says so itself
-    marker_word: bool = False  # a convergence ends where its agent writes CONVERGED
     redaction: tuple[str, ...] = ()  # kinds of personal data that are masked, see core.redact
+    reference: ReferenceQuirks = ReferenceQuirks()
     patterns: Overrides | None = None  # what is different for one pattern, by its name
 
     def calls_of(self, tool: str) -> int:
@@ -83,23 +93,32 @@ class Limits:
     def of(self, pattern: str) -> Limits:
         """Return the limits that a run of one pattern is held to."""
         own = {key: _frozen(value) for key, value in (self.patterns or {}).get(pattern, {}).items()}
-        return replace(self, **{**own, "patterns": None})
+        quirks = {name: own.pop(name) for name in _QUIRKS & own.keys()}
+        reference = replace(self.reference, **quirks) if quirks else self.reference
+        return replace(self, **{**own, "reference": reference, "patterns": None})
 
     def as_json(self) -> dict[str, Json]:
-        return {key: list(v) if isinstance(v, tuple) else v for key, v in asdict(self).items()}
+        flat = asdict(self)
+        flat |= flat.pop("reference")
+        return {key: list(v) if isinstance(v, tuple) else v for key, v in flat.items()}
+
+
+_QUIRKS = frozenset(field.name for field in fields(ReferenceQuirks))
+# What a policy document may hold, by its name there.
+KEYS = {f.name: f for of in (Limits, ReferenceQuirks) for f in fields(of) if f.name != "reference"}
 
 
 def read_limits(document: Json) -> Limits:
     """Return the limits a policy document holds. Raises BadPolicy."""
     if not isinstance(document, dict):
         raise BadPolicy("A policy is a JSON object.")
-    known = {f.name: f for f in fields(Limits)}
     for key in document:
-        if key not in known:
-            raise BadPolicy(f"A policy has no {key!r}; it has {', '.join(sorted(known))}.")
-    read = {key: _value(key, str(known[key].type), value) for key, value in document.items()}
+        if key not in KEYS:
+            raise BadPolicy(f"A policy has no {key!r}; it has {', '.join(sorted(KEYS))}.")
+    read = {key: _value(key, str(KEYS[key].type), value) for key, value in document.items()}
     try:
-        limits = Limits(**read)
+        quirks = ReferenceQuirks(**{name: read.pop(name) for name in _QUIRKS & read.keys()})
+        limits = Limits(**read, reference=quirks)
     except TypeError as error:
         raise BadPolicy(f"The policy is not complete: {error}.") from None
     for kind in limits.redaction:

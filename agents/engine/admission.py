@@ -155,7 +155,7 @@ _STEP = CompiledSelect(lambda: Step.objects.filter(run=Param("run"), key=Param("
 
 def is_made_late(tool: str, journal: Journal, limits: Limits) -> bool:
     """Tell whether a call is made though the run's time is up."""
-    if limits.late_calls:
+    if limits.reference.late_calls:
         return True
     return owes_letter(journal, limits) and not moves_money(journal, tool)
 

@@ -146,7 +146,7 @@ def _seconds_for(
     """
     longest: float = settings.OPENAI_TIMEOUT_SECONDS
     waits = leave.address and limits.outlasts_outages
-    if waits or limits.late_calls or _is_heard_late(question.role, journal, limits):
+    if waits or limits.reference.late_calls or _is_heard_late(question.role, journal, limits):
         return longest
     return min(longest, max(limits.max_seconds - journal.spent().seconds, 0.01))
 

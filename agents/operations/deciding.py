@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.db.models import Q, QuerySet
+from django.db.models import Q
 from django.db.models.functions import Now
 
 from agents.core.actions import MAX_TEXT
@@ -16,8 +15,7 @@ from agents.core.kinds import INSTRUCTIONS, TEXT, kind_of
 from agents.core.redact import KEY_MASK, MASKS
 from agents.core.requests import Json
 from agents.core.states import EscalationState
-from agents.db.compiled import CompiledSelect, CompiledUpdate, Param
-from agents.db.driver import pipeline
+from agents.db.compiled import CompiledUpdate, Param
 from agents.engine.answering import answer, expire
 from agents.engine.commit import Commit
 from agents.engine.crashpoints import crashpoint
@@ -27,16 +25,13 @@ from agents.models import (
     Escalation,
     KillSwitch,
     Membership,
-    PolicyVersion,
     Role,
-    Run,
-    Step,
-    Workspace,
 )
 from agents.models.event import Entry, append_events, commanding_account
 from agents.operations.claiming import OWN, Claimed, is_kept_from, is_own
+from agents.operations.escalation_lock import lock_escalation
 from agents.operations.granting import Grant, grant
-from agents.operations.refusal import Refused, check_text, members, require_role
+from agents.operations.refusal import Refused, check_text, require_role
 
 MAX_COMMENT = 2000  # characters
 
@@ -115,8 +110,8 @@ def decide(
 
 def _decide(pk: int, by: User, wanted: _Answer, seen: str | None, at: datetime) -> Escalation:
     # The run's row first, as everyone else takes it: then decisions and the engine queue up.
-    escalation, steps, found = _locked(pk, by)
-    person = require_role(found, escalation.workspace, by, Role.REVIEWER, Role.ADMIN)
+    escalation, steps, memberships = lock_escalation(pk, by)
+    person = require_role(memberships, escalation.workspace, by, Role.REVIEWER, Role.ADMIN)
     if escalation.state != EscalationState.OPEN:
         raise AlreadyDecided(escalation)
     if is_kept_from(escalation, by, at=at):
@@ -140,38 +135,6 @@ def _decide(pk: int, by: User, wanted: _Answer, seen: str | None, at: datetime) 
     with Commit(escalation.run, at=at) as commit:
         _take(escalation, by, person, wanted, granted, commit)
     return escalation
-
-
-def _locked(pk: int, by: User) -> tuple[Escalation, list[Step], list[Membership]]:
-    """Lock the run of an escalation; return both as they then are, and who `by` is there.
-
-    Raises DoesNotExist.
-    """
-    with pipeline():
-        run, policy = _RUN.fetch(pk=pk), _POLICY.fetch(pk=pk)
-        escalation, steps = _ESCALATION.fetch(pk=pk), _STEPS.fetch(pk=pk)
-        workspace, member = _WORKSPACE.fetch(pk=pk), _MEMBER.fetch(pk=pk, user=by.pk)
-    found = next(iter(escalation.get()), None)
-    if found is None:
-        raise Escalation.DoesNotExist
-    [found.run], [found.workspace] = run.get(), workspace.get()
-    [found.run.policy] = policy.get()
-    by_key = {step.pk: step for step in steps.get()}
-    found.step = by_key[found.step_id]
-    return found, list(by_key.values()), member.get()
-
-
-def _own(column: str) -> QuerySet[Escalation, Any]:
-    """Return what a column of the escalation names, for a query that is sent beside its own."""
-    return Escalation.objects.filter(pk=Param("pk")).values(column)
-
-
-_ESCALATION = CompiledSelect(lambda: Escalation.objects.filter(pk=Param("pk")))
-_RUN = CompiledSelect(lambda: Run.objects.filter(pk__in=_own("run")).select_for_update())
-_POLICY = CompiledSelect(lambda: PolicyVersion.objects.filter(pk__in=_own("run__policy")))
-_STEPS = CompiledSelect(lambda: Step.objects.filter(run__in=_own("run")).order_by("position"))
-_WORKSPACE = CompiledSelect(lambda: Workspace.objects.filter(pk__in=_own("workspace")))
-_MEMBER = CompiledSelect(lambda: members(Param("user")).filter(workspace__in=_own("workspace")))
 
 
 def _check_person(escalation: Escalation, person: Membership, wanted: _Answer) -> None:

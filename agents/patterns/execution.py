@@ -164,7 +164,7 @@ def _converge(work: Work) -> Steps[str]:
     except BadWorkflow as error:
         raise Stop("bad_workflow", phase=EXECUTE, step=work.step.name, error=str(error)) from None
     so_far: list[str] = []
-    by_word = work.brief.limits.marker_word
+    by_word = work.brief.limits.reference.marker_word
     for _ in range(cap):
         inputs = work.told(answer_as="iteration", iterations=list(so_far))
         text = yield from _agent_text(work, work.label, inputs, as_json=not by_word)

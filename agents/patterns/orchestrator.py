@@ -44,7 +44,10 @@ def orchestrator(brief: Brief, notes: Notes) -> Flow:
     stop_where_work_is_missing(plan, lines)
     expected = {*brief.limits.required, *(task["worker"] for task in plan)}
     found = aggregate(
-        brief.scope, notes.history, expected=expected, null_is_none=brief.limits.null_is_none
+        brief.scope,
+        notes.history,
+        expected=expected,
+        null_is_none=brief.limits.reference.null_is_none,
     )
     written = yield from say_until_usable(
         lambda: write_brief(brief, notes, found), notes, brief.limits

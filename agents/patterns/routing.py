@@ -63,7 +63,7 @@ def attempt_route(
 
 def forbidden(refused: list[str], limits: Limits) -> list[str]:
     """Return the targets that the next attempt may not choose, oldest first."""
-    return refused[-1:] if limits.forget_refusals else refused
+    return refused[-1:] if limits.reference.forget_refusals else refused
 
 
 def situation(brief: Brief, notes: Notes, attempt: int, refused: list[str]) -> Json:
@@ -154,7 +154,7 @@ def delegate(delegation: Delegation, limits: Limits) -> Steps[Json]:
             raise delegation.out_of_contract(None) from None
         raise delegation.refuse(reason_of(error.reason)) from None
     is_reply = in_contract(seen)
-    delegation.saw(seen, ok=is_reply or not limits.errors_fail)
+    delegation.saw(seen, ok=is_reply or not limits.reference.errors_fail)
     if not is_reply:
         raise delegation.out_of_contract(seen)
     return seen

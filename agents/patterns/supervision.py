@@ -28,7 +28,7 @@ def supervise(course: StepRun, now: StepRound) -> Steps[str]:
     course.note(now)
     if course.mode is Mode.BY_PERSON:
         return (yield from _by_person(course, now, OUTPUT.stored))
-    if course.work.brief.limits.self_reported and course.rounds == 1 and not now.triggers:
+    if course.work.brief.limits.reference.self_reported and course.rounds == 1 and not now.triggers:
         return ""
     return (yield from _by_model(course, now))
 

@@ -57,9 +57,9 @@ def supervisor(brief: Brief, notes: Notes) -> Flow:
                 raise row.with_all(notes.blocks)
             return final_answer(turn.action)
         row = None
-        turn.done(seen, failed=limits.errors_fail and seen.get("status") == "error")
+        turn.done(seen, failed=limits.reference.errors_fail and seen.get("status") == "error")
 
-    if not limits.finalize:
+    if not limits.reference.finalize:
         raise Stop("max_steps")
     return (yield from closing_answer(brief, notes))
 

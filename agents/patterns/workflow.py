@@ -107,7 +107,7 @@ def run_round(course: StepRun) -> Steps[StepRound]:
     now = StepRound(course.rounds, output, {"answer": output})
     now.assessment = yield from assess_round(course, now)
     now.triggers = reconcile(course.commitment, now.assessment)
-    if not course.work.brief.limits.self_reported:
+    if not course.work.brief.limits.reference.self_reported:
         now.reviewed, claim = yield from _review_output(course, output)
         now.output = text_of(now.reviewed)
         used = [call["name"] for call in course.work.used]
@@ -139,7 +139,7 @@ def assess_round(course: StepRun, now: StepRound) -> Steps[Assessment]:
 def _review_output(course: StepRun, output: str) -> Steps[tuple[Json, str]]:
     """Have the policy see an output. Return it as it may stand, and why it may not, or ""."""
     action = {"kind": "final", "answer": output}
-    if course.work.brief.limits.self_reported or not output.strip():
+    if course.work.brief.limits.reference.self_reported or not output.strip():
         return action, ""
     review = yield Review(f"{course.work.label}/review", action)
     if review["allows"]:

@@ -6,7 +6,7 @@ demo book; operations refuse it anywhere else.
 
 from __future__ import annotations
 
-from agents.core.limits import Limits
+from agents.core.limits import Limits, ReferenceQuirks
 from agents.core.redact import KINDS
 from agents.core.requests import Json
 
@@ -75,9 +75,11 @@ REFERENCE = Limits(
     rules=_REFERENCE_RULES,
     proposable=TOOLS,
     executable=TOOLS,
-    finalize=True,
-    told_limit_minor=100_000,  # the reference's hint does not follow its limit (sup-030)
-    errors_fail=False,
+    reference=ReferenceQuirks(
+        finalize=True,
+        told_limit_minor=100_000,  # the reference's hint does not follow its limit (sup-030)
+        errors_fail=False,
+    ),
     launcher_daily_minor=None,
     workspace_daily_minor=None,
     open_per_launcher=None,

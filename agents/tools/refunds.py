@@ -64,7 +64,7 @@ def get_refund_context(context: Context, *, user_id: int) -> Json:
     if found is None:
         return {"error": f"context_not_found_for_user:{user_id}"}
     limits = context.limits
-    told = limits.told_limit_minor
+    told = limits.reference.told_limit_minor
     hint = {
         "auto_refund_limit_minor": limits.auto_limit_minor if told is None else told,
         "refund_window_days": limits.window_days,

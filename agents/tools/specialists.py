@@ -90,7 +90,7 @@ def sales_specialist(context: Context, *, ticket: str) -> Json:
 
 
 def _takes(context: Context, domain: str, ticket: str) -> bool:
-    if context.limits.loose_topics:
+    if context.limits.reference.loose_topics:
         return any(keyword in ticket.lower() for keyword in TOPICS[domain])
     return is_about(domain, ticket)
 

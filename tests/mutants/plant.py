@@ -186,7 +186,7 @@ MUTANTS = (
     ),
     Mutant(
         "who decides in another workspace decides here",
-        "agents/operations/deciding.py",
+        "agents/operations/escalation_lock.py",
         'members(Param("user")).filter(workspace__in=_own("workspace"))',
         'members(Param("user"))',
         "tests/engine/test_run.py",

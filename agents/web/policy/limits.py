@@ -44,7 +44,7 @@ def _counts(counts: Mapping[str, int] | None, *, others: int) -> str:
 
 
 def _told_limit(limits: Limits) -> str:
-    told = limits.told_limit_minor
+    told = limits.reference.told_limit_minor
     return "the automatic approval limit" if told is None else format_money(told)
 
 
@@ -167,7 +167,7 @@ TOOLS = {
     ),
     "errors_fail": Words(
         "A tool's error counts as a failed step",
-        lambda p: _yes(p.errors_fail),
+        lambda p: _yes(p.reference.errors_fail),
         "If no, a tool that reports an error is shown like one that worked.",
     ),
 }
@@ -215,12 +215,12 @@ BUDGETS = {
     ),
     "late_calls": Words(
         "Finishes calls under way",
-        lambda p: _yes(p.late_calls),
+        lambda p: _yes(p.reference.late_calls),
         "If yes, a call that began in time is finished and used although time is up.",
     ),
     "finalize": Words(
         "Closing text after the last step",
-        lambda p: _yes(p.finalize),
+        lambda p: _yes(p.reference.finalize),
         "If yes, an agent that runs out of steps is asked for a closing answer.",
     ),
 }
@@ -261,27 +261,27 @@ PATTERNS = {
 REPLAYS = {
     "forget_refusals": Words(
         "Only the latest refusal counts",
-        lambda p: _yes(p.forget_refusals),
+        lambda p: _yes(p.reference.forget_refusals),
         "If yes, a specialist who declined earlier may be asked again.",
     ),
     "null_is_none": Words(
         "Missing incidents count as none",
-        lambda p: _yes(p.null_is_none),
+        lambda p: _yes(p.reference.null_is_none),
         "If yes, a source that reports no incident field counts as “no incident”.",
     ),
     "loose_topics": Words(
         "Match keywords inside words",
-        lambda p: _yes(p.loose_topics),
+        lambda p: _yes(p.reference.loose_topics),
         "If yes, a specialist takes a ticket for a keyword that is only part of a word.",
     ),
     "self_reported": Words(
         "Count only self-reported deviations",
-        lambda p: _yes(p.self_reported),
+        lambda p: _yes(p.reference.self_reported),
         "If yes, a draft deviates only where its agent says so itself.",
     ),
     "marker_word": Words(
         "Stop word ends iteration",
-        lambda p: _yes(p.marker_word),
+        lambda p: _yes(p.reference.marker_word),
         "If yes, drafts are final where the agent writes CONVERGED.",
     ),
 }

@@ -78,7 +78,7 @@ def trace(run: Run, *, at: datetime | None = None) -> Trace:
             now,
             blocks=found.get("blocks", []),
             is_over=run.state in ENDED,
-            errors_fail=limits.errors_fail,
+            errors_fail=limits.reference.errors_fail,
         )
     )
     spent = _spent(steps)
