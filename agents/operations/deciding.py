@@ -15,7 +15,6 @@ from agents.core.kinds import INSTRUCTIONS, TEXT, kind_of
 from agents.core.redact import KEY_MASK, MASKS
 from agents.core.requests import Json
 from agents.core.states import EscalationState
-from agents.db.compiled import CompiledUpdate, Param
 from agents.engine.answering import answer, expire
 from agents.engine.commit import Commit
 from agents.engine.crashpoints import crashpoint
@@ -182,7 +181,12 @@ def _take(
         "comment": wanted.comment,
         "is_simulated": person.is_simulated,
     }
-    if not _DECIDE(pk=escalation.pk, **{**columns, "decided_by": by.pk}):
+    still_open = Escalation.objects.filter(
+        Q(expires_at__gt=Now()) | Q(frozen_at__isnull=False),
+        pk=escalation.pk,
+        state=EscalationState.OPEN,
+    )
+    if not still_open.update(**columns):
         raise AlreadyDecided(Escalation.objects.select_related("decided_by").get(pk=escalation.pk))
     for name, value in columns.items():
         setattr(escalation, name, value)
@@ -198,23 +202,6 @@ def _take(
     facts = {"escalation": escalation.pk, "key": escalation.step.key, **reply}
     commit.say("escalation.decided", facts, by.get_username())
     answer(escalation, reply, commit)
-
-
-_DECIDE = CompiledUpdate(
-    lambda: Escalation.objects.filter(
-        Q(expires_at__gt=Now()) | Q(frozen_at__isnull=False),
-        pk=Param("pk"),
-        state=EscalationState.OPEN,
-    ),
-    state=Param("state"),
-    decided_by=Param("decided_by"),
-    decided_from=Param("decided_from"),
-    decided_at=Param("decided_at"),
-    granted_minor=Param("granted_minor"),
-    charge=Param("charge"),
-    comment=Param("comment"),
-    is_simulated=Param("is_simulated"),
-)
 
 
 def _state(escalation: Escalation, wanted: _Answer, granted: int | None) -> EscalationState:
