@@ -47,9 +47,9 @@ def test_the_trace_reads_as_one_line_a_task() -> None:
 
 
 def test_a_slow_source_is_tried_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setitem(metrics.DEMO_SECONDS, "payments", (0.2, 0.0))
+    monkeypatch.setitem(metrics.DEMO_SECONDS, "payments", (2.6, 0.0))
     config = tmp_path / "config.json"
-    config.write_text(json.dumps({"budget": {"task_timeout_seconds": 0.1}}))
+    config.write_text(json.dumps({"budget": {"task_timeout_seconds": 2.0}}))
 
     ended = report(GOAL, "--profile", "reference", "--config", str(config))
 

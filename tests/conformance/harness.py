@@ -118,9 +118,9 @@ def _strict_human(case: dict[str, Any]) -> str:
 
 
 def timeout_of(case: dict[str, Any]) -> float:
-    """Return the model timeout that a case needs: long enough for its slow answers."""
-    slow = any(isinstance(entry, dict) and entry.get("delay_s") for entry in case["llm"])
-    return 4.0 if slow else 0.6
+    """Return the model timeout for a case: short only where the model is to fall silent."""
+    faults = {entry.get("fault") for entry in case["llm"] if isinstance(entry, dict)}
+    return 2.0 if "timeout" in faults else 30.0
 
 
 def difference(expected: Any, actual: Any, at: str = "") -> str:

@@ -45,7 +45,7 @@ def server() -> Iterator[ReplayServer]:
         override_settings(
             OPENAI_BASE_URL=server.base_url("model"),
             OPENAI_API_KEY="any",
-            OPENAI_TIMEOUT_SECONDS=0.5,
+            OPENAI_TIMEOUT_SECONDS=30,
         ),
     ):
         yield server
@@ -140,7 +140,8 @@ def test_a_call_has_its_full_time_however_little_its_run_has_left(
 ) -> None:
     server.load("model", [{"fault": "timeout", "times": 9}])
 
-    run = go(launched_with(scene, seconds=0.1))
+    with override_settings(OPENAI_TIMEOUT_SECONDS=0.5):
+        run = go(launched_with(scene, seconds=0.1))
 
     assert run.state == RunState.QUEUED  # silence is the server's, and costs the run nothing
     assert Endpoint.objects.get().failures == 3

@@ -28,7 +28,7 @@ from tests.engine.scene import Scene, go, has_ended, set_scene
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
 GOAL = "Prepare the morning report."
-SLACK = 0.5  # seconds that a run may take beyond its deadline
+SECONDS = 2.0  # that a run has: the two tasks that come to something take far less
 NOTHING_SHORT = {"status": "done", "result": {"out_of_stock_skus": [], "restock_eta_days": 1}}
 
 
@@ -46,8 +46,9 @@ def released() -> Iterator[threading.Event]:
     flag.set()
 
 
-def exchange(monkeypatch: pytest.MonkeyPatch, name: str, call: Any) -> None:
-    monkeypatch.setitem(TOOLS, name, replace(TOOLS[name], call=call))
+def exchange(monkeypatch: pytest.MonkeyPatch, name: str, call: Any, *, timeout: float = 30) -> None:
+    """Have a tool do something else, within a deadline that is its own: others take their time."""
+    monkeypatch.setitem(TOOLS, name, replace(TOOLS[name], call=call, timeout=timeout))
 
 
 def launched(scene: Scene, **own: Json) -> Run:
@@ -76,10 +77,10 @@ def seconds_of(run: Run) -> float:
 def test_a_worker_that_never_returns_holds_no_run_beyond_its_deadline(
     monkeypatch: pytest.MonkeyPatch, released: threading.Event
 ) -> None:
-    run = launched(set_scene(), max_seconds=0.6, call_seconds=5)
+    run = launched(set_scene(), max_seconds=SECONDS, call_seconds=60)
 
     def hangs(context: Context, **args: Any) -> Json:
-        released.wait(5)
+        released.wait(60)
         return NOTHING_SHORT
 
     def ends() -> None:
@@ -98,7 +99,7 @@ def test_a_worker_that_never_returns_holds_no_run_beyond_its_deadline(
 
     found = results.result(run)
     assert (run.stop_reason, found["phase"]) == ("max_seconds", "dispatch")
-    assert seconds_of(run) <= 0.6 + SLACK
+    assert seconds_of(run) < 20  # its calls might take 30
     assert [line["status"] for line in found["trace"]] == ["done", "done", "failed"]
     assert found["history"][0]["observation"]["result"]["orders"] == 4820
     assert Event.objects.filter(run=run, kind=LATE).count() == 1  # said when all was over
@@ -107,12 +108,12 @@ def test_a_worker_that_never_returns_holds_no_run_beyond_its_deadline(
 def test_a_task_past_its_own_deadline_leaves_a_partial_report(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    run = launched(set_scene(), call_seconds=0.1)
+    run = launched(set_scene(), call_seconds=30)
 
     async def hangs(context: Context, **args: Any) -> Json:
         await asyncio.Event().wait()
 
-    exchange(monkeypatch, "inventory_worker", hangs)
+    exchange(monkeypatch, "inventory_worker", hangs, timeout=0.1)
     run = go(run)
 
     found = results.result(run)
@@ -123,15 +124,16 @@ def test_a_task_past_its_own_deadline_leaves_a_partial_report(
 
 
 def test_a_late_answer_is_on_record_and_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    run = launched(set_scene(), call_seconds=0.1)
+    run, again = launched(set_scene(), call_seconds=30), threading.Event()
 
     def slow_at_first(context: Context, **args: Any) -> Json:
         if context.nth == 1:
-            time.sleep(0.2)
+            assert again.wait(30)
             return {"status": "done", "result": {"out_of_stock_skus": ["SKU-LATE"]}}
+        again.set()
         return NOTHING_SHORT
 
-    exchange(monkeypatch, "inventory_worker", slow_at_first)
+    exchange(monkeypatch, "inventory_worker", slow_at_first, timeout=2)
     run = go(run)  # its threads end before it returns, so the late one has spoken
 
     found = results.result(run)

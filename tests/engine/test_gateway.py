@@ -125,10 +125,18 @@ def hang(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the call of a refund take longer than its deadline."""
 
     def hangs(context: Context, **args: Any) -> Any:
-        time.sleep(0.2)
+        wait_until(Escalation.objects.exists)
         return {}
 
     exchange(monkeypatch, "issue_refund", call=hangs, timeout=0.05)
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Hold a tool's thread until something is on record, which it must come to meanwhile."""
+    for _ in range(3000):
+        if condition():
+            return
+        time.sleep(0.01)
 
 
 def test_a_refund_whose_call_hangs_is_put_to_a_person(
@@ -183,7 +191,7 @@ def test_a_late_payment_counts_though_a_person_said_it_did_not_happen(
     real = TOOLS["issue_refund"].call
 
     def pays_late(context: Context, **args: Any) -> Any:
-        time.sleep(0.2)
+        wait_until(Escalation.objects.exists)
         return real(context, **args)
 
     exchange(monkeypatch, "issue_refund", call=pays_late, timeout=0.05)
@@ -576,7 +584,7 @@ def test_a_lookup_that_hangs_is_not_waited_for_longer_than_a_call(
         raise ConnectionError("nobody answers")
 
     def hangs(key: str) -> Any:
-        time.sleep(0.2)
+        wait_until(Escalation.objects.exists)
 
     exchange(monkeypatch, "issue_refund", call=breaks, find=hangs, timeout=0.05)
 

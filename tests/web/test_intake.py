@@ -84,7 +84,7 @@ def answered(bodies: list[Message], *, headers: tuple[Any, ...] = (), pause: flo
             pass
         await send({"type": "http.response.start", "status": 200})
 
-    bounded = Intake(reads, most=10, seconds=0.1)
+    bounded = Intake(reads, most=10, seconds=0.1 if pause else 30)
     asyncio.run(bounded({**SCOPE, "headers": list(headers)}, receive, send))
     return int(sent[0]["status"])
 

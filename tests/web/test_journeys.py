@@ -259,9 +259,7 @@ def test_time_runs_out_while_the_card_is_open(
         soon = timezone.now() + timedelta(seconds=1)
         Escalation.objects.filter(pk=escalation.pk).update(expires_at=soon)
 
-        expect(rita.locator("#card")).to_contain_text(
-            "Expired and rejected automatically", timeout=20_000
-        )
+        expect(rita.locator("#card")).to_contain_text("Expired and rejected automatically")
         expect(rita.locator("#dform")).to_have_count(0)
         expect(rita.locator("#waiting")).to_have_text("")
 
@@ -283,8 +281,8 @@ def test_a_restart_while_a_trace_is_open_loses_nothing(
     expect(eve.locator("#live")).to_have_text("Not live")
     moved(run)
     with served(port):
-        expect(eve.locator("#run")).to_contain_text("Awaiting approval", timeout=20_000)
-        expect(eve.locator("#live")).to_have_text("Live", timeout=20_000)
+        expect(eve.locator("#run")).to_contain_text("Awaiting approval")
+        expect(eve.locator("#live")).to_have_text("Live")
         expect(eve.locator("#run .step")).to_have_count(2)
         scene.decide(run)
         moved(run)

@@ -34,7 +34,7 @@ def test_a_run_that_is_watched_does_not_jump(
             expect(eve.locator("#live")).to_have_text("Live")
             eve.evaluate(SHIFT)
             moved(run)
-            expect(eve.locator("#run .step").first).to_be_visible(timeout=30_000)
+            expect(eve.locator("#run .step").first).to_be_visible()
             expect(eve.locator("#run .meta .chip").first).not_to_have_text("Queued")
             shifts[key] = eve.evaluate("window.shift")
 
@@ -51,7 +51,7 @@ def test_a_reader_holds_a_page_and_takes_over_what_is_new(
         expect(eve.locator("#live")).to_have_text("Live")
         eve.get_by_role("button", name="Hold updates").click()
         moved(run)
-        expect(eve.get_by_text("There is something new.")).to_be_visible(timeout=30_000)
+        expect(eve.get_by_text("There is something new.")).to_be_visible()
         expect(eve.locator("#run .meta .chip").first).to_have_text("Queued")
         expect(eve.locator("#waiting")).to_contain_text("1")  # the rest of the page goes on
 
