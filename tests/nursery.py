@@ -40,9 +40,12 @@ class Program(subprocess.Popen[Any]):
     """`[python, script or -m module, ...]`, started in what holds the libraries already.
 
     Popen in all but this: the process is its nursery's child, which tells how it ended.
+    `libraries` are held besides those that every program uses.
     """
 
-    libraries: tuple[str, ...] = ()  # that it uses besides
+    def __init__(self, *args: Any, libraries: tuple[str, ...] = (), **named: Any) -> None:
+        self._nursery = _nursery(libraries)
+        super().__init__(*args, **named)
 
     def _execute_child(self, args: Sequence[str], *rest: Any) -> None:
         _executable, _before, _close, _pass, cwd, env, _info, _flags, _shell, *more = rest
@@ -53,7 +56,7 @@ class Program(subprocess.Popen[Any]):
         asked = [list(args[1:]), place, dict(env or os.environ), mask, is_leader]
         self._report, report = socket.socketpair()
         with report:
-            _nursery(self.libraries).ask(asked, [*given, report.fileno()])
+            self._nursery.ask(asked, [*given, report.fileno()])
         self.pid, self._child_created = self._number(), True
         self._close_pipe_fds(*streams)  # type: ignore[attr-defined]
 
@@ -78,13 +81,18 @@ class Program(subprocess.Popen[Any]):
 
 
 def run(
-    arguments: Sequence[str], *, cwd: Path, env: Mapping[str, str], given: str = "", timeout: float
+    arguments: Sequence[str],
+    *,
+    cwd: Path,
+    env: Mapping[str, str],
+    given: str = "",
+    timeout: float,
+    libraries: tuple[str, ...] = (),
 ) -> subprocess.CompletedProcess[str]:
     """Run a program to its end. Return its exit code and what it wrote."""
-    command, pipe = [sys.executable, *arguments], subprocess.PIPE
-    with Program(
-        command, cwd=cwd, env=env, text=True, stdin=pipe, stdout=pipe, stderr=pipe
-    ) as program:
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    command = [sys.executable, *arguments]
+    with Program(command, cwd=cwd, env=env, text=True, libraries=libraries, **pipes) as program:
         try:
             out, err = program.communicate(given, timeout=timeout)
         except subprocess.TimeoutExpired:

@@ -1,6 +1,6 @@
 """Plant mutants: break one guard at a time, and see the tests find it.
 
-Each mutant is a line of ours that must matter. The tree is copied, the line is exchanged, the
+Each mutant is a line of ours that must matter. In a tree of links the line is exchanged and the
 named tests run; a mutant that they let live fails this script. Run it alone with
 
     python -m tests.mutants.plant [NAME ...]
@@ -10,15 +10,18 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests import nursery
+
 ROOT = Path(__file__).parent.parent.parent
 FOLDERS = ("agents", "opsconsole", "templates", "static", "scripts", "tests")
-COPIED = (*FOLDERS, "pyproject.toml", "manage.py")
+USED = (*FOLDERS, "pyproject.toml", "manage.py", "requirements-dev.lock")
+# Libraries with plugins for pytest that were imported before it began.
+WARNED = ("-W", "ignore::pytest.PytestAssertRewriteWarning")
 LONGEST = 240  # seconds for the tests of one mutant
 
 
@@ -205,28 +208,22 @@ def lives(mutant: Mutant) -> bool:
     """Tell whether the tests let a mutant live. Raises ValueError if its line is gone."""
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder)
-        for name in COPIED:
-            source = ROOT / name
-            if source.is_dir():
+        for name in USED:
+            if mutant.path.startswith(f"{name}/"):
                 # Compiled files come along: a copy keeps the times that they are checked by.
-                shutil.copytree(source, tree / name)
-            elif source.exists():
-                shutil.copy(source, tree / name)
+                shutil.copytree(ROOT / name, tree / name)
+            else:
+                (tree / name).symlink_to(ROOT / name)
         place = tree / mutant.path
         text = place.read_text(encoding="utf-8")
         if text.count(mutant.was) != 1:
             raise ValueError(f"{mutant.name}: its line is not in {mutant.path} exactly once")
         place.write_text(text.replace(mutant.was, mutant.now), encoding="utf-8")
-        ended = subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", "-x", *mutant.tests.split()],
-            cwd=tree,
-            env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
-            capture_output=True,
-            timeout=LONGEST,
-            check=False,
-        )
+        arguments = ["-m", "pytest", "-q", "-x", *WARNED, *mutant.tests.split()]
+        env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+        ended = nursery.run(arguments, cwd=tree, env=env, timeout=LONGEST, libraries=("pytest",))
         if ended.returncode not in (0, 1):
-            raise ValueError(f"{mutant.name}: its tests did not run\n{ended.stdout.decode()}")
+            raise ValueError(f"{mutant.name}: its tests did not run\n{ended.stdout}")
         return ended.returncode == 0
 
 
