@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from http.client import HTTPConnection
+from threading import Event
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -14,6 +15,7 @@ from django.db import connection
 from agents.core.states import RunState
 from tests import checker, clusters
 from tests.conformance import harness
+from tests.conformance.replay_server import Session
 from tests.e2e.workers import PATIENCE, SCRIPT, has_state, settings_of, until
 from tests.engine.scene import REFUND_500, mailed, paid, set_scene
 from tests.live.watching import cookie_of, watching
@@ -27,7 +29,6 @@ pytestmark = [
     pytest.mark.skipif(clusters.programs() is None, reason="PostgreSQL's server is not installed"),
 ]
 
-LEASE = {"OPSCONSOLE_LEASE_SECONDS": "5"}  # longer than a restart, or another worker would begin
 KEPT = "600"  # seconds: pages have connections that are there when they are cut
 
 
@@ -73,6 +74,20 @@ def status(site: str, user: User, path: str) -> int:
         asked.close()
 
 
+class Thinking(Session):
+    """A script whose second answer comes when it may."""
+
+    def __init__(self, name: str, script: list[str], may_go_on: Event) -> None:
+        super().__init__(name, script)
+        self.may_go_on = may_go_on
+
+    def take(self, *asked: Any) -> Any:
+        answer = super().take(*asked)
+        if self.requests == 2:
+            self.may_go_on.wait(PATIENCE)
+        return answer
+
+
 def restart(cluster: clusters.Cluster) -> None:
     cluster.restart()
     connection.close()  # the test's own, which was cut as well
@@ -83,20 +98,21 @@ def test_a_database_that_restarts_under_a_run_loses_and_doubles_nothing(
 ) -> None:
     scene = set_scene()
     amounts = [line.replace("1200", "500").replace("800", "500") for line in SCRIPT]
-    slow = {"text": amounts[1], "delay_s": 4.0}
+    restarted = Event()
     pages = served(OPSCONSOLE_DISPATCH=dispatch, OPSCONSOLE_CONNECTION_SECONDS=KEPT)
     with harness.replaying() as model, pages as site:
-        model.load("refund", [amounts[0], slow, *amounts[2:]])
+        model.sessions["refund"] = Thinking("refund", amounts, restarted)
         assert status(site, scene.eve, "/runs/") == 200
         run = scene.launch(REFUND_500)
         cookie = cookie_of(scene.eve)
-        settings = settings_of(model, OPSCONSOLE_DISPATCH=dispatch, **LEASE)
+        settings = settings_of(model, OPSCONSOLE_DISPATCH=dispatch)
         with (
             running("manage.py", "work", **settings) as worker,
             watching(site, f"run={run.pk}", cookie=cookie) as stream,
         ):
             until(lambda: model.sessions["refund"].requests == 2)
             restart(own)
+            restarted.set()
 
             assert status(site, scene.eve, f"/runs/{run.pk}/") == 200
             until(has_state(run, RunState.DONE))

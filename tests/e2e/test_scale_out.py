@@ -118,11 +118,11 @@ def test_a_worker_told_to_stop_gives_its_run_to_another(scene: Scene) -> None:
         slow = {"text": SCRIPT[0], "delay_s": 1.0}
         server.load("refund", [slow, *SCRIPT[:2]])
         run = scene.launch()
-        hasty = settings_of(server, OPSCONSOLE_DRAIN_SECONDS="0.1", OPSCONSOLE_LEASE_SECONDS="60")
+        hasty = settings_of(server, OPSCONSOLE_DRAIN_SECONDS="0.1")
         with running("manage.py", "work", **hasty) as worker:
             until(lambda: server.sessions["refund"].requests == 1)
             worker.terminate()
-            assert worker.wait(10) == 0
+            assert worker.wait(PATIENCE) == 0
 
         assert fresh(run).state == RunState.QUEUED
         with running("manage.py", "work", **hasty):

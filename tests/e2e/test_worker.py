@@ -13,13 +13,12 @@ import pytest
 
 from agents import results
 from agents.core.states import RunState
-from agents.engine.sweep import sweep
 from agents.models import Escalation, Run
 from tests import nursery
 from tests.conformance import harness
 from tests.conformance.replay_server import ReplayServer
 from tests.e2e.workers import PATIENCE, SCRIPT, has_state, settings_of, until
-from tests.engine.scene import Scene, fresh, mailed, paid, set_scene
+from tests.engine.scene import Scene, fresh, mailed, paid, recover, set_scene
 from tests.processes import ROOT, environment, running
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both, pytest.mark.slow]
@@ -63,6 +62,7 @@ def test_the_refund_is_paid_once_though_its_worker_dies_in_the_middle(
     with running("manage.py", "work", **dying) as worker:
         assert worker.wait(PATIENCE) == 137
     assert fresh(run).state == RunState.RUNNING
+    recover(run.pk)
     with running("manage.py", "work", **settings_of(model)):
         until(has_state(run, RunState.DONE))
 
@@ -85,6 +85,7 @@ def test_a_worker_that_is_killed_while_the_model_thinks_is_replaced(
         worker.wait(PATIENCE)
     assert fresh(run).state == RunState.RUNNING
 
+    recover(run.pk)
     with running("manage.py", "work", **settings_of(model)):
         until(has_state(run, RunState.WAITING))
 
@@ -99,7 +100,7 @@ def test_a_worker_told_to_stop_ends_with_code_0_and_leaves_the_run_to_others(
     with running("manage.py", "work", **settings_of(model)) as worker:
         until(has_state(run, RunState.WAITING))
         worker.terminate()
-        assert worker.wait(15) == 0
+        assert worker.wait(PATIENCE) == 0
 
     assert fresh(run).state == RunState.WAITING
 
@@ -112,7 +113,7 @@ def test_a_worker_that_was_frozen_past_its_lease_writes_nothing_more(
     with running("manage.py", "work", **settings_of(model)) as frozen:
         until(lambda: model.sessions["refund"].requests == 1)
         os.kill(frozen.pid, signal.SIGSTOP)
-        until(lambda: sweep() > 0)
+        recover(run.pk)
         with running("manage.py", "work", **settings_of(model)):
             until(has_state(run, RunState.WAITING))
         events = run.events.count()

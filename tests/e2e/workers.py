@@ -22,11 +22,14 @@ PATIENCE = 30.0  # seconds
 
 
 def settings_of(model: ReplayServer, **more: str) -> dict[str, str]:
-    """Return a worker's environment: the scripted model, and leases short enough to watch."""
+    """Return a worker's environment: the scripted model, and leases that nobody loses by chance.
+
+    What a worker that died has taken, `recover` brings back.
+    """
     return {
         "OPENAI_BASE_URL": model.base_url("refund"),
         "OPENAI_API_KEY": "any",
-        "OPSCONSOLE_LEASE_SECONDS": "1",
+        "OPSCONSOLE_LEASE_SECONDS": "60",
         **more,
     }
 

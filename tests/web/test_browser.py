@@ -12,7 +12,7 @@ from agents.models import Escalation
 from tests.conformance import harness
 from tests.conformance.replay_server import ReplayServer
 from tests.e2e.workers import SCRIPT, has_state, settings_of, until
-from tests.engine.scene import Scene, fresh, mailed, paid, set_scene
+from tests.engine.scene import Scene, fresh, mailed, paid, recover, set_scene
 from tests.processes import running
 from tests.web.serving import chromium, served, sign_in, with_passwords
 
@@ -75,6 +75,7 @@ def test_rita_decides_a_refund_with_javascript_off(
         dying = settings_of(model, OPSCONSOLE_CRASH_AT="gateway.after_call:1")
         with running("manage.py", "work", **dying) as worker:
             assert worker.wait(30) == 137
+        recover(run.pk)
         with running("manage.py", "work", **settings_of(model)):
             until(has_state(run, RunState.DONE))
         page.reload()
