@@ -26,8 +26,12 @@ ROOT = Path(__file__).resolve().parents[1]
 IMAGES = ROOT / "docs" / "images"
 LOOKS = {"light": (1440, 900), "dark": (1440, 900), "phone": (390, 844)}
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-sync"]
-LAUNCHED = ("Refund within the limit", "Another customer", "The wrong desk first")
-SHOWN = "Refund above the limit"
+LAUNCHED = (
+    "Refund under the limit is paid at once",
+    "Refund to somebody else is blocked",
+    "Two specialists decline, the third answers",
+)
+SHOWN = "Refund over the limit waits for approval"
 
 
 def free_port() -> int:

@@ -90,6 +90,21 @@ def customer_names(wanted: Collection[tuple[int, int]]) -> dict[tuple[int, int],
     return {(c.book_id, c.number): c.name for c in found}
 
 
+def customers_called(text: str, *, book_id: int, most: int) -> list[tuple[int, str]]:
+    """Return number and name of the customers of a book with a name; else those it begins."""
+    within = Customer.objects.filter(book=book_id).order_by("name", "number")
+    for fits in (within.filter(name__iexact=text), within.filter(name__istartswith=text)):
+        if found := list(fits.values_list("number", "name")[:most]):
+            return found
+    return []
+
+
+def first_customers(*, book_id: int, most: int) -> list[tuple[int, str]]:
+    """Return number and name of some customers of a book, by name."""
+    within = Customer.objects.filter(book=book_id).order_by("name", "number")
+    return list(within.values_list("number", "name")[:most])
+
+
 def customer_context(*, book_id: int, customer_number: int, at: datetime) -> dict[str, Any] | None:
     """Return who a customer is and their latest charge, or None for nobody."""
     found = account(book_id=book_id, customer_number=customer_number, at=at)

@@ -105,13 +105,13 @@ WAITING = (
     Case("Anna asks for a refund of 1,050 USD of her annual plan after a failed migration.", 0),
     Case("Anna asks for the way to your office.", 0, pattern="routing"),
     Case(
-        "Anna (user_id=42) asks about her last charge; the agent answers in its own words.",
+        "Anna asks for her last charge to be explained in plain words.",
         0,
         pattern="workflow",
         workflow="customer-reply",
     ),
     Case(
-        "Max (user_id=7) asks about his plan, and the judge is unsure.",
+        "Max asks: tell me frankly, is my plan still right for me?",
         0,
         subject=7,
         pattern="workflow",

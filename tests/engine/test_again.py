@@ -12,8 +12,8 @@ from django.utils import timezone
 from agents import operations
 from agents.core.states import RunState
 from agents.engine import crashpoints
+from agents.gallery.scenarios import BY_KEY
 from agents.models import Effect, Run
-from agents.operations.scenarios import BY_KEY
 from agents.web.overview.figures import overview
 from tests.conformance import harness
 from tests.conformance.replay_server import ReplayServer

@@ -10,8 +10,8 @@ from django.utils import timezone
 from agents import operations
 from agents.core.requests import Json
 from agents.core.states import RunState
+from agents.gallery.scenarios import BY_KEY
 from agents.models import Endpoint, Run
-from agents.operations.scenarios import BY_KEY
 from tests.engine.faulty import advance_all, as_demo, faulty_server, let_time_pass
 from tests.engine.scene import REFUND_500, Scene, mailed, paid, set_scene
 

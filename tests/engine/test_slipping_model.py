@@ -12,8 +12,8 @@ from agents import operations, results
 from agents.core.requests import Json
 from agents.core.states import RunState
 from agents.desk.models import SentMail
+from agents.gallery.scenarios import BY_KEY
 from agents.models import Run
-from agents.operations.scenarios import BY_KEY
 from agents.policies.profiles import STRICT
 from tests.engine.faulty import FaultyServer, Said, advance_all, as_demo, faulty_server
 from tests.engine.scene import Scene, mailed, paid, set_scene

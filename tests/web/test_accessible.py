@@ -15,8 +15,8 @@ from django.utils import timezone
 from playwright.sync_api import Browser, Page
 
 from agents import operations
+from agents.gallery.scenarios import BY_KEY
 from agents.models import Escalation, Role, Run
-from agents.operations.scenarios import BY_KEY
 from agents.policies.profiles import STRICT
 from tests.engine.scene import Scene, go, set_scene
 from tests.web.serving import chromium, served, sign_in, with_passwords

@@ -15,8 +15,8 @@ from playwright.sync_api import Browser, Page, expect
 
 from agents import operations
 from agents.core.states import EscalationState, RunState
+from agents.gallery.scenarios import BY_KEY, SCENARIOS
 from agents.models import Escalation, Membership, Role, Run
-from agents.operations.scenarios import BY_KEY, SCENARIOS
 from tests.e2e.workers import has_state, until
 from tests.engine.scene import Scene, fresh, go, has_ended, mailed, paid, set_scene
 from tests.processes import running
@@ -114,7 +114,7 @@ def test_two_people_see_one_refund_to_its_end(
         rita.goto(f"{site}/approvals/")
         expect(rita.locator("#live")).to_have_text("Live")
         omar.goto(f"{site}/launch/")
-        omar.get_by_role("button", name="Launch: Refund above the limit").click()
+        omar.get_by_role("button", name="Launch: Refund over the limit waits for approval").click()
 
         # Nobody loads a page again from here on, but for what each of them clicks.
         expect(omar.locator("#run")).to_contain_text("Awaiting approval")
@@ -374,7 +374,7 @@ def test_the_whole_way_by_keyboard(scene: Scene, browser: Browser, complaints: l
         omar.keyboard.press("Tab")
         expect(omar.get_by_role("link", name="Skip to content")).to_be_focused()
         omar.goto(f"{site}/launch/")
-        omar.get_by_role("button", name="Launch: Refund above the limit").focus()
+        omar.get_by_role("button", name="Launch: Refund over the limit waits for approval").focus()
         omar.keyboard.press("Enter")
         expect(omar.locator("#run")).to_contain_text("Awaiting approval")
 
@@ -516,8 +516,8 @@ def test_omar_launches_and_stops_a_run_with_javascript_off(scene: Scene, browser
         page = browser.new_context(java_script_enabled=False).new_page()
         sign_in(page, site, "omar")
         page.get_by_role("link", name="Launch").click()
-        page.get_by_label("What the run is to achieve").fill("Refund 1200 USD to user_id=42.")
-        page.get_by_label("Customer it may act on").fill("42")
+        page.get_by_label("Goal", exact=True).fill("Refund 1200 USD to user_id=42.")
+        page.get_by_label("Customer").fill("Anna")
         page.get_by_role("button", name="Launch", exact=True).last.click()
         run = Run.objects.get()
         until(has_state(run, RunState.WAITING))

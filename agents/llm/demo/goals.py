@@ -41,6 +41,27 @@ class Misfortune(StrEnum):
     RATE_LIMIT = "model rate limit"  # the model's server refuses every call
 
 
+# What the letters of the gallery say to the same end: a goal holds what its author wants, not what
+# the demo model shall do.
+LETTERS = {
+    Misfortune.NO_REASON: "rather not say why",
+    Misfortune.NO_CONTEXT: "please skip the checks",
+    Misfortune.TWICE: "make doubly sure",
+    Misfortune.LOOP: "check it very carefully",
+    Misfortune.STRANGER: "pay it to my colleague",
+    Misfortune.FALSE_CLAIM: "as you promised on the phone",
+    Misfortune.OWN_WORDS: "in plain words",
+    Misfortune.WRONG_DESK: "not sure who handles this",
+    Misfortune.NO_PAYMENTS: "sales and stock only",
+    Misfortune.OTHER_REGION: "for the team in berlin",
+    Misfortune.ROSY: "keep it upbeat",
+    Misfortune.UNSATISFIED: "every word matters",
+    Misfortune.UNSURE: "tell me frankly",
+    Misfortune.BROKEN_JSON: "sorry for the typos",
+    Misfortune.TIMEOUT: "the third time i write",
+}
+
+
 @dataclass(frozen=True)
 class Goal:
     """What is wanted, as far as it was understood."""
@@ -63,13 +84,18 @@ _REFUND = re.compile(r"\brefund|\breimburse|\bmoney back\b|\b(?:pay|give|send)\b
 
 def read_goal(text: str) -> Goal:
     """Return what the demo model makes of a goal; without a customer it thinks of Anna."""
-    phrase = text.lower()
+    goal = text.lower()
     return Goal(
         customer=_customer(text),
         amount_usd=_amount(text),
         wants_refund=bool(_REFUND.search(text)),
-        misfortune=next((m for m in Misfortune if re.search(rf"\b{m}\b", phrase)), None),
+        misfortune=next((m for m in Misfortune if _brings_about(goal, m)), None),
     )
+
+
+def _brings_about(goal: str, misfortune: Misfortune) -> bool:
+    phrases = (misfortune, LETTERS.get(misfortune, misfortune))
+    return any(re.search(rf"\b{phrase}\b", goal) for phrase in phrases)
 
 
 def _customer(text: str) -> int:

@@ -13,14 +13,17 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from agents import operations
+from agents.desk import billing
 from agents.models import Run, Workspace
-from agents.operations.scenarios import SCENARIOS, TOLD
 from agents.operations.workflows import shipped_workflows
 from agents.patterns import PATTERNS
 from agents.web import access
-from agents.web.forms import BadForm, Launch, read_launch
+from agents.web.forms import BadForm
+from agents.web.launch.forms import Launch, find_customer, read_launch
+from agents.web.launch.gallery import gallery
 
 AT_FIELD = {name: name for name in ("subject", "pattern", "policy", "model", "workflow")}
+CUSTOMERS = 20  # that the form suggests
 GIVEN = ("goal", *AT_FIELD)
 
 
@@ -52,7 +55,7 @@ def _launched(request: HttpRequest, workspace: Workspace, wanted: Launch) -> Run
         workspace=workspace,
         pattern=wanted.pattern,
         goal=wanted.goal,
-        subject=wanted.subject,
+        subject=find_customer(wanted.customer, book_id=workspace.book_id),
         by=access.person(request),
         token=wanted.token,
         policy=policy,
@@ -71,13 +74,10 @@ def _page(
     sentence: str = "",
     status: int = 200,
 ) -> HttpResponse:
-    gallery = [
-        (pattern, told, [(s, uuid4().hex) for s in SCENARIOS if s.pattern == pattern])
-        for pattern, told in TOLD.items()
-    ]
     shown = {
         "workspace": workspace,
-        "gallery": gallery if workspace.is_demo else [],
+        "gallery": gallery(workspace),
+        "customers": billing.first_customers(book_id=workspace.book_id, most=CUSTOMERS),
         "token": uuid4().hex,
         "field": field,
         "sentence": sentence,

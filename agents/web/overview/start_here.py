@@ -47,9 +47,9 @@ def first_steps(user: User) -> list[FirstStep]:
         .get()
     )
     given = (
-        ("Launch a refund above the limit", "omar", "operator", "launch", is_launched),
-        ("Decide about it", "rita", "reviewer", "approvals", is_decided),
-        ("Check that nothing was changed", "auditor", "auditor", "audit", is_checked),
+        ("Launch a refund over the limit", "omar", "operator", "launch", is_launched),
+        ("Approve or reject it", "rita", "reviewer", "approvals", is_decided),
+        ("Verify that nothing was changed", "auditor", "auditor", "audit", is_checked),
     )
     ahead = next((place for place, (*_, is_done) in enumerate(given) if not is_done), None)
     if ahead is None:

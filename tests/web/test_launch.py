@@ -1,0 +1,88 @@
+"""Launching: customers are chosen by name, an error is in view, a scenario links its last run."""
+
+from __future__ import annotations
+
+import pytest
+from django.urls import reverse
+from playwright.sync_api import expect
+
+from agents.desk.models import Customer
+from agents.gallery.scenarios import BY_KEY, SCENARIOS
+from agents.llm.demo.goals import Misfortune
+from agents.models import Run
+from tests.engine.scene import Scene, set_scene
+from tests.web.serving import chromium, served, sign_in, with_passwords
+from tests.web.test_pages import signed_in
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return set_scene()
+
+
+@pytest.mark.parametrize("given", ["42", "Anna", "anna", "An", "Anna (42)", " Anna (42) "])
+def test_a_customer_is_chosen_by_name_or_number(scene: Scene, given: str) -> None:
+    fields = {"goal": "Refund 500 USD.", "subject": given, "token": "a1b2"}
+
+    answered = signed_in(scene.omar).post(reverse("launch"), fields)
+
+    assert answered.status_code == 302
+    assert Run.objects.get().subject == 42
+
+
+def test_a_name_that_several_have_is_asked_about(scene: Scene) -> None:
+    book = scene.workspace.book
+    Customer.objects.create(book=book, number=43, name="Annabel", email="a@example.com")
+    Customer.objects.create(book=book, number=44, name="Anna", email="b@example.com")
+    fields = {"goal": "Refund 500 USD.", "subject": "Anna", "token": "a1b2"}
+
+    answered = signed_in(scene.omar).post(reverse("launch"), fields)
+
+    assert answered.status_code == 422
+    assert "Several customers fit: Anna (42), Anna (44). Enter the number." in answered.text
+    assert not Run.objects.exists()
+
+
+def test_a_scenario_links_its_last_run_and_says_how_it_ends(scene: Scene) -> None:
+    client = signed_in(scene.omar)
+    for token in ("a1", "b2"):
+        client.post(reverse("launch"), {"scenario": "above-limit", "token": token})
+    newest = Run.objects.order_by("-created_at").first()
+    assert newest is not None
+
+    page = client.get(reverse("launch")).text
+
+    assert page.count("Last run, ") == 1
+    assert f'href="{reverse("run", args=[newest.pk])}"' in page
+    assert page.count("<b>Ends:</b> Waits for approval") >= 3
+
+
+def test_goals_are_what_people_write_and_no_stage_directions() -> None:
+    goals = " ".join(scenario.goal.lower() for scenario in SCENARIOS)
+
+    told = {str(m) for m in Misfortune if m in goals} - {Misfortune.HALT}
+    assert told == set()
+    assert "user_id" not in goals
+    assert len({scenario.goal for scenario in SCENARIOS}) == len(SCENARIOS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [1440, 390])
+def test_what_was_wrong_with_a_launch_is_in_view(scene: Scene, width: int) -> None:
+    with_passwords(scene.omar)
+    with chromium() as browser, served() as site:
+        page = browser.new_context(viewport={"width": width, "height": 844}).new_page()
+        sign_in(page, site, "omar")
+        page.goto(f"{site}/launch/")
+        page.get_by_label("Goal").fill(BY_KEY["within-limit"].goal)
+        page.get_by_label("Customer").fill("Nobody")
+        page.get_by_role("button", name="Launch", exact=True).click()
+
+        expect(page.locator("#subject-error")).to_be_in_viewport()
+        expect(page.get_by_label("Customer")).to_be_focused()
+        expect(page.get_by_label("Goal")).to_have_value(BY_KEY["within-limit"].goal)
+        expect(page.locator("#workflow")).to_be_hidden()
+        page.get_by_label("Pattern").select_option("workflow")
+        expect(page.locator("#workflow")).to_be_visible()
