@@ -1,0 +1,269 @@
+"""Every state of a card for every role: what it says of money the ledger bears out, and each
+button does what it says; what it does not offer the server refuses as well.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+from playwright.sync_api import Page, expect
+
+from agents import operations
+from agents.core.money import format_money
+from agents.core.states import ENDED, EscalationState
+from agents.engine import answering
+from agents.models import Effect, Escalation, Role
+from tests.engine.scene import REFUND_500, Scene, fresh, go, paid, refund_by_phone, set_scene
+from tests.web.serving import chromium, served, sign_in, with_passwords
+from tests.web.words import words
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+ROLES = ("rita", "ada", "omar", "eve", "audrey")
+VERDICTS = {
+    "adjust": {"amount": "700.00", "comment": "partly used"},
+    "approve": {"comment": "as agreed"},
+    "reject": {"comment": "outside the terms"},
+}
+
+
+class Desk(NamedTuple):
+    """The workspace, with an admin beside the reviewer."""
+
+    scene: Scene
+    ada: User
+
+    def ask(self, goal: str = "") -> Escalation:
+        run = go(self.scene.launch(goal) if goal else self.scene.launch())
+        return Escalation.objects.get(run=run)
+
+    def decide(self, one: Escalation, *, approve: bool = True, by: str = "ada") -> Escalation:
+        return operations.decide(
+            escalation_id=one.pk,
+            by=User.objects.get(username=by),
+            approve=approve,
+            comment="as agreed",
+            amount_minor=80000 if by == "rita" and approve else None,
+            at=timezone.now(),
+        )
+
+    def kill(self) -> None:
+        operations.kill(
+            workspace=self.scene.workspace, by=self.ada, reason="look", at=timezone.now()
+        )
+
+
+def open_one(desk: Desk) -> Escalation:
+    return desk.ask()
+
+
+def claimed_by_rita(desk: Desk) -> Escalation:
+    return operations.claim(escalation_id=desk.ask().pk, by=desk.scene.rita, at=timezone.now())
+
+
+def claimed_by_ada(desk: Desk) -> Escalation:
+    return operations.claim(escalation_id=desk.ask().pk, by=desk.ada, at=timezone.now())
+
+
+def expired(desk: Desk) -> Escalation:
+    one = desk.ask()
+    over = timezone.now() - timedelta(seconds=1)
+    Escalation.objects.filter(pk=one.pk).update(expires_at=over)
+    answering.expire(one.pk, at=timezone.now())
+    go(one.run)
+    return one
+
+
+def rejected(desk: Desk) -> Escalation:
+    one = desk.decide(desk.ask(), approve=False)
+    go(one.run)
+    return one
+
+
+def cancelled(desk: Desk) -> Escalation:
+    one = desk.ask()
+    operations.cancel(run_id=one.run_id, by=desk.ada, reason="look", at=timezone.now())
+    return one
+
+
+def approved_by_another(desk: Desk) -> Escalation:
+    return desk.decide(desk.ask())
+
+
+def superseded(desk: Desk) -> Escalation:
+    """Approved; then part of the charge was paid back by phone, so the run had to ask again."""
+    one = desk.decide(desk.ask(), by="rita")
+    refund_by_phone(one.run)
+    go(one.run)
+    return one
+
+
+def not_carried_out(desk: Desk) -> Escalation:
+    one = desk.decide(desk.ask())
+    operations.cancel(run_id=one.run_id, by=desk.ada, reason="look", at=timezone.now())
+    return one
+
+
+def carried_out(desk: Desk) -> Escalation:
+    one = desk.decide(desk.ask(), by="rita")
+    go(one.run)
+    return one
+
+
+def unknown(desk: Desk) -> Escalation:
+    """Whether the email after a refund has left is not known."""
+    return desk.ask(REFUND_500)
+
+
+def frozen(desk: Desk) -> Escalation:
+    one = desk.ask()
+    desk.kill()
+    return one
+
+
+STATES: tuple[Callable[[Desk], Escalation], ...] = (
+    *(open_one, claimed_by_rita, claimed_by_ada, expired, rejected, cancelled),
+    *(approved_by_another, superseded, not_carried_out, carried_out, unknown, frozen),
+)
+
+
+@pytest.fixture
+def desk(settings: Any) -> Desk:
+    settings.EMAIL_BACKEND = "django.core.mail.backends.locmem.EmailBackend"
+    scene = set_scene()
+    scene.add("audrey", Role.AUDITOR)
+    return Desk(scene, scene.add("ada", Role.ADMIN))
+
+
+def client_of(name: str) -> Client:
+    client = Client()
+    client.force_login(User.objects.get(username=name))
+    return client
+
+
+def card_of(client: Client, one: Escalation) -> str:
+    page: str = client.get(reverse("approval", args=[one.pk])).text
+    return page[page.index('id="card"') : page.index('aria-label="Evidence"')]
+
+
+def offered(card: str) -> set[str]:
+    """Return the verdicts that a card has a button for."""
+    return set(re.findall(r'<input type="radio" name="verdict" value="(\w+)"', card))
+
+
+def answer(client: Client, one: Escalation, verdict: str) -> tuple[int, Escalation]:
+    """Send a verdict and take it back. Return the status, and the request as it was then."""
+    form = {"verdict": verdict, "action_sha256": one.action_sha256, **VERDICTS[verdict]}
+    with transaction.atomic():
+        status = client.post(reverse("decide", args=[one.pk]), form).status_code
+        after = Escalation.objects.get(pk=one.pk)
+        transaction.set_rollback(True)
+    return status, after
+
+
+def check_money(one: Escalation, card: str) -> None:
+    """Hold what a card says of money against ledger and run."""
+    text, run = words(card), fresh(one.run)
+    done = Effect.objects.filter(escalation=one, state="done").first()
+    assert ("was paid to" in text) == bool(done)
+    if done:
+        assert f"{format_money(done.amount_minor or 0)} was paid to Anna" in text
+        assert done.amount_minor in paid(run)
+    assert not ("Nothing was paid on this request" in text and done)
+    if one.kind == "action":
+        may_still = run.state not in ENDED and not done and not one.not_carried_out
+        waits = one.state in (EscalationState.OPEN, "approved", "adjusted")
+        assert ("not yet" in text) == (may_still and waits)
+    if "has not been paid yet" in text:
+        assert run.state not in ENDED
+        assert one.granted_minor
+        assert not done
+
+
+def check_buttons(client: Client, one: Escalation, card: str) -> None:
+    """Press every button, and send what no button is there for."""
+    live = offered(card)
+    for verdict in VERDICTS:
+        status, after = answer(client, one, verdict)
+        assert (status == 302) == (verdict in live), (verdict, status)
+        if verdict not in live:
+            assert after.state == one.state
+            continue
+        states = {"approve": "approved", "adjust": "adjusted", "reject": "rejected"}
+        assert after.state == states[verdict]
+        granted = {"adjust": 70000, "approve": one.requested_minor, "reject": None}
+        assert after.granted_minor == (granted[verdict] if one.kind == "action" else None)
+    page = client.get(reverse("approval", args=[one.pk])).text
+    for verb in ("claim", "release-claim"):
+        address = reverse(verb, args=[one.pk])
+        is_live = f'action="{address}"' in page
+        with transaction.atomic():
+            status = client.post(address).status_code
+            transaction.set_rollback(True)
+        # To release what nobody has claimed, or to claim one's own again, changes nothing.
+        assert status == 302 or not is_live, verb
+        if status == 302 and not is_live:
+            assert one.state == EscalationState.OPEN
+
+
+@pytest.mark.parametrize("state", STATES, ids=lambda state: state.__name__)
+def test_a_card_is_true_for_everybody(
+    desk: Desk, settings: Any, state: Callable[[Desk], Escalation]
+) -> None:
+    if state is unknown:
+        settings.EMAIL_BACKEND = "tests.desk.letterboxes.Broken"
+    one = Escalation.objects.select_related("run").get(pk=state(desk).pk)
+
+    for name in ROLES:
+        client = client_of(name)
+        card = card_of(client, one)
+        assert card.count("<h2>") == 1, name
+        check_money(one, card)
+        check_buttons(client, one, card)
+
+
+@pytest.mark.slow
+def test_a_card_shows_its_buttons_at_both_widths(desk: Desk) -> None:
+    """One browser over all states: nothing is cut off, covered, or says two things at once."""
+    with_passwords(desk.scene.rita)
+    found = [state(desk) for state in STATES if state not in (unknown, frozen)]
+    last = desk.ask()
+    with served() as site, chromium() as browser:
+        page = browser.new_context().new_page()
+        sign_in(page, site, "rita")
+        for one in found:
+            check_widths(page, f"{site}/approvals/{one.pk}/")
+        desk.kill()
+        check_widths(page, f"{site}/approvals/{last.pk}/")
+
+
+def check_widths(page: Page, address: str) -> None:
+    for width, height in ((1440, 900), (390, 844)):
+        page.set_viewport_size({"width": width, "height": height})
+        page.goto(address)
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), address
+        headline = page.locator("#consequence h2")
+        radios = page.locator("#dform [name=verdict]")
+        for number in range(radios.count()):
+            radios.nth(number).check(force=True)
+            shown = page.locator("#dform .acts .btn:visible")
+            expect(shown).to_have_count(1)
+            shown.scroll_into_view_if_needed()
+            assert shown.evaluate(
+                """(button) => {
+                    const at = button.getBoundingClientRect();
+                    const [x, y] = [at.left + at.width / 2, at.top + at.height / 2];
+                    return button.contains(document.elementFromPoint(x, y));
+                }"""
+            ), f"{address}: the button is covered at {width}"
+            amounts = set(re.findall(r"USD [\d,.]+\d", shown.inner_text()))
+            assert amounts <= set(re.findall(r"USD [\d,.]+\d", headline.inner_text()))
