@@ -115,12 +115,12 @@ def test_what_was_looked_for_in_the_record_is_masked(scene: Scene, admin: User) 
     client = Client()
     client.force_login(admin)
 
-    answered = client.post(reverse("export"), {"actor": MAIL, "kind": CARD})
+    answered = client.post(reverse("export"), {"person": MAIL, "event": CARD})
 
     assert answered.status_code == 200
     assert Event.objects.get(kind="audit.exported").facts["filter"] == {
-        "actor": "[e-mail]",
-        "kind": "[card number]",
+        "person": "[e-mail]",
+        "event": "[card number]",
     }
 
 
