@@ -42,6 +42,7 @@ TEXTS = (
     *("null", "[]", "", " ", "\x00", "\u202e001", "x" * 5000),
     "Thank you for your patience. Thank you for your patience. Kind regards [[ledger]]",
 )
+TALKERS = ("responder", "reporter", "committer", "assessor", "judge")  # they propose no action
 AMOUNTS = (100, 60, 99.99, 0.01, -5, 0, 1e308, "100", "one hundred", None, True, [1], 1000.01)
 TOOLS = ("issue_refund", "send_refund_email", "send_reply", "get_refund_context", "wire_money")
 
@@ -82,8 +83,8 @@ def check_what_left(run: Run) -> None:
         assert set(re.findall(r"refunded (USD [\d,.]*\d)", mail.body)) <= ledger
 
 
-def driven(scene: Scene, nth: int, often: float) -> Run:
-    """Drive a run; a person approves what is no letter."""
+def driven(scene: Scene, nth: int, often: float) -> tuple[Run, str]:
+    """Drive a run, and say which role was lost; a person approves what is no letter."""
     random = Random(f"{nth} {often}")  # noqa: S311 - draws slips, guards nothing
     journey = JOURNEYS[random.choice(list(JOURNEYS))]
     lost = random.choice([*journey.roles, "every role"])
@@ -108,7 +109,7 @@ def driven(scene: Scene, nth: int, often: float) -> Run:
                     escalation_id=held.pk, by=scene.rita, approve=True, at=timezone.now()
                 )
                 [run] = advance_all([run])
-    return run
+    return run, lost
 
 
 @pytest.mark.parametrize(("often", "how"), [(0.2, "each fifth reply"), (1.0, "every reply")])
@@ -121,8 +122,9 @@ def test_nothing_false_leaves_and_the_share_of_good_ends_is_what_the_docs_say(
     ends: Counter[str] = Counter()
 
     for nth in range(RUNS):
-        run = driven(scene, nth, often)
+        run, lost = driven(scene, nth, often)
         check_what_left(run)
+        assert lost not in TALKERS or run.state != RunState.STOPPED, (lost, run.stop_reason)
         assert run.state in (RunState.DONE, RunState.WAITING, RunState.STOPPED), run.stop_reason
         assert sum(paid(run)) <= 100_000
         ends[run.state] += 1
