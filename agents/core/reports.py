@@ -7,15 +7,19 @@ missing, yellow for many failed payments or something out of stock, and only the
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from agents.core.money import format_money
+from agents.core.names import holds_address
 from agents.core.requests import Json
 
 Aggregate: TypeAlias = dict[str, Json]
 
 FAILED_RATE = 0.03  # from this share of failed payments on a day is yellow
+_NOT_REPEATED = "reported, in words that are not repeated here"
+_SKU = re.compile(r"[\w-]{1,40}", re.ASCII)
 _PART = {"sales_worker": "sales", "payments_worker": "payments", "inventory_worker": "inventory"}
 # Without these a part says nothing about the day.
 _NEEDED = {
@@ -84,12 +88,16 @@ def _findings(sales: Json, payments: Json, inventory: Json) -> Iterator[str]:
     if _is_number(payments.get("failed_payment_rate")):
         yield f"{payments['failed_payment_rate'] * 100:.1f} % of payments failed."
     if _is_known(payments.get("gateway_incident")):
-        yield f"Gateway incident: {payments['gateway_incident']}."
+        incident = str(payments["gateway_incident"])
+        yield f"Gateway incident: {_NOT_REPEATED if holds_address(incident) else incident}."
     gone = inventory.get("out_of_stock_skus")
     if gone:
         days = inventory.get("restock_eta_days")
         again = f"; restocking takes {days} days" if _is_number(days) else ""
-        yield f"Out of stock: {', '.join(gone)}{again}."
+        plain = [sku for sku in gone if _SKU.fullmatch(sku)]
+        others = f"{len(gone) - len(plain)} more" if len(plain) < len(gone) else ""
+        listed = " and ".join(filter(None, (", ".join(plain), others)))
+        yield f"Out of stock: {listed}{again}."
     elif gone is not None:
         yield "Nothing is out of stock."
 

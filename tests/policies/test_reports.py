@@ -8,7 +8,7 @@ import pytest
 
 from agents.core.facts import Facts
 from agents.core.plans import InvalidPlan, check_plan
-from agents.core.reports import aggregate, headline
+from agents.core.reports import aggregate, findings, headline
 from agents.policies import review
 from agents.policies.profiles import STRICT, WORKERS
 from agents.tools import specs
@@ -102,6 +102,21 @@ def test_an_incident_that_is_not_known_is_never_green(incident: Any) -> None:
     found = aggregate(SCOPE, [{**line, "status": "done"} for line in lines], expected=WORKERS)
 
     assert (found["health"], found["missing"]) == ("unknown", ["payments.gateway_incident"])
+
+
+def test_a_source_that_holds_a_link_is_not_quoted_in_the_report() -> None:
+    found = {
+        "sales": {},
+        "payments": {"gateway_incident": "Call +1 900 555 0199 or see evil.example"},
+        "inventory": {"out_of_stock_skus": ["SKU-9033", "evil.example/x", "a b"]},
+    }
+
+    told = findings(found)
+
+    assert told == (
+        "Gateway incident: reported, in words that are not repeated here. "
+        "Out of stock: SKU-9033 and 2 more."
+    )
 
 
 def test_a_partial_report_says_so_first() -> None:
