@@ -324,13 +324,13 @@ def _member_set(told: EventSentence) -> str:
     return f"Made {facts['user']} {facts['role']}{up_to or any_amount}."
 
 
-def _switch(word: str) -> Callable[[EventSentence], str]:
+def _switch(word: str, clocks: str) -> Callable[[EventSentence], str]:
     def tell(told: EventSentence) -> str:
         scope, target = told.facts["scope"], told.facts["target"]
         what = f"{scope} {target}" if target else "all writes"
-        paused = told.facts.get("deadlines") or 0
-        clocks = f" Deadlines paused or resumed: {paused}." if paused else ""
-        return f"{word.format(what)}.{_quoted(told.facts.get('why'))}{clocks}"
+        count = told.facts.get("deadlines") or 0
+        deadlines = f" Deadlines {clocks}: {count}." if count else ""
+        return f"{word.format(what)}.{_quoted(told.facts.get('why'))}{deadlines}"
 
     return tell
 
@@ -376,9 +376,9 @@ _TELLS: Mapping[str, Callable[[EventSentence], str]] = {
     "book.imported": _worded("Imported {customers} customers and {charges} charges."),
     "audit.exported": _exported,
     "audit.verified": _verified,
-    "kill_switch.on": _switch("Turned the kill switch on for {}"),
-    "kill_switch.trial": _switch("Resumed new runs for {}"),
-    "kill_switch.off": _switch("Turned the kill switch off for {}"),
+    "kill_switch.on": _switch("Turned the kill switch on for {}", "paused"),
+    "kill_switch.trial": _switch("Resumed new runs for {}", "resumed"),
+    "kill_switch.off": _switch("Turned the kill switch off for {}", "resumed"),
     "person.erased": _erased,
     "models.tried": _worded("Had {woken} waiting runs try the model again."),
     "run.queued": _run_queued,
