@@ -40,6 +40,7 @@ class Demo:
             cwd=ROOT,
             env={
                 **os.environ,
+                "PATH": str(self.data),  # it needs no program but Python
                 "DJANGO_SETTINGS_MODULE": "opsconsole.settings",
                 "DATABASE_URL": "",
                 "OPSCONSOLE_DATA_DIR": str(self.data),

@@ -58,7 +58,7 @@ def test_a_form_that_holds_more_than_ours_is_refused(scene: Scene, given: dict[s
     answered = client.post(reverse("launch"), given)
 
     assert answered.status_code == 400
-    assert "This request is not understood" in answered.text
+    assert "This request was not understood" in answered.text
 
 
 def test_an_address_with_many_fields_is_refused(scene: Scene) -> None:

@@ -508,7 +508,7 @@ def test_access_that_is_taken_away_ends_an_open_page(
         expect(eve.locator("#live")).to_have_text("Live")
         Membership.objects.filter(user=scene.eve).delete()
 
-        expect(eve.get_by_role("heading", name="There is nothing here")).to_be_visible()
+        expect(eve.get_by_role("heading", name="Page not found")).to_be_visible()
 
 
 def test_omar_launches_and_stops_a_run_with_javascript_off(scene: Scene, browser: Browser) -> None:
