@@ -88,7 +88,7 @@ def mask_json(
 
 def _replace_spans(text: str, find: _Find, mask: str) -> str:
     """Return `text` with a mask where something is found in what it reads as."""
-    plain, places = _folded(text)
+    plain, places = _fold(text)
     parts, done = [], 0
     for begin, end in find(plain):
         parts += [text[done : places[begin]], mask]
@@ -96,7 +96,7 @@ def _replace_spans(text: str, find: _Find, mask: str) -> str:
     return "".join([*parts, text[done:]]) if parts else text
 
 
-def _folded(text: str) -> tuple[str, Sequence[int]]:
+def _fold(text: str) -> tuple[str, Sequence[int]]:
     """Return a text as it reads, and where each of its letters stands in what was written."""
     if text.isascii():
         return text, range(len(text))

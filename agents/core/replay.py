@@ -61,7 +61,7 @@ class Strand:
         }
         return list(self.children.values())
 
-    def joined(self) -> dict[str, Outcome] | None:
+    def joined_outcomes(self) -> dict[str, Outcome] | None:
         """Return how the branches ended, or None while one of them has not."""
         ended = {name: child.outcome for name, child in self.children.items() if child.outcome}
         return ended if len(ended) == len(self.children) else None
@@ -78,7 +78,7 @@ def replay(flow: Flow, replies: Mapping[str, Reply]) -> Strand:
         strand, reply = ready.popleft()
         request = strand.send(reply)
         if request is None:
-            joined = strand.parent.joined() if strand.parent else None
+            joined = strand.parent.joined_outcomes() if strand.parent else None
             if strand.parent and joined is not None:
                 ready.append((strand.parent, joined))
             continue

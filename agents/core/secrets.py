@@ -85,10 +85,10 @@ def _key_in(token: str) -> int:
 
 def _own(value: str, text: str) -> Iterator[_Span]:
     if SHORTEST <= len(value) <= len(text):
-        yield from (found.span() for found in _spelled(value).finditer(text))
+        yield from (found.span() for found in _pattern_of(value).finditer(text))
 
 
 @lru_cache(maxsize=16)
-def _spelled(value: str) -> re.Pattern[str]:
+def _pattern_of(value: str) -> re.Pattern[str]:
     """Return what finds a value in any case of letters, also broken by blanks and line ends."""
     return re.compile(r"\s{0,3}".join(map(re.escape, value)), re.I)

@@ -98,10 +98,10 @@ class CompiledSelect(Generic[M]):
     def _send(self, given: dict[str, object]) -> tuple[Compiled, Any]:
         """Return the compiled query, and the cursor that it was sent by."""
         database = connections[DEFAULT_DB_ALIAS]
-        found = self.compiled(database)
+        found = self.for_database(database)
         return found, send(database, found.sql, fill_params(found.places, given, database.vendor))
 
-    def compiled(self, database: BaseDatabaseWrapper) -> Compiled:
+    def for_database(self, database: BaseDatabaseWrapper) -> Compiled:
         """Return the query as a database of this kind is sent it."""
         return self._compiled.get(database.vendor) or self._compile()
 

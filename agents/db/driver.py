@@ -64,7 +64,7 @@ def send(database: BaseDatabaseWrapper, sql: str, params: Sequence[Any]) -> Any:
     execute: Execute = _EXECUTE[database.vendor]
     for watching in reversed(database.execute_wrappers):
         if watching is not _refuse:
-            execute = partial(_watched, watching, execute)
+            execute = partial(_watch, watching, execute)
     try:
         with database.wrap_database_errors:
             return execute(database, sql, params)
@@ -142,7 +142,7 @@ def _refuse(*args: Any) -> NoReturn:
     raise RuntimeError("only compiled statements are sent together")
 
 
-def _watched(
+def _watch(
     watching: Callable[..., Any],
     execute: Execute,
     database: BaseDatabaseWrapper,

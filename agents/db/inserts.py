@@ -55,7 +55,7 @@ def send_columns(
     rows can be sent together with those that they refer to.
     """
     database = connections[DEFAULT_DB_ALIAS]
-    found = {name: query.compiled(database) for name, query in keys.items()}
+    found = {name: query.for_database(database) for name, query in keys.items()}
     places = tuple((name, f"({query.sql})") for name, query in found.items())
     sql, columns = _insert(model, is_numbered, len(rows), places)
     values: list[Any] = []
@@ -140,12 +140,12 @@ def _insert(
 ) -> tuple[str, Columns]:
     """Return an INSERT of so many rows, and the columns of each; keys come back if numbered."""
     fields = [f for f in model._meta.concrete_fields if not (is_numbered and f.primary_key)]
-    names = ", ".join(_quoted(field) for field in fields)
+    names = ", ".join(_quote(field) for field in fields)
     start = f"INSERT INTO {connection.ops.quote_name(model._meta.db_table)} ({names}) VALUES"
     found = dict(keys)
     row = ", ".join(found.get(field.attname, "%s") for field in fields)
     places = ", ".join([f"({row})"] * count)
-    end = f" RETURNING {_quoted(model._meta.pk)}" if is_numbered else ""
+    end = f" RETURNING {_quote(model._meta.pk)}" if is_numbered else ""
     return f"{start} {places}{unless}{end}", _columns(fields)
 
 
@@ -155,13 +155,13 @@ def _update(model: type[Model], names: tuple[str, ...]) -> tuple[str, Columns]:
     key = model._meta.pk
     changed = [f for f in model._meta.concrete_fields if not names or f.name in names]
     fields = tuple(field for field in changed if field is not key)
-    places = ", ".join(f"{_quoted(field)} = %s" for field in fields)
+    places = ", ".join(f"{_quote(field)} = %s" for field in fields)
     table = connection.ops.quote_name(model._meta.db_table)
-    sql = f"UPDATE {table} SET {places} WHERE {_quoted(key)} = %s"  # noqa: S608 - our own names
+    sql = f"UPDATE {table} SET {places} WHERE {_quote(key)} = %s"  # noqa: S608 - our own names
     return sql, _columns((*fields, key))
 
 
-def _quoted(field: Field[Any, Any]) -> str:
+def _quote(field: Field[Any, Any]) -> str:
     return str(connection.ops.quote_name(str(field.column)))
 
 

@@ -154,7 +154,7 @@ def paid_refunds(*, book_id: int, customer_number: int) -> list[Receipt]:
         state=RefundState.PAID,
     )
     rows = paid.order_by("-paid_at", "-pk").values_list(*COLUMNS)
-    return [_receipt(_kept(row)) for row in rows]
+    return [_receipt(_refund_of(row)) for row in rows]
 
 
 def _find_refund(key: str) -> _Kept | None:
@@ -164,7 +164,7 @@ def _find_refund(key: str) -> _Kept | None:
 def _fetch_key(key: str) -> Pending[_Kept | None]:
     """Ask for the refund of a key, maybe together with other things."""
     found = _BY_KEY.fetch_tuples(key=key)
-    return Pending(lambda: next(map(_kept, found.get()), None))
+    return Pending(lambda: next(map(_refund_of, found.get()), None))
 
 
 def _reserve_once(
@@ -228,7 +228,7 @@ def _enter_refund(order: _Order, charge_id: int, at: datetime) -> _Kept:
         return _Kept(refund.pk, charge_id, refund.reference, refund.state, None, order)
     _GIVE_BACK(pk=charge_id, amount=order.amount_minor)
     [first] = _BY_KEY.tuples(key=order.key)
-    return _kept(first)
+    return _refund_of(first)
 
 
 _BY_KEY = CompiledSelect(lambda: Refund.objects.filter(key=Param("key")).values_list(*COLUMNS))
@@ -262,7 +262,7 @@ _GIVE_BACK = CompiledUpdate(
 )
 
 
-def _kept(row: tuple[Any, ...]) -> _Kept:
+def _refund_of(row: tuple[Any, ...]) -> _Kept:
     """Return the refund that COLUMNS say."""
     pk, charge_id, reference, state, paid_at, *order = row
     return _Kept(pk, charge_id, reference, state, paid_at, _Order(*order))

@@ -28,7 +28,7 @@ class ActiveTime:
         self._assumed = 0.0
 
     @contextmanager
-    def timed(self, step: Step) -> Iterator[Timer]:
+    def measure(self, step: Step) -> Iterator[Timer]:
         """Count the time that the block takes as active time of a step, unless it says not to."""
         started, timer = time.monotonic(), Timer()
         self._since[step.key] = started

@@ -117,7 +117,7 @@ async def _answer(
     crashpoint("model.before_call")
     async with journal.soon():
         try:
-            with journal.active_time.timed(step) as timer:
+            with journal.active_time.measure(step) as timer:
                 try:
                     timeout = _seconds_for(question, leave, journal, limits)
                     answer = await llm.ask(question, timeout=timeout)
@@ -194,7 +194,7 @@ async def _retry_or_reason(
 
 async def _pause(step: Step, error: llm.ModelFailed, attempt: int, journal: Journal) -> None:
     """Wait before the next attempt. Raises Later where that takes long."""
-    journal.retried(step, error.reason)
+    journal.count_retry(step, error.reason)
     jitter = random.random()  # noqa: S311 - spreads retries, guards nothing
     pause = pause_before(attempt, hint=error.retry_after, jitter=jitter)
     if pause > PATIENCE:

@@ -68,7 +68,7 @@ def request_permit() -> Permit:
 
 def record_answer(given: Permit) -> None:
     """Note that a server with failures did its work, and wake whoever waited for that."""
-    if Endpoint.recovered(given.address):
+    if Endpoint.record_recovery(given.address):
         log.info("The model's server %s answers again", given.address)
         wake_runs(Run.objects.all())
 

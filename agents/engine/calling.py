@@ -80,7 +80,7 @@ async def _call_once(
     crashpoint("gateway.before_call")
     try:
         async with asyncio.timeout(_seconds_for(tool, context.limits, journal)):
-            result = await (simulation.happen(fault, call.made) if fault else call.made())
+            result = await (simulation.happen(fault, call.result) if fault else call.result())
     except TimeoutError as error:
         # A deadline of ours leaves the call under way; a tool's own TimeoutError ended it.
         if not isinstance(error.__cause__, asyncio.CancelledError):

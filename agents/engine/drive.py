@@ -99,7 +99,7 @@ def _advance(
     """Give a strand its reply and see to what it asks for next."""
     request = strand.send(reply)
     if request is None:
-        joined = strand.parent.joined() if strand.parent else None
+        joined = strand.parent.joined_outcomes() if strand.parent else None
         if strand.parent and joined is not None:
             ready.append((strand.parent, joined))
         _next_in_line(strand, ready)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -12,7 +11,6 @@ from django.db.models import Q, QuerySet, Sum
 from django.db.models.functions import Coalesce
 
 from agents.core.actions import Action
-from agents.core.digest import sha256
 from agents.core.facts import ChargeFact, Facts, MailFact, RefundFact
 from agents.core.limits import Limits
 from agents.core.requests import Json
@@ -22,6 +20,12 @@ from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import Pending
 from agents.desk import billing, mail
 from agents.engine import simulation
+from agents.engine.step_facts import (
+    accepted_outputs,
+    customers_read,
+    sentences_on_record,
+    specialist_results,
+)
 from agents.models import Effect, Run, Step
 from agents.tools import Tool
 
@@ -98,7 +102,7 @@ def fetch_facts(
     has_acted = any(s.kind == "use" and s.asked["tool"] not in only_read for s in steps)
     ledger = _EFFECTS.fetch(run=run.pk) if has_acted else NO_EFFECTS
 
-    def told() -> tuple[Facts, int | None]:
+    def answer() -> tuple[Facts, int | None]:
         account, effects = named.get(), [_as_settled(e, done or {}) for e in ledger.get()]
         effects = _effects_of(_earlier_runs(run)) + effects
         charge = account.charge if account and tool != "get_refund_context" else None
@@ -108,29 +112,29 @@ def fetch_facts(
         due = _mail(run, refunds, letters, {customer: account.name} if account else {})
         facts = Facts(
             subject=run.subject,
-            context_of=tuple(sorted(_contexts(steps))),
+            context_of=tuple(sorted(customers_read(steps))),
             refunds=tuple(_refund(effect, letters, run) for effect in refunds),
             country=account.country if account else "",
             charge=_charge(charge),
-            unattended_minor=_unattended(charge, unattended.get()),
+            unattended_minor=_unattended_minor(charge, unattended.get()),
             unattended_today_minor=today,
             unattended_by_launcher_minor=by_launcher,
             mail=due,
-            evidence=_evidence(steps) if is_final else (),
+            evidence=specialist_results(steps) if is_final else (),
             scope=run.scope,
-            accepted=_accepted(steps) if tool == "send_reply" else (),
+            accepted=accepted_outputs(steps) if tool == "send_reply" else (),
             replies=sum(effect.tool == "send_reply" for effect in effects),
             ledger=ledger_sentences(
                 [_deed(effect, registered) for effect in effects], untold=due is not None
             )
             if says
             else (),
-            record=_record(steps, registered) if says else {},
+            record=sentences_on_record(steps, registered) if says else {},
             letter=letter,
         )
         return facts, charge.charge_id if charge else None
 
-    return Pending(told)
+    return Pending(answer)
 
 
 def _earlier_runs(run: Run) -> list[UUID]:
@@ -156,44 +160,6 @@ def _as_settled(effect: Effect, done: Mapping[int, Json]) -> Effect:
     return effect
 
 
-def _contexts(steps: Iterable[Step]) -> set[int]:
-    """Return the customers whose context was really read: the desk named them in its answer."""
-    return {
-        step.reply["user"]["id"]
-        for step in steps
-        if step.kind == "use"
-        and step.asked["tool"] == "get_refund_context"
-        and isinstance(step.reply, dict)
-        and isinstance(step.reply.get("user"), dict)
-        and isinstance(step.reply["user"].get("id"), int)
-    }
-
-
-def _evidence(steps: Iterable[Step]) -> tuple[Json, ...]:
-    """Return what the specialists of the run found, oldest first."""
-    replies = [step.reply for step in steps if step.kind == "use" and not step.failed]
-    return tuple(
-        reply["result"]
-        for reply in replies
-        if isinstance(reply, dict) and reply.get("status") == "done" and "result" in reply
-    )
-
-
-def _accepted(steps: Iterable[Step]) -> tuple[str, ...]:
-    """Return the SHA-256 of each output that was let stand by whoever supervised its step.
-
-    What a person wrote in place of a letter stands too.
-    """
-    found = []
-    for step in steps:
-        if step.kind == "say" and step.asked["kind"] == "step.accepted":
-            found.append(step.asked["facts"]["sha256"])
-        elif step.kind == "escalate" and step.asked["action"]["kind"] == "tool":
-            correction = (step.reply or {}).get("correction")
-            found += [sha256(correction)] if correction else []
-    return tuple(found)
-
-
 def _deed(effect: Effect, registered: Mapping[str, Tool]) -> Deed:
     known = registered[effect.tool]
     return Deed(
@@ -204,17 +170,6 @@ def _deed(effect: Effect, registered: Mapping[str, Tool]) -> Deed:
         moves_money=effect.amount_minor is not None and not known.letter,  # not written about
         settled=effect.state == EffectState.DONE,
     )
-
-
-def _record(steps: Iterable[Step], registered: Mapping[str, Tool]) -> dict[str, str]:
-    """Return what may be said of what the run has looked up, by name; the newest counts."""
-    said: dict[str, str] = {}
-    for step in steps:
-        tool = registered.get(step.asked["tool"]) if step.kind == "use" else None
-        if tool and tool.may_say and step.reply and not step.failed:
-            with suppress(KeyError, TypeError, ValueError, AttributeError):  # it found nothing
-                said |= tool.may_say(step.reply)
-    return said
 
 
 def _refund(effect: Effect, letters: list[str], run: Run) -> RefundFact:
@@ -254,7 +209,7 @@ def _fetch_unattended(
     return _UNATTENDED.fetch_tuples(book=book_id, number=customer, since=since)
 
 
-def _unattended(charge: billing.ChargeFacts | None, refunded: list[tuple[Any, ...]]) -> int:
+def _unattended_minor(charge: billing.ChargeFacts | None, refunded: list[tuple[Any, ...]]) -> int:
     """Return how much of it was on this charge."""
     ours = charge.charge_id if charge else None
     return sum(

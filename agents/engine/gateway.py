@@ -51,7 +51,7 @@ async def use(key: str, request: Use, journal: Journal, limits: Limits) -> Reply
     at, nth = timezone.now(), _nth(request.tool, step, journal)
     context = Context(run.book_id, effect_key(run, key), at, limits, run.subject, nth)
     async with journal.soon():
-        with journal.active_time.timed(step):
+        with journal.active_time.measure(step):
             outcome = await _past_outcome(step, tool, context) if opened and tool.writes else None
             outcome = outcome or await call_tool(tool, request.args, context, journal)
         kept = Reply(redact(outcome.reply.value, limits), outcome.reply.failed)

@@ -84,7 +84,7 @@ class Journal:
         """Open a step, or open it once more after a crash. The write waits for a flush."""
         known = self.steps.get(key)
         if known:
-            self.retried(known, "its last try did not end")
+            self.count_retry(known, "its last try did not end")
             return known
         digest, asked = digest_request(request)
         with self._guard:
@@ -117,7 +117,7 @@ class Journal:
         with self._guard:
             self._draft.change(step)
 
-    def retried(self, step: Step, why: str) -> None:
+    def count_retry(self, step: Step, why: str) -> None:
         """Write down that a call came to nothing and is made once more."""
         step.attempts = min(step.attempts + 1, MOST_ATTEMPTS)
         facts = {"key": step.key, "attempt": step.attempts, "why": why}

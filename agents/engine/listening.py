@@ -40,7 +40,7 @@ class Listener:
                 await self._listen()
             except Exception:
                 log.exception("The queue cannot be reached; it is tried again")
-            await self._told(PAUSE)
+            await self._wait_for_stop(PAUSE)
         await sweeping
 
     async def _listen(self) -> None:
@@ -88,7 +88,7 @@ class Listener:
         await asyncio.shield(self.active_runs.start(UUID(run_id)))
 
     async def _retry(self, app: App, seconds: float) -> None:
-        while not await self._told(seconds):
+        while not await self._wait_for_stop(seconds):
             try:
                 await _retry_stalled(app)
             except Exception:
@@ -96,10 +96,10 @@ class Listener:
 
     async def _sweep(self) -> None:
         await run_sweep()
-        while not await self._told(sweep_interval()):
+        while not await self._wait_for_stop(sweep_interval()):
             await run_sweep()
 
-    async def _told(self, seconds: float) -> bool:
+    async def _wait_for_stop(self, seconds: float) -> bool:
         """Wait, at most so long. Return whether we are told to stop."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self.stop.wait(), seconds)

@@ -25,16 +25,16 @@ def full_of(
     most = limits.open_per_launcher
     if most is not None:
         theirs = _OF_LAUNCHER.tuples(workspace=workspace, launcher=launcher)
-        if _counted(theirs) >= most:
+        if _count_of(theirs) >= most:
             return LAUNCHER
     most = limits.open_per_customer
     if most is None or customer is None:
         return ""
     about = _ABOUT_CUSTOMER.tuples(workspace=workspace, book=book, customer=customer)
-    return CUSTOMER if _counted(about) >= most else ""
+    return CUSTOMER if _count_of(about) >= most else ""
 
 
-def _counted(found: list[tuple[Any, ...]]) -> int:
+def _count_of(found: list[tuple[Any, ...]]) -> int:
     return next((count for (count,) in found), 0)
 
 

@@ -35,7 +35,7 @@ class ToolCall:
     _lock: Lock = field(default_factory=Lock)
     _given_up: bool = False
 
-    async def made(self) -> Json:
+    async def result(self) -> Json:
         """Return what the tool returns."""
         if inspect.iscoroutinefunction(self.tool.call):
             return await self.tool.call(self.context, **self.args)
@@ -60,10 +60,10 @@ class ToolCall:
             name = type(error).__name__
             self._note(lambda: f"raised {name}", time.monotonic() - started)
             raise
-        self._note(lambda: self._kept(reply), time.monotonic() - started)
+        self._note(lambda: self._storable_text(reply), time.monotonic() - started)
         return reply
 
-    def _kept(self, reply: Json) -> str:
+    def _storable_text(self, reply: Json) -> str:
         if not is_storable(reply):
             return "what cannot be kept"
         # Masked before it is cut: half a number would pass for none.

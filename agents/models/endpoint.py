@@ -60,7 +60,7 @@ class Endpoint(models.Model):
         return bool(due.update(rests_until=_after(rest)))
 
     @classmethod
-    def recovered(cls, address: str) -> bool:
+    def record_recovery(cls, address: str) -> bool:
         """Forget the failures: it has answered. Return whether it was left alone."""
         mine = cls.objects.filter(address=address, failures__gt=0)
         well = {"failures": 0, "fault": "", "rests_until": None, "recovered_at": Now()}

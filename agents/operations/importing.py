@@ -48,7 +48,7 @@ def import_customers(
     """
     if workspace.is_demo or workspace.book_id is None:
         raise Refused("demo_book", "A demo run has customers of its own; import into another one.")
-    rows, faults = _read(lines, at)
+    rows, faults = _read_rows(lines, at)
     if faults:
         more = f" and {len(faults) - SHOWN} more" if len(faults) > SHOWN else ""
         raise Refused("bad_table", f"Nothing was imported: {'; '.join(faults[:SHOWN])}{more}.")
@@ -59,7 +59,7 @@ def import_customers(
     return found
 
 
-def _read(lines: Iterable[str], at: datetime) -> tuple[list[dict[str, Any]], list[str]]:
+def _read_rows(lines: Iterable[str], at: datetime) -> tuple[list[dict[str, Any]], list[str]]:
     """Return the rows of a table, and what is wrong with it by its lines."""
     table = csv.DictReader(lines, strict=True)
     rows: list[dict[str, Any]] = []

@@ -74,7 +74,7 @@ def read_config(config: Json, *, pattern: str) -> tuple[Limits, dict[str, Json]]
     simulation = {key: config[key] for key in _SIMULATED if key in config}
     if _PAUSE in config:
         simulation["pauses"] = {"reporter": _seconds(config[_PAUSE])}
-    for name, said in _added(simulation).items():
+    for name, said in _added_tools(simulation).items():
         if not isinstance(said, dict) or "returns" not in said:
             raise _bad(f'registry_add says what {name} "returns".')
     for fault in _faults(simulation.get("faults", [])):
@@ -100,7 +100,7 @@ def _seconds(value: Json) -> float:
     return value
 
 
-def _added(simulation: dict[str, Json]) -> dict[str, Json]:
+def _added_tools(simulation: dict[str, Json]) -> dict[str, Json]:
     added = simulation.get("registry_add", {})
     if not isinstance(added, dict):
         raise _bad("registry_add is an object of workers and what they return.")

@@ -233,7 +233,7 @@ def test_a_statement_is_asked_again_once_its_columns_have_changed(scene: Scene) 
 def test_what_was_refunded_on_a_charge_is_found_by_the_charge() -> None:
     if connection.vendor != "sqlite":
         pytest.skip("PostgreSQL chooses by what the tables hold")
-    query = facts._UNATTENDED.compiled(connection)
+    query = facts._UNATTENDED.for_database(connection)
 
     with connection.cursor() as cursor:
         cursor.execute(f"EXPLAIN QUERY PLAN {query.sql}", ["1" for _ in query.places])

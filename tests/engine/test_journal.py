@@ -91,7 +91,7 @@ def test_steps_of_one_commit_are_kept_as_they_are_at_its_end() -> None:
 
     async def in_order() -> None:
         first = journal.begin("one", question("one"))
-        journal.retried(first, "llm_timeout")
+        journal.count_retry(first, "llm_timeout")
         await journal.flush()
         journal.finish(first, Reply({"text": "said"}))
         second = journal.begin("two", question("two"))

@@ -1,0 +1,60 @@
+"""What a review may know from the run's own steps; the ledger and the desk are asked in facts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+
+from agents.core.digest import sha256
+from agents.core.requests import Json
+from agents.models import Step
+from agents.tools import Tool
+
+
+def customers_read(steps: Iterable[Step]) -> set[int]:
+    """Return the customers whose context was really read: the desk named them in its answer."""
+    return {
+        step.reply["user"]["id"]
+        for step in steps
+        if step.kind == "use"
+        and step.asked["tool"] == "get_refund_context"
+        and isinstance(step.reply, dict)
+        and isinstance(step.reply.get("user"), dict)
+        and isinstance(step.reply["user"].get("id"), int)
+    }
+
+
+def specialist_results(steps: Iterable[Step]) -> tuple[Json, ...]:
+    """Return what the specialists of the run found, oldest first."""
+    replies = [step.reply for step in steps if step.kind == "use" and not step.failed]
+    return tuple(
+        reply["result"]
+        for reply in replies
+        if isinstance(reply, dict) and reply.get("status") == "done" and "result" in reply
+    )
+
+
+def accepted_outputs(steps: Iterable[Step]) -> tuple[str, ...]:
+    """Return the SHA-256 of each output that was let stand by whoever supervised its step.
+
+    What a person wrote in place of a letter stands too.
+    """
+    found = []
+    for step in steps:
+        if step.kind == "say" and step.asked["kind"] == "step.accepted":
+            found.append(step.asked["facts"]["sha256"])
+        elif step.kind == "escalate" and step.asked["action"]["kind"] == "tool":
+            correction = (step.reply or {}).get("correction")
+            found += [sha256(correction)] if correction else []
+    return tuple(found)
+
+
+def sentences_on_record(steps: Iterable[Step], registered: Mapping[str, Tool]) -> dict[str, str]:
+    """Return what may be said of what the run has looked up, by name; the newest counts."""
+    said: dict[str, str] = {}
+    for step in steps:
+        tool = registered.get(step.asked["tool"]) if step.kind == "use" else None
+        if tool and tool.may_say and step.reply and not step.failed:
+            with suppress(KeyError, TypeError, ValueError, AttributeError):  # it found nothing
+                said |= tool.may_say(step.reply)
+    return said
