@@ -21,12 +21,12 @@ class Claimed(Exception):
 
     def __init__(self, escalation: Escalation) -> None:
         who, until = escalation.claimed_by, escalation.claimed_until
-        kept = f"{who.get_username()} has claimed it" if who else "Somebody has claimed it"
+        kept = f"{who.get_username()} has claimed it" if who else "Someone has claimed it"
         super().__init__(f"{kept} until {until:%H:%M} UTC." if until else f"{kept}.")
         self.escalation = escalation
 
 
-OWN = "You launched this run, so somebody else has to decide about it."
+OWN = "You launched this run, so someone else has to decide."
 
 
 def is_own(run: Run, user_id: int) -> bool:
@@ -86,7 +86,7 @@ def _open(pk: int, by: User) -> Escalation:
     found.run = run
     require_member(found.workspace, by, Role.REVIEWER, Role.ADMIN)
     if found.state != EscalationState.OPEN:
-        raise Refused("not_open", f"It waits no longer: it is {found.state}.")
+        raise Refused("not_open", f"This request is no longer open: it is {found.state}.")
     return found
 
 

@@ -41,7 +41,7 @@ class KillSwitchStands(Refused):
     def __init__(self, switch: KillSwitch) -> None:
         super().__init__(
             "kill_switch",
-            f"The kill switch “{switch.name}” stands: {switch.pressed_by} pressed it at "
+            f"The kill switch “{switch.name}” is on: {switch.pressed_by} pressed it at "
             f"{switch.pressed_at:%H:%M} UTC. Nothing it stops can be approved until it is "
             "released; you can reject.",
         )
@@ -143,7 +143,7 @@ def _check_person(escalation: Escalation, person: Membership, wanted: _Answer) -
     if person.is_simulated and not escalation.workspace.is_demo:
         raise Refused("simulated", "A simulated person decides only in a demo workspace.")
     if not wanted.approve and not wanted.comment:
-        raise Refused("no_reason", "Say why you reject it; the agent and the record need it.")
+        raise Refused("no_reason", "Enter a reason for the rejection.")
     check_text(wanted.comment, most=MAX_COMMENT)
     change = kind_of(escalation.kind, escalation.action).change
     if wanted.correction and (change not in (TEXT, INSTRUCTIONS) or not wanted.approve):

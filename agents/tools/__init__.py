@@ -17,6 +17,7 @@ from typing import NewType, TypeAlias
 from agents.core.actions import ArgSpecs
 from agents.core.kinds import ACTION, LETTER, Kind, kind_of
 from agents.core.limits import Limits
+from agents.core.money import format_money
 from agents.core.registry import enter, load
 from agents.core.requests import Json
 
@@ -126,6 +127,16 @@ def request_of(stored: str, action: Mapping[str, Json]) -> Kind:
     if kind.settles_call:
         return replace(kind, asks=named.request.lost)
     return named.request if kind is ACTION else kind
+
+
+def ask_in_words(
+    stored: str, action: Mapping[str, Json], *, asked_minor: int | None, customer: str
+) -> str:
+    """Say in a line of text what a person is asked. `customer` is how they are called."""
+    thing = str(action.get("name", ""))
+    asked = "" if asked_minor is None else format_money(asked_minor)
+    sentence = request_of(stored, action).asks
+    return sentence.format(tool=thing, step=thing, customer=customer, asked=asked)
 
 
 def specs() -> ArgSpecs:

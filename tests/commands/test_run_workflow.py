@@ -86,7 +86,10 @@ def test_a_person_corrects_from_the_command_line() -> None:
 
     decided = command("decide", held, "--approve", "--correction", "Shorter.", "--as", "rita")
 
-    assert (decided.code, decided.out) == (0, f"escalation {held} adjusted\n")
+    assert (decided.code, decided.out) == (
+        0,
+        f"escalation {held} adjusted\nApprove the result of the step memo: Send back\n",
+    )
     run = go(Run.objects.get())
     assert (run.state, run.escalations.count()) == ("waiting", 2)
 

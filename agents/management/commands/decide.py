@@ -10,10 +10,13 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from agents import operations
+from agents.core.kinds import ADJUST, APPROVE, REJECT
 from agents.core.money import BadAmount, format_money, minor_of_text
+from agents.core.states import EscalationState
 from agents.management.asked import account
 from agents.models import Escalation
 from agents.models.event import by_command
+from agents.tools import ask_in_words, request_of
 
 BAD_USAGE, REFUSED = 2, 3
 
@@ -60,12 +63,32 @@ class Command(BaseCommand):
             raise CommandError(str(no), returncode=REFUSED) from None
         except operations.Claimed as kept:
             name = kept.escalation.claimed_by
-            said = f"{name} has claimed this escalation and decides it alone for now."
+            said = f"{name} has claimed this request. Nobody else can decide it for now."
             raise CommandError(said, returncode=REFUSED) from None
         except operations.AlreadyDecided as first:
             raise CommandError(_who(first.escalation), returncode=REFUSED) from None
         granted = f": {format_money(decided.granted_minor)}" if decided.granted_minor else ""
         self.stdout.write(f"escalation {decided.pk} {decided.state}{granted}")
+        self.stdout.write(_what(decided))
+
+
+def _what(decided: Escalation) -> str:
+    """Say in the words of its card what was asked and answered."""
+    asked = ask_in_words(
+        decided.kind,
+        decided.action,
+        asked_minor=decided.requested_minor,
+        customer=f"customer {decided.customer}",
+    )
+    given = request_of(decided.kind, decided.action).answer(_VERDICTS[decided.state])
+    return f"{asked}: {given.label}" if given else asked
+
+
+_VERDICTS = {
+    EscalationState.APPROVED.value: APPROVE,
+    EscalationState.ADJUSTED.value: ADJUST,
+    EscalationState.REJECTED.value: REJECT,
+}
 
 
 def _who(escalation: Escalation) -> str:

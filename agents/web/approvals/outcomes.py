@@ -12,17 +12,17 @@ from agents.web.approvals.wording import filled, kind_of_request
 
 _ALLOWED = (EscalationState.APPROVED, EscalationState.ADJUSTED)
 _WHY = {
-    "asked_again": "the policy had a new reason to ask, so it was put as a new request",
+    "asked_again": "the policy needed approval for a new reason and asked again",
     "amount_changed": "the amount that could be paid had changed, and the policy allowed that one",
     "refused": "the system of record refused it",
     "killed": "a kill switch stopped the run",
     "cancelled": "the run was cancelled",
     "human_rejected": "a later request of the run was rejected",
-    "escalation_expired": "nobody answered a later request of the run in time",
-    "supervisor_block:review_does_not_settle": "what is known of the charge kept changing",
+    "escalation_expired": "no one answered a later request of the run in time",
+    "supervisor_block:review_does_not_settle": "the facts about the charge kept changing",
     "success": "the run went on without it",
-    "internal_error": "the run failed by a fault of the console",
-    "diverged": "the run failed by a fault of the console",
+    "internal_error": "the run failed because of a system error",
+    "diverged": "the run failed because of a system error",
 }
 
 
@@ -35,7 +35,7 @@ def why_not(code: str) -> str:
     if kind == "supervisor_block":
         return f"the policy no longer allowed it ({about})"
     if kind == "loop_detected" or kind in BUDGETS or kind in ("max_steps", "max_tool_calls"):
-        return f"the run had reached a limit ({kind})"
+        return f"the run reached a limit ({kind.replace('_', ' ')})"
     if kind in ("tool_error", "tool_timeout", "tool_bad_result"):
         return f"the call of {about.replace(' ', '_')} failed and took no effect"
     return f"the run ended first ({code})"

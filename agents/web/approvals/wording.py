@@ -14,12 +14,12 @@ from django.utils.safestring import SafeString, mark_safe
 from agents.core.kinds import ADJUST, AMOUNT, APPROVE, REJECT, Answer, Kind
 from agents.core.money import format_money
 from agents.models import Escalation
-from agents.tools import request_of
+from agents.tools import ask_in_words, request_of
 
 CLASSES = {ADJUST: "if-adjust", APPROVE: "if-as-is", REJECT: "if-reject"}
 KEYS = {ADJUST: "e", APPROVE: "a", REJECT: "r"}
 # Until the script repeats the amount that is typed; without one this is what stands there.
-_BELOW = mark_safe("<span data-amount-out>the amount below</span>")
+_BELOW = mark_safe("<b data-amount-out>the amount below</b>")
 _ABOVE = mark_safe("<span data-amount-out>the amount above</span>")
 
 
@@ -30,12 +30,11 @@ def kind_of_request(escalation: Escalation) -> Kind:
 
 def act(escalation: Escalation, name: str = "") -> str:
     """Say in a line of text what is asked. `name` is the customer's, or ""."""
-    asked, thing = escalation.requested_minor, str(escalation.action.get("name", ""))
-    return kind_of_request(escalation).asks.format(
-        tool=thing,
-        step=thing,
+    return ask_in_words(
+        escalation.kind,
+        escalation.action,
+        asked_minor=escalation.requested_minor,
         customer=name or f"customer {escalation.customer}",
-        asked="" if asked is None else format_money(asked),
     )
 
 
