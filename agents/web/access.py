@@ -79,7 +79,7 @@ def escalation_to_decide(user: User, pk: int) -> Escalation:
     """Return an escalation that a person may decide. Raises Http404, PermissionDenied."""
     found = escalation_for(user, pk)
     if membership(user, found.workspace_id).role not in DECIDES:
-        raise PermissionDenied("Deciding takes the role reviewer or admin.")
+        raise PermissionDenied("Only reviewers and admins can decide requests.")
     return found
 
 
@@ -95,7 +95,7 @@ def run_to_cancel(user: User, pk: UUID) -> Run:
     """Return a run that a person may stop. Raises Http404, PermissionDenied."""
     found = run_for(user, pk)
     if membership(user, found.workspace_id).role not in CANCELS:
-        raise PermissionDenied("Stopping a run takes the role operator, reviewer or admin.")
+        raise PermissionDenied("Only operators, reviewers and admins can stop runs.")
     return found
 
 
@@ -103,7 +103,7 @@ def run_to_launch_again(user: User, pk: UUID) -> Run:
     """Return a run that a person may launch anew. Raises Http404, PermissionDenied."""
     found = run_for(user, pk)
     if membership(user, found.workspace_id).role not in LAUNCHES:
-        raise PermissionDenied("Launching takes the role operator or admin.")
+        raise PermissionDenied("Only operators and admins can launch runs.")
     return found
 
 
@@ -112,7 +112,7 @@ def workspace_to_launch_in(user: User) -> Workspace:
     mine = Membership.objects.filter(user=user, role__in=LAUNCHES)
     found = mine.select_related("workspace__policy").order_by("pk").first()
     if found is None:
-        raise PermissionDenied("Launching takes the role operator or admin.")
+        raise PermissionDenied("Only operators and admins can launch runs.")
     return found.workspace
 
 
@@ -132,13 +132,13 @@ def workspace_to_stop(user: User, pk: str) -> Workspace:
     part = parts.get(pk)
     may = part.role == Role.ADMIN if part else any(p.role == Role.ADMIN for p in parts.values())
     if not may:
-        raise PermissionDenied("A kill switch takes the role admin.")
+        raise PermissionDenied("Only admins can turn a kill switch on or off.")
     if part is None:
         raise Http404
     return part.workspace
 
 
-def workspaces_to_audit(user: User, what: str = "The record") -> QuerySet[Workspace]:
+def workspaces_to_audit(user: User, what: str = "the audit log") -> QuerySet[Workspace]:
     """Return the workspaces whose record a person may read. Raises PermissionDenied.
 
     `what` is what they wanted to read there.
@@ -146,7 +146,7 @@ def workspaces_to_audit(user: User, what: str = "The record") -> QuerySet[Worksp
     mine = Membership.objects.filter(user=user, role__in=AUDITS).values("workspace_id")
     found = Workspace.objects.filter(pk__in=mine)
     if not found:
-        raise PermissionDenied(f"{what} takes the role auditor or admin.")
+        raise PermissionDenied(f"Only auditors and admins can open {what}.")
     return found
 
 

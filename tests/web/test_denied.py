@@ -37,7 +37,7 @@ def test_a_page_that_was_denied_is_logged_with_who_and_what(
     signed_in(scene.eve).post(reverse("kill-press"))
 
     (line,) = lines(caplog)
-    assert "'eve' was denied POST /kill/press/: A kill switch takes the role admin." in line
+    assert "'eve' was denied POST /kill/press/: Only admins can turn a kill switch" in line
 
 
 def test_a_refused_sign_in_is_one_line_without_its_password(

@@ -17,6 +17,6 @@ from agents.web.members import people
 @login_required
 def members(request: HttpRequest) -> HttpResponse:
     """List people, roles and limits of the workspaces that the person may audit."""
-    workspaces = access.workspaces_to_audit(access.person(request), "The list of members")
+    workspaces = access.workspaces_to_audit(access.person(request), "the list of members")
     shown = {"nav": "members", "teams": people.teams(workspaces), "roles": people.ROLES.items()}
     return render(request, "members/page.html", shown)

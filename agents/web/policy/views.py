@@ -18,7 +18,7 @@ from agents.web.policy import versions
 @login_required
 def policy(request: HttpRequest) -> HttpResponse:
     """Show the published version, or the one that is asked for; publishing is a command."""
-    found = access.workspaces_to_audit(access.person(request), "The policy")
+    found = access.workspaces_to_audit(access.person(request), "the policy")
     workspaces = sorted(found.select_related("policy"), key=lambda workspace: workspace.pk)
     workspace = access.chosen(workspaces, request.GET.get("workspace", ""))
     version = _version(workspace, request.GET.get("version", ""))
