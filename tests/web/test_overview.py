@@ -10,6 +10,7 @@ from django.core.management import CommandError, call_command
 from django.db import transaction
 from django.urls import reverse
 from django.utils import timezone
+from playwright.sync_api import expect
 
 from agents.core.states import RunState
 from agents.engine.lease import claim
@@ -18,9 +19,15 @@ from agents.engine.worker import claimable_runs
 from agents.models import Effect, Endpoint, Escalation, Event, Run
 from agents.web.overview.figures import DAYS, Exposure, overview
 from tests.engine.scene import REFUND_500, Scene, go, set_scene
+from tests.web.serving import chromium, served, sign_in, with_passwords
+from tests.web.test_journeys import moved
 from tests.web.test_pages import signed_in, stranger
 
 pytestmark = pytest.mark.django_db(transaction=True)
+
+WATCHES_SHIFTS = """window.shifted = 0; new PerformanceObserver((list) => {
+    for (const entry of list.getEntries()) window.shifted += entry.hadRecentInput ? 0 : entry.value;
+}).observe({ type: "layout-shift", buffered: true });"""
 
 
 @pytest.fixture
@@ -129,7 +136,7 @@ def test_one_press_wakes_every_run_that_waits_and_is_on_record(scene: Scene) -> 
     runs = [scene.launch(REFUND_500) for _ in range(2)]
     Run.objects.update(wake_at=until)
     omar = signed_in(scene.omar)
-    assert "2 runs wait, and go on by themselves" in omar.get(reverse("home")).text
+    assert "2 runs wait and continue by themselves" in omar.get(reverse("home")).text
     assert claimable_runs(10) == []
 
     answered = omar.post(reverse("try-now"))
@@ -150,3 +157,20 @@ def test_nobody_wakes_the_runs_of_another_workspace(scene: Scene) -> None:
     assert run.pk not in claimable_runs(10)
     with pytest.raises(CommandError, match="takes the role operator or admin"):
         call_command("try_now", "--as", "rita")
+
+
+@pytest.mark.slow
+def test_the_page_keeps_still_while_requests_come_in(scene: Scene) -> None:
+    with_passwords(scene.rita)
+    runs = [scene.launch() for _ in range(3)]
+    with chromium() as browser, served() as site:
+        page = browser.new_page(viewport={"width": 1440, "height": 900})
+        page.add_init_script(WATCHES_SHIFTS)
+        sign_in(page, site, "rita")
+        expect(page.locator("#live")).to_have_text("Live")
+        for waiting, run in enumerate(runs, 1):
+            moved(run)
+            expect(page.locator("#overview")).to_contain_text(f"Open all {waiting}")
+        shifted = page.evaluate("window.shifted")
+
+    assert shifted < 0.1
