@@ -83,10 +83,11 @@ function showDraft() {
   place.prepend(box);
 }
 
-function settleDraft() {
-  const key = draftKey();
-  if (!key) return;
+// A page that is new knows what became of what was sent; one in which it is under way does not.
+function settleDraft(isNew) {
+  if (!draftKey()) return;
   const draft = storedDraft();
+  if (draft?.isSent && !isNew) return;
   const form = document.querySelector("#deciding:is(:not([data-withheld]), [data-withheld=switch]) #dform");
   const isRefused = Boolean(document.querySelector("#notice")?.childElementCount);
   if (draft?.isSent && (form || isRefused)) store({ ...draft, isSent: false });
@@ -155,10 +156,10 @@ document.addEventListener("htmx-before-swap", (event) => {
 });
 
 document.addEventListener("htmx-after-swap", () => {
-  settleDraft();
+  settleDraft(false);
   mayPay(document.querySelector("#judged")?.dataset.allowed !== "no");
 });
 document.addEventListener("DOMContentLoaded", () => {
-  settleDraft();
+  settleDraft(true);
   showPlace();
 });
