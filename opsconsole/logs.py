@@ -82,6 +82,18 @@ class Outages(logging.Filter):
             log.info("The database answers again after %.0f s (errors untold: %s)", lasted, count)
 
 
+class Refusals(logging.Filter):
+    """Tell in a line, without a traceback, of a request that was refused as it came.
+
+    Anybody can send any number of them; a wrong Host is no fault of ours.
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.name.startswith("django.security."):
+            record.exc_info = record.exc_text = None
+        return True
+
+
 def _outage_in(record: logging.LogRecord) -> BaseException | None:
     """Return the error of the database that a record is about, however deep it lies."""
     args = record.args if isinstance(record.args, tuple) else ()

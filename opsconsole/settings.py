@@ -268,6 +268,9 @@ OPSCONSOLE_WORKER_CONCURRENCY = _env.whole(
 # The key seals; the old ones still check what they sealed. They are derived from nothing else.
 # A process that is told "none" has no key: it seals nothing and compares heads only.
 OPSCONSOLE_AUDIT_KEY = ""
+OPSCONSOLE_OWN_KEYS = [  # that nobody gave, so that they lie in the data directory
+    name for name in ("OPSCONSOLE_SECRET_KEY", "OPSCONSOLE_AUDIT_KEY") if not _env.text(name)
+]
 if _env.text("OPSCONSOLE_AUDIT_KEY") != "none":
     OPSCONSOLE_AUDIT_KEY = _env.secret("OPSCONSOLE_AUDIT_KEY", least=32) or secret_key.kept_in(
         DATA_DIR / "audit-key", price="what the old one sealed can be checked only with it"
@@ -283,9 +286,16 @@ LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"line": {"()": "opsconsole.logs.OneLine"}},
-    "filters": {"outages": {"()": "opsconsole.logs.Outages"}},
+    "filters": {
+        "outages": {"()": "opsconsole.logs.Outages"},
+        "refusals": {"()": "opsconsole.logs.Refusals"},
+    },
     "handlers": {
-        "stderr": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["outages"]}
+        "stderr": {
+            "class": "logging.StreamHandler",
+            "formatter": "line",
+            "filters": ["outages", "refusals"],
+        }
     },
     "root": {"handlers": ["stderr"], "level": "INFO"},
     "loggers": {

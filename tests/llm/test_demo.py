@@ -124,6 +124,13 @@ def test_an_unknown_customer_is_refunded_nothing() -> None:
     assert action["answer"] == "Nothing was refunded: customer 9 is not known."
 
 
+@pytest.mark.parametrize("goal", ["Refund customer 7", "Which plan has customer 7?"])
+def test_a_customer_without_a_charge_is_known(goal: str) -> None:
+    action = proposed(goal, step(READ, {"user": {"name": "Max"}, "billing": None}))
+
+    assert action["answer"] == "Customer 7 is Max. There is no charge to refund."
+
+
 def test_a_refused_refund_is_not_claimed() -> None:
     last = refund(5000.0, "error", error="refund_exceeds_last_charge", max_refund_usd=1200.0)
 

@@ -14,7 +14,18 @@ GIVEN = {
     "OPSCONSOLE_ALLOWED_HOSTS": "ops.example.com",
     "OPSCONSOLE_SECRET_KEY": "a-key-of-many-different-letters-0123456789-xyz-ABCDEFG",
     "OPSCONSOLE_ENV_FILE": "",
+    "OPSCONSOLE_AUDIT_KEY": "another-key-of-many-letters-0123456789",
+    "OPENAI_API_KEY": "any",
+    "EMAIL_HOST": "smtp.example.com",
+    "DEFAULT_FROM_EMAIL": "refunds@example.com",
     "DATABASE_URL": "",
+}
+LACKING = {
+    "OPSCONSOLE_SECRET_KEY": "OPSCONSOLE_SECRET_KEY is not given",
+    "OPSCONSOLE_AUDIT_KEY": "OPSCONSOLE_AUDIT_KEY is not given",
+    "OPENAI_API_KEY": "the demo model answers",
+    "EMAIL_HOST": "mail to customers goes to files",
+    "DEFAULT_FROM_EMAIL": "mail comes from localhost",
 }
 
 
@@ -27,3 +38,14 @@ def test_the_checks_of_a_deployment_find_nothing(tmp_path: Path) -> None:
 
     assert done.returncode == 0, done.stderr
     assert "no issues" in done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "why"), LACKING.items())
+def test_what_a_deployment_lacks_is_named(tmp_path: Path, name: str, why: str) -> None:
+    told = environment(**{**GIVEN, name: ""}, OPSCONSOLE_DATA_DIR=str(tmp_path))
+
+    done = nursery.run(["manage.py", "check", "--deploy"], cwd=ROOT, env=told, timeout=60)
+
+    assert (done.returncode, done.stderr.count("(opsconsole.W")) == (0, 1), done.stderr
+    assert why in done.stderr

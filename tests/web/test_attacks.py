@@ -180,12 +180,14 @@ def test_no_header_is_made_of_what_was_sent(scene: Scene, back: str) -> None:
     assert "evil" not in theme.cookies
 
 
-def test_another_host_is_refused(scene: Scene) -> None:
+def test_another_host_is_refused(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
     with override_settings(ALLOWED_HOSTS=["ops.example.com"]):
         other = Client().get("/sign-in/", headers={"host": "evil.example"})
         ours = Client().get("/sign-in/", headers={"host": "ops.example.com"})
 
     assert (other.status_code, ours.status_code) == (400, 200)
+    [told] = [each for each in caplog.records if each.name.startswith("django.security")]
+    assert told.exc_info is None  # a line: anybody can have any number of them written
 
 
 PRIVATE = ("/.env", "/.git/config", "/db.sqlite3", "/var/secret-key", "/manage.py", "/admin/")

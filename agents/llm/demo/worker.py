@@ -47,8 +47,11 @@ def _after_context(goal: Goal, seen: Json) -> Json:
     if goal.misfortune == Misfortune.LOOP:
         return _context(goal)
     billing = seen.get("billing") or {}
-    if not billing:
+    if "user" not in seen:
         return _final(f"Nothing was refunded: customer {goal.customer} is not known.")
+    if not billing:
+        name = seen["user"]["name"]
+        return _final(f"Customer {goal.customer} is {name}. There is no charge to refund.")
     if goal.misfortune == Misfortune.FALSE_CLAIM:
         amount = goal.amount_usd or billing["last_charge_usd"]
         return _final(f"{usd(amount)} was refunded to customer {goal.customer}.")
