@@ -6,6 +6,9 @@
 It runs the programs of that checkout, whose requirements must be installed, and writes
 tests/upgrade/stored/0.1.0-sqlite.tar.gz; with a PostgreSQL at OPSCONSOLE_TEST_POSTGRES_URL also
 0.1.0-postgres.tar.gz. Once stored, a version's files are never made again.
+
+Those called state-NNNN are of programs from before 0.1.0, the last ones whose newest migration was
+NNNN, made by hand in the same way: what was under way in them had been killed.
 """
 
 from __future__ import annotations

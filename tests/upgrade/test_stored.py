@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import tarfile
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,15 +16,7 @@ from tests.upgrade.store import AUDIT_KEY, STORED
 pytestmark = [pytest.mark.both, pytest.mark.slow]
 
 KIND = "postgres" if ON_POSTGRES else "sqlite"
-# Of each run that was stored: what it waits for, or how far it had come.
-ENDS = {
-    ("supervisor", "done"): 4,
-    ("routing", "stopped"): 1,  # nobody's case, which a person has taken over
-    ("routing", "done"): 1,
-    ("workflow", "done"): 3,
-    ("orchestrator", "done"): 3,
-}
-PAID = [50000, 80000, 80000, 80000]
+AMOUNTS = [50000, 80000]  # what an agent pays by itself, and what a person lowers the others to
 
 
 @pytest.fixture(params=sorted(STORED.glob(f"*-{KIND}.tar.gz")), ids=lambda path: path.name)
@@ -61,16 +52,20 @@ def test_a_stored_database_is_upgraded_and_its_waiting_runs_come_to_their_end(
     assert restored.manage("check", "--database", "default").code == 0
     before = restored.manage("verify_audit")
     assert before.code == 0, before.out
+    stored = restored.sql("SELECT pattern, goal FROM agents_run")
 
     decided: list[int] = []
     while not decided or decided[-1]:  # some were on their way to a person
         decided.append(decide_all(restored))
         assert restored.manage("work", "--once").code == 0
-    assert sum(decided) >= 6
+    assert sum(decided) >= 4
 
     runs = restored.sql("SELECT pattern, state, stop_reason FROM agents_run ORDER BY created_at")
-    assert Counter((pattern, state) for pattern, state, _ in runs) == ENDS, runs
+    assert len(runs) == len(stored)
+    others = [(pattern, state) for pattern, state, _ in runs if state != "done"]
+    assert others == [("routing", "stopped")], runs  # nobody's case, which a person has taken over
     paid = restored.sql("SELECT amount_minor FROM desk_refund WHERE state = 'paid' ORDER BY 1")
-    assert [amount for (amount,) in paid] == PAID
+    alone = sum(pattern == "supervisor" and " 500 USD" in str(goal) for pattern, goal in stored)
+    assert [amount for (amount,) in paid] == [AMOUNTS[0]] * alone + [AMOUNTS[1]] * 3
     after = restored.manage("verify_audit")
     assert after.code == 0, after.out
