@@ -108,10 +108,14 @@ _QUIRKS = frozenset(field.name for field in fields(ReferenceQuirks))
 KEYS = {f.name: f for of in (Limits, ReferenceQuirks) for f in fields(of) if f.name != "reference"}
 
 
+_FORMER = {"late_roles": "late"}  # in documents of before 0.1.0, under which runs still wait
+
+
 def read_limits(document: Json) -> Limits:
     """Return the limits a policy document holds. Raises BadPolicy."""
     if not isinstance(document, dict):
         raise BadPolicy("A policy is a JSON object.")
+    document = _renamed(document)
     for key in document:
         if key not in KEYS:
             raise BadPolicy(f"A policy has no {key!r}; it has {', '.join(sorted(KEYS))}.")
@@ -129,6 +133,17 @@ def read_limits(document: Json) -> Limits:
             raise BadPolicy("A pattern has neither patterns nor a profile of its own.")
         read_limits({**document, "patterns": None, **own})
     return limits
+
+
+def _renamed(document: dict[str, Json]) -> dict[str, Json]:
+    """Return a document with the names of now, in its patterns too."""
+    found = {_FORMER.get(key, key): value for key, value in document.items()}
+    if isinstance(own := found.get("patterns"), dict):
+        found["patterns"] = {
+            pattern: _renamed(limits) if isinstance(limits, dict) else limits
+            for pattern, limits in own.items()
+        }
+    return found
 
 
 def _frozen(value: Json) -> Json:
