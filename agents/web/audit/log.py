@@ -126,7 +126,8 @@ def _runs(workspace: Workspace, given: dict[str, str]) -> list[UUID]:
     """Return the newest runs about a customer, or with an amount asked for, granted or paid."""
     found = Run.objects.filter(workspace=workspace).order_by("-created_at", "pk")
     if "customer" in given:
-        found = found.filter(subject=int(given["customer"]))
+        # In the other order of keys the list's own index would serve, and be read whole.
+        found = found.filter(subject=int(given["customer"])).order_by("-created_at", "-pk")
     if given.keys() & set(AMOUNTS):
         least = minor_of_text(given.get("amount_from", "0"))
         most = minor_of_text(given["amount_to"]) if "amount_to" in given else 2**63 - 1
