@@ -67,7 +67,7 @@ def open_copy(connection: BaseDatabaseWrapper) -> None:
     connection.close()
     name = Path(str(connection.settings_dict["TEST"]["NAME"]))
     connection.settings_dict["NAME"] = str(name)
-    kept = _template()
+    kept = migrated_file()
     if not kept.exists():
         call_command("migrate", verbosity=0, run_syncdb=True)
         connection.close()  # the last one out moves the log into the file
@@ -86,7 +86,7 @@ def resetter(connection: BaseDatabaseWrapper) -> Callable[[Any], None]:
 
 def _sqlite(connection: BaseDatabaseWrapper) -> Callable[[Any], None]:
     image = sqlite3.connect(":memory:", check_same_thread=False)
-    with closing(sqlite3.connect(_template())) as kept:
+    with closing(sqlite3.connect(migrated_file())) as kept:
         kept.backup(image)
 
     def put_back(test_case: Any) -> None:
@@ -115,7 +115,8 @@ def _postgresql(connection: BaseDatabaseWrapper) -> Callable[[Any], None]:
     return delete_rows
 
 
-def _template() -> Path:
+def migrated_file() -> Path:
+    """Return where the migrated file is, or will be once a session has opened its copy."""
     digest = sha256()
     for pattern in MADE_BY:
         for path in sorted(ROOT.glob(pattern)):

@@ -23,6 +23,7 @@ from agents.desk.models import Refund, SentMail
 from agents.engine.advance import advance
 from agents.engine.sweep import sweep
 from agents.engine.threads import Pool, close_connections
+from agents.gallery.scenarios import BY_KEY
 from agents.models import Escalation, Role, Run, Workspace
 
 REFUND_1200 = "User Anna (user_id=42) requests a refund of 1200 USD for the annual plan."
@@ -61,6 +62,20 @@ class Scene:
             at=timezone.now(),
             token=token,
             workflow=workflow,
+        )
+
+    def launch_scenario(self, key: str) -> Run:
+        """Launch what the gallery offers under a key."""
+        scenario = BY_KEY[key]
+        return operations.launch(
+            workspace=self.workspace,
+            pattern=scenario.pattern,
+            goal=scenario.goal,
+            subject=scenario.subject,
+            workflow=scenario.workflow,
+            off=scenario.off,
+            by=self.omar,
+            at=timezone.now(),
         )
 
     def decide(self, run: Run, *, approve: bool = True, amount_minor: int | None = 80000) -> None:

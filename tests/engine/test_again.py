@@ -12,7 +12,6 @@ from django.utils import timezone
 from agents import operations
 from agents.core.states import RunState
 from agents.engine import crashpoints
-from agents.gallery.scenarios import BY_KEY
 from agents.models import Effect, Run
 from agents.web.overview.figures import overview
 from tests.conformance import harness
@@ -153,16 +152,7 @@ def test_it_asks_for_the_same_and_both_pages_name_the_other(
 
 @pytest.mark.parametrize("key", ["reply", "morning-report"])
 def test_other_patterns_are_run_again_too(scene: Scene, key: str) -> None:
-    scenario = BY_KEY[key]
-    first = operations.launch(
-        workspace=scene.workspace,
-        pattern=scenario.pattern,
-        goal=scenario.goal,
-        subject=scenario.subject,
-        workflow=scenario.workflow,
-        by=scene.omar,
-        at=timezone.now(),
-    )
+    first = scene.launch_scenario(key)
     operations.cancel(run_id=first.pk, by=scene.omar, reason="by mistake", at=timezone.now())
 
     second = go(again(scene, first))

@@ -5,12 +5,9 @@ from __future__ import annotations
 import time
 
 import pytest
-from django.utils import timezone
 
-from agents import operations
 from agents.core.requests import Json
 from agents.core.states import RunState
-from agents.gallery.scenarios import BY_KEY
 from agents.models import Endpoint, Run
 from tests.engine.faulty import advance_all, as_demo, faulty_server, let_time_pass
 from tests.engine.scene import REFUND_500, Scene, mailed, paid, set_scene
@@ -114,16 +111,7 @@ def test_a_run_that_has_paid_still_mails_after_an_outage(scene: Scene) -> None:
 def test_every_pattern_waits_and_goes_on_wherever_its_model_was_lost(
     scene: Scene, key: str
 ) -> None:
-    scenario = BY_KEY[key]
-    run = operations.launch(
-        workspace=scene.workspace,
-        pattern=scenario.pattern,
-        goal=scenario.goal,
-        subject=scenario.subject,
-        workflow=scenario.workflow,
-        by=scene.omar,
-        at=timezone.now(),
-    )
+    run = scene.launch_scenario(key)
     with faulty_server(timeout=5) as server:
 
         def fails_every_other_time(role: str, inputs: Json) -> str:

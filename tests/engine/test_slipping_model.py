@@ -6,13 +6,11 @@ import json
 
 import pytest
 from django.test import override_settings
-from django.utils import timezone
 
-from agents import operations, results
+from agents import results
 from agents.core.requests import Json
 from agents.core.states import RunState
 from agents.desk.models import SentMail
-from agents.gallery.scenarios import BY_KEY
 from agents.models import Run
 from agents.policies.profiles import STRICT
 from tests.engine.faulty import FaultyServer, Said, advance_all, as_demo, faulty_server
@@ -63,23 +61,10 @@ def slipping(server: FaultyServer, kind: str, nth: int) -> Said:
     return says
 
 
-def launched(scene: Scene, key: str) -> Run:
-    scenario = BY_KEY[key]
-    return operations.launch(
-        workspace=scene.workspace,
-        pattern=scenario.pattern,
-        goal=scenario.goal,
-        subject=scenario.subject,
-        workflow=scenario.workflow,
-        by=scene.omar,
-        at=timezone.now(),
-    )
-
-
 def driven(scene: Scene, key: str, kind: str, nth: int) -> Run:
     with faulty_server(timeout=30) as server:
         server.says = slipping(server, kind, nth)
-        [run] = advance_all([launched(scene, key)])
+        [run] = advance_all([scene.launch_scenario(key)])
     return run
 
 
@@ -128,7 +113,7 @@ def test_every_pattern_tells_its_models_and_goes_on(scene: Scene, slip: str) -> 
 
     with faulty_server(timeout=30) as server:
         server.says = says
-        [run] = advance_all([launched(scene, key)])
+        [run] = advance_all([scene.launch_scenario(key)])
 
     assert run.stop_reason == "success"
     assert told_of[0] is None
@@ -140,7 +125,7 @@ def test_every_pattern_tells_its_models_and_goes_on(scene: Scene, slip: str) -> 
 def test_no_pattern_tells_a_lost_model_for_ever(scene: Scene, key: str) -> None:
     with faulty_server(timeout=30) as server:
         server.says = lambda role, inputs: "no"
-        [run] = advance_all([launched(scene, key)])
+        [run] = advance_all([scene.launch_scenario(key)])
 
     assert run.stop_reason.startswith("invalid_")
     assert len(results.result(run)["blocks"]) == STRICT.max_blocks + 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.database import migrated_file
 from tests.installations import LONGEST, Installation
 from tests.processes import ROOT
 
@@ -60,10 +62,11 @@ def test_a_database_that_others_can_read_is_refused_with_what_to_do(home: Path) 
 @pytest.mark.parametrize("program", ["work", "serve"])
 @pytest.mark.parametrize("seconds", [0.15, 0.4, 1.0, 2.5])
 def test_a_process_told_to_stop_in_its_first_seconds_ends_with_nought(
-    home: Path, program: str, seconds: float
+    home: Path, program: str, seconds: float, django_db_setup: None
 ) -> None:
     own = Installation(home, f"sqlite:///{home}/opsconsole.sqlite3")
-    own.manage("migrate", "-v0")
+    shutil.copy(migrated_file(), home / "opsconsole.sqlite3")
+    (home / "opsconsole.sqlite3").chmod(0o600)
     child = subprocess.Popen(
         [sys.executable, "manage.py", program],
         cwd=ROOT,

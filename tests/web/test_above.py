@@ -12,13 +12,12 @@ from agents.web.runs.above.workflow import StepPart, rounds
 from agents.web.runs.timeline import axis
 from agents.web.runs.trace import trace
 from tests.engine.scene import go, mailed, set_scene
-from tests.web.test_accessible import shown
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def ran(key: str) -> Run:
-    return go(shown(set_scene(), key))
+    return go(set_scene().launch_scenario(key))
 
 
 def steps_of(key: str) -> list[Step]:

@@ -15,10 +15,9 @@ from django.utils import timezone
 from playwright.sync_api import Browser, Page
 
 from agents import operations
-from agents.gallery.scenarios import BY_KEY
-from agents.models import Escalation, Role, Run
+from agents.models import Escalation, Role
 from agents.policies.profiles import STRICT
-from tests.engine.scene import Scene, go, set_scene
+from tests.engine.scene import go, set_scene
 from tests.web.serving import chromium, served, sign_in, with_passwords
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
@@ -56,8 +55,8 @@ def prepared() -> Iterator[Prepared]:
     routed = go(scene.launch("Why was I charged twice for my subscription?", pattern="routing"))
     queued = scene.launch()
     blocked = go(scene.launch("Refund 500 USD to user_id=42, but pay another customer."))
-    report, reply = (go(shown(scene, key)) for key in ("partial-report", "reoriented"))
-    asked = go(shown(scene, "judge-asks"))
+    report, reply = (go(scene.launch_scenario(key)) for key in ("partial-report", "reoriented"))
+    asked = go(scene.launch_scenario("judge-asks"))
     shorter = {**STRICT.as_json(), "window_days": 7, "rules": list(STRICT.rules[2:])}
     operations.publish_policy(workspace=scene.workspace, document=shorter, by=scene.rita, at=at)
     pages = {
@@ -89,21 +88,6 @@ def prepared() -> Iterator[Prepared]:
     }
     with served() as site:
         yield Prepared(site, pages)
-
-
-def shown(scene: Scene, key: str) -> Run:
-    """Launch a scenario of the gallery."""
-    scenario = BY_KEY[key]
-    return operations.launch(
-        workspace=scene.workspace,
-        pattern=scenario.pattern,
-        goal=scenario.goal,
-        subject=scenario.subject,
-        workflow=scenario.workflow,
-        off=scenario.off,
-        by=scene.omar,
-        at=timezone.now(),
-    )
 
 
 @pytest.fixture

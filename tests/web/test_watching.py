@@ -6,7 +6,6 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.engine.scene import Scene
-from tests.web.test_accessible import shown as launched
 from tests.web.test_journeys import Browser, browser, complaints, desk, moved, scene, served
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
@@ -29,7 +28,7 @@ def test_a_run_that_is_watched_does_not_jump(
         eve = desk(browser, site, "eve", complaints)
         eve.set_viewport_size({"width": 1440, "height": 900})
         for key in SHOWN:
-            run = launched(scene, key)
+            run = scene.launch_scenario(key)
             eve.goto(f"{site}/runs/{run.pk}/")
             expect(eve.locator("#live")).to_have_text("Live")
             eve.evaluate(SHIFT)
