@@ -28,7 +28,6 @@ from agents.operations.publishing import publish_policy
 from agents.operations.refusal import Refused
 from agents.operations.relaunching import launch_again
 from agents.operations.roles import join, set_limit, set_role
-from agents.operations.simulated import Human, decide_simulated, read_human
 from agents.operations.stopping import cancel
 from agents.operations.trying import try_models
 
@@ -37,7 +36,6 @@ __all__ = [
     "Claimed",
     "Erasure",
     "ErasureLeftovers",
-    "Human",
     "KillSwitchStands",
     "Refused",
     "add_member",
@@ -45,7 +43,6 @@ __all__ = [
     "cancel",
     "claim",
     "decide",
-    "decide_simulated",
     "ensure_demo_workspace",
     "ensure_simulated_person",
     "erase_customer",
@@ -57,7 +54,6 @@ __all__ = [
     "launch_again",
     "policy_version",
     "publish_policy",
-    "read_human",
     "record_command_export",
     "record_export",
     "record_refusal",

@@ -20,7 +20,7 @@ from agents import operations, results
 from agents.core.states import EscalationState, RunState
 from agents.engine.answering import expire
 from agents.models import Escalation, Run
-from agents.operations.recorded import read_config
+from agents.replays.config import read_config
 from tests.conformance.replay_server import ReplayServer, Session
 from tests.engine.scene import Scene, go
 

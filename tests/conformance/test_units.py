@@ -14,9 +14,9 @@ from agents.core.money import BadAmount, minor_of_number, to_model_units
 from agents.core.rulings import RulingKind
 from agents.desk.books import open_demo_book
 from agents.models import Escalation
-from agents.operations.simulated import _intends, read_human
 from agents.policies import judge
 from agents.policies.profiles import REFERENCE
+from agents.replays.person import _intends, read_human
 from agents.tools import TOOLS, Context
 from tests.conformance.harness import decoded, difference, units
 

@@ -21,8 +21,8 @@ from agents.core.states import ENDED, EscalationState, RunState
 from agents.desk.models import Charge, Refund, SentMail
 from agents.models import Effect, Run
 from agents.models.event import hashed_parts
-from agents.operations import decide_simulated, read_human
 from agents.policies.profiles import STRICT
+from agents.replays.person import decide_simulated, read_human
 from tests.conformance import harness
 from tests.conformance.replay_server import ReplayServer
 from tests.engine.scene import Scene, fresh, go, set_scene

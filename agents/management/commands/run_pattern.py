@@ -26,11 +26,11 @@ from agents.engine.threads import close_connections
 from agents.management.asked import account, user_named, workspace_named
 from agents.models import Membership, PolicyVersion, Role, Run, Workspace
 from agents.models.event import by_command
-from agents.operations.recorded import read_config
 from agents.operations.refusal import Refused
-from agents.operations.simulated import Human, decide_simulated, read_human
 from agents.patterns import PATTERNS
 from agents.policies.profiles import PROFILES
+from agents.replays.config import read_config
+from agents.replays.person import Human, decide_simulated, read_human
 
 EXIT = {"ok": 0, "waiting": 4}  # anything else: 3, stopped
 BAD_USAGE = 2
