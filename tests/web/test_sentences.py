@@ -13,7 +13,8 @@ from agents.core.event_kinds import LEDGER
 from agents.core.states import EffectState, RunState
 from agents.models import Event, Run
 from agents.models.kill_switch import Stage
-from agents.web.sentences import ASK_REASONS, LABELS, EventContext, known_kinds, tell_events
+from agents.web.event_words import ASK_REASONS, LABELS, EventContext
+from agents.web.sentences import known_kinds, tell_events
 
 ROOT = Path(__file__).resolve().parents[2]
 # Where the code puts a kind together.
