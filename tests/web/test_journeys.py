@@ -35,10 +35,18 @@ def scene() -> Scene:
     return scene
 
 
-@pytest.fixture
-def browser() -> Iterator[Browser]:
+@pytest.fixture(scope="module")
+def opened() -> Iterator[Browser]:
     with chromium() as found:
         yield found
+
+
+@pytest.fixture
+def browser(opened: Browser) -> Iterator[Browser]:
+    """Lend the module's browser; what a test has opened in it is closed behind it."""
+    yield opened
+    for context in opened.contexts:
+        context.close()
 
 
 @pytest.fixture
