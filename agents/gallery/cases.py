@@ -111,7 +111,7 @@ WAITING = (
         workflow="customer-reply",
     ),
     Case(
-        "Max asks: tell me frankly, is my plan still right for me?",
+        "Max (user_id=7) asks: tell me frankly, is my plan still right for me?",
         0,
         subject=7,
         pattern="workflow",
