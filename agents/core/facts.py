@@ -85,26 +85,3 @@ class Facts:
             "charge": {**vars(self.charge)} if self.charge else None,
             "mail": {**vars(self.mail)} if self.mail else None,
         }
-
-
-def read_facts(stored: Json) -> Facts:
-    """Return the facts that `as_json` wrote, so that a draft policy can be tried on history."""
-    charge, mail = stored["charge"], stored["mail"]
-    return Facts(
-        subject=stored["subject"],
-        context_of=tuple(stored["context_of"]),
-        refunds=tuple(RefundFact(**refund) for refund in stored["refunds"]),
-        country=stored.get("country", ""),
-        charge=ChargeFact(**charge) if charge else None,
-        unattended_minor=stored["unattended_minor"],
-        unattended_today_minor=stored.get("unattended_today_minor", 0),
-        unattended_by_launcher_minor=stored.get("unattended_by_launcher_minor", 0),
-        mail=MailFact(**mail) if mail else None,
-        evidence=tuple(stored.get("evidence", ())),
-        scope=stored.get("scope"),
-        accepted=tuple(stored.get("accepted", ())),
-        replies=stored.get("replies", 0),
-        ledger=tuple(stored.get("ledger", ())),
-        record=stored.get("record", {}),
-        letter=stored.get("letter", ""),
-    )

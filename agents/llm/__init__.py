@@ -3,7 +3,6 @@
 from agents.llm.call import ask
 from agents.llm.client import address, close, is_demo
 from agents.llm.exchange import ModelAnswer, ModelFailed, Question
-from agents.llm.prompts import prompt_version
 
 __all__ = [
     "ModelAnswer",
@@ -13,5 +12,4 @@ __all__ = [
     "ask",
     "close",
     "is_demo",
-    "prompt_version",
 ]

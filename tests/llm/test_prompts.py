@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agents.core.verdicts import WORDS
-from agents.llm.prompts import prompt, prompt_version
+from agents.llm.prompts import prompt
 from agents.policies.profiles import SPECIALISTS, STRICT, WORKERS
 
 AGENTS = ("committer", "executor", "assessor", "judge")
@@ -45,13 +45,6 @@ def test_the_planner_is_told_of_every_worker(worker: str) -> None:
 @pytest.mark.parametrize("role", ["worker", "router", "planner", *AGENTS])
 def test_who_answers_in_json_is_told_so_which_the_json_mode_of_servers_demands(role: str) -> None:
     assert "JSON" in prompt(role)
-
-
-def test_a_version_is_short_and_tells_prompts_apart() -> None:
-    versions = {prompt_version(role) for role in ROLES}
-
-    assert len(versions) == len(ROLES)
-    assert all(len(version) == 12 for version in versions)
 
 
 def test_a_role_that_nobody_registered_is_refused() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from agents.core.actions import Action
 from agents.core.digest import sha256
-from agents.core.facts import Facts, read_facts
+from agents.core.facts import Facts
 from agents.policies import review
 from agents.policies.profiles import STRICT
 
@@ -47,7 +47,3 @@ def test_a_workflow_moves_no_money(tool: str) -> None:
     ruled = review({"kind": "tool", "name": tool, "args": args}, FACTS, LIMITS)
 
     assert ruled.decision == "block"
-
-
-def test_the_facts_are_read_back_as_they_were_stored() -> None:
-    assert read_facts({**FACTS.as_json(), "replies": 1}) == replace(FACTS, replies=1)

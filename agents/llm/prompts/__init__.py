@@ -5,7 +5,6 @@ A pattern may bring roles of its own along, see `core.roles`.
 
 from __future__ import annotations
 
-from hashlib import sha256
 from pathlib import Path
 
 from agents.core.roles import ROLES
@@ -22,8 +21,3 @@ def shipped(role: str) -> str:
     """Return the instructions of a role that ships, as its file has them below the first line."""
     text = Path(__file__).with_name(f"{role}.md").read_text(encoding="utf-8")
     return text.removeprefix(f"{_FIRST_LINE}{role}\n\n")
-
-
-def prompt_version(role: str) -> str:
-    """Return 12 hex digits that change with the prompt, to be kept with what it led to."""
-    return sha256(prompt(role).encode()).hexdigest()[:12]
