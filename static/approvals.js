@@ -162,4 +162,5 @@ document.addEventListener("htmx-after-swap", () => {
 document.addEventListener("DOMContentLoaded", () => {
   settleDraft(true);
   showPlace();
+  document.querySelector("#next[data-focus]")?.focus();
 });

@@ -333,8 +333,8 @@ def test_every_scenario_comes_to_its_end(
 @pytest.mark.parametrize(
     ("choice", "words", "shown"),
     [
-        ("Approve", {}, "A person said: approved"),
-        ("Send back", {"What should change?": "Name it."}, "A person said: adjusted"),
+        ("Approve", {}, "Answer: approved"),
+        ("Send back", {"What should change?": "Name it."}, "Answer: adjusted"),
         ("Reject", {"Why not": "The terms are clear."}, "denied_by_human"),
     ],
 )
@@ -350,7 +350,7 @@ def test_rita_answers_for_an_output_while_omar_watches(
         omar = desk(browser, site, "omar", complaints)
         rita = desk(browser, site, "rita", complaints)
         omar.goto(f"{site}/launch/")
-        omar.get_by_role("button", name="Launch: A memo that a person signs off").click()
+        omar.get_by_role("button", name="Launch: Memo needs a reviewer’s signature").click()
         omar.wait_for_url(f"{site}/runs/*/")
         expect(omar.locator("#run")).to_contain_text("Awaiting approval")
 
