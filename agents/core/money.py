@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal
+from functools import cache
+
+from iso4217 import Currency
 
 from agents.core.requests import Json
 
@@ -47,11 +50,27 @@ def minor_of_number(number: int | float | Decimal) -> int:
     return int(minor)
 
 
+@cache
+def exponent(currency: str) -> int:
+    """Return how many digits of an amount are minor: 2 of EUR, 0 of JPY, 3 of BHD (ISO 4217).
+
+    Raises BadAmount for what is no currency, or has no minor unit, as gold has none.
+    """
+    known = currency.isupper() and currency in Currency.__members__  # it has EUR and eur
+    digits = Currency(currency).exponent if known else None
+    if digits is None:
+        raise BadAmount(f"{currency!r} is no currency that amounts are paid in")
+    return int(digits)
+
+
 def format_money(minor: int, currency: str = CURRENCY) -> str:
-    """Return an amount for people: USD 1,200.00, and −USD 0.50 below nought."""
+    """Return an amount for people: USD 1,200.00, JPY 1,200, and −USD 0.50 below nought."""
     sign = "−" if minor < 0 else ""
-    whole, cents = divmod(abs(minor), 100)
-    return f"{sign}{currency} {whole:,}.{cents:02d}"
+    try:
+        digits = exponent(currency)
+    except BadAmount:  # stored long ago: it is shown all the same
+        digits = 2
+    return f"{sign}{currency} {Decimal(abs(minor)).scaleb(-digits):,.{digits}f}"
 
 
 def plain_amount(minor: int) -> str:

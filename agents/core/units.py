@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import re
-
-from agents.core.money import CURRENCY, format_money
+from agents.core.money import CURRENCY, BadAmount, exponent, format_money
 from agents.core.requests import Json
-
-_CURRENCY = re.compile("[A-Z]{3}")
 
 
 def is_currency(unit: str) -> bool:
     """Tell whether values in a unit are minor units of a currency, as its code says."""
-    return _CURRENCY.fullmatch(unit) is not None
+    try:
+        return exponent(unit) >= 0
+    except BadAmount:
+        return False
 
 
 def with_unit(value: Json, unit: str) -> str:
