@@ -1,0 +1,153 @@
+"""The arguments of a tool, from its signature: one schema for models, forms and the API.
+
+The library reads them strictly; that what was given is to the letter what it would write is our
+own check, so that nothing is taken for what it was not.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, dataclass, field, make_dataclass
+from inspect import Parameter, signature
+from typing import Any, get_type_hints
+
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+
+from agents.core.actions import is_text
+from agents.core.requests import Json
+
+STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+_SCALARS = {"string", "integer", "boolean", "null"}
+_FORMATS = {None, "date"}
+
+
+def between(least: Any, most: Any) -> Any:
+    """Bound an argument: `Annotated[int, between(1, 5)]`; also of a date or an amount."""
+    return Field(ge=least, le=most)
+
+
+class BadArguments(ValueError):
+    """The arguments are not those of the tool. The message says which and why."""
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """The typed arguments of one tool."""
+
+    tool: str
+    hints: Mapping[str, Any]  # the type of each, as its function names it
+    schema: Json  # an exact object; null stands for what may be left out
+    required: tuple[str, ...]
+    adapter: TypeAdapter[Any]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.hints
+
+    @property
+    def description(self) -> str:
+        """Return what a model is told of them: role (viewer or editor), until (date)."""
+        kinds = self.schema["properties"]
+        return ", ".join(f"{name} ({_described(kind)})" for name, kind in kinds.items())
+
+    def accepts(self, given: Json) -> bool:
+        try:
+            self.read(given)
+        except BadArguments:
+            return False
+        return True
+
+    def read(self, given: Json) -> Any:
+        """Return JSON as an object with the types of the function. Raises BadArguments."""
+        if not isinstance(given, Mapping):
+            raise BadArguments("the arguments are no object")
+        try:
+            text = json.dumps(given, sort_keys=True, allow_nan=False)
+            args = self.adapter.validate_json(text)
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(str(part) for part in first["loc"])
+            raise BadArguments(f"{place}: {first['msg']}") from None
+        except (TypeError, ValueError) as error:
+            raise BadArguments(str(error)) from None
+        written = self.write(args)
+        for name, value in given.items():
+            if json.dumps(value, sort_keys=True) != json.dumps(written[name], sort_keys=True):
+                raise BadArguments(f"{name}: it is written {written[name]!r}")
+        hidden = next((text for text in _texts(given) if not is_text(text)), None)
+        if hidden is not None:
+            raise BadArguments("a text is blank, too long, or holds characters that hide others")
+        return args
+
+    def write(self, args: Any) -> dict[str, Json]:
+        """Return typed arguments as JSON."""
+        written: dict[str, Json] = self.adapter.dump_python(args, mode="json")
+        return written
+
+
+def arguments_of(function: Callable[..., Any]) -> Arguments:
+    """Read the arguments of a tool from its signature: all but the first, by keyword.
+
+    Raises TypeError for a type that no schema, form and ledger can hold exactly.
+    """
+    name = function.__name__
+    hints = get_type_hints(function, include_extras=True)
+    _, *parameters = signature(function).parameters.values()
+    declared: list[Any] = []
+    for parameter in parameters:
+        if parameter.kind is not Parameter.KEYWORD_ONLY or parameter.name not in hints:
+            raise TypeError(f"{name}: {parameter.name} is to be a keyword with a type")
+        default = MISSING if parameter.default is Parameter.empty else parameter.default
+        declared.append((parameter.name, hints[parameter.name], field(default=default)))
+    made: Any = make_dataclass(name, declared, frozen=True, kw_only=True)
+    made.__pydantic_config__ = STRICT
+    adapter = TypeAdapter(made)
+    schema = exact_schema(adapter.json_schema(mode="serialization"), name)
+    own = {parameter.name: hints[parameter.name] for parameter in parameters}
+    required = tuple(p.name for p in parameters if p.default is Parameter.empty)
+    return Arguments(name, own, schema, required, adapter)
+
+
+def exact_schema(schema: Json, name: str) -> Json:
+    """Return a schema without references, titles and defaults, every property required."""
+    definitions = schema.get("$defs", {})
+
+    def exact(part: Json) -> Json:
+        if "$ref" in part:
+            return exact(definitions[part["$ref"].rpartition("/")[2]])
+        kept = {key: part[key] for key in part if key not in ("$defs", "title", "default")}
+        kind = kept.get("type")
+        if "anyOf" in kept:
+            kept["anyOf"] = [exact(branch) for branch in kept["anyOf"]]
+        elif kind == "object" and "properties" in kept:
+            kept["properties"] = {key: exact(p) for key, p in kept["properties"].items()}
+            kept |= {"required": list(kept["properties"]), "additionalProperties": False}
+        elif kind == "array" and "items" in kept:
+            kept["items"] = exact(kept["items"])
+        elif "const" in kept:
+            kept["enum"] = [kept.pop("const")]
+        elif kind not in _SCALARS or kept.get("format") not in _FORMATS:
+            raise TypeError(f"{name}: an argument cannot be {part}")
+        return kept
+
+    return exact({"type": "object", "properties": {}, **schema})
+
+
+def _described(schema: Json) -> str:
+    if "anyOf" in schema:
+        return " or ".join(_described(branch) for branch in schema["anyOf"])
+    if "enum" in schema:
+        return " or ".join(schema["enum"])
+    names = ", ".join(schema.get("properties", ()))
+    return names or str(schema.get("format", schema["type"]))
+
+
+def _texts(value: Json) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _texts(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _texts(item)

@@ -1,0 +1,225 @@
+"""A desk: one business under supervision, as its company declares it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from inspect import getdoc, signature
+from typing import Any, Protocol, TypeVar
+
+from agents.core.registry import enter
+from agents.core.requests import Json
+from agents.core.rulings import Ruling
+from agents.core.touch import Touch
+from agents.sdk.arguments import Arguments, arguments_of
+from agents.sdk.changes import Change, check_change
+from agents.sdk.rulings import Case
+from agents.sdk.sentences import check_places, fill
+from agents.sdk.stored import limit_fields
+
+F = TypeVar("F", bound=Callable[..., Any])
+# Rules that the console adds to every desk: a call is about the run's subject, an answer says
+# what the ledger says.
+OF_CONSOLE = ("bound", "answer")
+TAKES = ("args", "facts", "limits", "case")  # what a rule may name
+SUBJECT = "subject"  # the place in a sentence where the label of the subject goes
+
+
+@dataclass(frozen=True)
+class DeskCall:
+    """What a tool is given besides its arguments."""
+
+    key: str  # one key, one effect
+    at: datetime
+    subject: str
+
+
+class Asked(Protocol):
+    """What facts may ask of the ledger."""
+
+    def count(self, tool: str, *, days: int) -> int:
+        """Return how often a tool took effect, or may have, for this subject."""
+        ...
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What a run of the desk is about, and how it is looked up."""
+
+    kind: str  # employee, account
+    find: Callable[[str], Any]  # by key; None: there is no such thing
+    label: str = "{id}"  # of the attributes of what was found
+    link: str = ""
+
+    def label_of(self, key: str) -> str:
+        """Return what people call it, or "" where there is no such thing."""
+        found = self.find(key)
+        if found is None:
+            return ""
+        values = found if isinstance(found, Mapping) else vars(found)
+        return fill(self.label, {"id": key, **values})
+
+
+@dataclass(frozen=True)
+class DeskTool:
+    """A function with what policy, pages and people must know of it."""
+
+    name: str
+    function: Callable[..., Json]
+    touch: Touch
+    title: str
+    before: str  # what an approval does: "Gives {subject} the role {role}."
+    after: str  # what was done, for people and for the run's answer
+    subject: str  # the argument that names what it is about
+    arguments: Arguments
+    resource: str = ""  # the argument that names what is locked and counted
+    amount: str = ""  # the argument that holds money
+    may_change: Mapping[str, Change] = field(default_factory=dict)
+    find: Callable[[str], Json] | None = None
+    timeout: float = 10.0  # seconds
+
+    @property
+    def description(self) -> str:
+        """Return what models are told of it."""
+        return (getdoc(self.function) or self.title).partition("\n")[0]
+
+    def call(self, call: DeskCall, given: Json) -> Json:
+        """Call the function with its types. Raises BadArguments."""
+        return self.function(call, **vars(self.arguments.read(given)))
+
+    def sentence(self, sentence: str, given: Json, label: str) -> str:
+        """Return one of its sentences with these arguments. Raises BadArguments."""
+        return fill(sentence, {**vars(self.arguments.read(given)), SUBJECT: label})
+
+
+@dataclass(frozen=True)
+class DeskRule:
+    """A check of one tool's calls; it is handed what it names."""
+
+    name: str  # access.short
+    tool: DeskTool
+    check: Callable[..., Ruling | None]
+    takes: tuple[str, ...]
+
+    def ruling(self, given: Json, *, facts: Any, limits: Any, case: Case) -> Ruling | None:
+        """Ask the rule, and fill its sentences. Raises whatever the rule raises."""
+        args = self.tool.arguments.read(given)
+        known = {"args": args, "facts": facts, "limits": limits, "case": case}
+        said = self.check(**{name: known[name] for name in self.takes})
+        if said is None:
+            return None
+        values = {**vars(args), SUBJECT: case.label}
+        return replace(said, sentence=fill(said.sentence, values), flip=fill(said.flip, values))
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A case to try the desk with; `demo` is what its model says without a key."""
+
+    title: str
+    subject: str
+    goal: str
+    expect: str
+    demo: Sequence[Any]
+
+
+class Desk:
+    """One business: its subject, tools, rules, facts, limits and scenarios."""
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        title: str,
+        subject: Subject,
+        limits: type[Any] | None = None,
+        brief: str = "",
+    ) -> None:
+        if not name.isidentifier():
+            raise TypeError(f"a desk cannot be called {name!r}")
+        self.name, self.title, self.subject, self.brief = name, title, subject, brief
+        self.limits_type = limits
+        self.limit_fields = limit_fields(limits) if limits else []
+        self.tools: dict[str, DeskTool] = {}
+        self.rules: dict[str, DeskRule] = {}
+        self.scenarios: list[Scenario] = []
+        self.gather: Callable[[str, Asked], Any] | None = None
+
+    def facts(self, gather: F) -> F:
+        """Declare how facts are gathered: local, under lock, once for each review."""
+        self.gather = gather
+        return gather
+
+    def tool(
+        self,
+        touch: Touch,
+        *,
+        title: str,
+        before: str,
+        after: str,
+        subject: str,
+        may_change: Mapping[str, Change] | None = None,
+        **more: Any,
+    ) -> Callable[[F], F]:
+        """Declare a tool. `more` are the other columns of DeskTool. Raises TypeError."""
+
+        def declare(function: F) -> F:
+            arguments = arguments_of(function)
+            changes = dict(may_change or {})
+            named = {subject, *changes, *(more.get(n) for n in ("resource", "amount"))}
+            unknown = sorted(name for name in named if name and name not in arguments.hints)
+            if unknown:
+                raise TypeError(f"{function.__name__} has no argument {', '.join(unknown)}")
+            if subject in changes:
+                raise TypeError(f"{function.__name__}: nobody changes what a call is about")
+            check_places(function.__name__, title, ())
+            for sentence in (before, after):
+                check_places(function.__name__, sentence, {*arguments.hints, SUBJECT})
+            for name, how in changes.items():
+                check_change(arguments, name, how)
+            declared = DeskTool(
+                name=function.__name__,
+                function=function,
+                touch=touch,
+                title=title,
+                before=before,
+                after=after,
+                subject=subject,
+                arguments=arguments,
+                may_change=changes,
+                **more,
+            )
+            enter(self.tools, declared.name, declared)
+            return function
+
+        return declare
+
+    def rule(self, tool: Callable[..., Any]) -> Callable[[F], F]:
+        """Declare a rule of a tool; it takes what it names of args, facts, limits and case."""
+
+        def declare(check: F) -> F:
+            takes = tuple(signature(check).parameters)
+            unknown = sorted(set(takes) - set(TAKES))
+            if unknown:
+                raise TypeError(f"{check.__name__} asks for {', '.join(unknown)}")
+            name = f"{self.name}.{check.__name__}"
+            enter(self.rules, name, DeskRule(name, self.tools[tool.__name__], check, takes))
+            return check
+
+        return declare
+
+    def document(self) -> dict[str, Json]:
+        """Return the part of a policy that this desk begins with."""
+        limits = {one.name: one.default for one in self.limit_fields}
+        rules = [f"{self.name}.{name}" for name in OF_CONSOLE] + list(self.rules)
+        return {"rules": rules, "tools": list(self.tools), "limits": limits}
+
+    def scenario(
+        self, title: str, *, subject: str, goal: str, expect: str, demo: Sequence[Any] = ()
+    ) -> None:
+        """Declare a case to try it with."""
+        self.scenarios.append(Scenario(title, subject, goal, expect, demo))
+
+
+DESKS: dict[str, Desk] = {}  # of this process, by name

@@ -1,0 +1,62 @@
+"""What a rule says and what it may know; a rule reads no clock of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date, timedelta
+from typing import Any
+
+from agents.core.rulings import Ruling, RulingKind
+from agents.sdk.values import Days, measured, show, unit_of_value
+
+
+@dataclass(frozen=True)
+class Case:
+    """What the console itself knows of a run; kept with each ruling like the desk's facts."""
+
+    subject: str  # the key of what the run is about
+    label: str  # what people call it
+    today: date  # of the review, in UTC
+    launched_by: str = ""
+
+
+def tomorrow(case: Case) -> date:
+    return case.today + timedelta(days=1)
+
+
+def days_until(day: date, today: date) -> Days:
+    """Return how many days there are until `day`; below nought where it is past."""
+    return Days((day - today).days)
+
+
+def approve(reason: str, sentence: str, *, risk: int = 10) -> Ruling:
+    return Ruling(RulingKind.APPROVE, reason, sentence, risk)
+
+
+def escalate(reason: str, sentence: str, *, risk: int = 60, flip: str = "") -> Ruling:
+    return Ruling(RulingKind.ESCALATE, reason, sentence, risk, flip=flip)
+
+
+def block(reason: str, sentence: str, *, risk: int = 80, flip: str = "") -> Ruling:
+    return Ruling(RulingKind.BLOCK, reason, sentence, risk, flip=flip)
+
+
+def within(observed: Any, most: Any, *, reason: str, what: str) -> Ruling:
+    """Approve up to `most`, and ask a person above it; `what` begins the sentence.
+
+    Both are of one kind: Days, Money of one currency, or another Count.
+    """
+    if type(observed) is not type(most) or unit_of_value(observed) != unit_of_value(most):
+        raise TypeError(f"{observed!r} is not measured as {most!r} is")
+    held = {"observed": measured(observed), "limit": measured(most), "unit": unit_of_value(most)}
+    if observed <= most:
+        sentence = f"{what} {show(observed)}, within the {show(most)} that need nobody."
+        return Ruling(RulingKind.APPROVE, f"within_{reason}", sentence, 15, **held)
+    return Ruling(
+        RulingKind.ESCALATE,
+        reason,
+        f"{what} {show(observed)}, more than the {show(most)} that need nobody.",
+        risk=min(90, 40 + 30 * (int(observed) - int(most)) // max(int(most), 1)),
+        flip=f"{show(most)} or less would have been approved automatically.",
+        **held,
+    )

@@ -1,0 +1,27 @@
+"""Sentences with places: "Gives {subject} the role {role}".
+
+A place is a plain name. No attributes, no formats, no second pass: a value that holds braces
+stays text, whoever wrote it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from agents.sdk.values import show
+
+_PLACE = re.compile(r"\{(\w+)\}")
+
+
+def fill(sentence: str, values: Mapping[str, Any]) -> str:
+    """Return the sentence with its places filled; one that has no value stays as it is."""
+    return _PLACE.sub(lambda m: show(values[m[1]]) if m[1] in values else m[0], sentence)
+
+
+def check_places(owner: str, sentence: str, names: Collection[str]) -> None:
+    """Raise TypeError where a sentence names something that `owner` has not."""
+    unknown = sorted(set(_PLACE.findall(sentence)) - set(names))
+    if unknown:
+        raise TypeError(f"{owner} has no {', '.join(unknown)} for its sentence {sentence!r}")

@@ -1,0 +1,81 @@
+"""Facts and limits as JSON and back, by the types that a desk declares for them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, fields
+from typing import Any, TypeVar, get_type_hints
+
+from pydantic import TypeAdapter, ValidationError
+
+from agents.core.requests import Json
+from agents.sdk.arguments import STRICT
+
+T = TypeVar("T")
+
+
+class BadValue(ValueError):
+    """What was stored is not of the type that the desk declares. The message says where."""
+
+
+_ADAPTERS: dict[Any, TypeAdapter[Any]] = {}
+
+
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    if kind not in _ADAPTERS:
+        kind.__pydantic_config__ = STRICT  # so the library wants it of a plain dataclass
+        _ADAPTERS[kind] = TypeAdapter(kind)
+    return _ADAPTERS[kind]
+
+
+def write(value: Any) -> Json:
+    """Return a dataclass of a desk as JSON."""
+    return _adapter(type(value)).dump_python(value, mode="json")
+
+
+def read(kind: type[T], stored: Json) -> T:
+    """Return what `write` wrote, with a default for what was not known then. Raises BadValue."""
+    try:
+        value: T = _adapter(kind).validate_json(json.dumps(stored, allow_nan=False))
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise BadValue(f"{place or kind.__name__}: {first['msg']}") from None
+    except (TypeError, ValueError) as error:
+        raise BadValue(f"{kind.__name__}: {error}") from None
+    return value
+
+
+def limit(default: Any, label: str, help: str = "") -> Any:  # noqa: A002 - as a form calls it
+    """Declare a limit of a desk: its default, and what an admin reads beside its field."""
+    return field(default=default, metadata={"label": label, "help": help})
+
+
+@dataclass(frozen=True)
+class LimitField:
+    """One limit as the policy page shows it."""
+
+    name: str
+    label: str
+    help: str
+    unit: str
+    default: Json
+    schema: Json
+
+
+def limit_fields(kind: type[Any]) -> list[LimitField]:
+    """Return the limits that a desk declares. Raises TypeError for one without a default."""
+    properties = _adapter(kind).json_schema(mode="serialization")["properties"]
+    hints = get_type_hints(kind)
+    defaults = write(kind())
+    return [
+        LimitField(
+            name=one.name,
+            label=one.metadata.get("label", one.name),
+            help=one.metadata.get("help", ""),
+            unit=str(getattr(one.default, "unit", getattr(hints[one.name], "unit", ""))),
+            default=defaults[one.name],
+            schema=properties[one.name],
+        )
+        for one in fields(kind)
+    ]

@@ -1,0 +1,48 @@
+"""What a desk is written with. Importing it needs no settings: a rule is tested by calling it."""
+
+from types import SimpleNamespace as Args
+
+from agents.core.requests import Json
+from agents.core.rulings import Ruling
+from agents.core.touch import OutcomeUnknown, Touch
+from agents.sdk.arguments import between
+from agents.sdk.changes import Any, Choose, Lower
+from agents.sdk.demo import Answers, Says, in_days
+from agents.sdk.desk import Asked, Desk, Subject
+from agents.sdk.desk import DeskCall as Call
+from agents.sdk.rulings import Case, approve, block, days_until, escalate, tomorrow, within
+from agents.sdk.stored import limit
+from agents.sdk.values import Calls, Count, Days, In, Money, Names
+
+__all__ = [
+    "Answers",
+    "Any",
+    "Args",
+    "Asked",
+    "Call",
+    "Calls",
+    "Case",
+    "Choose",
+    "Count",
+    "Days",
+    "Desk",
+    "In",
+    "Json",
+    "Lower",
+    "Money",
+    "Names",
+    "OutcomeUnknown",
+    "Ruling",
+    "Says",
+    "Subject",
+    "Touch",
+    "approve",
+    "between",
+    "block",
+    "days_until",
+    "escalate",
+    "in_days",
+    "limit",
+    "tomorrow",
+    "within",
+]

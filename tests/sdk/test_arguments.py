@@ -1,0 +1,151 @@
+"""A tool's arguments: what a signature declares is what is read, and nothing else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Annotated, Any, Literal
+
+import pytest
+
+from agents.core.schemas import exact_object
+from agents.sdk.arguments import BadArguments, arguments_of, between
+from agents.sdk.values import Days, In, Money
+
+LINES: list[Any] = [{}, [{"text": "a", "more": 1}], [{"text": 1}], [{}], "a"]
+
+
+@dataclass(frozen=True)
+class Line:
+    text: str
+    pieces: int = 1
+
+
+def ship(
+    call: Any,
+    *,
+    to: str,
+    day: date,
+    weight: Decimal,
+    price: Annotated[Money, In("EUR")],
+    speed: Literal["slow", "fast"],
+    lines: list[Line],
+    boxes: Annotated[int, between(1, 5)],
+    insured: bool,
+    keep: Days,
+    note: str | None = None,
+) -> None:
+    """Send something."""
+
+
+SHIP = arguments_of(ship)
+GIVEN: dict[str, Any] = {
+    "to": "Anna",
+    "day": "2026-12-20",
+    "weight": "1.50",
+    "price": {"amount": "1200.00", "currency": "EUR"},
+    "speed": "slow",
+    "lines": [{"text": "a lamp", "pieces": 2}],
+    "boxes": 1,
+    "insured": True,
+    "keep": 3,
+}
+
+
+def test_arguments_have_the_types_that_the_function_names() -> None:
+    args = SHIP.read(GIVEN)
+
+    assert (args.day, args.weight, args.price) == (
+        date(2026, 12, 20),
+        Decimal("1.50"),
+        Money(120000, "EUR"),
+    )
+    assert (args.lines, args.keep, type(args.keep)) == ([Line("a lamp", 2)], 3, Days)
+    assert args.note is None
+    assert SHIP.write(args) == {**GIVEN, "note": None}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *[("day", bad) for bad in ("20261220", "2026-12-20T00:00", "2026-02-30", 1, None, "")],
+        *[("boxes", bad) for bad in (0, 6, 1.0, "1", True, None)],
+        *[("weight", bad) for bad in (1.5, 1, "x", "NaN", " 1", "1e3x")],
+        ("price", {"amount": "1200.00", "currency": "USD"}),
+        ("price", {"amount": "1200", "currency": "EUR"}),
+        ("price", {"amount": "1200.005", "currency": "EUR"}),
+        ("price", {"amount": "1e3", "currency": "EUR"}),
+        ("price", {"amount": "١٢.٠٠", "currency": "EUR"}),
+        ("price", {"amount": 1200.0, "currency": "EUR"}),
+        ("price", {"amount": "1200.00", "currency": "eur"}),
+        ("price", {"amount": "1200.00", "currency": "EUR", "minor": 1}),
+        ("price", "1200.00"),
+        *[("speed", bad) for bad in ("FAST", "", None, 1)],
+        *[("lines", bad) for bad in LINES],
+        *[("insured", bad) for bad in (1, "true", None)],
+        *[("to", bad) for bad in ("", "  ", "x" * 4001, "a\u202eb", "a\x00b", 1)],
+        ("note", "\u202e"),
+        ("lines", [{"text": "a\u2066b", "pieces": 1}]),
+        ("keep", 3.0),
+        ("other", 1),
+    ],
+)
+def test_what_is_not_to_the_letter_of_its_type_is_refused(name: str, value: Any) -> None:
+    with pytest.raises(BadArguments):
+        SHIP.read({**GIVEN, name: value})
+
+
+@pytest.mark.parametrize("given", [None, [], "x", {}, {"to": "Anna"}, {**GIVEN, "boxes": 10**400}])
+def test_what_are_no_arguments_are_refused(given: Any) -> None:
+    with pytest.raises(BadArguments):
+        SHIP.read(given)
+
+
+def test_the_schema_leaves_no_room() -> None:
+    assert SHIP.schema["required"] == [*GIVEN, "note"]
+    assert SHIP.schema["properties"] | {"price": None} == {
+        "to": {"type": "string"},
+        "day": {"type": "string", "format": "date"},
+        "weight": SHIP.schema["properties"]["weight"],
+        "price": None,
+        "speed": {"type": "string", "enum": ["slow", "fast"]},
+        "lines": {
+            "type": "array",
+            "items": exact_object(text={"type": "string"}, pieces={"type": "integer"}),
+        },
+        "boxes": {"type": "integer", "minimum": 1, "maximum": 5},
+        "insured": {"type": "boolean"},
+        "keep": {"type": "integer"},
+        "note": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+    }
+    assert SHIP.schema["properties"]["price"]["properties"]["currency"]["enum"] == ["EUR"]
+    assert not {"$ref", "$defs", "default", "title"} & set(json.dumps(SHIP.schema).split('"'))
+
+
+def takes_a_float(call: Any, *, x: float) -> None: ...
+def takes_anything(call: Any, *, x: Any) -> None: ...
+def takes_a_moment(call: Any, *, x: datetime) -> None: ...
+def takes_a_mapping(call: Any, *, x: dict[str, int]) -> None: ...
+def takes_bytes(call: Any, *, x: bytes) -> None: ...
+def takes_a_place(call: Any, x: int) -> None: ...
+def takes_what_it_does_not_say(call, *, x): ...  # type: ignore[no-untyped-def]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        takes_a_float,
+        takes_anything,
+        takes_a_moment,
+        takes_a_mapping,
+        takes_bytes,
+        takes_a_place,
+        takes_what_it_does_not_say,
+    ],
+)
+def test_what_no_ledger_holds_exactly_cannot_be_declared(function: Callable[..., Any]) -> None:
+    with pytest.raises(TypeError, match=function.__name__):
+        arguments_of(function)

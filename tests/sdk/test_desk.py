@@ -1,0 +1,225 @@
+"""A desk's rules, sentences and limits, tried as its company would: by calling them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+import pytest
+
+from agents.core.registry import NamedTwice
+from agents.sdk.sentences import fill
+from agents.sdk.stored import BadValue, limit_fields, read, write
+from opsconsole.desks import (
+    Args,
+    Case,
+    Days,
+    Desk,
+    In,
+    Json,
+    Lower,
+    Money,
+    Names,
+    Ruling,
+    Subject,
+    Touch,
+    block,
+    days_until,
+    limit,
+    within,
+)
+
+CASE = Case("noor", "Noor Haddad", date(2026, 11, 22))
+
+
+@dataclass(frozen=True)
+class PayLimits:
+    most: Money = limit(Money(100_000, "EUR"), "Largest payment", "Above it a person decides.")
+    longest: Days = limit(Days(7), "Longest delay")
+    banks: Names = limit(("ours",), "Banks")
+
+
+@dataclass(frozen=True)
+class PayFacts:
+    is_known: bool
+
+
+def a_desk() -> Desk:
+    return Desk(
+        name="pay",
+        title="Payments",
+        subject=Subject("payee", find={"noor": {"name": "Noor"}}.get, label="{name} ({id})"),
+        limits=PayLimits,
+    )
+
+
+def pay(call: Any, *, payee: str, amount: Money, due: date, note: str | None = None) -> Json:
+    """Pay somebody."""
+    return {"status": "ok", "paid": str(amount), "key": call}
+
+
+def declare(desk: Desk, **more: Any) -> Callable[..., Json]:
+    told = {"title": "Pay", "before": "Pays {amount}.", "after": "Paid.", "subject": "payee"}
+    return desk.tool(Touch.SAFE, **{**told, **more})(pay)
+
+
+def test_importing_it_needs_no_django() -> None:
+    code = "import sys, opsconsole.desks; print([m for m in sys.modules if m[:6] == 'django'])"
+
+    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "[]\n"
+
+
+def test_a_rule_is_handed_what_it_names_and_its_sentence_is_filled() -> None:
+    desk = a_desk()
+    declare(desk)
+
+    @desk.rule(pay)
+    def small(args: Args, limits: PayLimits) -> Ruling:
+        return within(args.amount, limits.most, reason="large", what="{subject} would get")
+
+    @desk.rule(pay)
+    def known(facts: PayFacts, case: Case) -> Ruling | None:
+        told = f"{case.subject} is not known; note: {{note}}."
+        return None if facts.is_known else block("unknown", told)
+
+    given = {"payee": "noor", "amount": {"amount": "1200.00", "currency": "EUR"}}
+    given |= {"due": "2026-12-01", "note": "{subject} {amount} {0.__class__}"}
+    rulings = {
+        name: rule.ruling(given, facts=PayFacts(False), limits=PayLimits(), case=CASE)
+        for name, rule in desk.rules.items()
+    }
+
+    large, unknown = rulings["pay.small"], rulings["pay.known"]
+    assert large
+    assert unknown
+    assert (large.verdict.word, large.observed, large.limit) == ("escalate", 120_000, 100_000)
+    assert large.unit == "EUR"
+    assert large.sentence == (
+        "Noor Haddad would get EUR 1,200.00, more than the EUR 1,000.00 that need nobody."
+    )
+    # A value that looks like a place is text: there is one pass.
+    assert unknown.sentence == "noor is not known; note: {subject} {amount} {0.__class__}."
+
+
+def test_a_tool_is_called_with_its_types_and_says_what_it_does() -> None:
+    desk = a_desk()
+    declare(desk, may_change={"amount": Lower(), "due": Lower()})
+    given = {"payee": "noor", "amount": {"amount": "12", "currency": "JPY"}, "due": "2026-12-01"}
+
+    [tool] = desk.tools.values()
+
+    assert tool.call("k1", given) == {"status": "ok", "paid": "JPY 12", "key": "k1"}  # type: ignore[arg-type]
+    assert tool.sentence("{subject} gets {amount} on {due}; {note}", given, "Noor") == (
+        "Noor gets JPY 12 on 1 December 2026; none"
+    )
+    assert (tool.description, desk.subject.label_of("noor")) == ("Pay somebody.", "Noor (noor)")
+    assert desk.subject.label_of("ben") == ""
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"before": "Pays {amont}."},
+        {"after": "{role}"},
+        {"subject": "employee"},
+        {"resource": "account"},
+        {"amount": "sum"},
+        {"may_change": {"system": Lower()}},
+        {"may_change": {"payee": Lower()}},
+        {"may_change": {"note": Lower()}},
+    ],
+)
+def test_a_declaration_that_names_what_is_not_there_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(TypeError):
+        declare(a_desk(), **wrong)
+
+
+def test_a_rule_that_asks_for_more_or_comes_twice_is_refused() -> None:
+    desk = a_desk()
+    declare(desk)
+
+    with pytest.raises(TypeError, match="clock"):
+        desk.rule(pay)(lambda args, clock: None)
+    with pytest.raises(NamedTwice):
+        declare(desk)
+
+
+def test_limits_are_fields_with_label_help_unit_and_default() -> None:
+    most, longest, banks = limit_fields(PayLimits)
+
+    assert (most.label, most.help, most.unit) == (
+        "Largest payment",
+        "Above it a person decides.",
+        "EUR",
+    )
+    assert (most.default, longest.default, banks.default) == (
+        {"amount": "1000.00", "currency": "EUR"},
+        7,
+        ["ours"],
+    )
+    assert (longest.unit, banks.unit) == ("days", "")
+
+
+def test_limits_and_facts_are_read_as_they_were_written() -> None:
+    changed = PayLimits(longest=Days(30), banks=("ours", "theirs"))
+
+    assert read(PayLimits, write(changed)) == changed
+    assert read(PayLimits, {"longest": 30}) == PayLimits(longest=Days(30))
+    assert type(read(PayLimits, {}).longest) is Days
+    assert read(PayFacts, write(PayFacts(True))) == PayFacts(True)
+    others: tuple[Any, ...] = ({"longest": "7"}, {"longest": 7.5}, {"other": 1}, {"banks": "a"}, [])
+    for bad in others:
+        with pytest.raises(BadValue):
+            read(PayLimits, bad)
+
+
+def test_measures_of_two_kinds_are_not_compared() -> None:
+    for one, other in (
+        (Money(1, "EUR"), Money(1, "USD")),
+        (Days(1), 1),
+        (Money(1, "EUR"), 1),
+    ):
+        with pytest.raises(TypeError):
+            within(one, other, reason="r", what="It is")
+
+
+def test_money_is_whole_minor_units_of_a_currency_there_is() -> None:
+    assert [str(Money(1234, c)) for c in ("EUR", "JPY", "BHD")] == [
+        "EUR 12.34",
+        "JPY 1,234",
+        "BHD 1.234",
+    ]
+    assert Money(5, "EUR") - Money(7, "EUR") == Money(-2, "EUR")
+    assert max(Money(5, "EUR"), Money(7, "EUR")) == Money(7, "EUR")
+    for minor, currency in (
+        (1, "XAU"),
+        (1, "eur"),
+        (1, "EURO"),
+        (1, ""),
+        (True, "EUR"),
+        (2**60, "EUR"),
+    ):
+        with pytest.raises(ValueError, match=r"currency|number"):
+            Money(minor, currency)
+    for mixed in (
+        lambda: Money(1, "EUR") + Money(1, "USD"),
+        lambda: Money(1, "EUR") < Money(1, "USD"),
+    ):
+        with pytest.raises(TypeError):
+            mixed()
+    assert In("EUR").currency == "EUR"
+
+
+def test_days_are_counted_from_the_day_of_the_case() -> None:
+    assert str(days_until(date(2026, 11, 23), CASE.today)) == "1 day"
+    assert days_until(date(2026, 11, 20), CASE.today) == -2
+
+
+def test_a_sentence_has_plain_places_only() -> None:
+    values = {"a": "{b}", "b": "secret"}
+
+    assert fill("{a} {b.x} {b!r} {b:>9} {{b}} {c}", values) == "{b} {b.x} {b!r} {b:>9} {secret} {c}"

@@ -1,0 +1,206 @@
+"""Whatever a company declares: its schema is exact, what fits is read, what does not is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, make_dataclass
+from datetime import date, timedelta
+from decimal import Decimal
+from inspect import Parameter, Signature
+from typing import Annotated, Any, Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agents.core.actions import is_text
+from agents.sdk.arguments import Arguments, BadArguments, arguments_of, between
+from agents.sdk.changes import Any as AnyWithin
+from agents.sdk.changes import BadPatch, Choose, Lower, check_change, open_fields, patched
+from agents.sdk.rulings import Case
+from agents.sdk.values import Days, In, Money
+
+TODAY = date(2026, 11, 22)
+CASE = Case("noor", "Noor", TODAY)
+texts = st.text(max_size=20).filter(is_text)
+days = st.dates(date(2026, 1, 1), date(2030, 1, 1)).map(date.isoformat)
+
+
+def money(currency: str) -> st.SearchStrategy[Any]:
+    amounts = st.integers(1, 10**9).map(lambda minor: Money(minor, currency).amount)
+    return amounts.map(lambda amount: {"amount": amount, "currency": currency})
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A type that may be declared, what fits it, and something near that does not."""
+
+    hint: Any
+    fitting: st.SearchStrategy[Any]
+    others: tuple[Any, ...]
+
+
+SCALARS = [
+    Kind(str, texts, ("", " ", 1, None, "a\u202eb")),
+    Kind(int, st.integers(-(10**9), 10**9), (1.0, "1", True, None)),
+    Kind(Annotated[int, between(1, 9)], st.integers(1, 9), (0, 10, 1.0)),
+    Kind(Days, st.integers(0, 999), (1.0, "1", None)),
+    Kind(Decimal, st.decimals(-99, 99, places=2).map(lambda d: f"{d:.2f}"), (1.5, 1, "NaN", "")),
+    Kind(bool, st.booleans(), (1, 0, "true", None)),
+    Kind(date, days, ("20261220", "2026-02-30", 1, "2026-12-20T00:00:00")),
+    Kind(Literal["a", "b", "c"], st.sampled_from(["a", "b", "c"]), ("A", "d", "", None)),
+    Kind(Money, st.sampled_from(["EUR", "JPY", "BHD"]).flatmap(money), ("1.00", {}, 100)),
+    Kind(
+        Annotated[Money, In("EUR")],
+        money("EUR"),
+        ({"amount": "1.00", "currency": "USD"}, {"amount": "1.0", "currency": "EUR"}),
+    ),
+]
+
+
+def nested(inner: st.SearchStrategy[Kind]) -> st.SearchStrategy[Kind]:
+    lists = inner.map(
+        lambda kind: Kind(_list_of(kind.hint), st.lists(kind.fitting, max_size=3), ({}, "x"))
+    )
+    optional = inner.map(lambda kind: Kind(kind.hint | None, kind.fitting | st.none(), ({"?": 1},)))
+    objects = st.lists(inner, min_size=1, max_size=3).map(_object)
+    return lists | optional | objects
+
+
+def _list_of(hint: Any) -> Any:
+    return list.__class_getitem__(hint)  # a type that is only known when it is drawn
+
+
+def _object(kinds: list[Kind]) -> Kind:
+    named = {f"f{n}": kind for n, kind in enumerate(kinds)}
+    hint = make_dataclass("Part", [(name, kind.hint) for name, kind in named.items()], frozen=True)
+    fitting = st.fixed_dictionaries({name: kind.fitting for name, kind in named.items()})
+    return Kind(hint, fitting, ({"more": 1}, {}, [], "x"))
+
+
+kinds = st.recursive(st.sampled_from(SCALARS), nested, max_leaves=4)
+
+
+def declared(named: dict[str, Kind]) -> Arguments:
+    """Return the arguments of a function with these parameters."""
+
+    def tool(call: Any, **args: Any) -> None: ...
+
+    first = Parameter("call", Parameter.POSITIONAL_OR_KEYWORD)
+    rest = [Parameter(name, Parameter.KEYWORD_ONLY) for name in named]
+    function: Any = tool
+    function.__signature__ = Signature([first, *rest])
+    tool.__annotations__ = {name: kind.hint for name, kind in named.items()}
+    return arguments_of(tool)
+
+
+def fits(schema: Any, value: Any) -> bool:
+    """Tell whether a value fits a schema, by the few words that ours are made of."""
+    if "anyOf" in schema:
+        return any(fits(branch, value) for branch in schema["anyOf"])
+    types = {"string": str, "integer": int, "boolean": bool, "null": type(None)}
+    match schema["type"]:
+        case "object":
+            properties = schema["properties"]
+            assert (schema["required"], schema["additionalProperties"]) == ([*properties], False)
+            is_object = isinstance(value, dict) and value.keys() == properties.keys()
+            return is_object and all(fits(properties[name], value[name]) for name in value)
+        case "array":
+            return isinstance(value, list) and all(fits(schema["items"], item) for item in value)
+        case kind:
+            if type(value) is not types[kind] or value not in schema.get("enum", [value]):
+                return False
+            least, most = schema.get("minimum"), schema.get("maximum")
+            return (least is None or least <= value) and (most is None or value <= most)
+
+
+@given(named=st.dictionaries(st.sampled_from("abcd"), kinds, min_size=1), data=st.data())
+def test_what_fits_is_read_and_written_as_it_came(named: dict[str, Kind], data: Any) -> None:
+    arguments = declared(named)
+    value = {name: data.draw(kind.fitting, name) for name, kind in named.items()}
+
+    assert fits(arguments.schema, value)
+    assert arguments.write(arguments.read(value)) == value
+
+
+@given(named=st.dictionaries(st.sampled_from("abcd"), kinds, min_size=1), data=st.data())
+def test_what_does_not_fit_is_refused(named: dict[str, Kind], data: Any) -> None:
+    value = {name: data.draw(kind.fitting, name) for name, kind in named.items()}
+    name = data.draw(st.sampled_from(sorted(named)))
+    kind = named[name]
+    wrong = data.draw(st.sampled_from([other for other in kind.others if other is not None]))
+
+    with pytest.raises(BadArguments):
+        declared(named).read({**value, name: wrong})
+
+
+def wrap(kind: Any) -> Callable[[Any], Any]:
+    """Return how a plain value of an ordered kind is written as JSON."""
+    if kind is date:
+        return lambda day: (TODAY + timedelta(days=day)).isoformat()
+    if kind is Money:
+        return lambda minor: {"amount": Money(minor, "JPY").amount, "currency": "JPY"}
+    return lambda value: str(Decimal(value)) if kind is Decimal else value
+
+
+@given(
+    kind=st.sampled_from([int, Days, Decimal, Money, date]),
+    asked=st.integers(5, 500),
+    wanted=st.integers(-600, 600),
+    how=st.sampled_from(["lower", "any"]),
+)
+def test_a_person_stays_within_the_bounds(kind: Any, asked: int, wanted: int, how: str) -> None:
+    arguments, write = declared({"x": Kind(kind, st.none(), ())}), wrap(kind)
+    typed = {n: arguments.read({"x": write(n)}).x for n in (2, 50)}
+    change = Lower(typed[2]) if how == "lower" else AnyWithin(typed[2], typed[50])
+    most = asked if how == "lower" else 50
+
+    check_change(arguments, "x", change)
+    [field] = open_fields(arguments, {"x": change}, {"x": write(asked)}, CASE)
+    assert field.value == write(asked)
+    if 2 <= wanted <= most:
+        left = patched(arguments, {"x": change}, {"x": write(asked)}, {"x": write(wanted)}, CASE)
+        assert left == {"x": write(wanted)}
+    else:
+        with pytest.raises(BadPatch):
+            patched(arguments, {"x": change}, {"x": write(asked)}, {"x": write(wanted)}, CASE)
+
+
+@given(asked=st.sampled_from("abc"), wanted=st.text(max_size=2))
+def test_a_choice_goes_back_in_the_order_of_its_names_only(asked: str, wanted: str) -> None:
+    arguments = declared({"x": SCALARS[7]})
+    lower = {"x": Lower()}
+
+    if wanted in ("a", "b", "c") and wanted <= asked:
+        assert patched(arguments, lower, {"x": asked}, {"x": wanted}, CASE) == {"x": wanted}
+    else:
+        with pytest.raises(BadPatch):
+            patched(arguments, lower, {"x": asked}, {"x": wanted}, CASE)
+
+
+@pytest.mark.parametrize(
+    ("hint", "how"),
+    [
+        (str, Lower()),
+        (bool, Lower()),
+        (list[int], Lower()),
+        (str, AnyWithin("a", "b")),
+        (int, AnyWithin(1, None)),
+        (int, AnyWithin(None, 1)),
+        (Literal["a", "b"], Choose("a", "c")),
+        (Literal["a", "b"], Choose()),
+        (str, Choose("a")),
+    ],
+)
+def test_a_change_without_an_order_or_a_bound_cannot_be_declared(hint: Any, how: Any) -> None:
+    with pytest.raises(TypeError):
+        check_change(declared({"x": Kind(hint, st.none(), ())}), "x", how)
+
+
+def test_another_argument_and_another_currency_are_no_change() -> None:
+    arguments = declared({"to": SCALARS[0], "x": SCALARS[8]})
+    given = {"to": "Anna", "x": {"amount": "10.00", "currency": "EUR"}}
+
+    for patch in ({"to": "Eve"}, {"x": {"amount": "1", "currency": "JPY"}}, {"y": 1}, {"x": None}):
+        with pytest.raises(BadPatch):
+            patched(arguments, {"x": Lower()}, given, patch, CASE)
