@@ -12,8 +12,10 @@ class AgentsConfig(AppConfig):
     def ready(self) -> None:
         from agents.audit import protection
         from agents.db import driver
+        from agents.engine.desks import discover_desks
         from agents.management import deploy_checks
 
+        discover_desks()
         connection_created.connect(driver.on_new_connection)
         pre_migrate.connect(protection.before_migrate, sender=self)
         post_migrate.connect(protection.after_migrate, sender=self)

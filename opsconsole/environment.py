@@ -28,6 +28,11 @@ class Environment:
         """Return the value without the white space around it."""
         return self.values.get(name, "").strip() or default
 
+    def names(self, name: str) -> list[str]:
+        """Return what stands between commas, each once, in its order."""
+        parts = (part.strip() for part in self.text(name).split(","))
+        return list(dict.fromkeys(part for part in parts if part))
+
     def flag(self, name: str, *, default: bool) -> bool:
         read = self.text(name).lower()
         if not read:

@@ -72,6 +72,7 @@ INSTALLED_APPS = [
     "axes",
     "agents.desk",
     "agents",
+    *_env.names("OPSCONSOLE_APPS"),  # a company's desks, from its own packages
 ]
 MIDDLEWARE = [
     "opsconsole.request_ids.request_ids",

@@ -199,6 +199,7 @@ def _become(
     sys.dont_write_bytecode = bool(env.get("PYTHONDONTWRITEBYTECODE"))
     if env.get("PYTHONUNBUFFERED"):
         sys.stdout.reconfigure(write_through=True)  # type: ignore[union-attr]
+    sys.path[:0] = [place for place in env.get("PYTHONPATH", "").split(os.pathsep) if place]
     if arguments[0] == "-m":
         sys.argv = arguments[1:]
         sys.path.insert(0, cwd)

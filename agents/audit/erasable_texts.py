@@ -52,6 +52,8 @@ def unfit(facts: Json, kept: Mapping[str, Text]) -> str:
 _WORDS = {
     "comment",
     "correction",
+    "patch",
+    "subject_key",
     "question",
     "why",
     "said",

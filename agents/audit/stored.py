@@ -79,6 +79,7 @@ def _run(run: Run) -> Row:
         "launched_by": run.launched_by.get_username(),
         "pattern": run.pattern,
         "subject": run.subject,
+        "desk": run.desk,
         "policy": run.policy.number,
         "model": run.model,
         "state": run.state,
@@ -86,7 +87,9 @@ def _run(run: Run) -> Row:
         "stop_reason": run.stop_reason,
         "erased": run.erased_at is not None,
     }
-    return row if run.erased_at else {**row, "goal_sha256": sha256(run.goal)}
+    if run.erased_at:
+        return row
+    return {**row, "goal_sha256": sha256(run.goal), "subject_key": run.subject_key}
 
 
 def _escalation(escalation: Escalation, is_erased: bool) -> Row:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from agents.audit.chain_faults import Linked
 from agents.audit.erasable_texts import TEXTS
 from agents.core.kinds import EFFECT_UNKNOWN
+from agents.core.limits import REFUNDS
 from agents.core.requests import Json
 from agents.core.states import ENDED, EffectState, EscalationState, RunState
 
@@ -28,6 +29,7 @@ REPLY: Row = {
     "revised": None,
     "comment": "",
     "correction": "",
+    "patch": None,
     "by": None,
     "simulated": None,
 }
@@ -93,8 +95,9 @@ def _facts(event: Linked) -> Row:
 def _run(rows: Rows, what: str, facts: Row, event: Row) -> None:
     row = rows.setdefault("run", {})
     if not row:
-        named = ("pattern", "subject", "policy", "model", "goal_sha256")
+        named = ("pattern", "subject", "subject_key", "policy", "model", "goal_sha256")
         row |= {"launched_by": event["actor"], "erased": False, **_known(facts, *named)}
+        row["desk"] = facts.get("desk", REFUNDS)
     row["state"] = RunState.RUNNING.value if what == "claimed" else what
     if row["state"] not in ENDED:
         return

@@ -38,6 +38,7 @@ FOR EACH STATEMENT EXECUTE FUNCTION agents_event_wake()
 # that may change once in a way). Other texts are not among them, because a person may have to be
 # forgotten.
 _ERASES = "OLD.erased_at IS NULL AND NEW.erased_at IS NOT NULL"
+_OF_ERASED = "EXISTS (SELECT 1 FROM agents_run WHERE id = OLD.run_id AND erased_at IS NOT NULL)"
 _OVER: tuple[tuple[str, str, tuple[str, ...], dict[str, str]], ...] = (
     (
         "agents_run",
@@ -52,10 +53,18 @@ _OVER: tuple[tuple[str, str, tuple[str, ...], dict[str, str]], ...] = (
     (
         "agents_escalation",
         "OLD.state <> 'open'",
-        ("state", "decided_by_id", "decided_from", "decided_at", "granted_minor", "step_id"),
+        (
+            "state",
+            "decided_by_id",
+            "decided_from",
+            "decided_at",
+            "granted_minor",
+            "patch",
+            "step_id",
+        ),
         {
-            "action_sha256": "NEW.action_sha256 = '' AND EXISTS (SELECT 1 FROM agents_run "
-            "WHERE id = OLD.run_id AND erased_at IS NOT NULL)"
+            "action_sha256": f"NEW.action_sha256 = '' AND {_OF_ERASED}",
+            "patch": f"NEW.patch IS NULL AND {_OF_ERASED}",
         },
     ),
     (

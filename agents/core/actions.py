@@ -10,14 +10,28 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from typing import TypeAlias, TypeGuard
+from typing import Any, Protocol, TypeAlias, TypeGuard
 
 from agents.core.money import BadAmount, minor_of_number
 from agents.core.requests import Json, Stop
 from agents.core.schemas import TEXT, arguments, exact_object, one_of, word
 from agents.core.strict_json import BadJson, parse
 
-ArgSpecs: TypeAlias = Mapping[str, Mapping[str, str]]  # tool -> argument -> int | usd | str | str?
+
+class TypedArguments(Protocol):
+    """Arguments that read themselves, as a desk declares them (see `agents.sdk.arguments`)."""
+
+    @property
+    def schema(self) -> Json: ...
+
+    def read(self, given: Json) -> Any:
+        """Return them typed. Raises ValueError where they are not the tool's."""
+        ...
+
+
+# argument -> int | usd | str | str?, or as a desk declares them
+ArgSpec: TypeAlias = Mapping[str, str] | TypedArguments
+ArgSpecs: TypeAlias = Mapping[str, ArgSpec]  # by tool
 Action: TypeAlias = dict[str, Json]
 
 CUSTOMER = "user_id"  # the argument that names one
@@ -57,7 +71,11 @@ def action_schema(
     """
     only = {} if subject is None else {CUSTOMER: subject}
     tools = [
-        exact_object(kind=word("tool"), name=word(name), args=arguments(spec, only=only))
+        exact_object(
+            kind=word("tool"),
+            name=word(name),
+            args=args_schema(spec, only=only),
+        )
         for name, spec in specs.items()
         if name in proposable
     ]
@@ -106,7 +124,18 @@ def _tool(said: dict[str, Json], specs: ArgSpecs, proposable: Collection[str]) -
     return {"kind": "tool", "name": name, "args": _args(name, args, specs[name])}
 
 
-def _args(name: str, args: dict[str, Json], spec: Mapping[str, str]) -> dict[str, Json]:
+def args_schema(spec: ArgSpec, *, only: Mapping[str, int] | None = None) -> Json:
+    """Return the JSON schema of a tool's arguments."""
+    return arguments(spec, only=only) if isinstance(spec, Mapping) else spec.schema
+
+
+def _args(name: str, args: dict[str, Json], spec: ArgSpec) -> dict[str, Json]:
+    if not isinstance(spec, Mapping):
+        try:
+            spec.read(args)
+        except ValueError:
+            raise InvalidAction(f"bad_tool_args:{name}") from None
+        return args
     if set(args) - set(spec):
         raise InvalidAction(f"extra_tool_args:{name}")
     for arg, kind in spec.items():

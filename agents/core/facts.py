@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from agents.core.requests import Json
 from agents.core.statements import LEDGER, NOT_FOR_LETTERS
@@ -45,6 +46,16 @@ class MailFact:
 
 
 @dataclass(frozen=True)
+class DeskFacts:
+    """What a rule of a declared desk may look at; types are those of `agents.sdk`."""
+
+    own: Any  # as the desk gathered it
+    case: Any  # what the console itself knows
+    done: tuple[str, ...]  # what the run has done, in the sentences of its tools
+    stored: Json  # all of it, as it is kept with the ruling
+
+
+@dataclass(frozen=True)
 class Facts:
     """Everything the rules may look at."""
 
@@ -64,6 +75,7 @@ class Facts:
     ledger: tuple[str, ...] = ()  # what this run did, in the console's sentences
     record: Mapping[str, str] = field(default_factory=dict)  # what it found, by name, likewise
     letter: str = ""  # the argument of this action that a customer will read; "": none
+    desk: DeskFacts | None = None  # then nothing else is known
 
     @property
     def sentences(self) -> dict[str, str]:
@@ -78,9 +90,12 @@ class Facts:
         return sum(refund.amount_minor for refund in self.refunds)
 
     def as_json(self) -> Json:
+        if self.desk:
+            return self.desk.stored
+        kept = {name: value for name, value in vars(self).items() if name != "desk"}
         # Not asdict, which copies all that it finds: the facts of every review are written down.
         return {
-            **vars(self),
+            **kept,
             "refunds": [{**vars(refund)} for refund in self.refunds],
             "charge": {**vars(self.charge)} if self.charge else None,
             "mail": {**vars(self.mail)} if self.mail else None,

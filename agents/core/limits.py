@@ -17,6 +17,7 @@ class BadPolicy(ValueError):
     """The policy document cannot be used. The message says which key and why."""
 
 
+REFUNDS = "refunds"  # the desk that is not declared: rules and tools of its own stand outside
 Overrides: TypeAlias = Mapping[str, Mapping[str, Json]]
 
 
@@ -83,6 +84,7 @@ class Limits:
     redaction: tuple[str, ...] = ()  # kinds of personal data that are masked, see core.redact
     reference: ReferenceQuirks = ReferenceQuirks()
     patterns: Overrides | None = None  # what is different for one pattern, by its name
+    desks: Overrides | None = None  # rules, tools and limits of each declared desk, by its name
 
     def calls_of(self, tool: str) -> int:
         return (self.tool_calls or {}).get(tool, 2)
@@ -90,8 +92,17 @@ class Limits:
     def repeats_of(self, tool: str) -> int:
         return (self.tool_repeats or {}).get(tool, 1)
 
-    def of(self, pattern: str) -> Limits:
-        """Return the limits that a run of one pattern is held to."""
+    def of(self, pattern: str, desk: str = REFUNDS) -> Limits:
+        """Return the limits that a run of one pattern is held to, at one desk.
+
+        A desk that the policy does not name has no rules, so that silence blocks all it proposes.
+        """
+        if desk != REFUNDS:
+            part = (self.desks or {}).get(desk, {})
+            tools = tuple(part.get("tools", ()))
+            rules = tuple(part.get("rules", ()))
+            here = replace(self, rules=rules, proposable=tools, executable=tools)
+            return replace(here, patterns=None, desks={desk: part})
         own = {key: _frozen(value) for key, value in (self.patterns or {}).get(pattern, {}).items()}
         quirks = {name: own.pop(name) for name in _QUIRKS & own.keys()}
         reference = replace(self.reference, **quirks) if quirks else self.reference
@@ -100,6 +111,8 @@ class Limits:
     def as_json(self) -> dict[str, Json]:
         flat = asdict(self)
         flat |= flat.pop("reference")
+        if self.desks is None:  # to the letter what it was before there were any
+            del flat["desks"]
         return {key: list(v) if isinstance(v, tuple) else v for key, v in flat.items()}
 
 
@@ -128,6 +141,11 @@ def read_limits(document: Json) -> Limits:
     for kind in limits.redaction:
         if kind not in KINDS:
             raise BadPolicy(f"redaction has no {kind!r}; it masks {', '.join(KINDS)}.")
+    for desk, part in (limits.desks or {}).items():
+        names = [part.get("rules", []), part.get("tools", [])]
+        are_lists = all(isinstance(n, list) and _all_names(n) for n in names)
+        if set(part) - {"rules", "tools", "limits"} or not are_lists:
+            raise BadPolicy(f"The desk {desk!r} has rules, tools (lists of names) and limits.")
     for own in (limits.patterns or {}).values():
         if "patterns" in own or "profile" in own:
             raise BadPolicy("A pattern has neither patterns nor a profile of its own.")

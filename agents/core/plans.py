@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TypeAlias
 
-from agents.core.actions import ArgSpecs, is_text
+from agents.core.actions import ArgSpecs, args_schema, is_text
 from agents.core.requests import Json, Stop
-from agents.core.schemas import TEXT, TRUTH, arguments, exact_object, one_of, word
+from agents.core.schemas import TEXT, TRUTH, exact_object, one_of, word
 from agents.core.strict_json import BadJson, parse
 
 Task: TypeAlias = dict[str, Json]
@@ -45,7 +45,7 @@ def read_plan(
 def plan_schema(specs: ArgSpecs, *, allowed: Collection[str], max_tasks: int) -> Json:
     """Return the JSON schema of a plan. It guides a model; the checks here still decide."""
     tasks = one_of(
-        exact_object(id=TEXT, worker=word(name), args=arguments(spec), critical=TRUTH)
+        exact_object(id=TEXT, worker=word(name), args=args_schema(spec), critical=TRUTH)
         for name, spec in specs.items()
         if name in allowed
     )
@@ -90,7 +90,10 @@ def _task(said: Json, taken: Collection[str], specs: ArgSpecs, allowed: Collecti
         raise InvalidPlan("args")
     if not isinstance(said["critical"], bool):
         raise InvalidPlan("critical")
-    args = _args(worker, said["args"], specs.get(worker, {}))
+    spec = specs.get(worker, {})
+    if not isinstance(spec, Mapping):  # a desk's tool is no report worker
+        raise InvalidPlan(f"worker_not_allowed:{worker}")
+    args = _args(worker, said["args"], spec)
     return {"id": said["id"].strip(), "worker": worker, "args": args, "critical": said["critical"]}
 
 

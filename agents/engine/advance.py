@@ -108,7 +108,7 @@ def brief_of(run: Run) -> patterns.Brief:
     """Return what a run was launched with. Raises BadPolicy."""
     extra = run.simulation.get("tool_arg_types", {})
     known = {name: tool.spec for name, tool in simulation.registry(run).items()}
-    limits = run.policy.limits().of(run.pattern)
+    limits = run.limits
     declared, inputs = run.workflow.get("document"), run.workflow.get("inputs", {})
     return patterns.Brief(
         goal=run.goal,

@@ -12,7 +12,7 @@ from django.db.models.functions import Coalesce
 
 from agents.core.actions import Action
 from agents.core.facts import ChargeFact, Facts, MailFact, RefundFact
-from agents.core.limits import Limits
+from agents.core.limits import REFUNDS, Limits
 from agents.core.requests import Json
 from agents.core.statements import Deed, ledger_sentences
 from agents.core.states import EffectState
@@ -20,6 +20,7 @@ from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import Pending
 from agents.desk import billing, mail
 from agents.engine import simulation
+from agents.engine.desks import gather_facts
 from agents.engine.step_facts import (
     accepted_outputs,
     customers_read,
@@ -86,6 +87,9 @@ def fetch_facts(
     `lock` holds the charge until the transaction ends: two runs cannot both find room on it.
     `done` are results that the ledger is about to be told, by the key of their step.
     """
+    if run.desk != REFUNDS:
+        acted = _EFFECTS.fetch(run=run.pk)
+        return Pending(lambda: (gather_facts(run, acted.get(), at=at, done=done or {}), None))
     tool = action.get("name")
     customer = action.get("args", {}).get("user_id", run.subject)
     is_final = action["kind"] == "final"

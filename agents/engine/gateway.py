@@ -49,7 +49,8 @@ async def use(key: str, request: Use, journal: Journal, limits: Limits) -> Reply
         return Reply(failed=refused)
     tool = registered[request.tool]
     at, nth = timezone.now(), _nth(request.tool, step, journal)
-    context = Context(run.book_id, effect_key(run, key), at, limits, run.subject, nth)
+    own_key, subject = effect_key(run, key), run.subject
+    context = Context(run.book_id, own_key, at, limits, subject, nth, run.subject_key)
     async with journal.soon():
         with journal.active_time.measure(step):
             outcome = await _past_outcome(step, tool, context) if opened and tool.writes else None

@@ -22,6 +22,7 @@ from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import pipeline
 from agents.engine.commit import Commit
 from agents.engine.database import in_time
+from agents.engine.desks import known_desks
 from agents.engine.dispatch import ring
 from agents.models import PolicyVersion, Run, Worker
 from agents.patterns import QUESTION_VERSION
@@ -41,12 +42,15 @@ def length() -> timedelta:
 
 
 def claim(run_id: UUID, *, owner: str, lease: timedelta, at: datetime) -> Run | None:
-    """Take a queued run for `lease`. Return None if it is not to be had."""
+    """Take a queued run for `lease`. Return None if it is not to be had.
+
+    One of a desk that this process has not is left to others.
+    """
     with transaction.atomic():
         with pipeline():
             claimable, policy = _CLAIMABLE.fetch(pk=run_id), _POLICY.fetch(run=run_id)
         run = next(iter(claimable.get()), None)
-        if run is None:
+        if run is None or run.desk not in known_desks():
             return None
         [run.policy] = policy.get()
         with Commit(run, at=at, lease=lease) as commit:

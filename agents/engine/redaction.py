@@ -26,7 +26,7 @@ def redact(value: Json, limits: Limits) -> Json:
 
 def redact_for(run: Run, value: Json) -> Json:
     """Do so under the policy that a run has pinned. Raises BadPolicy."""
-    return redact(value, run.policy.limits().of(run.pattern))
+    return redact(value, run.limits)
 
 
 def redact_in(workspace: Workspace, value: Json) -> Json:

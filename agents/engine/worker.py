@@ -18,6 +18,7 @@ from agents.core.states import RunState
 from agents.engine import lease
 from agents.engine.active_runs import ActiveRuns
 from agents.engine.database import in_database
+from agents.engine.desks import known_desks
 from agents.engine.sweep import sweep
 from agents.engine.threads import close_connections
 from agents.models import Run, Worker
@@ -154,5 +155,5 @@ async def run_sweep() -> None:
 def claimable_runs(limit: int) -> list[UUID]:
     """Return runs that may be claimed now, the longest waiting first."""
     known = Run.objects.filter(state=RunState.QUEUED, question_version__lte=QUESTION_VERSION)
-    queued = known.exclude(wake_at__gt=Now())
+    queued = known.filter(desk__in=known_desks()).exclude(wake_at__gt=Now())
     return list(queued.order_by("created_at", "pk").values_list("pk", flat=True)[:limit])

@@ -42,6 +42,7 @@ class Escalation(models.Model):
     decided_from = models.CharField(max_length=150, blank=True, default="", db_default="")
     decided_at = models.DateTimeField(null=True)
     granted_minor = models.BigIntegerField(null=True)
+    patch = models.JSONField(null=True)  # of a declared desk: the arguments that the person set
     comment = models.TextField(blank=True)
     is_simulated = models.BooleanField(default=False)  # decided by a program that plays a person
     charge = models.BigIntegerField(null=True)  # the desk's id of what the granted money is for

@@ -12,6 +12,7 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
+from agents.core.limits import REFUNDS, Limits
 from agents.core.requests import Json
 from agents.core.states import ENDED, MOVES, RunState
 from agents.db.compiled import CompiledSelect, CompiledUpdate, Param
@@ -40,6 +41,10 @@ class Run(models.Model):
     pattern = models.CharField(max_length=40)
     goal = models.TextField()
     subject = models.BigIntegerField(null=True)  # the customer number it may act on
+    # Of a declared desk; its subject is a key of the company's own, called so at the launch.
+    desk = models.CharField(max_length=40, default=REFUNDS, db_default=REFUNDS)
+    subject_key = models.CharField(max_length=200, blank=True, default="", db_default="")
+    subject_label = models.CharField(max_length=200, blank=True, default="", db_default="")
     model = models.CharField(max_length=100, blank=True)  # chosen at launch; "" is OPENAI_MODEL
     # Of what its pattern asks, pinned at launch; who knows only older ones does not take it.
     question_version = models.PositiveSmallIntegerField(db_default=1)
@@ -103,6 +108,11 @@ class Run(models.Model):
 
     def __str__(self) -> str:
         return f"{self.pattern} {str(self.pk)[:8]}"
+
+    @property
+    def limits(self) -> Limits:
+        """Return what the run is held to, for its pattern and desk. Raises BadPolicy."""
+        return self.policy.limits().of(self.pattern, self.desk)
 
     @property
     def title(self) -> str:

@@ -31,7 +31,7 @@ OWN = "You launched this run, so someone else has to decide."
 
 def is_own(run: Run, user_id: int) -> bool:
     """Tell whether the policy keeps a person from deciding about a run because it is their own."""
-    limits = run.policy.limits().of(run.pattern)
+    limits = run.limits
     return limits.four_eyes and run.launched_by_id == user_id
 
 

@@ -29,7 +29,7 @@ from agents.models import (
 from agents.models.event import Entry, append_events, commanding_account
 from agents.operations.claiming import OWN, Claimed, is_kept_from, is_own
 from agents.operations.escalation_lock import lock_escalation
-from agents.operations.granting import Grant, grant
+from agents.operations.granting import Grant, check_patch, grant
 from agents.operations.refusal import Refused, check_text, require_role
 
 MAX_COMMENT = 2000  # characters
@@ -69,6 +69,7 @@ class _Answer:
     amount_minor: int | None
     comment: str
     correction: str
+    patch: dict[str, Json] | None = None
 
 
 def decide(
@@ -80,19 +81,21 @@ def decide(
     amount_minor: int | None = None,
     comment: str = "",
     correction: str = "",
+    patch: dict[str, Json] | None = None,
     action_sha256: str | None = None,
 ) -> Escalation:
     """Answer an escalation and queue its run. Raises Refused, AlreadyDecided, Claimed.
 
     Raises KillSwitchStands for an approval that a kill switch holds up: that too is a Refused.
 
-    `amount_minor` lowers a refund; nothing else of an action can be changed. `correction` has
+    `amount_minor` lowers a refund; nothing else of one can be changed. `patch` are the arguments
+    that a person sets of another desk's call, of those that it opens to them. `correction` has
     a workflow's step run once more with these words, instead of letting its output stand; of a
     letter it is the text that is sent in its place.
     `action_sha256`, if given, is of the action the person saw: a decision about anything else
     is refused.
     """
-    wanted = _Answer(approve, amount_minor, comment.strip(), correction.strip())
+    wanted = _Answer(approve, amount_minor, comment.strip(), correction.strip(), patch)
     try:
         with transaction.atomic():
             decided = _decide(escalation_id, by, wanted, action_sha256, at)
@@ -126,6 +129,7 @@ def _decide(pk: int, by: User, wanted: _Answer, seen: str | None, at: datetime) 
     granted = None
     if wanted.approve:
         granted = grant(escalation, steps, person, amount_minor=wanted.amount_minor, at=at)
+        check_patch(escalation, steps, wanted.patch, at=at)
     comment, correction = redact_for(escalation.run, [wanted.comment, wanted.correction])
     is_letter = kind_of(escalation.kind, escalation.action).change == TEXT
     if is_letter and correction != wanted.correction:
@@ -177,6 +181,7 @@ def _take(
         "decided_from": commanding_account(),
         "decided_at": commit.at,
         "granted_minor": granted_minor,
+        "patch": wanted.patch if wanted.approve else None,
         "charge": granted.charge if granted else None,
         "comment": wanted.comment,
         "is_simulated": person.is_simulated,
@@ -193,13 +198,16 @@ def _take(
     reply: dict[str, Json] = {
         "decision": state.value,
         "granted_minor": granted_minor,
-        "revised": wanted.amount_minor is not None or bool(wanted.correction),
+        "revised": bool(wanted.amount_minor is not None or wanted.correction or wanted.patch),
         "comment": wanted.comment,
         "by": by.get_username(),
         "simulated": person.is_simulated,
         **({"correction": wanted.correction} if wanted.correction else {}),
+        **({"patch": wanted.patch} if wanted.patch else {}),
     }
     facts = {"escalation": escalation.pk, "key": escalation.step.key, **reply}
+    if wanted.patch:
+        facts["changed"] = sorted(wanted.patch)
     commit.say("escalation.decided", facts, by.get_username())
     answer(escalation, reply, commit)
 
@@ -207,7 +215,7 @@ def _take(
 def _state(escalation: Escalation, wanted: _Answer, granted: int | None) -> EscalationState:
     if not wanted.approve:
         return EscalationState.REJECTED
-    if wanted.correction:
+    if wanted.correction or wanted.patch:
         return EscalationState.ADJUSTED
     lowered = granted is not None and granted < (escalation.requested_minor or 0)
     return EscalationState.ADJUSTED if lowered else EscalationState.APPROVED

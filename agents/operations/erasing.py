@@ -115,8 +115,9 @@ def _erase_run(run: Run, *, actor: str, at: datetime) -> None:
     for escalation in Escalation.objects.filter(run=run):
         escalation.action = _numbers(escalation.action)
         escalation.action_sha256 = escalation.comment = ""
+        escalation.patch = None
         escalation.review = _ruling(escalation.review)
-        escalation.save(update_fields=["action", "action_sha256", "comment", "review"])
+        escalation.save(update_fields=["action", "action_sha256", "comment", "patch", "review"])
     for effect in Effect.objects.filter(run=run):
         effect.args, effect.args_sha256, effect.result = _amounts(effect.args), "", None
         effect.save(update_fields=["args", "args_sha256", "result"])

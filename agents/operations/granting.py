@@ -8,15 +8,19 @@ from datetime import UTC, datetime, timedelta
 from django.contrib.auth.models import User
 from django.db.models import QuerySet, Sum
 
-from agents.core.kinds import AMOUNT, kind_of
+from agents.core.kinds import ACTION, AMOUNT, kind_of
 from agents.core.limits import Limits
 from agents.core.money import format_money
+from agents.core.requests import Json
 from agents.core.rulings import RulingKind, settled_by
 from agents.db.driver import pipelined
+from agents.engine.desks import case_of
 from agents.engine.facts import fetch_facts
 from agents.models import Escalation, Membership, Role, Step
 from agents.operations.refusal import Refused, require_member
 from agents.policies import judge, review
+from agents.sdk.changes import BadPatch, patched
+from agents.sdk.desk import DESKS
 
 HIGHER, ANOTHER = "a reviewer with a higher limit", "another reviewer"
 
@@ -59,7 +63,7 @@ def grant(
             raise Refused("no_amount", "This escalation is not about an amount.")
         return None
     amount = escalation.requested_minor if amount_minor is None else amount_minor
-    limits = escalation.run.policy.limits().of(escalation.run.pattern)
+    limits = escalation.run.limits
     args = {**escalation.action["args"], "amount_minor": amount}
     action = {**escalation.action, "args": args}
     facts, charge = pipelined(fetch_facts, escalation.run, action, limits, steps, at=at, lock=lock)
@@ -96,6 +100,34 @@ def judge_amount(*, escalation_id: int, by: User, amount_minor: int, at: datetim
     person = require_member(found.workspace, by, Role.REVIEWER, Role.ADMIN)
     steps = list(found.run.steps.order_by("position"))
     grant(found, steps, person, amount_minor=amount_minor, at=at, lock=False)
+
+
+def check_patch(
+    escalation: Escalation, steps: list[Step], patch: dict[str, Json] | None, *, at: datetime
+) -> None:
+    """Refuse a change that a person may not make, or that the policy blocks. Raises Refused.
+
+    Call with the run and the workspace locked.
+    """
+    run, name = escalation.run, escalation.action.get("name", "")
+    tool = DESKS[run.desk].tools.get(name) if run.desk in DESKS else None
+    is_action = kind_of(escalation.kind, escalation.action) is ACTION
+    if patch is None and not (tool and is_action):
+        return
+    if not patch and patch is not None:
+        raise Refused("bad_patch", "Nothing is changed: approve it as it is.")
+    if tool is None or not is_action:
+        raise Refused("bad_patch", "Nothing of this can be changed.")
+    args = escalation.action["args"]
+    try:
+        left = patched(tool.arguments, tool.may_change, args, patch or {}, case_of(run, at))
+    except BadPatch as error:
+        raise Refused("bad_patch", str(error)) from None
+    action = {**escalation.action, "args": left}
+    facts, _ = pipelined(fetch_facts, run, action, run.limits, steps, at=at, lock=True)
+    judged = review(action, facts, run.limits, settled=settled_by(escalation.review))
+    if judged.decision == "block" or judged.action != action:
+        raise Refused("policy", f"The policy stops this. {judged.deciding.sentence}")
 
 
 def own_bounds(

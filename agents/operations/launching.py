@@ -14,7 +14,7 @@ from agents import patterns
 from agents.core.actions import is_hidden
 from agents.core.digest import sha256
 from agents.core.homoglyphs import invisible_characters
-from agents.core.limits import Limits
+from agents.core.limits import REFUNDS, Limits
 from agents.core.requests import Json
 from agents.db.compiled import CompiledSelect, Param
 from agents.desk import billing, books, metrics
@@ -26,8 +26,10 @@ from agents.models import PolicyVersion, Role, Run, Workspace
 from agents.operations.people import policy_version
 from agents.operations.refusal import Refused, require_member
 from agents.operations.workflows import checked_workflow
+from agents.sdk.desk import DESKS
 
 MAX_GOAL = 8000  # characters
+MAX_SUBJECT = 200  # characters of a key, and of what people call it
 
 
 def launch(
@@ -35,9 +37,10 @@ def launch(
     workspace: Workspace,
     pattern: str,
     goal: str,
-    subject: int | None,
+    subject: int | str | None,
     by: User,
     at: datetime,
+    desk: str = REFUNDS,
     policy: PolicyVersion | None = None,
     simulation: Json = None,
     off: Collection[str] = (),
@@ -56,6 +59,7 @@ def launch(
     the same form return the first run. `simulation` is what a recorded case wants of its tools.
     `workflow` is what a run of that pattern follows, the name of one that ships or a document,
     and `inputs` are its parameters.
+    `desk` is a declared one, whose subject is a key of its own.
     `off` are tools that a demo switches off: the run may plan with them and not call them.
     `again_of` is a run that ended and is launched anew, on the same books.
     """
@@ -65,36 +69,44 @@ def launch(
     if version is None:
         raise Refused("no_policy", f"{workspace.name} has no published policy to run under.")
     _check_version(workspace, version, published, role)
-    _check(workspace, pattern, goal, subject, version, simulation)
+    if desk == REFUNDS:
+        key, label = "", ""
+    else:
+        key, label, subject = *_subject_of(desk, subject, pattern, version), None
+    customer = subject if isinstance(subject, int) else None
+    _check(workspace, pattern, goal, customer, version, desk, simulation)
     if model and model not in settings.OPENAI_MODEL_CHOICES:
         raise Refused("unknown_model", f"The model {model!r} is not among OPENAI_MODEL_CHOICES.")
     if off:
         version = _without(workspace, version, pattern, off, at)
-    limits = version.limits().of(pattern)
+    limits = version.limits().of(pattern, desk)
     goal, inputs, workflow = redact([goal, inputs, workflow], limits)
     takes_one = pattern == "workflow"
     followed = checked_workflow(workflow, inputs, goal=goal, limits=limits) if takes_one else {}
     try:
         with transaction.atomic():
             book_id = again_of.book_id if again_of else _book(workspace, at)
-            if subject is not None and not _is_customer(book_id, subject):
-                raise Refused("unknown_subject", f"There is no customer {subject} in this book.")
+            if customer is not None and not _is_customer(book_id, customer):
+                raise Refused("unknown_subject", f"There is no customer {customer} in this book.")
             full = full_of(
                 workspace=workspace.pk,
                 launcher=by.pk,
                 book=book_id,
-                customer=subject,
+                customer=customer,
                 limits=limits,
             )
             if full:
-                raise Refused("inbox_full", _full(full, by, subject, limits))
+                raise Refused("inbox_full", _full(full, by, customer, limits))
             run = Run(
                 workspace=workspace,
                 policy=version,
                 book_id=book_id,
                 pattern=pattern,
                 goal=goal,
-                subject=subject,
+                subject=customer,
+                desk=desk,
+                subject_key=key,
+                subject_label=label,
                 model=model,
                 question_version=patterns.QUESTION_VERSION,
                 scope=again_of.scope if again_of else _scope(book_id, limits),
@@ -151,6 +163,7 @@ def _launch_facts(run: Run, published: PolicyVersion | None) -> dict[str, Json]:
     return {
         "pattern": run.pattern,
         "subject": run.subject,
+        **({"desk": run.desk, "subject_key": run.subject_key} if run.desk != REFUNDS else {}),
         "policy": run.policy.number,
         **({"published": published.number} if published and is_other else {}),
         "model": run.model,
@@ -183,6 +196,7 @@ def _check(
     goal: str,
     subject: int | None,
     version: PolicyVersion,
+    desk: str,
     simulation: Json,
 ) -> None:
     """Refuse what no run can be made of. Raises Refused."""
@@ -197,9 +211,10 @@ def _check(
             f"A goal is at most {MAX_GOAL} characters, without control characters "
             "and letters that nobody sees.",
         )
-    limits = version.limits().of(pattern)
+    limits = version.limits().of(pattern, desk)
     profile = limits.profile
-    if subject is None and limits.about == "customer" and profile != "reference":
+    needs_customer = desk == REFUNDS and limits.about == "customer" and profile != "reference"
+    if subject is None and needs_customer:
         raise Refused("no_subject", "Say which customer the run may act on.")
     if profile == "reference" and not workspace.is_demo:
         raise Refused(
@@ -221,6 +236,23 @@ def _without(
     parts = limits.patterns or {}
     changed = {**parts, pattern: {**parts.get(pattern, {}), "executable": left}}
     return policy_version(workspace, replace(limits, patterns=changed), at=at, is_replay=True)
+
+
+def _subject_of(
+    desk: str, subject: int | str | None, pattern: str, version: PolicyVersion
+) -> tuple[str, str]:
+    """Return the key of a declared desk's subject, and what people call it. Raises Refused."""
+    if desk not in DESKS:
+        raise Refused("unknown_desk", f"There is no desk {desk!r} here.")
+    if desk not in (version.limits().desks or {}):
+        raise Refused("unknown_desk", f"The policy has no rules for the desk {desk!r}.")
+    if pattern != "supervisor":
+        raise Refused("other_pattern", f"The desk {desk!r} has no {pattern}, only a supervisor.")
+    label = DESKS[desk].subject.label_of(subject) if isinstance(subject, str) else ""
+    if not label or not isinstance(subject, str) or max(len(label), len(subject)) > MAX_SUBJECT:
+        kind = DESKS[desk].subject.kind
+        raise Refused("unknown_subject", f"The desk {desk!r} knows no {kind} {subject!r}.")
+    return subject, label
 
 
 def _scope(book_id: int, limits: Limits) -> Json:

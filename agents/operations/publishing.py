@@ -16,6 +16,8 @@ from agents.operations.people import policy_version
 from agents.operations.refusal import Refused, require_member
 from agents.patterns import PATTERNS
 from agents.policies import RULES
+from agents.sdk import stored
+from agents.sdk.desk import DESKS, Desk
 from agents.tools import TOOLS
 
 
@@ -51,10 +53,23 @@ def _check_document(document: Json) -> Limits:
         raise Refused("reference_elsewhere", "The profile reference is for recorded cases only.")
     patterns = limits.patterns or {}
     _check_names("pattern", patterns, PATTERNS)
-    for part in (limits, *map(limits.of, patterns)):
+    desks = limits.desks or {}
+    _check_names("desk", desks, DESKS)
+    for desk, own in desks.items():
+        _check_limits(DESKS[desk], own.get("limits", {}))
+    of_desks = [limits.of("supervisor", desk) for desk in desks]
+    for part in (limits, *map(limits.of, patterns), *of_desks):
         _check_names("rule", part.rules, RULES)
         _check_names("tool", (*part.proposable, *part.executable), TOOLS)
     return limits
+
+
+def _check_limits(desk: Desk, part: Json) -> None:
+    try:
+        if desk.limits_type:
+            stored.read(desk.limits_type, part)
+    except stored.BadValue as error:
+        raise Refused("bad_policy", f"The desk {desk.name!r}: {error}.") from None
 
 
 def _check_names(kind: str, names: Iterable[str], table: Container[str]) -> None:

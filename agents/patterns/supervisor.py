@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from agents.core.actions import Action, action_schema, read_action
+from agents.core.actions import Action, ArgSpec, action_schema, read_action
 from agents.core.budget import REVIEW_CHANGED
 from agents.core.digest import args_hash
 from agents.core.kinds import ACTION, LETTER
@@ -72,10 +73,12 @@ def is_undone(block: Blocked, brief: Brief) -> bool:
     if "action" in block.details:
         return bool(block.details["action"]["kind"] == "tool")
     said = str(block.details.get("raw_action"))
-    of_money = [
-        tool for tool in brief.limits.proposable if "usd" in brief.specs.get(tool, {}).values()
-    ]
+    of_money = [tool for tool in brief.limits.proposable if _pays(brief.specs.get(tool, {}))]
     return any(tool in said for tool in of_money)
+
+
+def _pays(spec: ArgSpec) -> bool:
+    return isinstance(spec, Mapping) and "usd" in spec.values()
 
 
 def closing_answer(brief: Brief, notes: Notes) -> Steps[Json]:
@@ -246,7 +249,7 @@ def wait_for_decision(turn: ProposalTurn, review: Json) -> Steps[str]:
         raise turn.refuse(error.reason, "human_approval") from None
     turn.person = {"approved": decision["decision"] in ("approved", "adjusted")}
     if decision["revised"]:
-        own = {letter: decision["correction"]} if letter else None
+        own = {letter: decision["correction"]} if letter else decision.get("patch")
         args = {**turn.action["args"], **(own or {"amount_minor": decision["granted_minor"]})}
         turn.action, turn.source = {**turn.action, "args": args}, "human_revised"
         turn.person["revised_action"] = turn.action

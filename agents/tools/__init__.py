@@ -10,7 +10,6 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from enum import StrEnum
 from inspect import Parameter, signature
 from typing import NewType, TypeAlias
 
@@ -20,14 +19,12 @@ from agents.core.limits import Limits
 from agents.core.money import format_money
 from agents.core.registry import enter, load
 from agents.core.requests import Json
+from agents.core.touch import OutcomeUnknown, Touch
+from agents.sdk.arguments import Arguments
+
+__all__ = ["TOOLS", "Context", "Minor", "OutcomeUnknown", "Tool", "Touch", "accepts", "tool"]
 
 Minor = NewType("Minor", int)  # an argument ``amount_minor: Minor`` is ``amount_usd`` to a model
-
-
-class Touch(StrEnum):
-    READ = "read"  # changes nothing: may be called again freely
-    SAFE = "safe"  # changes the world once per key: may be called again with the same key
-    ONCE = "once"  # changes the world each time: where it is unsure whether it ran, ask a person
 
 
 @dataclass(frozen=True)
@@ -40,10 +37,7 @@ class Context:
     limits: Limits
     subject: int | None = None  # the customer the run may act on; None: not bound
     nth: int = 1  # which call of this tool it is in its run
-
-
-class OutcomeUnknown(Exception):
-    """Nobody can tell by key whether the effect took place."""
+    subject_key: str = ""  # of a run of a declared desk
 
 
 Call: TypeAlias = Callable[..., Json]  # (context, **args), plain or async
@@ -57,7 +51,8 @@ class Tool:
     call: Call
     touch: Touch
     timeout: float  # seconds, in total
-    spec: dict[str, str]  # argument -> int | usd | str, with ? where it may be left out
+    # argument -> int | usd | str, with ? where it may be left out; or as a desk declares them
+    spec: dict[str, str] | Arguments
     reserve: Callable[..., None] | None = None  # hold what the call will use, with the intent
     release: Callable[[str, datetime], object] | None = None  # give it back, by key
     find: Callable[[str], Json] | None = None  # what became of a key: a result, None, or raises
@@ -151,11 +146,15 @@ def told_of(names: Iterable[str]) -> dict[str, str]:
 
 
 def _arguments(registered: Tool) -> str:
+    if isinstance(registered.spec, Arguments):
+        return registered.spec.description
     return ", ".join(f"{name} ({kind})" for name, kind in registered.spec.items())
 
 
 def accepts(registered: Tool, args: Json) -> bool:
     """Tell whether a tool can be called with these arguments, amounts in minor units."""
+    if isinstance(registered.spec, Arguments):
+        return registered.spec.accepts(args)
     inside = {
         (name.removesuffix("_usd") + "_minor" if kind == "usd" else name): kind
         for name, kind in registered.spec.items()

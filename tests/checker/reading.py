@@ -13,7 +13,7 @@ from uuid import UUID
 
 Row: TypeAlias = dict[str, Any]
 
-_JSON = {"document", "asked", "reply", "action", "facts", "args", "result", "outcome"}
+_JSON = {"document", "asked", "reply", "action", "facts", "args", "result", "outcome", "patch"}
 
 
 class Cursor(Protocol):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 import httpx2
 from django.conf import settings
@@ -27,6 +28,7 @@ from agents.llm.demo import (
 )
 from agents.llm.demo.goals import Misfortune, read_goal
 from agents.llm.prompts import shipped
+from agents.sdk.desk import DESKS
 
 MODEL = "demo"
 _SHIPPED: dict[str, Callable[[Json], str]] = {
@@ -59,9 +61,19 @@ class DemoModel(httpx2.AsyncBaseTransport):
             case Misfortune.RATE_LIMIT:
                 return httpx2.Response(429, headers={"Retry-After": "1"})
         name = system["content"].partition("\n")[0].removeprefix("Role: ")
-        said = ROLES[name].demo(inputs)
+        said = play_scenario(name, inputs) or ROLES[name].demo(inputs)
         await asyncio.sleep(settings.OPSCONSOLE_DEMO_PACE * _seconds_to_write(said))
         return httpx2.Response(200, json=_completion(said, asked=request.content))
+
+
+def play_scenario(role: str, inputs: Json) -> str:
+    """Return what a desk has its model say at this step of its scenario, or ""."""
+    known = (one for desk in DESKS.values() for one in desk.scenarios)
+    scenario = next((one for one in known if one.goal == inputs["goal"]), None)
+    if role != "worker" or scenario is None:
+        return ""
+    step = min(inputs["state_summary"]["steps_completed"], len(scenario.demo) - 1)
+    return json.dumps(scenario.demo[step].reply(datetime.now(UTC).date()))
 
 
 def _seconds_to_write(text: str) -> float:

@@ -15,6 +15,7 @@ from agents.core.requests import Json
 from agents.core.strict_json import BadJson, parse
 from agents.management.asked import BAD_USAGE, refusals, user_named, workspace_named
 from agents.models import Workspace
+from agents.sdk.desk import DESKS
 
 
 class Command(BaseCommand):
@@ -32,16 +33,25 @@ class Command(BaseCommand):
         parser.add_argument(
             "--tool", action="append", default=[], help="add a tool, to propose and to execute"
         )
+        parser.add_argument(
+            "--add-desk",
+            action="append",
+            default=[],
+            help="add a desk of OPSCONSOLE_APPS with its rules, its tools and its own limits",
+        )
         parser.add_argument("--pattern", help="add them for this pattern alone")
         parser.add_argument("--show", action="store_true", help="print it and publish nothing")
         parser.add_argument("--as", dest="actor", help="an admin's user name")
 
     def handle(self, *args: Any, **options: Any) -> None:
         workspace = workspace_named(options["workspace"])
-        if options["file"] and (options["rule"] or options["tool"] or options["pattern"]):
+        added = ("rule", "tool", "pattern", "add_desk")
+        if options["file"] and any(options[name] for name in added):
             raise CommandError("--file is the whole document.", returncode=BAD_USAGE)
         document = _document(workspace, options["file"])
         _add(document, options)
+        for name in options["add_desk"]:
+            _add_desk(document, name)
         if options["show"]:
             self.stdout.write(json.dumps(document, ensure_ascii=False, indent=2))
             return
@@ -87,3 +97,14 @@ def _add(document: Json, options: dict[str, Any]) -> None:
         new = [name for name in names if name not in had]
         if new:
             part[key] = [*had, *new]
+
+
+def _add_desk(document: Json, name: str) -> None:
+    """Add what a desk begins with; one that is there stays as it is. Raises CommandError."""
+    if name not in DESKS:
+        known = ", ".join(DESKS) or "none"
+        raise CommandError(
+            f"There is no desk {name!r}; OPSCONSOLE_APPS has {known}.", returncode=BAD_USAGE
+        )
+    desks = document.get("desks") or {}
+    document["desks"] = {name: DESKS[name].document(), **desks}

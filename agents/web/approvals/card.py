@@ -84,7 +84,8 @@ def card(escalation: Escalation, user: User, *, at: datetime) -> Card:
     effect, refusal = _effect(escalation, kind), _refusal(escalation, user, part.role)
     steps = _steps_of_turn(escalation)
     reviews = [step for step in steps if step.kind == "review" and step.reply]
-    called = name or ("the customer" if number is None else f"customer {number}")
+    unnamed = "the customer" if number is None else f"customer {number}"
+    called = name or run.subject_label or unnamed
     claimed_by, switch = claimant(escalation, at=at), _switch(escalation, kind)
     is_mine = bool(claimed_by) and escalation.claimed_by_id == user.pk
     withheld = _withheld(escalation, refusal, is_free=not claimed_by or is_mine, switch=switch)
@@ -213,7 +214,7 @@ def _most(
     asked = escalation.requested_minor
     if asked is None or kind.change != AMOUNT:
         return None
-    limits = escalation.run.policy.limits().of(escalation.run.pattern)
+    limits = escalation.run.limits
     on = charge.charge_id if charge else None
     own = own_bounds(escalation, person, limits, on, at=at, wanted_minor=asked)
     left = charge.refundable_minor if charge else 0

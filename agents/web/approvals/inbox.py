@@ -129,7 +129,9 @@ def _rows(found: Iterable[Escalation], *, at: datetime) -> list[InboxRow]:
             kind=kind_of_request(e).tag,
             is_amount=e.requested_minor is not None and kind_of_request(e).change == AMOUNT,
             why=e.review["deciding"]["sentence"],
-            customer=names.get((e.run.book_id, e.customer or 0), "No customer"),
+            customer=names.get((e.run.book_id, e.customer or 0))
+            or e.run.subject_label
+            or "No customer",
             group=_group(e, at=at),
             claimed_by=claimant(e, at=at),
         )

@@ -66,7 +66,7 @@ def trace(run: Run, *, at: datetime | None = None) -> Trace:
     steps = list(run.steps.order_by("position"))
     held = {e.step_id: e for e in run.escalations.select_related("decided_by", "claimed_by")}
     effects = {effect.step_id: effect for effect in run.effects.all()}
-    limits = run.policy.limits().of(run.pattern)
+    limits = run.limits
     found = results.result(run)
     turns = (
         []

@@ -1,0 +1,200 @@
+"""Enter declared desks where refunds stand: their tools in TOOLS, their rules in RULES.
+
+A desk is an app whose module `desk` holds one under that name; Django's own autodiscovery finds
+it. A typed rule or tool is an adapter over the ones there are, so review, journal, ledger and
+replay know of no desk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from importlib import import_module
+
+from django.apps import apps
+from django.utils.module_loading import module_has_submodule
+
+from agents.core.actions import Action
+from agents.core.facts import DeskFacts, Facts
+from agents.core.kinds import ACTION, APPROVE, REJECT, Answer
+from agents.core.limits import REFUNDS, Limits
+from agents.core.registry import enter
+from agents.core.requests import Json
+from agents.core.rulings import Ruling, RulingKind
+from agents.core.states import EffectState
+from agents.models import Effect, Run
+from agents.policies import RULES, Rule
+from agents.sdk import stored
+from agents.sdk.desk import DESKS, OF_CONSOLE, Desk, DeskCall, DeskRule, DeskTool
+from agents.sdk.rulings import Case
+from agents.tools import TOOLS, Context, Tool
+
+MAYBE_DONE = (EffectState.INTENDED, EffectState.DONE, EffectState.UNKNOWN)
+NOTHING_DONE = "Nothing was done."
+
+
+class NoDesk(Exception):
+    """The module `desk` of an app declares none."""
+
+
+def discover_desks() -> None:
+    """Enter the desk of every app that has one. Raises NoDesk, NamedTwice."""
+    for config in apps.get_app_configs():
+        if config.name.startswith("agents") or not module_has_submodule(config.module, "desk"):
+            continue
+        found = getattr(import_module(f"{config.name}.desk"), "desk", None)
+        if not isinstance(found, Desk):
+            raise NoDesk(f"{config.name}.desk has no desk of that name")
+        enter_desk(found)
+
+
+def known_desks() -> list[str]:
+    """Return the desks whose runs this process can carry out."""
+    return [REFUNDS, *DESKS]
+
+
+def enter_desk(desk: Desk) -> None:
+    """Enter one desk. Raises NamedTwice where a name is taken."""
+    enter(DESKS, desk.name, desk)
+    for tool in desk.tools.values():
+        enter(TOOLS, tool.name, _tool(tool))
+    bound, answer = (f"{desk.name}.{name}" for name in OF_CONSOLE)
+    enter(RULES, bound, lambda *reviewed: _bound(desk, *reviewed))
+    enter(RULES, answer, lambda *reviewed: _answer(desk, *reviewed))
+    for rule in desk.rules.values():
+        enter(RULES, rule.name, _rule(desk, rule))
+
+
+def _tool(tool: DeskTool) -> Tool:
+    def call(context: Context, **args: Json) -> Json:
+        return tool.call(DeskCall(context.key, context.at, context.subject_key), args)
+
+    asked = replace(
+        ACTION,
+        tag=tool.title,
+        asks=f"{tool.title} for {{customer}}",
+        answers=(
+            Answer(APPROVE, "As proposed", f"{tool.title} for {{customer}} now", tool.title),
+            Answer(REJECT, "Reject", "Reject it, and end the run", "Reject and end the run"),
+        ),
+        change="",  # a form for what may be changed is not there yet
+        done=f"{tool.title}: done.",
+        undone=f"{tool.title}: not done.",
+        changed=f"{tool.title}: done as {{by}} changed it.",
+        pending=f"{tool.title}: approved, and not done yet.",
+        under_way=f"{tool.title}: begun, and its outcome is not known yet.",
+        lost=f"{tool.title}: did it take effect?",
+    )
+    return Tool(
+        tool.name,
+        call,
+        tool.touch,
+        tool.timeout,
+        tool.arguments,
+        find=tool.find,
+        told=tool.description,
+        after=tool.after,
+        request=asked,
+    )
+
+
+def _rule(desk: Desk, rule: DeskRule) -> Rule:
+    def check(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
+        if action.get("name") != rule.tool.name:
+            return None
+        known = _known(facts)
+        part = (limits.desks or {}).get(desk.name, {}).get("limits", {})
+        own = stored.read(desk.limits_type, part) if desk.limits_type else None
+        return rule.ruling(action["args"], facts=known.own, limits=own, case=known.case)
+
+    return check
+
+
+def _known(facts: Facts) -> DeskFacts:
+    if facts.desk is None:
+        raise LookupError("the facts are of no desk")
+    return facts.desk
+
+
+def _bound(desk: Desk, action: Action, facts: Facts, limits: Limits) -> Ruling | None:
+    """A call is about what the run is about, and by a tool of its desk."""
+    if action.get("kind") != "tool":
+        return None
+    tool, subject = desk.tools.get(str(action.get("name"))), _known(facts).case.subject
+    named = action["args"].get(tool.subject) if tool else None
+    if tool and named == subject:
+        return None
+    return Ruling(
+        RulingKind.BLOCK,
+        "subject_mismatch",
+        f"The action is about {named or 'nobody'}, but the run is about {subject}.",
+        risk=95,
+        observed=named,
+        limit=subject,
+    )
+
+
+def _answer(desk: Desk, action: Action, facts: Facts, limits: Limits) -> Ruling | None:
+    """An answer says what was done, in the tools' sentences; the agent's own words are its note."""
+    if action.get("kind") != "final":
+        return None
+    if "note" in action:  # revised before; no reply of a model is read with a note
+        sentence = "The answer says what the ledger says."
+        return Ruling(RulingKind.APPROVE, "answer_is_of_ledger", sentence, 5)
+    told = " ".join(_known(facts).done) or NOTHING_DONE
+    return Ruling(
+        RulingKind.REVISE,
+        "answer_from_ledger",
+        "The answer comes from the ledger; the agent's own words are its note.",
+        risk=5,
+        action={**action, "answer": told, "note": action["answer"]},
+    )
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What a desk may ask of the ledger while it gathers its facts."""
+
+    run: Run
+    at: datetime
+
+    def count(self, tool: str, *, days: int) -> int:
+        return Effect.objects.filter(
+            run__workspace=self.run.workspace_id,
+            run__desk=self.run.desk,
+            run__subject_key=self.run.subject_key,
+            tool=tool,
+            state__in=MAYBE_DONE,
+            intended_at__gte=self.at - timedelta(days=days),
+        ).count()
+
+
+def case_of(run: Run, at: datetime) -> Case:
+    """Return what the console itself knows of a run; the day is that of UTC."""
+    launcher = str(run.launched_by_id)
+    return Case(run.subject_key, run.subject_label, at.astimezone(UTC).date(), launcher)
+
+
+def gather_facts(
+    run: Run, effects: Sequence[Effect], *, at: datetime, done: Mapping[int, Json]
+) -> Facts:
+    """Ask a run's desk for its facts, in the transaction of the review.
+
+    `done` are results that the ledger is about to be told, by the key of their step.
+    """
+    desk, case = DESKS[run.desk], case_of(run, at)
+    own = desk.gather(run.subject_key, _Asked(run, at)) if desk.gather else None
+    told = tuple(
+        desk.tools[effect.tool].sentence(desk.tools[effect.tool].after, effect.args, case.label)
+        for effect in effects
+        if effect.tool in desk.tools
+        and (effect.state == EffectState.DONE or effect.step_id in done)
+    )
+    kept = {
+        "desk": run.desk,
+        "own": stored.write(own) if own is not None else None,
+        "case": stored.write(case),
+        "done": list(told),
+    }
+    return Facts(desk=DeskFacts(own, case, told, kept))

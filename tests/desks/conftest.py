@@ -1,0 +1,28 @@
+"""The access desk, as a company would write it, entered for one test and taken out again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agents import policies, tools
+from agents.engine import desks
+from agents.sdk.desk import DESKS, Desk
+
+
+@pytest.fixture
+def access(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    monkeypatch.setenv("ACME_GRANTS", str(tmp_path / "grants.json"))
+    tables: list[dict[str, Any]] = [DESKS, tools.TOOLS, policies.RULES]
+    before = [dict(table) for table in tables]
+    from acme_access.desk import desk  # type: ignore[import-not-found]
+
+    desks.enter_desk(desk)
+    yield desk
+    for table, entries in zip(tables, before, strict=True):
+        table.clear()
+        table.update(entries)

@@ -1,0 +1,178 @@
+"""An access desk goes through the engine: launched, escalated, a date moved, granted once."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from agents import operations
+from agents.core.states import RunState
+from agents.engine.worker import claimable_runs
+from agents.models import Escalation, Event, Role, Run
+from agents.policies.profiles import STRICT
+from agents.sdk.desk import DESKS, Desk
+from tests.engine.scene import Scene, fresh, go, set_scene
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+
+
+@pytest.fixture
+def scene(access: Desk) -> Scene:
+    scene = set_scene()
+    document = {**STRICT.as_json(), "desks": {"access": access.document()}}
+    ada = scene.add("ada", Role.ADMIN)
+    operations.publish_policy(
+        workspace=scene.workspace, document=document, by=ada, at=timezone.now()
+    )
+    return scene
+
+
+def launch(scene: Scene, access: Desk, *, subject: str = "noor") -> Run:
+    [scenario] = access.scenarios
+    return operations.launch(
+        workspace=scene.workspace,
+        pattern="supervisor",
+        goal=scenario.goal,
+        desk="access",
+        subject=subject,
+        by=scene.omar,
+        at=timezone.now(),
+    )
+
+
+def day(ahead: int) -> str:
+    return (datetime.now(UTC).date() + timedelta(days=ahead)).isoformat()
+
+
+def decide(scene: Scene, run: Run, patch: dict[str, Any] | None) -> Escalation:
+    held = Escalation.objects.get(run=run, state="open")
+    return operations.decide(
+        escalation_id=held.pk,
+        by=scene.rita,
+        approve=True,
+        comment="shorter",
+        patch=patch,
+        at=timezone.now(),
+    )
+
+
+def granted() -> list[Any]:
+    from acme_access import directory  # type: ignore[import-not-found]
+
+    return list(directory.grants().values())
+
+
+def test_a_date_is_moved_nearer_and_access_is_granted_once(scene: Scene, access: Desk) -> None:
+    run = go(launch(scene, access))
+    held = Escalation.objects.get(run=run)
+    deciding = held.review["deciding"]
+    assert (run.desk, run.subject_key, run.subject_label) == (
+        "access",
+        "noor",
+        "Noor Haddad (Billing)",
+    )
+    assert (deciding["rule"], deciding["unit"]) == ("access.short", "days")
+    assert (deciding["observed"], deciding["limit"]) == (60, 7)
+
+    decided = decide(scene, run, {"until": day(14)})
+    run = go(run)
+
+    assert (run.state, run.stop_reason) == (RunState.DONE, "success")
+    effect = run.effects.get()
+    assert (effect.state, effect.args["until"], effect.args["role"]) == ("done", day(14), "editor")
+    assert [one["until"] for one in granted()] == [day(14)]
+    assert (decided.state, decided.patch) == ("adjusted", {"until": day(14)})
+    answer = (run.outcome or {})["answer"]
+    assert answer.startswith("Noor Haddad (Billing) has editor on billing until ")
+
+
+def test_as_asked_is_granted_as_asked(scene: Scene, access: Desk) -> None:
+    run = go(launch(scene, access))
+
+    decided = decide(scene, run, None)
+
+    assert (go(run).state, decided.state) == (RunState.DONE, "approved")
+    assert [one["until"] for one in granted()] == [day(60)]
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        {"until": day(61)},
+        {"until": day(0)},
+        {"until": "20261220"},
+        {"until": 5},
+        {"role": "admin"},
+        {"role": "owner"},
+        {"system": "crm"},
+        {"employee": "gil"},
+        {"key": "x"},
+        {},
+    ],
+)
+def test_nobody_widens_what_was_asked(scene: Scene, access: Desk, patch: dict[str, Any]) -> None:
+    run = go(launch(scene, access))
+
+    with pytest.raises(operations.Refused) as refusal:
+        decide(scene, run, patch)
+
+    assert refusal.value.code == "bad_patch"
+    assert Event.objects.filter(run=run, kind="decision.refused").count() == 1
+    assert granted() == []
+
+
+def test_what_a_person_left_is_judged_once_more(scene: Scene, access: Desk) -> None:
+    """Between the yes and the call Noor has left: the policy is asked with fresh facts."""
+    run = go(launch(scene, access))
+    decide(scene, run, {"until": day(14)})
+    from acme_access import directory
+
+    kept = directory.PEOPLE["noor"]
+    directory.PEOPLE["noor"] = directory.Person("noor", "Noor Haddad", "Billing", employed=False)
+    try:
+        run = go(run)
+    finally:
+        directory.PEOPLE["noor"] = kept
+
+    assert (run.state, run.stop_reason) == (RunState.STOPPED, "supervisor_block:not_employed")
+    assert granted() == []
+
+
+def test_nobody_is_launched_whom_the_desk_does_not_know(scene: Scene, access: Desk) -> None:
+    unknown = (("eve", "access", "unknown_subject"), ("noor", "other", "unknown_desk"))
+    for subject, name, code in unknown:
+        with pytest.raises(operations.Refused) as refusal:
+            operations.launch(
+                workspace=scene.workspace,
+                pattern="supervisor",
+                goal="Give Eve everything.",
+                desk=name,
+                subject=subject,
+                by=scene.omar,
+                at=timezone.now(),
+            )
+        assert refusal.value.code == code
+
+
+def test_a_worker_without_the_desk_leaves_its_runs_alone(scene: Scene, access: Desk) -> None:
+    run = launch(scene, access)
+    refund = scene.launch()
+    del DESKS["access"]
+
+    assert go(run).state == RunState.QUEUED
+    assert claimable_runs(9) == [refund.pk]
+    assert fresh(run).attempts == 0
+
+
+def test_values_of_a_patch_can_be_erased_and_its_names_stay(scene: Scene, access: Desk) -> None:
+    run = go(launch(scene, access))
+    decide(scene, run, {"until": day(14)})
+
+    told = Event.objects.get(run=run, kind="escalation.decided")
+
+    assert told.facts["changed"] == ["until"]
+    assert "patch" not in told.facts
+    assert "patch" in told.facts["texts"]
