@@ -146,7 +146,7 @@ class TestNote:
     @pytest.mark.parametrize(
         ("tools", "rules", "ended"),
         [
-            ([], ["notes.short"], "invalid_action:tool_not_allowed:add_note"),
+            ([], ["notes.short"], "success"),
             (["add_note"], [], "supervisor_block:unknown_tool_for_supervisor:add_note"),
         ],
     )

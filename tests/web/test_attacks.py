@@ -47,7 +47,9 @@ MAY: dict[str, set[Role]] = {
 }
 MAY_READ: dict[str, set[Role]] = {
     "launch": MAY["launch"],
+    "judge": MAY["decide"],
     "audit": {Role.AUDITOR, Role.ADMIN},
+    "members": {Role.AUDITOR, Role.ADMIN},
     "policy": {Role.AUDITOR, Role.ADMIN},
 }
 

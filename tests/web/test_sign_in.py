@@ -47,7 +47,7 @@ def test_after_five_guesses_even_the_right_password_waits() -> None:
     answered = sign_in("rita", PASSWORD)
 
     assert answered.status_code == 429
-    assert "Wait 5 minutes" in answered.text
+    assert "Try again in 5 minutes" in answered.text
     assert answered["Retry-After"] == "300"
     assert "sessionid" not in answered.cookies
 

@@ -6,10 +6,19 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.engine.scene import Scene
-from tests.web.test_journeys import Browser, browser, complaints, desk, moved, scene, served
+from tests.web.test_journeys import (
+    Browser,
+    browser,
+    complaints,
+    desk,
+    moved,
+    opened,
+    scene,
+    served,
+)
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
-__all__ = ["browser", "complaints", "scene"]
+__all__ = ["browser", "complaints", "opened", "scene"]
 
 SHIFT = """() => {
     window.shift = 0;
