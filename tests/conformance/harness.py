@@ -23,6 +23,7 @@ from tests.conformance.replay_server import ReplayServer, Session
 
 HERE = Path(os.environ.get("CONFORMANCE_DIR", Path(__file__).parent))
 IS_OURS = "CONFORMANCE_DIR" not in os.environ
+PATIENT = 30.0  # seconds to wait for a model that is to answer
 MADE_UP = ("transaction_id", "email_id")  # constants of the reference; ours are real
 
 
@@ -120,7 +121,7 @@ def _strict_human(case: dict[str, Any]) -> str:
 def timeout_of(case: dict[str, Any]) -> float:
     """Return the model timeout for a case: short only where the model is to fall silent."""
     faults = {entry.get("fault") for entry in case["llm"] if isinstance(entry, dict)}
-    return 2.0 if "timeout" in faults else 30.0
+    return 2.0 if "timeout" in faults else PATIENT
 
 
 def difference(expected: Any, actual: Any, at: str = "") -> str:
