@@ -68,11 +68,6 @@ def escalation_chip(state: str) -> SafeString:
 
 
 @register.simple_tag
-def ruling_chip(verdict: str) -> SafeString:
-    return _chip(*RULING_ROLES[verdict])
-
-
-@register.simple_tag
 def measured(ruling: dict[str, Any]) -> str:
     """Write what a rule saw against what it allows: USD 1,200.00 vs USD 1,000.00."""
     observed, limit = ruling.get("observed"), ruling.get("limit")
