@@ -23,7 +23,7 @@ from agents import operations
 from agents.core.digest import canonical, sha256
 from agents.models import Event, Role, Run
 from tests.commands.test_run_pattern import command
-from tests.engine.scene import REFUND_500, Scene, go, set_scene
+from tests.engine.scene import Scene
 from tests.web.test_pages import signed_in, stranger
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
@@ -89,18 +89,6 @@ class Copy:
         )
         assert bool(ended.stderr) is refused
         return ended.returncode, ended.stdout
-
-
-@pytest.fixture
-def scene() -> Scene:
-    return set_scene()
-
-
-@pytest.fixture
-def run(scene: Scene) -> Run:
-    ended = go(scene.launch(REFUND_500))
-    assert command("seal_audit").code == 0
-    return ended
 
 
 @pytest.fixture

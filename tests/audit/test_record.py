@@ -16,20 +16,14 @@ from agents.audit.chain_faults import Fault, Linked, first_fault
 from agents.models import Event, Run, Workspace
 from agents.models.event import EventText, hashed_parts
 from tests.commands.test_run_pattern import command
-from tests.engine.scene import REFUND_500, Scene, go, set_scene
+from tests.engine.scene import REFUND_500, Scene, go
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
 
 @pytest.fixture
-def run() -> Run:
-    scene = set_scene()
+def run(scene: Scene) -> Run:
     return go(scene.launch(REFUND_500))
-
-
-@pytest.fixture
-def scene() -> Scene:
-    return set_scene()
 
 
 def test_the_chains_of_a_run_and_its_workspace_hold(run: Run) -> None:

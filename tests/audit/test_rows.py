@@ -23,14 +23,9 @@ from agents.models import (
 )
 from tests.audit.test_record import unseen
 from tests.commands.test_run_pattern import command
-from tests.engine.scene import Scene, go, set_scene
+from tests.engine.scene import Scene, go
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
-
-
-@pytest.fixture
-def scene() -> Scene:
-    return set_scene()
 
 
 @pytest.fixture

@@ -25,26 +25,12 @@ from agents.models import Effect, Escalation, Event, Head, Role, Run, Sealed, St
 from agents.models.event import Entry, append_events, hashed_parts
 from tests.audit.test_record import cut, delete, edit, insert, swap, unseen
 from tests.commands.test_run_pattern import command
-from tests.engine.scene import REFUND_500, Scene, go, set_scene
+from tests.engine.scene import REFUND_500, Scene, go
 from tests.processes import together
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
 OWN_KEY = "a-key-that-the-intruder-made-up-0001"
-
-
-@pytest.fixture
-def scene() -> Scene:
-    return set_scene()
-
-
-@pytest.fixture
-def run(scene: Scene) -> Run:
-    """A refund that ended and was sealed."""
-    ended = go(scene.launch(REFUND_500))
-    assert command("seal_audit").code == 0
-    ended.refresh_from_db()
-    return ended
 
 
 def faults(*arguments: str) -> list[tuple[str, int]]:

@@ -10,22 +10,10 @@ from django.urls import reverse
 from agents.models import Effect, Event, Head, Role, Run
 from tests.audit.test_record import unseen
 from tests.commands.test_run_pattern import command
-from tests.engine.scene import REFUND_500, Scene, go, set_scene
+from tests.engine.scene import REFUND_500, Scene, go
 from tests.web.test_pages import signed_in
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
-
-
-@pytest.fixture
-def scene() -> Scene:
-    return set_scene()
-
-
-@pytest.fixture
-def run(scene: Scene) -> Run:
-    ended = go(scene.launch(REFUND_500))
-    assert command("seal_audit").code == 0
-    return ended
 
 
 @pytest.fixture

@@ -173,15 +173,15 @@ def columns_of(row: Model) -> dict[str, object]:
     return {name: value for name, value in vars(row).items() if name != "_state"}
 
 
-def refund_by_phone(run: Run) -> None:
-    """Refund all that Anna has paid without a run, from the book of this one."""
+def refund_by_phone(run: Run, amount_minor: int = 120000) -> None:
+    """Refund what Anna has paid, all unless told, without a run, from the book of this one."""
     refunds.pay(
         book_id=run.book_id,
         customer_number=42,
-        amount_minor=120000,
+        amount_minor=amount_minor,
         currency="USD",
         reason="by phone",
-        key="by-phone",
+        key=f"by phone {amount_minor}",
         at=timezone.now(),
     )
 

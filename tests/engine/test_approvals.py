@@ -12,7 +12,6 @@ from django.utils import timezone
 
 from agents import operations
 from agents.core.states import EscalationState, RunState
-from agents.desk import refunds
 from agents.desk.models import Charge
 from agents.engine import crashpoints
 from agents.models import Escalation, Role, Run
@@ -25,6 +24,7 @@ from tests.engine.scene import (
     in_thread,
     on_the_charge_of,
     paid,
+    refund_by_phone,
     set_scene,
 )
 
@@ -70,18 +70,6 @@ def send_back(run: Run, by: User) -> None:
     )
 
 
-def refund_elsewhere(run: Run, amount_minor: int) -> None:
-    refunds.pay(
-        book_id=run.book_id,
-        customer_number=42,
-        amount_minor=amount_minor,
-        currency="USD",
-        reason="by phone",
-        key=f"phone {amount_minor}",
-        at=timezone.now(),
-    )
-
-
 def charge_of(run: Run, amount_minor: int) -> None:
     """Have Anna have paid another amount."""
     charge = Charge.objects.filter(customer__book_id=run.book_id, customer__number=42)
@@ -102,7 +90,7 @@ def recorded(run: Run) -> list[str]:
 def test_a_second_yes_after_the_charge_shrank_is_carried_out(scene: Scene, ada: User) -> None:
     run = go(scene.launch())
     approve(run, ada)
-    refund_elsewhere(run, 10000)
+    refund_by_phone(run, 10000)
     assert go(run).state == RunState.WAITING
 
     approve(run, ada)
@@ -191,7 +179,7 @@ def test_what_the_policy_lowered_below_its_limit_is_not_the_persons_payment(
 ) -> None:
     run = go(scene.launch())
     approve(run, ada)
-    refund_elsewhere(run, 40000)
+    refund_by_phone(run, 40000)
 
     run = go(run)
 
@@ -203,7 +191,7 @@ def test_what_the_policy_lowered_below_its_limit_is_not_the_persons_payment(
 def test_a_run_that_ends_after_a_yes_says_why_nothing_was_paid(scene: Scene, ada: User) -> None:
     run = go(scene.launch())
     approve(run, ada)
-    refund_elsewhere(run, 120000)
+    refund_by_phone(run, 120000)
 
     run = go(run)
 
@@ -306,7 +294,7 @@ def test_a_grant_that_came_to_nothing_uses_no_limit_up(scene: Scene, ada: User) 
 def test_a_refusal_names_the_tightest_bound(scene: Scene, ada: User) -> None:
     """2,000 a run, 800 of her own, and 100 are left of the charge."""
     run = go(scene.launch())
-    refund_elsewhere(run, 110000)
+    refund_by_phone(run, 110000)
 
     no = refused(run, scene.rita, 90000)
 

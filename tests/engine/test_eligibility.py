@@ -8,10 +8,9 @@ import pytest
 from django.utils import timezone
 
 from agents import operations
-from agents.desk import refunds
 from agents.desk.models import Charge, Customer, Subscription
 from agents.models import Role, Run
-from tests.engine.scene import Scene, go, set_scene
+from tests.engine.scene import Scene, go, refund_by_phone, set_scene
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -22,18 +21,6 @@ def answer(run: Run) -> str:
     run = go(run)
     assert run.stop_reason == "success"
     return str((run.outcome or {})["answer"])
-
-
-def pay_back(run: Run, amount_minor: int) -> None:
-    refunds.pay(
-        book_id=run.book_id,
-        customer_number=42,
-        amount_minor=amount_minor,
-        currency="USD",
-        reason="by phone",
-        key="by phone",
-        at=timezone.now(),
-    )
 
 
 @pytest.mark.parametrize(
@@ -48,7 +35,7 @@ def pay_back(run: Run, amount_minor: int) -> None:
 def test_what_was_refunded_before_is_not_possible_again(refunded: int, told: str) -> None:
     run = set_scene().launch(CASE, pattern="routing")
     if refunded:
-        pay_back(run, refunded)
+        refund_by_phone(run, refunded)
 
     assert answer(run).startswith(told)
 
