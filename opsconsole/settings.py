@@ -70,7 +70,7 @@ INSTALLED_APPS = [
     "csp",
     "django_htmx",
     "axes",
-    "agents.desk",
+    "agents.desks.refunds",
     "agents",
     *_env.names("OPSCONSOLE_APPS"),  # a company's desks, from its own packages
 ]

@@ -11,9 +11,9 @@ from agents.audit.told import REPLY, Row, Rows
 from agents.core.digest import sha256
 from agents.core.kinds import EFFECT_UNKNOWN
 from agents.core.requests import Json
-from agents.desk.models import Refund, SentMail
-from agents.desk.models.mail import MailState
-from agents.desk.models.refund import RefundState
+from agents.desks.refunds.models import Refund, SentMail
+from agents.desks.refunds.models.mail import MailState
+from agents.desks.refunds.models.refund import RefundState
 from agents.models import Effect, Escalation, KillSwitch, Membership, PolicyVersion, Run, Workspace
 
 IN_DESK = {"issue_refund", "send_refund_email", "send_reply"}  # write to the desk's books

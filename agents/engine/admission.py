@@ -17,7 +17,7 @@ from agents.core.rulings import settled_by
 from agents.core.states import EffectState
 from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import Pending, pipeline
-from agents.desk import billing
+from agents.desks.refunds import billing
 from agents.engine import simulation
 from agents.engine.approvals import AMOUNT_CHANGED, close_approvals, turn_of
 from agents.engine.escalating import fetch_escalation

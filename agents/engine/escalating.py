@@ -12,7 +12,7 @@ from agents.core.requests import Json
 from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import Pending
 from agents.db.inserts import insert_rows
-from agents.desk import billing
+from agents.desks.refunds import billing
 from agents.engine.approvals import ASKED_AGAIN, CARRIED_OUT, close_approvals, turn_of
 from agents.engine.commit import Commit
 from agents.engine.kill_switch import switch_against

@@ -18,7 +18,7 @@ from agents.core.statements import Deed, ledger_sentences
 from agents.core.states import EffectState
 from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import Pending
-from agents.desk import billing, mail
+from agents.desks.refunds import billing, mail
 from agents.engine import simulation
 from agents.engine.desks import gather_facts
 from agents.engine.step_facts import (

@@ -23,7 +23,15 @@ from django.db.models import ForeignKey, Model
 
 from agents.core.digest import sha256
 from agents.core.requests import Json, question
-from agents.desk.models import Book, Charge, Customer, DailyMetrics, Refund, SentMail, Subscription
+from agents.desks.refunds.models import (
+    Book,
+    Charge,
+    Customer,
+    DailyMetrics,
+    Refund,
+    SentMail,
+    Subscription,
+)
 from agents.models import (
     Effect,
     Escalation,

@@ -17,7 +17,7 @@ from django.db import connection
 from django.db.models import Max
 
 from agents import operations
-from agents.gallery.cases import CASES, NAMES, WAITING
+from agents.desks.refunds.cases import CASES, NAMES, WAITING
 from agents.gallery.copying import Clock, Copy, Original, kept_rows, write_copies
 from agents.gallery.recording import Recording
 from agents.llm import is_demo

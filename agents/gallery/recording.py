@@ -20,8 +20,8 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from agents import operations
+from agents.desks.refunds.cases import Case
 from agents.engine.advance import advance
-from agents.gallery.cases import Case
 from agents.gallery.copying import Original, read_original
 from agents.models import Escalation, Run, Workspace
 

@@ -12,8 +12,8 @@ from agents.audit.erasable_texts import ERASURE
 from agents.core.actions import is_hidden
 from agents.core.requests import Json
 from agents.core.states import ENDED, EffectState
-from agents.desk import people
-from agents.desk.billing import could_be
+from agents.desks.refunds import people
+from agents.desks.refunds.billing import could_be
 from agents.engine.redaction import redact_in
 from agents.models import Effect, Escalation, EventText, Run, Step, Workspace
 from agents.models.event import Entry, append_events

@@ -12,7 +12,7 @@ from django.db.models import QuerySet
 
 from agents.audit.erasable_texts import without_texts
 from agents.core.limits import BadPolicy
-from agents.desk import billing
+from agents.desks.refunds import billing
 from agents.models import Event, KillSwitch, PolicyVersion, Run, Workspace
 
 SHORTEST_NAME = 3  # letters: shorter parts of a name stand in every other sentence

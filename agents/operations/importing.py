@@ -16,8 +16,8 @@ from django.utils.dateparse import parse_date
 from agents.core.actions import is_hidden
 from agents.core.money import CURRENCY, BadAmount, minor_of_text
 from agents.core.names import holds_address, is_plain_plan
-from agents.desk import billing
-from agents.desk.models import Charge, Customer
+from agents.desks.refunds import billing
+from agents.desks.refunds.models import Charge, Customer
 from agents.models import Workspace
 from agents.models.event import Entry, append_events
 from agents.operations.refusal import Refused

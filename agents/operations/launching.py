@@ -17,7 +17,7 @@ from agents.core.homoglyphs import invisible_characters
 from agents.core.limits import REFUNDS, Limits
 from agents.core.requests import Json
 from agents.db.compiled import CompiledSelect, Param
-from agents.desk import billing, books, metrics
+from agents.desks.refunds import billing, books, metrics
 from agents.engine.commit import Commit
 from agents.engine.dispatch import ring
 from agents.engine.open_requests import CUSTOMER, LAUNCHER, full_of

@@ -13,7 +13,7 @@ from django.db.models import Max
 from agents.core.actions import is_hidden
 from agents.core.digest import sha256
 from agents.core.limits import Limits
-from agents.desk import books
+from agents.desks.refunds import books
 from agents.models import Membership, PolicyVersion, Role, Workspace
 from agents.models.event import Entry, append_events
 from agents.operations.refusal import Refused

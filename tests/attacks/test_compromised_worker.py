@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from agents import operations
 from agents.audit.chain import link
-from agents.desk.models import Refund, SentMail
+from agents.desks.refunds.models import Refund, SentMail
 from agents.models import Effect, Event, Role, Run
 from agents.models.event import hashed_parts
 from agents.web.overview.figures import overview

@@ -22,8 +22,8 @@ from agents.core.courtesy import free_words
 from agents.core.facts import Facts
 from agents.core.roles import ROLES
 from agents.core.states import RunState
-from agents.desk import metrics, refunds
-from agents.desk.models import SentMail
+from agents.desks.refunds import metrics, refunds
+from agents.desks.refunds.models import SentMail
 from agents.models import Run
 from agents.policies import review
 from agents.policies.profiles import STRICT

@@ -20,8 +20,8 @@ from agents import operations
 from agents.core.courtesy import free_words
 from agents.core.requests import Json
 from agents.core.states import EscalationState, RunState
-from agents.desk import metrics
-from agents.desk.models import SentMail
+from agents.desks.refunds import metrics
+from agents.desks.refunds.models import SentMail
 from agents.models import Escalation, Run
 from tests.attacks.lies import LIES
 from tests.attacks.test_lost_roles import JOURNEYS, OURS

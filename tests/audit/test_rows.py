@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from agents import operations
-from agents.desk.models import Charge, Refund, SentMail
+from agents.desks.refunds.models import Charge, Refund, SentMail
 from agents.models import (
     Effect,
     Escalation,

@@ -19,7 +19,7 @@ from agents import operations
 from agents.audit import sealing, unsealed
 from agents.audit.chain import link
 from agents.audit.seals import sealed
-from agents.desk.models import Charge, Refund, SentMail
+from agents.desks.refunds.models import Charge, Refund, SentMail
 from agents.engine.sweep import sweep
 from agents.models import Effect, Escalation, Event, Head, Role, Run, Sealed, Step
 from agents.models.event import Entry, append_events, hashed_parts

@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from agents import operations
-from agents.desk.models import Charge, Customer
+from agents.desks.refunds.models import Charge, Customer
 from agents.models import Event, Role, Run, Workspace
 from tests.commands.test_run_pattern import command
 

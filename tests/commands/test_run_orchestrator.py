@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.desk import metrics
+from agents.desks.refunds import metrics
 from agents.models import Run
 from tests.commands.test_run_pattern import Ended, command
 

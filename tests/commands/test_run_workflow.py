@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.desk.models import SentMail
+from agents.desks.refunds.models import SentMail
 from agents.models import Escalation, Run
 from tests.commands.test_run_pattern import Ended, command
 from tests.engine.scene import go, set_scene

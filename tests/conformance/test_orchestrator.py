@@ -14,8 +14,8 @@ import pytest
 from django.utils import timezone
 
 from agents.core.money import to_model_units
-from agents.desk import metrics
-from agents.desk.books import open_demo_book
+from agents.desks.refunds import metrics
+from agents.desks.refunds.books import open_demo_book
 from agents.policies.profiles import REFERENCE
 from agents.tools import TOOLS, Context
 from tests.conformance import harness

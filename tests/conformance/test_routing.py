@@ -10,7 +10,7 @@ import pytest
 from django.utils import timezone
 
 from agents.core.money import to_model_units
-from agents.desk.books import open_demo_book
+from agents.desks.refunds.books import open_demo_book
 from agents.policies.profiles import REFERENCE
 from agents.tools import TOOLS, Context
 from tests.conformance import harness

@@ -12,7 +12,7 @@ from agents.core.digest import args_hash
 from agents.core.facts import Facts, RefundFact
 from agents.core.money import BadAmount, minor_of_number, to_model_units
 from agents.core.rulings import RulingKind
-from agents.desk.books import open_demo_book
+from agents.desks.refunds.books import open_demo_book
 from agents.models import Escalation
 from agents.policies import judge
 from agents.policies.profiles import REFERENCE

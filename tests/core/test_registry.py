@@ -7,9 +7,10 @@ import pytest
 from agents.core.registry import NamedTwice
 from agents.core.requests import Flow
 from agents.core.roles import ROLES, role
+from agents.desks.refunds.policies import refunds
 from agents.llm.prompts import prompt
 from agents.patterns import PATTERNS, Brief, Notes, pattern
-from agents.policies import RULES, refunds, rule
+from agents.policies import RULES, rule
 from agents.tools import TOOLS, Touch, tool
 
 

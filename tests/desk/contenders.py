@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from agents.desk import mail, refunds
-from agents.desk.models import Book
+from agents.desks.refunds import mail, refunds
+from agents.desks.refunds.models import Book
 from tests.desk.ordering import AT, letter, refund
 
 

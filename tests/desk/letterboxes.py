@@ -8,7 +8,7 @@ from django.core.mail import EmailMessage
 from django.core.mail.backends.base import BaseEmailBackend
 from django.db import connection
 
-from agents.desk.models import SentMail
+from agents.desks.refunds.models import SentMail
 from tests.engine.memory import Crash
 
 seen: list[tuple[str, bool]] = []

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from agents.desk.books import open_demo_book
-from agents.desk.models import Book, Charge
+from agents.desks.refunds.books import open_demo_book
+from agents.desks.refunds.models import Book, Charge
 
 AT = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
 

@@ -9,8 +9,8 @@ from django.db.models import Sum
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.desk import refunds
-from agents.desk.models import Book, Refund
+from agents.desks.refunds import refunds
+from agents.desks.refunds.models import Book, Refund
 from tests.desk.ordering import AT, charge_of, demo_book, refund
 
 pytestmark = pytest.mark.django_db

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from agents.desk import billing, refunds
-from agents.desk.books import open_demo_book
-from agents.desk.models import Charge, Customer, Subscription
+from agents.desks.refunds import billing, refunds
+from agents.desks.refunds.books import open_demo_book
+from agents.desks.refunds.models import Charge, Customer, Subscription
 from tests.desk.ordering import AT, charge_of, demo_book, refund
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]

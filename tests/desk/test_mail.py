@@ -10,9 +10,9 @@ from django.db import transaction
 from django.utils import timezone
 from pytest_django import Settings
 
-from agents.desk import mail
-from agents.desk.models import Book, Customer, SentMail
-from agents.desk.refunds import KeyReused
+from agents.desks.refunds import mail
+from agents.desks.refunds.models import Book, Customer, SentMail
+from agents.desks.refunds.refunds import KeyReused
 from tests.desk import letterboxes
 from tests.desk.ordering import demo_book, letter
 

@@ -10,9 +10,9 @@ import pytest
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from agents.desk import metrics
-from agents.desk.books import open_demo_book
-from agents.desk.models import Book, DailyMetrics
+from agents.desks.refunds import metrics
+from agents.desks.refunds.books import open_demo_book
+from agents.desks.refunds.models import Book, DailyMetrics
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 

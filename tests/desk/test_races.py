@@ -8,8 +8,8 @@ from uuid import uuid4
 import pytest
 from django.conf import settings
 
-from agents.desk import mail, refunds
-from agents.desk.models import Book, Refund
+from agents.desks.refunds import mail, refunds
+from agents.desks.refunds.models import Book, Refund
 from tests.desk.ordering import demo_book, refund, standing
 from tests.processes import Contenders
 

@@ -24,7 +24,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invar
 from agents import operations
 from agents.audit import protection
 from agents.core.states import ENDED, EscalationState, RunState
-from agents.desk import refunds
+from agents.desks.refunds import refunds
 from agents.engine import crashpoints
 from agents.engine.sweep import sweep
 from agents.models import Escalation, Event, PolicyVersion, Run, Workspace

@@ -18,12 +18,12 @@ from django.utils import timezone
 from agents import llm, operations
 from agents.core.requests import Json
 from agents.core.states import ENDED, EscalationState, RunState
-from agents.desk import refunds
-from agents.desk.models import Refund, SentMail
+from agents.desks.refunds import refunds
+from agents.desks.refunds.models import Refund, SentMail
+from agents.desks.refunds.scenarios import BY_KEY
 from agents.engine.advance import advance
 from agents.engine.sweep import sweep
 from agents.engine.threads import Pool, close_connections
-from agents.gallery.scenarios import BY_KEY
 from agents.models import Escalation, Role, Run, Workspace
 
 REFUND_1200 = "User Anna (user_id=42) requests a refund of 1200 USD for the annual plan."

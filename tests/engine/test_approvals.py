@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from agents import operations
 from agents.core.states import EscalationState, RunState
-from agents.desk.models import Charge
+from agents.desks.refunds.models import Charge
 from agents.engine import crashpoints
 from agents.models import Escalation, Role, Run
 from agents.policies.profiles import STRICT

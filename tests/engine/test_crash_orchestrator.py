@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from agents import results
-from agents.desk import metrics
+from agents.desks.refunds import metrics
 from agents.engine import crashpoints
 from agents.models import Run, Step
 from agents.tools import TOOLS, Context

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agents.desk.models import SentMail
+from agents.desks.refunds.models import SentMail
 from agents.engine import crashpoints
 from agents.models import Escalation, Event, Run
 from tests.engine.scene import fresh, has_ended, set_scene

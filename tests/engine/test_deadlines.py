@@ -17,7 +17,7 @@ from agents import operations, results
 from agents.audit.chains import chains
 from agents.core.requests import Json
 from agents.core.states import RunState
-from agents.desk import metrics
+from agents.desks.refunds import metrics
 from agents.engine.tool_call import LATE
 from agents.models import Event, Run, Workspace
 from agents.models.event import facts_of

@@ -8,7 +8,7 @@ import pytest
 from django.utils import timezone
 
 from agents import operations
-from agents.desk.models import Charge, Customer, Subscription
+from agents.desks.refunds.models import Charge, Customer, Subscription
 from agents.models import Role, Run
 from tests.engine.scene import Scene, go, refund_by_phone, set_scene
 

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from agents.core.facts import Facts
 from agents.db.driver import pipelined
-from agents.desk.models import Charge, Customer
+from agents.desks.refunds.models import Charge, Customer
 from agents.engine.facts import fetch_facts
 from agents.models import Effect, Escalation, Run, Step
 from tests.engine.scene import REFUND_500, Scene, fresh, go, set_scene

@@ -18,7 +18,7 @@ from django.utils import timezone
 from agents import operations
 from agents.core.requests import Say
 from agents.core.states import EffectState, EscalationState, RunState
-from agents.desk import refunds
+from agents.desks.refunds import refunds
 from agents.engine import crashpoints, perform, tool_call
 from agents.engine.journal import Journal
 from agents.engine.sweep import ORPHANED, sweep

@@ -10,7 +10,7 @@ from agents.core.states import EffectState
 from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import pipeline
 from agents.db.inserts import insert_new, insert_rows, new_row, send_columns, send_rows, update_row
-from agents.desk.models import SentMail
+from agents.desks.refunds.models import SentMail
 from agents.models import Effect, Run, Step
 from tests.desk.ordering import AT, demo_book
 from tests.engine.scene import Scene, columns_of, set_scene

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from agents.audit.chain import link
 from agents.core.digest import sha256
 from agents.core.states import ENDED, EscalationState, RunState
-from agents.desk.models import Charge, Refund, SentMail
+from agents.desks.refunds.models import Charge, Refund, SentMail
 from agents.models import Effect, Run
 from agents.models.event import hashed_parts
 from agents.policies.profiles import STRICT

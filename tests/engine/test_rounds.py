@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from agents.core.facts import ChargeFact, Facts
+from agents.desks.refunds.policies.refunds import DEFAULT_REASON
 from agents.policies import review
 from agents.policies.profiles import STRICT
-from agents.policies.refunds import DEFAULT_REASON
 
 FACTS = Facts(subject=42, context_of=(42,), charge=ChargeFact(120000, 120000, "USD", 10))
 

@@ -10,7 +10,7 @@ from django.test import override_settings
 from agents import results
 from agents.core.requests import Json
 from agents.core.states import RunState
-from agents.desk.models import SentMail
+from agents.desks.refunds.models import SentMail
 from agents.models import Run
 from agents.policies.profiles import STRICT
 from tests.engine.faulty import FaultyServer, Said, advance_all, as_demo, faulty_server

@@ -14,7 +14,7 @@ from agents import operations, results
 from agents.core.facts import Facts
 from agents.core.plans import read_plan
 from agents.core.requests import Stop
-from agents.desk import metrics
+from agents.desks.refunds import metrics
 from agents.models import PolicyVersion
 from agents.policies import review
 from agents.policies.profiles import STRICT, WORKERS

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agents.core.digest import sha256
-from agents.desk.models import SentMail
+from agents.desks.refunds.models import SentMail
 from agents.models import Event
 from agents.models.event import facts_of
 from agents.policies.profiles import STRICT

@@ -16,7 +16,7 @@ from agents import operations
 from agents.core.facts import Facts
 from agents.core.rulings import Ruling, RulingKind
 from agents.core.states import EscalationState, RunState
-from agents.desk.models import Customer
+from agents.desks.refunds.models import Customer
 from agents.engine import crashpoints
 from agents.models import Escalation, Role, Run
 from agents.policies import RULES, review

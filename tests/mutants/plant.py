@@ -68,7 +68,7 @@ MUTANTS = (
     ),
     Mutant(
         "exactly the limit goes to a person",
-        "agents/policies/refunds.py",
+        "agents/desks/refunds/policies/refunds.py",
         "    if amount <= limit:\n        sentence",
         "    if amount < limit:\n        sentence",
         "tests/conformance/test_supervisor.py -k sup-009",

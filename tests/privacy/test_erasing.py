@@ -20,7 +20,7 @@ from django.utils import timezone
 from agents import operations
 from agents.audit import bundle
 from agents.core.states import RunState
-from agents.desk.models import Charge, Customer, Refund, SentMail
+from agents.desks.refunds.models import Charge, Customer, Refund, SentMail
 from agents.models import Effect, Escalation, Event, EventText, Role, Run, Workspace
 from agents.models.event import facts_of
 from agents.web.live import topics

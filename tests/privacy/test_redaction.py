@@ -17,7 +17,7 @@ from agents import llm, operations
 from agents.core.limits import BadPolicy, read_limits
 from agents.core.redact import KINDS
 from agents.core.states import EscalationState, RunState
-from agents.desk.models import Customer
+from agents.desks.refunds.models import Customer
 from agents.engine.sweep import settle_orphan
 from agents.models import Effect, Escalation, Event, PolicyVersion, Role, Run, Step, Workspace
 from agents.models import Stage as KillStage

@@ -19,8 +19,8 @@ from django.utils import timezone
 from agents import operations
 from agents.core.states import EscalationState, RunState
 from agents.db.driver import pipelined
-from agents.desk import refunds
-from agents.desk.models import Charge
+from agents.desks.refunds import refunds
+from agents.desks.refunds.models import Charge
 from agents.engine import admission
 from agents.engine.facts import fetch_facts
 from agents.engine.kill_switch import switch_against

@@ -16,8 +16,8 @@ from django.utils import timezone
 
 from agents import operations
 from agents.core.states import EffectState, EscalationState, RunState
-from agents.desk.books import open_demo_book
-from agents.desk.models import Charge, Refund
+from agents.desks.refunds.books import open_demo_book
+from agents.desks.refunds.models import Charge, Refund
 from agents.models import Effect, Escalation, Run, Workspace
 from agents.models.kill_switch import Stage
 from agents.policies.profiles import STRICT

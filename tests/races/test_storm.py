@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from agents import operations
 from agents.core.states import ENDED, EscalationState
-from agents.desk.models import Charge
+from agents.desks.refunds.models import Charge
 from agents.engine.sweep import sweep
 from agents.models import Escalation, Role, Run
 from agents.models.kill_switch import Stage

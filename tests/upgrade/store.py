@@ -41,7 +41,7 @@ from agents.engine.journal import Later
 from agents.engine.perform import RunWorld
 from agents.engine.threads import close_connections
 from agents.models import Workspace
-from agents.gallery.scenarios import BY_KEY
+from agents.desks.refunds.scenarios import BY_KEY
 from agents.policies.profiles import STRICT
 
 CENTURY = 100 * 365

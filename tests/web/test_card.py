@@ -10,7 +10,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from agents import operations
-from agents.desk.models import Customer
+from agents.desks.refunds.models import Customer
 from agents.models import Escalation, Membership, Role, Run, Scope
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import Scene, go, set_scene

@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from agents import operations
 from agents.core.states import EscalationState, RunState
-from agents.gallery.scenarios import BY_KEY, SCENARIOS
+from agents.desks.refunds.scenarios import BY_KEY, SCENARIOS
 from agents.models import Escalation, Membership, Role, Run
 from tests.e2e.workers import has_state, until
 from tests.engine.scene import Scene, fresh, go, has_ended, mailed, paid, set_scene

@@ -6,8 +6,8 @@ import pytest
 from django.urls import reverse
 from playwright.sync_api import expect
 
-from agents.desk.models import Customer
-from agents.gallery.scenarios import BY_KEY, SCENARIOS
+from agents.desks.refunds.models import Customer
+from agents.desks.refunds.scenarios import BY_KEY, SCENARIOS
 from agents.llm.demo.goals import Misfortune
 from agents.models import Run
 from tests.engine.scene import Scene, set_scene

@@ -6,7 +6,7 @@ import pytest
 from django.urls import reverse
 
 from agents.core.states import RunState
-from agents.desk.models import SentMail
+from agents.desks.refunds.models import SentMail
 from agents.models import Effect
 from tests.engine.scene import Scene, go, set_scene
 from tests.web.test_outputs import form, held, signed_in

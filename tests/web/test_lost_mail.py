@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from django.urls import reverse
 
-from agents.desk.mail import message_id
-from agents.desk.models import SentMail
+from agents.desks.refunds.mail import message_id
+from agents.desks.refunds.models import SentMail
 from agents.models import Effect, Escalation, Run
 from tests.engine.memory import Crash
 from tests.engine.scene import REFUND_500, Scene, go, recover, set_scene

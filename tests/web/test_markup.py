@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from agents import operations
 from agents.core.states import EscalationState
-from agents.desk.models import Customer
+from agents.desks.refunds.models import Customer
 from agents.models import Escalation, Role, Run, Scope, Step, Workspace
 from tests.engine.scene import REFUND_500, Scene, go, set_scene
 from tests.web.test_pages import ADDRESSES, OF_ESCALATION, address, signed_in

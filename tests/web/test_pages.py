@@ -14,9 +14,9 @@ from django.utils import timezone
 
 from agents import operations
 from agents.core.states import EscalationState, RunState
-from agents.desk import metrics
-from agents.desk.books import open_demo_book
-from agents.gallery.scenarios import SCENARIOS, Scenario
+from agents.desks.refunds import metrics
+from agents.desks.refunds.books import open_demo_book
+from agents.desks.refunds.scenarios import SCENARIOS, Scenario
 from agents.models import Escalation, Role, Run, Workspace
 from agents.web.urls import urlpatterns
 from tests.engine.scene import Scene, fresh, go, paid, set_scene

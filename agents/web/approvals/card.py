@@ -15,7 +15,7 @@ from agents.core.kinds import AMOUNT, TEXT, Kind
 from agents.core.money import plain_amount
 from agents.core.requests import Json
 from agents.core.states import ENDED, EscalationState
-from agents.desk import billing, mail, refunds
+from agents.desks.refunds import billing, mail, refunds
 from agents.engine.approvals import ASKED_AGAIN, turn_of
 from agents.models import Effect, Escalation, KillSwitch, Membership, Role, Step
 from agents.operations.claiming import OWN, is_own

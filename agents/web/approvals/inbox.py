@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from agents.core.kinds import AMOUNT
 from agents.core.states import EscalationState
-from agents.desk import billing
+from agents.desks.refunds import billing
 from agents.models import Escalation
 from agents.web import access
 from agents.web.approvals.wording import act, kind_of_request

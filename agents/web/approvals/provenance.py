@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from agents.core.money import BadAmount, format_money, minor_of_text
 from agents.core.requests import Json
-from agents.desk import billing
+from agents.desks.refunds import billing
 from agents.models import Escalation, Step
 
 ORIGINS = {

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from django.http import QueryDict
 
-from agents.desk import billing
-from agents.gallery.scenarios import BY_KEY
+from agents.desks.refunds import billing
+from agents.desks.refunds.scenarios import BY_KEY
 from agents.web.forms import BadForm, only
 
 CHOICE = re.compile(r"\((\d+)\)\Z", re.ASCII)  # the number in "Anna (42)"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import uuid4
 
-from agents.gallery.scenarios import PURPOSES, SCENARIOS, Scenario
+from agents.desks.refunds.scenarios import PURPOSES, SCENARIOS, Scenario
 from agents.models import Run, Workspace
 
 NEWEST = 300  # runs among which a scenario's last one is looked for

@@ -13,7 +13,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from agents import operations
-from agents.desk import billing
+from agents.desks.refunds import billing
 from agents.models import Run, Workspace
 from agents.operations.workflows import shipped_workflows
 from agents.patterns import PATTERNS

@@ -14,7 +14,7 @@ from django.http import QueryDict
 from django.utils import timezone
 
 from agents.core.states import EffectState, RunState
-from agents.desk.models import Customer
+from agents.desks.refunds.models import Customer
 from agents.models import Effect, Escalation, Run
 from agents.web import access
 from agents.web.ends import end_sentence

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agents.core.requests import Json
-from agents.desk import mail
+from agents.desks.refunds import mail
 from agents.tools import Context, OutcomeUnknown, Touch, tool
 
 

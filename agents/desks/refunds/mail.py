@@ -15,10 +15,10 @@ from django.db import transaction
 from agents.core.money import MAX_MINOR, format_money
 from agents.core.names import greeting
 from agents.db.inserts import insert_new, update_row
-from agents.desk import billing
-from agents.desk.models import Customer, SentMail
-from agents.desk.models.mail import LONGEST_FAULT, MailState
-from agents.desk.refunds import KeyReused
+from agents.desks.refunds import billing
+from agents.desks.refunds.models import Customer, SentMail
+from agents.desks.refunds.models.mail import LONGEST_FAULT, MailState
+from agents.desks.refunds.refunds import KeyReused
 
 TEMPLATE = "refund_confirmation_v2"
 SUBJECT = "Your refund"

@@ -10,7 +10,7 @@ from agents.core.kinds import ACTION, ADJUST, APPROVE, REJECT, Answer
 from agents.core.money import CURRENCY, format_money
 from agents.core.names import greeting, is_plain_name, is_plain_plan
 from agents.core.requests import Json
-from agents.desk import billing, mail, refunds
+from agents.desks.refunds import billing, mail, refunds
 from agents.tools import Context, Minor, OutcomeUnknown, Touch, tool
 
 REFUND = replace(

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from agents.desk import billing
-from agents.desk.models import Subscription
+from agents.desks.refunds import billing
+from agents.desks.refunds.models import Subscription
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from django.db import transaction
 
-from agents.desk.models import Customer, Refund, SentMail
+from agents.desks.refunds.models import Customer, Refund, SentMail
 
 
 def forget_customer(*, book_ids: Collection[int], customer_number: int) -> int:

@@ -6,7 +6,7 @@ from agents.core.money import format_money
 from agents.core.names import is_plain_plan
 from agents.core.requests import Json
 from agents.core.topics import TOPICS, is_about
-from agents.desk import support
+from agents.desks.refunds import support
 from agents.tools import Context, Touch, tool
 
 REFUNDABLE = "pro_monthly"

@@ -4,8 +4,8 @@ import django.db.models.deletion
 import django.db.models.expressions
 from django.db import migrations, models
 
-import agents.desk.models.mail
-import agents.desk.models.refund
+import agents.desks.refunds.models.mail
+import agents.desks.refunds.models.refund
 
 
 class Migration(migrations.Migration):
@@ -94,7 +94,8 @@ class Migration(migrations.Migration):
                 (
                     "state",
                     models.CharField(
-                        default=agents.desk.models.refund.RefundState["HELD"], max_length=10
+                        default=agents.desks.refunds.models.refund.RefundState["HELD"],
+                        max_length=10,
                     ),
                 ),
                 ("reference", models.CharField(max_length=60, unique=True)),
@@ -130,7 +131,7 @@ class Migration(migrations.Migration):
                 (
                     "state",
                     models.CharField(
-                        default=agents.desk.models.mail.MailState["SENDING"], max_length=10
+                        default=agents.desks.refunds.models.mail.MailState["SENDING"], max_length=10
                     ),
                 ),
                 ("reference", models.CharField(max_length=60, unique=True)),
@@ -227,17 +228,17 @@ class Migration(migrations.Migration):
                     models.Q(
                         ("paid_at", None),
                         ("released_at", None),
-                        ("state", agents.desk.models.refund.RefundState["HELD"]),
+                        ("state", agents.desks.refunds.models.refund.RefundState["HELD"]),
                     ),
                     models.Q(
                         ("paid_at__isnull", False),
                         ("released_at", None),
-                        ("state", agents.desk.models.refund.RefundState["PAID"]),
+                        ("state", agents.desks.refunds.models.refund.RefundState["PAID"]),
                     ),
                     models.Q(
                         ("paid_at", None),
                         ("released_at__isnull", False),
-                        ("state", agents.desk.models.refund.RefundState["RELEASED"]),
+                        ("state", agents.desks.refunds.models.refund.RefundState["RELEASED"]),
                     ),
                     _connector="OR",
                 ),
@@ -255,11 +256,12 @@ class Migration(migrations.Migration):
             constraint=models.CheckConstraint(
                 condition=models.Q(
                     models.Q(
-                        ("sent_at", None), ("state", agents.desk.models.mail.MailState["SENDING"])
+                        ("sent_at", None),
+                        ("state", agents.desks.refunds.models.mail.MailState["SENDING"]),
                     ),
                     models.Q(
                         ("sent_at__isnull", False),
-                        ("state", agents.desk.models.mail.MailState["SENT"]),
+                        ("state", agents.desks.refunds.models.mail.MailState["SENT"]),
                     ),
                     _connector="OR",
                 ),

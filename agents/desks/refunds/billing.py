@@ -11,7 +11,7 @@ from django.db.models import QuerySet
 
 from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import Pending
-from agents.desk.models import Charge, Customer
+from agents.desks.refunds.models import Charge, Customer
 
 BIGINT = 2**63
 

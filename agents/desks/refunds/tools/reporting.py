@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from agents.core.requests import Json
-from agents.desk import metrics
+from agents.desks.refunds import metrics
 from agents.tools import Context, Touch, tool
 
 _Check: TypeAlias = Callable[[Json], bool]

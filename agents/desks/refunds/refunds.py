@@ -18,9 +18,9 @@ from django.db.models import BigIntegerField, F
 from agents.db.compiled import CompiledSelect, CompiledUpdate, Param
 from agents.db.driver import Pending, pipeline, pipelined
 from agents.db.inserts import insert_new
-from agents.desk import billing
-from agents.desk.models import Charge, Refund
-from agents.desk.models.refund import RefundState
+from agents.desks.refunds import billing
+from agents.desks.refunds.models import Charge, Refund
+from agents.desks.refunds.models.refund import RefundState
 
 AMOUNT = Param("amount", BigIntegerField())
 

@@ -1,0 +1,16 @@
+"""The app for the refund desk."""
+
+from importlib import import_module
+
+from django.apps import AppConfig
+
+from agents.core.registry import load
+
+
+class DeskConfig(AppConfig):
+    name = "agents.desks.refunds"
+    label = "desk"  # as its tables and migrations are called
+
+    def ready(self) -> None:
+        for room in ("policies", "tools"):
+            load(import_module(f"{self.name}.{room}"))
