@@ -151,6 +151,8 @@ def _end_of(journal: Journal, strand: Strand, new_keys: Collection[str]) -> _End
         done = {"stop_reason": "success", "outcome": strand.outcome.value}
         return _End(RunState.DONE, done, {"stop_reason": "success"}, asked)
     # A person may have answered while siblings ran; then there is something to go on with.
+    if journal.has_turned_away:
+        return _End(RunState.QUEUED, {}, {})
     waiting = [step for step in journal.steps.values() if step.ended_at is None]
     held = {step.pk for step in waiting if step.key not in new_keys}
     answered = held and held.intersection(pk for (pk,) in _ENDED_STEPS.tuples(run=journal.run.pk))

@@ -10,13 +10,14 @@ from agents.core.kinds import kind_of
 from agents.core.limits import Limits
 from agents.core.requests import Json
 from agents.db.compiled import CompiledSelect, Param
-from agents.db.driver import Pending
+from agents.db.driver import Pending, pipeline
 from agents.db.inserts import insert_rows
 from agents.desks.refunds import billing
 from agents.engine.approvals import ASKED_AGAIN, CARRIED_OUT, close_approvals, turn_of
 from agents.engine.commit import Commit
-from agents.engine.kill_switch import switch_against
-from agents.models import Escalation, Step
+from agents.engine.kill_switch import fetch_switch
+from agents.engine.open_requests import fetch_full
+from agents.models import Escalation, Run, Step
 
 _OF_STEP = CompiledSelect(
     lambda: Escalation.objects.filter(run=Param("run"), step__key=Param("key")).order_by("pk")
@@ -30,13 +31,22 @@ def fetch_escalation(run_id: UUID, key: str) -> Pending[list[Escalation]]:
 
 def open_escalation(
     commit: Commit, *, step: Step, kind: str, action: Json, review: Json, limits: Limits
-) -> None:
-    """Put a step's action into the inbox."""
-    commit.insert_steps()  # it refers to its step, and the record to it
+) -> str:
+    """Put a step's action into the inbox, or return whose requests fill it: launcher or customer.
+
+    What became of a call is asked however full it is.
+    """
     at = commit.at
     args = action.get("args", {})
     asked = kind_of(kind, action)
     customer = args.get("user_id", step.run.subject if asked.is_about_run else None)
+    with pipeline():  # the switch first: it locks the workspace, so that nobody opens meanwhile
+        standing = fetch_switch(step.run, action.get("name", ""))
+        filled = NOT_FULL if asked.settles_call else _fetch_full(step.run, limits)
+    switch, full = standing.get(), filled.get()
+    if full:
+        return full
+    commit.insert_steps()  # it refers to its step, and the record to it
     escalation = Escalation(
         workspace_id=step.run.workspace_id,
         run=step.run,
@@ -48,7 +58,7 @@ def open_escalation(
         customer=customer if billing.could_be(customer) else None,
         requested_minor=args.get("amount_minor"),
         created_at=at,
-        frozen_at=at if switch_against(step.run, action.get("name", "")) else None,
+        frozen_at=at if switch else None,
         expires_at=at + timedelta(seconds=limits.escalation_seconds),
     )
     if kind in CARRIED_OUT:  # asked before in this turn: it is this question that counts now
@@ -59,3 +69,17 @@ def open_escalation(
     bound = ("requested_minor", "action_sha256")
     facts |= {name: getattr(escalation, name) for name in bound}
     commit.say("escalation.opened", {**facts, "reason": review["deciding"]["reason"]})
+    return ""
+
+
+NOT_FULL: Pending[str] = Pending(str)
+
+
+def _fetch_full(run: Run, limits: Limits) -> Pending[str]:
+    return fetch_full(
+        workspace=run.workspace_id,
+        launcher=run.launched_by_id,
+        book=run.book_id,
+        customer=run.subject,
+        limits=limits,
+    )

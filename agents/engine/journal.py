@@ -57,6 +57,7 @@ class Journal:
             # By the step, not by whether it has ended: somebody may have decided since.
             asked = Escalation.objects.filter(step__in=under_way)
             self.escalated.update(asked.values_list("step_id", flat=True))
+        self.has_turned_away = False  # a request that no person was asked: its flow can go on
         self._draft = Draft()
         self._unfenced: list[UnderLock] = []  # what no commit has written yet
         self._lock = asyncio.Lock()
@@ -133,6 +134,12 @@ class Journal:
             self._draft.end(step)
             self.tell(Entry("step.failed" if step.failed else "step.done", told))
         return Reply(step.reply, step.failed)
+
+    def turn_away(self, failed: str, step: Step, commit: Commit) -> None:
+        """Close, under lock, a step that was to wait for a person and is not put to one."""
+        step.failed, step.ended_at, self.has_turned_away = failed, commit.at, True
+        commit.update(step, "failed", "ended_at")
+        commit.say("step.failed", {"key": step.key, "failed": failed})
 
     def say(self, key: str, request: Say) -> Reply:
         """Put a line on the record; it is a step, so that a replay does not say it again."""

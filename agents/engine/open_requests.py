@@ -9,33 +9,37 @@ from django.db.models import Count, QuerySet
 from agents.core.limits import Limits
 from agents.core.states import EscalationState
 from agents.db.compiled import CompiledSelect, Param
+from agents.db.driver import Pending
 from agents.models import Escalation
 
-TOO_MANY = "too_many_open_requests"
+NOBODYS: Pending[list[tuple[Any, ...]]] = Pending(list)  # the answer where nothing is asked
 LAUNCHER, CUSTOMER = "launcher", "customer"
 
 
-def full_of(
+def fetch_full(
     *, workspace: int, launcher: int, book: int, customer: int | None, limits: Limits
-) -> str:
-    """Return whose requests fill the inbox, launcher or customer; "" where there is room.
+) -> Pending[str]:
+    """Ask whose requests fill the inbox, maybe together with other things.
 
-    Nothing is locked for it: where several open at the same moment there may be a few more.
+    The answer is launcher or customer, or "" where there is room. It holds as long as the
+    workspace's row is locked: whoever opens a request locks it first.
     """
-    most = limits.open_per_launcher
-    if most is not None:
-        theirs = _OF_LAUNCHER.tuples(workspace=workspace, launcher=launcher)
-        if _count_of(theirs) >= most:
+    theirs = about = NOBODYS
+    if limits.open_per_launcher is not None:
+        theirs = _OF_LAUNCHER.fetch_tuples(workspace=workspace, launcher=launcher)
+    if limits.open_per_customer is not None and customer is not None:
+        about = _ABOUT_CUSTOMER.fetch_tuples(workspace=workspace, book=book, customer=customer)
+
+    def answer() -> str:
+        if _is_reached(limits.open_per_launcher, theirs):
             return LAUNCHER
-    most = limits.open_per_customer
-    if most is None or customer is None:
-        return ""
-    about = _ABOUT_CUSTOMER.tuples(workspace=workspace, book=book, customer=customer)
-    return CUSTOMER if _count_of(about) >= most else ""
+        return CUSTOMER if _is_reached(limits.open_per_customer, about) else ""
+
+    return Pending(answer)
 
 
-def _count_of(found: list[tuple[Any, ...]]) -> int:
-    return next((count for (count,) in found), 0)
+def _is_reached(most: int | None, counted: Pending[list[tuple[Any, ...]]]) -> bool:
+    return most is not None and next((count for (count,) in counted.get()), 0) >= most
 
 
 def _count_open(**those: object) -> CompiledSelect[Escalation]:

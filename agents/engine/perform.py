@@ -12,12 +12,13 @@ from agents.core.requests import Ask, Escalate, Json, Request, Review, Say, Toge
 from agents.core.rulings import settled_by
 from agents.db.driver import pipelined
 from agents.engine import asking, gateway
+from agents.engine.commit import Commit
 from agents.engine.database import in_database
 from agents.engine.drive import Waiting
 from agents.engine.escalating import open_escalation
 from agents.engine.facts import fetch_facts
 from agents.engine.journal import Journal
-from agents.engine.open_requests import TOO_MANY, full_of
+from agents.models import Step
 from agents.policies import NOTHING, review
 
 
@@ -77,28 +78,19 @@ class RunExecutor:
         return facts, settled_by(granted.asked["review"], granted.reply)
 
     async def _escalate(self, key: str, request: Escalate) -> Reply:
-        """Put an action into the inbox, if there is room; the commit comes with the run's move."""
-        step, run = self.journal.begin(key, request), self.journal.run
-        full = await in_database(
-            partial(
-                full_of,
-                workspace=run.workspace_id,
-                launcher=run.launched_by_id,
-                book=run.book_id,
-                customer=run.subject,
-                limits=self.limits,
-            )
+        """Put an action into the inbox; the commit comes with the run's move."""
+        self.journal.under_lock(partial(self._open, self.journal.begin(key, request), request))
+        raise Waiting(key)
+
+    def _open(self, step: Step, request: Escalate, commit: Commit) -> None:
+        """Open the request, or answer its step at once where the inbox has no room."""
+        full = open_escalation(
+            commit,
+            step=step,
+            kind=request.kind,
+            action=request.action,
+            review=request.review,
+            limits=self.limits,
         )
         if full:
-            return self.journal.finish(step, Reply(failed=f"{TOO_MANY}:{full}"))
-        self.journal.under_lock(
-            partial(
-                open_escalation,
-                step=step,
-                kind=request.kind,
-                action=request.action,
-                review=request.review,
-                limits=self.limits,
-            )
-        )
-        raise Waiting(key)
+            self.journal.turn_away(f"too_many_open_requests:{full}", step, commit)

@@ -17,10 +17,11 @@ from agents.core.homoglyphs import invisible_characters
 from agents.core.limits import REFUNDS, Limits
 from agents.core.requests import Json
 from agents.db.compiled import CompiledSelect, Param
+from agents.db.driver import pipelined
 from agents.desks.refunds import billing, books, metrics
 from agents.engine.commit import Commit
 from agents.engine.dispatch import ring
-from agents.engine.open_requests import CUSTOMER, LAUNCHER, full_of
+from agents.engine.open_requests import CUSTOMER, LAUNCHER, fetch_full
 from agents.engine.redaction import redact
 from agents.models import PolicyVersion, Role, Run, Workspace
 from agents.operations.people import policy_version
@@ -88,7 +89,8 @@ def launch(
             book_id = again_of.book_id if again_of else _book(workspace, at)
             if customer is not None and not _is_customer(book_id, customer):
                 raise Refused("unknown_subject", f"There is no customer {customer} in this book.")
-            full = full_of(
+            full = pipelined(
+                fetch_full,
                 workspace=workspace.pk,
                 launcher=by.pk,
                 book=book_id,

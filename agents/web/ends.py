@@ -13,6 +13,12 @@ _ENDS = {
     "nobody_to_ask": "A person had to decide, and the policy has human approval turned off.",
     "halted_by_supervision": "The supervising model stopped the workflow.",
     "reorient_budget_exhausted": "The draft still deviated after every allowed correction.",
+    "effect_unknown": "Nobody said in time whether a call took effect.",
+    "too_many_open_requests": "As many requests are open as the policy allows.",
+    "too_many_open_requests:launcher": "The person who launched the run has as many open requests "
+    "as the policy allows.",
+    "too_many_open_requests:customer": "There are as many open requests about this customer as the "
+    "policy allows.",
     "max_steps": "Step limit reached before the agent finished.",
     "max_seconds": "Time limit reached: the run used all the working time its policy allows.",
     "max_tokens": "Token limit reached: the run used all the tokens its policy allows.",

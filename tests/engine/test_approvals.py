@@ -341,7 +341,7 @@ def test_an_inbox_that_is_full_of_one_launcher_takes_no_more(scene: Scene, ada: 
     under(scene, open_per_launcher=2)
     runs = [scene.launch() for _ in range(3)]
 
-    ended = [go(run) for run in runs]
+    ended = [go(go(run)) for run in runs]  # once more where it was turned away
 
     assert [run.state for run in ended] == ["waiting", "waiting", "stopped"]
     assert ended[2].stop_reason == "too_many_open_requests:launcher"
@@ -355,7 +355,7 @@ def test_an_inbox_that_is_full_about_one_customer_takes_no_more(scene: Scene, ad
     under(scene, open_per_customer=1)
     first = go(scene.launch())
 
-    second = go(on_the_charge_of(first, scene.launch()))
+    second = go(go(on_the_charge_of(first, scene.launch())))
 
     assert second.stop_reason == "too_many_open_requests:customer"
     assert go(scene.launch()).state == "waiting"  # a copy of the customers of its own

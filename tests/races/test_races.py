@@ -186,6 +186,27 @@ def test_runs_side_by_side_do_not_pass_the_cap_of_the_day(
     assert (waiting.count(), reasons) == (SIX - 2, {"unattended_cap_of_the_day"})
 
 
+@pytest.mark.parametrize("cap", ["launcher", "customer"])
+def test_workers_side_by_side_open_no_more_requests_than_the_cap(
+    scene: Scene, crowd: Contenders, cap: str
+) -> None:
+    """Six runs of one launcher about one customer ask a person at once: two may."""
+    under(scene, **{f"open_per_{cap}": 2})
+
+    for _ in range(ROUNDS):
+        runs = [scene.launch() for _ in range(SIX)]
+        Run.objects.filter(pk__in=[run.pk for run in runs]).update(book_id=runs[0].book_id)
+
+        crowd.meet("tests.races.contenders:advances", [[str(run.pk)] for run in runs])
+
+        asked = Escalation.objects.filter(run__in=runs)
+        assert asked.count() == 2
+        ended = Counter(left(run).stop_reason for run in runs)
+        assert ended == {"": 2, f"too_many_open_requests:{cap}": SIX - 2}
+        for escalation in asked:
+            scene.decide(escalation.run, approve=False)
+
+
 def test_one_person_deciding_in_six_windows_stays_within_their_day(
     scene: Scene, crowd: Contenders
 ) -> None:

@@ -21,6 +21,7 @@ CALLS = {
     "stop": "",
     "ModelFailed": "",
     "refuse": "",
+    "turn_away": "",
     "InvalidAction": "invalid_action:",
     "InvalidPlan": "invalid_plan:",
     "InvalidRoute": "invalid_route:",
@@ -47,6 +48,8 @@ def reasons_in(tree: ast.AST) -> Iterator[str]:
                 yield f"{CALLS[name]}{first}"
             if name == "Ruling" and ast.unparse(node.args[0]) == "RulingKind.BLOCK":
                 yield f"supervisor_block:{text_of(node.args[1])}"
+        elif isinstance(node, ast.Assign) and getattr(node.targets[0], "attr", "") == "failed":
+            yield text_of(node.value)
         elif isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") in TABLES:
             if isinstance(node.value, ast.Dict):
                 yield from map(text_of, node.value.values)

@@ -9,6 +9,7 @@ from agents.core.states import ENDED, EffectState, EscalationState
 from agents.engine.approvals import CARRIED_OUT, OWN_ENDS
 from agents.models import Effect, Escalation
 from agents.web.approvals.wording import filled, kind_of_request
+from agents.web.ends import end_sentence
 
 _ALLOWED = (EscalationState.APPROVED, EscalationState.ADJUSTED)
 _WHY = {
@@ -38,7 +39,8 @@ def why_not(code: str) -> str:
         return f"the run reached a limit ({kind.replace('_', ' ')})"
     if kind in ("tool_error", "tool_timeout", "tool_bad_result"):
         return f"the call of {about.replace(' ', '_')} failed and took no effect"
-    return f"the run ended first ({code})"
+    sentence = end_sentence(code).rstrip(".")
+    return f"the run ended first: {sentence[:1].lower()}{sentence[1:]}"
 
 
 def came_to_nothing(escalation: Escalation, effect: Effect | None) -> str:
