@@ -6,10 +6,12 @@ from agents.core.requests import Json
 from agents.core.rulings import Ruling
 from agents.core.touch import OutcomeUnknown, Touch
 from agents.sdk.arguments import between
+from agents.sdk.asked import Asked, Origin
 from agents.sdk.changes import Any, Choose, Lower
 from agents.sdk.demo import Answers, Says, in_days
-from agents.sdk.desk import Asked, Desk, Subject
+from agents.sdk.desk import Desk, Subject
 from agents.sdk.desk import DeskCall as Call
+from agents.sdk.evidence import Evidence, Fact, Link, Quote, Table
 from agents.sdk.rulings import Case, approve, block, days_until, escalate, tomorrow, within
 from agents.sdk.stored import limit
 from agents.sdk.values import Calls, Count, Days, In, Money, Names
@@ -26,15 +28,21 @@ __all__ = [
     "Count",
     "Days",
     "Desk",
+    "Evidence",
+    "Fact",
     "In",
     "Json",
+    "Link",
     "Lower",
     "Money",
     "Names",
+    "Origin",
     "OutcomeUnknown",
+    "Quote",
     "Ruling",
     "Says",
     "Subject",
+    "Table",
     "Touch",
     "approve",
     "between",

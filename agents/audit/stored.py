@@ -117,6 +117,7 @@ def _escalation(escalation: Escalation, is_erased: bool) -> Row:
 
 def _effect(effect: Effect, is_erased: bool) -> Row:
     row: Row = {"tool": effect.tool, "amount_minor": effect.amount_minor, "state": effect.state}
+    row |= {"currency": effect.currency}
     return row if is_erased else row | _digest("args_sha256", _action(effect, effect.args))
 
 

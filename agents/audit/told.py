@@ -140,7 +140,7 @@ def _reply(given: Row) -> Row:
 
 def _effect(rows: Rows, what: str, facts: Row, event: Row) -> None:
     row = rows.setdefault(f"effect {facts['key']}", {})
-    row |= {"state": what, **_known(facts, "tool", "amount_minor", "args_sha256")}
+    row |= {"state": what, **_known(facts, "tool", "amount_minor", "currency", "args_sha256")}
     if what in _SETTLED and not _is_by_word(rows, facts["key"]):
         row["took_place"] = what == EffectState.DONE.value
     if what == "intended":  # what the desk and the mail did by its key, if they did

@@ -53,6 +53,7 @@ class DeskFacts:
     case: Any  # what the console itself knows
     done: tuple[str, ...]  # what the run has done, in the sentences of its tools
     stored: Json  # all of it, as it is kept with the ruling
+    record: Mapping[str, str] = field(default_factory=dict)  # what it found, in sentences by name
 
 
 @dataclass(frozen=True)

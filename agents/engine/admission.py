@@ -10,7 +10,7 @@ from datetime import datetime
 
 from agents.core.budget import REVIEW_CHANGED, Call, exceeded, refusal
 from agents.core.digest import sha256
-from agents.core.limits import Limits
+from agents.core.limits import REFUNDS, Limits
 from agents.core.replay import Reply
 from agents.core.requests import Json, Use
 from agents.core.rulings import settled_by
@@ -20,6 +20,7 @@ from agents.db.driver import Pending, pipeline
 from agents.desks.refunds import billing
 from agents.engine import simulation
 from agents.engine.approvals import AMOUNT_CHANGED, close_approvals, turn_of
+from agents.engine.desks import terms_of
 from agents.engine.escalating import fetch_escalation
 from agents.engine.facts import fetch_facts
 from agents.engine.journal import Journal
@@ -84,11 +85,15 @@ def _intend(step: Step, request: Use, journal: Journal, limits: Limits, at: date
     key = effect_key(run, step.key)
     journal.tell(*_set_aside(journal, step, escalation))
     intent = _intent(step, allowing, escalation, key, charge, action, at)
+    if run.desk != REFUNDS:
+        intent |= terms_of(run, action)._asdict()
     journal.insert(Effect, intent, keys={"step_id": _STEP, "review_id": _STEP})
     told = {name: intent[name] for name in ("key", "tool", "args_sha256", "amount_minor")}
+    told |= {"currency": intent["currency"]} if run.desk != REFUNDS and intent["currency"] else {}
     journal.tell(Entry("effect.intended", told))
     if tool.reserve:
-        tool.reserve(Context(run.book_id, key, at, limits, run.subject), **request.args)
+        context = Context(run.book_id, key, at, limits, run.subject, subject_key=run.subject_key)
+        tool.reserve(context, **request.args)
     return ""
 
 
@@ -139,6 +144,8 @@ def _intent(
         "args_sha256": sha256(action),
         "review_id": {"run": step.run_id, "key": allowing.key},
         "escalation_id": escalation.pk if escalation else None,
+        "subject_key": "",
+        "resource": "",
         "customer": customer if billing.could_be(customer) else None,
         "charge": charge,
         "amount_minor": args.get("amount_minor"),

@@ -8,11 +8,13 @@ replay know of no desk.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from dataclasses import replace
+from datetime import UTC, datetime
 from importlib import import_module
+from typing import Any, NamedTuple
 
 from django.apps import apps
+from django.db import DEFAULT_DB_ALIAS, connections
 from django.utils.module_loading import module_has_submodule
 
 from agents.core.actions import Action
@@ -22,15 +24,19 @@ from agents.core.limits import REFUNDS, Limits
 from agents.core.registry import enter
 from agents.core.requests import Json
 from agents.core.rulings import Ruling, RulingKind
+from agents.core.statements import referenced_sentences
 from agents.core.states import EffectState
-from agents.models import Effect, Run
+from agents.db.driver import send
+from agents.engine.desk_ledger import DeskLedger, resource_of
+from agents.engine.step_facts import sentences_on_record
+from agents.models import Effect, Run, Step
 from agents.policies import RULES, Rule
 from agents.sdk import stored
 from agents.sdk.desk import DESKS, OF_CONSOLE, Desk, DeskCall, DeskRule, DeskTool
 from agents.sdk.rulings import Case
-from agents.tools import TOOLS, Context, Tool
+from agents.tools import TOOLS, Context, Tool, Touch
 
-MAYBE_DONE = (EffectState.INTENDED, EffectState.DONE, EffectState.UNKNOWN)
+LONGEST = 200  # characters of a subject's or a resource's key, as their columns hold them
 NOTHING_DONE = "Nothing was done."
 
 
@@ -41,7 +47,7 @@ class NoDesk(Exception):
 def discover_desks() -> None:
     """Enter the desk of every app that has one. Raises NoDesk, NamedTwice."""
     for config in apps.get_app_configs():
-        if config.name.startswith("agents") or not module_has_submodule(config.module, "desk"):
+        if config.name == "agents" or not module_has_submodule(config.module, "desk"):
             continue
         found = getattr(import_module(f"{config.name}.desk"), "desk", None)
         if not isinstance(found, Desk):
@@ -68,7 +74,7 @@ def enter_desk(desk: Desk) -> None:
 
 def _tool(tool: DeskTool) -> Tool:
     def call(context: Context, **args: Json) -> Json:
-        return tool.call(DeskCall(context.key, context.at, context.subject_key), args)
+        return tool.call(_call(context), args)
 
     asked = replace(
         ACTION,
@@ -92,23 +98,34 @@ def _tool(tool: DeskTool) -> Tool:
         tool.touch,
         tool.timeout,
         tool.arguments,
+        reserve=lambda context, **args: tool.hold(_call(context), args),
+        release=tool.release,
         find=tool.find,
         told=tool.description,
         after=tool.after,
+        may_say=tool.may_say,
         request=asked,
     )
+
+
+def _call(context: Context) -> DeskCall:
+    return DeskCall(context.key, context.at, context.subject_key, context.book_id)
 
 
 def _rule(desk: Desk, rule: DeskRule) -> Rule:
     def check(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
         if action.get("name") != rule.tool.name:
             return None
-        known = _known(facts)
-        part = (limits.desks or {}).get(desk.name, {}).get("limits", {})
-        own = stored.read(desk.limits_type, part) if desk.limits_type else None
+        known, own = _known(facts), limits_of(desk, limits)
         return rule.ruling(action["args"], facts=known.own, limits=own, case=known.case)
 
     return check
+
+
+def limits_of(desk: Desk, limits: Limits) -> Any:
+    """Return the desk's own limits of a policy, typed. Raises BadValue."""
+    part = (limits.desks or {}).get(desk.name, {}).get("limits", {})
+    return stored.read(desk.limits_type, part) if desk.limits_type else None
 
 
 def _known(facts: Facts) -> DeskFacts:
@@ -118,13 +135,13 @@ def _known(facts: Facts) -> DeskFacts:
 
 
 def _bound(desk: Desk, action: Action, facts: Facts, limits: Limits) -> Ruling | None:
-    """A call is about what the run is about, and by a tool of its desk."""
+    """A call is about what the run is about, by a tool of its desk, and of money above nought."""
     if action.get("kind") != "tool":
         return None
     tool, subject = desk.tools.get(str(action.get("name"))), _known(facts).case.subject
     named = action["args"].get(tool.subject) if tool else None
     if tool and named == subject:
-        return None
+        return _measure(tool, action["args"])
     return Ruling(
         RulingKind.BLOCK,
         "subject_mismatch",
@@ -135,6 +152,16 @@ def _bound(desk: Desk, action: Action, facts: Facts, limits: Limits) -> Ruling |
     )
 
 
+def _measure(tool: DeskTool, given: Json) -> Ruling | None:
+    """Block what no row of the ledger could hold."""
+    money = tool.amount_of(given)
+    if money is not None and money.minor < 1:
+        return Ruling(RulingKind.BLOCK, "no_amount", f"{money} is no amount to move.", risk=60)
+    if len(resource_of(tool, given)) > LONGEST:
+        return Ruling(RulingKind.BLOCK, "bad_resource", f"{tool.resource} is too long.", risk=60)
+    return None
+
+
 def _answer(desk: Desk, action: Action, facts: Facts, limits: Limits) -> Ruling | None:
     """An answer says what was done, in the tools' sentences; the agent's own words are its note."""
     if action.get("kind") != "final":
@@ -142,7 +169,9 @@ def _answer(desk: Desk, action: Action, facts: Facts, limits: Limits) -> Ruling 
     if "note" in action:  # revised before; no reply of a model is read with a note
         sentence = "The answer says what the ledger says."
         return Ruling(RulingKind.APPROVE, "answer_is_of_ledger", sentence, 5)
-    told = " ".join(_known(facts).done) or NOTHING_DONE
+    known = _known(facts)
+    said = referenced_sentences(str(action["answer"]), known.record)
+    told = " ".join([*known.done, *said]) or NOTHING_DONE
     return Ruling(
         RulingKind.REVISE,
         "answer_from_ledger",
@@ -152,22 +181,35 @@ def _answer(desk: Desk, action: Action, facts: Facts, limits: Limits) -> Ruling 
     )
 
 
-@dataclass(frozen=True)
-class _Asked:
-    """What a desk may ask of the ledger while it gathers its facts."""
+class Terms(NamedTuple):
+    """What a call means to ledger and inbox, whatever its tool calls its arguments."""
 
-    run: Run
-    at: datetime
+    subject_key: str = ""
+    resource: str = ""
+    amount_minor: int | None = None
+    currency: str = ""
 
-    def count(self, tool: str, *, days: int) -> int:
-        return Effect.objects.filter(
-            run__workspace=self.run.workspace_id,
-            run__desk=self.run.desk,
-            run__subject_key=self.run.subject_key,
-            tool=tool,
-            state__in=MAYBE_DONE,
-            intended_at__gte=self.at - timedelta(days=days),
-        ).count()
+
+def terms_of(run: Run, action: Action) -> Terms:
+    """Return what a call of a declared desk is about, on which resource, and how much."""
+    desk, given = DESKS.get(run.desk), action.get("args", {})
+    tool = desk.tools.get(str(action.get("name"))) if desk else None
+    if tool is None:
+        return Terms(run.subject_key)
+    money = tool.amount_of(given)
+    about = str(given[tool.subject]), resource_of(tool, given)
+    return Terms(*about, *((money.minor, money.currency) if money else ()))
+
+
+def lock_resource(run: Run, action: Action) -> None:
+    """Send for the lock of what a call is about, until the transaction ends; a row need not be.
+
+    Call with the run's and the workspace's row locked. SQLite has one writer.
+    """
+    database, resource = connections[DEFAULT_DB_ALIAS], terms_of(run, action).resource
+    if resource and database.vendor == "postgresql":
+        key = f"{run.desk}:{run.book_id}:{resource}"
+        send(database, "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [key])
 
 
 def case_of(run: Run, at: datetime) -> Case:
@@ -177,24 +219,36 @@ def case_of(run: Run, at: datetime) -> Case:
 
 
 def gather_facts(
-    run: Run, effects: Sequence[Effect], *, at: datetime, done: Mapping[int, Json]
+    run: Run,
+    action: Action,
+    limits: Limits,
+    effects: Sequence[Effect],
+    steps: Sequence[Step],
+    *,
+    at: datetime,
+    done: Mapping[int, Json],
 ) -> Facts:
     """Ask a run's desk for its facts, in the transaction of the review.
 
     `done` are results that the ledger is about to be told, by the key of their step.
     """
-    desk, case = DESKS[run.desk], case_of(run, at)
-    own = desk.gather(run.subject_key, _Asked(run, at)) if desk.gather else None
+    desk, case, name = DESKS[run.desk], case_of(run, at), str(action.get("name", ""))
+    tool, given = desk.tools.get(name), action.get("args", {})
+    args = tool.arguments.read(given) if tool else None
+    ledger = DeskLedger(desk, run, at, name, given, args, steps)
+    own = desk.gather(run.subject_key, ledger) if desk.gather else None
     told = tuple(
         desk.tools[effect.tool].sentence(desk.tools[effect.tool].after, effect.args, case.label)
         for effect in effects
         if effect.tool in desk.tools
         and (effect.state == EffectState.DONE or effect.step_id in done)
     )
+    shown = desk.evidence_of(args=args, facts=own, limits=limits_of(desk, limits), case=case)
     kept = {
         "desk": run.desk,
         "own": stored.write(own) if own is not None else None,
         "case": stored.write(case),
         "done": list(told),
+        **({"evidence": shown} if shown and tool and tool.touch is not Touch.READ else {}),
     }
-    return Facts(desk=DeskFacts(own, case, told, kept))
+    return Facts(desk=DeskFacts(own, case, told, kept, sentences_on_record(steps, TOOLS)))

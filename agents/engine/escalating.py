@@ -7,7 +7,7 @@ from uuid import UUID
 
 from agents.core.digest import sha256
 from agents.core.kinds import kind_of
-from agents.core.limits import Limits
+from agents.core.limits import REFUNDS, Limits
 from agents.core.requests import Json
 from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import Pending, pipeline
@@ -15,6 +15,7 @@ from agents.db.inserts import insert_rows
 from agents.desks.refunds import billing
 from agents.engine.approvals import ASKED_AGAIN, CARRIED_OUT, close_approvals, turn_of
 from agents.engine.commit import Commit
+from agents.engine.desks import terms_of
 from agents.engine.kill_switch import fetch_switch
 from agents.engine.open_requests import fetch_full
 from agents.models import Escalation, Run, Step
@@ -47,7 +48,9 @@ def open_escalation(
     if full:
         return full
     commit.insert_steps()  # it refers to its step, and the record to it
+    terms = terms_of(step.run, action)._asdict() if step.run.desk != REFUNDS else {}
     escalation = Escalation(
+        **terms,
         workspace_id=step.run.workspace_id,
         run=step.run,
         step=step,

@@ -20,7 +20,7 @@ from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import Pending
 from agents.desks.refunds import billing, mail
 from agents.engine import simulation
-from agents.engine.desks import gather_facts
+from agents.engine.desks import gather_facts, lock_resource
 from agents.engine.step_facts import (
     accepted_outputs,
     customers_read,
@@ -88,8 +88,15 @@ def fetch_facts(
     `done` are results that the ledger is about to be told, by the key of their step.
     """
     if run.desk != REFUNDS:
+        if lock:
+            lock_resource(run, action)
         acted = _EFFECTS.fetch(run=run.pk)
-        return Pending(lambda: (gather_facts(run, acted.get(), at=at, done=done or {}), None))
+
+        def gathered() -> tuple[Facts, None]:
+            known = (run, action, limits, acted.get(), steps)
+            return gather_facts(*known, at=at, done=done or {}), None
+
+        return Pending(gathered)
     tool = action.get("name")
     customer = action.get("args", {}).get("user_id", run.subject)
     is_final = action["kind"] == "final"

@@ -22,6 +22,10 @@ class Escalation(models.Model):
     action = models.JSONField()
     action_sha256 = models.CharField(max_length=64)  # what a decision is bound to
     review = models.JSONField()  # the review that escalated, with the facts it saw
+    # Of a declared desk: what it is about, what is locked and counted, how much in `currency`.
+    subject_key = models.CharField(max_length=200, blank=True, default="", db_default="")
+    resource = models.CharField(max_length=200, blank=True, default="", db_default="")
+    amount_minor = models.BigIntegerField(null=True)
     customer = models.BigIntegerField(null=True)
     requested_minor = models.BigIntegerField(null=True)
     currency = models.CharField(max_length=3, default="USD")

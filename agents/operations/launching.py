@@ -70,11 +70,9 @@ def launch(
     if version is None:
         raise Refused("no_policy", f"{workspace.name} has no published policy to run under.")
     _check_version(workspace, version, published, role)
-    if desk == REFUNDS:
-        key, label = "", ""
-    else:
-        key, label, subject = *_subject_of(desk, subject, pattern, version), None
-    customer = subject if isinstance(subject, int) else None
+    if desk != REFUNDS:
+        _check_desk(desk, pattern, version)
+    customer = subject if isinstance(subject, int) and desk == REFUNDS else None
     _check(workspace, pattern, goal, customer, version, desk, simulation)
     if model and model not in settings.OPENAI_MODEL_CHOICES:
         raise Refused("unknown_model", f"The model {model!r} is not among OPENAI_MODEL_CHOICES.")
@@ -86,7 +84,8 @@ def launch(
     followed = checked_workflow(workflow, inputs, goal=goal, limits=limits) if takes_one else {}
     try:
         with transaction.atomic():
-            book_id = again_of.book_id if again_of else _book(workspace, at)
+            book_id = again_of.book_id if again_of else _book(workspace, desk, at)
+            key, label = ("", "") if desk == REFUNDS else _subject_of(desk, subject, book_id)
             if customer is not None and not _is_customer(book_id, customer):
                 raise Refused("unknown_subject", f"There is no customer {customer} in this book.")
             full = pipelined(
@@ -127,11 +126,15 @@ def launch(
         return _already_launched(workspace, token)
 
 
-def _book(workspace: Workspace, at: datetime) -> int:
-    """Return the book that a run acts on: its own copy in a demo."""
-    if workspace.is_demo:
-        return int(books.open_demo_book(at=at).pk)
-    return int(workspace.book_id)
+def _book(workspace: Workspace, desk: str, at: datetime) -> int:
+    """Return the book that a run acts on: its own copy in a demo, where the desk has copies."""
+    fill = DESKS[desk].fill_demo if desk != REFUNDS else None
+    if not workspace.is_demo or (desk != REFUNDS and fill is None):
+        return int(workspace.book_id)
+    book_id = int(books.open_demo_book(at=at).pk)
+    if fill:
+        fill(book_id, at)
+    return book_id
 
 
 _PUBLISHED = CompiledSelect(
@@ -240,20 +243,22 @@ def _without(
     return policy_version(workspace, replace(limits, patterns=changed), at=at, is_replay=True)
 
 
-def _subject_of(
-    desk: str, subject: int | str | None, pattern: str, version: PolicyVersion
-) -> tuple[str, str]:
-    """Return the key of a declared desk's subject, and what people call it. Raises Refused."""
+def _check_desk(desk: str, pattern: str, version: PolicyVersion) -> None:
+    """Refuse a launch for a declared desk that cannot be. Raises Refused."""
     if desk not in DESKS:
         raise Refused("unknown_desk", f"There is no desk {desk!r} here.")
     if desk not in (version.limits().desks or {}):
         raise Refused("unknown_desk", f"The policy has no rules for the desk {desk!r}.")
     if pattern != "supervisor":
         raise Refused("other_pattern", f"The desk {desk!r} has no {pattern}, only a supervisor.")
-    label = DESKS[desk].subject.label_of(subject) if isinstance(subject, str) else ""
+
+
+def _subject_of(desk: str, subject: int | str | None, book_id: int) -> tuple[str, str]:
+    """Return the key of a declared desk's subject, and what people call it. Raises Refused."""
+    known = DESKS[desk].subject
+    label = known.label_of(subject, book_id) if isinstance(subject, str) else ""
     if not label or not isinstance(subject, str) or max(len(label), len(subject)) > MAX_SUBJECT:
-        kind = DESKS[desk].subject.kind
-        raise Refused("unknown_subject", f"The desk {desk!r} knows no {kind} {subject!r}.")
+        raise Refused("unknown_subject", f"The desk {desk!r} knows no {known.kind} {subject!r}.")
     return subject, label
 
 

@@ -73,7 +73,7 @@ class OpenField:
 
 def check_change(arguments: Arguments, name: str, how: Change) -> None:
     """Raise TypeError where an argument cannot be changed in this way."""
-    hint = _bare(arguments.hints[name])
+    hint = bare_type(arguments.hints[name])
     choices = get_args(hint) if get_origin(hint) is Literal else ()
     is_ordered = isinstance(hint, type) and issubclass(hint, _ORDERED) and hint is not bool
     if isinstance(how, Choose) and choices and set(how.among) <= set(choices) and how.among:
@@ -99,7 +99,7 @@ def open_fields(
         if isinstance(how, Choose):
             fields.append(OpenField(name, schema, value, None, None, how.among))
             continue
-        order = get_args(_bare(arguments.hints[name]))
+        order = get_args(bare_type(arguments.hints[name]))
         if order:
             choices = order[: order.index(value) + 1]
             fields.append(OpenField(name, schema, value, None, None, choices))
@@ -158,9 +158,9 @@ def _given(bound: Bound, case: Case) -> Anything:
     return bound(case) if is_function else bound
 
 
-def _bare(hint: Anything) -> Anything:
+def bare_type(hint: Anything) -> Anything:
     """Return a type without its annotations and without None."""
     hint = getattr(hint, "__origin__", hint) if hasattr(hint, "__metadata__") else hint
     others = [part for part in get_args(hint) if part is not type(None)]
     is_optional = type(None) in get_args(hint) and len(others) == 1
-    return _bare(others[0]) if is_optional else hint
+    return bare_type(others[0]) if is_optional else hint

@@ -6,17 +6,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from inspect import getdoc, signature
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from agents.core.registry import enter
 from agents.core.requests import Json
 from agents.core.rulings import Ruling
 from agents.core.touch import Touch
 from agents.sdk.arguments import Arguments, arguments_of
-from agents.sdk.changes import Change, check_change
+from agents.sdk.asked import Asked
+from agents.sdk.changes import Change, bare_type, check_change
+from agents.sdk.evidence import Evidence, write_evidence
 from agents.sdk.rulings import Case
 from agents.sdk.sentences import check_places, fill
 from agents.sdk.stored import limit_fields
+from agents.sdk.values import Money
 
 F = TypeVar("F", bound=Callable[..., Any])
 # Rules that the console adds to every desk: a call is about the run's subject, an answer says
@@ -33,14 +36,7 @@ class DeskCall:
     key: str  # one key, one effect
     at: datetime
     subject: str
-
-
-class Asked(Protocol):
-    """What facts may ask of the ledger."""
-
-    def count(self, tool: str, *, days: int) -> int:
-        """Return how often a tool took effect, or may have, for this subject."""
-        ...
+    book: int = 0  # what the run acts on: in a demo each launch has one of its own
 
 
 @dataclass(frozen=True)
@@ -48,13 +44,14 @@ class Subject:
     """What a run of the desk is about, and how it is looked up."""
 
     kind: str  # employee, account
-    find: Callable[[str], Any]  # by key; None: there is no such thing
+    find: Callable[..., Any]  # by key, or by key and `book`; None: there is no such thing
     label: str = "{id}"  # of the attributes of what was found
     link: str = ""
 
-    def label_of(self, key: str) -> str:
+    def label_of(self, key: str, book: int) -> str:
         """Return what people call it, or "" where there is no such thing."""
-        found = self.find(key)
+        own = {"book": book} if "book" in signature(self.find).parameters else {}
+        found = self.find(key, **own)
         if found is None:
             return ""
         values = found if isinstance(found, Mapping) else vars(found)
@@ -77,6 +74,11 @@ class DeskTool:
     amount: str = ""  # the argument that holds money
     may_change: Mapping[str, Change] = field(default_factory=dict)
     find: Callable[[str], Json] | None = None
+    # Hold what the call will use, with its intent: (call, **typed arguments). Give it back by key.
+    reserve: Callable[..., object] | None = None
+    release: Callable[[str, datetime], object] | None = None
+    outside: tuple[str, ...] = ()  # of what it returns: the names of texts that outsiders wrote
+    may_say: Callable[[Json], dict[str, str]] | None = None  # of its result: sentences by name
     timeout: float = 10.0  # seconds
 
     @property
@@ -87,6 +89,16 @@ class DeskTool:
     def call(self, call: DeskCall, given: Json) -> Json:
         """Call the function with its types. Raises BadArguments."""
         return self.function(call, **vars(self.arguments.read(given)))
+
+    def hold(self, call: DeskCall, given: Json) -> None:
+        """Hold what a call will use, with its types. Raises BadArguments."""
+        if self.reserve:
+            self.reserve(call, **vars(self.arguments.read(given)))
+
+    def amount_of(self, given: Json) -> Money | None:
+        """Return the money that a call moves, or None. Raises BadArguments."""
+        money = getattr(self.arguments.read(given), self.amount) if self.amount else None
+        return money if isinstance(money, Money) else None
 
     def sentence(self, sentence: str, given: Json, label: str) -> str:
         """Return one of its sentences with these arguments. Raises BadArguments."""
@@ -135,6 +147,7 @@ class Desk:
         subject: Subject,
         limits: type[Any] | None = None,
         brief: str = "",
+        fill_demo: Callable[[int, datetime], object] | None = None,
     ) -> None:
         if not name.isidentifier():
             raise TypeError(f"a desk cannot be called {name!r}")
@@ -145,11 +158,27 @@ class Desk:
         self.rules: dict[str, DeskRule] = {}
         self.scenarios: list[Scenario] = []
         self.gather: Callable[[str, Asked], Any] | None = None
+        self.show: Callable[..., Sequence[Evidence]] | None = None
+        # (book, at): in a demo each launch gets a book of its own, which this fills.
+        self.fill_demo = fill_demo
 
     def facts(self, gather: F) -> F:
         """Declare how facts are gathered: local, under lock, once for each review."""
         self.gather = gather
         return gather
+
+    def evidence(self, show: F) -> F:
+        """Declare what a person reads beside a call, of args, facts, limits and case."""
+        check_takes(show)
+        self.show = show
+        return show
+
+    def evidence_of(self, **known: Any) -> list[Json]:
+        """Return the evidence for a call as data, of what TAKES names."""
+        if self.show is None:
+            return []
+        takes = signature(self.show).parameters
+        return write_evidence(self.show(**{name: known[name] for name in takes}))
 
     def tool(
         self,
@@ -166,11 +195,13 @@ class Desk:
 
         def declare(function: F) -> F:
             arguments = arguments_of(function)
-            changes = dict(may_change or {})
-            named = {subject, *changes, *(more.get(n) for n in ("resource", "amount"))}
+            changes, amount = dict(may_change or {}), more.get("amount", "")
+            named = {subject, *changes, more.get("resource"), amount}
             unknown = sorted(name for name in named if name and name not in arguments.hints)
             if unknown:
                 raise TypeError(f"{function.__name__} has no argument {', '.join(unknown)}")
+            if amount and bare_type(arguments.hints[amount]) is not Money:
+                raise TypeError(f"{function.__name__}: {amount} is to be Money")
             if subject in changes:
                 raise TypeError(f"{function.__name__}: nobody changes what a call is about")
             check_places(function.__name__, title, ())
@@ -199,10 +230,7 @@ class Desk:
         """Declare a rule of a tool; it takes what it names of args, facts, limits and case."""
 
         def declare(check: F) -> F:
-            takes = tuple(signature(check).parameters)
-            unknown = sorted(set(takes) - set(TAKES))
-            if unknown:
-                raise TypeError(f"{check.__name__} asks for {', '.join(unknown)}")
+            takes = check_takes(check)
             name = f"{self.name}.{check.__name__}"
             enter(self.rules, name, DeskRule(name, self.tools[tool.__name__], check, takes))
             return check
@@ -220,6 +248,15 @@ class Desk:
     ) -> None:
         """Declare a case to try it with."""
         self.scenarios.append(Scenario(title, subject, goal, expect, demo))
+
+
+def check_takes(function: Callable[..., Any]) -> tuple[str, ...]:
+    """Return what a function asks for. Raises TypeError where that is not of TAKES."""
+    takes = tuple(signature(function).parameters)
+    unknown = sorted(set(takes) - set(TAKES))
+    if unknown:
+        raise TypeError(f"{function.__name__} asks for {', '.join(unknown)}")
+    return takes
 
 
 DESKS: dict[str, Desk] = {}  # of this process, by name

@@ -127,6 +127,8 @@ def intent_of(run: Run, step: str, review: str) -> dict[str, object]:
         "args_sha256": "",
         "review_id": {"run": run.pk, "key": review},
         "escalation_id": None,
+        "subject_key": "",
+        "resource": "",
         "customer": 42,
         "charge": None,
         "amount_minor": None,

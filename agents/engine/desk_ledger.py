@@ -1,0 +1,133 @@
+"""What a desk may ask while it gathers its facts: the ledger, and who named a value."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+from django.db.models import Q, QuerySet, Sum
+
+from agents.core.requests import Json
+from agents.core.states import EffectState
+from agents.models import Effect, Run, Step
+from agents.sdk.asked import By, Origin, is_named
+from agents.sdk.desk import Desk, DeskTool
+from agents.sdk.values import Money
+
+MAYBE_DONE = (EffectState.INTENDED, EffectState.DONE, EffectState.UNKNOWN)
+
+
+@dataclass(frozen=True)
+class DeskLedger:
+    """The `Asked` of one review."""
+
+    desk: Desk
+    run: Run
+    at: datetime
+    tool: str
+    given: Json  # the arguments, as they are stored
+    args: Any
+    steps: Sequence[Step]
+
+    @property
+    def book(self) -> int:
+        return int(self.run.book_id)
+
+    @property
+    def today(self) -> date:
+        return self.at.astimezone(UTC).date()
+
+    def count(
+        self,
+        tool: str,
+        *,
+        days: int,
+        by: By = "subject",
+        unattended: bool = False,
+        **like: Any,
+    ) -> int:
+        return self._calls(tool, days, by, unattended, like).count()
+
+    def sum(
+        self,
+        tool: str,
+        *,
+        currency: str,
+        days: int,
+        by: By = "subject",
+        unattended: bool = False,
+        **like: Any,
+    ) -> Money:
+        calls = self._calls(tool, days, by, unattended, like).filter(currency=currency)
+        return Money(calls.aggregate(total=Sum("amount_minor"))["total"] or 0, currency)
+
+    def last(self, tool: str, *, days: int, by: By = "subject", **like: Any) -> date | None:
+        newest = self._calls(tool, days, by, False, like).order_by("-intended_at", "-pk").first()
+        return newest.intended_at.astimezone(UTC).date() if newest else None
+
+    def origin(self, argument: str, *also: str) -> Origin:
+        value = getattr(self.args, argument)
+        if any(is_named(named, [self.run.goal]) for named in (value, *also)):
+            return Origin.GOAL
+        if any(argument in _patch(step, self.given) for step in self.steps):
+            return Origin.PERSON
+        outside = list(outside_texts(self.desk, self.steps).values())
+        if any(is_named(named, outside) for named in (value, *also)):
+            return Origin.OUTSIDE
+        return Origin.NOBODY
+
+    def _calls(
+        self, tool: str, days: int, by: By, unattended: bool, like: dict[str, Any]
+    ) -> QuerySet[Effect]:
+        calls = Effect.objects.filter(
+            self._those(by),
+            run__workspace=self.run.workspace_id,
+            run__desk=self.run.desk,
+            tool=tool,
+            state__in=MAYBE_DONE,
+            intended_at__gte=self.at - timedelta(days=days),
+            **({"escalation": None} if unattended else {}),
+        )
+        known = self.desk.tools[tool]
+        for name, value in like.items():
+            if name == known.amount and isinstance(value, Money):
+                calls = calls.filter(amount_minor=value.minor, currency=value.currency)
+            else:
+                calls = calls.filter(**{f"args__{name}": value})
+        return calls
+
+    def _those(self, by: By) -> Q:
+        """Return whose calls count. Books are apart: a demo's launch sees only its own."""
+        if by == "subject":
+            return Q(run__book=self.run.book_id, subject_key=self.run.subject_key)
+        if by == "resource":
+            resource = resource_of(self.desk.tools.get(self.tool), self.given)
+            is_any = Q(run__book=self.run.book_id, resource=resource)
+            return is_any if resource else Q(pk__in=[])
+        return Q(run__launched_by=self.run.launched_by_id) if by == "launcher" else Q()
+
+
+def outside_texts(desk: Desk, steps: Sequence[Step]) -> dict[str, str]:
+    """Return what outsiders wrote and the run has read, by `tool.name`; the newest counts."""
+    found: dict[str, str] = {}
+    for step in steps:
+        tool = desk.tools.get(step.asked["tool"]) if step.kind == "use" else None
+        if tool and isinstance(step.reply, dict):
+            texts = {f"{tool.name}.{name}": step.reply.get(name) for name in tool.outside}
+            found |= {name: text for name, text in texts.items() if isinstance(text, str)}
+    return found
+
+
+def resource_of(tool: DeskTool | None, given: Json) -> str:
+    """Return what a call locks and is counted on, or ""."""
+    return str(given.get(tool.resource) or "") if tool and tool.resource else ""
+
+
+def _patch(step: Step, given: Json) -> dict[str, Json]:
+    """Return the arguments that a person set at a step, where they left this very call."""
+    reply = step.reply if step.kind == "escalate" and isinstance(step.reply, dict) else {}
+    patch: dict[str, Json] = reply.get("patch") or {}
+    left = {**step.asked["action"]["args"], **patch} if patch else None
+    return patch if left == given else {}

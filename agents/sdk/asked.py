@@ -1,0 +1,112 @@
+"""What facts may ask: the ledger for what was done, and the run for who named a value."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from datetime import date
+from enum import StrEnum
+from typing import Any, Literal, Protocol, TypeAlias
+
+from agents.sdk.values import Money, show
+
+By: TypeAlias = Literal["subject", "resource", "launcher", "workspace"]
+_SIGNS = {"EUR": ("€", "euros", "euro"), "USD": ("$", "dollars"), "GBP": ("£", "pounds")}
+
+
+class Origin(StrEnum):
+    """Who named a value of a call, the most trusted first."""
+
+    GOAL = "goal"  # whoever launched the run
+    PERSON = "person"  # whoever decided about it
+    OUTSIDE = "outside"  # nobody but a text that outsiders wrote
+    NOBODY = "nobody"  # the agent made it up, or worked it out
+
+
+class Asked(Protocol):
+    """What facts may ask, of one run and the action that is being reviewed.
+
+    What was intended, and what nobody knows the end of, counts as done. `days` go back from now;
+    `unattended` leaves out what a person allowed; `like` are arguments that the calls had.
+    """
+
+    @property
+    def tool(self) -> str:
+        """Return the tool of the action; "": it is an answer."""
+        ...
+
+    @property
+    def args(self) -> Any:
+        """Return the arguments of the action, typed; None where there are none."""
+        ...
+
+    @property
+    def book(self) -> int:
+        """Return what the run acts on: a demo's launch has a book of its own."""
+        ...
+
+    @property
+    def today(self) -> date:
+        """Return the day of the review (UTC)."""
+        ...
+
+    def count(
+        self, tool: str, *, days: int, by: By = ..., unattended: bool = ..., **like: Any
+    ) -> int:
+        """Return how often a tool took effect, or may have."""
+        ...
+
+    def sum(
+        self,
+        tool: str,
+        *,
+        currency: str,
+        days: int,
+        by: By = ...,
+        unattended: bool = ...,
+        **like: Any,
+    ) -> Money:
+        """Return what its calls moved in one currency; others are never added."""
+        ...
+
+    def last(self, tool: str, *, days: int, by: By = ..., **like: Any) -> date | None:
+        """Return the day (UTC) of its newest call, or None."""
+        ...
+
+    def origin(self, argument: str, *also: str) -> Origin:
+        """Return who named an argument's value; `also` are other names for it."""
+        ...
+
+
+def is_named(value: Any, texts: Iterable[str]) -> bool:
+    """Tell whether one of these texts names a value: whole words, an amount with its currency."""
+    pattern = _PATTERNS.get(type(value), _plain)(value)
+    return any(pattern.search(text) for text in texts)
+
+
+def _plain(value: Any) -> re.Pattern[str]:
+    return _whole(re.escape(show(value)))
+
+
+def _day(value: date) -> re.Pattern[str]:
+    spelled = (value.isoformat(), show(value), f"{value:%d.%m.%Y}", f"{value:%d/%m/%Y}")
+    return _whole("|".join(map(re.escape, spelled)))
+
+
+def _money(value: Money) -> re.Pattern[str]:
+    whole, _, part = value.amount.partition(".")
+    grouped = [f"{int(whole):,}", f"{int(whole):,}".replace(",", "."), whole]
+    cents = f"(?:[.,]{part})" + ("" if part.strip("0") else "?") if part else ""
+    number = f"(?:{'|'.join(map(re.escape, grouped))}){cents}"
+    signs = "|".join(map(re.escape, (value.currency, *_SIGNS.get(value.currency, ()))))
+    return re.compile(
+        rf"(?<!\w)(?:{signs})\s?{number}(?![\w]|[.,]\d)|(?<![\w.,]){number}\s?(?:{signs})(?!\w)",
+        re.IGNORECASE,
+    )
+
+
+def _whole(words: str) -> re.Pattern[str]:
+    return re.compile(rf"(?<![\w.-])(?:{words})(?![\w-]|[.]\w)", re.IGNORECASE)
+
+
+_PATTERNS: dict[type[Any], Any] = {Money: _money, date: _day}
