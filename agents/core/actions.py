@@ -101,6 +101,8 @@ def _final(said: dict[str, Json]) -> Action:
     if set(said) - {"kind", "answer"}:
         raise InvalidAction("extra_keys_final")
     answer = said.get("answer")
+    if isinstance(answer, str) and len(answer) > MAX_TEXT:
+        raise InvalidAction("text_too_long:final:answer")
     if not is_text(answer):
         raise InvalidAction("bad_final_answer")
     return {"kind": "final", "answer": answer.strip()}
@@ -160,6 +162,8 @@ def _arg(name: str, arg: str, kind: str, value: Json) -> dict[str, Json]:
                 raise bad
             return _amount(arg, value, bad)
         case "str":
+            if isinstance(value, str) and len(value) > MAX_TEXT:
+                raise InvalidAction(f"text_too_long:{name}:{arg}")
             if not is_text(value):
                 raise bad
             return {arg: value.strip()}

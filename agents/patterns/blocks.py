@@ -25,10 +25,10 @@ _WHY = {
     "non_json": "it is not one JSON object and nothing else",
     "llm_empty": "it is empty",
     "llm_truncated": "it was cut off at its length limit",
-    "bad_final_answer": "its answer is blank, too long or holds characters that are not shown",
+    "bad_final_answer": "its answer is blank or holds characters that are not shown",
+    "text_too_long": "a text is too long",
     "bad_ticket": "its ticket is too long or holds characters that are not shown",
-    "bad_arg_type": "an argument is of another type, blank, too long or holds characters that are "
-    "not shown",
+    "bad_arg_type": "an argument is of another type, blank or holds characters that are not shown",
 }
 
 

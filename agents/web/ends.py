@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from agents.core.actions import MAX_TEXT
+
 # By code; {0} is what stands behind its first colon, {1} behind the second.
 _ENDS = {
     "success": "The run reached its end.",
@@ -36,6 +38,8 @@ _ENDS = {
     "internal_error": "A fault of the console ended the run. Its log has the details.",
     "diverged": "The run could not go on as it was recorded, by a fault of the console.",
     "invalid_action": "The agent's answer was not a valid action ({0}).",
+    "invalid_action:text_too_long": f"The agent's text was longer than the {MAX_TEXT:,} characters "
+    "that can be read and sent ({1}).",
     "invalid_plan": "The agent's plan was not valid ({0}).",
     "invalid_plan:worker_required": "The plan leaves out {1}, which the policy requires.",
     "invalid_plan:duplicate_worker": "The plan asks {1} twice.",

@@ -111,7 +111,7 @@ UNREADABLE = {
     "too long": (MAIL.replace("Done", "x" * 4001), "too long"),
     "no amount": (MAIL.replace("500", "1e999"), "of another type"),
     "another tool": (tool("wire_money", to="x"), "unknown tool (wire_money)"),
-    "an answer that hides": (FINAL.replace("Done", "\u202eDone"), "its answer is blank, too long"),
+    "an answer that hides": (FINAL.replace("Done", "\u202eDone"), "its answer is blank or holds"),
 }
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from django.urls import reverse
 
+from agents.core.requests import Json
 from agents.core.states import RunState
 from agents.desks.refunds.models import SentMail
 from agents.models import Effect
+from tests.engine.faulty import advance_all, as_demo, faulty_server
 from tests.engine.scene import Scene, go, set_scene
 from tests.web.test_outputs import form, held, signed_in
 from tests.web.words import words
@@ -104,3 +108,24 @@ def test_a_run_whose_judge_is_its_executor_says_so(scene: Scene) -> None:
     page = signed_in(scene.rita).get(reverse("run", args=[run.pk])).text
 
     assert "Judge and executor are the same model here (demo)" in page
+
+
+def test_a_letter_too_long_to_be_sent_says_so(scene: Scene) -> None:
+    letter = "Thank you. " * 400
+
+    def says(role: str, inputs: Json) -> str:
+        if role != "executor" or inputs["step"] not in ("check", "send"):
+            return as_demo(role, inputs)
+        if inputs["step"] == "check":
+            return json.dumps({"result": letter, "converged": True})
+        args = {"user_id": 42, "message": letter.strip()}
+        return json.dumps({"kind": "tool", "name": "send_reply", "args": args})
+
+    with faulty_server(timeout=30) as server:
+        server.says = says
+        [run] = advance_all([scene.launch_scenario("reply")])
+
+    page = words(signed_in(scene.rita).get(reverse("run", args=[run.pk])).text)
+    assert run.state == RunState.STOPPED
+    assert not SentMail.objects.exists()
+    assert "text was longer than the 4,000 characters that can be read and sent" in page
