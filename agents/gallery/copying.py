@@ -51,6 +51,7 @@ _COPIED: tuple[type[Model], ...] = (
 )
 _NUMBERS = {"user_id", "customer", "subject", "number", "id"}  # keys of JSON that name the customer
 _UNIQUE = ("reference", "launch_token")  # columns whose values must not come twice
+_BUSY = ("ask", "use")  # kinds of steps that take a run's time; a wait for a person takes none
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)")
 
 Clock: TypeAlias = Callable[[datetime], datetime]
@@ -120,7 +121,8 @@ class Copy:
             customer.name.lower() + "@": name.lower() + "@",
             f"user_id={customer.number}": f"user_id={number}",
             f'user_id": {customer.number}': f'user_id": {number}',  # in a model's reply
-            f"ustomer {customer.number}": f"ustomer {number}",
+            f"customer {customer.number}": f"customer {number}",
+            f"Customer {customer.number}": f"Customer {number}",
             **_new_references(original),
         }
         self.pattern = _pattern(self.words)
@@ -164,7 +166,7 @@ class Copy:
                 columns[column.attname] = UUID(self.words[str(value)])
             elif not column.primary_key:
                 columns[column.attname] = self.renamed(value, column.name)
-        if model is Step and columns["ended_at"]:
+        if isinstance(row, Step) and row.kind in _BUSY and columns["ended_at"]:
             columns["seconds"] = (columns["ended_at"] - columns["begun_at"]).total_seconds()
         return model(**columns)
 
@@ -213,7 +215,9 @@ def write_copies(copies: Sequence[Copy]) -> None:
             if model is not Run:  # whose chain has to end first; its key is known
                 model._default_manager.bulk_create(rows, batch_size=500)
         chains = [copy.chain() for copy in copies]
-        Event.objects.bulk_create((e for events, _ in chains for e in events), batch_size=500)
+        # As they would have been written, one after the other: the audit log reads by their keys.
+        events = sorted((e for chain, _ in chains for e in chain), key=lambda event: event.at)
+        Event.objects.bulk_create(events, batch_size=500)
         EventText.objects.bulk_create((t for _, texts in chains for t in texts), batch_size=500)
         Run.objects.bulk_create(
             (copy.made[(Run, copy.original.run.pk)] for copy in copies), batch_size=500

@@ -107,10 +107,9 @@ def _beginnings(until: datetime, chance: random.Random) -> Iterator[datetime]:
     for days in range(DAYS, 0, -1):
         day = (until - timedelta(days=days)).replace(hour=0, minute=0, second=0, microsecond=0)
         many = RUNS_A_DAY if day.weekday() < 5 else RUNS_A_DAY // 4
-        for _ in range(round(many * chance.uniform(0.8, 1.2))):
-            began = day + timedelta(hours=chance.uniform(*HOURS))
-            if began < until - NOW:
-                yield began
+        count = round(many * chance.uniform(0.8, 1.2))
+        hours = sorted(chance.uniform(*HOURS) for _ in range(count))
+        yield from (began for hour in hours if (began := day + timedelta(hours=hour)) < until - NOW)
 
 
 def _clock(original: Original, began: datetime, chance: random.Random) -> Clock:

@@ -100,10 +100,10 @@ def _letter(action: Action, facts: Facts) -> Ruling | None:
     return Ruling(
         RulingKind.ESCALATE,
         "letter_in_own_words",
-        f"A customer would read words that neither ledger nor record bear out: {shown}{more}.",
+        f"A customer would read the agent's own words, which no record confirms: {shown}{more}.",
         risk=60,
         observed=len(words),
         limit=0,
         unit="words",
-        flip="A letter of courtesy and of facts named by reference goes out by itself.",
+        flip="An email of greetings, thanks and facts from the record is sent without approval.",
     )

@@ -62,14 +62,27 @@ def test_a_copy_is_of_somebody_else_and_takes_its_time(workspace: Workspace, few
     run = refund.run
     assert run.subject == refund.customer == refund.args["user_id"]
     assert "Anna" not in run.goal
-    assert not Step.objects.filter(run=run, asked__icontains="Anna").exists()
+    assert not Step.objects.filter(run__subject__gte=1000, asked__icontains="Anna").exists()
+    assert not Step.objects.filter(run__subject__gte=1000, asked__icontains="customer 42").exists()
     assert refund.key.startswith(str(run.pk))
     thought = Step.objects.filter(run=run, kind="ask").values_list("seconds", flat=True)
     assert all(0.5 < seconds < 3 for seconds in thought)
+    waits = Step.objects.filter(run__subject__gte=1000).exclude(kind__in=("ask", "use"))
+    assert not waits.filter(seconds__gt=2).exists(), "a person's time is none of the run's"
     decided = Escalation.objects.filter(customer__gte=1000).exclude(decided_at=None)
     assert not decided.filter(decided_at__lt=F("created_at") + timedelta(seconds=30)).exists()
     event = Event.objects.filter(kind="escalation.decided", run=decided[0].run).get()
     assert event.facts["escalation"] == decided[0].pk
+
+
+def test_the_log_and_the_numbers_follow_the_time(workspace: Workspace, few: None) -> None:
+    history.write_history(workspace, until=timezone.now())
+
+    about = Event.objects.filter(run__subject__gte=1000).order_by("pk")
+    moments = list(about.values_list("at", flat=True))
+    assert moments == sorted(moments)
+    runs = list(Run.objects.filter(subject__gte=1000).order_by("subject"))
+    assert runs == sorted(runs, key=lambda run: run.created_at)
 
 
 def test_pages_show_it(workspace: Workspace, few: None, client: Client) -> None:

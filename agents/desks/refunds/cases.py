@@ -29,24 +29,24 @@ class Case:
 
 
 CASES = (
-    Case("Anna cancelled her annual plan after ten days and asks for a refund of 480 USD.", 110),
-    Case("Anna was charged for 6 unused seats. Refund 240 USD of her annual plan.", 100),
+    Case("Anna cancelled an annual plan after ten days and asks for a refund of 480 USD.", 110),
+    Case("Anna was charged for 6 unused seats. Refund 240 USD of the annual plan.", 100),
     Case("Anna bought the wrong plan last week and asks for a refund of 950 USD.", 80),
     Case("Refund 120 USD to Anna: the export did not work for two days.", 90),
     Case(
-        "Anna asks for her whole annual plan back, 1,200 USD: her team stays with its old tool.",
+        "Anna asks for the whole annual plan back, 1,200 USD: the team stays with its old tool.",
         60,
         CaseAnswer("mara", True, "Within 14 days and hardly used."),
     ),
     Case(
-        "Anna used four seats of her annual plan and asks for a refund of 1,150 USD.",
+        "Anna used four seats of an annual plan and asks for a refund of 1,150 USD.",
         55,
         CaseAnswer("rita", True, "Four seats were in use; the rest is refunded.", 80_000),
     ),
     Case(
-        "Anna asks for a refund of 1,080 USD because her team has changed its mind.",
+        "Anna asks for a refund of 1,080 USD because the team has changed its mind.",
         40,
-        CaseAnswer("rita", False, "No reason that our terms know, and the plan is in daily use."),
+        CaseAnswer("rita", False, "Not a case that our terms cover, and the plan is in daily use."),
     ),
     Case(
         "Anna was promised a refund of 1,200 USD by phone.",
@@ -54,11 +54,11 @@ CASES = (
         CaseAnswer("mara", True, "The call is on file; half of it was promised.", 60_000),
     ),
     Case(
-        "Anna wants a refund of 1,100 USD for a renewal that she did not expect.",
+        "Anna wants a refund of 1,100 USD for an unexpected renewal.",
         30,
-        CaseAnswer("admin", True, "Renewal notice went to an address that bounces."),
+        CaseAnswer("admin", True, "The renewal notice went to an address that bounces."),
     ),
-    Case("Max asks for a refund of 49 USD for a month that he did not use.", 70, subject=7),
+    Case("Max asks for a refund of 49 USD for a month without use.", 70, subject=7),
     Case(
         "Anna asks: can I get a refund for the monthly charge of 10 days ago?",
         80,
@@ -66,27 +66,27 @@ CASES = (
     ),
     Case("Max wants an invoice explained.", 45, subject=7, pattern="routing"),
     Case(
-        "Anna asks for the way to your office.",
+        "Anna asks how to get to your office.",
         15,
-        CaseAnswer("rita", True, "Sent her the address from my own desk."),
+        CaseAnswer("rita", True, "I sent the address myself."),
         pattern="routing",
     ),
     Case(
-        "Anna asks which plan she has and what she paid last.",
+        "Anna asks which plan is active and what the last charge was.",
         90,
         pattern="workflow",
         workflow="customer-reply",
     ),
     Case(
-        "Anna asks about her plan, which is on legal hold.",
+        "Anna asks about a plan that is on legal hold.",
         15,
         pattern="workflow",
         workflow="customer-reply",
     ),
     Case(
-        "Max asks for a policy exception for his charge of 49 USD.",
+        "Max asks for a policy exception for a charge of 49 USD.",
         20,
-        CaseAnswer("mara", True, "A goodwill month is cheaper than losing him."),
+        CaseAnswer("mara", True, "A goodwill month costs less than losing the customer."),
         subject=7,
         pattern="workflow",
         workflow="exception-memo",
@@ -101,24 +101,24 @@ CASES = (
 
 # What waits when the demo opens: one of each kind that a reviewer meets, and two over the limit.
 WAITING = (
-    Case("Anna asks for a refund of 1,200 USD: her team stays with its old tool.", 0),
-    Case("Anna asks for a refund of 1,050 USD of her annual plan after a failed migration.", 0),
-    Case("Anna asks for the way to your office.", 0, pattern="routing"),
+    Case("Anna asks for a refund of 1,200 USD: the team stays with its old tool.", 0),
+    Case("Anna asks for a refund of 1,050 USD of the annual plan after a failed migration.", 0),
+    Case("Anna asks how to get to your office.", 0, pattern="routing"),
     Case(
-        "Anna asks for her last charge to be explained in plain words.",
+        "Anna asks to have the last charge explained in plain words.",
         0,
         pattern="workflow",
         workflow="customer-reply",
     ),
     Case(
-        "Max (user_id=7) asks: tell me frankly, is my plan still right for me?",
+        "Max (customer 7) asks: tell me frankly, is my plan still right for me?",
         0,
         subject=7,
         pattern="workflow",
         workflow="customer-reply",
     ),
     Case(
-        "Max asks for a policy exception for his charge of 49 USD.",
+        "Max asks for a policy exception for a charge of 49 USD.",
         0,
         subject=7,
         pattern="workflow",

@@ -154,7 +154,7 @@ SCENARIOS = (
         "No specialist takes the case",
         "The case waits under Approvals, with what was tried.",
         APPROVAL,
-        "Anna (customer 42) asks for the way to your office.",
+        "Anna (customer 42) asks how to get to your office.",
         42,
         "routing",
     ),

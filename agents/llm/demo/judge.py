@@ -16,7 +16,7 @@ def said(inputs: Json) -> str:
         case Misfortune.HALT:
             return _verdict("halt", reason="The case is on legal hold.")
         case Misfortune.UNSURE if _in_doubt(inputs):
-            question = "The tone is a matter of taste. May this output stand?"
+            question = "The tone is a matter of taste. May this draft be used?"
             return _verdict("ask_human", question=question, reason="Nothing decides it.")
         case Misfortune.BABBLE:
             return "Well, it all looks rather nice to me!"
