@@ -83,7 +83,7 @@ def _ring_again() -> int:
 
 def _settle_orphans() -> int:
     """Settle intents whose run has ended without them: ask by key what became of the call."""
-    old = Effect.objects.filter(
+    old = Effect.objects.unsettled().filter(
         state=EffectState.INTENDED, intended_at__lt=timezone.now() - ORPHANED
     )
     # The run's state is looked at here: asked for it too, SQLite begins with every ended run.

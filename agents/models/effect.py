@@ -2,10 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from django.db import models
-from django.db.models import Q
+from django.db.models import BooleanField, F, Func, Q
 
 from agents.core.states import EffectState
+
+UNSETTLED = (EffectState.INTENDED.value, EffectState.UNKNOWN.value)
+
+
+class IsUnsettled(Func):
+    """True where nobody knows yet what became of a write, in the words of the index of those."""
+
+    template = f"%(expressions)s IN ({', '.join(map(repr, UNSETTLED))})"
+    output_field = BooleanField()
+
+
+class EffectQuerySet(models.QuerySet["Effect"]):
+    def unsettled(self) -> EffectQuerySet:
+        """Return what began and is not known to have happened or not, by an index of its own."""
+        return self.filter(IsUnsettled(F("state")))
+
+    def in_workspaces(self, workspaces: Iterable[int]) -> EffectQuerySet:
+        """Keep what belongs to some workspaces, without reading their runs to find it."""
+        # A sum has no index: otherwise both databases begin with every run of a workspace.
+        return self.alias(of=F("run__workspace") + 0).filter(of__in=list(workspaces))
 
 
 class Effect(models.Model):
@@ -30,6 +52,8 @@ class Effect(models.Model):
     result = models.JSONField(null=True)
     intended_at = models.DateTimeField()
     settled_at = models.DateTimeField(null=True)
+
+    objects = EffectQuerySet.as_manager()
 
     class Meta:
         constraints = [
@@ -68,17 +92,11 @@ class Effect(models.Model):
                 condition=Q(escalation__isnull=True, tool="issue_refund"),
                 name="effect_unattended",
             ),
-            # The sweep: what was intended and never settled?
+            # The sweep, the overview and the kill switches: what began and is not settled?
             models.Index(
                 fields=["intended_at"],
-                condition=Q(state=EffectState.INTENDED),
-                name="effect_intended",
-            ),
-            # The overview: of which does nobody know whether it happened?
-            models.Index(
-                fields=["settled_at"],
-                condition=Q(state=EffectState.UNKNOWN),
-                name="effect_of_unknown_end",
+                condition=Q(state__in=UNSETTLED),
+                name="effect_unsettled",
             ),
         ]
 

@@ -43,7 +43,7 @@ class Measures(Collector):
         yield _gauge(
             "effects_unknown",
             "Writes of which nobody can tell yet whether they happened.",
-            Effect.objects.filter(state=EffectState.UNKNOWN).count(),
+            Effect.objects.unsettled().filter(state=EffectState.UNKNOWN).count(),
         )
         yield _gauge(
             "queue_oldest_seconds",

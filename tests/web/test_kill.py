@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import connection, transaction
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -13,6 +14,7 @@ from django.utils import timezone
 from agents import operations
 from agents.core.states import EffectState
 from agents.models import Effect, KillSwitch, Role, Stage, Workspace
+from agents.web.kill.switches import in_flight
 from tests.engine.scene import REFUND_500, Scene, go, set_scene
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -143,6 +145,16 @@ def test_another_workspace_is_not_found(scene: Scene, admin: Client) -> None:
 
     assert answered.status_code == 404
     assert not KillSwitch.objects.exists()
+
+
+def test_what_is_under_way_is_found_without_reading_the_runs(scene: Scene) -> None:
+    with transaction.atomic(), connection.cursor() as cursor:
+        if connection.vendor == "postgresql":
+            cursor.execute("SET LOCAL enable_seqscan = off")  # it reads a small table whole
+        plan = in_flight([scene.workspace.pk]).explain()
+
+    assert "effect_unsettled" in plan
+    assert "run_list" not in plan
 
 
 def test_the_page_takes_as_many_queries_for_many_workspaces(

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from django.contrib.auth.models import User
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Count, QuerySet
 from django.http import QueryDict
 
 from agents import operations
-from agents.core.states import EffectState, EscalationState
+from agents.core.states import EscalationState
 from agents.models import Effect, Escalation, KillSwitch, Membership, Role, Scope, Stage, Workspace
 from agents.patterns import PATTERNS
 from agents.web.formats import spelled
@@ -89,8 +89,7 @@ def standing(*workspace_ids: int) -> list[Standing]:
 
 def in_flight(workspaces: Iterable[int]) -> QuerySet[Effect]:
     """Return the writes that began and are not resolved, the longest under way first."""
-    unresolved = Q(state=EffectState.INTENDED) | Q(state=EffectState.UNKNOWN)
-    found = Effect.objects.filter(unresolved, run__workspace__in=list(workspaces))
+    found = Effect.objects.unsettled().in_workspaces(workspaces)
     return found.select_related("run").order_by("intended_at", "pk")
 
 

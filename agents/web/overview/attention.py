@@ -67,9 +67,8 @@ def attention(workspaces: Sequence[int], *, since: datetime) -> list[Attention]:
         Value("failed", CharField()),
         *("pk", NO_KEY, "ended_at", NO_KEY, "subject", "stop_reason", NO_NAME),
     )
-    unknown = Effect.objects.filter(
-        run__workspace__in=workspaces, state=EffectState.UNKNOWN
-    ).values_list(
+    lost = Effect.objects.unsettled().filter(state=EffectState.UNKNOWN)
+    unknown = lost.in_workspaces(workspaces).values_list(
         Value("unknown", CharField()),
         *("run_id", NO_KEY, "settled_at", "amount_minor", "customer", "tool", NO_NAME),
     )
