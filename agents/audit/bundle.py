@@ -58,7 +58,7 @@ def _documents(workspaces: QuerySet[Workspace], at: datetime) -> Iterator[Json]:
         yield from _chain(run, name_of(workspace=run.workspace_id, run=run.pk), run.events.all())
 
 
-def _shown(head: seals.Head, names: Collection[str], whose: Collection[str]) -> Json:
+def _shown(head: seals.SealedHead, names: Collection[str], whose: Collection[str]) -> Json:
     """Return a head as one may see it who may see the workspaces `whose`, chains of `names`."""
     shown: dict[str, Json] = {
         "number": head.number,

@@ -55,7 +55,7 @@ class Chain:
 
 
 @dataclass(frozen=True)
-class Sealed:
+class TrustedHeads:
     """What the heads say that can be trusted."""
 
     hashes: Mapping[str, Sequence[str]] = field(default_factory=dict)  # by chain
@@ -64,7 +64,7 @@ class Sealed:
     newest: str = ""  # when the newest head was made
 
     @classmethod
-    def by(cls, heads: Sequence[seals.Head]) -> Sealed:
+    def by(cls, heads: Sequence[seals.SealedHead]) -> TrustedHeads:
         return cls(
             seals.sealed_hashes(heads),
             seals.bounds(heads, unsealed.EVENTS),
@@ -74,13 +74,13 @@ class Sealed:
 
 
 def chains(
-    runs: QuerySet[Run], workspaces: QuerySet[Workspace], sealed: Sealed | None = None
+    runs: QuerySet[Run], workspaces: QuerySet[Workspace], sealed: TrustedHeads | None = None
 ) -> Iterator[Chain]:
     """Check the chain of each workspace and of each run, and the rows that their events tell of.
 
     The cost is every event of them, in a few queries for a hundred runs.
     """
-    sealed = sealed or Sealed()
+    sealed = sealed or TrustedHeads()
     for workspace in workspaces.select_related("policy").order_by("pk"):
         yield _readable(f"workspace {workspace.slug}", workspace, sealed)
     keys = runs.order_by("created_at", "pk").values_list("pk", flat=True).iterator(RUNS)
@@ -91,7 +91,7 @@ def chains(
             yield from (_readable(f"run {pk}", Run(pk=pk), sealed) for pk in some)
 
 
-def _readable(shown: str, row: Run | Workspace, sealed: Sealed) -> Chain:
+def _readable(shown: str, row: Run | Workspace, sealed: TrustedHeads) -> Chain:
     """Check a chain; where it or a row of it cannot be read, say which event it is, if it is one"""
     try:
         if isinstance(row, Run):
@@ -111,7 +111,7 @@ def _readable(shown: str, row: Run | Workspace, sealed: Sealed) -> Chain:
     return Chain(shown, Fault(0, "a row of it cannot be read"))
 
 
-def _chains_of(keys: Sequence[UUID], sealed: Sealed) -> Iterator[Chain]:
+def _chains_of(keys: Sequence[UUID], sealed: TrustedHeads) -> Iterator[Chain]:
     found_runs = Run.objects.filter(pk__in=keys).select_related("launched_by", "policy")
     runs = list(found_runs.order_by("created_at", "pk"))
     events: dict[UUID, list[Event]] = {run.pk: [] for run in runs}
@@ -136,7 +136,7 @@ def _stable(row: Owner, check: Callable[[Owner], Chain]) -> Chain:
             return chain
 
 
-def _workspace_chain(workspace: Workspace, sealed: Sealed) -> Chain:
+def _workspace_chain(workspace: Workspace, sealed: TrustedHeads) -> Chain:
     events = Event.objects.filter(workspace=workspace, run=None).order_by("seq")
     name = name_of(workspace=workspace.pk)
     rows = rows_of_workspace(workspace)
@@ -144,7 +144,7 @@ def _workspace_chain(workspace: Workspace, sealed: Sealed) -> Chain:
     return _chain(f"workspace {workspace.slug}", name, workspace, read, rows, sealed)
 
 
-def _run_chain(run: Run, sealed: Sealed) -> Chain:
+def _run_chain(run: Run, sealed: TrustedHeads) -> Chain:
     events = Event.objects.filter(run=run).order_by("seq").prefetch_related("texts")
     name = name_of(workspace=run.workspace_id, run=run.pk)
     return _chain(f"run {run.pk}", name, run, events, rows_of_runs([run])[run.pk], sealed)
@@ -156,7 +156,7 @@ def _chain(
     row: Run | Workspace,
     events: Iterable[Event],
     rows: Mapping[str, Row],
-    sealed: Sealed,
+    sealed: TrustedHeads,
 ) -> Chain:
     """Return a chain with the first event that does not fit, and the rows that are not as told."""
     reader = _Reader(row, sealed.bounds.get(name, []), sealed.newest)

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from agents.audit.seals import Head, as_line, from_line
+from agents.audit.seals import SealedHead, as_line, from_line
 
 _BLOCK = 65536  # bytes read at once, from the end
 
@@ -29,7 +29,7 @@ class KeptHeads:
 
     descriptor: int
 
-    def newest(self) -> Head | None:
+    def newest(self) -> SealedHead | None:
         """Return the last head, None if there is none. A line torn by a crash is cut off first.
 
         One that lacks nothing but its end is a head, and is given its end.
@@ -49,7 +49,7 @@ class KeptHeads:
         line = whole.rpartition(b"\n")[2]
         return _read(line, "its last line") if line else None
 
-    def add(self, heads: Iterable[Head]) -> None:
+    def add(self, heads: Iterable[SealedHead]) -> None:
         """Write heads behind the others and wait until they are on the disk."""
         lines = "".join(map(as_line, heads)).encode()
         while lines:
@@ -68,12 +68,12 @@ def opened(path: Path) -> Iterator[KeptHeads]:
         os.close(descriptor)
 
 
-def read(path: Path) -> tuple[list[Head], bool]:
+def read(path: Path) -> tuple[list[SealedHead], bool]:
     """Return the heads in a file, and whether its end was left out. Raises Unreadable, OSError.
 
     A last line that is no whole head is being written, or was torn by a crash.
     """
-    found: list[Head] = []
+    found: list[SealedHead] = []
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
             if not line.endswith(b"\n") and _whole(line) is None:
@@ -82,14 +82,14 @@ def read(path: Path) -> tuple[list[Head], bool]:
     return found, False
 
 
-def _whole(line: bytes) -> Head | None:
+def _whole(line: bytes) -> SealedHead | None:
     try:
         return _read(line, "")
     except Unreadable:
         return None
 
 
-def _read(line: bytes, where: str) -> Head:
+def _read(line: bytes, where: str) -> SealedHead:
     try:
         return from_line(json.loads(line))
     except (ValueError, RecursionError) as error:

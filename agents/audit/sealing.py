@@ -44,7 +44,7 @@ def seal_when_due(*, at: datetime) -> int:
     return len(made)
 
 
-def seal(*, at: datetime, begin_file: bool = False) -> list[seals.Head]:
+def seal(*, at: datetime, begin_file: bool = False) -> list[seals.SealedHead]:
     """Seal all that is new; no head is made of nothing.
 
     The database comes first. What a crash keeps from the file is written there by the next seal.
@@ -53,7 +53,7 @@ def seal(*, at: datetime, begin_file: bool = False) -> list[seals.Head]:
     """
     if not settings.OPSCONSOLE_AUDIT_KEY:
         raise NoKey("This process has no key (OPSCONSOLE_AUDIT_KEY is none): it seals nothing.")
-    made: list[seals.Head] = []
+    made: list[seals.SealedHead] = []
     with heads_file.opened(settings.OPSCONSOLE_HEADS_FILE) as kept:
         last = kept.newest()
         try:
@@ -71,7 +71,7 @@ def seal(*, at: datetime, begin_file: bool = False) -> list[seals.Head]:
     return made
 
 
-def _compare(last: seals.Head | None, begin_file: bool) -> None:
+def _compare(last: seals.SealedHead | None, begin_file: bool) -> None:
     """Refuse to seal a database that has not the newest head outside it. Raises HeadsDiffer."""
     if last is None:
         # A crash between database and file can lose the first head; more were taken away.
@@ -93,7 +93,7 @@ def _compare(last: seals.Head | None, begin_file: bool) -> None:
         )
 
 
-def _seal_once(at: datetime, settled: int | None) -> seals.Head | None:
+def _seal_once(at: datetime, settled: int | None) -> seals.SealedHead | None:
     """Make the next head of at most EVENTS events. None: nothing is new, or somebody else did."""
     # Read before the events: who seals them meanwhile takes the number, and we write nothing.
     newest = Head.objects.order_by("-number").first()
@@ -112,7 +112,7 @@ def _seal_once(at: datetime, settled: int | None) -> seals.Head | None:
         name: seals.part_of(moved.get(name, {}), earlier.get(name))
         for name in moved.keys() | earlier.keys()
     }
-    bare = seals.Head(number, spelled(at), key="", before=before, moved={}, workspaces=parts)
+    bare = seals.SealedHead(number, spelled(at), key="", before=before, moved={}, workspaces=parts)
     head = seals.sealed(bare, settings.OPSCONSOLE_AUDIT_KEY)
     reached = [Sealed(chain=chain.name, event_count=chain.upto) for chain in grown]
     try:

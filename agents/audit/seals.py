@@ -24,7 +24,7 @@ Moved = Mapping[str, Sequence[str]]  # the name of a chain -> the hashes of its 
 
 
 @dataclass(frozen=True)
-class Head:
+class SealedHead:
     """One line of the heads: what was sealed, when, with which key, after which head."""
 
     number: int  # from 1, without gaps
@@ -60,7 +60,7 @@ def key_id(key: str) -> str:
     return _keyed(key, "opsconsole audit key id")[:12]
 
 
-def sealed(head: Head, key: str) -> Head:
+def sealed(head: SealedHead, key: str) -> SealedHead:
     """Return `head` under the seal of `key`, which also names itself in it."""
     named = replace(head, key=key_id(key))
     return replace(named, seal=_seal(named, key))
@@ -71,23 +71,23 @@ def leaf(chain: str, hashes: Sequence[str]) -> str:
     return sha256([chain, list(hashes)])
 
 
-def as_line(head: Head) -> str:
+def as_line(head: SealedHead) -> str:
     """Return a head as a line of the file, with its end."""
     line = asdict(head)
     del line["workspaces" if head.workspaces is None else "moved"]
     return canonical(line) + "\n"
 
 
-def from_line(found: Json) -> Head:
+def from_line(found: Json) -> SealedHead:
     """Return the head that a line's document holds. Raises ValueError."""
-    names = {part.name for part in fields(Head)}
+    names = {part.name for part in fields(SealedHead)}
     content = found.keys() & {"moved", "workspaces"} if isinstance(found, dict) else set()
     if len(content) != 1 or found.keys() != (names - {"moved", "workspaces"}) | content:
         raise ValueError("it is not a head")
     if type(found["number"]) is not int or not isinstance(found[min(content)], dict):
         raise ValueError("its number or its chains are no such thing")
     texts = [found[name] for name in ("at", "key", "before", "seal")]
-    head = Head(**{"moved": {}, **found})
+    head = SealedHead(**{"moved": {}, **found})
     try:
         for _, hashes in head.chains():
             texts += hashes if isinstance(hashes, list) else [None]
@@ -98,7 +98,7 @@ def from_line(found: Json) -> Head:
     return head
 
 
-def first_bad_head(heads: Iterable[Head], keys: Mapping[str, str]) -> Fault | None:
+def first_bad_head(heads: Iterable[SealedHead], keys: Mapping[str, str]) -> Fault | None:
     """Return the first head that is missing, not under its seal, or does not follow.
 
     `keys` are by their ids; without any the seals are not checked.
@@ -118,7 +118,7 @@ def first_bad_head(heads: Iterable[Head], keys: Mapping[str, str]) -> Fault | No
     return None
 
 
-def first_difference(kept: Sequence[Head], stored: Sequence[Head]) -> Fault | None:
+def first_difference(kept: Sequence[SealedHead], stored: Sequence[SealedHead]) -> Fault | None:
     """Return the first head kept elsewhere that the database does not have as it is kept.
 
     What is kept may begin later than the database and end earlier, never the other way round.
@@ -136,8 +136,8 @@ def first_difference(kept: Sequence[Head], stored: Sequence[Head]) -> Fault | No
 
 
 def judged(
-    stored: Sequence[Head], kept: Sequence[Head], keys: Mapping[str, str]
-) -> tuple[list[Fault], list[Head]]:
+    stored: Sequence[SealedHead], kept: Sequence[SealedHead], keys: Mapping[str, str]
+) -> tuple[list[Fault], list[SealedHead]]:
     """Return what is wrong with the heads, and those by which the events can be held.
 
     Where the database and the copy disagree, the copy counts, as far as its seals hold.
@@ -150,7 +150,7 @@ def judged(
     return [fault for fault in faults if fault], trusted
 
 
-def sealed_hashes(heads: Iterable[Head]) -> dict[str, list[str]]:
+def sealed_hashes(heads: Iterable[SealedHead]) -> dict[str, list[str]]:
     """Return the hashes of each chain's events, from the first on, as heads sealed them."""
     found: dict[str, list[str]] = {}
     for head in heads:
@@ -159,7 +159,7 @@ def sealed_hashes(heads: Iterable[Head]) -> dict[str, list[str]]:
     return found
 
 
-def bounds(heads: Iterable[Head], full: int) -> dict[str, list[tuple[int, str]]]:
+def bounds(heads: Iterable[SealedHead], full: int) -> dict[str, list[tuple[int, str]]]:
     """Return for each chain since when its events can be: (up to which seq, a time) in order.
 
     What a head seals happened after the head before it was made; but those that one seal makes
@@ -180,7 +180,7 @@ def bounds(heads: Iterable[Head], full: int) -> dict[str, list[tuple[int, str]]]
     return found
 
 
-def homes(heads: Iterable[Head]) -> dict[str, str]:
+def homes(heads: Iterable[SealedHead]) -> dict[str, str]:
     """Return the id of the workspace under which each chain was first sealed, as far as told."""
     found: dict[str, str] = {}
     for head in heads:
@@ -201,7 +201,7 @@ def first_unlike(hashes: Iterable[str], seals: Sequence[str]) -> Fault | None:
     return None
 
 
-def _seal(head: Head, key: str) -> str:
+def _seal(head: SealedHead, key: str) -> str:
     covered: Json = {"number": head.number, "at": head.at, "key": head.key, "before": head.before}
     if head.workspaces is None:
         covered["moved"] = sorted(leaf(chain, hashes) for chain, hashes in head.moved.items())

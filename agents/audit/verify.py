@@ -14,10 +14,9 @@ from django.db.models import QuerySet
 from agents.audit import heads_file, protection, sealing, seals
 from agents.audit.chain import name_of
 from agents.audit.chain_faults import Fault
-from agents.audit.chains import CHUNK, UNREADABLE, Chain, Sealed, chains
+from agents.audit.chains import CHUNK, UNREADABLE, Chain, TrustedHeads, chains
 from agents.audit.stored import without_intent
-from agents.models import Head, Run, Workspace
-from agents.models import Sealed as Sealed_
+from agents.models import Head, Run, Sealed, Workspace
 
 KEPT = "heads kept elsewhere"
 
@@ -70,7 +69,7 @@ def prove(*, runs: QuerySet[Run], workspaces: QuerySet[Workspace], file: Path) -
         faults += _miscounted(counts, seals.sealed_hashes(stored))
     wrong = protection.faults(connections[DEFAULT_DB_ALIAS])
     faults += [Chain(name, Fault(0, why)) for name, why in sorted(wrong.items())]
-    sealed, count, loose, ends = Sealed.by(trusted), 0, 0, list[datetime]()
+    sealed, count, loose, ends = TrustedHeads.by(trusted), 0, 0, list[datetime]()
     for chain in chains(runs, workspaces, sealed):
         count += 1
         loose += len(chain.loose)
@@ -87,7 +86,7 @@ def prove(*, runs: QuerySet[Run], workspaces: QuerySet[Workspace], file: Path) -
     )
 
 
-def _kept(file: Path) -> tuple[list[seals.Head], bool, list[Chain]]:
+def _kept(file: Path) -> tuple[list[seals.SealedHead], bool, list[Chain]]:
     """Return the heads outside the database, and why there are none where they are not readable."""
     try:
         return *(heads_file.read(file) if file.exists() else ([], False)), []
@@ -95,23 +94,23 @@ def _kept(file: Path) -> tuple[list[seals.Head], bool, list[Chain]]:
         return [], False, [Chain(KEPT, Fault(0, str(error)))]
 
 
-def _stored() -> tuple[list[seals.Head], dict[str, int], list[Chain]]:
+def _stored() -> tuple[list[seals.SealedHead], dict[str, int], list[Chain]]:
     """Return the heads, and how far `agents_sealed` says they reach, of one moment."""
     while True:
-        counts = dict(Sealed_.objects.values_list("chain", "event_count"))
+        counts = dict(Sealed.objects.values_list("chain", "event_count"))
         heads, faults = _heads()
-        again = dict(Sealed_.objects.values_list("chain", "event_count"))
+        again = dict(Sealed.objects.values_list("chain", "event_count"))
         if counts == again:
             return heads, counts, faults
 
 
-def _heads() -> tuple[list[seals.Head], list[Chain]]:
+def _heads() -> tuple[list[seals.SealedHead], list[Chain]]:
     """Return the heads that can be read, and those that cannot."""
     try:
         return [_whole(head) for head in Head.objects.order_by("number").iterator(CHUNK)], []
     except UNREADABLE:
         pass
-    heads: list[seals.Head] = []
+    heads: list[seals.SealedHead] = []
     faults: list[Chain] = []
     for number in Head.objects.order_by("number").values_list("number", flat=True):
         try:
@@ -121,7 +120,7 @@ def _heads() -> tuple[list[seals.Head], list[Chain]]:
     return heads, faults
 
 
-def _whole(head: Head) -> seals.Head:
+def _whole(head: Head) -> seals.SealedHead:
     """Return a head that has the parts of one. Raises one of UNREADABLE."""
     return seals.from_line(json.loads(seals.as_line(head.plain())))
 

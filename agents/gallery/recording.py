@@ -20,7 +20,7 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from agents import operations
-from agents.desks.refunds.cases import Case
+from agents.desks.refunds.cases import PastCase
 from agents.engine.advance import advance
 from agents.gallery.copying import Original, read_original
 from agents.models import Escalation, Run, Workspace
@@ -31,7 +31,7 @@ CASES, ORIGINALS = "cases", "originals"  # files of the folder that both process
 class Recording:
     """Cases that are being driven, in a folder of their own."""
 
-    def __init__(self, cases: Sequence[Case]) -> None:
+    def __init__(self, cases: Sequence[PastCase]) -> None:
         """Start; meanwhile something else can be done."""
         self._folder = TemporaryDirectory(prefix="opsconsole-recording-")
         folder = self._folder.name
@@ -58,12 +58,12 @@ class Recording:
 
 def record(folder: Path, workspace: Workspace) -> None:
     """Drive the cases of a folder in a workspace, and write beside them what they came to."""
-    cases: list[Case] = pickle.loads((folder / CASES).read_bytes())  # noqa: S301 - our parent's
+    cases: list[PastCase] = pickle.loads((folder / CASES).read_bytes())  # noqa: S301 - our parent's
     originals = [_drive(case, workspace) for case in cases]
     (folder / ORIGINALS).write_bytes(pickle.dumps(originals))
 
 
-def _drive(case: Case, workspace: Workspace) -> Original:
+def _drive(case: PastCase, workspace: Workspace) -> Original:
     run = operations.launch(
         workspace=workspace,
         pattern=case.pattern,

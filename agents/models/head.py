@@ -24,9 +24,9 @@ class Head(models.Model):
     def __str__(self) -> str:
         return f"head {self.number}"
 
-    def plain(self) -> seals.Head:
+    def plain(self) -> seals.SealedHead:
         """Return what is stored as the core knows it."""
-        return seals.Head(
+        return seals.SealedHead(
             number=self.number,
             at=spelled(self.at),
             key=self.key,

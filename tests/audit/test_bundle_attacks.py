@@ -73,7 +73,7 @@ def seal_as_version_1(number: int, key: str, file: Path) -> None:
             moved.setdefault(name, []).append(event.hash)
     before = Head.objects.get(number=number - 1).seal if number > 1 else ""
     at = timezone.now()
-    head = seals.sealed(seals.Head(number, spelled(at), "", before, moved), key)
+    head = seals.sealed(seals.SealedHead(number, spelled(at), "", before, moved), key)
     Head.objects.create(
         number=number, at=at, key=head.key, before=before, moved=moved, seal=head.seal
     )

@@ -10,18 +10,18 @@ import pytest
 
 from agents.audit import seals
 from agents.audit.chain_faults import Fault
-from agents.audit.seals import Head, judged, sealed
+from agents.audit.seals import SealedHead, judged, sealed
 
 KEY = "a-key-of-the-tests-with-32-characters"
 AT = "2026-11-21T14:06:00.000000Z"
 
 
-def history(*moved: dict[str, list[str]]) -> list[Head]:
+def history(*moved: dict[str, list[str]]) -> list[SealedHead]:
     """Return heads under KEY, one after the other."""
-    made: list[Head] = []
+    made: list[SealedHead] = []
     for number, new in enumerate(moved, start=1):
         before = made[-1].seal if made else ""
-        made.append(sealed(Head(number, AT, "", before, new), KEY))
+        made.append(sealed(SealedHead(number, AT, "", before, new), KEY))
     return made
 
 
@@ -29,7 +29,7 @@ OURS = history({"run/a": ["1", "2"]}, {"run/a": ["3"], "run/b": ["4"]}, {"run/b"
 THEIRS = history({"run/a": ["1", "9"]}, {"run/a": ["3"], "run/b": ["4"]}, {"run/b": ["5"]})
 
 
-def fault(stored: list[Head]) -> Fault | None:
+def fault(stored: list[SealedHead]) -> Fault | None:
     return seals.first_bad_head(stored, {seals.key_id(KEY): KEY})
 
 
@@ -50,7 +50,7 @@ def test_what_was_sealed_is_every_event_in_order() -> None:
         ([OURS[0], replace(OURS[1], key=seals.key_id("another")), OURS[2]], 2),
     ],
 )
-def test_the_first_bad_head_is_named(stored: list[Head], number: int) -> None:
+def test_the_first_bad_head_is_named(stored: list[SealedHead], number: int) -> None:
     found = fault(stored)
 
     assert found is not None

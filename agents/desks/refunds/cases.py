@@ -16,7 +16,7 @@ class CaseAnswer:
 
 
 @dataclass(frozen=True)
-class Case:
+class PastCase:
     """One run of the past: what was asked, and how often in a thousand."""
 
     goal: str
@@ -29,61 +29,61 @@ class Case:
 
 
 CASES = (
-    Case("Anna cancelled an annual plan after ten days and asks for a refund of 480 USD.", 110),
-    Case("Anna was charged for 6 unused seats. Refund 240 USD of the annual plan.", 100),
-    Case("Anna bought the wrong plan last week and asks for a refund of 950 USD.", 80),
-    Case("Refund 120 USD to Anna: the export did not work for two days.", 90),
-    Case(
+    PastCase("Anna cancelled an annual plan after ten days and asks for a refund of 480 USD.", 110),
+    PastCase("Anna was charged for 6 unused seats. Refund 240 USD of the annual plan.", 100),
+    PastCase("Anna bought the wrong plan last week and asks for a refund of 950 USD.", 80),
+    PastCase("Refund 120 USD to Anna: the export did not work for two days.", 90),
+    PastCase(
         "Anna asks for the whole annual plan back, 1,200 USD: the team stays with its old tool.",
         60,
         CaseAnswer("mara", True, "Within 14 days and hardly used."),
     ),
-    Case(
+    PastCase(
         "Anna used four seats of an annual plan and asks for a refund of 1,150 USD.",
         55,
         CaseAnswer("rita", True, "Four seats were in use; the rest is refunded.", 80_000),
     ),
-    Case(
+    PastCase(
         "Anna asks for a refund of 1,080 USD because the team has changed its mind.",
         40,
         CaseAnswer("rita", False, "Not a case that our terms cover, and the plan is in daily use."),
     ),
-    Case(
+    PastCase(
         "Anna was promised a refund of 1,200 USD by phone.",
         40,
         CaseAnswer("mara", True, "The call is on file; half of it was promised.", 60_000),
     ),
-    Case(
+    PastCase(
         "Anna wants a refund of 1,100 USD for an unexpected renewal.",
         30,
         CaseAnswer("admin", True, "The renewal notice went to an address that bounces."),
     ),
-    Case("Max asks for a refund of 49 USD for a month without use.", 70, subject=7),
-    Case(
+    PastCase("Max asks for a refund of 49 USD for a month without use.", 70, subject=7),
+    PastCase(
         "Anna asks: can I get a refund for the monthly charge of 10 days ago?",
         80,
         pattern="routing",
     ),
-    Case("Max wants an invoice explained.", 45, subject=7, pattern="routing"),
-    Case(
+    PastCase("Max wants an invoice explained.", 45, subject=7, pattern="routing"),
+    PastCase(
         "Anna asks how to get to your office.",
         15,
         CaseAnswer("rita", True, "I sent the address myself."),
         pattern="routing",
     ),
-    Case(
+    PastCase(
         "Anna asks which plan is active and what the last charge was.",
         90,
         pattern="workflow",
         workflow="customer-reply",
     ),
-    Case(
+    PastCase(
         "Anna asks about a plan that is on legal hold.",
         15,
         pattern="workflow",
         workflow="customer-reply",
     ),
-    Case(
+    PastCase(
         "Max asks for a policy exception for a charge of 49 USD.",
         20,
         CaseAnswer("mara", True, "A goodwill month costs less than losing the customer."),
@@ -91,7 +91,7 @@ CASES = (
         pattern="workflow",
         workflow="exception-memo",
     ),
-    Case(
+    PastCase(
         "Prepare the morning operations report with one concrete action.",
         60,
         subject=None,
@@ -101,23 +101,23 @@ CASES = (
 
 # What waits when the demo opens: one of each kind that a reviewer meets, and two over the limit.
 WAITING = (
-    Case("Anna asks for a refund of 1,200 USD: the team stays with its old tool.", 0),
-    Case("Anna asks for a refund of 1,050 USD of the annual plan after a failed migration.", 0),
-    Case("Anna asks how to get to your office.", 0, pattern="routing"),
-    Case(
+    PastCase("Anna asks for a refund of 1,200 USD: the team stays with its old tool.", 0),
+    PastCase("Anna asks for a refund of 1,050 USD of the annual plan after a failed migration.", 0),
+    PastCase("Anna asks how to get to your office.", 0, pattern="routing"),
+    PastCase(
         "Anna asks to have the last charge explained in plain words.",
         0,
         pattern="workflow",
         workflow="customer-reply",
     ),
-    Case(
+    PastCase(
         "Max (customer 7) asks: tell me frankly, is my plan still right for me?",
         0,
         subject=7,
         pattern="workflow",
         workflow="customer-reply",
     ),
-    Case(
+    PastCase(
         "Max asks for a policy exception for a charge of 49 USD.",
         0,
         subject=7,

@@ -48,7 +48,7 @@ class Board:
 
 
 @dataclass(frozen=True)
-class Asked:
+class SwitchRequest:
     """A press or a release as it was filled in."""
 
     scope: Scope
@@ -132,12 +132,12 @@ def _choices() -> list[tuple[str, str]]:
     return [("workspace:", "all payments, emails and changes"), *patterns, *tools]
 
 
-def read_press(posted: QueryDict) -> Asked:
+def read_press(posted: QueryDict) -> SwitchRequest:
     """Return what the form presses. Raises BadForm."""
     return _asked(posted, PRESS_FIELDS)
 
 
-def read_release(posted: QueryDict) -> tuple[Asked, Stage]:
+def read_release(posted: QueryDict) -> tuple[SwitchRequest, Stage]:
     """Return what the form releases, and to which stage. Raises BadForm."""
     asked, to = _asked(posted, RELEASE_FIELDS), posted.get("to", "")
     if to not in NEXT.values():
@@ -145,9 +145,9 @@ def read_release(posted: QueryDict) -> tuple[Asked, Stage]:
     return asked, Stage(to)
 
 
-def _asked(posted: QueryDict, fields: set[str]) -> Asked:
+def _asked(posted: QueryDict, fields: set[str]) -> SwitchRequest:
     only(posted, fields)
     scope, _, target = posted.get("scope", "").partition(":")
     if scope not in list(Scope):
         raise BadForm("scope", "Choose what to stop: all writes, a pattern or a tool.")
-    return Asked(Scope(scope), target, posted.get("reason", "").strip())
+    return SwitchRequest(Scope(scope), target, posted.get("reason", "").strip())
