@@ -5,7 +5,7 @@ from types import SimpleNamespace as Args
 from agents.core.requests import Json
 from agents.core.rulings import Ruling
 from agents.core.touch import OutcomeUnknown, Touch
-from agents.sdk.arguments import between
+from agents.sdk.arguments import between, longest
 from agents.sdk.asked import Asked, Origin
 from agents.sdk.changes import Any, Choose, Lower
 from agents.sdk.demo import Answers, Says, in_days
@@ -51,6 +51,7 @@ __all__ = [
     "escalate",
     "in_days",
     "limit",
+    "longest",
     "tomorrow",
     "within",
 ]

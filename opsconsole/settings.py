@@ -71,6 +71,7 @@ INSTALLED_APPS = [
     "django_htmx",
     "axes",
     "agents.desks.refunds",
+    "agents.desks.bank",
     "agents",
     *_env.names("OPSCONSOLE_APPS"),  # a company's desks, from its own packages
 ]

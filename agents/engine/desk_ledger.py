@@ -73,10 +73,17 @@ class DeskLedger:
             return Origin.GOAL
         if any(argument in _patch(step, self.given) for step in self.steps):
             return Origin.PERSON
-        outside = list(outside_texts(self.desk, self.steps).values())
-        if any(is_named(named, outside) for named in (value, *also)):
+        if any(is_named(named, self.outside()) for named in (value, *also)):
             return Origin.OUTSIDE
         return Origin.NOBODY
+
+    def outside(self) -> tuple[str, ...]:
+        found = []
+        for step in self.steps:
+            tool = self.desk.tools.get(step.asked["tool"]) if step.kind == "use" else None
+            reply = step.reply if isinstance(step.reply, dict) else {}
+            found += [reply[name] for name in (tool.outside if tool else ()) if name in reply]
+        return tuple(text for text in found if isinstance(text, str))
 
     def _calls(
         self, tool: str, days: int, by: By, unattended: bool, like: dict[str, Any]
@@ -107,17 +114,6 @@ class DeskLedger:
             is_any = Q(run__book=self.run.book_id, resource=resource)
             return is_any if resource else Q(pk__in=[])
         return Q(run__launched_by=self.run.launched_by_id) if by == "launcher" else Q()
-
-
-def outside_texts(desk: Desk, steps: Sequence[Step]) -> dict[str, str]:
-    """Return what outsiders wrote and the run has read, by `tool.name`; the newest counts."""
-    found: dict[str, str] = {}
-    for step in steps:
-        tool = desk.tools.get(step.asked["tool"]) if step.kind == "use" else None
-        if tool and isinstance(step.reply, dict):
-            texts = {f"{tool.name}.{name}": step.reply.get(name) for name in tool.outside}
-            found |= {name: text for name, text in texts.items() if isinstance(text, str)}
-    return found
 
 
 def resource_of(tool: DeskTool | None, given: Json) -> str:

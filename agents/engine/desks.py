@@ -141,7 +141,7 @@ def _bound(desk: Desk, action: Action, facts: Facts, limits: Limits) -> Ruling |
     tool, subject = desk.tools.get(str(action.get("name"))), _known(facts).case.subject
     named = action["args"].get(tool.subject) if tool else None
     if tool and named == subject:
-        return _measure(tool, action["args"])
+        return READS if tool.touch is Touch.READ else _measure(tool, action["args"])
     return Ruling(
         RulingKind.BLOCK,
         "subject_mismatch",
@@ -150,6 +150,9 @@ def _bound(desk: Desk, action: Action, facts: Facts, limits: Limits) -> Ruling |
         observed=named,
         limit=subject,
     )
+
+
+READS = Ruling(RulingKind.APPROVE, "reading", "It only reads, about what the run is about.", 5)
 
 
 def _measure(tool: DeskTool, given: Json) -> Ruling | None:

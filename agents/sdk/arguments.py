@@ -27,6 +27,11 @@ def between(least: Any, most: Any) -> Any:
     return Field(ge=least, le=most)
 
 
+def longest(characters: int) -> Any:
+    """Bound a text: `Annotated[str, longest(140)]`."""
+    return Field(max_length=characters)
+
+
 class BadArguments(ValueError):
     """The arguments are not those of the tool. The message says which and why."""
 

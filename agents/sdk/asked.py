@@ -77,6 +77,10 @@ class Asked(Protocol):
         """Return who named an argument's value; `also` are other names for it."""
         ...
 
+    def outside(self) -> tuple[str, ...]:
+        """Return what outsiders wrote and the run has read, the newest last."""
+        ...
+
 
 def is_named(value: Any, texts: Iterable[str]) -> bool:
     """Tell whether one of these texts names a value: whole words, an amount with its currency."""

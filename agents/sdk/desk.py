@@ -185,9 +185,9 @@ class Desk:
         touch: Touch,
         *,
         title: str,
-        before: str,
-        after: str,
         subject: str,
+        before: str = "",
+        after: str = "",
         may_change: Mapping[str, Change] | None = None,
         **more: Any,
     ) -> Callable[[F], F]:
@@ -200,6 +200,8 @@ class Desk:
             unknown = sorted(name for name in named if name and name not in arguments.hints)
             if unknown:
                 raise TypeError(f"{function.__name__} has no argument {', '.join(unknown)}")
+            if touch is not Touch.READ and not (before and after):
+                raise TypeError(f"{function.__name__}: say what it does, before and after")
             if amount and bare_type(arguments.hints[amount]) is not Money:
                 raise TypeError(f"{function.__name__}: {amount} is to be Money")
             if subject in changes:

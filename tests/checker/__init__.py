@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from tests.checker import decisions, lifecycle, money, record
+from tests.checker import bank, decisions, lifecycle, money, record
 from tests.checker.decisions import sha256
 from tests.checker.reading import Cursor, Dump, Violation, read
 
@@ -21,6 +21,10 @@ CHECKS: tuple[Callable[[Dump], Iterator[Violation]], ...] = (
     money.within_the_limit_without_a_person,
     money.money_is_whole,
     money.mails_tell_what_was_paid,
+    bank.accounts_add_up,
+    bank.transfers_are_those_intended,
+    bank.within_the_limits_without_a_person,
+    bank.nobody_is_paid_unseen,
     decisions.writes_were_allowed,
     decisions.people_grant_no_more,
     decisions.one_decision_each,

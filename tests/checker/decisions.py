@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tests.checker.reading import Dump, Row, Violation
-from tests.checker.terms import TERMS, patch_of, subject_of, widened
+from tests.checker.terms import TERMS, args_of, patch_of, subject_of, widened
 
 ENDED = ("done", "stopped", "failed")
 DECIDED = ("approved", "adjusted", "rejected")
@@ -115,8 +115,19 @@ def bound_to_the_subject(dump: Dump) -> Iterator[Violation]:
         column = effect["customer"]  # of refunds; what is said twice is said alike
         if touched is None or (column is not None and str(column) != touched):
             yield Violation("I20", f"{effect['key']} touched {touched}, its row says {column}")
+        elif run["desk"] != "refunds" and _terms_in_row(effect) != _terms_in_args(effect):
+            yield Violation("I20", f"{effect['key']} is counted on {_terms_in_row(effect)}")
         elif dump.is_strict(run["id"]) and touched != subject_of(run):
             yield Violation("I20", f"{effect['key']} touched {touched}")
+
+
+def _terms_in_row(effect: Row) -> tuple[str, str]:
+    return effect["subject_key"], effect["resource"]
+
+
+def _terms_in_args(effect: Row) -> tuple[str, str]:
+    resource = args_of(effect).get(TERMS[effect["tool"]].resource, "")
+    return str(subject_of(effect)), str(resource)
 
 
 def silence_is_a_no(dump: Dump) -> Iterator[Violation]:

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from tests.checker.reading import Dump, Row, Violation
-from tests.checker.terms import TERMS, amount_of
+from tests.checker.terms import TERMS, money_of
 
 MAYBE_PAID = ("intended", "done", "unknown")
 WHOLE = 2**53  # what every JSON reader still reads exactly
@@ -31,7 +31,7 @@ def keys_say_what_was_done(dump: Dump) -> Iterator[Violation]:
             if count > 1:
                 yield Violation("I2", f"key {key} was used {count} times")
     for row in dump.effects:
-        if (row["amount_minor"], bool(row["currency"])) != _money_of(row):
+        if (row["amount_minor"], row["currency"]) != money_of(row):
             yield Violation("I2", f"{row['key']}: its row has another amount than its arguments")
     effects = {effect["key"]: effect for effect in dump.effects}
     charges = {charge["id"]: charge for charge in dump.charges}
@@ -43,12 +43,6 @@ def keys_say_what_was_done(dump: Dump) -> Iterator[Violation]:
             yield Violation("I7", f"refund {refund['reference']} is in another currency")
         if effect and effect["state"] == "refused" and refund["state"] == "paid":
             yield Violation("I8", f"{refund['key']} was paid and is on record as refused")
-
-
-def _money_of(effect: Row) -> tuple[int | None, bool]:
-    """Return the amount that an effect's arguments name, and whether it has a currency."""
-    amount = amount_of(effect)
-    return amount, amount is not None
 
 
 def charges_add_up(dump: Dump) -> Iterator[Violation]:

@@ -51,6 +51,9 @@ class Dump:
     mails: list[Row]
     customers: list[Row]
     texts: list[Row]
+    accounts: list[Row]
+    payees: list[Row]
+    transfers: list[Row]
 
     @cached_property
     def run(self) -> dict[str, Row]:
@@ -101,6 +104,9 @@ _TABLES = {
     "mails": "desk_sentmail",
     "customers": "desk_customer",
     "texts": "agents_eventtext",
+    "accounts": "bank_account",
+    "payees": "bank_payee",
+    "transfers": "bank_transfer",
 }
 
 

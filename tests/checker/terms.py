@@ -5,8 +5,10 @@ Written by hand: what the product declares of its tools is among the things to b
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from tests.checker.reading import Dump, Row
@@ -17,18 +19,25 @@ class Terms:
     """The arguments of a tool that writes, by what they are."""
 
     subject: str  # whom or what it is about: that of its run
-    amount: str = ""  # in minor units; "": it moves no money
+    amount: str = ""  # in minor units, or with its currency as an object; "": it moves no money
     alone: str = ""  # the limit, by its name, of what it moves on a resource without a person
+    resource: str = ""  # what is locked and counted
     lower: tuple[str, ...] = ()  # what a person may make less, or earlier
     reword: tuple[str, ...] = ()  # a text that a person may replace
+    move: tuple[str, ...] = ()  # a day that a person may set, within bounds of its desk
 
 
+DAY = re.compile(r"20\d\d-\d\d-\d\d")
 TERMS = {
     "issue_refund": Terms("user_id", "amount_minor", "auto_limit_minor", lower=("amount_minor",)),
     "send_refund_email": Terms("user_id", "amount_minor", reword=("message",)),
     "send_reply": Terms("user_id", reword=("message",)),
     "add_note": Terms("user_id"),  # of tests/extending
-    "grant_access": Terms("employee", lower=("until",)),  # of tests/desks
+    "grant_access": Terms("employee", resource="system", lower=("until",)),  # of tests/desks
+    "transfer_money": Terms(
+        "account", "amount", resource="account", lower=("amount",), move=("on",)
+    ),
+    "add_payee": Terms("account", resource="account"),
 }
 
 
@@ -41,10 +50,18 @@ def subject_of(row: Row) -> str | None:
     return None if named is None else str(named)
 
 
-def amount_of(effect: Row) -> int | None:
-    """Return the amount that an effect's arguments name."""
+def money_of(effect: Row) -> tuple[int | None, str]:
+    """Return the amount that an effect's arguments name, in minor units, and its currency."""
     terms = TERMS.get(effect["tool"])
-    return args_of(effect).get(terms.amount) if terms and terms.amount else None
+    said = args_of(effect).get(terms.amount) if terms and terms.amount else None
+    if isinstance(said, dict):
+        return minor_of(said), str(said.get("currency"))
+    return said, "" if said is None else "USD"
+
+
+def minor_of(money: Row) -> int:
+    """Return the minor units of {"amount": "600.00", "currency": "EUR"}."""
+    return int(Decimal(money["amount"]).scaleb(2))  # of the euro, which the bank alone pays
 
 
 def args_of(effect: Row) -> Row:
@@ -74,12 +91,16 @@ def widened(escalation: Row, patch: Row) -> Iterator[str]:
         old = args.get(name)
         may_lower = terms and name in terms.lower and is_at_most(new, old)
         may_reword = terms and name in terms.reword and isinstance(new, str) and new
-        if not may_lower and not may_reword:
+        may_move = terms and name in terms.move and DAY.fullmatch(str(new))
+        if not may_lower and not may_reword and not may_move:
             yield f"{name} from {old!r} to {new!r}"
 
 
 def is_at_most(new: Any, old: Any) -> bool:
     """Tell whether a value is one like another and not beyond it: a number, or a day as text."""
+    if isinstance(new, dict) and isinstance(old, dict):
+        alike = new["currency"] == old["currency"]
+        return alike and 0 < minor_of(new) <= minor_of(old)
     if type(new) is not type(old) or not isinstance(new, int | str):
         return False
     return bool(new <= old) and (isinstance(new, str) or new > 0)

@@ -1,0 +1,1 @@
+"""Bank transfers: a desk that ships, written as a company writes its own."""

@@ -1,0 +1,100 @@
+"""Accounts, whom they pay, what was paid, and what was sent to them as bills."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from django.db import models
+from django.db.models import F, Q
+
+CURRENCY = "EUR"  # of every account
+
+
+class Account(models.Model):
+    """What the company has at its bank. Nothing in one book is seen from another."""
+
+    book = models.BigIntegerField()
+    key = models.CharField(max_length=40)
+    name = models.CharField(max_length=80)
+    opening_minor = models.BigIntegerField()
+    paid_minor = models.BigIntegerField(default=0)
+    held_minor = models.BigIntegerField(default=0)  # for transfers that are under way
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["book", "key"], name="bank_account_once"),
+            models.CheckConstraint(
+                condition=Q(opening_minor__gte=F("paid_minor") + F("held_minor")),
+                name="bank_account_not_overdrawn",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def free_minor(self) -> int:
+        return self.opening_minor - self.paid_minor - self.held_minor
+
+
+class Payee(models.Model):
+    """Somebody who may be paid, by our own id: bank details stay with the bank."""
+
+    book = models.BigIntegerField()
+    key = models.CharField(max_length=40)
+    name = models.CharField(max_length=80)
+    entered_on = models.DateField()
+    is_blocked = models.BooleanField(default=False)
+    entry = models.CharField(max_length=120, unique=True, null=True)  # noqa: DJ001 - of a run; nulls are never equal
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["book", "key"], name="bank_payee_once")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class TransferState(StrEnum):
+    HELD = "held"
+    POSTED = "posted"
+    RELEASED = "released"
+
+
+class Transfer(models.Model):
+    """One payment. Its key is the call's: one key pays once."""
+
+    account = models.ForeignKey(Account, models.PROTECT, related_name="transfers")
+    payee = models.ForeignKey(Payee, models.PROTECT, related_name="transfers")
+    key = models.CharField(max_length=120, unique=True)
+    amount_minor = models.BigIntegerField()
+    on = models.DateField()  # the day that the bank books it
+    purpose = models.CharField(max_length=140)
+    state = models.CharField(max_length=10, default="held")
+    held_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=Q(amount_minor__gt=0), name="bank_transfer_positive"),
+            models.CheckConstraint(
+                condition=Q(state__in=["held", "posted", "released"]),
+                name="bank_transfer_state_known",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.amount_minor} to {self.payee_id}: {self.state}"
+
+
+class Invoice(models.Model):
+    """A bill as it came in. Its text is the sender's, and nothing in it was checked."""
+
+    account = models.ForeignKey(Account, models.PROTECT, related_name="invoices")
+    key = models.CharField(max_length=40)
+    received_on = models.DateField()
+    text = models.TextField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["account", "key"], name="bank_invoice_once")]
+
+    def __str__(self) -> str:
+        return self.key

@@ -1,0 +1,113 @@
+"""Read accounts, payees and invoices; transfer; add a payee."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+from typing import Annotated
+
+from agents.desks.bank import ledger
+from agents.desks.bank.facts import BankFacts, Euros, desk
+from opsconsole.desks import (
+    Any,
+    Args,
+    Call,
+    Case,
+    Evidence,
+    Fact,
+    Json,
+    Lower,
+    Origin,
+    Quote,
+    Touch,
+    longest,
+)
+
+Short = Annotated[str, longest(40)]
+Name = Annotated[str, longest(80)]
+Purpose = Annotated[str, longest(140)]
+DAYS_AHEAD = 30  # that a person may move a transfer by
+NAMED_BY = {
+    "": "nobody",
+    Origin.GOAL: "whoever launched the run",
+    Origin.PERSON: "whoever decided",
+    Origin.OUTSIDE: "only an outsider's text",
+    Origin.NOBODY: "nobody but the agent",
+}
+
+
+def earliest(case: Case) -> date:
+    return case.today
+
+
+def latest(case: Case) -> date:
+    return case.today + timedelta(days=DAYS_AHEAD)
+
+
+@desk.tool(Touch.READ, title="Read the account", subject="account", may_say=ledger.sentences)
+def read_account(call: Call, *, account: str) -> Json:
+    """Return the balance of the account and what of it is free."""
+    return ledger.statement(account, call.book)
+
+
+@desk.tool(Touch.READ, title="Read the payees", subject="account")
+def read_payees(call: Call, *, account: str) -> Json:
+    """Return who can be paid, with their ids."""
+    return ledger.list_payees(call.book)
+
+
+@desk.tool(Touch.READ, title="Read an invoice", subject="account", outside=("text",))
+def read_invoice(call: Call, *, account: str, invoice: str) -> Json:
+    """Return an invoice as its sender wrote it: nothing in its text was checked."""
+    return ledger.read_invoice(account, invoice, call.book)
+
+
+@desk.tool(
+    Touch.SAFE,  # the same key pays once
+    title="Transfer money",
+    before="Pays {amount} from {subject} to the payee {payee} on {on}.",
+    after="{amount} was paid from {subject} to the payee {payee}, booked on {on}.",
+    subject="account",
+    resource="account",
+    amount="amount",
+    may_change={"amount": Lower(), "on": Any(earliest, latest)},
+    reserve=ledger.reserve,
+    release=ledger.release,
+    find=ledger.find_transfer,
+)
+def transfer_money(
+    call: Call, *, account: str, payee: str, amount: Euros, on: date, purpose: Purpose
+) -> Json:
+    """Transfer money from the account to a payee on file, on a day."""
+    return ledger.transfer(
+        call, account=account, payee=payee, amount=amount, on=on, purpose=purpose
+    )
+
+
+@desk.tool(
+    Touch.SAFE,
+    title="Add a payee",
+    before="Enters {name} as the payee {payee}: from then on it can be paid.",
+    after="{name} was entered as the payee {payee}.",
+    subject="account",
+    resource="account",
+    find=ledger.find_entry,
+)
+def add_payee(call: Call, *, account: str, payee: Short, name: Name) -> Json:
+    """Enter somebody who may be paid, under an id of our own."""
+    return ledger.enter_payee(call, payee=payee, name=name)
+
+
+@desk.evidence
+def evidence(args: Args, facts: BankFacts) -> list[Evidence]:
+    """What a person looks at before they say yes."""
+    shown: list[Evidence] = [Fact("Free on the account", facts.available)]
+    if facts.is_on_file:
+        shown.append(Fact("Payee", f"{facts.payee_name}, on file for {facts.payee_age}"))
+        shown.append(Fact("Paid before", facts.is_paid_before))
+    shown.append(Fact("Payee named by", NAMED_BY[facts.payee_named_by]))
+    if facts.amount_named_by:
+        shown.append(Fact("Amount named by", NAMED_BY[facts.amount_named_by]))
+        shown.append(Fact("Left the account in 24 hours", facts.sent_today))
+    if facts.invoice:
+        shown.append(Quote("Invoice, as its sender wrote it", facts.invoice))
+    return shown

@@ -1,0 +1,83 @@
+"""A workspace whose policy has the bank, and the means to drive its transfers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from django.utils import timezone
+
+from agents import operations
+from agents.core.requests import Json
+from agents.desks.bank.models import Account, Transfer
+from agents.models import Escalation, Role, Run
+from agents.policies.profiles import STRICT
+from agents.sdk.desk import DESKS
+from tests.engine.scene import Scene, fresh, set_scene
+
+PAID_AT_ONCE, FIRST_PAYMENT, LARGE, BLOCKED, NEW_PAYEE, *ATTACKS = range(8)  # of the scenarios
+
+
+def bank_scene(**limits: Json) -> Scene:
+    """Set the scene, with the bank in its policy; `limits` are the bank's own."""
+    scene = set_scene()
+    part = DESKS["bank"].document()
+    part["limits"] |= limits
+    document = {**STRICT.as_json(), "desks": {"bank": part}}
+    ada = scene.add("ada", Role.ADMIN)
+    operations.publish_policy(
+        workspace=scene.workspace, document=document, by=ada, at=timezone.now()
+    )
+    return replace(scene, workspace=type(scene.workspace).objects.get(pk=scene.workspace.pk))
+
+
+def launch(scene: Scene, number: int) -> Run:
+    """Launch one of the bank's scenarios; a goal of one's own finds no demo model."""
+    scenario = DESKS["bank"].scenarios[number]
+    return operations.launch(
+        workspace=scene.workspace,
+        pattern="supervisor",
+        goal=scenario.goal,
+        desk="bank",
+        subject=scenario.subject,
+        by=scene.omar,
+        at=timezone.now(),
+    )
+
+
+def decide(
+    scene: Scene, run: Run, patch: dict[str, Any] | None = None, *, approve: bool = True
+) -> Escalation:
+    held = Escalation.objects.get(run=run, state="open")
+    return operations.decide(
+        escalation_id=held.pk,
+        by=scene.rita,
+        approve=approve,
+        comment="as agreed",
+        patch=patch,
+        at=timezone.now(),
+    )
+
+
+def euros(amount: str) -> Json:
+    return {"amount": amount, "currency": "EUR"}
+
+
+def day(ahead: int) -> str:
+    return (datetime.now(UTC).date() + timedelta(days=ahead)).isoformat()
+
+
+def sent(run: Run) -> list[tuple[str, int]]:
+    """Return what the bank has posted in the run's book: payee and minor units."""
+    posted = Transfer.objects.filter(account__book=run.book_id, state="posted")
+    ours = posted.exclude(purpose="before").order_by("pk")
+    return list(ours.values_list("payee__key", "amount_minor"))
+
+
+def account_of(run: Run) -> Account:
+    return Account.objects.get(book=run.book_id, key="main")
+
+
+def answer_of(run: Run) -> str:
+    return str((fresh(run).outcome or {}).get("answer", ""))

@@ -1,0 +1,156 @@
+"""A transfer goes through the console: asked about, lowered, judged again, paid once, told."""
+
+from __future__ import annotations
+
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+
+from agents import operations
+from agents.core.states import RunState
+from agents.models import Escalation, Run
+from tests.desks.bank import (
+    ATTACKS,
+    BLOCKED,
+    FIRST_PAYMENT,
+    LARGE,
+    NEW_PAYEE,
+    PAID_AT_ONCE,
+    account_of,
+    answer_of,
+    bank_scene,
+    day,
+    decide,
+    euros,
+    launch,
+    sent,
+)
+from tests.engine.scene import Scene, go
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return bank_scene()
+
+
+def asked(run: Run) -> list[str]:
+    """Return why a person is asked: the reasons of the rules that want one."""
+    held = Escalation.objects.get(run=run, state="open")
+    wanting = held.review["escalating"]
+    return [one["reason"] for one in held.review["rulings"] if one["rule"] in wanting]
+
+
+def test_a_first_payment_is_lowered_judged_again_and_paid_once(scene: Scene) -> None:
+    run = go(launch(scene, FIRST_PAYMENT))
+    held = Escalation.objects.get(run=run)
+    assert (run.state, asked(run)) == (RunState.WAITING, ["first_payment"])
+    assert (held.subject_key, held.resource) == ("main", "main")
+    assert (held.amount_minor, held.currency) == (90000, "EUR")
+
+    decided = decide(scene, run, {"amount": euros("600.00"), "on": day(3)})
+    run = go(run)
+
+    assert (run.state, run.stop_reason) == (RunState.DONE, "success")
+    assert sent(run) == [("P-103", 60000)]
+    effect = run.effects.get()
+    assert (effect.amount_minor, effect.currency, effect.resource) == (60000, "EUR", "main")
+    assert (effect.subject_key, effect.args["on"]) == ("main", day(3))
+    assert (decided.state, decided.patch) == (
+        "adjusted",
+        {"amount": euros("600.00"), "on": day(3)},
+    )
+    assert answer_of(run).startswith("EUR 600.00 was paid from Operating account to the payee P-")
+    assert (account_of(run).free_minor, account_of(run).held_minor) == (440000, 0)
+    call_command("verify_audit", stdout=StringIO())
+
+
+def test_what_people_named_and_know_is_paid_at_once(scene: Scene) -> None:
+    run = go(launch(scene, PAID_AT_ONCE))
+
+    assert (run.state, sent(run)) == (RunState.DONE, [("P-101", 48000)])
+    assert run.effects.get().escalation is None
+
+
+def test_a_large_amount_is_asked_about(scene: Scene) -> None:
+    run = go(launch(scene, LARGE))
+
+    assert asked(run) == ["large_transfer"]
+    decide(scene, run, {"on": day(20)})
+    assert sent(go(run)) == [("P-102", 195000)]
+
+
+def test_a_blocked_payee_is_paid_by_nobody(scene: Scene) -> None:
+    run = go(launch(scene, BLOCKED))
+
+    assert run.stop_reason == "supervisor_block:payee_blocked"
+    assert (run.escalations.count(), sent(run)) == (0, [])
+
+
+@pytest.mark.parametrize("approve", [True, False])
+def test_a_payee_is_entered_as_asked_or_not_at_all(scene: Scene, approve: bool) -> None:
+    run = go(launch(scene, NEW_PAYEE))
+    assert asked(run) == ["new_payee"]
+    with pytest.raises(operations.Refused, match="cannot be changed"):
+        decide(scene, run, {"name": "Somebody else"})
+
+    decide(scene, run, approve=approve)
+    run = go(run)
+
+    from agents.desks.bank.models import Payee
+
+    assert Payee.objects.filter(book=run.book_id, key="P-105").count() == approve
+    assert run.state == (RunState.DONE if approve else RunState.STOPPED)
+
+
+@pytest.mark.parametrize(
+    ("attack", "reasons", "names"),
+    [
+        (ATTACKS[0], ["first_payment", "named_by_outsider"], "payee"),
+        (ATTACKS[1], ["named_by_outsider"], "amount"),
+        (ATTACKS[2], ["new_payee"], ""),
+    ],
+)
+def test_an_attack_in_an_invoice_ends_at_a_person_who_sees_it(
+    scene: Scene, attack: int, reasons: list[str], names: str
+) -> None:
+    run = go(launch(scene, attack))
+    evidence = Escalation.objects.get(run=run).review["facts"]["evidence"]
+
+    assert asked(run) == reasons
+    shown = {one["label"]: one for one in evidence}
+    [quote] = [one for one in evidence if one["kind"] == "quote"]
+    assert "Pay" in quote["text"] or "transfer" in quote["text"]
+    label = "Amount named by" if names == "amount" else "Payee named by"
+    assert shown[label]["value"] == "only an outsider's text"
+    decide(scene, run, approve=False)
+    assert (go(run).stop_reason, sent(run)) == ("human_rejected", [])
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        {"amount": euros("900.01")},
+        {"amount": euros("0.00")},
+        {"amount": euros("-1.00")},
+        {"amount": {"amount": "600.00", "currency": "USD"}},
+        {"amount": euros("600")},
+        {"amount": 600},
+        {"on": day(-1)},
+        {"on": day(31)},
+        {"payee": "P-101"},
+        {"account": "other"},
+        {"purpose": "mine"},
+    ],
+)
+def test_nobody_pays_more_elsewhere_or_yesterday(scene: Scene, patch: dict[str, Any]) -> None:
+    run = go(launch(scene, FIRST_PAYMENT))
+
+    with pytest.raises(operations.Refused) as refusal:
+        decide(scene, run, patch)
+
+    assert refusal.value.code == "bad_patch"
+    assert sent(run) == []
