@@ -6,7 +6,7 @@ import os
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 from uuid import uuid4
@@ -14,7 +14,7 @@ from uuid import uuid4
 import psycopg
 
 from tests import nursery, postgres
-from tests.processes import ROOT, UNSAFE
+from tests.processes import ROOT, UNSAFE, Contenders, contenders
 from tests.settings import ON_POSTGRES
 
 LONGEST = 120  # seconds for one command on a busy machine
@@ -37,6 +37,7 @@ class Installation:
     home: Path
     url: str
     settings: Mapping[str, str] = field(default_factory=dict)
+    process: Contenders | None = None  # what runs its commands; None: each has one of its own
 
     def environment(self, **more: str) -> dict[str, str]:
         kept = {k: v for k, v in os.environ.items() if k != UNSAFE and not k.startswith(_OURS)}
@@ -46,6 +47,9 @@ class Installation:
 
     def manage(self, *arguments: str, given: str = "", **more: str) -> Ended:
         """Run `manage.py` to its end, with `given` as its input."""
+        if self.process:
+            assert (given, more) == ("", {}), "its process has begun"
+            return Ended(*self.process.meet("tests.processes:run_command", [arguments])[0])
         ended = nursery.run(
             ["manage.py", *arguments],
             cwd=ROOT,
@@ -54,6 +58,13 @@ class Installation:
             timeout=LONGEST,
         )
         return Ended(ended.returncode, ended.stdout, ended.stderr)
+
+    @contextmanager
+    def in_one_process(self) -> Iterator[Installation]:
+        """Have one process run the commands of the block, which spares most of each its start."""
+        environment = self.environment(DJANGO_SETTINGS_MODULE="opsconsole.settings")
+        with contenders(1, environment) as process:
+            yield replace(self, process=process)
 
     def sql(self, statement: str) -> list[tuple[object, ...]]:
         """Run one statement by hand, as an operator's shell does."""

@@ -7,20 +7,21 @@ each returned; `together` is one such meeting. Run as a program it is one of the
 from __future__ import annotations
 
 import importlib
+import io
 import json
 import os
 import select
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
 from tests.nursery import Program
 
 ROOT = Path(__file__).parent.parent
-LONGEST = 60  # seconds for one process
+LONGEST = 180  # seconds for one process on a busy machine
 SIX = 6  # of a race
 
 
@@ -72,13 +73,13 @@ class Contenders:
 
 
 @contextmanager
-def contenders(count: int) -> Iterator[Contenders]:
+def contenders(count: int, env: Mapping[str, str] | None = None) -> Iterator[Contenders]:
     """Keep processes for the block, because starting one takes longer than most races."""
     children = [
         Program(
             [sys.executable, "-m", "tests.processes"],
             cwd=ROOT,
-            env=environment(),
+            env=environment() if env is None else env,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -126,6 +127,20 @@ def running(*arguments: str, **more: str) -> Iterator[subprocess.Popen[bytes]]:
         if child.poll() is None:
             child.terminate()
         child.wait(LONGEST)
+
+
+def run_command(*arguments: str) -> tuple[int, str, str]:
+    """Run manage.py in this process. Return its exit code, and what it wrote."""
+    import manage
+
+    sys.argv = ["manage.py", *arguments]
+    out, err, code = io.StringIO(), io.StringIO(), 0
+    with redirect_stdout(out), redirect_stderr(err):
+        try:
+            manage.main()
+        except SystemExit as end:
+            code = int(end.code or 0)
+    return code, out.getvalue(), err.getvalue()
 
 
 def main() -> None:

@@ -24,7 +24,8 @@ COMMANDS = {
 
 @pytest.fixture(scope="module")
 def old(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
-    with installation(tmp_path_factory.mktemp("home")) as found:
+    place = tmp_path_factory.mktemp("home")
+    with installation(place) as home, home.in_one_process() as found:
         assert found.manage("migrate", "agents", "0010", "-v0").code == 0
         yield found
 

@@ -25,7 +25,7 @@ _DROP = "DROP TRIGGER agents_run_stays" + (" ON agents_run" if ON_POSTGRES else 
 @pytest.fixture
 def released(tmp_path: Path) -> Iterator[Installation]:
     """Keep a database whose migrations are those of version 0.1.0, with its triggers."""
-    with installation(tmp_path / "home") as found:
+    with installation(tmp_path / "home") as home, home.in_one_process() as found:
         assert found.manage("migrate", "agents", RELEASED, "-v0").code == 0
         yield found
 
@@ -33,7 +33,8 @@ def released(tmp_path: Path) -> Iterator[Installation]:
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     """Keep a database of this version."""
-    with installation(tmp_path_factory.mktemp("home")) as found:
+    place = tmp_path_factory.mktemp("home")
+    with installation(place) as home, home.in_one_process() as found:
         assert found.manage("migrate", "-v0").code == 0
         yield found
 
