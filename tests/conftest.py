@@ -140,12 +140,15 @@ def pytest_report_header() -> str:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip what only PostgreSQL can show; keep a module's tests in one process of xdist's.
 
-    Planted mistakes come last: each may go to any process, and so all end at about the same time.
+    Modules with slow tests come first. Planted mistakes come last: each may go to any process,
+    and so all end at about the same time.
     """
-    items.sort(key=lambda item: item.nodeid.startswith("tests/mutants/"))
+    modules = {item: item.nodeid.partition("::")[0] for item in items}
+    slow = {modules[item] for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: ("/mutants/" in modules[item], modules[item] not in slow))
     for item in items:
         if item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+            item.add_marker(pytest.mark.xdist_group(modules[item]))
     if ON_POSTGRES:
         return
     for item in items:

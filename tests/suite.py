@@ -1,8 +1,8 @@
 """Run the tests on SQLite and, where a server answers, their PostgreSQL part on that beside it.
 
 A browser is fetched where none is found; what cannot be had is left out, and the last lines say so.
-What PostgreSQL's pass prints comes when SQLite's has ended. A whole pass on SQLite is shared out
-to a process a core; a part is not worth the start of more.
+What PostgreSQL's pass prints comes when SQLite's has ended. A whole pass is shared out to several
+processes, each with a database of its own; a part is not worth the start of more.
 """
 
 from __future__ import annotations
@@ -16,8 +16,13 @@ from typing import IO
 
 from tests import browsers, postgres
 
+PART = ("-m", "postgres or both")  # of the tests, for PostgreSQL
 NO_TESTS = 5  # pytest's exit code when nothing was selected
-SHARED_OUT = ("-n", str(os.cpu_count() or 1), "--dist", "loadgroup")  # groups: tests/conftest.py
+CORES = os.cpu_count() or 1
+# Tests wait for processes, browsers and leases: there are more of them under way than cores.
+PROCESSES = {"sqlite": CORES + 1, "postgres": CORES}
+# Groups and their order are those of tests/conftest.py: what takes long begins first.
+SHARED_OUT = ("--dist", "loadgroup", "--no-loadscope-reorder")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -26,8 +31,8 @@ def main(arguments: Sequence[str]) -> int:
     refusal = postgres.refusal()
     with tempfile.TemporaryFile("w+") as kept:
         if not refusal:
-            beside = start(["-m", "postgres or both", *arguments], on="postgres", output=kept)
-        sqlite = start(arguments or SHARED_OUT, on="sqlite", output=subprocess.PIPE)
+            beside = start(arguments, on="postgres", output=kept, chosen=PART)
+        sqlite = start(arguments, on="sqlite", output=subprocess.PIPE)
         assert sqlite.stdout is not None
         on_sqlite, code = print_lines(sqlite.stdout), sqlite.wait()
         if not refusal:
@@ -54,10 +59,13 @@ def main(arguments: Sequence[str]) -> int:
     return code
 
 
-def start(arguments: Sequence[str], *, on: str, output: IO[str] | int) -> subprocess.Popen[str]:
-    """Start pytest on a database."""
+def start(
+    arguments: Sequence[str], *, on: str, output: IO[str] | int, chosen: Sequence[str] = ()
+) -> subprocess.Popen[str]:
+    """Start pytest on a database, shared out where no part of the tests was asked for."""
+    shares = () if arguments else ("-n", str(PROCESSES[on]), *SHARED_OUT)
     return subprocess.Popen(
-        [sys.executable, "-m", "pytest", *arguments],
+        [sys.executable, "-m", "pytest", *chosen, *shares, *arguments],
         env={**os.environ, "OPSCONSOLE_TEST_ON": on},
         stdout=output,
         text=True,
