@@ -90,7 +90,6 @@ class DeskLedger:
     ) -> QuerySet[Effect]:
         calls = Effect.objects.filter(
             self._those(by),
-            run__workspace=self.run.workspace_id,
             run__desk=self.run.desk,
             tool=tool,
             state__in=MAYBE_DONE,
@@ -113,7 +112,8 @@ class DeskLedger:
             resource = resource_of(self.desk.tools.get(self.tool), self.given)
             is_any = Q(run__book=self.run.book_id, resource=resource)
             return is_any if resource else Q(pk__in=[])
-        return Q(run__launched_by=self.run.launched_by_id) if by == "launcher" else Q()
+        here = Q(run__workspace=self.run.workspace_id)
+        return here & Q(run__launched_by=self.run.launched_by_id) if by == "launcher" else here
 
 
 def resource_of(tool: DeskTool | None, given: Json) -> str:

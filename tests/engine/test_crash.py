@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -12,6 +12,7 @@ from agents import results
 from agents.core.states import RunState
 from agents.engine import crashpoints
 from agents.models import Run
+from tests.desks import bank
 from tests.engine.dying import die_at
 from tests.engine.memory import Crash
 from tests.engine.scene import Scene, fresh, go, has_ended, mailed, paid, recover, set_scene
@@ -29,13 +30,16 @@ def reached() -> Iterator[list[str]]:
     crashpoints.watch(None)
 
 
-def to_the_end(scene: Scene, run: Run) -> None:
+Decide = Callable[[Scene, Run], object]
+
+
+def to_the_end(scene: Scene, run: Run, decide: Decide = Scene.decide) -> None:
     """Work, decide and recover until the run has ended."""
     for _ in range(12):
         try:
             state = go(run).state
             if state == RunState.WAITING:
-                scene.decide(run)
+                decide(scene, run)
         except Crash:
             recover(run.pk)
         if has_ended(run):
@@ -48,9 +52,9 @@ def told(run: Run) -> dict[str, Any]:
     result = results.result(fresh(run))
     result.pop("run_id")
     for past in result["history"]:
-        for part in ("refund", "email"):
+        for part in ("refund", "email", "transfer"):
             made = past["observation"].get(part, {})
-            for key in ("transaction_id", "email_id", "message"):
+            for key in ("transaction_id", "email_id", "message", "reference"):
                 made.pop(key, None)
         for action in ("executed_action",):
             past[action].get("args", {}).pop("message", None)
@@ -62,23 +66,52 @@ def told(run: Run) -> dict[str, Any]:
     return result
 
 
-def test_a_crash_at_any_point_changes_nothing(reached: list[str]) -> None:
-    scene = set_scene()
-    calm = scene.launch()
-    to_the_end(scene, calm)
+def refunded(run: Run) -> Any:
+    return paid(run), mailed(run)
+
+
+def transferred(run: Run) -> Any:
+    account = bank.account_of(run)
+    return bank.sent(run), account.free_minor, account.held_minor
+
+
+def lower_transfer(scene: Scene, run: Run) -> None:
+    bank.decide(scene, run, {"amount": bank.euros("600.00")})
+
+
+def launch_transfer(scene: Scene) -> Run:
+    return bank.launch(scene, bank.FIRST_PAYMENT)
+
+
+REFUND = (set_scene, Scene.launch, Scene.decide, refunded, ([80000], [80000]), 20)
+TRANSFER = (
+    bank.bank_scene,
+    launch_transfer,
+    lower_transfer,
+    transferred,
+    ([("P-103", 60000)], 440000, 0),
+    12,
+)
+
+
+@pytest.mark.parametrize("case", [REFUND, TRANSFER], ids=["refund", "transfer"])
+def test_a_crash_at_any_point_changes_nothing(reached: list[str], case: Any) -> None:
+    set_it, launch, decide, did, done, least = case
+    scene = set_it()
+    calm = launch(scene)
+    to_the_end(scene, calm, decide)
     points = list(reached)
     expected = told(calm)
-    assert len(points) > 20
-    assert paid(calm) == [80000]
+    assert len(points) > least
+    assert did(calm) == done
 
     for number in range(1, len(points) + 1):
-        run = scene.launch()
+        run = launch(scene)
         die_at(number)
-        to_the_end(scene, run)
+        to_the_end(scene, run, decide)
         crashpoints.watch(None)
         where = f"{number}: {points[number - 1]}"
-        assert paid(run) == [80000], where
-        assert mailed(run) == [80000], where
+        assert did(run) == done, where
         assert told(run) == expected, where
         keys = list(run.steps.order_by("position").values_list("key", flat=True))
         assert keys == list(calm.steps.order_by("position").values_list("key", flat=True)), where

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.mutants.bank import BANK
 from tests.mutants.plant import MUTANTS, Mutant, lives
 from tests.mutants.record import RECORD
 from tests.settings import ON_POSTGRES
@@ -19,7 +20,7 @@ pytestmark = [
     # Each in a group of its own: whichever process of xdist's has nothing else takes the next.
     [
         pytest.param(one, id=one.name, marks=pytest.mark.xdist_group(one.name))
-        for one in (*MUTANTS, *RECORD)
+        for one in (*MUTANTS, *RECORD, *BANK)
     ],
 )
 def test_a_broken_guard_is_noticed(mutant: Mutant) -> None:

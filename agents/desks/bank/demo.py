@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from agents.desks.bank.models import Account, Invoice, Payee, Transfer, TransferState
+from agents.desks.bank.models import POSTED, Account, Invoice, Payee, Transfer
 
 PAYEES = (  # id, name, days since it was entered, blocked, paid before
     ("P-101", "Nordlicht Energie", 400, False, True),
@@ -61,7 +61,7 @@ def fill_demo(book: int, at: datetime) -> None:
                 amount_minor=before,
                 on=today - timedelta(days=60),
                 purpose="before",
-                state=TransferState.POSTED,
+                state=POSTED,
                 held_at=at - timedelta(days=60),
             )
     received = {"account": account, "received_on": today}

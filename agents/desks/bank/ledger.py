@@ -1,25 +1,26 @@
 """The bank's own books: what is read of an account, and the one way in which it pays.
 
-Sums are guarded by conditional updates, never by reading first: of two that want the last
-cents of an account, one finds no room.
+Whoever holds or pays locks the account first: of two that want its last cents one finds no room.
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
-from datetime import date, datetime
+from datetime import datetime
 from hashlib import sha256
+from typing import Any
 
 from django.db import IntegrityError, transaction
-from django.db.models import F
 
 from agents.desks.bank.models import (
     CURRENCY,
+    HELD,
+    POSTED,
+    RELEASED,
     Account,
     Invoice,
     Payee,
     Transfer,
-    TransferState,
 )
 from opsconsole.desks import Call, Json, Money
 
@@ -71,89 +72,78 @@ def read_invoice(account: str, key: str, book: int) -> Json:
 
 
 def has_been_paid(payee: Payee) -> bool:
-    return payee.transfers.filter(state=TransferState.POSTED).exists()
+    return payee.transfers.filter(state=POSTED).exists()
 
 
-def hold(
-    call: Call, *, account: str, payee: str, amount: Money, on: date, purpose: str
-) -> Transfer:
-    """Hold what a transfer will take, once for a key. Raises TransferRefused."""
-    payer, paid = find_account(account, call.book), find_payee(payee, call.book)
-    if payer is None or paid is None or paid.is_blocked:
-        raise TransferRefused("no_such_account" if payer is None else "payee_cannot_be_paid")
-    with transaction.atomic():
-        known = Transfer.objects.filter(key=call.key).first()
-        if known:
-            return known
-        then = F("held_minor") + amount.minor
-        room = Account.objects.filter(pk=payer.pk, opening_minor__gte=F("paid_minor") + then)
-        if not room.update(held_minor=then):
-            raise TransferRefused("insufficient_funds")
-        return Transfer.objects.create(
-            account=payer,
-            payee=paid,
-            key=call.key,
-            amount_minor=amount.minor,
-            on=on,
-            purpose=purpose,
-            held_at=call.at,
-        )
+def hold(call: Call, *, account: str, payee: str, amount: Money, **on_what: Any) -> Transfer:
+    """Hold what a transfer takes, once for a key. Call in a transaction. Raises TransferRefused."""
+    payer = Account.objects.select_for_update().filter(book=call.book, key=account).first()
+    paid = find_payee(payee, call.book)
+    if payer is None or paid is None:
+        raise TransferRefused("no_such_account" if payer is None else "no_such_payee")
+    asked = {"account": payer, "payee": paid, "amount_minor": amount.minor, **on_what}
+    if known := Transfer.objects.filter(key=call.key).first():
+        if any(getattr(known, name) != value for name, value in asked.items()):
+            raise TransferRefused("key_of_another_transfer")
+        return known
+    if paid.is_blocked or payer.free_minor < amount.minor:
+        raise TransferRefused("payee_blocked" if paid.is_blocked else "insufficient_funds")
+    payer.held_minor += amount.minor
+    payer.save(update_fields=["held_minor"])
+    return Transfer.objects.create(key=call.key, held_at=call.at, **asked)
 
 
-def reserve(call: Call, **asked: Json) -> None:
+def reserve(call: Call, **asked: Any) -> None:
     """Hold what a transfer will take; what cannot be held, the transfer itself will refuse."""
     with suppress(TransferRefused):
         hold(call, **asked)
 
 
-def transfer(call: Call, **asked: Json) -> Json:
+def transfer(call: Call, **asked: Any) -> Json:
     """Post a transfer, once for a key; hold it first if nobody did."""
     try:
-        return receipt(_post(call, asked))
+        with transaction.atomic():
+            held = hold(call, **asked)
+            if held.state == RELEASED:
+                return {"status": "error", "error": "given_up_before"}
+            _settle(held, POSTED)
     except TransferRefused as no:
         return {"status": "error", "error": str(no)}
+    return receipt(held)
 
 
-def _post(call: Call, asked: Json) -> Transfer:
-    with transaction.atomic():
-        transfer = hold(call, **asked)
-        held = Transfer.objects.filter(pk=transfer.pk, state=TransferState.HELD)
-        if held.update(state=TransferState.POSTED):
-            Account.objects.filter(pk=transfer.account_id).update(
-                held_minor=F("held_minor") - transfer.amount_minor,
-                paid_minor=F("paid_minor") + transfer.amount_minor,
-            )
-        transfer.refresh_from_db()
-    if transfer.state != TransferState.POSTED:
-        raise TransferRefused("given_up_before")
-    return transfer
-
-
-def release(key: str, at: datetime) -> bool:
+def release(key: str, at: datetime) -> None:
     """Give back what a transfer held that was never posted; from now on nothing posts it."""
     with transaction.atomic():
-        held = Transfer.objects.filter(key=key, state=TransferState.HELD)
-        if not held.update(state=TransferState.RELEASED):
-            return False
-        transfer = Transfer.objects.get(key=key)
-        Account.objects.filter(pk=transfer.account_id).update(
-            held_minor=F("held_minor") - transfer.amount_minor
-        )
-    return True
+        of_key = Account.objects.filter(transfers__key=key).values("pk")
+        locked = Account.objects.select_for_update().filter(pk__in=of_key)
+        if list(locked):  # the account first, as a transfer locks it
+            _settle(Transfer.objects.get(key=key), RELEASED)
+
+
+def _settle(held: Transfer, state: str) -> None:
+    """Take a transfer out of what its account holds, if it is held. The account is locked."""
+    if held.state != HELD:
+        return
+    account = Account.objects.get(pk=held.account_id)
+    account.held_minor -= held.amount_minor
+    account.paid_minor += held.amount_minor if state == POSTED else 0
+    account.save(update_fields=["held_minor", "paid_minor"])
+    held.state = state
+    held.save(update_fields=["state"])
 
 
 def receipt(transfer: Transfer) -> Json:
     """Return what a posted transfer is answered with."""
     reference = f"tr_{sha256(transfer.key.encode()).hexdigest()[:12]}"
-    told = {"reference": reference, "payee": transfer.payee.key, "on": transfer.on.isoformat()}
-    return {"status": "ok", "transfer": {**told, "amount": str(euros(transfer.amount_minor))}}
+    told = {"reference": reference, "amount": str(euros(transfer.amount_minor))}
+    return {"status": "ok", "transfer": told}
 
 
 def find_transfer(key: str) -> Json:
     """Return the receipt of a key, or None where nothing was posted under it."""
-    posted = Transfer.objects.filter(key=key, state=TransferState.POSTED)
-    found = posted.select_related("payee").first()
-    return receipt(found) if found else None
+    posted = Transfer.objects.filter(key=key, state=POSTED).first()
+    return receipt(posted) if posted else None
 
 
 def enter_payee(call: Call, *, payee: str, name: str) -> Json:

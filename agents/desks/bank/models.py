@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-
 from django.db import models
 from django.db.models import F, Q
 
@@ -54,10 +52,7 @@ class Payee(models.Model):
         return self.name
 
 
-class TransferState(StrEnum):
-    HELD = "held"
-    POSTED = "posted"
-    RELEASED = "released"
+HELD, POSTED, RELEASED = STATES = ("held", "posted", "released")
 
 
 class Transfer(models.Model):
@@ -69,16 +64,13 @@ class Transfer(models.Model):
     amount_minor = models.BigIntegerField()
     on = models.DateField()  # the day that the bank books it
     purpose = models.CharField(max_length=140)
-    state = models.CharField(max_length=10, default="held")
+    state = models.CharField(max_length=10, default=HELD)
     held_at = models.DateTimeField()
 
     class Meta:
         constraints = [
             models.CheckConstraint(condition=Q(amount_minor__gt=0), name="bank_transfer_positive"),
-            models.CheckConstraint(
-                condition=Q(state__in=["held", "posted", "released"]),
-                name="bank_transfer_state_known",
-            ),
+            models.CheckConstraint(condition=Q(state__in=STATES), name="bank_transfer_state_known"),
         ]
 
     def __str__(self) -> str:

@@ -1,6 +1,10 @@
 from django.db import migrations, models
 from django.db.models import F, Q
 
+STATES = ("held", "posted", "released")
+SPENT = F("paid_minor") + F("held_minor")
+TEXT, DAY, MINOR = models.CharField, models.DateField, models.BigIntegerField
+
 
 def _id():
     named = {"auto_created": True, "serialize": False, "verbose_name": "ID"}
@@ -27,20 +31,17 @@ class Migration(migrations.Migration):
             name="Account",
             fields=[
                 _id(),
-                ("book", models.BigIntegerField()),
-                ("key", models.CharField(max_length=40)),
-                ("name", models.CharField(max_length=80)),
-                ("opening_minor", models.BigIntegerField()),
-                ("paid_minor", models.BigIntegerField(default=0)),
-                ("held_minor", models.BigIntegerField(default=0)),
+                ("book", MINOR()),
+                ("key", TEXT(max_length=40)),
+                ("name", TEXT(max_length=80)),
+                ("opening_minor", MINOR()),
+                ("paid_minor", MINOR(default=0)),
+                ("held_minor", MINOR(default=0)),
             ],
             options={
                 "constraints": [
                     _once("bank_account_once", "book", "key"),
-                    _check(
-                        "bank_account_not_overdrawn",
-                        Q(opening_minor__gte=F("paid_minor") + F("held_minor")),
-                    ),
+                    _check("bank_account_not_overdrawn", Q(opening_minor__gte=SPENT)),
                 ]
             },
         ),
@@ -48,12 +49,12 @@ class Migration(migrations.Migration):
             name="Payee",
             fields=[
                 _id(),
-                ("book", models.BigIntegerField()),
-                ("key", models.CharField(max_length=40)),
-                ("name", models.CharField(max_length=80)),
-                ("entered_on", models.DateField()),
+                ("book", MINOR()),
+                ("key", TEXT(max_length=40)),
+                ("name", TEXT(max_length=80)),
+                ("entered_on", DAY()),
                 ("is_blocked", models.BooleanField(default=False)),
-                ("entry", models.CharField(max_length=120, null=True, unique=True)),
+                ("entry", TEXT(max_length=120, null=True, unique=True)),
             ],
             options={"constraints": [_once("bank_payee_once", "book", "key")]},
         ),
@@ -62,8 +63,8 @@ class Migration(migrations.Migration):
             fields=[
                 _id(),
                 ("account", _to("account", "invoices")),
-                ("key", models.CharField(max_length=40)),
-                ("received_on", models.DateField()),
+                ("key", TEXT(max_length=40)),
+                ("received_on", DAY()),
                 ("text", models.TextField()),
             ],
             options={"constraints": [_once("bank_invoice_once", "account", "key")]},
@@ -74,19 +75,17 @@ class Migration(migrations.Migration):
                 _id(),
                 ("account", _to("account", "transfers")),
                 ("payee", _to("payee", "transfers")),
-                ("key", models.CharField(max_length=120, unique=True)),
-                ("amount_minor", models.BigIntegerField()),
-                ("on", models.DateField()),
-                ("purpose", models.CharField(max_length=140)),
-                ("state", models.CharField(default="held", max_length=10)),
+                ("key", TEXT(max_length=120, unique=True)),
+                ("amount_minor", MINOR()),
+                ("on", DAY()),
+                ("purpose", TEXT(max_length=140)),
+                ("state", TEXT(default="held", max_length=10)),
                 ("held_at", models.DateTimeField()),
             ],
             options={
                 "constraints": [
                     _check("bank_transfer_positive", Q(amount_minor__gt=0)),
-                    _check(
-                        "bank_transfer_state_known", Q(state__in=["held", "posted", "released"])
-                    ),
+                    _check("bank_transfer_state_known", Q(state__in=STATES)),
                 ]
             },
         ),

@@ -1,0 +1,162 @@
+"""What the ledger tells a desk, and how the bank's books take what is asked of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date, timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from agents.core.limits import Limits
+from agents.desks.bank import ledger
+from agents.engine.desk_ledger import DeskLedger
+from agents.engine.desks import gather_facts
+from agents.models import Effect, Run
+from agents.policies import review
+from agents.sdk.asked import Origin, is_named
+from agents.sdk.desk import DESKS, DeskCall
+from agents.sdk.values import Money
+from tests.desks.bank import (
+    FIRST_PAYMENT,
+    PAID_AT_ONCE,
+    account_of,
+    bank_scene,
+    day,
+    decide,
+    euros,
+    launch,
+    sent,
+)
+from tests.engine.scene import fresh, go
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+
+
+def transfer(payee: str = "P-103", amount: str = "600.00") -> dict[str, Any]:
+    asked = {"account": "main", "payee": payee, "amount": euros(amount), "on": day(0)}
+    return {"kind": "tool", "name": "transfer_money", "args": {**asked, "purpose": "x"}}
+
+
+def ledger_of(run: Run, action: dict[str, Any]) -> DeskLedger:
+    given, bank = action["args"], DESKS["bank"]
+    args = bank.tools[action["name"]].arguments.read(given)
+    steps = list(run.steps.order_by("position"))
+    return DeskLedger(bank, run, timezone.now(), action["name"], given, args, steps)
+
+
+def judged(run: Run, action: dict[str, Any]) -> str:
+    limits: Limits = run.limits
+    facts = gather_facts(run, action, limits, [], [], at=timezone.now(), done={})
+    return review(action, facts, limits).deciding.reason
+
+
+def test_what_a_person_set_names_nothing_elsewhere() -> None:
+    scene = bank_scene()
+    run = go(launch(scene, FIRST_PAYMENT))
+    decide(scene, run, {"amount": euros("600.00")})
+    run = fresh(run)
+
+    left = {**transfer(), "args": {**run.escalations.get().action["args"]}}
+    left["args"]["amount"] = euros("600.00")
+    assert ledger_of(run, left).origin("amount") is Origin.PERSON
+    assert ledger_of(run, transfer("P-101")).origin("amount") is Origin.NOBODY
+
+
+@pytest.mark.breaks("I8", "I32")  # calls of which nobody knows the end are put there by hand
+def test_what_is_under_way_counts_as_done() -> None:
+    run = go(launch(bank_scene(), PAID_AT_ONCE))
+    asked = ledger_of(run, transfer("P-101", "480.00"))
+    for state, settled in (
+        ("intended", None),
+        ("unknown", timezone.now()),
+        ("done", timezone.now()),
+    ):
+        Effect.objects.filter(run=run).update(state=state, settled_at=settled)
+        same = {"payee": "P-101", "amount": Money(48000, "EUR")}
+        assert asked.count("transfer_money", by="resource", days=1, **same) == 1, state
+        assert asked.count("transfer_money", days=1, unattended=True) == 1
+        assert asked.sum("transfer_money", currency="EUR", days=1) == Money(48000, "EUR")
+        assert asked.last("transfer_money", by="launcher", days=1) == timezone.now().date()
+    other = {"payee": "P-101", "amount": Money(48001, "EUR")}
+    assert asked.count("transfer_money", by="resource", days=1, **other) == 0
+    later = replace(asked, at=timezone.now() + timedelta(days=2))
+    assert later.count("transfer_money", by="workspace", days=1) == 0
+
+
+@pytest.mark.breaks("I2", "I4")  # a bank that pays in dollars is none of ours
+def test_currencies_are_not_added() -> None:
+    run = go(launch(bank_scene(), PAID_AT_ONCE))
+    Effect.objects.filter(run=run).update(currency="USD")
+
+    asked = ledger_of(run, transfer())
+
+    assert asked.sum("transfer_money", currency="EUR", days=1) == Money(0, "EUR")
+    assert asked.sum("transfer_money", currency="USD", days=1) == Money(48000, "USD")
+
+
+def call(run: Run, key: str) -> DeskCall:
+    return DeskCall(key, timezone.now(), "main", run.book_id)
+
+
+ASKED: dict[str, Any] = {"account": "main", "payee": "P-101", "on": date(2026, 12, 1)}
+
+
+def test_a_key_pays_what_it_was_held_for_and_once() -> None:
+    run = launch(bank_scene(), PAID_AT_ONCE)
+    asked = {**ASKED, "purpose": "x", "amount": Money(300, "EUR")}
+
+    told = [ledger.transfer(call(run, "key"), **asked) for _ in range(2)]
+    other = ledger.transfer(call(run, "key"), **{**asked, "amount": Money(301, "EUR")})
+
+    assert told[0] == told[1] == ledger.find_transfer("key")
+    assert other == {"status": "error", "error": "key_of_another_transfer"}
+    assert [amount for _, amount in sent(run)] == [300]
+
+
+def test_what_a_transfer_holds_is_free_again_once_it_is_given_up() -> None:
+    run = launch(bank_scene(), PAID_AT_ONCE)
+    asked = {**ASKED, "purpose": "x", "amount": Money(400000, "EUR")}
+    ledger.reserve(call(run, "first"), **asked)
+
+    refused = ledger.transfer(call(run, "second"), **asked)
+    ledger.release("first", timezone.now())
+    late = ledger.transfer(call(run, "first"), **asked)
+
+    assert refused == {"status": "error", "error": "insufficient_funds"}
+    assert late == {"status": "error", "error": "given_up_before"}
+    assert (account_of(run).free_minor, account_of(run).held_minor) == (500000, 0)
+
+
+@pytest.mark.parametrize("amount", ["0.00", "-5.00"])
+def test_a_transfer_of_nothing_is_blocked(amount: str) -> None:
+    run = launch(bank_scene(), PAID_AT_ONCE)
+
+    assert judged(run, transfer("P-101", amount)) == "no_amount"
+
+
+@pytest.mark.parametrize(
+    ("text", "is_there"),
+    [
+        ("Pay EUR 1,200.00 at once.", True),
+        ("Pay 1.200,00 € at once.", True),
+        ("EUR 1200", True),
+        ("€1200.00.", True),
+        ("EUR 11,200.00", False),
+        ("EUR 1,200.001", False),
+        ("USD 1,200.00", False),
+        ("invoice 1200", False),
+        ("EUR 120", False),
+    ],
+)
+def test_an_amount_is_named_with_its_currency(text: str, is_there: bool) -> None:
+    assert is_named(Money(120000, "EUR"), [text]) is is_there
+
+
+@pytest.mark.parametrize(
+    ("name", "is_there"),
+    [("P-101", True), ("P-10", False), ("Nordlicht Energie", True), ("Nordlicht Ener", False)],
+)
+def test_a_name_is_named_as_a_whole(name: str, is_there: bool) -> None:
+    assert is_named(name, ["Pay nordlicht energie (P-101)."]) is is_there

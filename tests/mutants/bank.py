@@ -1,0 +1,65 @@
+"""The guards of a transfer, each broken once."""
+
+from tests.mutants.plant import Mutant
+
+JOURNEY, BOOKS = "tests/desks/test_bank.py", "tests/desks/test_bank_books.py"
+RULES, LEDGER = "agents/desks/bank/rules.py", "agents/desks/bank/ledger.py"
+
+BANK = (
+    Mutant(
+        "what an outsider named counts as named",
+        RULES,
+        "BY_PEOPLE = (Origin.GOAL, Origin.PERSON)",
+        "BY_PEOPLE = (Origin.GOAL, Origin.PERSON, Origin.OUTSIDE)",
+        f"{JOURNEY} -k attack",
+    ),
+    Mutant(
+        "a first payment needs nobody",
+        RULES,
+        "if facts.is_paid_before and",
+        "if True or",
+        f"{JOURNEY} -k first_payment",
+    ),
+    Mutant(
+        "what a person set counts in every call",
+        "agents/engine/desk_ledger.py",
+        "    return patch if left == given else {}",
+        "    return patch",
+        f"{BOOKS} -k elsewhere",
+    ),
+    Mutant(
+        "what is under way is not counted",
+        "agents/engine/desk_ledger.py",
+        "MAYBE_DONE = (EffectState.INTENDED, EffectState.DONE, EffectState.UNKNOWN)",
+        "MAYBE_DONE = (EffectState.DONE,)",
+        f"{BOOKS} -k counts",
+    ),
+    Mutant(
+        "currencies are added",
+        "agents/engine/desk_ledger.py",
+        ".filter(currency=currency)",
+        "",
+        f"{BOOKS} -k currencies",
+    ),
+    Mutant(
+        "a key pays what it was not held for",
+        LEDGER,
+        '            raise TransferRefused("key_of_another_transfer")\n',
+        "            pass\n",
+        f"{BOOKS} -k key",
+    ),
+    Mutant(
+        "what other transfers hold is free",
+        LEDGER,
+        "payer.free_minor < amount.minor",
+        "payer.opening_minor < amount.minor",
+        f"{BOOKS} -k holds",
+    ),
+    Mutant(
+        "no amount at all is moved",
+        "agents/engine/desks.py",
+        "if money is not None and money.minor < 1:",
+        "if False:",
+        f"{BOOKS} -k nothing",
+    ),
+)

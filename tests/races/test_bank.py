@@ -1,0 +1,97 @@
+"""Transfers at the same moment, in processes of their own: accounts and limits hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from agents import operations
+from agents.core.states import EscalationState, RunState
+from agents.models import Effect, Escalation, Role, Run, Workspace
+from tests.desks.bank import PAID_AT_ONCE, account_of, bank_scene, euros, launch, sent
+from tests.engine.scene import Scene, fresh, recover
+from tests.processes import SIX, Contenders
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both, pytest.mark.slow]
+
+ROUNDS = 5
+NO_DUPLICATES = {"repeats": -1}  # days
+
+
+def on_one_account(runs: list[Run]) -> list[list[Any]]:
+    """Have queued runs act on the account of the first. Return what contenders are told."""
+    Run.objects.filter(pk__in=[run.pk for run in runs]).update(book_id=runs[0].book_id)
+    return [[str(run.pk)] for run in runs]
+
+
+def reasons(runs: list[Run]) -> list[str]:
+    waiting = Escalation.objects.filter(run__in=runs, state=EscalationState.OPEN)
+    return [escalation.review["deciding"]["reason"] for escalation in waiting]
+
+
+def test_the_same_transfer_six_times_is_paid_once_without_a_person(crowd: Contenders) -> None:
+    scene = bank_scene()
+    for _ in range(ROUNDS):
+        runs = [launch(scene, PAID_AT_ONCE) for _ in range(SIX)]
+
+        crowd.meet("tests.races.contenders:advances", on_one_account(runs))
+
+        assert sent(fresh(runs[0])) == [("P-101", 48000)]
+        assert reasons(runs) == ["possible_duplicate"] * (SIX - 1)
+
+
+def elsewhere(scene: Scene) -> Scene:
+    """Return a second workspace, with the same people and rules."""
+    at = timezone.now()
+    other = operations.add_workspace(slug="other", name="Other", is_demo=True, at=at)
+    operations.add_member(workspace=other, user=scene.omar, role=Role.OPERATOR, at=at)
+    assert scene.workspace.policy is not None
+    version = operations.policy_version(other, scene.workspace.policy.limits(), at=at)
+    Workspace.objects.filter(pk=other.pk).update(policy=version)
+    return Scene(Workspace.objects.get(pk=other.pk), scene.rita, scene.omar, scene.eve)
+
+
+def test_what_leaves_an_account_in_a_day_adds_up_over_workspaces(crowd: Contenders) -> None:
+    """No row that the two have in common is locked: only the account itself is."""
+    scene = bank_scene(daily=euros("1000.00"), **NO_DUPLICATES)
+    other = elsewhere(scene)
+    for _ in range(ROUNDS):
+        runs = [launch(one, PAID_AT_ONCE) for one in (scene, other) for _ in range(SIX // 2)]
+
+        crowd.meet("tests.races.contenders:advances", on_one_account(runs))
+
+        assert [amount for _, amount in sent(fresh(runs[0]))] == [48000, 48000]
+        assert reasons(runs) == ["daily_exposure"] * (SIX - 2)
+
+
+def test_six_transfers_never_overdraw_an_account(crowd: Contenders) -> None:
+    scene = bank_scene(daily=euros("90000.00"), transfers=90, **NO_DUPLICATES)
+    for _ in range(ROUNDS):
+        runs = [launch(scene, PAID_AT_ONCE) for _ in range(SIX)]
+        wants = on_one_account(runs)
+        account = account_of(fresh(runs[0]))
+        account.opening_minor = account.paid_minor + 100000
+        account.save()
+
+        crowd.meet("tests.races.contenders:advances", wants)
+
+        account.refresh_from_db()
+        assert (account.free_minor, account.held_minor) == (4000, 0)
+        ends = sorted(fresh(run).stop_reason for run in runs)
+        assert ends == ["success"] * 2 + ["supervisor_block:insufficient_funds"] * 4
+
+
+def test_six_workers_who_take_a_transfer_from_each_other_pay_once(crowd: Contenders) -> None:
+    scene = bank_scene()
+    for _ in range(ROUNDS):
+        run = launch(scene, PAID_AT_ONCE)
+
+        crowd.meet("tests.races.contenders:takes_over", [[str(run.pk)]] * SIX)
+        recover(run.pk)
+        Run.objects.filter(pk=run.pk, state=RunState.QUEUED).update(wake_at=None)
+        crowd.meet("tests.races.contenders:advances", [[str(run.pk)]])
+
+        assert (fresh(run).state, sent(run)) == (RunState.DONE, [("P-101", 48000)])
+        assert Effect.objects.filter(run=run).count() == 1
