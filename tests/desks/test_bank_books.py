@@ -74,12 +74,12 @@ def test_what_is_under_way_counts_as_done() -> None:
         ("done", timezone.now()),
     ):
         Effect.objects.filter(run=run).update(state=state, settled_at=settled)
-        same = {"payee": "P-101", "amount": Money(48000, "EUR")}
+        same: dict[str, Any] = {"payee": "P-101", "amount": Money(48000, "EUR")}
         assert asked.count("transfer_money", by="resource", days=1, **same) == 1, state
         assert asked.count("transfer_money", days=1, unattended=True) == 1
         assert asked.sum("transfer_money", currency="EUR", days=1) == Money(48000, "EUR")
         assert asked.last("transfer_money", by="launcher", days=1) == timezone.now().date()
-    other = {"payee": "P-101", "amount": Money(48001, "EUR")}
+    other: dict[str, Any] = {"payee": "P-101", "amount": Money(48001, "EUR")}
     assert asked.count("transfer_money", by="resource", days=1, **other) == 0
     later = replace(asked, at=timezone.now() + timedelta(days=2))
     assert later.count("transfer_money", by="workspace", days=1) == 0
