@@ -17,7 +17,6 @@ from agents.core.rulings import settled_by
 from agents.core.states import EffectState
 from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import Pending, pipeline
-from agents.desks.refunds import billing
 from agents.engine import simulation
 from agents.engine.approvals import AMOUNT_CHANGED, close_approvals, turn_of
 from agents.engine.desks import terms_of
@@ -75,7 +74,7 @@ def _intend(step: Step, request: Use, journal: Journal, limits: Limits, at: date
         gathered = fetch_facts(run, action, limits, others, at=at, lock=True)
     if switch.get():
         return "killed"
-    facts, charge = gathered.get()
+    facts, resource = gathered.get()
     escalation = next(iter(granted.get()), None)
     answer = journal.steps[allowing.asked["granted"]].reply if escalation else None
     settled = settled_by(escalation.review, answer) if escalation else NOTHING
@@ -84,9 +83,7 @@ def _intend(step: Step, request: Use, journal: Journal, limits: Limits, at: date
         return REVIEW_CHANGED
     key = effect_key(run, step.key)
     journal.tell(*_set_aside(journal, step, escalation))
-    intent = _intent(step, allowing, escalation, key, charge, action, at)
-    if run.desk != REFUNDS:
-        intent |= terms_of(run, action)._asdict()
+    intent = _intent(step, allowing, escalation, key, resource, action, at)
     journal.insert(Effect, intent, keys={"step_id": _STEP, "review_id": _STEP})
     told = {name: intent[name] for name in ("key", "tool", "args_sha256", "amount_minor")}
     told |= {"currency": intent["currency"]} if run.desk != REFUNDS and intent["currency"] else {}
@@ -128,13 +125,13 @@ def _intent(
     allowing: Step,
     escalation: Escalation | None,
     key: str,
-    charge: int | None,
+    resource: str,
     action: Json,
     at: datetime,
 ) -> dict[str, Json]:
     """Return the columns of an intent; its steps may have no keys yet and are found by name."""
-    args = action["args"]
-    customer = args.get("user_id")
+    args, terms = action["args"], terms_of(step.run, action)._replace(resource=resource)
+    is_refund = step.run.desk == REFUNDS
     return {
         "run_id": step.run_id,
         "step_id": {"run": step.run_id, "key": step.key},
@@ -144,12 +141,9 @@ def _intent(
         "args_sha256": sha256(action),
         "review_id": {"run": step.run_id, "key": allowing.key},
         "escalation_id": escalation.pk if escalation else None,
-        "subject_key": "",
-        "resource": "",
-        "customer": customer if billing.could_be(customer) else None,
-        "charge": charge,
-        "amount_minor": args.get("amount_minor"),
-        "currency": "USD" if "amount_minor" in args else "",
+        **terms._asdict(),
+        "customer": int(terms.subject_key) if is_refund and terms.subject_key else None,
+        "charge": int(resource) if is_refund and resource else None,
         "state": EffectState.INTENDED,
         "result": None,
         "intended_at": at,

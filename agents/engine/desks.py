@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any
 
 from django.apps import apps
 from django.db import DEFAULT_DB_ALIAS, connections
@@ -26,7 +26,9 @@ from agents.core.requests import Json
 from agents.core.rulings import Ruling, RulingKind
 from agents.core.statements import referenced_sentences
 from agents.core.states import EffectState
+from agents.core.terms import Terms
 from agents.db.driver import send
+from agents.desks.refunds import billing
 from agents.engine.desk_ledger import DeskLedger, resource_of
 from agents.engine.step_facts import sentences_on_record
 from agents.models import Effect, Run, Step
@@ -184,18 +186,14 @@ def _answer(desk: Desk, action: Action, facts: Facts, limits: Limits) -> Ruling 
     )
 
 
-class Terms(NamedTuple):
-    """What a call means to ledger and inbox, whatever its tool calls its arguments."""
-
-    subject_key: str = ""
-    resource: str = ""
-    amount_minor: int | None = None
-    currency: str = ""
-
-
 def terms_of(run: Run, action: Action) -> Terms:
-    """Return what a call of a declared desk is about, on which resource, and how much."""
-    desk, given = DESKS.get(run.desk), action.get("args", {})
+    """Return what an action is about, on which resource, and how much; what is no call, its run's.
+
+    The resource of a refund comes with the facts of its review.
+    """
+    desk, given = DESKS.get(run.desk), action.get("args") or {}
+    if run.desk == REFUNDS:
+        return billing.terms_of_call(given) or Terms(run.subject_key)
     tool = desk.tools.get(str(action.get("name"))) if desk else None
     if tool is None:
         return Terms(run.subject_key)

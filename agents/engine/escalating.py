@@ -7,7 +7,7 @@ from uuid import UUID
 
 from agents.core.digest import sha256
 from agents.core.kinds import kind_of
-from agents.core.limits import REFUNDS, Limits
+from agents.core.limits import Limits
 from agents.core.requests import Json
 from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import Pending, pipeline
@@ -18,7 +18,7 @@ from agents.engine.commit import Commit
 from agents.engine.desks import terms_of
 from agents.engine.kill_switch import fetch_switch
 from agents.engine.open_requests import fetch_full
-from agents.models import Escalation, Run, Step
+from agents.models import Escalation, Step
 
 _OF_STEP = CompiledSelect(
     lambda: Escalation.objects.filter(run=Param("run"), step__key=Param("key")).order_by("pk")
@@ -38,21 +38,19 @@ def open_escalation(
     What became of a call is asked however full it is.
     """
     at = commit.at
-    args = action.get("args", {})
-    asked = kind_of(kind, action)
-    customer = args.get("user_id", step.run.subject if asked.is_about_run else None)
+    run, asked, args = step.run, kind_of(kind, action), action.get("args", {})
+    customer = args.get("user_id", run.subject if asked.is_about_run else None)
     with pipeline():  # the switch first: it locks the workspace, so that nobody opens meanwhile
-        standing = fetch_switch(step.run, action.get("name", ""))
-        filled = NOT_FULL if asked.settles_call else _fetch_full(step.run, limits)
+        standing = fetch_switch(run, action.get("name", ""))
+        filled = NOT_FULL if asked.settles_call else fetch_full(run, limits)
     switch, full = standing.get(), filled.get()
     if full:
         return full
     commit.insert_steps()  # it refers to its step, and the record to it
-    terms = terms_of(step.run, action)._asdict() if step.run.desk != REFUNDS else {}
     escalation = Escalation(
-        **terms,
-        workspace_id=step.run.workspace_id,
-        run=step.run,
+        **terms_of(run, action)._asdict(),
+        workspace_id=run.workspace_id,
+        run=run,
         step=step,
         kind=kind,
         action=action,
@@ -65,7 +63,7 @@ def open_escalation(
         expires_at=at + timedelta(seconds=limits.escalation_seconds),
     )
     if kind in CARRIED_OUT:  # asked before in this turn: it is this question that counts now
-        commit.tell(close_approvals(step.run, why=ASKED_AGAIN, turn=turn_of(step.key)))
+        commit.tell(close_approvals(run, why=ASKED_AGAIN, turn=turn_of(step.key)))
     insert_rows(escalation)
     facts = {"escalation": escalation.pk, "key": step.key, "kind": kind}
     # What the person is asked: their page shows the row, which this binds.
@@ -76,13 +74,3 @@ def open_escalation(
 
 
 NOT_FULL: Pending[str] = Pending(str)
-
-
-def _fetch_full(run: Run, limits: Limits) -> Pending[str]:
-    return fetch_full(
-        workspace=run.workspace_id,
-        launcher=run.launched_by_id,
-        book=run.book_id,
-        customer=run.subject,
-        limits=limits,
-    )

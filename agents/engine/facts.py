@@ -20,7 +20,7 @@ from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import Pending
 from agents.desks.refunds import billing, mail
 from agents.engine import simulation
-from agents.engine.desks import gather_facts, lock_resource
+from agents.engine.desks import gather_facts, lock_resource, terms_of
 from agents.engine.step_facts import (
     accepted_outputs,
     customers_read,
@@ -63,11 +63,12 @@ _EFFECTS = CompiledSelect(
 # Also what people allowed: SQLite would else go through all that nobody was asked about.
 _UNATTENDED = CompiledSelect(
     lambda: Effect.objects.filter(
-        charge__in=billing.charges(book=Param("book"), number=Param("number")).values("pk"),
+        run__book=Param("book"),
         tool="issue_refund",
+        subject_key=Param("subject"),
         state__in=MAYBE_PAID,
         intended_at__gte=Param("since"),
-    ).only("charge", "escalation", "amount_minor")
+    ).only("resource", "escalation", "amount_minor")
 )
 
 
@@ -80,10 +81,10 @@ def fetch_facts(
     at: datetime,
     lock: bool,
     done: Mapping[int, Json] | None = None,
-) -> Pending[tuple[Facts, int | None]]:
+) -> Pending[tuple[Facts, str]]:
     """Ask for the facts for reviewing `action`, maybe together with other things.
 
-    The answer is they, and the desk's id of the charge that the action is about.
+    The answer is they, and the desk's key of the resource that the action uses, or "".
     `lock` holds the charge until the transaction ends: two runs cannot both find room on it.
     `done` are results that the ledger is about to be told, by the key of their step.
     """
@@ -92,9 +93,9 @@ def fetch_facts(
             lock_resource(run, action)
         acted = _EFFECTS.fetch(run=run.pk)
 
-        def gathered() -> tuple[Facts, None]:
+        def gathered() -> tuple[Facts, str]:
             known = (run, action, limits, acted.get(), steps)
-            return gather_facts(*known, at=at, done=done or {}), None
+            return gather_facts(*known, at=at, done=done or {}), terms_of(run, action).resource
 
         return Pending(gathered)
     tool = action.get("name")
@@ -113,7 +114,7 @@ def fetch_facts(
     has_acted = any(s.kind == "use" and s.asked["tool"] not in only_read for s in steps)
     ledger = _EFFECTS.fetch(run=run.pk) if has_acted else NO_EFFECTS
 
-    def answer() -> tuple[Facts, int | None]:
+    def answer() -> tuple[Facts, str]:
         account, effects = named.get(), [_as_settled(e, done or {}) for e in ledger.get()]
         effects = _effects_of(_earlier_runs(run)) + effects
         charge = account.charge if account and tool != "get_refund_context" else None
@@ -143,7 +144,7 @@ def fetch_facts(
             record=sentences_on_record(steps, registered) if says else {},
             letter=letter,
         )
-        return facts, charge.charge_id if charge else None
+        return facts, str(charge.charge_id) if charge else ""
 
     return Pending(answer)
 
@@ -217,16 +218,16 @@ def _fetch_unattended(
     if not billing.could_be(customer):
         return NOTHING
     since = at - timedelta(days=limits.rolling_days)
-    return _UNATTENDED.fetch_tuples(book=book_id, number=customer, since=since)
+    return _UNATTENDED.fetch_tuples(book=book_id, subject=str(customer), since=since)
 
 
 def _unattended_minor(charge: billing.ChargeFacts | None, refunded: list[tuple[Any, ...]]) -> int:
     """Return how much of it was on this charge."""
-    ours = charge.charge_id if charge else None
+    ours = str(charge.charge_id) if charge else ""
     return sum(
         amount
-        for _, escalation, of_charge, amount in refunded
-        if of_charge == ours and escalation is None and amount
+        for _, escalation, resource, amount in refunded
+        if resource == ours and escalation is None and amount
     )
 
 

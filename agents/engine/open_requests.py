@@ -10,30 +10,31 @@ from agents.core.limits import Limits
 from agents.core.states import EscalationState
 from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import Pending
-from agents.models import Escalation
+from agents.models import Escalation, Run
 
 NOBODYS: Pending[list[tuple[Any, ...]]] = Pending(list)  # the answer where nothing is asked
-LAUNCHER, CUSTOMER = "launcher", "customer"
+LAUNCHER, SUBJECT = "launcher", "customer"  # as stored; the second is of any desk
 
 
-def fetch_full(
-    *, workspace: int, launcher: int, book: int, customer: int | None, limits: Limits
-) -> Pending[str]:
+def fetch_full(run: Run, limits: Limits) -> Pending[str]:
     """Ask whose requests fill the inbox, maybe together with other things.
 
-    The answer is launcher or customer, or "" where there is room. It holds as long as the
+    The answer is LAUNCHER or SUBJECT, or "" where there is room. It holds as long as the
     workspace's row is locked: whoever opens a request locks it first.
     """
+    workspace = run.workspace_id
     theirs = about = NOBODYS
     if limits.open_per_launcher is not None:
-        theirs = _OF_LAUNCHER.fetch_tuples(workspace=workspace, launcher=launcher)
-    if limits.open_per_customer is not None and customer is not None:
-        about = _ABOUT_CUSTOMER.fetch_tuples(workspace=workspace, book=book, customer=customer)
+        theirs = _OF_LAUNCHER.fetch_tuples(workspace=workspace, launcher=run.launched_by_id)
+    if limits.open_per_customer is not None and run.subject_key:
+        about = _ABOUT_SUBJECT.fetch_tuples(
+            workspace=workspace, desk=run.desk, book=run.book_id, subject=run.subject_key
+        )
 
     def answer() -> str:
         if _is_reached(limits.open_per_launcher, theirs):
             return LAUNCHER
-        return CUSTOMER if _is_reached(limits.open_per_customer, about) else ""
+        return SUBJECT if _is_reached(limits.open_per_customer, about) else ""
 
     return Pending(answer)
 
@@ -57,4 +58,6 @@ def _count_open(**those: object) -> CompiledSelect[Escalation]:
 
 # Asked at each launch and at each request.
 _OF_LAUNCHER = _count_open(run__launched_by=Param("launcher"))
-_ABOUT_CUSTOMER = _count_open(run__book=Param("book"), customer=Param("customer"))
+_ABOUT_SUBJECT = _count_open(
+    run__desk=Param("desk"), run__book=Param("book"), subject_key=Param("subject")
+)

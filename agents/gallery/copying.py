@@ -23,6 +23,7 @@ from django.db.models import ForeignKey, Model
 
 from agents.core.digest import sha256
 from agents.core.requests import Json, question
+from agents.desks.refunds.billing import label_of
 from agents.desks.refunds.models import (
     Book,
     Charge,
@@ -118,6 +119,7 @@ class Copy:
         self.words = {
             str(original.run.pk): str(uuid4()),
             customer.name: name,
+            label_of(customer.number, customer.name): label_of(number, name),
             customer.name.lower() + "@": name.lower() + "@",
             f"user_id={customer.number}": f"user_id={number}",
             f'user_id": {customer.number}': f'user_id": {number}',  # in a model's reply
@@ -135,6 +137,8 @@ class Copy:
         match value:
             case str() if _MOMENT.fullmatch(value):
                 return self.clock(datetime.fromisoformat(value)).isoformat()
+            case str() if key == "subject_label":
+                return self.words.get(value, value)
             case str():
                 return self.pattern.sub(lambda found: self.words[found[0]], value)
             case dict():
@@ -158,8 +162,10 @@ class Copy:
             if isinstance(column, ForeignKey):
                 parent = self.made.get((column.related_model, value))
                 columns[column.attname] = parent.pk if parent else value
-            elif column.name == "charge" and value is not None:  # the desk's number of it
-                columns["charge"] = self.made[(Charge, value)].pk
+            elif column.name in ("charge", "resource") and value:  # the desk's number of it
+                columns[column.name] = type(value)(self.made[(Charge, int(value))].pk)
+            elif column.name == "subject_key" and value == str(self.number[0]):
+                columns[column.name] = str(self.number[1])
             elif isinstance(value, datetime):
                 columns[column.attname] = self.clock(value)
             elif isinstance(value, UUID):

@@ -41,11 +41,12 @@ class Effect(models.Model):
     args_sha256 = models.CharField(max_length=64)  # equal to that of what was allowed
     review = models.ForeignKey("agents.Step", models.PROTECT, related_name="+")
     escalation = models.ForeignKey("agents.Escalation", models.PROTECT, null=True)
-    # Of a declared desk: what it is about, and what is locked and counted for it.
+    # What its arguments name, in the terms of any desk: whom or what it is about, and of what is
+    # locked and counted. Both are the desk's own keys; "" where it names none.
     subject_key = models.CharField(max_length=200, blank=True, default="", db_default="")
     resource = models.CharField(max_length=200, blank=True, default="", db_default="")
-    customer = models.BigIntegerField(null=True)
-    charge = models.BigIntegerField(null=True)  # the desk's id of what is being refunded
+    customer = models.BigIntegerField(null=True)  # of refunds
+    charge = models.BigIntegerField(null=True)  # of refunds: the charge
     amount_minor = models.BigIntegerField(null=True)
     currency = models.CharField(max_length=3, blank=True)
     state = models.CharField(max_length=10, default=EffectState.INTENDED)
@@ -73,19 +74,9 @@ class Effect(models.Model):
         indexes = [
             # The audit log's filter by amount.
             models.Index(fields=["amount_minor", "run"], name="effect_amount"),
-            # What has been refunded on a charge without a person, over all runs.
-            models.Index(fields=["charge", "state", "intended_at"], name="effect_of_charge"),
-            # What a desk asks of its ledger: what was done lately, about a subject or a resource.
-            models.Index(
-                fields=["tool", "subject_key", "intended_at"],
-                condition=~Q(subject_key=""),
-                name="effect_of_subject",
-            ),
-            models.Index(
-                fields=["tool", "resource", "intended_at"],
-                condition=~Q(resource=""),
-                name="effect_of_resource",
-            ),
+            # What a tool did to a subject, and on a resource, since some time, over all runs.
+            models.Index(fields=["tool", "subject_key", "intended_at"], name="effect_of_subject"),
+            models.Index(fields=["tool", "resource", "intended_at"], name="effect_of_resource"),
             # What went out today without a person.
             models.Index(
                 fields=["intended_at"],

@@ -22,13 +22,13 @@ class Escalation(models.Model):
     action = models.JSONField()
     action_sha256 = models.CharField(max_length=64)  # what a decision is bound to
     review = models.JSONField()  # the review that escalated, with the facts it saw
-    # Of a declared desk: what it is about, what is locked and counted, how much in `currency`.
+    # As in the ledger: whom or what it is about, what is locked and counted, how much of it.
     subject_key = models.CharField(max_length=200, blank=True, default="", db_default="")
     resource = models.CharField(max_length=200, blank=True, default="", db_default="")
     amount_minor = models.BigIntegerField(null=True)
-    customer = models.BigIntegerField(null=True)
+    currency = models.CharField(max_length=3, blank=True, default="", db_default="")
+    customer = models.BigIntegerField(null=True)  # of refunds
     requested_minor = models.BigIntegerField(null=True)
-    currency = models.CharField(max_length=3, default="USD")
     created_at = models.DateTimeField()
     expires_at = models.DateTimeField()
     frozen_at = models.DateTimeField(null=True)  # a kill switch stops the clock since then

@@ -40,9 +40,9 @@ class Run(models.Model):
     book = models.ForeignKey("desk.Book", models.PROTECT, related_name="+")
     pattern = models.CharField(max_length=40)
     goal = models.TextField()
-    subject = models.BigIntegerField(null=True)  # the customer number it may act on
-    # Of a declared desk; its subject is a key of the company's own, called so at the launch.
+    subject = models.BigIntegerField(null=True)  # of refunds: the customer number it may act on
     desk = models.CharField(max_length=40, default=REFUNDS, db_default=REFUNDS)
+    # Whom or what it may act on: the desk's own key, and what people called it at the launch.
     subject_key = models.CharField(max_length=200, blank=True, default="", db_default="")
     subject_label = models.CharField(max_length=200, blank=True, default="", db_default="")
     model = models.CharField(max_length=100, blank=True)  # chosen at launch; "" is OPENAI_MODEL
@@ -94,8 +94,8 @@ class Run(models.Model):
         ]
         indexes = [
             models.Index(fields=["workspace", "-created_at", "id"], name="run_list"),
-            # The list's filter for those who ask what became of one customer.
-            models.Index(fields=["workspace", "subject", "-created_at"], name="run_of_customer"),
+            # The list's filter for those who ask what became of one subject.
+            models.Index(fields=["workspace", "subject_key", "-created_at"], name="run_of_subject"),
             # The worker's question: what is claimable, and whose lease ran out?
             models.Index(fields=["state", "wake_at", "created_at"], name="run_claimable"),
             # The sweep: does everybody who waits still have something to wait for? The rows

@@ -182,7 +182,7 @@ def _take(
         "decided_at": commit.at,
         "granted_minor": granted_minor,
         "patch": wanted.patch if wanted.approve else None,
-        "charge": granted.charge if granted else None,
+        **({"resource": granted.resource} if granted else {}),
         "comment": wanted.comment,
         "is_simulated": person.is_simulated,
     }

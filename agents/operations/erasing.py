@@ -10,10 +10,11 @@ from django.db.models import Q, QuerySet
 
 from agents.audit.erasable_texts import ERASURE
 from agents.core.actions import is_hidden
+from agents.core.limits import REFUNDS
 from agents.core.requests import Json
 from agents.core.states import ENDED, EffectState
 from agents.desks.refunds import people
-from agents.desks.refunds.billing import could_be
+from agents.desks.refunds.billing import could_be, label_of
 from agents.engine.redaction import redact_in
 from agents.models import Effect, Escalation, EventText, Run, Step, Workspace
 from agents.models.event import Entry, append_events
@@ -71,10 +72,11 @@ def _runs_about(workspace: Workspace, number: int) -> QuerySet[Run]:
     """Return the runs whose subject a customer is, and those bound to nobody that acted on them."""
     if not could_be(number):
         return Run.objects.none()
-    acted = Effect.objects.filter(customer=number).values("run")
-    asked = Escalation.objects.filter(customer=number).values("run")
-    unbound = Q(subject=None) & (Q(pk__in=acted) | Q(pk__in=asked))
-    return Run.objects.filter(Q(subject=number) | unbound, workspace=workspace)
+    acted = Effect.objects.filter(subject_key=str(number)).values("run")
+    asked = Escalation.objects.filter(subject_key=str(number)).values("run")
+    unbound = Q(subject_key="") & (Q(pk__in=acted) | Q(pk__in=asked))
+    ours = Run.objects.filter(workspace=workspace, desk=REFUNDS)
+    return ours.filter(Q(subject_key=str(number)) | unbound)
 
 
 def _check_at_rest(runs: QuerySet[Run], number: int) -> None:
@@ -108,7 +110,13 @@ def _erase_run(run: Run, *, actor: str, at: datetime) -> None:
     # The row first, as everyone else takes it; then the trigger lets the rest pass.
     reason = run.stop_reason.partition(":")[0]
     Run.objects.filter(pk=run.pk).update(
-        goal="", outcome=None, workflow={}, simulation={}, stop_reason=reason, erased_at=at
+        goal="",
+        outcome=None,
+        workflow={},
+        simulation={},
+        stop_reason=reason,
+        erased_at=at,
+        subject_label=label_of(run.subject, "") if run.subject is not None else "",
     )
     for step in Step.objects.filter(run=run):
         _erase_step(step)

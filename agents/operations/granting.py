@@ -27,10 +27,10 @@ HIGHER, ANOTHER = "a reviewer with a higher limit", "another reviewer"
 
 @dataclass(frozen=True)
 class Grant:
-    """The amount that a person allows, in minor units, and the charge it is for."""
+    """The amount that a person allows, in minor units, and the resource it is taken from."""
 
     amount_minor: int
-    charge: int | None
+    resource: str
 
 
 @dataclass(frozen=True)
@@ -63,10 +63,10 @@ def grant(
             raise Refused("no_amount", "This escalation is not about an amount.")
         return None
     amount = escalation.requested_minor if amount_minor is None else amount_minor
-    limits = escalation.run.limits
+    run, limits = escalation.run, escalation.run.limits
     args = {**escalation.action["args"], "amount_minor": amount}
     action = {**escalation.action, "args": args}
-    facts, charge = pipelined(fetch_facts, escalation.run, action, limits, steps, at=at, lock=lock)
+    facts, resource = pipelined(fetch_facts, run, action, limits, steps, at=at, lock=lock)
     if amount < 1:
         raise Refused("too_little", f"The least that can be refunded is {format_money(1)}.")
     settled = settled_by(escalation.review)
@@ -82,7 +82,7 @@ def grant(
     asked = escalation.requested_minor
     more = f"{format_money(amount)} is more than the {format_money(asked)} that was asked for"
     bounds.append(Bound(asked, "above_request", f"{more}; you can only lower it."))
-    bounds += own_bounds(escalation, person, limits, charge, at=at, wanted_minor=amount)
+    bounds += own_bounds(escalation, person, limits, resource, at=at, wanted_minor=amount)
     exceeded = [bound for bound in bounds if amount > bound.most_minor]
     if exceeded:
         # What the policy cuts anybody to comes before what this person may grant of it.
@@ -91,7 +91,7 @@ def grant(
     # A new reason to ask is no reason to refuse: the run will put it as a new question.
     if judged.action != action:
         raise Refused("policy", f"The policy stops this. {judged.deciding.sentence}")
-    return Grant(amount, charge)
+    return Grant(amount, resource)
 
 
 def judge_amount(*, escalation_id: int, by: User, amount_minor: int, at: datetime) -> None:
@@ -134,7 +134,7 @@ def own_bounds(
     escalation: Escalation,
     person: Membership,
     limits: Limits,
-    charge: int | None,
+    resource: str,
     *,
     at: datetime,
     wanted_minor: int,
@@ -145,11 +145,14 @@ def own_bounds(
     """
     bounds = []
     mine = Escalation.objects.filter(
-        decided_by=person.user_id, granted_minor__isnull=False, not_carried_out=""
+        run__desk=escalation.run.desk,
+        decided_by=person.user_id,
+        granted_minor__isnull=False,
+        not_carried_out="",
     ).exclude(pk=escalation.pk)
     if (limit := person.refund_limit_minor) is not None:
         since = at - timedelta(days=limits.rolling_days)
-        before = _sum(mine.filter(charge=charge, decided_at__gte=since)) if charge else 0
+        before = _sum(mine.filter(resource=resource, decided_at__gte=since)) if resource else 0
         days = limits.rolling_days
         given = f"With the {format_money(before)} you granted on this charge in {days} days, "
         above = f"{format_money(wanted_minor)} is above your own limit of {format_money(limit)}."

@@ -21,7 +21,7 @@ from agents.db.driver import pipelined
 from agents.desks.refunds import billing, books, metrics
 from agents.engine.commit import Commit
 from agents.engine.dispatch import ring
-from agents.engine.open_requests import CUSTOMER, LAUNCHER, fetch_full
+from agents.engine.open_requests import LAUNCHER, SUBJECT, fetch_full
 from agents.engine.redaction import redact
 from agents.models import PolicyVersion, Role, Run, Workspace
 from agents.operations.people import policy_version
@@ -85,19 +85,10 @@ def launch(
     try:
         with transaction.atomic():
             book_id = again_of.book_id if again_of else _book(workspace, desk, at)
-            key, label = ("", "") if desk == REFUNDS else _subject_of(desk, subject, book_id)
-            if customer is not None and not _is_customer(book_id, customer):
-                raise Refused("unknown_subject", f"There is no customer {customer} in this book.")
-            full = pipelined(
-                fetch_full,
-                workspace=workspace.pk,
-                launcher=by.pk,
-                book=book_id,
-                customer=customer,
-                limits=limits,
-            )
-            if full:
-                raise Refused("inbox_full", _full(full, by, customer, limits))
+            if customer is not None:
+                key, label = _customer(book_id, customer)
+            else:
+                key, label = ("", "") if desk == REFUNDS else _subject_of(desk, subject, book_id)
             run = Run(
                 workspace=workspace,
                 policy=version,
@@ -118,6 +109,8 @@ def launch(
                 again_of=again_of,
                 created_at=at,
             )
+            if full := pipelined(fetch_full, run, limits):
+                raise Refused("inbox_full", _full(full, run, limits))
             with Commit(run, at=at) as commit:
                 commit.say("run.queued", _launch_facts(run, published), by.get_username())
             ring(run.pk)
@@ -178,11 +171,11 @@ def _launch_facts(run: Run, published: PolicyVersion | None) -> dict[str, Json]:
     }
 
 
-def _full(full: str, by: User, subject: int | None, limits: Limits) -> str:
+def _full(full: str, run: Run, limits: Limits) -> str:
     """Say whose requests fill the inbox, and what to do."""
     of = {
-        LAUNCHER: f"{limits.open_per_launcher} requests of {by.get_username()}",
-        CUSTOMER: f"{limits.open_per_customer} requests about customer {subject}",
+        LAUNCHER: f"{limits.open_per_launcher} requests of {run.launched_by.get_username()}",
+        SUBJECT: f"{limits.open_per_customer} requests about {run.subject_label}",
     }
     return f"{of[full]} wait for people already. Launch again once some are decided."
 
@@ -275,5 +268,9 @@ def _scope(book_id: int, limits: Limits) -> Json:
     return {"report_date": newest.day.isoformat(), "region": newest.region}
 
 
-def _is_customer(book_id: int, subject: int) -> bool:
-    return billing.customer(book_id=book_id, customer_number=subject) is not None
+def _customer(book_id: int, number: int) -> tuple[str, str]:
+    """Return the key of a customer, and what people call them. Raises Refused for nobody."""
+    known = billing.customer(book_id=book_id, customer_number=number)
+    if known is None:
+        raise Refused("unknown_subject", f"There is no customer {number} in this book.")
+    return str(number), billing.label_of(number, known.name)

@@ -8,6 +8,7 @@ from uuid import UUID
 from django.conf import settings
 from django.contrib.auth.models import User
 
+from agents.core.limits import REFUNDS
 from agents.core.states import RunState
 from agents.models import Role, Run
 from agents.operations.launching import launch
@@ -32,7 +33,8 @@ def launch_again(*, run_id: UUID, by: User, at: datetime) -> Run:
         workspace=ended.workspace,
         pattern=ended.pattern,
         goal=ended.goal,
-        subject=ended.subject,
+        desk=ended.desk,
+        subject=ended.subject if ended.desk == REFUNDS else ended.subject_key,
         by=by,
         at=at,
         token=f"again:{ended.pk.hex}",

@@ -112,8 +112,8 @@ def bound_to_the_subject(dump: Dump) -> Iterator[Violation]:
     """I20: a write touches what its run is about and nothing else; who touches nobody says so."""
     for effect in dump.effects:
         touched, run = subject_of(effect), dump.run[effect["run_id"]]
-        column = effect["customer"]  # of refunds; what is said twice is said alike
-        if touched is None or (column is not None and str(column) != touched):
+        column = effect["subject_key"]  # what is said twice is said alike
+        if touched is None or column != touched:
             yield Violation("I20", f"{effect['key']} touched {touched}, its row says {column}")
         elif run["desk"] != "refunds" and _terms_in_row(effect) != _terms_in_args(effect):
             yield Violation("I20", f"{effect['key']} is counted on {_terms_in_row(effect)}")

@@ -75,12 +75,12 @@ def within_the_limit_without_a_person(dump: Dump) -> Iterator[Violation]:
         total = sum(
             effect["amount_minor"]
             for effect in alone
-            if all(effect[column] == newest[column] for column in ("tool", "charge", "currency"))
+            if all(effect[column] == newest[column] for column in ("tool", "resource", "currency"))
             and effect["id"] <= newest["id"]
             and effect["intended_at"] >= since
         )
         if total > limits[_limit(newest)]:
-            yield Violation("I4", f"{total} without a person on {newest['charge']}")
+            yield Violation("I4", f"{total} without a person on {newest['resource']}")
 
 
 def _limit(effect: Row) -> str:

@@ -43,10 +43,10 @@ TERMS = {
 
 def subject_of(row: Row) -> str | None:
     """Return what a run is about, or what an effect touched, as text; None: nobody says."""
-    terms = TERMS.get(row.get("tool", ""))
-    named = (
-        args_of(row).get(terms.subject) if terms else row.get("subject_key") or row.get("subject")
-    )
+    if "tool" not in row:
+        return row["subject_key"] or None
+    terms = TERMS.get(row["tool"])
+    named = args_of(row).get(terms.subject) if terms else None
     return None if named is None else str(named)
 
 

@@ -230,7 +230,7 @@ def test_a_statement_is_asked_again_once_its_columns_have_changed(scene: Scene) 
         elsewhere.close()
 
 
-def test_what_was_refunded_on_a_charge_is_found_by_the_charge() -> None:
+def test_what_was_refunded_to_a_customer_is_found_by_its_index() -> None:
     if connection.vendor != "sqlite":
         pytest.skip("PostgreSQL chooses by what the tables hold")
     query = facts._UNATTENDED.for_database(connection)
@@ -239,4 +239,4 @@ def test_what_was_refunded_on_a_charge_is_found_by_the_charge() -> None:
         cursor.execute(f"EXPLAIN QUERY PLAN {query.sql}", ["1" for _ in query.places])
         plan = " ".join(row[-1] for row in cursor.fetchall())
 
-    assert "effect_of_charge (charge=? AND state=? AND intended_at>?)" in plan
+    assert "effect_of_subject (tool=? AND subject_key=? AND intended_at>?)" in plan

@@ -127,7 +127,7 @@ def intent_of(run: Run, step: str, review: str) -> dict[str, object]:
         "args_sha256": "",
         "review_id": {"run": run.pk, "key": review},
         "escalation_id": None,
-        "subject_key": "",
+        "subject_key": "42",
         "resource": "",
         "customer": 42,
         "charge": None,

@@ -237,7 +237,7 @@ class Cut(Exception):
 def test_nobody_else_is_forgotten(scene: Scene, run: Run) -> None:
     other = go(scene.launch())
     operations.cancel(run_id=other.pk, by=scene.omar, reason="twice", at=timezone.now())
-    Run.objects.filter(pk=other.pk).update(subject=7)
+    Run.objects.filter(pk=other.pk).update(subject=7, subject_key="7")
 
     erase()
 

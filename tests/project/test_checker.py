@@ -76,7 +76,7 @@ def patched(**patch: Any) -> Callable[[Dump], object]:
 
 
 def about_nobody(dump: Dump) -> None:
-    dump.runs[0]["subject"] = dump.effects[0]["customer"] = None
+    dump.runs[0]["subject_key"] = dump.effects[0]["subject_key"] = ""
     for effect in dump.effects:
         del effect["args"]["user_id"]
 
@@ -125,7 +125,7 @@ LIES: dict[str, tuple[str, Callable[[Dump], object]]] = {
     "answered and still open": ("I17", row("escalations", 0, state="open")),
     "a decision without its event": ("I18", drop("escalation.decided")),
     "decided by who launched it": ("I19", launched_by_rita),
-    "another customer": ("I20", row("effects", 0, customer=7)),
+    "another customer": ("I20", row("effects", 0, subject_key="7")),
     "a write that is about nobody": ("I20", about_nobody),
     "a tool of which nobody says whom it touches": ("I20", row("effects", 0, tool="transfer")),
     "a claim that is missing": ("I23", drop("run.claimed")),
@@ -173,11 +173,16 @@ def as_grant(dump: Dump, *, subject: str = "noor", **done: Any) -> Dump:
     [effect, *_], [escalation] = dump.effects, dump.escalations
     args = {**ASKED, **MOVED, **done}
     action = {"kind": "tool", "name": "grant_access", "args": args}
-    dump.runs[0]["subject"] = subject
+    dump.runs[0]["subject_key"] = subject
     escalation["action"] = {**action, "args": ASKED}
     escalation |= {"patch": MOVED, "granted_minor": None, "requested_minor": None}
     effect |= {"tool": "grant_access", "args": args, "args_sha256": checker.sha256(action)}
-    effect |= {"customer": None, "charge": None, "amount_minor": None, "currency": ""}
+    effect |= {
+        "subject_key": args["employee"],
+        "resource": args["system"],
+        "amount_minor": None,
+        "currency": "",
+    }
     dump.step[effect["review_id"]]["reply"] |= {"action": action}
     dump.effects, dump.refunds = [effect], []
     return dump

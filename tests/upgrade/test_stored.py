@@ -17,6 +17,12 @@ from tests.upgrade.store import AUDIT_KEY, STORED
 pytestmark = [pytest.mark.both, pytest.mark.slow]
 
 KIND = "postgres" if ON_POSTGRES else "sqlite"
+# What runs, requests and writes say of their customer: as any desk does, and as it was stored.
+NUMBERED = """
+SELECT subject_key, subject, subject_label FROM agents_run WHERE subject IS NOT NULL
+UNION ALL SELECT subject_key, customer, '' FROM agents_escalation WHERE customer IS NOT NULL
+UNION ALL SELECT subject_key, customer, '' FROM agents_effect WHERE customer IS NOT NULL
+"""
 AMOUNTS = [50000, 80000]  # what an agent pays by itself, and what a person lowers the others to
 
 
@@ -56,6 +62,10 @@ def test_a_stored_database_is_upgraded_and_its_waiting_runs_come_to_their_end(
     migrated = restored.manage("migrate", "--no-input")
     assert (migrated.code, migrated.err) == (0, "")
     assert restored.manage("check", "--database", "default").code == 0
+    told = restored.sql(NUMBERED)
+    assert told
+    assert [key for key, *_ in told] == [str(number) for _, number, _ in told]
+    assert {label for _, _, label in told} <= {"Anna #42", "Max #7", ""}
     before = restored.manage("verify_audit")
     assert before.code == 0, before.out
     stored = restored.sql("SELECT pattern, goal FROM agents_run")

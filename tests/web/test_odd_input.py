@@ -29,7 +29,7 @@ def scene() -> Scene:
         ("runs", {"pattern": NUL}),
         ("runs", {"stop_reason": NUL}),
         ("runs", {"launcher": NUL}),
-        ("runs", {"customer": "9" * 5000}),
+        ("runs", {"subject": "9" * 5000}),
         ("runs", {"before": "0001-01-01T00:00+14:00_" + "0" * 32}),
         ("runs", {"before": f"{NUL}_{NUL}"}),
         ("audit", {"actor": NUL}),

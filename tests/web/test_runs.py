@@ -29,10 +29,10 @@ def scene() -> Scene:
         ({"pattern": "supervisor"}, True, True),
         ({"pattern": "juggling"}, False, False),
         ({"stop_reason": "succ"}, True, False),
-        ({"customer": "42"}, True, True),
-        ({"customer": "7"}, False, False),
-        ({"customer": "9" * 30}, False, False),
-        ({"customer": "Anna"}, False, False),
+        ({"subject": "42"}, True, True),
+        ({"subject": "7"}, False, False),
+        ({"subject": "9" * 30}, False, False),
+        ({"subject": "Anna"}, False, False),
         ({"launcher": "omar"}, True, True),
         ({"launcher": "rita"}, False, False),
         ({"text": "500 usd"}, True, False),
@@ -102,7 +102,7 @@ def test_a_row_tells_who_how_much_what_came_of_it_and_how_long(scene: Scene) -> 
     rows = signed_in(scene.eve).get(reverse("runs")).context["found"].rows
 
     by_pk = {row.run.pk: row for row in rows}
-    assert [row.customer for row in rows] == ["Anna #42"] * 3
+    assert [row.run.subject_label for row in rows] == ["Anna #42"] * 3
     assert (by_pk[paid_one.pk].paid_minor, by_pk[paid_one.pk].asked_minor) == (50_000, None)
     assert (by_pk[waits.pk].paid_minor, by_pk[waits.pk].asked_minor) == (None, 120_000)
     assert by_pk[waits.pk].outcome == "Awaiting approval"

@@ -215,7 +215,7 @@ def _most(
     if asked is None or kind.change != AMOUNT:
         return None
     limits = escalation.run.limits
-    on = charge.charge_id if charge else None
+    on = str(charge.charge_id) if charge else ""
     own = own_bounds(escalation, person, limits, on, at=at, wanted_minor=asked)
     left = charge.refundable_minor if charge else 0
     return max(min([asked, left, *(bound.most_minor for bound in own)]), 0)

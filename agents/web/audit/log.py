@@ -18,9 +18,9 @@ from agents.web.sentences import EventLine, read_events, tell_events
 from agents.web.times import read_time
 
 PAGE = 50
-RUNS = 500  # of a customer or an amount: the newest
+RUNS = 500  # of a subject or an amount: the newest
 AMOUNTS = ("amount_from", "amount_to")
-FILTERS = ("event", "person", "customer", *AMOUNTS, "run", "since", "until", "all", "workspace")
+FILTERS = ("event", "person", "subject", *AMOUNTS, "run", "since", "until", "all", "workspace")
 DIGITS = 19  # fewer than this fit a column of 64 bits
 # Events of a moment may be written in another order than their times are.
 DISORDER = timedelta(hours=1)
@@ -97,7 +97,7 @@ def events(workspace: Workspace, wanted: Filter) -> QuerySet[Event]:
         found = found.filter(HasActor(F("actor")), actor=given["person"])
     if "run" in given:
         found = found.filter(run__pk=given["run"])
-    if given.keys() & {"customer", *AMOUNTS}:
+    if given.keys() & {"subject", *AMOUNTS}:
         found = found.filter(run__in=_runs(workspace, given))
     return _within(found, workspace, read_time(given.get("since", "")), given)
 
@@ -123,11 +123,11 @@ def _within(
 
 
 def _runs(workspace: Workspace, given: dict[str, str]) -> list[UUID]:
-    """Return the newest runs about a customer, or with an amount asked for, granted or paid."""
+    """Return the newest runs about a subject, or with an amount asked for, granted or paid."""
     found = Run.objects.filter(workspace=workspace).order_by("-created_at", "pk")
-    if "customer" in given:
+    if "subject" in given:
         # In the other order of keys the list's own index would serve, and be read whole.
-        found = found.filter(subject=int(given["customer"])).order_by("-created_at", "-pk")
+        found = found.filter(subject_key=given["subject"]).order_by("-created_at", "-pk")
     if given.keys() & set(AMOUNTS):
         least = minor_of_text(given.get("amount_from", "0"))
         most = minor_of_text(given["amount_to"]) if "amount_to" in given else 2**63 - 1
@@ -182,7 +182,7 @@ def _amount(text: str) -> int | None:
 _READERS: dict[str, Callable[[str], object]] = {
     "event": _storable,
     "person": _storable,
-    "customer": _whole_number,
+    "subject": _storable,
     "amount_from": _amount,
     "amount_to": _amount,
     "run": _uuid,

@@ -29,19 +29,17 @@ class Attention:
     escalation: int | None
     at: datetime | None
     amount_minor: int | None
-    customer: int | None
+    subject_label: str  # whom or what it is about; "": nobody knows
     code: str  # why, as stored
     person: str  # who had approved it
 
     @property
     def subject(self) -> str:
-        """Name the case: its money and its customer."""
-        whose = "" if self.customer is None else f"customer {self.customer}"
+        """Name the case: its money and its subject."""
+        whose = f" for {self.subject_label}" if self.subject_label else ""
         if self.amount_minor is not None:
-            return f"{format_money(self.amount_minor)} for {whose}"
-        if self.escalation is not None:
-            return f"Request {self.escalation}" + (f" for {whose}" if whose else "")
-        return f"Run for {whose}" if whose else "Run"
+            return f"{format_money(self.amount_minor)}{whose}"
+        return f"Run{whose}" if self.escalation is None else f"Request {self.escalation}{whose}"
 
     @property
     def matter(self) -> str:
@@ -65,17 +63,17 @@ def attention(workspaces: Sequence[int], *, since: datetime) -> list[Attention]:
     """
     failed = Run.objects.filter(workspace__in=workspaces, state=RunState.FAILED).values_list(
         Value("failed", CharField()),
-        *("pk", NO_KEY, "ended_at", NO_KEY, "subject", "stop_reason", NO_NAME),
+        *("pk", NO_KEY, "ended_at", NO_KEY, "subject_label", "stop_reason", NO_NAME),
     )
     lost = Effect.objects.unsettled().filter(state=EffectState.UNKNOWN)
     unknown = lost.in_workspaces(workspaces).values_list(
         Value("unknown", CharField()),
-        *("run_id", NO_KEY, "settled_at", "amount_minor", "customer", "tool", NO_NAME),
+        *("run_id", NO_KEY, "settled_at", "amount_minor", "run__subject_label", "tool", NO_NAME),
     )
     undone = Escalation.objects.filter(workspace__in=workspaces).exclude(not_carried_out="")
     not_carried_out = undone.values_list(
         Value("not_carried_out", CharField()),
-        *("run_id", "pk", "decided_at", "granted_minor", "customer", "not_carried_out"),
+        *("run_id", "pk", "decided_at", "granted_minor", "run__subject_label", "not_carried_out"),
         "decided_by__username",
     )
     quiet = untold_refunds(since=since).filter(
@@ -83,7 +81,8 @@ def attention(workspaces: Sequence[int], *, since: datetime) -> list[Attention]:
     )
     untold = quiet.order_by().values_list(
         Value("untold", CharField()),
-        *("run_id", NO_KEY, "settled_at", "amount_minor", "customer", "run__stop_reason", NO_NAME),
+        *("run_id", NO_KEY, "settled_at", "amount_minor", "run__subject_label"),
+        *("run__stop_reason", NO_NAME),
     )
     rows = failed.union(unknown, not_carried_out, untold, all=True).order_by("-ended_at")
     return [Attention(*row) for row in rows[:MOST]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import urlencode
@@ -14,7 +14,6 @@ from django.http import QueryDict
 from django.utils import timezone
 
 from agents.core.states import EffectState, RunState
-from agents.desks.refunds.models import Customer
 from agents.models import Effect, Escalation, Run
 from agents.web import access
 from agents.web.ends import end_sentence
@@ -26,13 +25,12 @@ FILTERS = (
     "pattern",
     "policy",
     "stop_reason",
-    "customer",
+    "subject",
     "launcher",
     "text",
     "since",
     "until",
 )
-DIGITS = 19  # fewer than this fit a column of 64 bits
 
 
 @dataclass(frozen=True)
@@ -40,7 +38,6 @@ class RunRow:
     """A run as the list shows it: who, how much, what came of it, whose, how long."""
 
     run: Run
-    customer: str  # "Anna #42", "#42" where nobody knows the name, "" for nobody
     asked_minor: int | None  # the most that was put to a person
     paid_minor: int | None
     outcome: str
@@ -73,7 +70,7 @@ def find_runs(user: User, asked: QueryDict) -> Runs:
 
 
 def _rows(runs: Sequence[Run], now: datetime) -> list[RunRow]:
-    """Return runs with what they asked for and paid, in three queries for a page."""
+    """Return runs with what they asked for and paid, in two queries for a page."""
     paid, asked = dict[UUID, int](), dict[UUID, int]()
     effects = Effect.objects.filter(run__in=runs, tool="issue_refund", state=EffectState.DONE)
     for run, minor in effects.values_list("run_id", "amount_minor"):
@@ -81,14 +78,9 @@ def _rows(runs: Sequence[Run], now: datetime) -> list[RunRow]:
     requests = Escalation.objects.filter(run__in=runs, requested_minor__isnull=False)
     for run, minor in requests.values_list("run_id", "requested_minor"):
         asked[run] = max(asked.get(run, 0), minor or 0)
-    books = {run.book_id for run in runs}
-    numbers = {run.subject for run in runs if run.subject is not None}
-    people = Customer.objects.filter(book__in=books, number__in=numbers)
-    names = {(book, number): name for book, number, name in _named(people)}
     return [
         RunRow(
             run=run,
-            customer=_customer(run, names.get((run.book_id, run.subject), "")),
             asked_minor=asked.get(run.pk),
             paid_minor=paid.get(run.pk),
             outcome=outcome_of(run),
@@ -96,14 +88,6 @@ def _rows(runs: Sequence[Run], now: datetime) -> list[RunRow]:
         )
         for run in runs
     ]
-
-
-def _named(people: QuerySet[Customer]) -> Iterable[tuple[int, int | None, str]]:
-    return people.values_list("book_id", "number", "name")
-
-
-def _customer(run: Run, name: str) -> str:
-    return "" if run.subject is None else f"{name} #{run.subject}".strip()
 
 
 def outcome_of(run: Run) -> str:
@@ -129,10 +113,8 @@ def _filtered(found: QuerySet[Run], given: dict[str, str]) -> QuerySet[Run]:
         found = found.filter(policy__number=int(version)) if is_number else found.none()
     if "stop_reason" in given:
         found = found.filter(stop_reason__startswith=given["stop_reason"])
-    if "customer" in given:
-        number = given["customer"]
-        is_number = number.isascii() and number.isdigit() and len(number) < DIGITS
-        found = found.filter(subject=int(number)) if is_number else found.none()
+    if "subject" in given:
+        found = found.filter(subject_key=given["subject"])
     for name, lookup in (("since", "created_at__gte"), ("until", "created_at__lt")):
         if name in given:
             when = read_time(given[name])
