@@ -10,6 +10,7 @@ from agents.core.money import format_money
 from agents.core.requests import Json
 from agents.core.states import EffectState, EscalationState
 from agents.models import Effect, Escalation, Step
+from agents.web.formats import rule_title
 
 NAMES = ("Proposed", "Revised", "Approved", "Executed")
 
@@ -63,8 +64,9 @@ def stages(
     if proposed is None:
         return []
     revised = _amount(reply_of(reviews[0])["action"])
-    rules = ", ".join(r["rule"] for r in reply_of(reviews[0])["revisions"])
-    by = f"changed by {rules}" if rules else f"policy: {reply_of(reviews[0])['deciding']['rule']}"
+    rules = _changing_rules(reviews[0])
+    deciding = rule_title(reply_of(reviews[0])["deciding"]["rule"])
+    by = f"policy changed it: {rules}" if rules else f"policy: {deciding}"
     verdict = reply_of(reviews[0])["decision"]
     return [
         AmountStage(
@@ -84,7 +86,8 @@ def _approved(verdict: str, amount: int, escalation: Escalation | None) -> Amoun
             return AmountStage(
                 "Approved", "approve", "approve", format_money(amount), "the policy", None
             )
-        return AmountStage("Approved", "block", "block", "never", "the policy", None, is_ahead=True)
+        by = "blocked by the policy"
+        return AmountStage("Approved", "block", "block", "nothing", by, None, is_ahead=True)
     if escalation.state == EscalationState.OPEN:
         # Where a kill switch holds it, its end moves on with every minute that it stands still.
         held = escalation.frozen_at is not None
@@ -146,10 +149,14 @@ def changes(
 
 def _who(review: Step, escalation: Escalation | None) -> list[tuple[str, str]]:
     """Return role and name of whoever could change something at each stage."""
-    rules = ", ".join(r["rule"] for r in reply_of(review)["revisions"])
+    rules = _changing_rules(review)
     person = escalation.decided_by if escalation else None
     decided = ("human", person.get_username()) if person else ("approve", "the policy")
     return [("", ""), ("revise", rules or "the policy"), decided, ("block", "the gateway")]
+
+
+def _changing_rules(review: Step) -> str:
+    return ", ".join(rule_title(r["rule"]) for r in reply_of(review)["revisions"])
 
 
 def _cells(

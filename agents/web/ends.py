@@ -28,7 +28,7 @@ _ENDS = {
     "max_tool_calls": "Tool call limit reached before the agent finished.",
     "max_dispatches": "Task limit reached before every part of the report was gathered.",
     "max_delegations": "Limit of handed-over tickets reached before a specialist solved the case.",
-    "max_route_attempts": "Every specialist declined, and the case was not solved.",
+    "max_route_attempts": "No specialist took the case, so the agent ended without an answer.",
     "loop_detected": "The agent kept making the same call, so the run was stopped.",
     "loop_detected:per_tool_limit": "The agent called one tool more often than the policy allows.",
     "loop_detected:signature_repeat": "The agent repeated the very same call.",

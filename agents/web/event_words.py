@@ -11,7 +11,7 @@ from django.utils.dateparse import parse_datetime
 from agents.core.money import format_money
 from agents.web.approvals.outcomes import why_not
 from agents.web.ends import end_sentence
-from agents.web.formats import spelled
+from agents.web.formats import rule_title, spelled
 
 Facts: TypeAlias = Mapping[str, Any]
 
@@ -53,7 +53,8 @@ def _run_queued(told: EventSentence) -> str:
         again = " again" if facts.get("again_of") else ""
         other = f", not the published v{facts['published']}" if facts.get("published") else ""
         name = spelled(str(facts["pattern"]))
-        return f"Launched a {name} run{again}{whom} under policy v{facts['policy']}{other}."
+        article = "an" if name[:1] in "AEIOU" else "a"
+        return f"Launched {article} {name} run{again}{whom} under policy v{facts['policy']}{other}."
     until = parse_datetime(str(facts.get("until", "")))
     if until is None:
         return "The run is ready to continue."
@@ -74,10 +75,9 @@ def _step_done(told: EventSentence) -> str:
     facts, step = told.facts, _step(told)
     if "decision" not in facts:
         return f"Finished step {step}."
-    past = {"approve": "allowed", "revise": "changed", "escalate": "held for a person"}
-    word = past.get(facts["decision"], "blocked")
-    reason = str(facts.get("reason", "")).replace("_", " ")
-    return f"The policy {word} what step {step} proposed ({facts.get('rule', '')}: {reason})."
+    past = {"approve": "allowed", "revise": "changed", "escalate": "requires approval of"}
+    word, rule = past.get(facts["decision"], "blocked"), rule_title(str(facts.get("rule", "")))
+    return f"The policy {word} what step {step.removesuffix('/review')} proposed. Rule: {rule}."
 
 
 def _step(told: EventSentence) -> str:

@@ -14,6 +14,7 @@ from django.utils.safestring import SafeString
 from agents.core.money import format_money
 from agents.core.units import is_currency, unit_of, with_unit
 from agents.models import Escalation
+from agents.web.policy.rules import words_of
 
 register = template.Library()
 
@@ -87,6 +88,12 @@ def measured(ruling: dict[str, Any]) -> str:
 @register.filter
 def role_of(verdict: str) -> str:
     return RULING_ROLES[verdict][0]
+
+
+@register.filter
+def rule_title(rule: str) -> str:
+    """Return what people call a rule: Automatic approval limit."""
+    return words_of(rule)[0]
 
 
 @register.filter

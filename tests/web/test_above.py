@@ -48,8 +48,8 @@ def test_a_report_is_shown_with_the_facts_of_the_day_and_its_brief() -> None:
     above = tasks(steps_of("partial-report"), timezone.now())
 
     told = {part.name: part.told for part in above["parts"]}
-    assert told["sales"] == "aov USD 37.85 · gross sales USD 182,450.00 · orders 4,820"
-    assert "failed payment rate 0.023" in told["payments"]
+    assert told["sales"] == "average order USD 37.85 · gross sales USD 182,450.00 · orders 4,820"
+    assert "failed payments 2.3%" in told["payments"]
     assert told["inventory"] == ""
     assert above["brief"].text.startswith("Health unknown: US, 2026-02-26. Partial report")
     assert (above["brief"].word, above["brief"].why) == ("Approved", "")
@@ -99,7 +99,7 @@ def test_a_step_that_asks_says_so() -> None:
 
     facts, draft = parts
     assert (facts.standing[2], draft.standing[2]) == ("accepted", "asks a person")
-    assert "May this output stand?" in draft.rounds[0].question
+    assert "May this draft be used?" in draft.rounds[0].question
 
 
 def test_a_trace_adds_up() -> None:
@@ -112,8 +112,11 @@ def test_a_trace_adds_up() -> None:
         "send_refund_email",
         "Answer",
     ]
-    assert found.counts == [("approve", "approved", 2), ("revise", "revised", 2)]
-    assert (found.moved_minor, found.asked_minor) == (50000, 50000)
+    assert found.counts == [
+        ("approve", "approved by policy", 2),
+        ("revise", "revised by policy", 2),
+    ]
+    assert (found.moved_minor, found.proposed_minor) == (50000, [50000])
     assert [cell.text for cell in found.turns[2].changes[0].cells][:2] != ["", ""]
 
 

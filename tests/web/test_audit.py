@@ -57,7 +57,10 @@ def test_decisions_and_money_are_shown_by_default_and_all_events_on_demand(
     assert [sentence for sentence in told if sentence not in ledger] == []
     assert "Launched a Supervisor run for customer 42 under policy v1." not in ledger
     assert "Launched a Supervisor run for customer 42 under policy v1." in everything
-    assert "The policy held for a person what step 2/review proposed" in everything
+    assert (
+        "The policy requires approval of what step 2 proposed. Rule: Automatic approval limit."
+        in everything
+    )
     request = run.escalations.get()
     assert f'<a href="/approvals/{request.pk}/">request {request.pk}</a>' in ledger
     assert '<a href="/policy/?version=1">policy v1</a>' in everything

@@ -7,9 +7,10 @@ rendering serves everybody who watches.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from django.utils import timezone
 
@@ -21,6 +22,7 @@ from agents.core.states import ENDED, EffectState, EscalationState, RunState
 from agents.models import Effect, Escalation, Run, Step
 from agents.tools import TOOLS
 from agents.web.ends import end_sentence
+from agents.web.formats import duration, thousands
 from agents.web.outage import outage_of_run
 from agents.web.runs.above import ABOVE
 from agents.web.runs.texts import as_text
@@ -53,11 +55,15 @@ class Trace:
     waiting: Escalation | None
     moved_minor: int
     is_untold: bool  # the run is over, has paid, and wrote to nobody
-    asked_minor: int
+    proposed_minor: Sequence[int]  # each refund that the agent proposed, also a second time
     tokens: int
     cost: str
     seconds: float
     waited: float  # seconds for people
+
+    @property
+    def largest_minor(self) -> int:
+        return max(self.proposed_minor, default=0)
 
 
 def trace(run: Run, *, at: datetime | None = None) -> Trace:
@@ -94,7 +100,7 @@ def trace(run: Run, *, at: datetime | None = None) -> Trace:
         waiting=open_ones[0] if open_ones else None,
         moved_minor=sum(effect.amount_minor or 0 for effect in paid),
         is_untold=bool(paid) and run.state in ENDED and not any(map(_is_letter, effects.values())),
-        asked_minor=sum(t.amount_minor or 0 for t in turns if "issue_refund" in t.title),
+        proposed_minor=[t.amount_minor or 0 for t in turns if "issue_refund" in t.title],
         tokens=spent.tokens,
         cost=cost_of(steps),
         seconds=round(spent.seconds, 1),
@@ -119,28 +125,28 @@ def _meters(
 ) -> list[Meter]:
     calls = sum(step.kind == "use" for step in steps)
     turned = [turn for turn in turns if turn.name.isdigit()]
-    told_of = [
-        *([("Steps", len(turned), limits.max_steps, "{:,.0f}")] if turned else []),
-        ("Tool calls", calls, limits.max_tool_calls, "{:,.0f}"),
-        ("Active seconds", spent.seconds, limits.max_seconds, "{:,.1f}"),
-        ("Tokens", spent.tokens, limits.max_tokens, "{:,.0f}"),
-        (
-            "Cost",
-            spent.cost_micro_usd / 1_000_000,
-            limits.max_cost_micro_usd / 1_000_000,
-            "USD {:,.3f}",
-        ),
+    told_of: list[tuple[str, Any, Any, Callable[[Any], str]]] = [
+        *([("Steps", len(turned), limits.max_steps, thousands)] if turned else []),
+        ("Tool calls", calls, limits.max_tool_calls, thousands),
+        ("Working time", spent.seconds, limits.max_seconds, duration),
+        ("Tokens", spent.tokens, limits.max_tokens, thousands),
+        ("Cost in USD", spent.cost_micro_usd, limits.max_cost_micro_usd, _usd),
     ]
     return [
-        Meter(name, form.format(used), form.format(most), round(min(100 * used / most, 100), 1))
+        Meter(name, form(used), form(most), round(min(100 * used / most, 100), 1))
         for name, used, most, form in told_of
         if most
     ]
 
 
+def _usd(micro: int) -> str:
+    return f"{micro / 1_000_000:,.3f}"
+
+
 def _counts(turns: Sequence[Turn]) -> list[tuple[str, str, int]]:
     stands = Counter((turn.role, turn.word) for turn in turns if turn.role not in _NOT_COUNTED)
-    return [(role, word.lower(), count) for (role, word), count in stands.items()]
+    by = {"human": " by a person", "approve": " by policy", "revise": " by policy"}
+    return [(role, word.lower() + by.get(role, ""), n) for (role, word), n in stands.items()]
 
 
 def shown(run: Run) -> dict[str, Json]:

@@ -18,6 +18,15 @@ HEALTH = {  # role and word of what the aggregate found
 }
 
 
+_WORDS = {
+    "aov_usd": "average order",
+    "failed_payment_rate": "failed payments",
+    "low_stock_skus": "low on stock",
+    "out_of_stock_skus": "out of stock",
+    "restock_eta_days": "days until restocked",
+}
+
+
 @dataclass(frozen=True)
 class TaskAttempt:
     """One dispatch of a task."""
@@ -140,7 +149,9 @@ def _parts(found: Json) -> list[WorkerPart]:
 
 def _fact(fact: tuple[str, Json]) -> str:
     name, value = fact
-    word = name.removesuffix("_usd").replace("_", " ")
+    word = _WORDS.get(name) or name.removesuffix("_usd").replace("_", " ")
+    if name.endswith("_rate") and isinstance(value, float):
+        return f"{word} {value:.1%}"
     if name.endswith("_usd"):
         return f"{word} USD {value:,.2f}"
     if isinstance(value, list):

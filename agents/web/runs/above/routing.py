@@ -9,6 +9,7 @@ from datetime import datetime
 from agents.core.requests import Json
 from agents.models import Step
 from agents.web.ends import end_sentence
+from agents.web.formats import spelled
 
 
 @dataclass(frozen=True)
@@ -34,11 +35,11 @@ def way(steps: Sequence[Step], now: datetime) -> Json:
         found.append(
             SpecialistAttempt(
                 number=step.key.partition("/")[0],
-                target=str(step.asked["tool"]),
+                target=spelled(str(step.asked["tool"])),
                 role=role,
                 icon=icon,
                 word=word,
-                why=end_sentence(step.failed) or str(reply.get("reason", "")),
+                why=end_sentence(step.failed) or str(reply.get("reason", "")).replace("_", " "),
             )
         )
     return {"attempts": found}
