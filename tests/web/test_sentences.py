@@ -45,7 +45,7 @@ def test_every_kind_that_the_code_writes_has_a_sentence() -> None:
 
 def test_every_reason_to_ask_a_person_has_words() -> None:
     found = set()
-    for path in (ROOT / "agents/policies").glob("*.py"):
+    for path in (ROOT / "agents").glob("**/policies/*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "Ruling":
                 kind, reason = node.args[0], node.args[1]
