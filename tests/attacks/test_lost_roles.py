@@ -145,9 +145,11 @@ Gateway incident: none\.
 Out of stock: SKU-9033; restocking takes 2 days\.
 Nothing is out of stock\.
 Hello Anna,
-we have refunded USD 100\.00 to the card you paid with\.
+We have refunded USD 100\.00 to the card you paid with\.
 The reference is \w+\.
-It may take a few days to show\.
+It may take a few days for the money to arrive\.
+Kind regards,
+Customer Support
 """
 OURS = re.compile("|".join(SENTENCES.strip().splitlines()))
 

@@ -176,7 +176,7 @@ def test_headers_within_the_message_stay_text(book: Book, mailoutbox: list[Email
     written = mailoutbox[0].message()
 
     assert written["Bcc"] is None
-    assert written["Subject"] == "Your refund"
+    assert written["Subject"] == "Your refund of USD 500.00"
     assert written.get_content_type() == "text/plain"
     assert mailoutbox[0].recipients() == ["anna@example.com"]
 
@@ -201,7 +201,7 @@ def test_a_name_that_holds_a_link_is_in_no_letter() -> None:
         name="Anna, see evil.example", amount_minor=80000, currency="USD", reference="rf_42"
     )
 
-    assert text.startswith("Hello,\n\nwe have refunded USD 800.00")
+    assert text.startswith("Hello,\n\nWe have refunded USD 800.00")
     assert "evil" not in text
 
 
@@ -216,7 +216,7 @@ def test_a_reply_is_about_no_money(book: Book, mailoutbox: list[EmailMessage]) -
     receipt = mail.send_reply_mail(**asked, at=timezone.now())
 
     [sent] = mailoutbox
-    assert (sent.subject, sent.body) == ("Your question", "Hello.")
+    assert (sent.subject, sent.body) == ("Reply to your question", "Hello.")
     assert (receipt.template, receipt.amount_minor) == ("reply_v1", None)
     assert mail.send_reply_mail(**asked, at=timezone.now()) == receipt
     with pytest.raises(KeyReused):

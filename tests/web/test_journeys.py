@@ -431,7 +431,7 @@ def test_single_keys_can_be_switched_off(
         rita = desk(browser, site, "rita", complaints)
         rita.goto(f"{site}/approvals/{escalation.pk}/")
         rita.keyboard.press("?")
-        rita.get_by_role("button", name="Switch the single keys off").click()
+        rita.get_by_role("button", name="Turn single-key shortcuts off").click()
         rita.wait_for_url(f"{site}/approvals/{escalation.pk}/")
         rita.keyboard.press("r")
 

@@ -61,7 +61,7 @@ def test_what_the_judge_asks_is_in_the_inbox(scene: Scene) -> None:
 
     assert escalation.kind == "question"
     assert "The tone is a matter of taste." in rita.get(reverse("approvals")).text
-    assert "thank you for your question" in (
+    assert "Thank you for your question" in (
         rita.get(reverse("approval", args=[escalation.pk])).text
     )
 

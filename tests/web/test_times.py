@@ -115,5 +115,5 @@ def test_a_phone_reaches_kill_switches_policy_search_and_help(scene: Scene) -> N
         page.locator("#more").get_by_role("link", name="Search the runs").click()
         expect(page.locator("#text")).to_be_in_viewport()
         page.get_by_role("button", name="More").click()
-        page.locator("#more").get_by_role("button", name="Keys and help").click()
-        expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
+        page.locator("#more").get_by_role("button", name="Keyboard shortcuts").click()
+        expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_be_visible()

@@ -21,9 +21,9 @@ from agents.desks.refunds.models.mail import LONGEST_FAULT, MailState
 from agents.desks.refunds.refunds import KeyReused
 
 TEMPLATE = "refund_confirmation_v2"
-SUBJECT = "Your refund"
+SUBJECT = "Your refund of {0}"
 REPLY_TEMPLATE = "reply_v1"
-REPLY_SUBJECT = "Your question"
+REPLY_SUBJECT = "Reply to your question"
 
 
 class MailRefused(Exception):
@@ -59,8 +59,9 @@ def refund_message(*, name: str, amount_minor: int, currency: str, reference: st
     """Return the letter about a refund, in words that nobody but us chose."""
     amount = format_money(amount_minor, currency)
     return (
-        f"{greeting(name)}\n\nwe have refunded {amount} to the card you "
-        f"paid with. The reference is {reference}.\n\nIt may take a few days to show."
+        f"{greeting(name)}\n\nWe have refunded {amount} to the card you paid with. The "
+        f"reference is {reference}.\n\nIt may take a few days for the money to arrive.\n\n"
+        "Kind regards,\nCustomer Support"
     )
 
 
@@ -77,7 +78,8 @@ def send_refund_mail(
     """Send one mail about a refund. Raises MailRefused, KeyReused, OutcomeUnknown."""
     if not 1 <= amount_minor <= MAX_MINOR:
         raise MailRefused("email_amount_out_of_range")
-    letter = _Letter(TEMPLATE, SUBJECT, message, amount_minor, currency)
+    subject = SUBJECT.format(format_money(amount_minor, currency))
+    letter = _Letter(TEMPLATE, subject, message, amount_minor, currency)
     return _post(book_id, customer_number, letter, key=key, at=at)
 
 

@@ -89,12 +89,12 @@ def _text(inputs: Json) -> str:
     corrected = "\n\n" in inputs["instruction"]
     misfortune = read_goal(inputs["goal"]).misfortune
     if misfortune == Misfortune.OWN_WORDS and not corrected:
-        return f"[[greeting]]\n\nthank you for your question. As promised we know that {facts}"
+        return f"[[greeting]]\n\nThank you for your question. As promised we know that {facts}"
     if misfortune == Misfortune.FALSE_CLAIM and not corrected:
-        return "[[greeting]]\n\nyour charge was refunded in full. [[charge]]"
+        return "[[greeting]]\n\nYour charge was refunded in full. [[charge]]"
     if facts.endswith(NOT_KNOWN):
-        return "Hello,\n\nthank you for your question. We are looking into it."
-    thanks = "thank you for your question. Here is what we see:"
+        return "Hello,\n\nThank you for your question. We are looking into it."
+    thanks = "Thank you for your question. Here is what we see:"
     return f"[[greeting]]\n\n{thanks}\n\n[[charge]] [[window]]"
 
 

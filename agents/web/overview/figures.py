@@ -38,7 +38,7 @@ AUTOMATIC, APPROVED, REJECTED, EXPIRED = (
 PAID, PAID_AFTER, NOT_GRANTED = (
     Layer("approve", "Paid automatically"),
     Layer("human", "Paid after approval"),
-    Layer("block", "Not granted"),
+    Layer("block", "Reduced or rejected"),
 )
 WORDS = {
     EscalationState.APPROVED: APPROVED.word,
