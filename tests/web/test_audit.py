@@ -101,7 +101,7 @@ def test_pages_follow_each_other_without_gap_or_repeat(
 ) -> None:
     monkeypatch.setattr(log, "PAGE", 7)
     go(scene.launch(REFUND_500))
-    found = log.events(scene.workspace, log.Filter({"all": "1"}, ""))
+    found = log.find_events(scene.workspace, log.Filter({"all": "1"}, "")).events
 
     seen: list[int] = []
     before = ""
@@ -113,6 +113,22 @@ def test_pages_follow_each_other_without_gap_or_repeat(
         before = str(page.older)
 
     assert seen == list(Event.objects.order_by("-pk").values_list("pk", flat=True))
+
+
+def test_a_list_that_leaves_out_older_runs_says_so(
+    scene: Scene, auditor: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log, "RUNS", 1)
+    older, newer = go(scene.launch(REFUND_500)), go(scene.launch(REFUND_500))
+    at, asked = reverse("audit"), {"amount_from": "500"}
+
+    page = auditor.get(at, asked).text
+
+    assert f"/runs/{newer.pk}/" in page
+    assert f"/runs/{older.pk}/" not in page
+    assert "More than 1 runs match" in page
+    assert "CUT: " in auditor.post(reverse("export"), asked).text
+    assert "runs match" not in auditor.get(at).text
 
 
 FIELDS = {"subject": "42", "amount_from": "1", "amount_to": "9999", "person": "rita"}
@@ -147,7 +163,7 @@ def test_the_log_takes_at_most_twelve_queries(
 def test_each_filter_has_its_index(scene: Scene, asked: dict[str, str], index: str) -> None:
     """With an index for the order alone the log would be read until fifty rows fit."""
     go(scene.launch())
-    found = log.events(scene.workspace, log.Filter(asked, ""))[:51]
+    found = log.find_events(scene.workspace, log.Filter(asked, "")).events[:51]
 
     assert index in found.explain()
 
@@ -238,7 +254,7 @@ def test_an_export_says_where_it_was_cut(
 
     rows = list(csv.reader(io.StringIO(answered.text)))
     assert len(rows) == 1 + 3 + 1
-    assert rows[-1][0].startswith("CUT: only the newest")
+    assert rows[-1][0].startswith("CUT: older entries")
     assert "-cut.csv" in answered["Content-Disposition"]
     assert Event.objects.get(kind="audit.exported").facts["cut"] is True
 

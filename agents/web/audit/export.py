@@ -29,8 +29,8 @@ COLUMNS = (
 )
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 CUT = (
-    f"CUT: only the newest {EXPORTED:,} entries that match are in this file. Narrow the filter, "
-    "or download the verifiable log, which has all."
+    "CUT: older entries that match are not in this file. Narrow the filter, or download the "
+    "verifiable log, which has all."
 )
 
 

@@ -81,14 +81,23 @@ def read_filter(asked: QueryDict) -> Filter:
     return Filter(given, bad[0] if bad else "")
 
 
-def events(workspace: Workspace, wanted: Filter) -> QuerySet[Event]:
-    """Return the events that a filter lets through, newest first."""
+@dataclass(frozen=True)
+class Found:
+    """The events that a filter lets through, newest first."""
+
+    events: QuerySet[Event]
+    is_cut: bool = False  # only those of the newest RUNS runs are among them
+
+
+def find_events(workspace: Workspace, wanted: Filter) -> Found:
+    """Return the events that a filter lets through."""
     found = Event.objects.filter(workspace=workspace).order_by("-pk")
     # Of the run only its customer: a row that cannot be read must not hide its events.
     found = found.select_related("run").only(*_COLUMNS, "run__subject").prefetch_related("texts")
     given = wanted.given
     if wanted.unreadable:
-        return found.none()
+        return Found(found.none())
+    is_cut = False
     if "event" in given:
         found = found.filter(kind=given["event"])
     elif "all" not in given:
@@ -98,8 +107,9 @@ def events(workspace: Workspace, wanted: Filter) -> QuerySet[Event]:
     if "run" in given:
         found = found.filter(run__pk=given["run"])
     if given.keys() & {"subject", *AMOUNTS}:
-        found = found.filter(run__in=_runs(workspace, given))
-    return _within(found, workspace, read_time(given.get("since", "")), given)
+        runs = _runs(workspace, given)
+        found, is_cut = found.filter(run__in=runs[:RUNS]), len(runs) > RUNS
+    return Found(_within(found, workspace, read_time(given.get("since", "")), given), is_cut)
 
 
 _COLUMNS = [field.name for field in Event._meta.concrete_fields]
@@ -123,7 +133,10 @@ def _within(
 
 
 def _runs(workspace: Workspace, given: dict[str, str]) -> list[UUID]:
-    """Return the newest runs about a subject, or with an amount asked for, granted or paid."""
+    """Return the newest runs about a subject, or with an amount asked for, granted or paid.
+
+    They are at most RUNS and one: that there is one more says that some are left out.
+    """
     found = Run.objects.filter(workspace=workspace).order_by("-created_at", "pk")
     if "subject" in given:
         # In the other order of keys the list's own index would serve, and be read whole.
@@ -136,7 +149,7 @@ def _runs(workspace: Workspace, given: dict[str, str]) -> list[UUID]:
         moved = Effect.objects.filter(amount_minor__range=(least, most))
         either = Q(pk__in=held.values("run_id")) | Q(pk__in=moved.values("run_id"))
         found = found.filter(either)
-    return list(found.values_list("pk", flat=True)[:RUNS])
+    return list(found.values_list("pk", flat=True)[: RUNS + 1])
 
 
 @dataclass(frozen=True)

@@ -63,8 +63,9 @@ def export(request: HttpRequest) -> HttpResponse:
     wanted = log.read_filter(request.POST)
     workspace = access.chosen(_workspaces(request), wanted.given.get("workspace", ""))
     at = timezone.now()
-    rows = read_events(log.events(workspace, wanted), exports.EXPORTED + 1)
-    is_cut = len(rows) > exports.EXPORTED
+    found = log.find_events(workspace, wanted)
+    rows = read_events(found.events, exports.EXPORTED + 1)
+    is_cut = found.is_cut or len(rows) > exports.EXPORTED
     rows = rows[: exports.EXPORTED]
     facts = {"rows": len(rows), "filter": wanted.given, **({"cut": True} if is_cut else {})}
     operations.record_export(workspace=workspace, by=access.person(request), facts=facts, at=at)
@@ -97,9 +98,11 @@ def _page(request: HttpRequest, checked: dict[str, object] | None = None) -> Htt
     workspaces = _workspaces(request)
     wanted = log.read_filter(request.GET)
     workspace = access.chosen(workspaces, wanted.given.get("workspace", ""))
+    found = log.find_events(workspace, wanted)
     shown = {
         "nav": "audit",
-        "page": log.page_of(log.events(workspace, wanted), request.GET.get("before", "")),
+        "page": log.page_of(found.events, request.GET.get("before", "")),
+        "most_runs": log.RUNS if found.is_cut else None,
         "wanted": wanted,
         "given": wanted.given,
         "kinds": kind_labels(),
