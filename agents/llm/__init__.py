@@ -1,7 +1,12 @@
-"""Ask a language model: any OpenAI-compatible server, or the demo model where none is set."""
+"""Ask a language model: any OpenAI-compatible server, or the demo model where none is set.
 
-from agents.llm.call import ask
-from agents.llm.client import address, close, is_demo
+The client's package is read at the first question: that takes longer than everything else of a
+command that asks none, and the pages ask none.
+"""
+
+from __future__ import annotations
+
+from agents.llm.backend import address, is_demo
 from agents.llm.exchange import ModelAnswer, ModelFailed, Question
 
 __all__ = [
@@ -13,3 +18,17 @@ __all__ = [
     "close",
     "is_demo",
 ]
+
+
+async def ask(question: Question, *, timeout: float) -> ModelAnswer:
+    """Return a model's answer, had within `timeout` seconds in all. Raises ModelFailed."""
+    from agents.llm import call
+
+    return await call.ask(question, timeout=timeout)
+
+
+async def close() -> None:
+    """Close the running event loop's clients. They open again when they are needed."""
+    from agents.llm import client
+
+    await client.close()

@@ -12,7 +12,8 @@ from django.conf import settings
 from openai import AsyncOpenAI
 
 from agents.core.requests import Json
-from agents.llm.client import Backend, backend, client_of
+from agents.llm.backend import Backend, backend
+from agents.llm.client import client_of
 from agents.llm.envelope import enveloped, unpacked
 from agents.llm.exchange import ModelAnswer, ModelFailed, Question
 from agents.llm.prices import cost_micro_usd

@@ -1,6 +1,6 @@
-"""Where questions go, and the open connections to there.
+"""The open connections to servers of models.
 
-Settings are read at each call. The connections of an event loop are pooled for as long as it
+The connections of an event loop are pooled for as long as it
 runs, one pool for each address and key, so that a key never travels to another address.
 """
 
@@ -9,57 +9,16 @@ from __future__ import annotations
 import asyncio
 from asyncio import AbstractEventLoop
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass, field
 from functools import cache
 from ssl import SSLContext
 from typing import TypeAlias
-from urllib.parse import urlsplit
 
 import httpx2
-from django.conf import settings
 from openai import AsyncOpenAI, DefaultAioHttpClient
 
+from agents.llm.backend import Backend
 from agents.llm.demo import DemoModel
-from agents.llm.exchange import ModelFailed
 from agents.llm.faults import refuse_faults
-
-LONGEST_ADDRESS = 500  # characters of it that count
-OFFICIAL = "https://api.openai.com/v1"
-NO_KEY = "not-needed"  # what servers that want no key are sent, because the header must be there
-
-
-@dataclass(frozen=True)
-class Backend:
-    """A server of models, or the demo model."""
-
-    base_url: str
-    key: str = field(repr=False)
-    demo: bool = False
-
-
-def is_demo() -> bool:
-    """Tell whether the demo model answers: neither a key nor an address is configured."""
-    return not (settings.OPENAI_API_KEY or settings.OPENAI_BASE_URL)
-
-
-def backend() -> Backend:
-    """Return where questions go now. Raises ModelFailed for an address that is not HTTP(S)."""
-    if is_demo():
-        return Backend("https://demo.invalid/v1", NO_KEY, demo=True)
-    url = settings.OPENAI_BASE_URL or OFFICIAL
-    if not url.startswith(("https://", "http://")):
-        message = "OPENAI_BASE_URL must begin with https:// or http://."
-        raise ModelFailed("llm_error", message, outage=True)
-    return Backend(url, settings.OPENAI_API_KEY or NO_KEY)
-
-
-def address() -> str:
-    """Return the address that questions go to, without who signs in; "" for the demo model."""
-    if is_demo():
-        return ""
-    parts = urlsplit(settings.OPENAI_BASE_URL or OFFICIAL)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"[:LONGEST_ADDRESS]
-
 
 Place: TypeAlias = tuple[AbstractEventLoop, Backend]
 _clients: dict[Place, tuple[AsyncOpenAI, AsyncGenerator[None, None]]] = {}
