@@ -14,15 +14,17 @@ import sqlite3
 import tempfile
 from collections.abc import Callable
 from contextlib import closing
+from copy import deepcopy
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from django.core.management import call_command
 from django.core.management.sql import emit_post_migrate_signal
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+T = TypeVar("T")
 ROOT = Path(__file__).parent.parent
 # Whatever takes part in making the file: migrations, what follows them, settings, libraries.
 MADE_BY = (
@@ -61,6 +63,8 @@ SELECT md5(string_agg(concat_ws(' ', tgrelid::regclass, tgname, tgenabled, prosr
 FROM pg_trigger JOIN pg_proc ON pg_proc.oid = tgfoid WHERE NOT tgisinternal
 """
 
+_images: dict[str, tuple[sqlite3.Connection, Any]] = {}  # name -> a filled database, what made it
+
 
 def open_copy(connection: BaseDatabaseWrapper) -> None:
     """Point a connection to SQLite to a freshly migrated file of this session's own."""
@@ -77,6 +81,24 @@ def open_copy(connection: BaseDatabaseWrapper) -> None:
             os.replace(shutil.copy(name, Path(folder) / "made"), kept)
     else:
         shutil.copy(kept, name)
+
+
+def make_once(name: str, make: Callable[[], T]) -> T:
+    """Return what `make` returns once it has filled the empty database.
+
+    On SQLite it does so once a session. Later the database becomes a copy of what it left, in a
+    millisecond; rows keep the times of the first.
+    """
+    if connection.vendor != "sqlite":
+        return make()
+    connection.ensure_connection()
+    if name not in _images:
+        made, image = make(), sqlite3.connect(":memory:", check_same_thread=False)
+        connection.connection.backup(image)
+        _images[name] = image, made
+    image, made = _images[name]
+    image.backup(connection.connection)
+    return deepcopy(made)
 
 
 def resetter(connection: BaseDatabaseWrapper) -> Callable[[Any], None]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -17,23 +18,45 @@ from agents.core.states import ENDED
 from agents.gallery import history
 from agents.management.sign_ins import ensure_sign_ins
 from agents.models import Effect, Escalation, Event, Run, Step, Workspace
+from tests.database import make_once
 from tests.engine.scene import go
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@dataclass(frozen=True)
+class Past:
+    """A workspace, and how many wait in it since its history was written."""
+
+    workspace: Workspace
+    until: datetime
+    waiting: int
 
 
 @pytest.fixture
 def workspace(tmp_path: Path) -> Workspace:
-    workspace = operations.ensure_demo_workspace(at=timezone.now() - timedelta(days=15))
-    ensure_sign_ins(workspace=workspace, path=tmp_path / "sign-ins.json", at=timezone.now())
-    return workspace
+    return in_place(tmp_path)
 
 
 @pytest.fixture
-def few(monkeypatch: pytest.MonkeyPatch) -> None:
+def past(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Past:
+    """A fortnight with few runs, which takes seconds to write."""
     monkeypatch.setattr(history, "RUNS_A_DAY", 6)
 
+    def write() -> Past:
+        workspace, until = in_place(tmp_path), timezone.now()
+        return Past(workspace, until, history.write_history(workspace, until=until)[1])
 
+    return make_once("past", write)
+
+
+def in_place(folder: Path) -> Workspace:
+    workspace = operations.ensure_demo_workspace(at=timezone.now() - timedelta(days=15))
+    ensure_sign_ins(workspace=workspace, path=folder / "sign-ins.json", at=timezone.now())
+    return workspace
+
+
+@pytest.mark.both
 @pytest.mark.slow
 def test_a_fortnight_is_written_once_and_holds(workspace: Workspace) -> None:
     until = timezone.now()
@@ -54,9 +77,7 @@ def test_a_fortnight_is_written_once_and_holds(workspace: Workspace) -> None:
     assert proof.faults == []
 
 
-def test_a_copy_is_of_somebody_else_and_takes_its_time(workspace: Workspace, few: None) -> None:
-    history.write_history(workspace, until=timezone.now())
-
+def test_a_copy_is_of_somebody_else_and_takes_its_time(past: Past) -> None:
     refund = Effect.objects.filter(tool="issue_refund", customer__gte=1000).first()
     assert refund is not None
     run = refund.run
@@ -75,9 +96,7 @@ def test_a_copy_is_of_somebody_else_and_takes_its_time(workspace: Workspace, few
     assert event.facts["escalation"] == decided[0].pk
 
 
-def test_the_log_and_the_numbers_follow_the_time(workspace: Workspace, few: None) -> None:
-    history.write_history(workspace, until=timezone.now())
-
+def test_the_log_and_the_numbers_follow_the_time(past: Past) -> None:
     about = Event.objects.filter(run__subject__gte=1000).order_by("pk")
     moments = list(about.values_list("at", flat=True))
     assert moments == sorted(moments)
@@ -85,8 +104,7 @@ def test_the_log_and_the_numbers_follow_the_time(workspace: Workspace, few: None
     assert runs == sorted(runs, key=lambda run: run.created_at)
 
 
-def test_pages_show_it(workspace: Workspace, few: None, client: Client) -> None:
-    history.write_history(workspace, until=timezone.now())
+def test_pages_show_it(past: Past, client: Client) -> None:
     client.force_login(User.objects.get(username="admin"))
     run = Run.objects.filter(escalations__isnull=False, subject__gte=1000).first()
     assert run is not None
@@ -96,25 +114,18 @@ def test_pages_show_it(workspace: Workspace, few: None, client: Client) -> None:
         assert client.get(path).status_code == 200, path
 
 
-def test_six_requests_of_different_kinds_and_customers_wait(
-    workspace: Workspace, few: None
-) -> None:
-    until = timezone.now()
-    assert history.write_history(workspace, until=until)[1] == 6
-
+def test_six_requests_of_different_kinds_and_customers_wait(past: Past) -> None:
     waiting = Escalation.objects.filter(state="open").select_related("run")
     assert len({e.customer for e in waiting}) == len({e.run.subject for e in waiting}) == 6
     assert len({(e.kind, e.action.get("name")) for e in waiting}) >= 4
-    assert all(until < e.expires_at for e in waiting)
-    assert history.write_history(workspace, until=until) == (0, 0)
+    assert past.waiting == 6
+    assert all(past.until < e.expires_at for e in waiting)
+    assert history.write_history(past.workspace, until=past.until) == (0, 0)
 
 
+@pytest.mark.both
 @pytest.mark.parametrize("approve", [True, False])
-def test_what_waits_goes_on_as_if_the_engine_had_asked_here(
-    workspace: Workspace, few: None, approve: bool
-) -> None:
-    history.write_history(workspace, until=timezone.now())
-
+def test_what_waits_goes_on_as_if_the_engine_had_asked_here(past: Past, approve: bool) -> None:
     waiting = list(Escalation.objects.filter(state="open").select_related("run"))
     for escalation in waiting:
         operations.decide(
