@@ -12,7 +12,7 @@ from agents.core.digest import canonical
 from tests.audit.test_bundle import Copy
 from tests.audit.test_bundle_attacks import FULL, heads, made_copy
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture
