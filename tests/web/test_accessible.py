@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from shutil import which
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.utils import timezone
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Page
+from pytest_django import DjangoDbBlocker
 
 from agents import operations
 from agents.models import Escalation, Role
 from agents.policies.profiles import STRICT
+from tests import checker, database
 from tests.engine.scene import go, set_scene
 from tests.web.serving import chromium, served, sign_in, with_passwords
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
 AXE = (Path(__file__).parent / "assets/axe-4.14.1.min.js").read_text()
@@ -29,16 +31,49 @@ WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 
 
 @dataclass(frozen=True)
-class Prepared:
-    """Where the pages are, and whose they are."""
+class Seen:
+    """What a browser saw of every page: a pass takes half a minute."""
 
-    site: str
-    pages: dict[str, str]  # name -> path, as the admin sees them
+    findings: dict[tuple[str, str], list[str]] = field(default_factory=dict)  # of look and page
+    complaints: list[str] = field(default_factory=list)
+    bodies: dict[str, str] = field(default_factory=dict)
 
 
-@pytest.fixture
-def prepared() -> Iterator[Prepared]:
-    """Runs and escalations in every state that a page can show."""
+@pytest.fixture(scope="module")
+def seen(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Seen:
+    """Open every page once, and look at it in each of the ways."""
+    found = Seen()
+    with django_db_blocker.unblock():
+        pages = set_pages()
+        with served() as site, chromium() as browser:
+            page = browser.new_context(reduced_motion="reduce").new_page()
+            page.on("console", lambda message: found.complaints.append(message.text))
+            page.on("pageerror", lambda error: found.complaints.append(str(error)))
+            look_at(page, site, "sign-in", "/sign-in/", found)
+            sign_in(page, site, "rita")
+            for name, path in pages.items():
+                look_at(page, site, name, path, found)
+        with connection.cursor() as cursor:
+            assert checker.violations(cursor) == []
+        database.resetter(connection)(None)
+    return found
+
+
+def look_at(page: Page, site: str, name: str, path: str, found: Seen) -> None:
+    answer = page.goto(site + path)
+    assert answer is not None
+    found.bodies[name] = answer.text()
+    page.evaluate(AXE)
+    for look, (width, height) in LOOKS.items():
+        page.set_viewport_size({"width": width, "height": height})
+        page.emulate_media(color_scheme="dark" if look == "dark" else "light")
+        is_wide = page.evaluate("document.documentElement.scrollWidth > innerWidth")
+        said = [*findings(page), *(["the page scrolls sideways"] if is_wide else [])]
+        found.findings[look, name] = said
+
+
+def set_pages() -> dict[str, str]:
+    """Make runs and escalations in every state; return pages and paths as the admin sees them."""
     scene = set_scene()
     at = timezone.now()
     operations.add_member(workspace=scene.workspace, user=scene.rita, role=Role.ADMIN, at=at)
@@ -59,7 +94,7 @@ def prepared() -> Iterator[Prepared]:
     asked = go(scene.launch_scenario("judge-asks"))
     shorter = {**STRICT.as_json(), "window_days": 7, "rules": list(STRICT.rules[2:])}
     operations.publish_policy(workspace=scene.workspace, document=shorter, by=scene.rita, at=at)
-    pages = {
+    return {
         "report": f"/runs/{report.pk}/",
         "workflow": f"/runs/{reply.pk}/",
         "asking workflow": f"/runs/{asked.pk}/",
@@ -86,32 +121,10 @@ def prepared() -> Iterator[Prepared]:
         "kill switches": "/kill/",
         "not found": "/runs/00000000-0000-0000-0000-000000000000/",
     }
-    with served() as site:
-        yield Prepared(site, pages)
-
-
-@pytest.fixture
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
-
-
-def opened(browser: Browser, look: str, heard: list[str]) -> Page:
-    width, height = LOOKS[look]
-    context = browser.new_context(
-        color_scheme="dark" if look == "dark" else "light",
-        viewport={"width": width, "height": height},
-        reduced_motion="reduce",
-    )
-    page = context.new_page()
-    page.on("console", lambda message: heard.append(message.text))
-    page.on("pageerror", lambda error: heard.append(str(error)))
-    return page
 
 
 def findings(page: Page) -> list[str]:
     """Return what axe says against a page, in a line each."""
-    page.evaluate(AXE)
     tags = json.dumps(WCAG)
     found: list[dict[str, Any]] = page.evaluate(
         f"axe.run({{runOnly: {{type: 'tag', values: {tags}}}}}).then((r) => r.violations)"
@@ -124,33 +137,21 @@ def findings(page: Page) -> list[str]:
 
 
 @pytest.mark.parametrize("look", LOOKS)
-def test_axe_finds_nothing(prepared: Prepared, browser: Browser, look: str) -> None:
-    heard: list[str] = []
-    page = opened(browser, look, heard)
-    page.goto(f"{prepared.site}/sign-in/")
-    against = {"sign-in": findings(page)}
-    sign_in(page, prepared.site, "rita")
-
-    for name, path in prepared.pages.items():
-        page.goto(prepared.site + path)
-        against[name] = findings(page)
-        is_wide = page.evaluate("document.documentElement.scrollWidth > innerWidth")
-        against[name] += ["the page scrolls sideways"] if is_wide else []
-
-    assert {name: said for name, said in against.items() if said} == {}
-    assert not [text for text in heard if "404 (Not Found)" not in text]
+def test_axe_finds_nothing(seen: Seen, look: str) -> None:
+    assert {at: said for at, said in seen.findings.items() if said and look in at} == {}
 
 
-def test_the_html_is_valid(prepared: Prepared, browser: Browser, tmp_path: Path) -> None:
+def test_no_page_makes_the_browser_complain(seen: Seen) -> None:
+    assert not [text for text in seen.complaints if "404 (Not Found)" not in text]
+
+
+def test_the_html_is_valid(seen: Seen, tmp_path: Path) -> None:
     if not (which("java") and which("npm")):
         pytest.skip("the checker needs Java and npm")
     jar = subprocess.run(
         [ROOT / "scripts/html-checker"], capture_output=True, text=True, check=True
     ).stdout.strip()
-    page = opened(browser, "light", [])
-    sign_in(page, prepared.site, "rita")
-    for name, path in {**prepared.pages, "sign-in": "/sign-in/"}.items():
-        body = page.request.get(prepared.site + path).text()
+    for name, body in seen.bodies.items():
         (tmp_path / f"{name.replace(' ', '-')}.html").write_text(body)
 
     checked = subprocess.run(
