@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, time
 from typing import Any
 
@@ -13,12 +13,13 @@ from django.core.validators import validate_email
 from django.db import transaction
 from django.utils.dateparse import parse_date
 
+from agents.audit.erasable_texts import ERASURE
 from agents.core.actions import is_hidden
 from agents.core.money import CURRENCY, BadAmount, minor_of_text
 from agents.core.names import holds_address, is_plain_plan
 from agents.desks.refunds import billing
 from agents.desks.refunds.models import Charge, Customer
-from agents.models import Workspace
+from agents.models import Event, Workspace
 from agents.models.event import Entry, append_events
 from agents.operations.refusal import Refused
 
@@ -30,11 +31,13 @@ SHOWN = 10  # faults that a refusal tells
 
 @dataclass(frozen=True)
 class Imported:
-    """What came of an import: new rows, and lines that were there before."""
+    """What came of an import: new rows, lines that were there before, and lines left out."""
 
     customers: int
     charges: int
     known: int
+    left_out: int = 0  # lines of customers who were erased
+    erased: tuple[int, ...] = ()  # their numbers
 
 
 def import_customers(
@@ -45,6 +48,8 @@ def import_customers(
     `lines` are CSV with COLUMNS as its head, one line a charge; without plan, amount, currency
     and day it is a customer alone. A charge that is there already is left as it is, so the same
     table can be imported again; a customer's name, address, country and tier become the table's.
+    Lines of a number that was erased are left out, and `erased` names it: a table that is older
+    than the erasure would bring the person back.
     """
     if workspace.is_demo or workspace.book_id is None:
         raise Refused("demo_book", "A demo run has customers of its own; import into another one.")
@@ -53,8 +58,18 @@ def import_customers(
         more = f" and {len(faults) - SHOWN} more" if len(faults) > SHOWN else ""
         raise Refused("bad_table", f"Nothing was imported: {'; '.join(faults[:SHOWN])}{more}.")
     with transaction.atomic():
-        found = _enter(workspace.book_id, rows)
+        # An erasure takes the workspace before its customers too; we see it, or it sees our rows.
+        Workspace.objects.select_for_update().get(pk=workspace.pk)
+        erased = _erased_numbers(workspace.book_id)
+        kept = [row for row in rows if row["number"] not in erased]
+        found = replace(
+            _enter(workspace.book_id, kept),
+            left_out=len(rows) - len(kept),
+            erased=tuple(sorted(erased & {row["number"] for row in rows})),
+        )
         facts = {"customers": found.customers, "charges": found.charges, "known": found.known}
+        if found.erased:
+            facts["left_out"] = found.left_out
         append_events([Entry("book.imported", facts, actor)], workspace_id=workspace.pk, at=at)
     return found
 
@@ -128,6 +143,12 @@ def _charge(read: dict[str, str], at: datetime) -> dict[str, Any] | None:
     paid_at = datetime.combine(day, time(), UTC)
     charge = {"plan": read["plan"], "amount_minor": amount}
     return {**charge, "currency": read["currency"], "paid_at": paid_at}
+
+
+def _erased_numbers(book_id: int) -> set[int]:
+    """Return the customers of a book who were erased, as the record has it."""
+    told = Event.objects.filter(workspace__book=book_id, run=None, kind=ERASURE)
+    return {facts["customer"] for facts in told.order_by().values_list("facts", flat=True)}
 
 
 def _enter(book_id: int, rows: list[dict[str, Any]]) -> Imported:

@@ -256,6 +256,27 @@ def test_the_command_says_what_it_did(run: Run) -> None:
     assert (nobody.code, nobody.err.strip()) == (3, "Demo knows no customer 99.")
 
 
+def test_a_table_that_is_imported_again_brings_nobody_back(scene: Scene, tmp_path: Path) -> None:
+    eu = operations.add_workspace(slug="eu", name="EU", at=timezone.now())
+    table = tmp_path / "customers.csv"
+    line = "number,name,email,country,tier,plan,amount,currency,paid_on\n"
+    line += f"42,{NAME},{MAIL},{COUNTRY},,annual,5.00,USD,2025-01-15\n"
+    table.write_text(line + "7,Max Weber,max@example.com,DE,,,,,\n")
+    assert command("import_customers", "eu", str(table)).code == 0
+    assert command("erase_customer", "eu", "42", "--reason", "asked for by letter 7").code == 0
+    # A number that is written otherwise, and a charge that the book has not.
+    table.write_text(table.read_text() + line.splitlines()[1].replace("42", "0042", 1) + "\n")
+    table.write_text(table.read_text().replace("5.00", "6.00", 1))
+
+    again = command("import_customers", "eu", str(table))
+
+    assert again.code == 0
+    assert "Erased, and stay so: 42 (lines left out: 2)." in again.out
+    assert (places_of(NAME), places_of(MAIL)) == ([], [])
+    assert Charge.objects.get(customer__book=eu.book, customer__number=42).amount_minor == 500
+    assert Customer.objects.get(book=eu.book, number=7).name == "Max Weber"
+
+
 @pytest.fixture
 def text(run: Run) -> EventText:
     return EventText.objects.filter(event__run=run, name="comment").get()

@@ -44,3 +44,6 @@ class Command(BaseCommand):
             f"{workspace.slug}: {done.customers} customers and {done.charges} charges are new; "
             f"{done.known} lines were there before."
         )
+        if done.erased:
+            numbers = ", ".join(map(str, done.erased))
+            self.stdout.write(f"Erased, and stay so: {numbers} (lines left out: {done.left_out}).")
