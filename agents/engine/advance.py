@@ -16,7 +16,7 @@ from agents.core.replay import Diverged, Strand
 from agents.core.requests import Json
 from agents.core.states import ENDED, RunState
 from agents.db.compiled import CompiledSelect, Param
-from agents.engine import lease, simulation
+from agents.engine import breaker, lease, simulation
 from agents.engine.approvals import close_approvals
 from agents.engine.asking import MAX_CLAIMS
 from agents.engine.commit import Commit
@@ -80,7 +80,10 @@ async def _advance(run: Run, journal: Journal, outlasts_outages: bool) -> RunSta
     except Later as later:
         # Waiting is no failure: only claims that lead nowhere make a run poison.
         counted = {} if later.is_fruitless else {"attempts": 0}
-        return await _leave_run(run, fence, _requeue_end(later.at, later.why, **counted))
+        left = await _leave_run(run, fence, _requeue_end(later.at, later.why, **counted))
+        if left and later.why == breaker.RESTS:
+            await in_database(breaker.wake_if_rest_is_over, run.pk)
+        return left
     except DatabaseError:
         log.exception("Run %s met an error of the database; it is tried again", run.pk)
         await in_database(journal.flush_unfenced)

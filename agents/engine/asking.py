@@ -93,7 +93,7 @@ async def permit_to_ask() -> breaker.Permit:
     try:
         return await in_database(breaker.request_permit)
     except breaker.CircuitOpen as resting:
-        raise Later(resting.at + _part_of(resting.spread), "model_server_rests") from None
+        raise Later(resting.at + _part_of(resting.spread), breaker.RESTS) from None
 
 
 def _is_heard_late(role: str, journal: Journal, limits: Limits) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
@@ -28,6 +29,7 @@ REST = timedelta(seconds=30)
 LONGEST_REST = timedelta(minutes=5)  # where the server itself asks for a longer one than REST
 WOKEN = 3  # runs a second that look whether a rest is over: each look is a line on its record
 SPREAD = timedelta(seconds=5), timedelta(minutes=10)  # over which they look, at least and at most
+RESTS = "model_server_rests"  # why a run waits, on its record
 SETTLING = timedelta(seconds=5)  # beyond a call's own deadline, until its outcome is written
 
 
@@ -49,7 +51,7 @@ class CircuitOpen(Exception):
 
 
 def request_permit() -> Permit:
-    """Give leave to ask the model that is configured. Raises Resting."""
+    """Give leave to ask the model that is configured. Raises CircuitOpen."""
     address = llm.address()
     known = Endpoint.objects.filter(address=address).first()
     if known is None:
@@ -79,6 +81,16 @@ def wake_runs(runs: QuerySet[Run]) -> int:
     A queue that brings runs to workers is told by the next sweep.
     """
     return runs.filter(state=RunState.QUEUED, wake_at__gt=Now()).update(wake_at=Now())
+
+
+def wake_if_rest_is_over(run_id: UUID) -> None:
+    """Let a run go on that was put back because its server rests, where it rests no more.
+
+    Ask once that is committed: whoever was answered meanwhile has woken all but this one. Who is
+    answered later finds it waiting, so no order of the two leaves it asleep, and nobody locks.
+    """
+    if not Endpoint.objects.resting().filter(address=llm.address()).exists():
+        wake_runs(Run.objects.filter(pk=run_id))
 
 
 def record_failure(given: Permit, error: llm.ModelFailed) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
 import pytest
+from django.db import connection
 from django.test import override_settings
 from django.utils import timezone
 
@@ -16,6 +18,7 @@ from agents import llm, operations
 from agents.core.states import RunState
 from agents.engine import breaker
 from agents.engine.asking import MAX_CLAIMS
+from agents.engine.commit import Commit
 from agents.engine.worker import claimable_runs
 from agents.models import Endpoint, Run
 from agents.policies.profiles import STRICT
@@ -23,6 +26,7 @@ from tests.conformance import harness
 from tests.conformance.replay_server import ReplayServer
 from tests.engine.scene import REFUND_500, Scene, columns_of, go, paid, set_scene
 from tests.processes import together
+from tests.settings import ON_POSTGRES
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
@@ -174,6 +178,57 @@ def test_who_waits_is_woken_by_the_first_answer(scene: Scene, server: ReplayServ
     assert go(probing).stop_reason == "success"
 
     assert waiting.pk in claimable_runs(10)
+
+
+@pytest.mark.parametrize(
+    ("place", "name"),
+    [
+        (breaker, "request_permit"),  # answered before the run says that it waits
+        pytest.param(  # and while that is written and not committed: others see nothing of it yet
+            Commit, "_flush", marks=pytest.mark.skipif(not ON_POSTGRES, reason="one writer at once")
+        ),
+    ],
+)
+def test_a_run_that_asks_during_the_one_call_does_not_miss_its_answer(
+    scene: Scene, server: ReplayServer, monkeypatch: pytest.MonkeyPatch, place: Any, name: str
+) -> None:
+    fail_until_left_alone(scene, server)
+    late = scene.launch(REFUND_500)
+    let_rest_end()
+    probe = breaker.request_permit()
+    then = getattr(place, name)
+
+    def answers_then(*given: Any) -> Any:
+        try:
+            return then(*given)
+        finally:
+            if place is breaker or given[0].run.state == RunState.QUEUED:
+                with ThreadPoolExecutor(1) as elsewhere:
+                    elsewhere.submit(answer, probe).result()
+
+    monkeypatch.setattr(place, name, answers_then)
+    late = go(late)
+
+    assert probe.probe
+    assert late.state == RunState.QUEUED
+    assert late.pk in claimable_runs(10)
+
+
+def answer(probe: breaker.Permit) -> None:
+    breaker.record_answer(probe)
+    connection.close()
+
+
+def test_a_run_that_asks_while_the_one_call_goes_on_waits(
+    scene: Scene, server: ReplayServer
+) -> None:
+    fail_until_left_alone(scene, server)
+    let_rest_end()
+    breaker.request_permit()
+
+    late = go(scene.launch(REFUND_500))
+
+    assert late.pk not in claimable_runs(10)
 
 
 def test_the_more_runs_wait_the_less_often_each_looks(scene: Scene, server: ReplayServer) -> None:
