@@ -58,6 +58,7 @@ def rows_of_workspace(workspace: Workspace) -> Rows:
         rows[f"member {member.user.get_username()}"] = {
             "role": member.role,
             "refund_limit_minor": member.refund_limit_minor,
+            "desk_limits": member.desk_limits,
         }
     for switch in KillSwitch.objects.filter(workspace=workspace).order_by("pk"):
         rows[f"kill switch {switch}"] = {"stage": switch.stage.value}

@@ -163,7 +163,7 @@ def _policy(rows: Rows, what: str, facts: Row, event: Row) -> None:
 
 
 def _member(rows: Rows, what: str, facts: Row, event: Row) -> None:
-    rows[f"member {facts['user']}"] = _known(facts, "role", "refund_limit_minor")
+    rows[f"member {facts['user']}"] = _known(facts, "role", "refund_limit_minor", "desk_limits")
 
 
 def _switch(rows: Rows, what: str, facts: Row, event: Row) -> None:

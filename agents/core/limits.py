@@ -18,6 +18,9 @@ class BadPolicy(ValueError):
 
 
 REFUNDS = "refunds"  # the desk that is not declared: rules and tools of its own stand outside
+# Of a declared desk, by currency, in minor units: what goes out without a person in a day (UTC),
+# of one launcher and altogether, and what one person may grant in a day.
+CAPS = ("launcher_daily_minor", "workspace_daily_minor", "reviewer_daily_minor")
 Overrides: TypeAlias = Mapping[str, Mapping[str, Json]]
 
 
@@ -144,8 +147,11 @@ def read_limits(document: Json) -> Limits:
     for desk, part in (limits.desks or {}).items():
         names = [part.get("rules", []), part.get("tools", [])]
         are_lists = all(isinstance(n, list) and _all_names(n) for n in names)
-        if set(part) - {"rules", "tools", "limits"} or not are_lists:
-            raise BadPolicy(f"The desk {desk!r} has rules, tools (lists of names) and limits.")
+        if set(part) - {"rules", "tools", "limits", "caps"} or not are_lists:
+            raise BadPolicy(f"The desk {desk!r} has rules, tools (lists of names), limits, caps.")
+        caps = part.get("caps", {})
+        if not _all_objects(caps) or not all(map(_are_caps, caps.values())):
+            raise BadPolicy(f"Caps of the desk {desk!r}, by currency, are {', '.join(CAPS)}.")
     for own in (limits.patterns or {}).values():
         if "patterns" in own or "profile" in own:
             raise BadPolicy("A pattern has neither patterns nor a profile of its own.")
@@ -197,6 +203,10 @@ def _all_names(value: Json) -> bool:
 
 def _all_objects(value: Json) -> bool:
     return isinstance(value, dict) and all(isinstance(own, dict) for own in value.values())
+
+
+def _are_caps(caps: Json) -> bool:
+    return not set(caps) - set(CAPS) and _all_counts(caps)
 
 
 def _all_counts(value: Json) -> bool:

@@ -67,6 +67,24 @@ class DeskLedger:
         newest = self._calls(tool, days, by, False, like).order_by("-intended_at", "-pk").first()
         return newest.intended_at.astimezone(UTC).date() if newest else None
 
+    def unattended_today(self, currency: str) -> dict[str, int]:
+        """Return what went out without a person since midnight UTC: here, and by the launcher.
+
+        An intent is committed with the workspace's row locked, so that no two find the same room.
+        """
+        midnight = self.at.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+        alone = Effect.objects.filter(
+            run__workspace=self.run.workspace_id,
+            run__desk=self.run.desk,
+            currency=currency,
+            escalation=None,
+            state__in=MAYBE_DONE,
+            intended_at__gte=midnight,
+        )
+        mine = Q(run__launched_by=self.run.launched_by_id)
+        sums = alone.aggregate(all=Sum("amount_minor"), mine=Sum("amount_minor", filter=mine))
+        return {"workspace": sums["all"] or 0, "launcher": sums["mine"] or 0}
+
     def origin(self, argument: str, *also: str) -> Origin:
         value = getattr(self.args, argument)
         if any(is_named(named, [self.run.goal]) for named in (value, *also)):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -36,6 +37,7 @@ from agents.policies import RULES, Rule
 from agents.sdk import stored
 from agents.sdk.desk import DESKS, OF_CONSOLE, Desk, DeskCall, DeskRule, DeskTool
 from agents.sdk.rulings import Case
+from agents.sdk.values import Money
 from agents.tools import TOOLS, Context, Tool, Touch
 
 LONGEST = 200  # characters of a subject's or a resource's key, as their columns hold them
@@ -67,11 +69,11 @@ def enter_desk(desk: Desk) -> None:
     enter(DESKS, desk.name, desk)
     for tool in desk.tools.values():
         enter(TOOLS, tool.name, _tool(tool))
-    bound, answer = (f"{desk.name}.{name}" for name in OF_CONSOLE)
-    enter(RULES, bound, lambda *reviewed: _bound(desk, *reviewed))
-    enter(RULES, answer, lambda *reviewed: _answer(desk, *reviewed))
-    for rule in desk.rules.values():
-        enter(RULES, rule.name, _rule(desk, rule))
+    for name, check in zip(OF_CONSOLE, (_bound, _answer, _cap), strict=True):
+        rule: Rule = partial(check, desk)
+        enter(RULES, f"{desk.name}.{name}", rule)
+    for own in desk.rules.values():
+        enter(RULES, own.name, _rule(desk, own))
 
 
 def _tool(tool: DeskTool) -> Tool:
@@ -186,6 +188,35 @@ def _answer(desk: Desk, action: Action, facts: Facts, limits: Limits) -> Ruling 
     )
 
 
+def _cap(desk: Desk, action: Action, facts: Facts, limits: Limits) -> Ruling | None:
+    """What goes out without a person has a cap a day, of one launcher and of the workspace."""
+    tool = desk.tools.get(str(action.get("name")))
+    money = tool.amount_of(action["args"]) if tool else None
+    by_currency = (limits.desks or {}).get(desk.name, {}).get("caps", {})
+    if money is None or not by_currency:
+        return None
+    if money.currency not in by_currency:
+        sentence = f"The policy has no cap of a day in {money.currency}."
+        return Ruling(RulingKind.ESCALATE, "no_cap_of_the_day", sentence, risk=80)
+    caps, before = by_currency[money.currency], _known(facts).stored["unattended"]
+    sums = (("launcher", "by whoever launched this run"), ("workspace", "in this workspace"))
+    for whose, told in sums:
+        most, total = caps.get(f"{whose}_daily_minor"), before[whose] + money.minor
+        if most is not None and total > most:
+            shown = [str(Money(minor, money.currency)) for minor in (before[whose], most)]
+            return Ruling(
+                RulingKind.ESCALATE,
+                "unattended_cap_of_the_day",
+                f"{shown[0]} went out today without a person {told}; with {money} more it is "
+                f"above {shown[1]}.",
+                risk=80,
+                observed=total,
+                limit=most,
+                unit=money.currency,
+            )
+    return None
+
+
 def terms_of(run: Run, action: Action) -> Terms:
     """Return what an action is about, on which resource, and how much; what is no call, its run's.
 
@@ -237,6 +268,7 @@ def gather_facts(
     tool, given = desk.tools.get(name), action.get("args", {})
     args = tool.arguments.read(given) if tool else None
     ledger = DeskLedger(desk, run, at, name, given, args, steps)
+    money = tool.amount_of(given) if tool else None
     own = desk.gather(run.subject_key, ledger) if desk.gather else None
     told = tuple(
         desk.tools[effect.tool].sentence(desk.tools[effect.tool].after, effect.args, case.label)
@@ -250,6 +282,7 @@ def gather_facts(
         "own": stored.write(own) if own is not None else None,
         "case": stored.write(case),
         "done": list(told),
+        **({"unattended": ledger.unattended_today(money.currency)} if money else {}),
         **({"evidence": shown} if shown and tool and tool.touch is not Touch.READ else {}),
     }
     return Facts(desk=DeskFacts(own, case, told, kept, sentences_on_record(steps, TOOLS)))

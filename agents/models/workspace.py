@@ -42,6 +42,8 @@ class Membership(models.Model):
     user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="memberships")
     role = models.CharField(max_length=10)
     refund_limit_minor = models.BigIntegerField(null=True)  # may grant up to this; None: any
+    # Of declared desks, {"bank": {"EUR": 500000}}: up to what the person may grant; absent: any.
+    desk_limits = models.JSONField(default=dict, db_default={})
     is_simulated = models.BooleanField(default=False)  # a program that plays a person
 
     class Meta:

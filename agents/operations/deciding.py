@@ -18,6 +18,7 @@ from agents.core.states import EscalationState
 from agents.engine.answering import answer, expire
 from agents.engine.commit import Commit
 from agents.engine.crashpoints import crashpoint
+from agents.engine.desks import known_desks
 from agents.engine.kill_switch import switch_against
 from agents.engine.redaction import redact_for
 from agents.models import (
@@ -129,7 +130,7 @@ def _decide(pk: int, by: User, wanted: _Answer, seen: str | None, at: datetime) 
     granted = None
     if wanted.approve:
         granted = grant(escalation, steps, person, amount_minor=wanted.amount_minor, at=at)
-        check_patch(escalation, steps, wanted.patch, at=at)
+        check_patch(escalation, steps, person, wanted.patch, at=at)
     comment, correction = redact_for(escalation.run, [wanted.comment, wanted.correction])
     is_letter = kind_of(escalation.kind, escalation.action).change == TEXT
     if is_letter and correction != wanted.correction:
@@ -149,7 +150,10 @@ def _check_person(escalation: Escalation, person: Membership, wanted: _Answer) -
     if not wanted.approve and not wanted.comment:
         raise Refused("no_reason", "Enter a reason for the rejection.")
     check_text(wanted.comment, most=MAX_COMMENT)
-    change = kind_of(escalation.kind, escalation.action).change
+    asked, desk = kind_of(escalation.kind, escalation.action), escalation.run.desk
+    if (wanted.approve or asked.settles_call) and desk not in known_desks():
+        raise Refused("unknown_desk", f"This server has no desk {desk!r}: decide on one that has.")
+    change = asked.change
     if wanted.correction and (change not in (TEXT, INSTRUCTIONS) or not wanted.approve):
         raise Refused("no_correction", "Only an email or the result of a step can be corrected.")
     check_text(wanted.correction, most=MAX_TEXT if change == TEXT else MAX_COMMENT)

@@ -17,6 +17,7 @@ from agents.db.driver import pipelined
 from agents.engine.desks import case_of
 from agents.engine.facts import fetch_facts
 from agents.models import Escalation, Membership, Role, Step
+from agents.operations.own_limits import check_own_limits
 from agents.operations.refusal import Refused, require_member
 from agents.policies import judge, review
 from agents.sdk.changes import BadPatch, patched
@@ -103,9 +104,16 @@ def judge_amount(*, escalation_id: int, by: User, amount_minor: int, at: datetim
 
 
 def check_patch(
-    escalation: Escalation, steps: list[Step], patch: dict[str, Json] | None, *, at: datetime
+    escalation: Escalation,
+    steps: list[Step],
+    person: Membership,
+    patch: dict[str, Json] | None,
+    *,
+    at: datetime,
 ) -> None:
     """Refuse a change that a person may not make, or that the policy blocks. Raises Refused.
+
+    What they leave is within their own limits, also where they change nothing.
 
     Call with the run and the workspace locked.
     """
@@ -128,6 +136,8 @@ def check_patch(
     judged = review(action, facts, run.limits, settled=settled_by(escalation.review))
     if judged.decision == "block" or judged.action != action:
         raise Refused("policy", f"The policy stops this. {judged.deciding.sentence}")
+    if money := tool.amount_of(left):
+        check_own_limits(escalation, person, tool, money, at=at)
 
 
 def own_bounds(

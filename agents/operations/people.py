@@ -13,6 +13,7 @@ from django.db.models import Max
 from agents.core.actions import is_hidden
 from agents.core.digest import sha256
 from agents.core.limits import Limits
+from agents.core.requests import Json
 from agents.desks.refunds import books
 from agents.models import Membership, PolicyVersion, Role, Workspace
 from agents.models.event import Entry, append_events
@@ -91,10 +92,14 @@ def add_member(
     role: Role | str,
     at: datetime,
     refund_limit_minor: int | None = None,
+    desk_limits: Json = None,
     is_simulated: bool = False,
     actor: str = "",
 ) -> Membership:
-    """Give a person a role in a workspace, or change the one they have."""
+    """Give a person a role in a workspace, or change the one they have.
+
+    `desk_limits` are those of declared desks, by desk and currency; None leaves them.
+    """
     with transaction.atomic():
         membership, _ = Membership.objects.update_or_create(
             workspace=workspace,
@@ -103,12 +108,14 @@ def add_member(
                 "role": Role(role),
                 "refund_limit_minor": refund_limit_minor,
                 "is_simulated": is_simulated,
+                **({} if desk_limits is None else {"desk_limits": desk_limits}),
             },
         )
         facts = {
             "user": user.get_username(),
             "role": str(role),
             "refund_limit_minor": refund_limit_minor,
+            "desk_limits": membership.desk_limits,
         }
         append_events([Entry("member.set", facts, actor)], workspace_id=workspace.pk, at=at)
         return membership

@@ -7,6 +7,7 @@ from datetime import datetime
 from django.contrib.auth.models import User
 from django.db import transaction
 
+from agents.core.requests import Json
 from agents.models import Membership, Role, Workspace
 from agents.operations.people import add_member
 from agents.operations.refusal import Refused
@@ -70,6 +71,31 @@ def set_limit(
         return _put(workspace, user, role, refund_limit_minor, at, actor)
 
 
+def set_desk_limit(
+    *,
+    workspace: Workspace,
+    user: User,
+    desk: str,
+    currency: str,
+    limit_minor: int | None,
+    at: datetime,
+    actor: str = "",
+) -> Membership:
+    """Let a reviewer grant a desk's calls up to an amount of a currency; None: any. Raises Refused.
+
+    An amount of another currency is not theirs to grant once one is limited at a desk.
+    """
+    with transaction.atomic():
+        _lock(workspace)
+        part = _part(workspace, user)
+        own = {**part.desk_limits.get(desk, {}), currency: limit_minor}
+        left = {name: most for name, most in own.items() if most is not None}
+        limits = {**part.desk_limits, desk: left}
+        role, refunds = Role(part.role), part.refund_limit_minor
+        desks = {name: most for name, most in limits.items() if most}
+        return _put(workspace, user, role, refunds, at, actor, desk_limits=desks)
+
+
 def _lock(workspace: Workspace) -> None:
     """Queue up changes of roles: of two admins who leave at once, one has to stay."""
     Workspace.objects.select_for_update().get(pk=workspace.pk)
@@ -83,9 +109,15 @@ def _part(workspace: Workspace, user: User) -> Membership:
 
 
 def _put(
-    workspace: Workspace, user: User, role: Role, limit: int | None, at: datetime, actor: str
+    workspace: Workspace,
+    user: User,
+    role: Role,
+    limit: int | None,
+    at: datetime,
+    actor: str,
+    desk_limits: Json = None,
 ) -> Membership:
-    if limit is not None and role not in DECIDES:
+    if (limit is not None or desk_limits) and role not in DECIDES:
         raise Refused(
             "decides_nothing",
             f"The role {role} decides nothing, so it has no limit; a reviewer or an admin has.",
@@ -95,6 +127,7 @@ def _put(
         user=user,
         role=role,
         refund_limit_minor=limit,
+        desk_limits=desk_limits if role in DECIDES else {},
         at=at,
         actor=actor,
     )

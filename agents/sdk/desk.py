@@ -23,8 +23,8 @@ from agents.sdk.values import Money
 
 F = TypeVar("F", bound=Callable[..., Any])
 # Rules that the console adds to every desk: a call is about the run's subject, an answer says
-# what the ledger says.
-OF_CONSOLE = ("bound", "answer")
+# what the ledger says, and what goes out without a person has a cap a day.
+OF_CONSOLE = ("bound", "answer", "caps")
 TAKES = ("args", "facts", "limits", "case")  # what a rule may name
 SUBJECT = "subject"  # the place in a sentence where the label of the subject goes
 
@@ -148,6 +148,7 @@ class Desk:
         limits: type[Any] | None = None,
         brief: str = "",
         fill_demo: Callable[[int, datetime], object] | None = None,
+        caps: Mapping[str, Mapping[str, int]] | None = None,
     ) -> None:
         if not name.isidentifier():
             raise TypeError(f"a desk cannot be called {name!r}")
@@ -161,6 +162,7 @@ class Desk:
         self.show: Callable[..., Sequence[Evidence]] | None = None
         # (book, at): in a demo each launch gets a book of its own, which this fills.
         self.fill_demo = fill_demo
+        self.caps = dict(caps or {})  # by currency, as `core.limits.CAPS` names them
 
     def facts(self, gather: F) -> F:
         """Declare how facts are gathered: local, under lock, once for each review."""
@@ -243,7 +245,8 @@ class Desk:
         """Return the part of a policy that this desk begins with."""
         limits = {one.name: one.default for one in self.limit_fields}
         rules = [f"{self.name}.{name}" for name in OF_CONSOLE] + list(self.rules)
-        return {"rules": rules, "tools": list(self.tools), "limits": limits}
+        caps = {"caps": self.caps} if self.caps else {}
+        return {"rules": rules, "tools": list(self.tools), "limits": limits, **caps}
 
     def scenario(
         self, title: str, *, subject: str, goal: str, expect: str, demo: Sequence[Any] = ()

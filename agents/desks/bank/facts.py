@@ -56,6 +56,7 @@ desk = Desk(
     limits=BankLimits,
     brief="You prepare bank transfers for one account, one step at a time.",
     fill_demo=demo.fill_demo,
+    caps={CURRENCY: {"launcher_daily_minor": 1_000_000, "workspace_daily_minor": 5_000_000}},
 )
 
 

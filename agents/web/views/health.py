@@ -13,10 +13,14 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
+from agents.core.states import ENDED, RunState
 from agents.engine.database_state import pending_migrations, prove_writable
+from agents.engine.desks import known_desks
+from agents.models import Run
 from agents.web.measures import Measures, workers
 
 OK = "ok"
+OPEN = [state for state in RunState if state not in ENDED]
 # What a proxy adds: then the address is the proxy's, and on one machine that is loopback.
 FORWARDED = ("X-Forwarded-For", "X-Forwarded-Host", "X-Real-IP", "Forwarded", "Via")
 
@@ -33,7 +37,8 @@ def healthz(request: HttpRequest) -> HttpResponse:
 def readyz(request: HttpRequest) -> HttpResponse:
     """Say whether the process can do its part; 503 takes it out of the proxy's turn."""
     found = _readiness()
-    ready = all(word == OK for word in found.values())
+    # A desk that is gone while its runs wait is told, and no reason to take the pages away.
+    ready = all(word == OK for name, word in found.items() if name != "desks")
     return JsonResponse(found, status=200 if ready else 503)
 
 
@@ -63,7 +68,14 @@ def _readiness() -> dict[str, str]:
         prove_writable()
     except DatabaseError:
         return {"database": "cannot be written", "migrations": OK, "worker": worker}
-    return {"database": OK, "migrations": OK, "worker": worker}
+    return {"database": OK, "migrations": OK, "worker": worker, **_missing_desks()}
+
+
+def _missing_desks() -> dict[str, str]:
+    """Name the desks of runs under way that this process lacks; where it has all, nothing."""
+    open_runs = Run.objects.filter(state__in=OPEN).exclude(desk__in=known_desks())
+    missing = sorted(open_runs.values_list("desk", flat=True).distinct()[:10])
+    return {"desks": f"missing: {', '.join(missing)}"} if missing else {}
 
 
 def _has_token(request: HttpRequest) -> bool:

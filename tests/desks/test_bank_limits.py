@@ -1,0 +1,164 @@
+"""Caps of a day and people's own limits, in the desk's currency and in no other."""
+
+from __future__ import annotations
+
+import json
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.test import Client
+from django.utils import timezone
+
+from agents import operations
+from agents.core.limits import BadPolicy, read_limits
+from agents.core.states import RunState
+from agents.models import Effect, Escalation, Run, Workspace
+from agents.policies.profiles import STRICT
+from agents.sdk.desk import DESKS
+from tests.desks.bank import (
+    FIRST_PAYMENT,
+    LARGE,
+    NEW_PAYEE,
+    PAID_AT_ONCE,
+    bank_scene,
+    decide,
+    euros,
+    launch,
+    sent,
+)
+from tests.engine.scene import Scene, go
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+
+
+def under(scene: Scene, **caps: Any) -> None:
+    """Have new runs follow the policy with other caps of the bank."""
+    policy = Workspace.objects.get(pk=scene.workspace.pk).policy
+    assert policy is not None
+    document = json.loads(json.dumps(policy.document))
+    document["desks"]["bank"]["caps"] = caps
+    limits = read_limits(document)
+    version = operations.policy_version(scene.workspace, limits, at=timezone.now())
+    Workspace.objects.filter(pk=scene.workspace.pk).update(policy=version)
+
+
+def reason(run: Run) -> str:
+    held = Escalation.objects.get(run=run, state="open")
+    return str(held.review["deciding"]["reason"])
+
+
+@pytest.mark.parametrize("whose", ["launcher", "workspace"])
+def test_what_goes_out_in_a_day_without_a_person_has_a_cap(whose: str) -> None:
+    scene = bank_scene()
+    under(scene, EUR={f"{whose}_daily_minor": 100000})
+    runs = [go(launch(scene, PAID_AT_ONCE)) for _ in range(3)]
+
+    assert [len(sent(run)) for run in runs] == [1, 1, 0]
+    assert reason(runs[2]) == "unattended_cap_of_the_day"
+    decide(scene, runs[2])
+    assert len(sent(go(runs[2]))) == 1
+
+
+def test_a_cap_counts_its_own_currency_only() -> None:
+    scene = bank_scene()
+    under(scene, EUR={"workspace_daily_minor": 50000})
+    first = go(launch(scene, PAID_AT_ONCE))
+    Effect.objects.filter(run=first).update(currency="USD")
+
+    assert go(launch(scene, PAID_AT_ONCE)).state == RunState.DONE
+    Effect.objects.filter(run=first).update(currency="EUR")
+
+
+def test_a_currency_without_a_cap_is_a_persons() -> None:
+    scene = bank_scene()
+    under(scene, USD={"workspace_daily_minor": 50000})
+
+    assert reason(go(launch(scene, PAID_AT_ONCE))) == "no_cap_of_the_day"
+
+
+@pytest.mark.parametrize(
+    "caps",
+    [{"EUR": 5}, {"EUR": {"daily": 5}}, {"EUR": dict.fromkeys(("launcher_daily_minor",), -1)}, []],
+)
+def test_caps_that_are_none_are_refused(caps: Any) -> None:
+    document = {**STRICT.as_json(), "desks": {"bank": {"caps": caps}}}
+
+    with pytest.raises(BadPolicy):
+        read_limits(document)
+
+
+def set_limit(limit: str, *more: str) -> None:
+    call_command("set_limit", "demo", "rita", limit, *more, stdout=StringIO())
+
+
+IN_EUR = ("--desk", "bank", "--currency", "EUR")
+
+
+def test_a_person_grants_up_to_their_own_limit_and_what_they_granted_counts() -> None:
+    scene = bank_scene()
+    set_limit("1000.00", *IN_EUR)
+    large, first = go(launch(scene, LARGE)), go(launch(scene, FIRST_PAYMENT))
+    Run.objects.filter(pk=first.pk).update(book_id=large.book_id)
+
+    with pytest.raises(operations.Refused, match=r"above your own limit of EUR 1,000\.00"):
+        decide(scene, large)
+    decide(scene, large, {"amount": euros("700.00")})
+    with pytest.raises(operations.Refused, match=r"With the EUR 700\.00 you granted") as no:
+        decide(scene, first, {"amount": euros("300.01")})
+    decide(scene, first, {"amount": euros("300.00")})
+
+    assert no.value.code == "above_own_limit"
+    assert [amount for _, amount in sent(go(large))] == [70000]
+    call_command("verify_audit", stdout=StringIO())
+
+
+def test_a_limit_in_one_currency_is_none_of_another() -> None:
+    scene = bank_scene()
+    set_limit("5000.00", "--desk", "bank", "--currency", "USD")
+    with pytest.raises(operations.Refused, match=r"own limit of EUR 0\.00"):
+        decide(scene, run := go(launch(scene, FIRST_PAYMENT)))
+
+    set_limit("none", "--desk", "bank", "--currency", "USD")
+    assert decide(scene, run).state == "approved"
+    decide(scene, go(launch(scene, NEW_PAYEE)))  # of no money, and so of no limit
+
+
+def test_what_one_person_grants_in_a_day_has_a_cap() -> None:
+    scene = bank_scene()
+    under(scene, EUR={"reviewer_daily_minor": 100000})
+    runs = [go(launch(scene, FIRST_PAYMENT)) for _ in range(2)]
+
+    decide(scene, runs[0])
+    with pytest.raises(operations.Refused) as no:
+        decide(scene, runs[1])
+
+    assert no.value.code == "above_daily_total"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("5.00", "--desk", "bank"), ("5.00", "--desk", "x", "--currency", "EUR"), ("5", *IN_EUR)],
+)
+def test_a_limit_that_is_none_is_not_set(arguments: tuple[str, ...]) -> None:
+    bank_scene()
+
+    with pytest.raises(CommandError):
+        set_limit(*arguments)
+
+
+def test_a_process_without_the_desk_decides_nothing_and_says_what_it_lacks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scene = bank_scene()
+    run = go(launch(scene, FIRST_PAYMENT))
+    monkeypatch.delitem(DESKS, "bank")
+
+    with pytest.raises(operations.Refused) as no:
+        decide(scene, run)
+    told = Client().get("/readyz")
+
+    assert no.value.code == "unknown_desk"
+    assert told.json()["desks"] == "missing: bank"
+    assert decide(scene, run, approve=False).state == "rejected"
