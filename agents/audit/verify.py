@@ -38,7 +38,8 @@ class Proof:
         """Return in sentences what was compared, and what was not."""
         said = ["Nothing was compared with heads kept outside the database."]
         if self.compared:
-            said = [f"{self.compared} heads were compared with those kept outside the database."]
+            heads = "1 head was" if self.compared == 1 else f"{self.compared} heads were"
+            said = [f"{heads} compared with those kept outside the database."]
         if self.is_torn:
             said.append("The last line of the heads outside has no end: it was left out.")
         if not self.keys:
@@ -46,7 +47,8 @@ class Proof:
         if self.between:
             first, last = self.between
             span = f"{first:%Y-%m-%d %H:%M:%S} to {last:%Y-%m-%d %H:%M:%S} UTC"
-            said.append(f"{self.loose} events are in no seal yet, {span}.")
+            events = "1 event is" if self.loose == 1 else f"{self.loose} events are"
+            said.append(f"{events} in no seal yet, {span}.")
         return said
 
 

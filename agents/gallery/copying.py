@@ -6,6 +6,7 @@ comes along. Hashes are made again: the copy's chain holds, its effects match th
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import secrets
@@ -100,10 +101,18 @@ def read_original(run_id: UUID) -> Original:
         model: list(model._default_manager.filter(**owned[model]).order_by("pk"))
         for model in _COPIED
     }
+    _part_steps(rows[Step])
     number = run.subject or min(customer.number for customer in rows[Customer])
     events = Event.objects.filter(run=run_id).order_by("seq").prefetch_related("texts")
     people = dict(User.objects.values_list("pk", "username"))
     return Original(run, number, rows, list(events), people)
+
+
+def _part_steps(steps: Sequence[Step]) -> None:
+    """End each step where the next begins, of those so quick that they were written in one go."""
+    for step, following in itertools.pairwise(steps):
+        if step.ended_at and step.ended_at == following.ended_at:
+            step.ended_at = following.begun_at
 
 
 class Copy:
@@ -125,6 +134,7 @@ class Copy:
             f'user_id": {customer.number}': f'user_id": {number}',  # in a model's reply
             f"customer {customer.number}": f"customer {number}",
             f"Customer {customer.number}": f"Customer {number}",
+            f"Customer, {customer.number}": f"Customer, {number}",  # in a list of words
             **_new_references(original),
         }
         self.pattern = _pattern(self.words)

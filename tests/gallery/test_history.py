@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -88,6 +89,8 @@ def test_a_copy_is_of_somebody_else_and_takes_its_time(past: Past) -> None:
     assert refund.key.startswith(str(run.pk))
     thought = Step.objects.filter(run=run, kind="ask").values_list("seconds", flat=True)
     assert all(0.5 < seconds < 3 for seconds in thought)
+    calls = run.steps.filter(kind__in=("ask", "use")).order_by("position")
+    assert all(a.ended_at and a.ended_at <= b.begun_at for a, b in itertools.pairwise(calls))
     waits = Step.objects.filter(run__subject__gte=1000).exclude(kind__in=("ask", "use"))
     assert not waits.filter(seconds__gt=2).exists(), "a person's time is none of the run's"
     decided = Escalation.objects.filter(customer__gte=1000).exclude(decided_at=None)
