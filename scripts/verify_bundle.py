@@ -207,6 +207,7 @@ class Check:
         self.by_copy: dict[str, int] = {}  # how many of them by heads of the copy
         self.home: dict[str, str] = {}  # chain -> the workspace in whose part it is sealed
         self.is_whole = False  # up to the event that tells of this copy, by heads
+        self.beside: dict[str, int] = {}  # chain -> events sealed with that event, not in the copy
         self.taken: dict[str, int] = {}  # workspace -> seq of the event that tells of this copy
         self.chain: Chain | None = None
         self.ended: dict[str, Chain] = {}
@@ -415,14 +416,20 @@ class Check:
         for head in self.newer():
             for chain, hashes in head.moved.items():
                 reach[chain] = reach.get(chain, 0) + len(hashes)
-            over |= {pk for pk, seq in self.taken.items() if reach.get(f"workspace/{pk}", 0) >= seq}
+            now = {pk for pk, seq in self.taken.items() if reach.get(f"workspace/{pk}", 0) >= seq}
             for chain in head.moved:
                 pk = self.home.get(chain, "")
                 read = self.ended[chain].seq if chain in self.ended else 0
-                if pk in self.workspaces and pk not in over and read < reach[chain]:
+                if pk not in self.workspaces or pk in over or read >= reach[chain]:
+                    continue
+                if pk in now:  # it sealed what came before the copy and after it alike
+                    if chain != f"workspace/{pk}":
+                        self.beside[chain] = reach[chain] - read
+                else:
                     why = f"kept elsewhere, sealed {reach[chain]} events before this copy was taken"
                     self.faults.append(f"{chain}: event {read + 1}: head {head.number}, {why}")
                     over.add(pk)
+            over |= now
         self.is_whole = over >= self.workspaces.keys()
 
     def summary(self) -> Iterator[str]:
@@ -458,6 +465,13 @@ class Check:
                 f"that nothing is missing at its end: had everything after {after} been left out, "
                 "this check would say the same. Give it heads that were kept elsewhere and made "
                 "after this copy was taken (--head)."
+            )
+        if self.beside:
+            count, chains = sum(self.beside.values()), len(self.beside)
+            yield (
+                f"that {count} events of {chains} chains are from after this copy was taken: it "
+                "does not have them, and one head sealed them together with the event that tells "
+                "of the copy. Seal the record right before a copy, too."
             )
         if not self.first_bound:
             yield "how many chains there are: no head binds them."

@@ -403,6 +403,20 @@ def test_a_cut_is_told_where_no_heads_are_kept_elsewhere(copy: Copy) -> None:
     assert f"{unproved}{at} been left out, this check would say the same." in said
 
 
+def test_what_shares_a_head_with_the_event_of_the_copy_is_told(copy: Copy) -> None:
+    """The fourth run was in no seal yet; somebody leaves it out."""
+    sealed = {chain for head in heads(copy) for chain in head["workspaces"][demo()]["moved"]}
+    chains = [one["chain"] for one in copy.documents if "chain" in one]
+    [fourth] = [chain for chain in chains if chain["name"] not in sealed]
+    take_chain(copy, fourth["name"])
+    copy.write()
+
+    code, said = copy.verify(*FULL)
+
+    assert code == 0
+    assert f"NOT PROVED: that {fourth['count']} events of 1 chains are from after" in said
+
+
 def test_heads_that_begin_later_than_a_copy_ends_do_not_let_it_hold(copy: Copy) -> None:
     cut_and_tell_of_it(copy)
     copy.write()
