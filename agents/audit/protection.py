@@ -14,6 +14,7 @@ from django.core.checks import CheckMessage, Error
 from django.db import DEFAULT_DB_ALIAS, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.utils import CursorWrapper
+from django.db.models import ForeignKey
 from django.db.utils import DatabaseError
 
 from agents.audit.triggers import POSTGRES_FUNCTION, triggers_of
@@ -87,7 +88,8 @@ def faults(connection: BaseDatabaseWrapper) -> dict[str, str]:
     What acts on a table and is not ours might do anything. A table that is not there is not missed.
     """
     with connection.cursor() as cursor:
-        return dict([*_wrong_triggers(connection, cursor), *_wrong_tables(connection, cursor)])
+        wrong = (_wrong_triggers, _wrong_tables, _missing_keys)
+        return dict(pair for find in wrong for pair in find(connection, cursor))
 
 
 def _wrong_triggers(
@@ -124,6 +126,27 @@ def _wrong_tables(
         if (role := cursor.fetchone()[0]) != "origin":
             why = f"it is {role} for this user: foreign keys are not held"
             yield "session_replication_role", why
+
+
+def _missing_keys(
+    connection: BaseDatabaseWrapper, cursor: CursorWrapper
+) -> Iterator[tuple[str, str]]:
+    """Yield the foreign keys of our models that no constraint holds."""
+    there = set(connection.introspection.table_names(cursor))
+    models = [model for app in OURS for model in apps.get_app_config(app).get_models()]
+    for meta in [model._meta for model in models if model._meta.db_table in there]:
+        constraints = connection.introspection.get_constraints(cursor, meta.db_table).values()
+        held = {
+            (each["columns"][0], _folded(connection, table), column)
+            for each in constraints
+            for table, column in [each["foreign_key"] or ("", "")]
+        }
+        for field in meta.local_fields:
+            if not isinstance(field, ForeignKey):
+                continue
+            to = field.target_field
+            if (field.column, to.model._meta.db_table, to.column) not in held:
+                yield f"foreign key {meta.db_table}.{field.column}", "it is missing"
 
 
 def _acting(

@@ -166,6 +166,23 @@ def test_a_table_that_is_not_ours_alone_is_found(
 
 
 @pytest.mark.postgres
+def test_a_foreign_key_that_was_dropped_is_found(run: Run) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT conname, pg_get_constraintdef(oid) FROM pg_constraint "
+            "WHERE conrelid = 'agents_run'::regclass AND conname LIKE '%launched_by%'"
+        )
+        name, made = cursor.fetchone()
+    alter = f"ALTER TABLE agents_run {{}} CONSTRAINT {name} {{}}"
+
+    with rebuilt(alter.format("DROP", ""), alter.format("ADD", made)):
+        found = faults()
+
+    assert ("foreign key agents_run.launched_by_id", 0) in found
+    assert faults() == []
+
+
+@pytest.mark.postgres
 @pytest.mark.parametrize(
     ("statement", "back", "name"),
     [
