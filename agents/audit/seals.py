@@ -124,7 +124,11 @@ def first_difference(kept: Sequence[SealedHead], stored: Sequence[SealedHead]) -
     What is kept may begin later than the database and end earlier, never the other way round.
     """
     by_number = {head.number: head for head in stored}
+    before = None
     for head in kept:
+        if before not in (None, head.number - 1):
+            return Fault(head.number, f"it follows head {before} in what is kept elsewhere")
+        before = head.number
         here = by_number.get(head.number)
         if here is None:
             newest = len(stored)

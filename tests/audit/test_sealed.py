@@ -387,6 +387,21 @@ def test_a_file_of_heads_that_is_gone_is_a_fault_and_nothing_is_sealed_over_it(
     assert "3 heads were compared" in command("verify_audit").out
 
 
+@pytest.mark.parametrize("order", [(0, 0, 1), (0, 2), (1, 0)], ids=["twice", "gap", "reversed"])
+def test_heads_kept_elsewhere_follow_each_other(
+    run: Run, scene: Scene, heads_file: Path, order: tuple[int, ...]
+) -> None:
+    seal_another(scene)
+    seal_another(scene)
+    lines = heads_file.read_bytes().splitlines(keepends=True)
+    heads_file.write_bytes(b"".join(lines[number] for number in order))
+
+    proof = command("verify_audit")
+
+    assert proof.code == 3
+    assert "in what is kept elsewhere" in proof.out
+
+
 def put_at_the_end(run: Run, at: datetime) -> None:
     """Write an event by SQL as the program would, and move the chain's end."""
     last = Event.objects.filter(run=run).order_by("-seq")[0]
