@@ -10,6 +10,7 @@ from itertools import islice
 from typing import TypeVar
 from uuid import UUID
 
+from django.core.exceptions import ObjectDoesNotExist
 from django.db import DataError
 from django.db.models import QuerySet
 from django.utils import timezone
@@ -27,7 +28,10 @@ CHUNK = 500  # rows in memory at once
 RUNS = 100  # whose events are in memory at once
 LATE = timedelta(minutes=10)  # between what an event says and its seal, where nothing is wrong
 # What a value raises that somebody put into a row and that is none of its column's.
-UNREADABLE = (AttributeError, KeyError, TypeError, ValueError, OverflowError, DataError)
+UNREADABLE = (
+    *(AttributeError, KeyError, TypeError, ValueError, OverflowError, DataError),
+    ObjectDoesNotExist,  # a row that is referred to is gone
+)
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
 Owner = TypeVar("Owner", Run, Workspace)
 
@@ -112,7 +116,7 @@ def _readable(shown: str, row: Run | Workspace, sealed: TrustedHeads) -> Chain:
 
 
 def _chains_of(keys: Sequence[UUID], sealed: TrustedHeads) -> Iterator[Chain]:
-    found_runs = Run.objects.filter(pk__in=keys).select_related("launched_by", "policy")
+    found_runs = Run.objects.filter(pk__in=keys).prefetch_related("launched_by", "policy")
     runs = list(found_runs.order_by("created_at", "pk"))
     events: dict[UUID, list[Event]] = {run.pk: [] for run in runs}
     found = Event.objects.filter(run__in=runs).order_by("run", "seq").prefetch_related("texts")

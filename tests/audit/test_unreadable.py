@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from django.db import connection
 from django.test import Client
@@ -22,6 +24,38 @@ def auditor(scene: Scene) -> Client:
 
 
 NEVER = {"sqlite": "garbage", "postgresql": "infinity"}  # a time that Python has not
+
+
+# What keeps a row from referring to nothing, switched off and on again.
+FREE = {
+    "sqlite": ("PRAGMA foreign_keys = OFF", "PRAGMA foreign_keys = ON"),
+    "postgresql": (
+        "SET session_replication_role = replica",
+        "SET session_replication_role = origin",
+    ),
+}
+
+
+@pytest.mark.parametrize("column", ["policy_id", "launched_by_id", "workspace.policy_id"])
+def test_a_row_that_refers_to_nothing_is_named(run: Run, column: str) -> None:
+    """Its run was left out, and with it all that its events tell."""
+    table, _, name = column.rpartition(".")
+    row: Any = run.workspace if table else run
+    before, (off, on) = getattr(row, name), FREE[connection.vendor]
+
+    def refer(to: int) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute(off)
+            type(row).objects.filter(pk=row.pk).update(**{name: to})
+            cursor.execute(on)
+
+    unseen(lambda _: refer(999_999), run)
+    checked = command("verify_audit")
+    unseen(lambda _: refer(before), run)
+
+    place = "workspace demo" if table else f"run {run.pk}"
+    assert checked.code == 3
+    assert f"{place}: a row of it cannot be read" in checked.out.replace(": event 0", "")
 
 
 @pytest.mark.parametrize(
