@@ -63,6 +63,8 @@ _WORDS = {
     "action_sha256",
     "goal_sha256",
     "workflow_sha256",
+    "simulation_sha256",
+    "outcome_sha256",
 }
 _OF_KIND = {("verdict.rendered", "reason")}  # elsewhere it is a code
 _REASONS = {"stop_reason", "failed"}  # a code, and behind a colon what it quotes

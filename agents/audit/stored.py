@@ -7,11 +7,11 @@ from uuid import UUID
 
 from django.db.models import Exists, OuterRef
 
-from agents.audit.told import REPLY, Row, Rows
+from agents.audit.told import REPLY, Derived, Row, Rows
 from agents.core.digest import sha256
 from agents.core.kinds import EFFECT_UNKNOWN
 from agents.core.requests import Json
-from agents.desks.refunds.models import Refund, SentMail
+from agents.desks.refunds.models import Customer, Refund, SentMail
 from agents.desks.refunds.models.mail import MailState
 from agents.desks.refunds.models.refund import RefundState
 from agents.models import Effect, Escalation, KillSwitch, Membership, PolicyVersion, Run, Workspace
@@ -25,24 +25,32 @@ def rows_of_runs(runs: Collection[Run]) -> dict[UUID, Rows]:
     found: dict[UUID, Rows] = {run.pk: {"run": _run(run)} for run in runs}
     erased = {run.pk for run in runs if run.erased_at}
     replayed = {run.pk for run in runs if run.policy.document.get("profile") == REPLAYED}
-    escalations = Escalation.objects.filter(run__in=runs).select_related("decided_by", "step")
+    escalations = Escalation.objects.filter(run__in=runs).select_related(
+        "decided_by", "step", "run"
+    )
     for escalation in escalations.order_by("pk"):
         row = _escalation(escalation, escalation.run_id in erased)
         found[escalation.run_id][f"escalation {escalation.pk}"] = row
-    effects = list(Effect.objects.filter(run__in=runs).order_by("pk"))
+    effects = list(Effect.objects.filter(run__in=runs).select_related("run").order_by("pk"))
     keys = [effect.key for effect in effects]
-    refunds = {one.key: one for one in Refund.objects.filter(key__in=keys)}
-    mails = {one.key: one for one in SentMail.objects.filter(key__in=keys)}
+    payments = Refund.objects.filter(key__in=keys).select_related("charge__customer")
+    letters = SentMail.objects.filter(key__in=keys).select_related("customer")
+    refunds = {one.key: one for one in payments}
+    mails = {one.key: one for one in letters}
     for effect in effects:
         row = _effect(effect, effect.run_id in erased)
         refund, mail = refunds.get(effect.key), mails.get(effect.key)
         if refund:
             row["paid_minor"] = refund.amount_minor
+            row["paid_currency"] = Derived(refund.currency, effect.currency)
+            row["paid_to"] = Derived(*_to(refund.charge.customer, effect))
         if mail:
             row |= _mail(effect, mail, effect.run_id in erased)
+            row["mailed_to"] = Derived(*_to(mail.customer, effect))
         if effect.run_id not in replayed and effect.tool in IN_DESK:
             paid, sent = refund and refund.state, mail and mail.state
-            row["took_place"] = paid == RefundState.PAID or sent == MailState.SENT
+            is_refund = effect.tool == "issue_refund"
+            row["took_place"] = paid == RefundState.PAID if is_refund else sent == MailState.SENT
         found[effect.run_id][f"effect {effect.key}"] = row
     return found
 
@@ -84,13 +92,23 @@ def _run(run: Run) -> Row:
         "policy": run.policy.number,
         "model": run.model,
         "state": run.state,
+        "created_at": run.created_at,
         "ended_at": run.ended_at,
         "stop_reason": run.stop_reason,
+        "again_of": str(run.again_of_id) if run.again_of_id else None,
+        "scope": run.scope,
         "erased": run.erased_at is not None,
     }
     if run.erased_at:
         return row
-    return {**row, "goal_sha256": sha256(run.goal), "subject_key": run.subject_key}
+    # Only what was launched under a policy of recorded cases may have something simulated.
+    if run.policy.document.get("profile") != REPLAYED:
+        row["simulation"] = Derived(run.simulation, {})
+    if run.pattern != "workflow":
+        row["workflow"] = Derived(run.workflow, {})
+    row |= {"goal_sha256": sha256(run.goal), "workflow_sha256": sha256(run.workflow)}
+    row |= {"simulation_sha256": sha256(run.simulation), "outcome_sha256": sha256(run.outcome)}
+    return {**row, "subject_key": run.subject_key}
 
 
 def _escalation(escalation: Escalation, is_erased: bool) -> Row:
@@ -105,10 +123,18 @@ def _escalation(escalation: Escalation, is_erased: bool) -> Row:
         "decided_at": escalation.decided_at,
         "is_simulated": escalation.is_simulated,
         "granted_minor": escalation.granted_minor,
+        "created_at": escalation.created_at,
         "not_carried_out": escalation.not_carried_out,
     }
+    if escalation.not_carried_out == _code_of_end(escalation.run):
+        del row["not_carried_out"]  # of a run from before there were events of it
     if is_erased:
         return row
+    action = escalation.action
+    row["action_sha256 beside it"] = Derived(escalation.action_sha256, sha256(action))
+    row |= _about(escalation.customer, action, escalation.run.subject)
+    if escalation.decided_at:
+        row["patch"] = Derived(escalation.patch, reply.get("patch") if reply else None)
     if escalation.kind != EFFECT_UNKNOWN.stored:  # whose reply is what became of the call
         given = reply if isinstance(reply, dict) else {}
         row |= {f"reply_{name}": given.get(name, blank) for name, blank in REPLY.items()}
@@ -119,7 +145,12 @@ def _escalation(escalation: Escalation, is_erased: bool) -> Row:
 def _effect(effect: Effect, is_erased: bool) -> Row:
     row: Row = {"tool": effect.tool, "amount_minor": effect.amount_minor, "state": effect.state}
     row |= {"currency": effect.currency}
-    return row if is_erased else row | _digest("args_sha256", _action(effect, effect.args))
+    row |= {"escalation": effect.escalation_id, "intended_at": effect.intended_at}
+    if is_erased:
+        return row
+    row |= _digest("args_sha256", _action(effect, effect.args))
+    row["args_sha256 beside it"] = Derived(effect.args_sha256, row["args_sha256"])
+    return row | _about(effect.customer, {"args": effect.args}, None)
 
 
 def _mail(effect: Effect, mail: SentMail, is_erased: bool) -> Row:
@@ -127,6 +158,24 @@ def _mail(effect: Effect, mail: SentMail, is_erased: bool) -> Row:
     if is_erased or not isinstance(effect.args, dict) or "message" not in effect.args:
         return row
     return row | _digest("mailed_sha256", _action(effect, {**effect.args, "message": mail.body}))
+
+
+def _about(customer: int | None, action: Json, subject: int | None) -> Row:
+    """Return whom a row names, beside whom its action names, or its run."""
+    args = action.get("args", {}) if isinstance(action, dict) else {}
+    named = args.get("user_id", subject) if isinstance(args, dict) else subject
+    return {} if customer is None else {"customer": Derived(customer, named)}
+
+
+def _to(customer: Customer, effect: Effect) -> tuple[str, str]:
+    """Return who got money or a mail, and who should have, in words."""
+    word = "customer {} in book {}"
+    there = word.format(customer.number, customer.book_id)
+    return there, word.format(effect.customer, effect.run.book_id)
+
+
+def _code_of_end(run: Run) -> str:
+    return ":".join(run.stop_reason.split(":")[:2])[:120] or "unknown"
 
 
 def _action(effect: Effect, args: Json) -> Json:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from agents.audit.chain_faults import Linked
 from agents.audit.erasable_texts import TEXTS
+from agents.core.digest import sha256
 from agents.core.kinds import EFFECT_UNKNOWN
 from agents.core.limits import REFUNDS
 from agents.core.requests import Json
@@ -37,6 +38,17 @@ REPLY: Row = {
 # An answer is awaited: what happened is not known, and no event says so.
 _SETTLED = (EffectState.DONE.value, EffectState.REFUSED.value)
 _MAY_BE = {EffectState.INTENDED.value: EffectState.UNKNOWN.value}
+
+
+NO_OUTCOME = sha256(None)
+
+
+@dataclass(frozen=True)
+class Derived:
+    """A column of which no event tells, and what it should be by one that is compared."""
+
+    stored: Json
+    told: Json
 
 
 @dataclass(frozen=True)
@@ -83,6 +95,9 @@ class Told:
                 found = row.get(column, value)
                 if found != value and not (column == "state" and _MAY_BE.get(value) == found):
                     yield Difference(name, column, found, value)
+            for column, derived in row.items():
+                if isinstance(derived, Derived) and derived.stored != derived.told:
+                    yield Difference(name, column, derived.stored, derived.told)
 
 
 def _facts(event: Linked) -> Row:
@@ -92,16 +107,24 @@ def _facts(event: Linked) -> Row:
     return {**facts, **there, "erased": {n for n, text in event.texts.items() if text.erased}}
 
 
+_LAUNCHED = (
+    *("pattern", "subject", "subject_key", "policy", "model", "scope"),
+    *("goal_sha256", "workflow_sha256", "simulation_sha256"),
+)
+
+
 def _run(rows: Rows, what: str, facts: Row, event: Row) -> None:
     row = rows.setdefault("run", {})
     if not row:
-        named = ("pattern", "subject", "subject_key", "policy", "model", "goal_sha256")
-        row |= {"launched_by": event["actor"], "erased": False, **_known(facts, *named)}
+        row |= {"launched_by": event["actor"], "erased": False, **_known(facts, *_LAUNCHED)}
+        row |= {"created_at": event["at"], "again_of": facts.get("again_of")}
         row["desk"] = facts.get("desk", REFUNDS)
     row["state"] = RunState.RUNNING.value if what == "claimed" else what
     if row["state"] not in ENDED:
         return
-    row |= {"ended_at": event["at"], **_known(facts, "stop_reason")}
+    row |= {"ended_at": event["at"], **_known(facts, "stop_reason", "outcome_sha256")}
+    if row["state"] != RunState.DONE:
+        row["outcome_sha256"] = NO_OUTCOME
     if facts.get("stop_reason") == "cancelled":
         for name, other in rows.items():
             if name.startswith("escalation ") and other["state"] == EscalationState.OPEN.value:
@@ -113,6 +136,7 @@ def _escalation(rows: Rows, what: str, facts: Row, event: Row) -> None:
     if what == "opened":
         row |= _known(facts, "kind", "key", "requested_minor", "action_sha256")
         row |= {"state": EscalationState.OPEN.value, "decided_by": "", "granted_minor": None}
+        row |= {"created_at": event["at"], "not_carried_out": ""}
         row |= _reply({})
     elif what == "decided":
         row |= {
@@ -144,6 +168,7 @@ def _effect(rows: Rows, what: str, facts: Row, event: Row) -> None:
     if what in _SETTLED and not _is_by_word(rows, facts["key"]):
         row["took_place"] = what == EffectState.DONE.value
     if what == "intended":  # what the desk and the mail did by its key, if they did
+        row |= {"intended_at": event["at"], **_known(facts, "escalation")}
         row |= {"paid_minor": facts["amount_minor"], "mailed_minor": facts["amount_minor"]}
         row |= {"mailed_sha256": row["args_sha256"]} if "args_sha256" in row else {}
 

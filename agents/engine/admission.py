@@ -87,6 +87,7 @@ def _intend(step: Step, request: Use, journal: Journal, limits: Limits, at: date
     journal.insert(Effect, intent, keys={"step_id": _STEP, "review_id": _STEP})
     told = {name: intent[name] for name in ("key", "tool", "args_sha256", "amount_minor")}
     told |= {"currency": intent["currency"]} if run.desk != REFUNDS and intent["currency"] else {}
+    told["escalation"] = intent["escalation_id"]
     journal.tell(Entry("effect.intended", told))
     if tool.reserve:
         context = Context(run.book_id, key, at, limits, run.subject, subject_key=run.subject_key)

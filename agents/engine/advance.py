@@ -12,6 +12,7 @@ from django.db import DatabaseError, transaction
 from django.utils import timezone
 
 from agents import patterns, tools
+from agents.core.digest import sha256
 from agents.core.replay import Diverged, Strand
 from agents.core.requests import Json
 from agents.core.states import ENDED, RunState
@@ -151,8 +152,10 @@ def _end_of(journal: Journal, strand: Strand, new_keys: Collection[str]) -> _End
         reason = strand.outcome.stopped
         return _End(RunState.STOPPED, {"stop_reason": reason}, {"stop_reason": reason}, asked)
     if strand.outcome:
-        done = {"stop_reason": "success", "outcome": strand.outcome.value}
-        return _End(RunState.DONE, done, {"stop_reason": "success"}, asked)
+        outcome = strand.outcome.value
+        done = {"stop_reason": "success", "outcome": outcome}
+        facts = {"stop_reason": "success", "outcome_sha256": sha256(outcome)}
+        return _End(RunState.DONE, done, facts, asked)
     # A person may have answered while siblings ran; then there is something to go on with.
     if journal.has_turned_away:
         return _End(RunState.QUEUED, {}, {})

@@ -206,7 +206,7 @@ class Copy:
 
     def _facts(self, event: Event) -> Json:
         facts = self.renamed(facts_of(event))
-        if "escalation" in facts:
+        if facts.get("escalation"):
             facts["escalation"] = self.made[(Escalation, facts["escalation"])].pk
         return facts
 
@@ -274,6 +274,7 @@ def _hashed(original: Original) -> Iterator[tuple[str, Json]]:
     """Return each other hash that a row or the record holds, with what it is of."""
     yield sha256(original.run.goal), original.run.goal
     yield sha256(original.run.workflow), original.run.workflow
+    yield sha256(original.run.outcome), original.run.outcome
     for step in original.rows[Step]:
         yield step.fingerprint, question(step.asked)
         if step.kind == "review":

@@ -167,6 +167,8 @@ def _launch_facts(run: Run, published: PolicyVersion | None) -> dict[str, Json]:
         "model": run.model,
         "goal_sha256": sha256(run.goal),
         **({"workflow_sha256": sha256(run.workflow)} if run.workflow else {}),
+        **({"simulation_sha256": sha256(run.simulation)} if run.simulation else {}),
+        **({"scope": run.scope} if run.scope else {}),
         **({"again_of": str(run.again_of_id)} if run.again_of_id else {}),
     }
 

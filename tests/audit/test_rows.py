@@ -47,18 +47,6 @@ def ada() -> User:
     return User.objects.get(username="ada")
 
 
-def decider(run: Run) -> None:
-    Escalation.objects.filter(run=run).update(decided_by=ada())
-
-
-def granted(run: Run) -> None:
-    Escalation.objects.filter(run=run).update(granted_minor=1)
-
-
-def comment(run: Run) -> None:
-    Escalation.objects.filter(run=run).update(comment="I agreed")
-
-
 def verdict(run: Run) -> None:
     Escalation.objects.filter(run=run).update(state="approved")
 
@@ -73,10 +61,6 @@ def question_with_fraction(run: Run) -> None:
     escalation = Escalation.objects.get(run=run)
     escalation.action["args"] |= {"reason": "something harmless", "x": 0.5}
     escalation.save()
-
-
-def asked_amount(run: Run) -> None:
-    Escalation.objects.filter(run=run).update(requested_minor=90000)
 
 
 def answer(**given: Any) -> Callable[[Run], None]:
@@ -95,14 +79,6 @@ def answer_gone(run: Run) -> None:
     Step.objects.filter(run=run, kind="escalate").update(reply=None)
 
 
-def launcher(run: Run) -> None:
-    Run.objects.filter(pk=run.pk).update(launched_by=ada())
-
-
-def goal(run: Run) -> None:
-    Run.objects.filter(pk=run.pk).update(goal="something harmless")
-
-
 def end(run: Run) -> None:
     Run.objects.filter(pk=run.pk).update(stop_reason="cancelled")
 
@@ -116,16 +92,16 @@ def refund_released(run: Run) -> None:
     Refund.objects.update(state="released", paid_at=None, released_at=timezone.now())
 
 
+def refund_gone_under_a_mail(run: Run) -> None:
+    key = Refund.objects.get().key
+    refund_gone(run)
+    letter = SentMail.objects.get()
+    letter.pk, letter.key, letter.reference = None, key, "em_forged"
+    letter.save()
+
+
 def mail_gone(run: Run) -> None:
     SentMail.objects.all().delete()
-
-
-def refund(run: Run) -> None:
-    Refund.objects.update(amount_minor=1)
-
-
-def effect(run: Run) -> None:
-    Effect.objects.filter(run=run, tool="issue_refund").update(amount_minor=1)
 
 
 def arguments(run: Run) -> None:
@@ -152,14 +128,6 @@ def outcome(run: Run) -> None:
     Effect.objects.filter(run=run, tool="issue_refund").update(state="refused")
 
 
-def mail(run: Run) -> None:
-    SentMail.objects.update(body="Dear Anna, nothing was refunded.")
-
-
-def mailed_amount(run: Run) -> None:
-    SentMail.objects.update(amount_minor=1)
-
-
 def policy(run: Run) -> None:
     version = PolicyVersion.objects.get(pk=run.policy_id)
     version.document["auto_limit_minor"] = 10**9
@@ -175,13 +143,9 @@ def role(run: Run) -> None:
 
 
 TAMPERED = {
-    decider: "decided_by is 'ada'; the record says 'rita'",
-    granted: "granted_minor is 1; the record says 80000",
-    comment: "comment is 'I agreed'; the record says 'partly used'",
     verdict: "state is 'approved'; the record says 'adjusted'",
     question: "action_sha256 is ",
     question_with_fraction: "action_sha256 is ",
-    asked_amount: "requested_minor is 90000; the record says 120000",
     answer(by="ada"): "reply_by is 'ada'; the record says 'rita'",
     answer(decision="approved"): "reply_decision is 'approved'; the record says 'adjusted'",
     answer(comment="all of it"): "reply_comment is 'all of it'; the record says 'partly used'",
@@ -190,21 +154,16 @@ TAMPERED = {
     answer(simulated=True): "reply_simulated is True; the record says False",
     answer(correction="pay it all"): "reply_correction is 'pay it all'; the record says ''",
     answer_gone: "reply_decision is None; the record says 'adjusted'",
-    launcher: "launched_by is 'ada'; the record says 'omar'",
-    goal: "goal_sha256 is ",
     end: "stop_reason is 'cancelled'; the record says 'success'",
     refund_gone: "took_place is False; the record says True",
+    refund_gone_under_a_mail: "took_place is False; the record says True",
     refund_released: "took_place is False; the record says True",
     mail_gone: "took_place is False; the record says True",
-    refund: "paid_minor is 1; the record says 80000",
-    effect: "amount_minor is 1; the record says 80000",
     arguments: "args_sha256 is ",
     arguments_with_fraction: "args_sha256 is ",
     arguments_of_another_type: "args_sha256 is ",
     effect_gone: "it is gone",
     outcome: "state is 'refused'; the record says 'done'",
-    mail: "mailed_sha256 is ",
-    mailed_amount: "mailed_minor is 1; the record says 80000",
     policy: "policy 1: sha256 is ",
     own_limit: "member rita: refund_limit_minor is None; the record says 80000",
     role: "member eve: role is 'admin'; the record says 'viewer'",
