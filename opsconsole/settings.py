@@ -80,6 +80,7 @@ MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "servestatic.middleware.ServeStaticMiddleware",
     "csp.middleware.CSPMiddleware",
+    "opsconsole.sessions.probes_have_none",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -189,7 +190,8 @@ CONTENT_SECURITY_POLICY = {
 X_FRAME_OPTIONS = "DENY"
 SECURE_REFERRER_POLICY = "same-origin"
 # Probes and a scraper speak plain HTTP to the process itself, without the proxy in between.
-SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$", r"^metrics$"]
+OPSCONSOLE_PROBES = ("healthz", "readyz", "metrics")
+SECURE_REDIRECT_EXEMPT = [f"^{name}$" for name in OPSCONSOLE_PROBES]
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_SSL_REDIRECT = PRODUCTION
 if PRODUCTION:
     SECURE_HSTS_SECONDS = 365 * 24 * 60 * 60

@@ -97,9 +97,12 @@ def driven_runs() -> frozenset[UUID]:
 
 
 @asynccontextmanager
-async def keep_leases() -> AsyncIterator[None]:
-    """Renew the leases of this process while the block runs: a model may take its time."""
-    renewing = asyncio.create_task(_renew_for_ever())
+async def keep_leases(*, is_worker: bool = False) -> AsyncIterator[None]:
+    """Renew the leases of this process while the block runs: a model may take its time.
+
+    Only a worker gives a sign of life: a command that drives one run takes no other.
+    """
+    renewing = asyncio.create_task(_renew_for_ever(is_worker=is_worker))
     try:
         yield
     finally:
@@ -107,11 +110,12 @@ async def keep_leases() -> AsyncIterator[None]:
         await asyncio.gather(renewing, return_exceptions=True)
 
 
-async def _renew_for_ever() -> None:
+async def _renew_for_ever(*, is_worker: bool) -> None:
     while True:
         try:
             await in_time(Run.renew, OWNER, length(), driven_runs())
-            await in_time(Worker.give_sign, OWNER)
+            if is_worker:
+                await in_time(Worker.give_sign, OWNER)
         except Exception:  # tried again long before the lease runs out
             log.exception("Leases could not be renewed")
         await asyncio.sleep(length().total_seconds() / RENEWALS)

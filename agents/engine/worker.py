@@ -65,7 +65,7 @@ async def work(*, once: bool = False) -> bool:
 async def _work(stop: asyncio.Event, *, once: bool) -> bool:
     active_runs = ActiveRuns()
     try:
-        async with lease.keep_leases():
+        async with lease.keep_leases(is_worker=True):
             if once:  # rows say what is left to do, whatever brings them to a worker
                 await Poller(stop, active_runs).run(once=True)
             else:

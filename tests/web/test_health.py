@@ -18,8 +18,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from agents.engine import lease
 from agents.models import Effect, Endpoint, Escalation, Run, Step, Worker
+from tests.commands.test_run_pattern import command
 from tests.engine.scene import REFUND_500, Scene, go, set_scene
 from tests.processes import ROOT, environment
+from tests.web.test_pages import signed_in
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -41,11 +43,16 @@ def measured() -> dict[tuple[str, ...], float]:
     }
 
 
+@pytest.fixture(params=["nobody", "somebody"])
+def browser(request: pytest.FixtureRequest, scene: Scene) -> Client:
+    return Client() if request.param == "nobody" else signed_in(scene.omar)
+
+
 def test_the_process_says_that_it_is_up_without_asking_the_database(
-    django_assert_num_queries: Callable[..., Any],
+    browser: Client, django_assert_num_queries: Callable[..., Any]
 ) -> None:
     with django_assert_num_queries(0):
-        answer = Client().get("/healthz")
+        answer = browser.get("/healthz")
 
     assert (answer.status_code, answer.text) == (200, "ok\n")
 
@@ -81,12 +88,20 @@ def test_not_ready_while_migrations_are_to_be_applied() -> None:
     assert answer.json()["migrations"] == "1 to apply"
 
 
-def test_not_ready_without_a_database_and_nothing_is_told_of_it() -> None:
+def test_who_drives_one_run_by_command_is_no_worker(scene: Scene) -> None:
+    goal = ["--goal", REFUND_500, "--subject", "42"]
+    assert command("run_pattern", "supervisor", *goal).code == 0
+
+    assert Client().get("/readyz").json()["worker"] == "none was seen lately"
+    assert measured()["workers",] == 0
+
+
+def test_not_ready_without_a_database_and_nothing_is_told_of_it(browser: Client) -> None:
     def cut(*_: Any) -> None:
         raise OperationalError("password authentication failed for user omar")
 
     with connection.execute_wrapper(cut):
-        answer = Client().get("/readyz")
+        answer = browser.get("/readyz")
 
     assert answer.status_code == 503
     assert answer.json() == {
