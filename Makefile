@@ -6,6 +6,17 @@ BIN := $(VENV)/bin
 PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11; do \
 	$$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$name && break; done)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes
+# Root's own directory is closed to others, and so is a Python in it.
+define PRIVATE_PYTHON
+import os, sys
+from pathlib import Path
+python = Path(sys.executable).resolve()
+closed = [place for place in python.parents if not place.stat().st_mode & 0o001]
+if os.getuid() == 0 and closed:
+    print(f"Only root can run {python}: {closed[-1]} is closed to others. For a service of another "
+        "user: make clean, then make PYTHON=/usr/bin/python3 install", file=sys.stderr)
+endef
+export PRIVATE_PYTHON
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
 
@@ -63,6 +74,7 @@ $(BIN)/python:
 		echo "opsconsole needs Python 3.11 or newer and found none: make PYTHON=/path/to/python3" >&2; exit 1; }
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
 		echo "Python cannot make a virtual environment here; on Debian: apt install python3-venv" >&2; exit 1; }
+	@$(BIN)/python -c "$$PRIVATE_PYTHON"
 
 $(VENV)/.installed: requirements.lock | $(BIN)/python
 	@echo "Installing from requirements.lock (about half a minute, once)"

@@ -22,6 +22,20 @@ if sys.argv[1:2] in (["work"], ["serve"]):
     signal.signal(signal.SIGTERM, end)
 
 
+# What help needs of an installation: nothing of it, and nothing is written for it.
+NOWHERE = {
+    "OPSCONSOLE_DATA_DIR": ".",
+    "OPSCONSOLE_SECRET_KEY": "-" * 50,
+    "OPSCONSOLE_AUDIT_KEY": "none",
+}
+
+
+def is_help(arguments: list[str]) -> bool:
+    """Tell whether no command will run: help is printed, or what was asked wrongly."""
+    options = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    return options[:1] in ([], ["help"]) or not {"-h", "--help"}.isdisjoint(options)
+
+
 def main() -> None:
     """Run the command that was asked for.
 
@@ -35,11 +49,13 @@ def main() -> None:
     from django.db import DatabaseError
 
     try:
+        if is_help(sys.argv[1:]):
+            os.environ.update(NOWHERE)
         _ = settings.INSTALLED_APPS  # Django would swallow a wrong setting and go on half set up
         django.setup()
         from agents.management.database_failures import BEHIND, explanation, refusal
 
-        no = refusal("".join(sys.argv[1:2]))
+        no = "" if is_help(sys.argv[1:]) else refusal("".join(sys.argv[1:2]))
         if no:
             print(no, file=sys.stderr)
             sys.exit(BEHIND)

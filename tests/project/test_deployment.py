@@ -5,12 +5,15 @@ from __future__ import annotations
 import ast
 import os
 import re
+import shutil
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from fnmatch import fnmatch
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -170,6 +173,28 @@ def test_the_image_copies_what_exists_and_what_is_not_ignored() -> None:
 def test_the_image_does_not_run_as_root_and_takes_the_supported_python() -> None:
     assert re.findall(r"^USER (.+)$", DOCKERFILE, re.MULTILINE) == ["opsconsole"]
     assert set(re.findall(r"^FROM python:(\S+)", DOCKERFILE, re.MULTILINE)) == {"3.11-slim"}
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root has directories that others may not enter")
+@pytest.mark.parametrize(("mode", "warns"), [(0o700, True), (0o755, False)])
+def test_installing_says_when_no_other_user_can_run_its_python(mode: int, warns: bool) -> None:
+    with TemporaryDirectory(prefix="python-") as name:  # not in pytest's, which is closed itself
+        place, python = Path(name), Path(name, "python3")
+        shutil.copy(sys._base_executable, python)  # type: ignore[attr-defined]
+        without_pip = place / "without-pip"
+        without_pip.write_text(f'#!/bin/sh\nexec {python} "$@" --without-pip\n')
+        without_pip.chmod(0o755)
+        place.chmod(mode)
+        venv = place / "venv"
+        ended = subprocess.run(
+            ["make", f"VENV={venv}", f"PYTHON={without_pip}", f"{venv}/bin/python"],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+        )
+
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stderr.startswith(f"Only root can run {python}") == warns, ended.stderr
 
 
 def test_the_guide_names_settings_measures_and_files_that_exist() -> None:

@@ -41,6 +41,19 @@ def test_a_database_that_lacks_migrations_is_a_sentence_and_a_code(
     assert ended.err.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    "asked", [["decide", "--help"], ["help", "seal_audit"], ["work", "-h"]], ids=" ".join
+)
+def test_help_needs_no_database_and_writes_nothing(asked: list[str], tmp_path: Path) -> None:
+    home = tmp_path / "none"
+
+    ended = Installation(home, "").manage(*asked)
+
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out.startswith("usage: ")
+    assert not home.exists()
+
+
 @pytest.mark.parametrize("name", ["decide", "verify_audit"])
 def test_a_database_that_is_away_is_a_sentence_and_a_code(name: str, tmp_path: Path) -> None:
     away = Installation(tmp_path, "postgresql://rita:secret@127.0.0.1:1/opsconsole")
