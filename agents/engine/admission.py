@@ -19,6 +19,7 @@ from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import Pending, pipeline
 from agents.engine import simulation
 from agents.engine.approvals import AMOUNT_CHANGED, close_approvals, turn_of
+from agents.engine.desk_lookup import StaleLookup
 from agents.engine.desks import terms_of
 from agents.engine.escalating import fetch_escalation
 from agents.engine.facts import fetch_facts
@@ -71,10 +72,13 @@ def _intend(step: Step, request: Use, journal: Journal, limits: Limits, at: date
     others = [other for other in list(journal.steps.values()) if other is not step]
     with pipeline():
         switch, granted = fetch_switch(run, request.tool), _fetch_granted(allowing)
-        gathered = fetch_facts(run, action, limits, others, at=at, lock=True)
+        gathered = fetch_facts(run, action, limits, others, at=at, lock=True, ahead=journal.ahead)
     if switch.get():
         return "killed"
-    facts, resource = gathered.get()
+    try:
+        facts, resource = gathered.get()
+    except StaleLookup:  # the way to the lock took too long: look again
+        return REVIEW_CHANGED
     escalation = next(iter(granted.get()), None)
     answer = journal.steps[allowing.asked["granted"]].reply if escalation else None
     settled = settled_by(escalation.review, answer) if escalation else NOTHING

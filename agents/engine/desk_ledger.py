@@ -11,6 +11,7 @@ from django.db.models import Q, QuerySet, Sum
 
 from agents.core.requests import Json
 from agents.core.states import EffectState
+from agents.engine.desk_lookup import LookedUp, StaleLookup
 from agents.models import Effect, Run, Step
 from agents.sdk.asked import By, Origin, is_named
 from agents.sdk.desk import Desk, DeskTool
@@ -30,10 +31,18 @@ class DeskLedger:
     given: Json  # the arguments, as they are stored
     args: Any
     steps: Sequence[Step]
+    found: LookedUp | None = None
 
     @property
     def book(self) -> int:
         return int(self.run.book_id)
+
+    @property
+    def ahead(self) -> Any:
+        """Return what was looked up. Raises StaleLookup."""
+        if self.found is None or not self.found.is_fresh(self.desk, self.at):
+            raise StaleLookup(self.desk.name)
+        return self.found.value
 
     @property
     def today(self) -> date:

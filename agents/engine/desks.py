@@ -31,6 +31,7 @@ from agents.core.terms import Terms
 from agents.db.driver import send
 from agents.desks.refunds import billing
 from agents.engine.desk_ledger import DeskLedger, resource_of
+from agents.engine.desk_lookup import LookedUp
 from agents.engine.step_facts import sentences_on_record
 from agents.models import Effect, Run, Step
 from agents.policies import RULES, Rule
@@ -259,15 +260,17 @@ def gather_facts(
     *,
     at: datetime,
     done: Mapping[int, Json],
+    ahead: LookedUp | None = None,
 ) -> Facts:
     """Ask a run's desk for its facts, in the transaction of the review.
 
-    `done` are results that the ledger is about to be told, by the key of their step.
+    `done` are results that the ledger is about to be told, by the key of their step; `ahead` is
+    what was looked up before the transaction. Raises StaleLookup.
     """
     desk, case, name = DESKS[run.desk], case_of(run, at), str(action.get("name", ""))
     tool, given = desk.tools.get(name), action.get("args", {})
     args = tool.arguments.read(given) if tool else None
-    ledger = DeskLedger(desk, run, at, name, given, args, steps)
+    ledger = DeskLedger(desk, run, at, name, given, args, steps, ahead)
     money = tool.amount_of(given) if tool else None
     own = desk.gather(run.subject_key, ledger) if desk.gather else None
     told = tuple(
@@ -282,6 +285,11 @@ def gather_facts(
         "own": stored.write(own) if own is not None else None,
         "case": stored.write(case),
         "done": list(told),
+        **(
+            {"lookup": {"at": ahead.at.isoformat(), "value": stored.write(ahead.value)}}
+            if ahead
+            else {}
+        ),
         **({"unattended": ledger.unattended_today(money.currency)} if money else {}),
         **({"evidence": shown} if shown and tool and tool.touch is not Touch.READ else {}),
     }

@@ -20,6 +20,7 @@ from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import Pending
 from agents.desks.refunds import billing, mail
 from agents.engine import simulation
+from agents.engine.desk_lookup import LookedUp
 from agents.engine.desks import gather_facts, lock_resource, terms_of
 from agents.engine.step_facts import (
     accepted_outputs,
@@ -81,12 +82,14 @@ def fetch_facts(
     at: datetime,
     lock: bool,
     done: Mapping[int, Json] | None = None,
+    ahead: LookedUp | None = None,
 ) -> Pending[tuple[Facts, str]]:
     """Ask for the facts for reviewing `action`, maybe together with other things.
 
     The answer is they, and the desk's key of the resource that the action uses, or "".
     `lock` holds the charge until the transaction ends: two runs cannot both find room on it.
-    `done` are results that the ledger is about to be told, by the key of their step.
+    `done` are results that the ledger is about to be told, by the key of their step; `ahead` is
+    what the desk looked up before.
     """
     if run.desk != REFUNDS:
         if lock:
@@ -95,7 +98,9 @@ def fetch_facts(
 
         def gathered() -> tuple[Facts, str]:
             known = (run, action, limits, acted.get(), steps)
-            return gather_facts(*known, at=at, done=done or {}), terms_of(run, action).resource
+            return gather_facts(*known, at=at, done=done or {}, ahead=ahead), terms_of(
+                run, action
+            ).resource
 
         return Pending(gathered)
     tool = action.get("name")

@@ -25,6 +25,7 @@ from agents.engine.approvals import REFUSED, close_approvals, turn_of
 from agents.engine.calling import CallOutcome, call_tool, find_outcome
 from agents.engine.commit import PROGRESS, Commit
 from agents.engine.database import in_database
+from agents.engine.desk_lookup import look_up
 from agents.engine.drive import Waiting
 from agents.engine.escalating import open_escalation
 from agents.engine.journal import Journal
@@ -41,6 +42,7 @@ async def use(key: str, request: Use, journal: Journal, limits: Limits) -> Reply
     if only_reads:
         refused = admit(key, request, journal, limits, timezone.now())
     else:
+        journal.ahead = await look_up(run, journal.ahead)
         refused = await journal.transact(
             lambda commit: admit(key, request, journal, limits, commit.at)
         )

@@ -29,6 +29,7 @@ from agents.engine.active_time import ActiveTime
 from agents.engine.commit import Commit, Draft, NewRow, UnderLock
 from agents.engine.crashpoints import crashpoint
 from agents.engine.database import in_database
+from agents.engine.desk_lookup import LookedUp
 from agents.engine.drive import Waiting
 from agents.models import Escalation, Run, Step
 from agents.models.event import Entry
@@ -52,6 +53,7 @@ class Journal:
             step.run = run
         self.done: dict[int, Json] = {}  # results of writes in the world, by their step's key
         self.escalated: set[int] = set()
+        self.ahead: LookedUp | None = None  # what the run's desk was told by another machine
         under_way = [step.pk for step in self.steps.values() if not step.ended_at]
         if under_way:
             # By the step, not by whether it has ended: somebody may have decided since.

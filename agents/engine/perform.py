@@ -14,7 +14,8 @@ from agents.db.driver import pipelined
 from agents.engine import asking, gateway
 from agents.engine.commit import Commit
 from agents.engine.database import in_database
-from agents.engine.drive import Waiting
+from agents.engine.desk_lookup import AGAIN, FAILED, StaleLookup, look_up
+from agents.engine.drive import Later, Waiting
 from agents.engine.escalating import open_escalation
 from agents.engine.facts import fetch_facts
 from agents.engine.journal import Journal
@@ -52,8 +53,12 @@ class RunExecutor:
 
     async def _review(self, key: str, request: Review) -> Reply:
         """Put an action to the policy, with facts that are fresh and stored with the ruling."""
+        self.journal.ahead = await look_up(self.journal.run, self.journal.ahead)
         step = self.journal.begin(key, request)
-        facts, settled = await in_database(self._facts, request)
+        try:
+            facts, settled = await in_database(self._facts, request)
+        except StaleLookup:
+            raise Later(timezone.now() + AGAIN, FAILED, is_fruitless=True) from None
         ruled = review(request.action, facts, self.limits, settled=settled)
         reply: Json = {**ruled.as_json(), "facts": facts.as_json(), "key": key}
         deciding = ruled.deciding
@@ -71,6 +76,7 @@ class RunExecutor:
             at=timezone.now(),
             lock=False,
             done=self.journal.done,
+            ahead=self.journal.ahead,
         )
         if not request.granted:
             return facts, NOTHING

@@ -18,6 +18,7 @@ from agents.core.states import EscalationState
 from agents.engine.answering import answer, expire
 from agents.engine.commit import Commit
 from agents.engine.crashpoints import crashpoint
+from agents.engine.desk_lookup import LookedUp, LookupFailed, look_up_now
 from agents.engine.desks import known_desks
 from agents.engine.kill_switch import switch_against
 from agents.engine.redaction import redact_for
@@ -26,12 +27,14 @@ from agents.models import (
     KillSwitch,
     Membership,
     Role,
+    Run,
 )
 from agents.models.event import Entry, append_events, commanding_account
 from agents.operations.claiming import OWN, Claimed, is_kept_from, is_own
 from agents.operations.escalation_lock import lock_escalation
 from agents.operations.granting import Grant, check_patch, grant
 from agents.operations.refusal import Refused, check_text, require_role
+from agents.sdk.desk import DESKS
 
 MAX_COMMENT = 2000  # characters
 
@@ -98,8 +101,9 @@ def decide(
     """
     wanted = _Answer(approve, amount_minor, comment.strip(), correction.strip(), patch)
     try:
+        ahead = _look_ahead(escalation_id) if approve else None
         with transaction.atomic():
-            decided = _decide(escalation_id, by, wanted, action_sha256, at)
+            decided = _decide(escalation_id, by, wanted, action_sha256, at, ahead)
     except (Refused, AlreadyDecided, Claimed) as no:
         why = no.code if isinstance(no, Refused) else _CODES[type(no)]
         record_refusal(escalation_id=escalation_id, by=by, why=why, at=at)
@@ -111,7 +115,26 @@ def decide(
     return decided
 
 
-def _decide(pk: int, by: User, wanted: _Answer, seen: str | None, at: datetime) -> Escalation:
+def _look_ahead(pk: int) -> LookedUp | None:
+    """Ask what the desk needs of other machines, before anything is locked. Raises Refused."""
+    if not any(desk.ahead for desk in DESKS.values()):
+        return None
+    run = Run.objects.get(escalations=pk)
+    try:
+        return look_up_now(run)
+    except LookupFailed:
+        sentence = "What the desk has to look up cannot be had now. Try again in a minute."
+        raise Refused("lookup_failed", sentence) from None
+
+
+def _decide(
+    pk: int,
+    by: User,
+    wanted: _Answer,
+    seen: str | None,
+    at: datetime,
+    ahead: LookedUp | None,
+) -> Escalation:
     # The run's row first, as everyone else takes it: then decisions and the engine queue up.
     escalation, steps, memberships = lock_escalation(pk, by)
     person = require_role(memberships, escalation.workspace, by, Role.REVIEWER, Role.ADMIN)
@@ -130,7 +153,7 @@ def _decide(pk: int, by: User, wanted: _Answer, seen: str | None, at: datetime) 
     granted = None
     if wanted.approve:
         granted = grant(escalation, steps, person, amount_minor=wanted.amount_minor, at=at)
-        check_patch(escalation, steps, person, wanted.patch, at=at)
+        check_patch(escalation, steps, person, wanted.patch, at=at, ahead=ahead)
     comment, correction = redact_for(escalation.run, [wanted.comment, wanted.correction])
     is_letter = kind_of(escalation.kind, escalation.action).change == TEXT
     if is_letter and correction != wanted.correction:

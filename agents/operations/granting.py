@@ -14,6 +14,7 @@ from agents.core.money import format_money
 from agents.core.requests import Json
 from agents.core.rulings import RulingKind, settled_by
 from agents.db.driver import pipelined
+from agents.engine.desk_lookup import LookedUp
 from agents.engine.desks import case_of
 from agents.engine.facts import fetch_facts
 from agents.models import Escalation, Membership, Role, Step
@@ -110,6 +111,7 @@ def check_patch(
     patch: dict[str, Json] | None,
     *,
     at: datetime,
+    ahead: LookedUp | None,
 ) -> None:
     """Refuse a change that a person may not make, or that the policy blocks. Raises Refused.
 
@@ -132,7 +134,7 @@ def check_patch(
     except BadPatch as error:
         raise Refused("bad_patch", str(error)) from None
     action = {**escalation.action, "args": left}
-    facts, _ = pipelined(fetch_facts, run, action, run.limits, steps, at=at, lock=True)
+    facts, _ = pipelined(fetch_facts, run, action, run.limits, steps, at=at, lock=True, ahead=ahead)
     judged = review(action, facts, run.limits, settled=settled_by(escalation.review))
     if judged.decision == "block" or judged.action != action:
         raise Refused("policy", f"The policy stops this. {judged.deciding.sentence}")

@@ -50,6 +50,11 @@ class Asked(Protocol):
         """Return the day of the review (UTC)."""
         ...
 
+    @property
+    def ahead(self) -> Any:
+        """Return what `@desk.lookup` was answered by another machine."""
+        ...
+
     def count(
         self, tool: str, *, days: int, by: By = ..., unattended: bool = ..., **like: Any
     ) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from inspect import getdoc, signature
 from typing import Any, TypeVar
 
@@ -159,6 +159,8 @@ class Desk:
         self.rules: dict[str, DeskRule] = {}
         self.scenarios: list[Scenario] = []
         self.gather: Callable[[str, Asked], Any] | None = None
+        self.ahead: Callable[[str], Any] | None = None
+        self.fresh = timedelta(0)
         self.show: Callable[..., Sequence[Evidence]] | None = None
         # (book, at): in a demo each launch gets a book of its own, which this fills.
         self.fill_demo = fill_demo
@@ -168,6 +170,18 @@ class Desk:
         """Declare how facts are gathered: local, under lock, once for each review."""
         self.gather = gather
         return gather
+
+    def lookup(self, *, fresh: timedelta) -> Callable[[F], F]:
+        """Declare what is asked of other machines, by the subject's key, as a frozen dataclass.
+
+        It is asked before a transaction and is `asked.ahead`; older than `fresh` it is asked anew.
+        """
+
+        def declare(ahead: F) -> F:
+            self.ahead, self.fresh = ahead, fresh
+            return ahead
+
+        return declare
 
     def evidence(self, show: F) -> F:
         """Declare what a person reads beside a call, of args, facts, limits and case."""

@@ -1,0 +1,68 @@
+"""What a desk asks of other machines: before a transaction, never under its locks."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
+
+from django.utils import timezone
+
+from agents.engine.drive import Later
+from agents.engine.threads import TOOLS as TOOL_THREADS
+from agents.models import Run
+from agents.sdk.desk import DESKS, Desk
+
+log = logging.getLogger(__name__)
+
+LONGEST = 10.0  # seconds that another machine has for its answer
+AGAIN = timedelta(seconds=30)  # after it gave none
+FAILED = "lookup_failed"
+
+
+class LookupFailed(Exception):
+    """The other machine gave no answer, or none in time."""
+
+
+class StaleLookup(Exception):
+    """What was looked up is older than the desk allows, or was never asked."""
+
+
+@dataclass(frozen=True)
+class LookedUp:
+    """An answer, and when it was asked for."""
+
+    value: Any
+    at: datetime
+
+    def is_fresh(self, desk: Desk, at: datetime) -> bool:
+        return at - self.at <= desk.fresh
+
+
+async def look_up(run: Run, known: LookedUp | None) -> LookedUp | None:
+    """Return what the run's desk has to know: what is known, while it is fresh. Raises Later."""
+    desk, at = DESKS.get(run.desk), timezone.now()
+    if desk is None or desk.ahead is None or (known and known.is_fresh(desk, at)):
+        return known
+    try:
+        async with asyncio.timeout(LONGEST):
+            return LookedUp(await TOOL_THREADS.run(partial(desk.ahead, run.subject_key)), at)
+    except Exception as error:  # whatever it is: without an answer nothing is judged
+        log.exception("The desk %s could not look up what it needs", desk.name)
+        raise Later(timezone.now() + AGAIN, FAILED) from error
+
+
+def look_up_now(run: Run) -> LookedUp | None:
+    """Return what the run's desk has to know, asked now. Raises LookupFailed."""
+    desk, at = DESKS.get(run.desk), timezone.now()
+    if desk is None or desk.ahead is None:
+        return None
+    asked = TOOL_THREADS.submit(partial(desk.ahead, run.subject_key))
+    try:
+        return LookedUp(asked.result(LONGEST), at)
+    except Exception as error:
+        log.exception("The desk %s could not look up what it needs", desk.name)
+        raise LookupFailed from error
