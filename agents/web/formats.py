@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django import template
 from django.templatetags.static import static
@@ -13,8 +14,11 @@ from django.utils.safestring import SafeString
 
 from agents.core.money import format_money
 from agents.core.units import is_currency, unit_of, with_unit
-from agents.models import Escalation
+from agents.models import Escalation, Scope, Stage
 from agents.web.policy.rules import words_of
+
+if TYPE_CHECKING:
+    from agents.web.kill.switches import Standing
 
 register = template.Library()
 
@@ -66,6 +70,15 @@ def run_chip(state: str) -> SafeString:
 @register.simple_tag
 def escalation_chip(state: str) -> SafeString:
     return _chip(*ESCALATION_ROLES[state])
+
+
+@register.simple_tag
+def stop_chip(stops: Sequence[Standing]) -> SafeString:
+    """Say whether kill switches stop all that agents do, or a part of it."""
+    stopped = {row.switch.scope for row in stops if row.switch.stage is Stage.ON}
+    if Scope.WORKSPACE in stopped:
+        return _chip("block", "Agents stopped")
+    return _chip("waiting", "Agents partly stopped")
 
 
 @register.simple_tag

@@ -54,6 +54,7 @@ def test_one_press_stops_agents_and_everybody_sees_why(scene: Scene, admin: Clie
     assert "Stopped: all writes" in page
     assert "turned on by <bdi>admin</bdi>" in page
     assert "Every payment, email and other change, in all runs." in page
+    assert "Blocked: every payment, email and other change, in all runs. A run that" in page
     assert "Runs may still read and draft, and requests can be rejected." in page
     assert "odd &lt;img src=x" in page
     assert "1 request has its deadline paused" in page
@@ -75,6 +76,34 @@ def test_the_card_of_a_frozen_request_names_no_time_that_has_passed(
     page = signed_in(scene.rita).get(address).text
     assert "deadline paused" in page
     assert end[:16] not in page
+
+
+def test_a_switch_on_trial_or_of_one_tool_stops_agents_partly(scene: Scene, admin: Client) -> None:
+    def chip() -> str:
+        return signed_in(scene.eve).get(reverse("home")).text
+
+    admin.post(reverse("kill-press"), form(scene.workspace, scope="tool:issue_refund"))
+    assert "Agents partly stopped" in chip()
+    admin.post(reverse("kill-press"), form(scene.workspace))
+    assert "Agents stopped" in chip()
+
+    admin.post(reverse("kill-release"), form(scene.workspace, to="trial", reason="all is well"))
+
+    switch = KillSwitch.objects.get(scope="workspace")
+    assert "Agents partly stopped" in chip()
+    assert switch.trial_at is not None
+    since = switch.trial_at.isoformat(timespec="milliseconds")
+    assert f'Runs launched since <time datetime="{since}"' in chip()
+
+
+def test_a_step_that_a_switch_held_back_has_not_failed(scene: Scene, admin: Client) -> None:
+    admin.post(reverse("kill-press"), form(scene.workspace))
+
+    run = go(scene.launch(REFUND_500))
+
+    page = admin.get(reverse("run", args=[run.pk])).text
+    assert "1 stopped</span>" in page
+    assert "1 failed" not in page
 
 
 def test_release_goes_by_stages_and_a_stale_tab_is_told(scene: Scene, admin: Client) -> None:

@@ -207,6 +207,8 @@ def _standing(
     An earlier call that failed was made again.
     """
     calls = [step for step in steps if step.kind in ("ask", "use")]
+    if calls and calls[-1].failed == "killed":
+        return "block", "Stopped"  # a person said no; nothing broke
     if calls and (calls[-1].failed or (errors_fail and _reports_error(calls[-1]))):
         return "failed", "Failed"
     if escalation and escalation.state in ESCALATION_ROLES:
