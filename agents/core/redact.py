@@ -1,21 +1,20 @@
 """Mask what must not be kept: card numbers, IBANs, addresses of mail, and secrets in any case.
 
 It works on text before it is stored, logged or sent anywhere, and takes time in proportion to its
-length, whatever somebody sends: every repetition is bounded. Wide letters, digits of other scripts,
-other dashes and letters that nobody sees are read as what they stand for.
+length, whatever somebody sends: every repetition is bounded. `core.readings` says what a text is
+read as; a model writes JSON, whose escapes its reader would undo after the masking.
 """
 
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from functools import lru_cache
 from itertools import accumulate, pairwise
 from typing import TypeAlias
 
+from agents.core.readings import Reading, ways_to_read
 from agents.core.requests import Json
-from agents.core.secrets import secret_spans
+from agents.core.secrets import join_overlaps, secret_spans
 
 CARDS, IBANS, EMAILS = KINDS = ("card_numbers", "ibans", "emails")
 KEY_MASK = "[secret]"  # of keys and tokens, which no policy lets pass
@@ -24,10 +23,12 @@ MASKS = {CARDS: "[card number]", IBANS: "[IBAN]", EMAILS: "[e-mail]"}
 _DIGITS = re.compile(r"[0-9]+(?:[^0-9A-Za-z@]{1,3}[0-9]+)*")  # groups, and what is between them
 _USUAL = re.compile(r"[ .\-]?")  # between groups of any length; else they have a card's shape
 _SHAPES = {(4, 4, 4, 4), (4, 6, 5), (4, 6, 4), (4, 4, 4, 4, 3), (4, 4, 5)}
+_MOST_GROUPS = max(map(len, _SHAPES))
 _GROUP = re.compile(r"[0-9]+")
 # Who issues cards: other numbers that happen to pass the check, dates above all, are left alone.
 _ISSUED = re.compile(r"[3-6]|2(?:22[1-9]|2[3-9]|[3-6]|7[01]|720)")
 _SHORTEST, _LONGEST = 13, 19
+_GROUP_OF_CARD = 4  # digits of its first group, where it begins within what passes the check too
 _Sums: TypeAlias = tuple[list[int], ...]
 _IBAN = re.compile(r"(?<![A-Za-z0-9])([A-Za-z]{2})[0-9]{2}(?:[^A-Za-z0-9]{0,2}[A-Za-z0-9]){11,30}")
 _LENGTHS = (  # of an IBAN, by its country
@@ -43,6 +44,7 @@ _DOMAIN = re.compile(r"@(?:[^\W_][\w-]{0,62}\.){1,8}[^\W\d_]{2,24}")
 _LOCAL = re.compile(r"[\w.!#$%&'*+/=?^`{|}~-]{1,64}\Z")
 _LOCAL_LENGTH = 64
 _TELLING = re.compile(r"[^\W_A-Za-z]|@")  # no kind is found in a text that has neither
+_LEAST = 6  # characters of the shortest that is masked: a@b.cd
 _Place: TypeAlias = tuple[int, int]
 _Find: TypeAlias = Callable[[str], Iterable[_Place]]
 
@@ -54,17 +56,21 @@ def mask(
 
     Addresses in `kept`, in small letters, stay. `ours` are secrets of our own, by their values.
     """
-    text = _replace_spans(text, lambda said: secret_spans(said, ours), KEY_MASK)
-    if not (kinds and _TELLING.search(text)):
+    if len(text) < _LEAST:
         return text
-    finders: dict[str, _Find] = {
+    finders: list[tuple[_Find, str]] = [(lambda read: secret_spans(read, ours), KEY_MASK)]
+    personal: dict[str, _Find] = {
         IBANS: _ibans,  # before card numbers, which its digits may look like
         CARDS: _cards,
-        EMAILS: lambda said: _addresses(said, kept),
+        EMAILS: lambda read: _addresses(read, kept),
     }
-    for kind, find in finders.items():
-        if kind in kinds:
-            text = _replace_spans(text, find, MASKS[kind])
+    finders += [(find, MASKS[kind]) for kind, find in personal.items() if kind in kinds]
+    for read in ways_to_read(text):
+        reading = read(text)
+        for find, instead in finders if _TELLING.search(reading.text) else finders[:1]:
+            masked = _replace_spans(text, reading, find(reading.text), instead)
+            if masked is not text:
+                text, reading = masked, read(masked)
     return text
 
 
@@ -86,42 +92,21 @@ def mask_json(
     return value
 
 
-def _replace_spans(text: str, find: _Find, mask: str) -> str:
-    """Return `text` with a mask where something is found in what it reads as."""
-    plain, places = _fold(text)
+def _replace_spans(text: str, reading: Reading, spans: Iterable[_Place], mask: str) -> str:
+    """Return `text` with a mask for each span of what it reads as."""
     parts, done = [], 0
-    for begin, end in find(plain):
-        parts += [text[done : places[begin]], mask]
-        done = places[end - 1] + 1
+    for begin, end in join_overlaps(spans):
+        parts += [text[done : reading.begins[begin]], mask]
+        done = reading.ends[end - 1]
     return "".join([*parts, text[done:]]) if parts else text
 
 
-def _fold(text: str) -> tuple[str, Sequence[int]]:
-    """Return a text as it reads, and where each of its letters stands in what was written."""
-    if text.isascii():
-        return text, range(len(text))
-    letters: list[str] = []
-    places: list[int] = []
-    for place, char in enumerate(text):
-        plain = char if char.isascii() else _plain(char)
-        letters.append(plain)
-        places += [place] * len(plain)
-    return "".join(letters), places
+def _cards(text: str) -> Iterator[_Place]:
+    """Yield where card numbers stand, also within one another.
 
-
-@lru_cache(maxsize=4096)
-def _plain(char: str) -> str:
-    """Return what a letter stands for, "" where nobody sees it."""
-    category = unicodedata.category(char)
-    if category == "Cf":
-        return ""
-    if category in ("Nd", "Pd"):
-        return "-" if category == "Pd" else str(unicodedata.decimal(char))
-    return unicodedata.normalize("NFKC", char)
-
-
-def _cards(text: str) -> Iterator[tuple[int, int]]:
-    """Yield where card numbers stand. One begins and ends where a group of digits does."""
+    One begins and ends where a group of digits does. What follows one or stands before it, as its
+    date of expiry, may pass the check along with it: the longest that people write so counts.
+    """
     for run in _DIGITS.finditer(text):
         groups = [found.span() for found in _GROUP.finditer(text, *run.span())]
         digits = "".join(text[begin:end] for begin, end in groups)
@@ -129,14 +114,15 @@ def _cards(text: str) -> Iterator[tuple[int, int]]:
             continue
         sums = _sums(digits)
         ends = [0, *accumulate(end - begin for begin, end in groups)]
-        first = 0
-        while first < len(groups):
-            last = _last_of_card(digits, ends, first, sums)
-            if last and _is_written_so(text, groups, first, last):
-                yield groups[first][0], groups[last - 1][1]
-                first = last
-            else:
-                first += 1
+        done = 0
+        for first, (start, end) in enumerate(groups):
+            if first < done and end - start < _GROUP_OF_CARD:
+                continue
+            for last in _ends_of_cards(digits, ends, first, sums):
+                if _is_written_so(text, groups, first, last):
+                    yield start, groups[last - 1][1]
+                    done = last
+                    break
 
 
 def _is_written_so(text: str, groups: Sequence[_Place], first: int, last: int) -> bool:
@@ -144,6 +130,8 @@ def _is_written_so(text: str, groups: Sequence[_Place], first: int, last: int) -
 
     A list of numbers, one a line or with commas, is none: its marks go on before or behind.
     """
+    if last - first > _MOST_GROUPS and not _USUAL.fullmatch(text, *_between(groups, first)):
+        return False  # the sets below would tell the same, slowly
     within = {text[end:begin] for (_, end), (begin, _) in pairwise(groups[first:last])}
     if all(map(_USUAL.fullmatch, within)):
         return True
@@ -153,11 +141,15 @@ def _is_written_so(text: str, groups: Sequence[_Place], first: int, last: int) -
     return shape in _SHAPES and not within & around
 
 
-def _last_of_card(digits: str, ends: list[int], first: int, sums: _Sums) -> int:
-    """Return behind which group the longest card number ends that begins at `first`, or 0."""
-    begin, found = ends[first], 0
+def _between(groups: Sequence[_Place], first: int) -> _Place:
+    return groups[first][1], groups[first + 1][0]
+
+
+def _ends_of_cards(digits: str, ends: list[int], first: int, sums: _Sums) -> list[int]:
+    """Return behind which groups a number that begins at `first` may end, the longest first."""
+    begin, found = ends[first], list[int]()
     if not _ISSUED.match(digits, begin):
-        return 0
+        return found
     for last in range(first + 1, len(ends)):
         end = ends[last]
         if end - begin > _LONGEST:
@@ -165,7 +157,7 @@ def _last_of_card(digits: str, ends: list[int], first: int, sums: _Sums) -> int:
         # Luhn: every second digit counts double, from the right, its own digits summed.
         total = sums[end % 2][end] - sums[end % 2][begin]
         if end - begin >= _SHORTEST and total % 10 == 0:
-            found = last
+            found.insert(0, last)
     return found
 
 

@@ -6,12 +6,12 @@ Every repetition is bounded or reads on from where it ended, so the time grows w
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import lru_cache
 from itertools import pairwise
 
 SHORTEST = 8  # characters of a value of our own that is looked for; a shorter one is a word
-_Span = tuple[int, int]
+Span = tuple[int, int]  # from where to before where
 
 _BLOCK = re.compile(
     r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
@@ -20,33 +20,52 @@ _BLOCK = re.compile(
 )
 _TOKEN = re.compile(r"[A-Za-z0-9_.~+/=-]{16,}")
 _PREFIX = re.compile(  # of keys that say whose they are: sk-…, ghp_…, xoxb-…
-    r"(?:^|[^A-Za-z0-9])(?=(?:sk|pk|rk|gh[a-z]|github_pat|glpat|xox[a-z]|npm|hf|shpat|whsec)[-_])",
+    r"(?:^|[^A-Za-z0-9])(?=(?:(?:[spr]k|gh[a-z]|github_pat|gl(?:pat|sa|[a-z]{1,3}t)|xox[a-z]|xapp"
+    r"|xai|npm|pypi|rubygems|hf|gsk|r8|nvapi|pplx|shp[a-z]{2}|whsec|gocspx|dckr_[a-z]{2,4}"
+    r"|do[opr]_v1|lin_api|sbp|figd|ntn|tskey|sntry[a-z]|pmak|nrak|sq0[a-z]{3}|age-secret-key"
+    r")[-_]|hv[sbr]\.))",
     re.I,
 )
 _ISSUED = re.compile(
     r"(?:AKIA|ASIA|ABIA|ACCA|AIDA|AROA)[A-Z0-9]{12,}|AIza[\w-]{30,}|ya29\.[\w-]{20,}"
-    r"|SG\.[\w-]{16,64}\.[\w-]{16,}"
+    r"|SG\.[\w-]{16,64}\.[\w-]{16,}|[0-9]{8,10}:AA[\w-]{30,}"
 )
-_IN_ADDRESS = re.compile(r"://[^\s:/@]{1,64}:([^\s:/@]{3,200})@")  # https://ada:secret@host
+_IN_ADDRESS = re.compile(r"://[^\s:/@]{0,64}:([^\s/]{3,200})@")  # https://ada:secret@host
 _AFTER_WORD = re.compile(r"\b(?:bearer|basic)[\s:]{1,4}([A-Za-z0-9._~+/=-]{12,})", re.I)
-_ASSIGNED = re.compile(
-    r"(?<![A-Za-z])(?:api[-_ ]?key|secret(?:[-_ ]?(?:access[-_ ]?)?key)?|client[-_ ]?secret"
-    r"|(?:(?:access|auth|refresh|session)[-_ ]?)?token|passw(?:or)?d|pwd|passphrase)"
-    r"[\"']?\s{0,3}[:=]\s{0,3}[\"']?([^\s\"',;]{8,500})",
+_IN_HEADER = re.compile(  # Authorization: Token 9944b0…
+    r"\bauthorization[\"']?\s{0,3}[:=]\s{0,3}[\"']?(?:[a-z][\w-]{0,30}\s{1,3})?([^\s\"']{8,500})",
     re.I,
 )
+_WORDS_FOR_ONE = (
+    r"passwor[dt]|passwd|pwd|passphrase|kennwort|mot de passe|contrase[nñ]a|senha|wachtwoord"
+)
+_NAMED = re.compile(
+    rf"(?:(?P<password>{_WORDS_FOR_ONE})|secret|token|credential"
+    r"|(?:api|access|account|auth|encryption|master|private|secret|shared|signing|storage)[-_ ]?key"
+    r")s?[\"']?\s{0,3}(?P<sign>[:=]{1,2}>?|>|\bist?\b|(?<=\s))\s{0,3}"
+    r"(?:(?P<quote>[\"'])(?P<quoted>[^\"'\n]{4,500})(?P=quote)|[\"']?(?P<bare>[^\s\"']{4,}+))",
+    re.I,
+)
+# What a text must hold, in small letters, for a search in it to be worth its time.
+_NAMES = ("key", "pass", "pwd", "token", "secret", "credential", "wor", "contrase", "senha")
+_LAST_MARKS = ".,;:!?)]}>'\""  # behind a value, not of it
+_DIGIT, _LETTER = re.compile(r"[0-9]"), re.compile(r"[A-Za-z]")
 _STRONG = re.compile(r"[0-9A-Z]")  # no word of a language is written so
 _OBJECT = "eyJ"  # how the base64 of a JSON object begins
-_TELLING = re.compile(r"[0-9A-Z:]")  # no key is found in a text without any of these
+_TELLING = re.compile(r"[0-9A-Z:=>]")  # no key is found in a text without any of these
 
 
-def secret_spans(text: str, ours: Collection[str]) -> list[_Span]:
-    """Return where secrets stand in a text, in order and apart. `ours` are values of our own."""
+def secret_spans(text: str, ours: Collection[str]) -> list[Span]:
+    """Return where secrets stand in a text. `ours` are values of our own."""
     if len(text) < SHORTEST:
         return []
-    spans = sorted({*_spans(text), *(s for value in ours for s in _own(value, text))})
-    apart: list[_Span] = []
-    for begin, end in spans:
+    return [*_spans(text), *_own(ours, text)]
+
+
+def join_overlaps(spans: Iterable[Span]) -> list[Span]:
+    """Return spans in order and apart."""
+    apart: list[Span] = []
+    for begin, end in sorted(spans):
         if apart and begin < apart[-1][1]:
             apart[-1] = apart[-1][0], max(end, apart[-1][1])
         else:
@@ -54,18 +73,45 @@ def secret_spans(text: str, ours: Collection[str]) -> list[_Span]:
     return apart
 
 
-def _spans(text: str) -> Iterator[_Span]:
+def _spans(text: str) -> Iterator[Span]:
     if not _TELLING.search(text):
         return
     yield from (found.span() for found in _BLOCK.finditer(text))
     yield from (found.span() for found in _ISSUED.finditer(text))
     yield from (found.span(1) for found in _IN_ADDRESS.finditer(text))
-    for pattern in (_AFTER_WORD, _ASSIGNED):
-        yield from (m.span(1) for m in pattern.finditer(text) if _STRONG.search(m[1]))
+    small = text.lower()
+    for pattern, words in ((_AFTER_WORD, ("bearer", "basic")), (_IN_HEADER, ("authorization",))):
+        if any(word in small for word in words):
+            yield from (m.span(1) for m in pattern.finditer(text) if _STRONG.search(m[1]))
+    if any(word in small for word in _NAMES):
+        yield from (span for m in _NAMED.finditer(text) for span in _named_value(m))
     for found in _TOKEN.finditer(text):
         begin = _key_in(found[0])
         if begin >= 0:
             yield found.start() + begin, found.end()
+
+
+def _named_value(named: re.Match[str]) -> Iterator[Span]:
+    """Yield where the value stands that a name announces, unless it reads as a word.
+
+    A password may be short or a word, behind an equals sign above all; in a sentence, and of
+    another name, only what no word looks like is one.
+    """
+    group = "bare" if named["quoted"] is None else "quoted"
+    value = named[group].rstrip(_LAST_MARKS if group == "bare" else "")
+    has_digit, is_strong = bool(_DIGIT.search(value)), bool(_STRONG.search(value))
+    is_equated, is_password = "=" in named["sign"], bool(named["password"])
+    if named["sign"].lower() in ("", "is", "ist"):
+        is_secret = (
+            len(value) >= (6 if is_password else 12) and has_digit and bool(_LETTER.search(value))
+        )
+    elif is_password:
+        is_secret = len(value) >= (4 if has_digit else 8 if is_strong or is_equated else 12)
+    else:
+        is_secret = len(value) >= (8 if is_strong else 12) and (is_strong or is_equated)
+    if is_secret:
+        begin = named.start(group)
+        yield begin, begin + len(value)
 
 
 def _key_in(token: str) -> int:
@@ -83,9 +129,12 @@ def _key_in(token: str) -> int:
     return -1
 
 
-def _own(value: str, text: str) -> Iterator[_Span]:
-    if SHORTEST <= len(value) <= len(text):
-        yield from (found.span() for found in _pattern_of(value).finditer(text))
+def _own(values: Collection[str], text: str) -> Iterator[Span]:
+    unbroken = "".join(text.split()).lower()
+    for value in values:
+        # The plain search first: it is cheap, and hardly any text holds a value of ours.
+        if len(value) >= SHORTEST and "".join(value.split()).lower() in unbroken:
+            yield from (found.span() for found in _pattern_of(value).finditer(text))
 
 
 @lru_cache(maxsize=16)

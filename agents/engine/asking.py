@@ -68,12 +68,13 @@ async def ask(key: str, request: Ask, journal: Journal, limits: Limits) -> Reply
         step.tokens_in, step.tokens_out = answer.tokens_in, answer.tokens_out
         step.cost_micro_usd = answer.cost_micro_usd
         # Masked before it is cut: nobody finds half a key.
-        step.model = redact(answer.model, limits)[:MAX_MODEL]
-        said: Json = {"text": redact(answer.text, limits), "demo": answer.demo}
+        model, text, *tool_calls = redact([answer.model, answer.text, *answer.tool_calls], limits)
+        step.model = model[:MAX_MODEL]
+        said: Json = {"text": text, "demo": answer.demo}
         facts: Json = {}
-        if answer.tool_calls:
-            said |= {"tool_calls": [redact(c, limits)[:MAX_CALL] for c in answer.tool_calls]}
-            facts |= {"ignored_tool_calls": len(answer.tool_calls)}
+        if tool_calls:
+            said |= {"tool_calls": [call[:MAX_CALL] for call in tool_calls]}
+            facts |= {"ignored_tool_calls": len(tool_calls)}
         return journal.finish(step, Reply(said), **facts)
 
 

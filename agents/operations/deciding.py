@@ -155,9 +155,8 @@ def _decide(
         granted = grant(escalation, steps, person, amount_minor=wanted.amount_minor, at=at)
         check_patch(escalation, steps, person, wanted.patch, at=at, ahead=ahead)
     comment, correction = redact_for(escalation.run, [wanted.comment, wanted.correction])
-    is_letter = kind_of(escalation.kind, escalation.action).change == TEXT
-    if is_letter and correction != wanted.correction:
-        raise Refused("masked", _what_is_masked(wanted.correction, correction))
+    if wanted.approve and kind_of(escalation.kind, escalation.action).change == TEXT:
+        _check_letter(escalation, correction)
     wanted = replace(wanted, comment=comment, correction=correction)
     with Commit(escalation.run, at=at) as commit:
         _take(escalation, by, person, wanted, granted, commit)
@@ -182,13 +181,18 @@ def _check_person(escalation: Escalation, person: Membership, wanted: _Answer) -
     check_text(wanted.correction, most=MAX_TEXT if change == TEXT else MAX_COMMENT)
 
 
-def _what_is_masked(written: str, kept: str) -> str:
-    """Say which words of a person's letter the customer would not read."""
-    masks = [mask for mask in (*MASKS.values(), KEY_MASK) if kept.count(mask) > written.count(mask)]
-    return (
-        f"The customer would read {' and '.join(masks)} in place of what you wrote: the policy "
-        "masks it. Take it out, and send the letter again."
-    )
+def _check_letter(escalation: Escalation, correction: str) -> None:
+    """Refuse a letter with a mask in it: it is for us, and no customer's. Raises Refused."""
+    argument = escalation.review["facts"]["letter"]
+    letter = correction or str(escalation.action["args"][argument])
+    masks = [mask for mask in (*MASKS.values(), KEY_MASK) if mask in letter]
+    if masks:
+        author = "you" if correction else "the agent"
+        raise Refused(
+            "masked",
+            f"The customer would read {' and '.join(masks)} in place of what {author} wrote: the "
+            "policy masks it. Take it out, and send the letter again.",
+        )
 
 
 def _take(

@@ -54,9 +54,22 @@ def test_json_of_a_model(part: str) -> None:
 
 PERSONAL = ["4", "4 ", "4-", "a@", "a@b.", "a", "DE89", "DE89 A", "GB82 ", "4532 0151 1283 0366 "]
 SECRET = ["sk-", "sk-a", "eyJ", "eyJ.", "-----BEGIN PRIVATE KEY-----", "bearer ", "pwd: ", "AKIA"]
+SPELLED = [
+    "\\",
+    "\\u",
+    "\\u0034",
+    "&#52;",
+    "&",
+    "&amp;",
+    "%34",
+    "%25",
+    "://:",
+    "password is ",
+    "key='",
+]
 
 
-@pytest.mark.parametrize("part", [*PERSONAL, *SECRET, "４"])
+@pytest.mark.parametrize("part", [*PERSONAL, *SECRET, *SPELLED, "４"])
 def test_anything_that_is_masked(part: str) -> None:
     redact.mask(filled(part, 1_000_000), redact.KINDS)
 

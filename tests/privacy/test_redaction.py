@@ -134,10 +134,13 @@ def test_a_workflow_that_somebody_wrote_is_masked(scene: Scene) -> None:
     assert {secret: places_of(secret) for secret in SECRETS} == {secret: [] for secret in SECRETS}
 
 
-def test_what_a_model_says_is_masked(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("letters", [ALL, "".join(f"\\u{ord(c):04x}" for c in ALL)])
+def test_what_a_model_says_is_masked(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, letters: str
+) -> None:
     async def ask(question: llm.Question, *, timeout: float) -> llm.ModelAnswer:
-        said = {"kind": "final", "answer": ALL}
-        return llm.ModelAnswer(json.dumps(said), "scripted", 1, 1, 0, demo=True)
+        said = f'{{"kind": "final", "answer": "{letters}"}}'
+        return llm.ModelAnswer(said, "scripted", 1, 1, 0, demo=True)
 
     monkeypatch.setattr(llm, "ask", ask)
 

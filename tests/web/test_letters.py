@@ -5,20 +5,23 @@ from __future__ import annotations
 import json
 
 import pytest
+from django.test import override_settings
 from django.urls import reverse
 
 from agents.core.requests import Json
 from agents.core.states import RunState
 from agents.desks.refunds.models import SentMail
-from agents.models import Effect
+from agents.models import Effect, Escalation
 from tests.engine.faulty import advance_all, as_demo, faulty_server
 from tests.engine.scene import Scene, go, set_scene
+from tests.privacy.searching import places_of
 from tests.web.test_outputs import form, held, signed_in
 from tests.web.words import words
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 ASKS = "Anna (user_id=42) asks about her last charge; the agent answers in its own words."
+OWN_KEY = "opaque-value-of-the-key"
 OURS = "Hello Anna,\n\nyour plan is annual_enterprise. Call +1 900 555 0100 with questions."
 
 
@@ -71,6 +74,35 @@ def test_a_letter_that_would_be_masked_is_refused_with_what_would_be(scene: Scen
     escalation.refresh_from_db()
     assert escalation.state == "open"
     assert not SentMail.objects.exists()
+
+
+def test_a_letter_of_the_agents_with_masks_in_it_is_not_sent_as_it_stands(scene: Scene) -> None:
+    letter = f"Your card 4111 1111 1111 1111, and password: {OWN_KEY}. Write to eve@else.example."
+
+    def says(role: str, inputs: Json) -> str:
+        if role != "executor" or inputs["step"] not in ("check", "send"):
+            return as_demo(role, inputs)
+        if inputs["step"] == "check":
+            said = json.dumps({"result": letter, "converged": True})
+            return said.replace(letter, "".join(f"\\u{ord(char):04x}" for char in letter))
+        args = {"user_id": 42, "message": list(inputs["earlier_outputs"].values())[-1]}
+        return json.dumps({"kind": "tool", "name": "send_reply", "args": args})
+
+    with faulty_server(timeout=30) as server, override_settings(OPENAI_API_KEY=OWN_KEY):
+        server.says = says
+        [run] = advance_all([scene.launch_scenario("reply")])
+    held = Escalation.objects.get(run=run)
+
+    page = signed_in(scene.rita).post(reverse("decide", args=[held.pk]), form(held))
+
+    assert "[card number] and [e-mail] and [secret] in place of what the agent wrote" in page.text
+    assert "".join(places_of(OWN_KEY) + places_of("4111 1111") + places_of("\\u0034")) == ""
+    assert not SentMail.objects.exists()
+    signed_in(scene.rita).post(
+        reverse("decide", args=[held.pk]), form(held, verdict="adjust", correction=OURS)
+    )
+    assert go(run).stop_reason == "success"
+    assert [mail.body for mail in SentMail.objects.all()] == [OURS]
 
 
 def test_what_a_person_keeps_back_is_not_sent(scene: Scene) -> None:

@@ -289,7 +289,8 @@ PRIVACY = {
     "redaction": Words(
         "Masked before anything is kept",
         lambda p: _names(MASKED[kind] for kind in p.redaction),
-        "Found in texts of people, models and tools. Keys and passwords are always masked.",
+        "Found in texts of people, models and tools. Keys and passwords are masked under every "
+        "policy, in the forms that docs/operations.md lists.",
     ),
 }
 # By topic, and each limit by its name in the document.
