@@ -7,6 +7,7 @@ import tarfile
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
@@ -23,25 +24,32 @@ SELECT subject_key, subject, subject_label FROM agents_run WHERE subject IS NOT 
 UNION ALL SELECT subject_key, customer, '' FROM agents_escalation WHERE customer IS NOT NULL
 UNION ALL SELECT subject_key, customer, '' FROM agents_effect WHERE customer IS NOT NULL
 """
+PAID_RUNS = "SELECT run_id FROM agents_effect WHERE tool = 'issue_refund' AND state = 'done'"
 AMOUNTS = [50000, 80000]  # what an agent pays by itself, and what a person lowers the others to
 
 
 @pytest.fixture(params=sorted(STORED.glob(f"*-{KIND}.tar.gz")), ids=lambda path: path.name)
 def restored(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Installation]:
-    """Put a stored database back, as docs/operations.md does with a backup.
+    """Keep an installation with a stored database.
 
     That of a release gets each command as it is typed. For the many states from before the first
     release one process runs them all: only the databases differ.
     """
     home = tmp_path / "home"
     with installation(home, OPSCONSOLE_AUDIT_KEY=AUDIT_KEY) as own:
-        with tarfile.open(request.param) as pack:
-            pack.extractall(home, filter="data")
-        if ON_POSTGRES:
-            restore = ["psql", "--quiet", "--set=ON_ERROR_STOP=1", "--file", str(home / "dump.sql")]
-            subprocess.run([*restore, own.url], check=True, timeout=LONGEST, stdout=subprocess.PIPE)
+        put_back(request.param, own)
         with own.in_one_process() if "state" in request.param.name else nullcontext(own) as found:
             yield found
+
+
+def put_back(stored: Path, own: Installation) -> None:
+    """Put a stored database in place, as docs/operations.md does with a backup."""
+    with tarfile.open(stored) as pack:
+        pack.extractall(own.home, filter="data")
+    if ON_POSTGRES:
+        dump = str(own.home / "dump.sql")
+        restore = ["psql", "--quiet", "--set=ON_ERROR_STOP=1", "--file", dump]
+        subprocess.run([*restore, own.url], check=True, timeout=LONGEST, stdout=subprocess.PIPE)
 
 
 def decide_all(own: Installation) -> int:
@@ -85,3 +93,27 @@ def test_a_stored_database_is_upgraded_and_its_waiting_runs_come_to_their_end(
     assert [amount for (amount,) in paid] == [AMOUNTS[0]] * alone + [AMOUNTS[1]] * 3
     after = restored.manage("verify_audit")
     assert after.code == 0, after.out
+
+
+@pytest.mark.parametrize("restored", [STORED / f"0.1.0-{KIND}.tar.gz"], indirect=True)
+def test_what_going_back_loses_is_listed_from_a_migrated_copy_of_the_backup(
+    restored: Installation, tmp_path: Path
+) -> None:
+    """As docs/upgrading.md says it: 0.1.0 itself cannot read the newer heads."""
+    assert restored.manage("migrate", "--no-input", "-v0").code == 0
+    decide_all(restored)
+    assert restored.manage("work", "--once").code == 0
+    assert restored.manage("seal_audit").code == 0
+    newest = restored.home / "heads.jsonl"
+    moved = {str(run) for [run] in restored.sql(PAID_RUNS)}
+    with installation(tmp_path / "copy", OPSCONSOLE_AUDIT_KEY=AUDIT_KEY) as copy:
+        put_back(STORED / f"0.1.0-{KIND}.tar.gz", copy)
+        assert copy.manage("migrate", "--no-input", "-v0").code == 0
+
+        listed = copy.manage("verify_audit", "--head", str(newest))
+
+        before = {str(run) for [run] in copy.sql(PAID_RUNS)}
+    assert listed.code == 3
+    lost = moved - before
+    assert lost
+    assert {run for run in lost if f"run {UUID(run)}: " in listed.out} == lost
