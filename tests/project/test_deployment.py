@@ -21,13 +21,15 @@ import yaml
 from django.core.management import get_commands
 
 from agents.engine.threads import LEASES, TOOLS
+from agents.engine.worker import CLOSING, ENDING
+from agents.management.commands.serve import STREAMS_END
 from tests.processes import ROOT
 
 COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text())
 SERVICES: dict[str, Any] = COMPOSE["services"]
 OURS = [name for name, service in SERVICES.items() if "build" in service]
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
-DRAIN = 10  # seconds in which a worker ends
+ENDS_IN = 6 + ENDING + CLOSING  # seconds: a worker's own limits, with the drain as it is set
 GIVEN = {
     "POSTGRES_PASSWORD": "hunter2hunter2",
     "OPSCONSOLE_SECRET_KEY": "s" * 50,
@@ -124,7 +126,7 @@ def test_a_service_waits_for_those_that_exist_and_has_time_to_end(name: str) -> 
     service = SERVICES[name]
 
     assert set(service["depends_on"]) <= set(SERVICES)
-    assert int(service["stop_grace_period"].removesuffix("s")) > DRAIN
+    assert int(service["stop_grace_period"].removesuffix("s")) >= 1.5 * ENDS_IN
     volumes = [mount.partition(":")[0] for mount in service.get("volumes", [])]
     assert set(volumes) <= set(COMPOSE["volumes"])
 
@@ -195,6 +197,16 @@ def test_installing_says_when_no_other_user_can_run_its_python(mode: int, warns:
 
     assert ended.returncode == 0, ended.stderr
     assert ended.stderr.startswith(f"Only root can run {python}") == warns, ended.stderr
+
+
+def test_the_guide_tells_the_limits_of_a_worker_and_a_server_that_end() -> None:
+    guide = (ROOT / "docs/operations.md").read_text()
+    stopping = guide.partition("## Stopping and replacing\n")[2].partition("\n## ")[0]
+
+    assert f"the drain and {ENDING + CLOSING:g} s, so {ENDS_IN:g} s" in stopping
+    assert f"under way gets {STREAMS_END} s" in stopping
+    limits = [float(found) for found in re.findall(r"^TimeoutStopSec=(\d+)$", guide, re.MULTILINE)]
+    assert [limit >= 1.5 * ENDS_IN for limit in limits] == [True, True]
 
 
 def test_the_guide_names_settings_measures_and_files_that_exist() -> None:
