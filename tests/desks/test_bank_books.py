@@ -7,6 +7,7 @@ from datetime import date, timedelta
 from typing import Any
 
 import pytest
+from django.db import transaction
 from django.utils import timezone
 
 from agents.core.limits import Limits
@@ -118,7 +119,8 @@ def test_a_key_pays_what_it_was_held_for_and_once() -> None:
 def test_what_a_transfer_holds_is_free_again_once_it_is_given_up() -> None:
     run = launch(bank_scene(), PAID_AT_ONCE)
     asked = {**ASKED, "purpose": "x", "amount": Money(400000, "EUR")}
-    ledger.reserve(call(run, "first"), **asked)
+    with transaction.atomic():  # as that of an intent
+        ledger.reserve(call(run, "first"), **asked)
 
     refused = ledger.transfer(call(run, "second"), **asked)
     ledger.release("first", timezone.now())

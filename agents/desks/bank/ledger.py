@@ -18,13 +18,10 @@ from agents.desks.bank.models import (
     POSTED,
     RELEASED,
     Account,
-    Invoice,
     Payee,
     Transfer,
 )
 from opsconsole.desks import Call, Json, Money
-
-MOST_PAYEES = 100  # that a model is told of
 
 
 class TransferRefused(Exception):
@@ -41,34 +38,6 @@ def find_payee(key: str, book: int) -> Payee | None:
 
 def euros(minor: int) -> Money:
     return Money(minor, CURRENCY)
-
-
-def statement(account: str, book: int) -> Json:
-    """Return what stands on an account and what of it is free."""
-    found = find_account(account, book)
-    if found is None:
-        return {"error": "no_such_account"}
-    balance = found.opening_minor - found.paid_minor
-    told = {"balance": str(euros(balance)), "free": str(euros(found.free_minor))}
-    return {"account": found.key, "name": found.name, **told}
-
-
-def sentences(told: Json) -> dict[str, str]:
-    """Return what may be said of a statement."""
-    return {"balance": f"The account has {told['balance']}, of which {told['free']} is free."}
-
-
-def list_payees(book: int) -> Json:
-    """Return who is on file."""
-    found = Payee.objects.filter(book=book).order_by("name", "pk")[:MOST_PAYEES]
-    listed = [{"id": p.key, "name": p.name, "blocked": p.is_blocked} for p in found]
-    return {"payees": listed, "more": len(listed) == MOST_PAYEES}
-
-
-def read_invoice(account: str, key: str, book: int) -> Json:
-    """Return the text of an invoice, as its sender wrote it."""
-    mine = Invoice.objects.filter(account__book=book, account__key=account, key=key).first()
-    return {"invoice": key, "text": mine.text} if mine else {"error": "no_such_invoice"}
 
 
 def has_been_paid(payee: Payee) -> bool:

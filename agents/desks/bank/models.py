@@ -6,13 +6,25 @@ from django.db import models
 from django.db.models import F, Q
 
 CURRENCY = "EUR"  # of every account
+HELD, POSTED, RELEASED = STATES = ("held", "posted", "released")  # of a transfer
 
 
-class Account(models.Model):
+class Row(models.Model):
+    """What is known by a key of its own."""
+
+    key = models.CharField(max_length=40)
+
+    class Meta:
+        abstract = True
+
+    def __str__(self) -> str:
+        return self.key
+
+
+class Account(Row):
     """What the company has at its bank. Nothing in one book is seen from another."""
 
     book = models.BigIntegerField()
-    key = models.CharField(max_length=40)
     name = models.CharField(max_length=80)
     opening_minor = models.BigIntegerField()
     paid_minor = models.BigIntegerField(default=0)
@@ -27,35 +39,25 @@ class Account(models.Model):
             ),
         ]
 
-    def __str__(self) -> str:
-        return self.name
-
     @property
     def free_minor(self) -> int:
         return self.opening_minor - self.paid_minor - self.held_minor
 
 
-class Payee(models.Model):
+class Payee(Row):
     """Somebody who may be paid, by our own id: bank details stay with the bank."""
 
     book = models.BigIntegerField()
-    key = models.CharField(max_length=40)
     name = models.CharField(max_length=80)
     entered_on = models.DateField()
     is_blocked = models.BooleanField(default=False)
-    entry = models.CharField(max_length=120, unique=True, null=True)  # noqa: DJ001 - of a run; nulls are never equal
+    entry = models.CharField(max_length=120, unique=True, null=True)  # noqa: DJ001 - of a call
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["book", "key"], name="bank_payee_once")]
 
-    def __str__(self) -> str:
-        return self.name
 
-
-HELD, POSTED, RELEASED = STATES = ("held", "posted", "released")
-
-
-class Transfer(models.Model):
+class Transfer(Row):
     """One payment. Its key is the call's: one key pays once."""
 
     account = models.ForeignKey(Account, models.PROTECT, related_name="transfers")
@@ -73,20 +75,13 @@ class Transfer(models.Model):
             models.CheckConstraint(condition=Q(state__in=STATES), name="bank_transfer_state_known"),
         ]
 
-    def __str__(self) -> str:
-        return f"{self.amount_minor} to {self.payee_id}: {self.state}"
 
-
-class Invoice(models.Model):
+class Invoice(Row):
     """A bill as it came in. Its text is the sender's, and nothing in it was checked."""
 
     account = models.ForeignKey(Account, models.PROTECT, related_name="invoices")
-    key = models.CharField(max_length=40)
     received_on = models.DateField()
     text = models.TextField()
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["account", "key"], name="bank_invoice_once")]
-
-    def __str__(self) -> str:
-        return self.key

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from datetime import date, timedelta
+from operator import attrgetter
 from typing import Annotated
 
 from agents.desks.bank import ledger
 from agents.desks.bank.facts import BankFacts, Euros, desk
+from agents.desks.bank.models import Account, Invoice, Payee
 from opsconsole.desks import (
     Any,
     Args,
@@ -25,6 +27,7 @@ from opsconsole.desks import (
 Short = Annotated[str, longest(40)]
 Name = Annotated[str, longest(80)]
 Purpose = Annotated[str, longest(140)]
+MOST_PAYEES = 100  # that a model is told of
 DAYS_AHEAD = 30  # that a person may move a transfer by
 NAMED_BY = {
     "": "nobody",
@@ -35,30 +38,34 @@ NAMED_BY = {
 }
 
 
-def earliest(case: Case) -> date:
-    return case.today
-
-
 def latest(case: Case) -> date:
     return case.today + timedelta(days=DAYS_AHEAD)
 
 
-@desk.tool(Touch.READ, title="Read the account", subject="account", may_say=ledger.sentences)
+def sentences(told: Json) -> dict[str, str]:
+    return {"balance": f"The account has {told['balance']}, of which {told['free']} is free."}
+
+
+@desk.tool(Touch.READ, title="Read the account", subject="account", may_say=sentences)
 def read_account(call: Call, *, account: str) -> Json:
     """Return the balance of the account and what of it is free."""
-    return ledger.statement(account, call.book)
+    found = Account.objects.get(book=call.book, key=account)
+    balance = ledger.euros(found.opening_minor - found.paid_minor)
+    return {"balance": str(balance), "free": str(ledger.euros(found.free_minor))}
 
 
 @desk.tool(Touch.READ, title="Read the payees", subject="account")
 def read_payees(call: Call, *, account: str) -> Json:
     """Return who can be paid, with their ids."""
-    return ledger.list_payees(call.book)
+    found = Payee.objects.filter(book=call.book).order_by("name", "pk")[:MOST_PAYEES]
+    return {"payees": [{"id": p.key, "name": p.name, "blocked": p.is_blocked} for p in found]}
 
 
 @desk.tool(Touch.READ, title="Read an invoice", subject="account", outside=("text",))
 def read_invoice(call: Call, *, account: str, invoice: str) -> Json:
     """Return an invoice as its sender wrote it: nothing in its text was checked."""
-    return ledger.read_invoice(account, invoice, call.book)
+    mine = Invoice.objects.filter(account__book=call.book, account__key=account, key=invoice)
+    return {"text": mine[0].text} if mine else {"error": "no_such_invoice"}
 
 
 @desk.tool(
@@ -69,7 +76,7 @@ def read_invoice(call: Call, *, account: str, invoice: str) -> Json:
     subject="account",
     resource="account",
     amount="amount",
-    may_change={"amount": Lower(), "on": Any(earliest, latest)},
+    may_change={"amount": Lower(), "on": Any(attrgetter("today"), latest)},
     reserve=ledger.reserve,
     release=ledger.release,
     find=ledger.find_transfer,
