@@ -214,9 +214,9 @@ def _decision_refused(told: EventSentence) -> str:
 def _member_set(told: EventSentence) -> str:
     facts, limit = told.facts, told.facts.get("refund_limit_minor")
     may = {"reviewer": True, "admin": True}.get(facts["role"], False)
-    up_to = f" who may approve up to {format_money(limit)}" if isinstance(limit, int) else ""
-    any_amount = " who may approve any amount" if may and not up_to else ""
-    return f"Made {facts['user']} {facts['role']}{up_to or any_amount}."
+    up_to = f", approving up to {format_money(limit)}" if isinstance(limit, int) else ""
+    any_amount = ", approving any amount" if may and not up_to else ""
+    return f"Gave {facts['user']} the role of {facts['role']}{up_to or any_amount}."
 
 
 def _switch(word: str, clocks: str) -> Callable[[EventSentence], str]:

@@ -52,7 +52,7 @@ def test_decisions_and_money_are_shown_by_default_and_all_events_on_demand(
         "Approved USD 800.00 instead of USD 1,200.00 to customer 42. “partly used”",
         "Paid USD 800.00 to customer 42.",
         "Emailed customer 42 about USD 800.00.",
-        "Made rita reviewer who may approve up to USD 800.00.",
+        "Gave rita the role of reviewer, approving up to USD 800.00.",
     )
     assert [sentence for sentence in told if sentence not in ledger] == []
     assert "Launched a Supervisor run for customer 42 under policy v1." not in ledger
@@ -191,7 +191,7 @@ def test_an_entry_that_cannot_be_read_is_named_among_the_others(
     for text in (page.text, copy.text):
         assert "This entry cannot be read." in text
         assert "Decided: its details cannot be read." in text
-        assert "Made rita reviewer" in text
+        assert "Gave rita the role of reviewer" in text
 
 
 def test_the_state_of_the_chain_is_always_shown(

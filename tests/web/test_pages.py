@@ -259,7 +259,7 @@ def test_a_list_takes_as_many_queries_however_long_it_is(
 
     with django_assert_num_queries(8):
         client.get(reverse("approvals"))
-    with django_assert_num_queries(9):
+    with django_assert_num_queries(8):
         client.get(reverse("runs"))
     with django_assert_num_queries(11):
         client.get(reverse("home"))

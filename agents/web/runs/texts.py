@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Sequence
 
 from agents.core.kinds import HAND_OVER
-from agents.core.money import to_model_units
+from agents.core.money import format_money
 from agents.core.requests import Json
 from agents.models import Step
 from agents.web.changes import reply_of
@@ -59,7 +59,7 @@ def summary_of(steps: Sequence[Step], action: Json, *, is_output: bool) -> str:
         return end_sentence(calls[-1].failed)
     uses = [s for s in steps if s.kind == "use" and s.reply]
     if uses:
-        return _fields(to_model_units(uses[-1].reply))
+        return _fields(uses[-1].reply)
     if action and action.get("kind") in ("final", "brief"):
         stands = _reviewed(steps) or action
         return str(stands.get("note", stands["answer"]) if is_output else stands["answer"])
@@ -77,11 +77,15 @@ def _fields(reply: Json) -> str:
     flat = {key: value for key, value in reply.items() if not isinstance(value, dict)}
     for part in reply.values():
         flat |= part if isinstance(part, dict) else {}
-    said = {
-        key: ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-        for key, value in flat.items()
-    }
-    return " · ".join(f"{key} {text}" for key, text in said.items() if len(text) <= 60)
+    said = {key: _value(key, value, str(flat.get("currency", ""))) for key, value in flat.items()}
+    words = {key: key.removesuffix("_minor").replace("_", " ") for key in said}
+    return " · ".join(f"{words[key]} {text}" for key, text in said.items() if len(text) <= 60)
+
+
+def _value(key: str, value: Json, currency: str) -> str:
+    if key.endswith("_minor") and isinstance(value, int):
+        return format_money(value, currency) if currency else format_money(value)
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def raw_of(steps: Sequence[Step]) -> Iterable[str]:
