@@ -5,18 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from uuid import UUID
 
-from django.db.models import Exists, OuterRef
-
 from agents.audit.told import REPLY, Derived, Row, Rows
 from agents.core.digest import sha256
 from agents.core.kinds import EFFECT_UNKNOWN
 from agents.core.requests import Json
-from agents.desks.refunds.models import Customer, Refund, SentMail
-from agents.desks.refunds.models.mail import MailState
-from agents.desks.refunds.models.refund import RefundState
 from agents.models import Effect, Escalation, KillSwitch, Membership, PolicyVersion, Run, Workspace
+from agents.systems import SYSTEMS
 
-IN_DESK = {"issue_refund", "send_refund_email", "send_reply"}  # write to the desk's books
 REPLAYED = "reference"  # a policy under which recorded cases exchange what tools answer
 
 
@@ -32,25 +27,13 @@ def rows_of_runs(runs: Collection[Run]) -> dict[UUID, Rows]:
         row = _escalation(escalation, escalation.run_id in erased)
         found[escalation.run_id][f"escalation {escalation.pk}"] = row
     effects = list(Effect.objects.filter(run__in=runs).select_related("run").order_by("pk"))
-    keys = [effect.key for effect in effects]
-    payments = Refund.objects.filter(key__in=keys).select_related("charge__customer")
-    letters = SentMail.objects.filter(key__in=keys).select_related("customer")
-    refunds = {one.key: one for one in payments}
-    mails = {one.key: one for one in letters}
+    traces: dict[str, Row] = {}
+    for name, system in SYSTEMS.items():
+        traces |= system.traces_of([e for e in effects if e.run.desk == name], erased)
     for effect in effects:
-        row = _effect(effect, effect.run_id in erased)
-        refund, mail = refunds.get(effect.key), mails.get(effect.key)
-        if refund:
-            row["paid_minor"] = refund.amount_minor
-            row["paid_currency"] = Derived(refund.currency, effect.currency)
-            row["paid_to"] = Derived(*_to(refund.charge.customer, effect))
-        if mail:
-            row |= _mail(effect, mail, effect.run_id in erased)
-            row["mailed_to"] = Derived(*_to(mail.customer, effect))
-        if effect.run_id not in replayed and effect.tool in IN_DESK:
-            paid, sent = refund and refund.state, mail and mail.state
-            is_refund = effect.tool == "issue_refund"
-            row["took_place"] = paid == RefundState.PAID if is_refund else sent == MailState.SENT
+        row = _effect(effect, effect.run_id in erased) | traces.get(effect.key, {})
+        if effect.run_id in replayed:
+            row.pop("took_place", None)
         found[effect.run_id][f"effect {effect.key}"] = row
     return found
 
@@ -74,13 +57,9 @@ def rows_of_workspace(workspace: Workspace) -> Rows:
 
 
 def without_intent() -> Iterator[str]:
-    """Yield what was paid or sent by a key of some run that no effect has."""
-    mine = Effect.objects.filter(key=OuterRef("key"))
-    for model, name in ((Refund, "refund"), (SentMail, "mail")):
-        lost = model._default_manager.filter(~Exists(mine)).order_by("pk")
-        for key in lost.values_list("key", flat=True).iterator():
-            if ":" in key:  # others are none of a run
-                yield f"{name} {key}"
+    """Yield what was done by a key of some run that no effect has."""
+    for system in SYSTEMS.values():
+        yield from system.without_intent()
 
 
 def _run(run: Run) -> Row:
@@ -132,7 +111,9 @@ def _escalation(escalation: Escalation, is_erased: bool) -> Row:
         return row
     action = escalation.action
     row["action_sha256 beside it"] = Derived(escalation.action_sha256, sha256(action))
-    row |= _about(escalation.customer, action, escalation.run.subject)
+    row |= _about(escalation, action)
+    if escalation.customer is not None:
+        row["customer"] = Derived(str(escalation.customer), escalation.subject_key)
     if escalation.decided_at:
         row["patch"] = Derived(escalation.patch, reply.get("patch") if reply else None)
     if escalation.kind != EFFECT_UNKNOWN.stored:  # whose reply is what became of the call
@@ -150,28 +131,19 @@ def _effect(effect: Effect, is_erased: bool) -> Row:
         return row
     row |= _digest("args_sha256", _action(effect, effect.args))
     row["args_sha256 beside it"] = Derived(effect.args_sha256, row["args_sha256"])
-    return row | _about(effect.customer, {"args": effect.args}, None)
+    return row | _about(effect, _action(effect, effect.args))
 
 
-def _mail(effect: Effect, mail: SentMail, is_erased: bool) -> Row:
-    row: Row = {"mailed_minor": mail.amount_minor}
-    if is_erased or not isinstance(effect.args, dict) or "message" not in effect.args:
-        return row
-    return row | _digest("mailed_sha256", _action(effect, {**effect.args, "message": mail.body}))
-
-
-def _about(customer: int | None, action: Json, subject: int | None) -> Row:
-    """Return whom a row names, beside whom its action names, or its run."""
-    args = action.get("args", {}) if isinstance(action, dict) else {}
-    named = args.get("user_id", subject) if isinstance(args, dict) else subject
-    return {} if customer is None else {"customer": Derived(customer, named)}
-
-
-def _to(customer: Customer, effect: Effect) -> tuple[str, str]:
-    """Return who got money or a mail, and who should have, in words."""
-    word = "customer {} in book {}"
-    there = word.format(customer.number, customer.book_id)
-    return there, word.format(effect.customer, effect.run.book_id)
+def _about(row: Effect | Escalation, action: Json) -> Row:
+    """Return whom a row names, beside whom its action names."""
+    system = SYSTEMS.get(row.run.desk)
+    if system is None:
+        return {}
+    try:
+        named = system.terms_of(row.run, action).subject_key
+    except (AttributeError, KeyError, TypeError, ValueError):  # it is no action of ours
+        named = None
+    return {"subject_key": Derived(row.subject_key, named)}
 
 
 def _code_of_end(run: Run) -> str:

@@ -20,7 +20,6 @@ from agents.db.driver import Pending, pipeline
 from agents.engine import simulation
 from agents.engine.approvals import AMOUNT_CHANGED, close_approvals, turn_of
 from agents.engine.desk_lookup import StaleLookup
-from agents.engine.desks import terms_of
 from agents.engine.escalating import fetch_escalation
 from agents.engine.facts import fetch_facts
 from agents.engine.journal import Journal
@@ -29,6 +28,7 @@ from agents.engine.owing import moves_money, owes_letter
 from agents.models import Effect, Escalation, Run, Step
 from agents.models.event import Entry
 from agents.policies import NOTHING, review
+from agents.systems import SYSTEMS
 from agents.tools import Context, accepts
 
 
@@ -135,8 +135,10 @@ def _intent(
     at: datetime,
 ) -> dict[str, Json]:
     """Return the columns of an intent; its steps may have no keys yet and are found by name."""
-    args, terms = action["args"], terms_of(step.run, action)._replace(resource=resource)
-    is_refund = step.run.desk == REFUNDS
+    args, terms = (
+        action["args"],
+        SYSTEMS[step.run.desk].terms_of(step.run, action)._replace(resource=resource),
+    )
     return {
         "run_id": step.run_id,
         "step_id": {"run": step.run_id, "key": step.key},
@@ -146,9 +148,7 @@ def _intent(
         "args_sha256": sha256(action),
         "review_id": {"run": step.run_id, "key": allowing.key},
         "escalation_id": escalation.pk if escalation else None,
-        **terms._asdict(),
-        "customer": int(terms.subject_key) if is_refund and terms.subject_key else None,
-        "charge": int(resource) if is_refund and resource else None,
+        **terms._replace(resource=resource)._asdict(),
         "state": EffectState.INTENDED,
         "result": None,
         "intended_at": at,

@@ -11,6 +11,7 @@ from django.db.models import Q, QuerySet, Sum
 
 from agents.core.requests import Json
 from agents.core.states import EffectState
+from agents.db.compiled import CompiledSelect, Param
 from agents.engine.desk_lookup import LookedUp, StaleLookup
 from agents.models import Effect, Run, Step
 from agents.sdk.asked import By, Origin, is_named
@@ -18,6 +19,10 @@ from agents.sdk.desk import Desk, DeskTool
 from agents.sdk.values import Money
 
 MAYBE_DONE = (EffectState.INTENDED, EffectState.DONE, EffectState.UNKNOWN)
+# Asked at each review: what the run did, or may have done, oldest first.
+EFFECTS = CompiledSelect(
+    lambda: Effect.objects.filter(run=Param("run"), state__in=MAYBE_DONE).order_by("pk")
+)
 
 
 @dataclass(frozen=True)

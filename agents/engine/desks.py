@@ -7,12 +7,13 @@ replay know of no desk.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from importlib import import_module
 from typing import Any
+from uuid import UUID
 
 from django.apps import apps
 from django.db import DEFAULT_DB_ALIAS, connections
@@ -28,17 +29,17 @@ from agents.core.rulings import Ruling, RulingKind
 from agents.core.statements import referenced_sentences
 from agents.core.states import EffectState
 from agents.core.terms import Terms
-from agents.db.driver import send
-from agents.desks.refunds import billing
-from agents.engine.desk_ledger import DeskLedger, resource_of
+from agents.db.driver import Pending, send
+from agents.engine.desk_ledger import EFFECTS, DeskLedger, resource_of
 from agents.engine.desk_lookup import LookedUp
 from agents.engine.step_facts import sentences_on_record
-from agents.models import Effect, Run, Step
+from agents.models import Effect, Run, Step, Workspace
 from agents.policies import RULES, Rule
 from agents.sdk import stored
 from agents.sdk.desk import DESKS, OF_CONSOLE, Desk, DeskCall, DeskRule, DeskTool
 from agents.sdk.rulings import Case
 from agents.sdk.values import Money
+from agents.systems import SYSTEMS, KnownSubject, UnknownSubject
 from agents.tools import TOOLS, Context, Tool, Touch
 
 LONGEST = 200  # characters of a subject's or a resource's key, as their columns hold them
@@ -62,12 +63,13 @@ def discover_desks() -> None:
 
 def known_desks() -> list[str]:
     """Return the desks whose runs this process can carry out."""
-    return [REFUNDS, *DESKS]
+    return list(SYSTEMS)
 
 
 def enter_desk(desk: Desk) -> None:
     """Enter one desk. Raises NamedTwice where a name is taken."""
     enter(DESKS, desk.name, desk)
+    enter(SYSTEMS, desk.name, DeclaredSystem(desk))
     for tool in desk.tools.values():
         enter(TOOLS, tool.name, _tool(tool))
     for name, check in zip(OF_CONSOLE, (_bound, _answer, _cap), strict=True):
@@ -218,28 +220,85 @@ def _cap(desk: Desk, action: Action, facts: Facts, limits: Limits) -> Ruling | N
     return None
 
 
-def terms_of(run: Run, action: Action) -> Terms:
-    """Return what an action is about, on which resource, and how much; what is no call, its run's.
+@dataclass(frozen=True)
+class DeclaredSystem:
+    """The business behind a declared desk, as its declarations tell of it."""
 
-    The resource of a refund comes with the facts of its review.
-    """
-    desk, given = DESKS.get(run.desk), action.get("args") or {}
-    if run.desk == REFUNDS:
-        return billing.terms_of_call(given) or Terms(run.subject_key)
-    tool = desk.tools.get(str(action.get("name"))) if desk else None
-    if tool is None:
-        return Terms(run.subject_key)
-    money = tool.amount_of(given)
-    about = str(given[tool.subject]), resource_of(tool, given)
-    return Terms(*about, *((money.minor, money.currency) if money else ()))
+    desk: Desk
+
+    def new_book(self, name: str, *, is_demo: bool, at: datetime) -> int:
+        return SYSTEMS[REFUNDS].new_book(name, is_demo=is_demo, at=at)
+
+    def open_book(self, workspace: Workspace, at: datetime) -> int:
+        if not workspace.is_demo or self.desk.fill_demo is None:
+            return int(workspace.book_id)
+        book_id = SYSTEMS[REFUNDS].open_book(workspace, at)
+        self.desk.fill_demo(book_id, at)
+        return book_id
+
+    def find_subject(self, given: int | str | None, *, book_id: int) -> KnownSubject:
+        known = self.desk.subject
+        label = known.label_of(given, book_id) if isinstance(given, str) else ""
+        if not label or not isinstance(given, str) or max(len(label), len(given)) > LONGEST:
+            raise UnknownSubject(f"The desk {self.desk.name!r} knows no {known.kind} {given!r}.")
+        return KnownSubject(given, label)
+
+    def newest_day(self, book_id: int) -> Json:
+        return None
+
+    def terms_of(self, run: Run, action: Action) -> Terms:
+        tool, given = self.desk.tools.get(str(action.get("name"))), action.get("args") or {}
+        if tool is None:
+            return Terms(run.subject_key)
+        money = tool.amount_of(given)
+        about = str(given[tool.subject]), resource_of(tool, given)
+        return Terms(*about, *((money.minor, money.currency) if money else ()))
+
+    def fetch_facts(
+        self,
+        run: Run,
+        action: Action,
+        limits: Limits,
+        steps: Sequence[Step],
+        *,
+        at: datetime,
+        lock: bool,
+        done: Mapping[int, Json],
+        ahead: LookedUp | None,
+    ) -> Pending[tuple[Facts, str]]:
+        resource = self.terms_of(run, action).resource
+        if lock:
+            lock_resource(run, resource)
+        acted = EFFECTS.fetch(run=run.pk)
+
+        def answer() -> tuple[Facts, str]:
+            known = (run, action, limits, acted.get(), steps)
+            return gather_facts(*known, at=at, done=done, ahead=ahead), resource
+
+        return Pending(answer)
+
+    def label_of(self, key: str, name: str) -> str:
+        return name
+
+    def names_of(self, key: str, *, books: Collection[int]) -> frozenset[str]:
+        return frozenset({key})
+
+    def forget(self, key: str, *, books: Collection[int]) -> int:
+        return 0  # its company's own systems know it
+
+    def traces_of(self, effects: Sequence[Effect], erased: Collection[UUID]) -> Mapping[str, Json]:
+        return {}
+
+    def without_intent(self) -> Iterator[str]:
+        yield from ()
 
 
-def lock_resource(run: Run, action: Action) -> None:
+def lock_resource(run: Run, resource: str) -> None:
     """Send for the lock of what a call is about, until the transaction ends; a row need not be.
 
     Call with the run's and the workspace's row locked. SQLite has one writer.
     """
-    database, resource = connections[DEFAULT_DB_ALIAS], terms_of(run, action).resource
+    database = connections[DEFAULT_DB_ALIAS]
     if resource and database.vendor == "postgresql":
         key = f"{run.desk}:{run.book_id}:{resource}"
         send(database, "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [key])

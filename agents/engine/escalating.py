@@ -7,18 +7,17 @@ from uuid import UUID
 
 from agents.core.digest import sha256
 from agents.core.kinds import kind_of
-from agents.core.limits import Limits
+from agents.core.limits import REFUNDS, Limits
 from agents.core.requests import Json
 from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import Pending, pipeline
 from agents.db.inserts import insert_rows
-from agents.desks.refunds import billing
 from agents.engine.approvals import ASKED_AGAIN, CARRIED_OUT, close_approvals, turn_of
 from agents.engine.commit import Commit
-from agents.engine.desks import terms_of
 from agents.engine.kill_switch import fetch_switch
 from agents.engine.open_requests import fetch_full
 from agents.models import Escalation, Step
+from agents.systems import SYSTEMS
 
 _OF_STEP = CompiledSelect(
     lambda: Escalation.objects.filter(run=Param("run"), step__key=Param("key")).order_by("pk")
@@ -39,7 +38,7 @@ def open_escalation(
     """
     at = commit.at
     run, asked, args = step.run, kind_of(kind, action), action.get("args", {})
-    customer = args.get("user_id", run.subject if asked.is_about_run else None)
+    terms = SYSTEMS[run.desk].terms_of(run, action)
     with pipeline():  # the switch first: it locks the workspace, so that nobody opens meanwhile
         standing = fetch_switch(run, action.get("name", ""))
         filled = NOT_FULL if asked.settles_call else fetch_full(run, limits)
@@ -48,7 +47,7 @@ def open_escalation(
         return full
     commit.insert_steps()  # it refers to its step, and the record to it
     escalation = Escalation(
-        **terms_of(run, action)._asdict(),
+        **terms._asdict(),
         workspace_id=run.workspace_id,
         run=run,
         step=step,
@@ -56,7 +55,7 @@ def open_escalation(
         action=action,
         action_sha256=sha256(action),
         review=review,
-        customer=customer if billing.could_be(customer) else None,
+        customer=int(terms.subject_key) if run.desk == REFUNDS and terms.subject_key else None,
         requested_minor=args.get("amount_minor"),
         created_at=at,
         frozen_at=at if switch else None,

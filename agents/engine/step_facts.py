@@ -11,19 +11,6 @@ from agents.models import Step
 from agents.tools import Tool
 
 
-def customers_read(steps: Iterable[Step]) -> set[int]:
-    """Return the customers whose context was really read: the desk named them in its answer."""
-    return {
-        step.reply["user"]["id"]
-        for step in steps
-        if step.kind == "use"
-        and step.asked["tool"] == "get_refund_context"
-        and isinstance(step.reply, dict)
-        and isinstance(step.reply.get("user"), dict)
-        and isinstance(step.reply["user"].get("id"), int)
-    }
-
-
 def specialist_results(steps: Iterable[Step]) -> tuple[Json, ...]:
     """Return what the specialists of the run found, oldest first."""
     replies = [step.reply for step in steps if step.kind == "use" and not step.failed]

@@ -172,8 +172,8 @@ class Copy:
             if isinstance(column, ForeignKey):
                 parent = self.made.get((column.related_model, value))
                 columns[column.attname] = parent.pk if parent else value
-            elif column.name in ("charge", "resource") and value:  # the desk's number of it
-                columns[column.name] = type(value)(self.made[(Charge, int(value))].pk)
+            elif column.name == "resource" and value:  # the desk's number of it
+                columns[column.name] = str(self.made[(Charge, int(value))].pk)
             elif column.name == "subject_key" and value == str(self.number[0]):
                 columns[column.name] = str(self.number[1])
             elif isinstance(value, datetime):

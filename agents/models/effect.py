@@ -45,8 +45,6 @@ class Effect(models.Model):
     # locked and counted. Both are the desk's own keys; "" where it names none.
     subject_key = models.CharField(max_length=200, blank=True, default="", db_default="")
     resource = models.CharField(max_length=200, blank=True, default="", db_default="")
-    customer = models.BigIntegerField(null=True)  # of refunds
-    charge = models.BigIntegerField(null=True)  # of refunds: the charge
     amount_minor = models.BigIntegerField(null=True)
     currency = models.CharField(max_length=3, blank=True)
     state = models.CharField(max_length=10, default=EffectState.INTENDED)

@@ -49,7 +49,6 @@ class Escalation(models.Model):
     patch = models.JSONField(null=True)  # of a declared desk: the arguments that the person set
     comment = models.TextField(blank=True)
     is_simulated = models.BooleanField(default=False)  # decided by a program that plays a person
-    charge = models.BigIntegerField(null=True)  # the desk's id of what the granted money is for
     # Why an approval came to nothing, as a code; "" where it took effect or still may.
     not_carried_out = models.CharField(max_length=120, blank=True, default="", db_default="")
 

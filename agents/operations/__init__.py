@@ -14,7 +14,6 @@ from agents.operations.deciding import (
 from agents.operations.erasing import Erasure, erase_customer
 from agents.operations.erasure_leftovers import ErasureLeftovers
 from agents.operations.granting import judge_amount
-from agents.operations.importing import import_customers
 from agents.operations.killing import kill, release, stoppable_tools
 from agents.operations.launching import launch
 from agents.operations.people import (
@@ -46,7 +45,6 @@ __all__ = [
     "ensure_demo_workspace",
     "ensure_simulated_person",
     "erase_customer",
-    "import_customers",
     "join",
     "judge_amount",
     "kill",

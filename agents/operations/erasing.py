@@ -13,13 +13,12 @@ from agents.core.actions import is_hidden
 from agents.core.limits import REFUNDS
 from agents.core.requests import Json
 from agents.core.states import ENDED, EffectState
-from agents.desks.refunds import people
-from agents.desks.refunds.billing import could_be, label_of
 from agents.engine.redaction import redact_in
 from agents.models import Effect, Escalation, EventText, Run, Step, Workspace
 from agents.models.event import Entry, append_events
-from agents.operations.erasure_leftovers import ErasureLeftovers, find_leftovers, names_of_customer
+from agents.operations.erasure_leftovers import ErasureLeftovers, find_leftovers
 from agents.operations.refusal import Refused, check_text
+from agents.systems import SYSTEMS
 
 MAX_REASON = 500  # characters
 _UNSETTLED = (EffectState.INTENDED, EffectState.UNKNOWN)
@@ -55,8 +54,9 @@ def erase_customer(
         runs = _runs_about(workspace, number)
         books = {workspace.book_id, *runs.values_list("book_id", flat=True)}
         _check_at_rest(runs, number)
-        names = names_of_customer(book_ids=books, number=number)
-        known = people.forget_customer(book_ids=books, customer_number=number)
+        system, key = SYSTEMS[REFUNDS], str(number)
+        names = system.names_of(key, books=books)
+        known = system.forget(key, books=books)
         if not known and not runs:
             raise Refused("unknown_customer", f"{workspace.name} knows no customer {number}.")
         before = runs.exclude(erased_at=None).count()
@@ -70,8 +70,6 @@ def erase_customer(
 
 def _runs_about(workspace: Workspace, number: int) -> QuerySet[Run]:
     """Return the runs whose subject a customer is, and those bound to nobody that acted on them."""
-    if not could_be(number):
-        return Run.objects.none()
     acted = Effect.objects.filter(subject_key=str(number)).values("run")
     asked = Escalation.objects.filter(subject_key=str(number)).values("run")
     unbound = Q(subject_key="") & (Q(pk__in=acted) | Q(pk__in=asked))
@@ -116,7 +114,7 @@ def _erase_run(run: Run, *, actor: str, at: datetime) -> None:
         simulation={},
         stop_reason=reason,
         erased_at=at,
-        subject_label=label_of(run.subject, "") if run.subject is not None else "",
+        subject_label=SYSTEMS[run.desk].label_of(run.subject_key, "") if run.subject_key else "",
     )
     for step in Step.objects.filter(run=run):
         _erase_step(step)

@@ -12,10 +12,7 @@ from django.db.models import QuerySet
 
 from agents.audit.erasable_texts import without_texts
 from agents.core.limits import BadPolicy
-from agents.desks.refunds import billing
 from agents.models import Event, KillSwitch, PolicyVersion, Run, Workspace
-
-SHORTEST_NAME = 3  # letters: shorter parts of a name stand in every other sentence
 
 
 @dataclass(frozen=True)
@@ -29,17 +26,6 @@ class ErasureLeftovers:
 
     def __bool__(self) -> bool:
         return any((self.chains, self.policies, self.switches, self.switch_events))
-
-
-def names_of_customer(*, book_ids: Collection[int], number: int) -> frozenset[str]:
-    """Return what a customer is called where people write of them; ask before it is erased."""
-    found = {str(number)}
-    for book_id in book_ids:
-        customer = billing.customer(book_id=book_id, customer_number=number)
-        if customer:
-            found |= {part for part in customer.name.split() if len(part) >= SHORTEST_NAME}
-            found |= {customer.email} - {""}
-    return frozenset(found)
 
 
 def find_leftovers(

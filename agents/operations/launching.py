@@ -18,7 +18,6 @@ from agents.core.limits import REFUNDS, Limits
 from agents.core.requests import Json
 from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import pipelined
-from agents.desks.refunds import billing, books, metrics
 from agents.engine.commit import Commit
 from agents.engine.dispatch import ring
 from agents.engine.open_requests import LAUNCHER, SUBJECT, fetch_full
@@ -28,9 +27,9 @@ from agents.operations.people import policy_version
 from agents.operations.refusal import Refused, require_member
 from agents.operations.workflows import checked_workflow
 from agents.sdk.desk import DESKS
+from agents.systems import SYSTEMS, System, UnknownSubject
 
 MAX_GOAL = 8000  # characters
-MAX_SUBJECT = 200  # characters of a key, and of what people call it
 
 
 def launch(
@@ -72,8 +71,7 @@ def launch(
     _check_version(workspace, version, published, role)
     if desk != REFUNDS:
         _check_desk(desk, pattern, version)
-    customer = subject if isinstance(subject, int) and desk == REFUNDS else None
-    _check(workspace, pattern, goal, customer, version, desk, simulation)
+    _check(workspace, pattern, goal, subject, version, desk, simulation)
     if model and model not in settings.OPENAI_MODEL_CHOICES:
         raise Refused("unknown_model", f"The model {model!r} is not among OPENAI_MODEL_CHOICES.")
     if off:
@@ -84,24 +82,22 @@ def launch(
     followed = checked_workflow(workflow, inputs, goal=goal, limits=limits) if takes_one else {}
     try:
         with transaction.atomic():
-            book_id = again_of.book_id if again_of else _book(workspace, desk, at)
-            if customer is not None:
-                key, label = _customer(book_id, customer)
-            else:
-                key, label = ("", "") if desk == REFUNDS else _subject_of(desk, subject, book_id)
+            system = SYSTEMS[desk]
+            book_id = again_of.book_id if again_of else system.open_book(workspace, at)
+            known = system.find_subject(subject, book_id=book_id)
             run = Run(
                 workspace=workspace,
                 policy=version,
                 book_id=book_id,
                 pattern=pattern,
                 goal=goal,
-                subject=customer,
+                subject=known.number,
                 desk=desk,
-                subject_key=key,
-                subject_label=label,
+                subject_key=known.key,
+                subject_label=known.label,
                 model=model,
                 question_version=patterns.QUESTION_VERSION,
-                scope=again_of.scope if again_of else _scope(book_id, limits),
+                scope=again_of.scope if again_of else _scope(system, book_id, limits),
                 simulation=simulation or {},
                 workflow=followed,
                 launched_by=by,
@@ -115,19 +111,10 @@ def launch(
                 commit.say("run.queued", _launch_facts(run, published), by.get_username())
             ring(run.pk)
             return run
+    except UnknownSubject as error:
+        raise Refused("unknown_subject", str(error)) from None
     except IntegrityError:
         return _already_launched(workspace, token)
-
-
-def _book(workspace: Workspace, desk: str, at: datetime) -> int:
-    """Return the book that a run acts on: its own copy in a demo, where the desk has copies."""
-    fill = DESKS[desk].fill_demo if desk != REFUNDS else None
-    if not workspace.is_demo or (desk != REFUNDS and fill is None):
-        return int(workspace.book_id)
-    book_id = int(books.open_demo_book(at=at).pk)
-    if fill:
-        fill(book_id, at)
-    return book_id
 
 
 _PUBLISHED = CompiledSelect(
@@ -194,7 +181,7 @@ def _check(
     workspace: Workspace,
     pattern: str,
     goal: str,
-    subject: int | None,
+    subject: int | str | None,
     version: PolicyVersion,
     desk: str,
     simulation: Json,
@@ -248,31 +235,14 @@ def _check_desk(desk: str, pattern: str, version: PolicyVersion) -> None:
         raise Refused("other_pattern", f"The desk {desk!r} has no {pattern}, only a supervisor.")
 
 
-def _subject_of(desk: str, subject: int | str | None, book_id: int) -> tuple[str, str]:
-    """Return the key of a declared desk's subject, and what people call it. Raises Refused."""
-    known = DESKS[desk].subject
-    label = known.label_of(subject, book_id) if isinstance(subject, str) else ""
-    if not label or not isinstance(subject, str) or max(len(label), len(subject)) > MAX_SUBJECT:
-        raise Refused("unknown_subject", f"The desk {desk!r} knows no {known.kind} {subject!r}.")
-    return subject, label
-
-
-def _scope(book_id: int, limits: Limits) -> Json:
+def _scope(system: System, book_id: int, limits: Limits) -> Json:
     """Return the day and region of a report, fixed at launch, or None for any other run.
 
     It is the newest day that the book has numbers of. Raises Refused where there is none.
     """
     if limits.about != "day":
         return None
-    newest = metrics.newest_day(book_id=book_id)
+    newest = system.newest_day(book_id)
     if newest is None:
         raise Refused("no_numbers", "This book holds no day's numbers to report on.")
-    return {"report_date": newest.day.isoformat(), "region": newest.region}
-
-
-def _customer(book_id: int, number: int) -> tuple[str, str]:
-    """Return the key of a customer, and what people call them. Raises Refused for nobody."""
-    known = billing.customer(book_id=book_id, customer_number=number)
-    if known is None:
-        raise Refused("unknown_subject", f"There is no customer {number} in this book.")
-    return str(number), billing.label_of(number, known.name)
+    return newest

@@ -12,13 +12,13 @@ from django.db.models import Max
 
 from agents.core.actions import is_hidden
 from agents.core.digest import sha256
-from agents.core.limits import Limits
+from agents.core.limits import REFUNDS, Limits
 from agents.core.requests import Json
-from agents.desks.refunds import books
 from agents.models import Membership, PolicyVersion, Role, Workspace
 from agents.models.event import Entry, append_events
 from agents.operations.refusal import Refused
 from agents.policies.profiles import STRICT
+from agents.systems import SYSTEMS
 
 DEMO = "demo"
 DEMO_EXPIRY = 30 * 60  # seconds: long enough to look round, short enough to see one expire
@@ -47,9 +47,9 @@ def add_workspace(
     with transaction.atomic():
         if Workspace.objects.filter(slug=slug).exists():
             raise Refused("taken", f"There is a workspace {slug!r} already.")
-        book = books.open_demo_book(at=at) if is_demo else books.open_book(name, at=at)
+        book = SYSTEMS[REFUNDS].new_book(name, is_demo=is_demo, at=at)
         workspace = Workspace.objects.create(
-            slug=slug, name=name, is_demo=is_demo, book=book, created_at=at
+            slug=slug, name=name, is_demo=is_demo, book_id=book, created_at=at
         )
         said = Entry("workspace.created", {"slug": slug}, actor)
         append_events([said], workspace_id=workspace.pk, at=at)

@@ -8,7 +8,6 @@ from uuid import UUID
 from django.conf import settings
 from django.contrib.auth.models import User
 
-from agents.core.limits import REFUNDS
 from agents.core.states import RunState
 from agents.models import Role, Run
 from agents.operations.launching import launch
@@ -34,7 +33,7 @@ def launch_again(*, run_id: UUID, by: User, at: datetime) -> Run:
         pattern=ended.pattern,
         goal=ended.goal,
         desk=ended.desk,
-        subject=ended.subject if ended.desk == REFUNDS else ended.subject_key,
+        subject=ended.subject_key or None,
         by=by,
         at=at,
         token=f"again:{ended.pk.hex}",

@@ -27,9 +27,9 @@ NOT_COMPARED = {
     # Of a report its day; of a declared desk its subject.
     "subject_key subject_label scope",
     # Evidence, the clock, and columns that only a declared desk fills.
-    Escalation: "review expires_at frozen_at charge subject_key resource amount_minor currency",
+    Escalation: "review expires_at frozen_at resource amount_minor currency",
     # What the tool returned, and the steps of the trace.
-    Effect: "step_id review_id charge result settled_at subject_key resource",
+    Effect: "step_id review_id result settled_at resource",
     Refund: "reason reference held_at paid_at",
     # The address, the heading, and what the mail server said.
     SentMail: "book_id to template subject currency reference started_at sent_at fault",

@@ -11,13 +11,14 @@ import pytest
 from agents import policies, tools
 from agents.engine import desks
 from agents.sdk.desk import DESKS, Desk
+from agents.systems import SYSTEMS
 
 
 @pytest.fixture
 def access(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
     monkeypatch.syspath_prepend(str(Path(__file__).parent))
     monkeypatch.setenv("ACME_GRANTS", str(tmp_path / "grants.json"))
-    tables: list[dict[str, Any]] = [DESKS, tools.TOOLS, policies.RULES]
+    tables: list[dict[str, Any]] = [DESKS, SYSTEMS, tools.TOOLS, policies.RULES]
     before = [dict(table) for table in tables]
     from acme_access.desk import desk  # type: ignore[import-not-found]
 

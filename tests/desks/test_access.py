@@ -14,6 +14,7 @@ from agents.engine.worker import claimable_runs
 from agents.models import Escalation, Event, Role, Run
 from agents.policies.profiles import STRICT
 from agents.sdk.desk import DESKS, Desk
+from agents.systems import SYSTEMS
 from tests.engine.scene import Scene, fresh, go, set_scene
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
@@ -160,7 +161,7 @@ def test_nobody_is_launched_whom_the_desk_does_not_know(scene: Scene, access: De
 def test_a_worker_without_the_desk_leaves_its_runs_alone(scene: Scene, access: Desk) -> None:
     run = launch(scene, access)
     refund = scene.launch()
-    del DESKS["access"]
+    del DESKS["access"], SYSTEMS["access"]
 
     assert go(run).state == RunState.QUEUED
     assert claimable_runs(9) == [refund.pk]

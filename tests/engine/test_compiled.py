@@ -16,8 +16,8 @@ from django.utils import timezone
 from agents.db.compiled import CompiledSelect, CompiledUpdate, Param
 from agents.db.driver import pipeline
 from agents.db.inserts import insert_rows, send_rows
+from agents.desks.refunds import facts
 from agents.desks.refunds.models import Charge, Customer, Refund, SentMail
-from agents.engine import facts
 from agents.models import Run
 from opsconsole.databases import PREPARE_THRESHOLD
 from tests.engine.scene import Scene, columns_of, fresh, go, set_scene

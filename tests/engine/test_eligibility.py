@@ -8,6 +8,7 @@ import pytest
 from django.utils import timezone
 
 from agents import operations
+from agents.desks.refunds.importing import import_customers
 from agents.desks.refunds.models import Charge, Customer, Subscription
 from agents.models import Role, Run
 from tests.engine.scene import Scene, go, refund_by_phone, set_scene
@@ -46,7 +47,7 @@ def imported(scene: Scene, *, days: int | None) -> Run:
     eu = operations.add_workspace(slug="eu", name="EU", at=at)
     operations.add_member(workspace=eu, user=scene.omar, role=Role.OPERATOR, at=at)
     bought = f"annual,1200.00,USD,{(at - timedelta(days=days or 0)).date()}"
-    operations.import_customers(
+    import_customers(
         workspace=eu,
         lines=[
             "number,name,email,country,tier,plan,amount,currency,paid_on\n",

@@ -129,8 +129,6 @@ def intent_of(run: Run, step: str, review: str) -> dict[str, object]:
         "escalation_id": None,
         "subject_key": "42",
         "resource": "",
-        "customer": 42,
-        "charge": None,
         "amount_minor": None,
         "currency": "",
         "state": EffectState.INTENDED,

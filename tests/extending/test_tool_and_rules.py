@@ -126,7 +126,7 @@ class TestNote:
 
         effect = run.effects.get()
         assert (run.state, run.stop_reason) == (RunState.DONE, "success")
-        assert (effect.tool, effect.state, effect.customer) == ("add_note", "done", 42)
+        assert (effect.tool, effect.state, effect.subject_key) == ("add_note", "done", "42")
         assert effect.key == f"{run.pk}:2/execute"
         assert (effect.review.reply or {})["deciding"]["rule"] == "notes.short"
         assert notes(tmp_path) == [TEXT]

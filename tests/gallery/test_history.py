@@ -79,10 +79,10 @@ def test_a_fortnight_is_written_once_and_holds(workspace: Workspace) -> None:
 
 
 def test_a_copy_is_of_somebody_else_and_takes_its_time(past: Past) -> None:
-    refund = Effect.objects.filter(tool="issue_refund", customer__gte=1000).first()
+    refund = Effect.objects.filter(tool="issue_refund", run__subject__gte=1000).first()
     assert refund is not None
     run = refund.run
-    assert run.subject == refund.customer == refund.args["user_id"]
+    assert run.subject == int(refund.subject_key) == refund.args["user_id"]
     assert "Anna" not in run.goal
     assert not Step.objects.filter(run__subject__gte=1000, asked__icontains="Anna").exists()
     assert not Step.objects.filter(run__subject__gte=1000, asked__icontains="customer 42").exists()
@@ -145,7 +145,7 @@ def test_what_waits_goes_on_as_if_the_engine_had_asked_here(past: Past, approve:
     assert ends <= {"max_route_attempts"} | ({"success"} if approve else no)
     paid = Effect.objects.filter(tool="issue_refund", run__escalations__in=waiting)
     assert paid.count() == (2 if approve else 0)
-    assert {effect.customer for effect in paid} <= {e.customer for e in waiting}
+    assert {effect.subject_key for effect in paid} <= {e.subject_key for e in waiting}
 
 
 def test_a_real_workspace_gets_no_history() -> None:

@@ -168,7 +168,7 @@ MUTANTS = (
     ),
     Mutant(
         "refunds of other runs do not count",
-        "agents/engine/facts.py",
+        "agents/desks/refunds/facts.py",
         "        if of_charge == ours and escalation is None and amount",
         "        if False",
         "tests/engine/test_run.py -k without_a_person",
@@ -196,7 +196,7 @@ MUTANTS = (
     ),
     Mutant(
         "what was refunded on any charge counts on this one",
-        "agents/engine/facts.py",
+        "agents/desks/refunds/facts.py",
         "if of_charge == ours and escalation is None and amount",
         "if escalation is None and amount",
         "tests/engine/test_facts.py",

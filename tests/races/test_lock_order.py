@@ -180,7 +180,7 @@ def test_what_was_refunded_is_read_once_the_charge_is_locked(scene: Scene) -> No
     pk = Charge.objects.get(customer__book=run.book_id, customer__number=42).pk
     limits = run.policy.limits().of(run.pattern)
     refund = {"kind": "tool", "name": "issue_refund", "args": {"user_id": 42}}
-    effects.update(charge=None)
+    effects.update(resource="")
 
     def told() -> int:
         try:
@@ -197,7 +197,7 @@ def test_what_was_refunded_is_read_once_the_charge_is_locked(scene: Scene) -> No
             Charge.objects.select_for_update().get(pk=pk)
             waits = threads.submit(told)
             until_somebody_waits()
-            effects.update(charge=pk)  # as another run commits it, whoever's that is
+            effects.update(resource=str(pk))  # as another run commits it, whoever's that is
         assert waits.result() == 50000
 
 

@@ -22,7 +22,7 @@ KIND = "postgres" if ON_POSTGRES else "sqlite"
 NUMBERED = """
 SELECT subject_key, subject, subject_label FROM agents_run WHERE subject IS NOT NULL
 UNION ALL SELECT subject_key, customer, '' FROM agents_escalation WHERE customer IS NOT NULL
-UNION ALL SELECT subject_key, customer, '' FROM agents_effect WHERE customer IS NOT NULL
+UNION ALL SELECT e.subject_key, subject, '' FROM agents_effect e JOIN agents_run r ON r.id = run_id
 """
 PAID_RUNS = "SELECT run_id FROM agents_effect WHERE tool = 'issue_refund' AND state = 'done'"
 AMOUNTS = [50000, 80000]  # what an agent pays by itself, and what a person lowers the others to

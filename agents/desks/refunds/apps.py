@@ -4,7 +4,8 @@ from importlib import import_module
 
 from django.apps import AppConfig
 
-from agents.core.registry import load
+from agents.core.limits import REFUNDS
+from agents.core.registry import enter, load
 
 
 class DeskConfig(AppConfig):
@@ -12,5 +13,9 @@ class DeskConfig(AppConfig):
     label = "desk"  # as its tables and migrations are called
 
     def ready(self) -> None:
+        from agents.desks.refunds.system import RefundSystem
+        from agents.systems import SYSTEMS
+
         for room in ("policies", "tools"):
             load(import_module(f"{self.name}.{room}"))
+        enter(SYSTEMS, REFUNDS, RefundSystem())

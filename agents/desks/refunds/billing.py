@@ -9,10 +9,6 @@ from typing import Any, TypeGuard
 
 from django.db.models import QuerySet
 
-from agents.core.actions import CUSTOMER
-from agents.core.money import CURRENCY
-from agents.core.requests import Json
-from agents.core.terms import Terms
 from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import Pending
 from agents.desks.refunds.models import Charge, Customer
@@ -85,18 +81,6 @@ def customer_name(*, book_id: int, customer_number: int) -> str:
     """Return what a customer is called, or "" for nobody."""
     found = customer(book_id=book_id, customer_number=customer_number)
     return found.name if found else ""
-
-
-def terms_of_call(args: Json) -> Terms | None:
-    """Return what a call is about and how much it moves; None where it names no customer.
-
-    Its resource is the customer's charge, which the facts of its review know.
-    """
-    if CUSTOMER not in args:
-        return None
-    number, amount = args[CUSTOMER], args.get("amount_minor")
-    key = str(number) if could_be(number) else ""
-    return Terms(key, amount_minor=amount, currency="" if amount is None else CURRENCY)
 
 
 def label_of(number: int, name: str) -> str:

@@ -9,9 +9,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
-from agents import operations
+from agents.desks.refunds.importing import COLUMNS, import_customers
 from agents.management.asked import ACTOR, BAD_USAGE, refusals, workspace_named
-from agents.operations.importing import COLUMNS
 
 
 class Command(BaseCommand):
@@ -34,7 +33,7 @@ class Command(BaseCommand):
                 returncode=BAD_USAGE,
             ) from None
         with refusals():
-            done = operations.import_customers(
+            done = import_customers(
                 workspace=workspace,
                 lines=text.splitlines(keepends=True),
                 at=timezone.now(),

@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from agents.core.limits import BadPolicy
 from agents.core.states import DECIDED, EffectState, EscalationState
-from agents.engine.facts import MAYBE_PAID
+from agents.engine.desk_ledger import MAYBE_DONE
 from agents.models import Effect, Escalation, Workspace
 from agents.web import access
 from agents.web.approvals.inbox import InboxRow, inbox
@@ -170,7 +170,7 @@ def _refund_sums(workspaces: Sequence[int], *, since: datetime, today: datetime)
     is_paid = Q(state=EffectState.DONE, settled_at__gte=since)
     is_exposed = Q(escalation=None, intended_at__gte=midnight)
     rows = (
-        Effect.objects.filter(tool="issue_refund", state__in=MAYBE_PAID)
+        Effect.objects.filter(tool="issue_refund", state__in=MAYBE_DONE)
         .filter(run__workspace__in=workspaces, run__created_at__gte=since - LONGEST_RUN)
         .annotate(day=TruncDate("settled_at"), is_automatic=is_automatic)
         .values_list("day", "is_automatic", "run__workspace")

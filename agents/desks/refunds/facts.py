@@ -1,0 +1,270 @@
+"""Gather what a review of a refund may know, from the ledger, the run and the books."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Q, QuerySet, Sum
+from django.db.models.functions import Coalesce
+
+from agents.core.actions import Action
+from agents.core.facts import ChargeFact, Facts, MailFact, RefundFact
+from agents.core.limits import Limits
+from agents.core.requests import Json
+from agents.core.statements import Deed, ledger_sentences
+from agents.core.states import EffectState
+from agents.db.compiled import CompiledSelect, Param
+from agents.db.driver import Pending
+from agents.desks.refunds import billing, mail
+from agents.engine import simulation
+from agents.engine.desk_ledger import EFFECTS, MAYBE_DONE
+from agents.engine.step_facts import (
+    accepted_outputs,
+    sentences_on_record,
+    specialist_results,
+)
+from agents.models import Effect, Run, Step
+from agents.tools import Tool
+
+NOTHING: Pending[list[tuple[Any, ...]]] = Pending(list)  # the answer where nothing is asked
+NO_EFFECTS: Pending[list[Effect]] = Pending(list)
+
+
+def _daily_sums() -> QuerySet[Any]:
+    """Sum what was refunded without a person, of a workspace and of one of its launchers.
+
+    Grouped by the one tool that it is about: no row comes where nothing was refunded.
+    """
+    alone = Effect.objects.filter(
+        tool="issue_refund",
+        escalation=None,
+        state__in=MAYBE_DONE,
+        intended_at__gte=Param("since"),
+        run__workspace=Param("workspace"),
+    )
+    launched = Q(run__launched_by=Param("launcher"))
+    sums = (
+        alone.order_by()
+        .values("tool")
+        .annotate(all=Sum("amount_minor"), mine=Coalesce(Sum("amount_minor", filter=launched), 0))
+    )
+    return sums.values_list("all", "mine")
+
+
+_DAILY: CompiledSelect[Effect] = CompiledSelect(_daily_sums)
+# Also what people allowed: SQLite would else go through all that nobody was asked about.
+_UNATTENDED = CompiledSelect(
+    lambda: Effect.objects.filter(
+        run__book=Param("book"),
+        tool="issue_refund",
+        subject_key=Param("subject"),
+        state__in=MAYBE_DONE,
+        intended_at__gte=Param("since"),
+    ).only("resource", "escalation", "amount_minor")
+)
+
+
+def fetch_facts(
+    run: Run,
+    action: Action,
+    limits: Limits,
+    steps: Sequence[Step],
+    *,
+    at: datetime,
+    lock: bool,
+    done: Mapping[int, Json],
+    ahead: object = None,
+) -> Pending[tuple[Facts, str]]:
+    """Ask for the facts of a review; the resource is the charge that the action is about.
+
+    `lock` holds it until the transaction ends: two runs cannot both find room on it.
+    """
+    tool = action.get("name")
+    customer = action.get("args", {}).get("user_id", run.subject)
+    is_final = action["kind"] == "final"
+    named = billing.fetch_account(book_id=run.book_id, customer_number=customer, at=at, lock=lock)
+    # After the account: once its charge is held nobody else adds to what was refunded on it.
+    is_refund = tool == "issue_refund"
+    unattended = _fetch_unattended(run.book_id, customer, limits, at) if is_refund else NOTHING
+    daily = _fetch_daily(run, limits, at) if is_refund else NOTHING
+    # What a run has done in the world it has done in a step.
+    registered = simulation.registry(run)
+    only_read = {name for name, known in registered.items() if not known.writes}
+    letter = registered[tool].letter if tool and tool in registered else ""
+    says = is_final or bool(letter)
+    has_acted = any(s.kind == "use" and s.asked["tool"] not in only_read for s in steps)
+    ledger = EFFECTS.fetch(run=run.pk) if has_acted else NO_EFFECTS
+
+    def answer() -> tuple[Facts, str]:
+        account, effects = named.get(), [_as_settled(e, done) for e in ledger.get()]
+        effects = _effects_of(_earlier_runs(run)) + effects
+        charge = account.charge if account and tool != "get_refund_context" else None
+        refunds = [effect for effect in effects if effect.tool == "issue_refund"]
+        today, by_launcher = next(iter(daily.get()), (0, 0))
+        letters = [e.args["message"] for e in effects if e.tool == "send_refund_email"]
+        due = _mail(run, refunds, letters, {customer: account.name} if account else {})
+        facts = Facts(
+            subject=run.subject,
+            context_of=tuple(sorted(_customers_read(steps))),
+            refunds=tuple(_refund(effect, letters, run) for effect in refunds),
+            country=account.country if account else "",
+            charge=_charge(charge),
+            unattended_minor=_unattended_minor(charge, unattended.get()),
+            unattended_today_minor=today,
+            unattended_by_launcher_minor=by_launcher,
+            mail=due,
+            evidence=specialist_results(steps) if is_final else (),
+            scope=run.scope,
+            accepted=accepted_outputs(steps) if tool == "send_reply" else (),
+            replies=sum(effect.tool == "send_reply" for effect in effects),
+            ledger=ledger_sentences(
+                [_deed(effect, registered) for effect in effects], untold=due is not None
+            )
+            if says
+            else (),
+            record=sentences_on_record(steps, registered) if says else {},
+            letter=letter,
+        )
+        return facts, str(charge.charge_id) if charge else ""
+
+    return Pending(answer)
+
+
+def _customers_read(steps: Iterable[Step]) -> set[int]:
+    """Return the customers whose context was really read: the desk named them in its answer."""
+    return {
+        step.reply["user"]["id"]
+        for step in steps
+        if step.kind == "use"
+        and step.asked["tool"] == "get_refund_context"
+        and isinstance(step.reply, dict)
+        and isinstance(step.reply.get("user"), dict)
+        and isinstance(step.reply["user"].get("id"), int)
+    }
+
+
+def _earlier_runs(run: Run) -> list[UUID]:
+    """Return the runs that this one was launched anew for, newest first; nearly always none."""
+    found: list[UUID] = []
+    before = run.again_of_id
+    while before:
+        found.append(before)
+        before = Run.objects.values_list("again_of", flat=True).get(pk=before)
+    return found
+
+
+def _effects_of(runs: list[UUID]) -> list[Effect]:
+    """Return what these runs did or may have done, oldest first."""
+    found = Effect.objects.filter(run__in=runs, state__in=MAYBE_DONE) if runs else []
+    return sorted(found, key=lambda effect: effect.pk)
+
+
+def _as_settled(effect: Effect, done: Mapping[int, Json]) -> Effect:
+    """Return an effect as the ledger will have it once what is done is committed."""
+    if effect.step_id in done:
+        effect.state, effect.result = EffectState.DONE, done[effect.step_id]
+    return effect
+
+
+def _deed(effect: Effect, registered: Mapping[str, Tool]) -> Deed:
+    known = registered[effect.tool]
+    return Deed(
+        sentence=known.after,
+        customer=_customer(effect),
+        amount_minor=effect.amount_minor,
+        currency=effect.currency,
+        moves_money=effect.amount_minor is not None and not known.letter,  # not written about
+        settled=effect.state == EffectState.DONE,
+    )
+
+
+def _refund(effect: Effect, letters: list[str], run: Run) -> RefundFact:
+    reference = _reference(effect)
+    return RefundFact(
+        customer=_customer(effect) or 0,
+        amount_minor=effect.amount_minor or 0,
+        reference=reference,
+        by_person=effect.escalation_id is not None,
+        mailed=bool(reference) and any(reference in letter for letter in letters),
+        settled=effect.state == EffectState.DONE,
+        earlier=effect.run_id != run.pk,
+    )
+
+
+def _customer(effect: Effect) -> int | None:
+    return int(effect.subject_key) if effect.subject_key else None
+
+
+def _reference(effect: Effect) -> str:
+    """Return what the desk calls a refund that it has paid; a letter about it quotes that."""
+    refund = (effect.result or {}).get("refund") or {}
+    return str(refund.get("transaction_id", "")) if effect.state == EffectState.DONE else ""
+
+
+def _charge(charge: billing.ChargeFacts | None) -> ChargeFact | None:
+    if charge is None:
+        return None
+    return ChargeFact(
+        charge.amount_minor, charge.refundable_minor, charge.currency, charge.age_days
+    )
+
+
+def _fetch_unattended(
+    book_id: int, customer: int | None, limits: Limits, at: datetime
+) -> Pending[list[tuple[Any, ...]]]:
+    """Ask for what was refunded to a customer without a person, by any run, in the window."""
+    if not billing.could_be(customer):
+        return NOTHING
+    since = at - timedelta(days=limits.rolling_days)
+    return _UNATTENDED.fetch_tuples(book=book_id, subject=str(customer), since=since)
+
+
+def _unattended_minor(charge: billing.ChargeFacts | None, refunded: list[tuple[Any, ...]]) -> int:
+    """Return how much of it was on this charge."""
+    ours = str(charge.charge_id) if charge else ""
+    return sum(
+        amount
+        for _, escalation, resource, amount in refunded
+        if resource == ours and escalation is None and amount
+    )
+
+
+def _fetch_daily(run: Run, limits: Limits, at: datetime) -> Pending[list[tuple[Any, ...]]]:
+    """Ask for what was refunded without a person since midnight UTC: here, and by the launcher.
+
+    An intent is committed with the workspace's row locked, so that no two find the same room.
+    """
+    if limits.launcher_daily_minor is None and limits.workspace_daily_minor is None:
+        return NOTHING
+    midnight = at.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    return _DAILY.fetch_tuples(
+        workspace=run.workspace_id, launcher=run.launched_by_id, since=midnight
+    )
+
+
+def _mail(
+    run: Run, refunds: list[Effect], letters: list[str], names: dict[int, str]
+) -> MailFact | None:
+    """Return the mail that is due: for the newest refund of the run not yet written about.
+
+    `names` are of customers that were looked up before.
+    """
+    for effect in reversed(refunds):
+        reference = _reference(effect)
+        if not reference or any(reference in letter for letter in letters):
+            continue
+        customer, amount = _customer(effect) or 0, effect.amount_minor or 0
+        name = names.get(customer)
+        if name is None:
+            name = billing.customer_name(book_id=run.book_id, customer_number=customer)
+        message = mail.refund_message(
+            name=name,
+            amount_minor=amount,
+            currency=effect.currency,
+            reference=reference,
+        )
+        return MailFact(customer, amount, message)
+    return None

@@ -1,0 +1,121 @@
+"""What the console asks of the business behind refunds: see `agents.systems`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import datetime
+from uuid import UUID
+
+from django.db.models import Exists, OuterRef
+
+from agents.audit.told import Derived
+from agents.core.actions import CUSTOMER, Action
+from agents.core.digest import sha256
+from agents.core.money import CURRENCY
+from agents.core.requests import Json
+from agents.core.terms import Terms
+from agents.desks.refunds import billing, books, metrics, people
+from agents.desks.refunds.facts import fetch_facts
+from agents.desks.refunds.models import Customer, Refund, SentMail
+from agents.desks.refunds.models.mail import MailState
+from agents.desks.refunds.models.refund import RefundState
+from agents.models import Effect, Run, Workspace
+from agents.systems import KnownSubject, UnknownSubject
+
+SHORTEST_NAME = 3  # letters: shorter parts of a name stand in every other sentence
+IN_BOOKS = {"issue_refund", "send_refund_email", "send_reply"}  # tools that write to them
+
+
+class RefundSystem:
+    """Books of customers, what they paid, got back and were written to."""
+
+    fetch_facts = staticmethod(fetch_facts)
+
+    def new_book(self, name: str, *, is_demo: bool, at: datetime) -> int:
+        book = books.open_demo_book(at=at) if is_demo else books.open_book(name, at=at)
+        return int(book.pk)
+
+    def open_book(self, workspace: Workspace, at: datetime) -> int:
+        demo = books.open_demo_book(at=at) if workspace.is_demo else None
+        return int(demo.pk if demo else workspace.book_id)
+
+    def find_subject(self, given: int | str | None, *, book_id: int) -> KnownSubject:
+        if given is None:
+            return KnownSubject("", "")
+        number = given if isinstance(given, int) else int(given) if given.isdecimal() else None
+        known = number and billing.customer(book_id=book_id, customer_number=number)
+        if not known or number is None:
+            raise UnknownSubject(f"There is no customer {given} in this book.")
+        return KnownSubject(str(number), billing.label_of(number, known.name), number)
+
+    def newest_day(self, book_id: int) -> Json:
+        newest = metrics.newest_day(book_id=book_id)
+        return newest and {"report_date": newest.day.isoformat(), "region": newest.region}
+
+    def terms_of(self, run: Run, action: Action) -> Terms:
+        args = action.get("args") or {}
+        if CUSTOMER not in args:
+            return Terms(run.subject_key)
+        number, amount = args[CUSTOMER], args.get("amount_minor")
+        key = str(number) if billing.could_be(number) else ""
+        # The charge that it uses comes with the facts of its review.
+        return Terms(key, amount_minor=amount, currency="" if amount is None else CURRENCY)
+
+    def label_of(self, key: str, name: str) -> str:
+        return billing.label_of(int(key), name)
+
+    def names_of(self, key: str, *, books: Collection[int]) -> frozenset[str]:
+        known = [billing.customer(book_id=book, customer_number=int(key)) for book in books]
+        parts = {part for one in known if one for part in one.name.split()}
+        emails = {one.email for one in known if one} - {""}
+        return frozenset({key, *emails, *(part for part in parts if len(part) >= SHORTEST_NAME)})
+
+    def forget(self, key: str, *, books: Collection[int]) -> int:
+        return people.forget_customer(book_ids=books, customer_number=int(key))
+
+    def traces_of(self, effects: Sequence[Effect], erased: Collection[UUID]) -> Mapping[str, Json]:
+        keys = [effect.key for effect in effects]
+        payments = Refund.objects.filter(key__in=keys).select_related("charge__customer")
+        letters = SentMail.objects.filter(key__in=keys).select_related("customer")
+        refunds = {one.key: one for one in payments}
+        mails = {one.key: one for one in letters}
+        return {
+            effect.key: _trace(
+                effect, refunds.get(effect.key), mails.get(effect.key), effect.run_id in erased
+            )
+            for effect in effects
+        }
+
+    def without_intent(self) -> Iterator[str]:
+        mine = Effect.objects.filter(key=OuterRef("key"))
+        for model, name in ((Refund, "refund"), (SentMail, "mail")):
+            lost = model._default_manager.filter(~Exists(mine)).order_by("pk")
+            for key in lost.values_list("key", flat=True).iterator():
+                if ":" in key:  # others are none of a run
+                    yield f"{name} {key}"
+
+
+def _trace(effect: Effect, refund: Refund | None, mail: SentMail | None, is_erased: bool) -> Json:
+    row: dict[str, Json] = {}
+    if refund:
+        row["paid_minor"] = refund.amount_minor
+        row["paid_currency"] = Derived(refund.currency, effect.currency)
+        row["paid_to"] = Derived(*_to(refund.charge.customer, effect))
+    if mail:
+        row["mailed_minor"] = mail.amount_minor
+        row["mailed_to"] = Derived(*_to(mail.customer, effect))
+        if not is_erased and isinstance(effect.args, dict) and "message" in effect.args:
+            written = {**effect.args, "message": mail.body}
+            row["mailed_sha256"] = sha256({"kind": "tool", "name": effect.tool, "args": written})
+    if effect.tool in IN_BOOKS:
+        is_paid = refund is not None and refund.state == RefundState.PAID
+        is_sent = mail is not None and mail.state == MailState.SENT
+        row["took_place"] = is_paid if effect.tool == "issue_refund" else is_sent
+    return row
+
+
+def _to(customer: Customer, effect: Effect) -> tuple[str, str]:
+    """Return who got money or a mail, and who should have, in words."""
+    word = "customer {} in book {}"
+    there = word.format(customer.number, customer.book_id)
+    return there, word.format(effect.subject_key, effect.run.book_id)
