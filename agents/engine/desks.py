@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
+from functools import partial, update_wrapper
 from importlib import import_module
 from typing import Any
 from uuid import UUID
@@ -73,7 +73,7 @@ def enter_desk(desk: Desk) -> None:
     for tool in desk.tools.values():
         enter(TOOLS, tool.name, _tool(tool))
     for name, check in zip(OF_CONSOLE, (_bound, _answer, _cap), strict=True):
-        rule: Rule = partial(check, desk)
+        rule: Rule = update_wrapper(partial(check, desk), check)  # its docstring is shown
         enter(RULES, f"{desk.name}.{name}", rule)
     for own in desk.rules.values():
         enter(RULES, own.name, _rule(desk, own))
@@ -126,6 +126,7 @@ def _rule(desk: Desk, rule: DeskRule) -> Rule:
         known, own = _known(facts), limits_of(desk, limits)
         return rule.ruling(action["args"], facts=known.own, limits=own, case=known.case)
 
+    check.__doc__ = rule.check.__doc__
     return check
 
 
