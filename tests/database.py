@@ -87,11 +87,10 @@ def make_once(name: str, make: Callable[[], T]) -> T:
     """Return what `make` returns once it has filled the empty database.
 
     On SQLite it does so once a session. Later the database becomes a copy of what it left, in a
-    millisecond; rows keep the times of the first.
+    millisecond; rows keep the times of the first. What is there already is not written over.
     """
-    if connection.vendor != "sqlite":
+    if connection.vendor != "sqlite" or not _is_empty():
         return make()
-    connection.ensure_connection()
     if name not in _images:
         made, image = make(), sqlite3.connect(":memory:", check_same_thread=False)
         connection.connection.backup(image)
@@ -99,6 +98,14 @@ def make_once(name: str, make: Callable[[], T]) -> T:
     image, made = _images[name]
     image.backup(connection.connection)
     return deepcopy(made)
+
+
+def _is_empty() -> bool:
+    tables = set(connection.introspection.table_names()) - KEPT - {"django_migrations"}
+    exists = 'EXISTS (SELECT 1 FROM "{}")'
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT " + " OR ".join(map(exists.format, sorted(tables))))
+        return not cursor.fetchone()[0]
 
 
 def resetter(connection: BaseDatabaseWrapper) -> Callable[[Any], None]:

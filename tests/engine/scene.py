@@ -25,6 +25,7 @@ from agents.engine.advance import advance
 from agents.engine.sweep import sweep
 from agents.engine.threads import Pool, close_connections
 from agents.models import Escalation, Role, Run, Workspace
+from tests.database import make_once
 
 REFUND_1200 = "User Anna (user_id=42) requests a refund of 1200 USD for the annual plan."
 REFUND_500 = "User Anna (user_id=42) requests a refund of 500 USD for the annual plan."
@@ -92,6 +93,10 @@ class Scene:
 
 def set_scene() -> Scene:
     """Make the workspace and its three people."""
+    return make_once("scene", _new_scene)
+
+
+def _new_scene() -> Scene:
     at = timezone.now()
     workspace = operations.ensure_demo_workspace(at=at)
     people = {name: User.objects.create_user(name) for name in ("rita", "omar", "eve")}

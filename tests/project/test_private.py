@@ -17,6 +17,7 @@ import pytest
 from tests.database import migrated_file
 from tests.installations import LONGEST, Installation
 from tests.processes import ROOT
+from tests.web.serving import free_port
 
 pytestmark = pytest.mark.slow
 
@@ -72,7 +73,7 @@ def test_a_process_told_to_stop_in_its_first_seconds_ends_with_nought(
     child = subprocess.Popen(
         [sys.executable, "manage.py", program],
         cwd=ROOT,
-        env=own.environment(OPSCONSOLE_PORT="18231", OPSCONSOLE_ENV_FILE=str(settings)),
+        env=own.environment(OPSCONSOLE_PORT=str(free_port()), OPSCONSOLE_ENV_FILE=str(settings)),
         stderr=subprocess.PIPE,
     )
     with settings.open("w"):

@@ -43,7 +43,7 @@ def served(port: int = 0, **more: str) -> Iterator[str]:
     port = port or free_port()
     more = {"DJANGO_SETTINGS_MODULE": "tests.settings", **more}
     with running("manage.py", "serve", "--port", str(port), **more):
-        end = time.monotonic() + 60
+        end = time.monotonic() + 180
         while True:
             try:
                 socket.create_connection(("127.0.0.1", port), 0.2).close()
