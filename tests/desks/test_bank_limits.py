@@ -17,6 +17,7 @@ from agents.core.states import RunState
 from agents.models import Effect, Escalation, Run, Workspace
 from agents.policies.profiles import STRICT
 from agents.sdk.desk import DESKS
+from agents.systems import SYSTEMS
 from tests.desks.bank import (
     FIRST_PAYMENT,
     LARGE,
@@ -154,6 +155,7 @@ def test_a_process_without_the_desk_decides_nothing_and_says_what_it_lacks(
     scene = bank_scene()
     run = go(launch(scene, FIRST_PAYMENT))
     monkeypatch.delitem(DESKS, "bank")
+    monkeypatch.delitem(SYSTEMS, "bank")
 
     with pytest.raises(operations.Refused) as no:
         decide(scene, run)
