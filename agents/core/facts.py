@@ -75,6 +75,8 @@ class Facts:
     replies: int = 0  # to the customer, sent by this run or maybe sent
     ledger: tuple[str, ...] = ()  # what this run did, in the console's sentences
     record: Mapping[str, str] = field(default_factory=dict)  # what it found, by name, likewise
+    # Of what it found, what no longer holds though it is about to be written to a customer.
+    outdated: Mapping[str, str] = field(default_factory=dict)
     letter: str = ""  # the argument of this action that a customer will read; "": none
     desk: DeskFacts | None = None  # then nothing else is known
 
@@ -94,6 +96,8 @@ class Facts:
         if self.desk:
             return self.desk.stored
         kept = {name: value for name, value in vars(self).items() if name != "desk"}
+        if not self.outdated:  # as nearly always, and as facts were kept before it was there
+            del kept["outdated"]
         # Not asdict, which copies all that it finds: the facts of every review are written down.
         return {
             **kept,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -48,6 +49,8 @@ class Ruling:
 BY_PERSON = "approved_by_person"  # the reason of a ruling that a person has settled
 
 
+ANY_NUMBER = math.inf  # was agreed to; what was told in words is asked about
+
 # Rules that a person has answered, each with the value they were shown; None: with any value.
 Settled: TypeAlias = Mapping[str, Json]
 
@@ -56,12 +59,12 @@ def settled_by(review: Json, answer: Json = None) -> Settled:
     """Return the rules that a yes to a stored review settles.
 
     Besides those that ask: what an earlier yes to the same action had settled stays so. Where
-    the person's `answer` has a text in their own words, what was measured of the agent's is no
+    the person's `answer` has a text in their own words, what was counted of the agent's is no
     bound for theirs.
     """
     corrected = bool((answer or {}).get("correction"))
     return {
-        ruling["rule"]: None if corrected else ruling["observed"]
+        ruling["rule"]: ANY_NUMBER if corrected else ruling["observed"]
         for ruling in review["rulings"]
         if ruling["reason"] == BY_PERSON or ruling["rule"] in review["escalating"]
     }
@@ -72,6 +75,8 @@ def settles(settled: Settled, ruling: Ruling) -> bool:
     if ruling.rule not in settled:
         return False
     shown, observed = settled[ruling.rule], ruling.observed
+    if shown == ANY_NUMBER and observed is None:
+        return True
     if shown is None or _is_same(shown, observed):
         return True
     return _is_number(shown) and _is_number(observed) and bool(observed <= shown)

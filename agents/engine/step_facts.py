@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from types import MappingProxyType
 
 from agents.core.digest import sha256
 from agents.core.requests import Json
@@ -36,12 +37,20 @@ def accepted_outputs(steps: Iterable[Step]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def sentences_on_record(steps: Iterable[Step], registered: Mapping[str, Tool]) -> dict[str, str]:
-    """Return what may be said of what the run has looked up, by name; the newest counts."""
+def sentences_on_record(
+    steps: Iterable[Step],
+    registered: Mapping[str, Tool],
+    *,
+    now: Mapping[str, Json] = MappingProxyType({}),
+) -> dict[str, str]:
+    """Return what may be said of what the run has looked up, by name; the newest counts.
+
+    `now` has what tools would find at this moment, which is then said in place of what they found.
+    """
     said: dict[str, str] = {}
     for step in steps:
         tool = registered.get(step.asked["tool"]) if step.kind == "use" else None
         if tool and tool.may_say and step.reply and not step.failed:
             with suppress(KeyError, TypeError, ValueError, AttributeError):  # it found nothing
-                said |= tool.may_say(step.reply)
+                said |= tool.may_say(now.get(tool.name, step.reply))
     return said

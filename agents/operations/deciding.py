@@ -15,11 +15,13 @@ from agents.core.kinds import INSTRUCTIONS, TEXT, kind_of
 from agents.core.redact import KEY_MASK, MASKS
 from agents.core.requests import Json
 from agents.core.states import EscalationState
+from agents.db.driver import pipelined
 from agents.engine.answering import answer, expire
 from agents.engine.commit import Commit
 from agents.engine.crashpoints import crashpoint
 from agents.engine.desk_lookup import LookedUp, LookupFailed, look_up_now
 from agents.engine.desks import known_desks
+from agents.engine.facts import fetch_facts
 from agents.engine.kill_switch import switch_against
 from agents.engine.redaction import redact_for
 from agents.models import (
@@ -28,12 +30,14 @@ from agents.models import (
     Membership,
     Role,
     Run,
+    Step,
 )
 from agents.models.event import Entry, append_events, commanding_account
 from agents.operations.claiming import OWN, Claimed, is_kept_from, is_own
 from agents.operations.escalation_lock import lock_escalation
 from agents.operations.granting import Grant, check_patch, grant
 from agents.operations.refusal import Refused, check_text, require_role
+from agents.policies.answers import outdated_sentences
 from agents.sdk.desk import DESKS
 
 MAX_COMMENT = 2000  # characters
@@ -156,7 +160,7 @@ def _decide(
         check_patch(escalation, steps, person, wanted.patch, at=at, ahead=ahead)
     comment, correction = redact_for(escalation.run, [wanted.comment, wanted.correction])
     if wanted.approve and kind_of(escalation.kind, escalation.action).change == TEXT:
-        _check_letter(escalation, correction)
+        _check_letter(escalation, steps, correction, at=at)
     wanted = replace(wanted, comment=comment, correction=correction)
     with Commit(escalation.run, at=at) as commit:
         _take(escalation, by, person, wanted, granted, commit)
@@ -181,9 +185,14 @@ def _check_person(escalation: Escalation, person: Membership, wanted: _Answer) -
     check_text(wanted.correction, most=MAX_TEXT if change == TEXT else MAX_COMMENT)
 
 
-def _check_letter(escalation: Escalation, correction: str) -> None:
-    """Refuse a letter with a mask in it: it is for us, and no customer's. Raises Refused."""
-    argument = escalation.review["facts"]["letter"]
+def _check_letter(
+    escalation: Escalation, steps: list[Step], correction: str, *, at: datetime
+) -> None:
+    """Refuse a letter with a mask in it, or with a fact that has changed since. Raises Refused.
+
+    Call with the run locked.
+    """
+    argument, run = escalation.review["facts"]["letter"], escalation.run
     letter = correction or str(escalation.action["args"][argument])
     masks = [mask for mask in (*MASKS.values(), KEY_MASK) if mask in letter]
     if masks:
@@ -193,6 +202,9 @@ def _check_letter(escalation: Escalation, correction: str) -> None:
             f"The customer would read {' and '.join(masks)} in place of what {author} wrote: the "
             "policy masks it. Take it out, and send the letter again.",
         )
+    facts, _ = pipelined(fetch_facts, run, escalation.action, run.limits, steps, at=at, lock=True)
+    if outdated := outdated_sentences(letter, facts):
+        raise Refused("out_of_date", f"{' '.join(outdated)} Edit it, and send that.")
 
 
 def _take(

@@ -88,9 +88,34 @@ def _in_our_words(action: Action, facts: Facts, always: Iterable[str]) -> Ruling
     )
 
 
+def outdated_sentences(text: str, facts: Facts) -> list[str]:
+    """Return what a letter says that was true when the run looked it up, and what is true now."""
+    for sentence in facts.sentences.values():
+        text = text.replace(sentence, "\n")
+    return [
+        f"The email says “{said}” "
+        + (
+            f"Now it would say “{now}”"
+            if (now := facts.record.get(name))
+            else "It no longer holds."
+        )
+        for name, said in facts.outdated.items()
+        if said in text
+    ]
+
+
 def _letter(action: Action, facts: Facts) -> Ruling | None:
     """Have a person read a letter that holds words of the agent's own."""
     text = action["args"].get(facts.letter) or ""
+    if outdated := outdated_sentences(text, facts):
+        return Ruling(
+            RulingKind.ESCALATE,
+            "letter_out_of_date",
+            " ".join(outdated),
+            risk=70,
+            observed=" ".join(outdated),
+            flip="An email that says what the books say now is sent without approval.",
+        )
     ours = [*facts.sentences.values(), *([facts.mail.message] if facts.mail else [])]
     words = free_words(text, ours)
     if not words:

@@ -135,6 +135,7 @@ _ASKS = {
 # Why a person is asked, by the code of the ruling.
 ASK_REASONS = {
     "high_refund_requires_human": "above the automatic approval limit",
+    "letter_out_of_date": "a letter that says what no longer holds",
     "letter_in_own_words": "a letter in the agent's own words",
     "person_decided_before": "a person has set an amount in this run before",
     "refunded_by_earlier_run": "an earlier run of this request has paid",

@@ -113,8 +113,11 @@ def first_customers(*, book_id: int, most: int) -> list[tuple[int, str]]:
 def customer_context(*, book_id: int, customer_number: int, at: datetime) -> dict[str, Any] | None:
     """Return who a customer is and their latest charge, or None for nobody."""
     found = account(book_id=book_id, customer_number=customer_number, at=at)
-    if found is None:
-        return None
+    return context_of(found, customer_number) if found else None
+
+
+def context_of(found: Account, customer_number: int) -> dict[str, Any]:
+    """Return an account as an agent is told of it."""
     charge = found.charge
     user = {
         "id": customer_number,

@@ -19,6 +19,7 @@ from agents.core.states import EffectState
 from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import Pending
 from agents.desks.refunds import billing, mail
+from agents.desks.refunds.tools.refunds import policy_hint
 from agents.engine import simulation
 from agents.engine.desk_ledger import EFFECTS, MAYBE_DONE
 from agents.engine.step_facts import (
@@ -106,6 +107,11 @@ def fetch_facts(
         today, by_launcher = next(iter(daily.get()), (0, 0))
         letters = [e.args["message"] for e in effects if e.tool == "send_refund_email"]
         due = _mail(run, refunds, letters, {customer: account.name} if account else {})
+        record = sentences_on_record(steps, registered) if says else {}
+        true_now = record
+        if letter and record:
+            now = _context_now(account, customer, limits)
+            true_now = sentences_on_record(steps, registered, now=now)
         facts = Facts(
             subject=run.subject,
             context_of=tuple(sorted(_customers_read(steps))),
@@ -125,7 +131,8 @@ def fetch_facts(
             )
             if says
             else (),
-            record=sentences_on_record(steps, registered) if says else {},
+            record=true_now,
+            outdated={n: said for n, said in record.items() if true_now.get(n) != said},
             letter=letter,
         )
         return facts, str(charge.charge_id) if charge else ""
@@ -144,6 +151,14 @@ def _customers_read(steps: Iterable[Step]) -> set[int]:
         and isinstance(step.reply.get("user"), dict)
         and isinstance(step.reply["user"].get("id"), int)
     }
+
+
+def _context_now(
+    account: billing.Account | None, customer: int | None, limits: Limits
+) -> dict[str, Json]:
+    """Return what the tool that reads a customer's context would find now."""
+    found = billing.context_of(account, customer) if account and customer is not None else {}
+    return {"get_refund_context": {**found, "policy_hint": policy_hint(limits)}}
 
 
 def _earlier_runs(run: Run) -> list[UUID]:

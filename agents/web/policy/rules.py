@@ -73,7 +73,8 @@ TITLES: Mapping[str, tuple[str, str]] = {
     "answers.matches_ledger": (
         "Statements about money come from the ledger",
         "What the agent writes about money is replaced by what was paid. Its own words stay as a "
-        "note for colleagues; a letter in its own words waits for a reviewer.",
+        "note for colleagues; a letter in its own words, or with a fact that has changed "
+        "since, waits for a reviewer.",
     ),
     "answers.after_specialist": (
         "No answer without a specialist",

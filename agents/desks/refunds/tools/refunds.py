@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from agents.core.kinds import ACTION, ADJUST, APPROVE, REJECT, Answer
+from agents.core.limits import Limits
 from agents.core.money import CURRENCY, format_money
 from agents.core.names import greeting, is_plain_name, is_plain_plan
 from agents.core.requests import Json
@@ -63,13 +64,16 @@ def get_refund_context(context: Context, *, user_id: int) -> Json:
     )
     if found is None:
         return {"error": f"context_not_found_for_user:{user_id}"}
-    limits = context.limits
+    return {**found, "policy_hint": policy_hint(context.limits)}
+
+
+def policy_hint(limits: Limits) -> dict[str, Json]:
+    """Return what a context says of the policy."""
     told = limits.reference.told_limit_minor
-    hint = {
+    return {
         "auto_refund_limit_minor": limits.auto_limit_minor if told is None else told,
         "refund_window_days": limits.window_days,
     }
-    return {**found, "policy_hint": hint}
 
 
 def _hold(

@@ -1,0 +1,136 @@
+"""A letter says what the books say when it leaves, not when the agent looked."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connections
+from django.utils import timezone
+
+from agents import operations
+from agents.core.requests import Json
+from agents.core.states import EscalationState, RunState
+from agents.desks.refunds.models import Charge, SentMail
+from agents.models import Escalation, Run
+from agents.operations.refusal import Refused
+from tests.engine.faulty import advance_all, as_demo, faulty_server
+from tests.engine.scene import Scene, go, set_scene
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+
+OURS = "[[greeting]]\n\nthank you for your question.\n\n[[charge]] [[window]]"
+OWN = OURS.replace("thank", "Max says thank")
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return set_scene()
+
+
+def reply(scene: Scene, draft: str, *, meanwhile: Any = lambda: None) -> Run:
+    """Launch a reply whose agent drafts so; something happens while it thinks before it sends."""
+
+    def says(role: str, inputs: Json) -> str:
+        if role == "executor" and inputs["step"] == "draft":
+            return draft
+        if role == "executor" and inputs["step"] == "send":
+            meanwhile()
+            connections.close_all()
+        return as_demo(role, inputs)
+
+    with faulty_server(timeout=30) as server:
+        server.says = says
+        [run] = advance_all([scene.launch_scenario("reply")])
+    return run
+
+
+def last_charge() -> Charge:
+    return Charge.objects.get(customer__number=42, customer__book=Run.objects.get().book)
+
+
+def charge_anew() -> None:
+    """Import a newer charge of Anna's."""
+    last = last_charge()
+    Charge.objects.create(
+        customer=last.customer, plan=last.plan, amount_minor=99_00, currency="USD",
+        paid_at=timezone.now(),
+    )  # fmt: skip
+
+
+def let_a_day_pass() -> None:
+    charge = last_charge()
+    charge.paid_at -= timedelta(days=1)
+    charge.save()
+
+
+def held(run: Run) -> Escalation:
+    assert run.state == RunState.WAITING
+    assert not SentMail.objects.exists()
+    return Escalation.objects.get(run=run, state=EscalationState.OPEN)
+
+
+def decide(scene: Scene, escalation: Escalation, correction: str = "") -> None:
+    operations.decide(
+        escalation_id=escalation.pk, by=scene.rita, approve=True, correction=correction,
+        at=timezone.now(),
+    )  # fmt: skip
+
+
+def test_a_letter_that_the_books_bear_out_leaves_by_itself(scene: Scene) -> None:
+    assert reply(scene, OURS).stop_reason == "success"
+
+    [mail] = SentMail.objects.all()
+    assert "The last charge was USD 1,200.00" in mail.body
+
+
+def test_a_charge_that_came_while_the_agent_thought_brings_the_letter_to_a_person(
+    scene: Scene,
+) -> None:
+    escalation = held(reply(scene, OURS, meanwhile=charge_anew))
+
+    deciding = escalation.review["deciding"]
+    assert deciding["reason"] == "letter_out_of_date"
+    assert "says “The last charge was USD 1,200.00 for annual" in deciding["sentence"]
+    assert "Now it would say “The last charge was USD 99.00 for annual" in deciding["sentence"]
+    with pytest.raises(Refused, match=r"USD 99\.00"):
+        decide(scene, escalation)
+    letter = escalation.action["args"]["message"]
+    decide(scene, escalation, letter.replace("1,200.00", "99.00").replace("10 days", "0 days"))
+    assert go(escalation.run).stop_reason == "success"
+    assert "USD 99.00" in SentMail.objects.get().body
+
+
+def test_a_day_that_passed_while_a_person_was_asked_is_told_before_they_send_it(
+    scene: Scene,
+) -> None:
+    escalation = held(reply(scene, OWN))
+    assert escalation.review["deciding"]["reason"] == "letter_in_own_words"
+    let_a_day_pass()
+    letter = escalation.action["args"]["message"]
+
+    for correction in ("", letter.replace("Max", "Moritz")):
+        with pytest.raises(Refused, match=r"Now it would say “The last charge .* 11 days ago"):
+            decide(scene, escalation, correction)
+
+    decide(scene, escalation, letter.replace("10 days", "11 days"))
+    assert go(escalation.run).stop_reason == "success"
+
+
+@pytest.mark.parametrize("corrected", [False, True])
+def test_what_changes_between_the_yes_and_the_mail_is_asked_about_again(
+    scene: Scene, corrected: bool
+) -> None:
+    escalation = held(reply(scene, OWN))
+    letter = escalation.action["args"]["message"]
+    decide(scene, escalation, letter.replace("Max", "Moritz") if corrected else "")
+    charge_anew()
+
+    again = held(go(escalation.run))
+
+    assert again.pk != escalation.pk
+    assert again.review["deciding"]["reason"] == "letter_out_of_date"
+    decide(scene, again, letter.replace("1,200.00", "99.00").replace("10 days", "0 days"))
+    assert go(again.run).stop_reason == "success"
+    assert "USD 99.00" in SentMail.objects.get().body
