@@ -5,7 +5,8 @@
 
 It runs the programs of that checkout, whose requirements must be installed, and writes
 tests/upgrade/stored/0.1.0-sqlite.tar.gz; with a PostgreSQL at OPSCONSOLE_TEST_POSTGRES_URL also
-0.1.0-postgres.tar.gz. Once stored, a version's files are never made again.
+0.1.0-postgres.tar.gz. Once stored, a version's files are never made again: what
+runs inside follows the program of today, and a test sees that it does.
 
 Those called state-NNNN are of programs from before 0.1.0, the last ones whose newest migration was
 NNNN, made by hand in the same way: what was under way in them had been killed.
@@ -24,6 +25,7 @@ from tempfile import TemporaryDirectory
 
 from tests import postgres
 
+_OURS = ("OPSCONSOLE_", "OPENAI_", "DJANGO_")
 STORED = Path(__file__).parent / "stored"
 # For stored databases alone: the key that sealed their heads.
 AUDIT_KEY = "stored-databases-are-sealed-with-this-key"
@@ -37,8 +39,8 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 from agents import llm, operations
 from agents.engine.advance import advance
-from agents.engine.journal import Later
-from agents.engine.perform import RunWorld
+from agents.engine.drive import Later
+from agents.engine.perform import RunExecutor
 from agents.engine.threads import close_connections
 from agents.models import Workspace
 from agents.desks.refunds.scenarios import BY_KEY
@@ -49,7 +51,7 @@ at = timezone.now()
 workspace = operations.ensure_demo_workspace(at=at)
 limits = replace(STRICT, window_days=CENTURY, escalation_seconds=CENTURY * 86400)
 policy = operations.policy_version(workspace, limits, at=at, is_replay=True)
-do, left = RunWorld.do, [99]
+do, left = RunExecutor.do, [99]
 
 async def some(self, key, effect):
     left[0] -= 1
@@ -57,7 +59,7 @@ async def some(self, key, effect):
         raise Later(timezone.now())
     return await do(self, key, effect)
 
-RunWorld.do = some
+RunExecutor.do = some
 
 async def go(run):
     try:
@@ -81,12 +83,12 @@ for key, steps in (
 """
 
 
-def store(checkout: Path, version: str, url: str, kind: str) -> None:
+def store(checkout: Path, version: str, url: str, kind: str, *, into: Path = STORED) -> None:
     """Fill the database at `url` with the checkout's program, and pack it."""
     with TemporaryDirectory() as place:
         home = Path(place) / "home"
         environment = {
-            **{k: v for k, v in os.environ.items() if not k.startswith(("OPSCONSOLE_", "OPENAI_"))},
+            **{k: v for k, v in os.environ.items() if not k.startswith(_OURS)},
             "DATABASE_URL": url or f"sqlite:///{home}/opsconsole.sqlite3",
             "OPSCONSOLE_DATA_DIR": str(home),
             "OPSCONSOLE_ENV_FILE": "",
@@ -103,7 +105,7 @@ def store(checkout: Path, version: str, url: str, kind: str) -> None:
             database = Path(place) / "opsconsole.sqlite3"
             with closing(sqlite3.connect(home / database.name)) as source:
                 source.execute("VACUUM INTO ?", [str(database)])
-        with tarfile.open(STORED / f"{version}-{kind}.tar.gz", "w:gz") as pack:
+        with tarfile.open(into / f"{version}-{kind}.tar.gz", "w:gz") as pack:
             pack.add(database, database.name)
             pack.add(home / "heads.jsonl", "heads.jsonl")
 

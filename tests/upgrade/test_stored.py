@@ -12,8 +12,9 @@ from uuid import UUID
 import pytest
 
 from tests.installations import LONGEST, Installation, installation
+from tests.processes import ROOT
 from tests.settings import ON_POSTGRES
-from tests.upgrade.store import AUDIT_KEY, STORED
+from tests.upgrade.store import AUDIT_KEY, STORED, store
 
 pytestmark = [pytest.mark.both, pytest.mark.slow]
 
@@ -28,17 +29,25 @@ PAID_RUNS = "SELECT run_id FROM agents_effect WHERE tool = 'issue_refund' AND st
 AMOUNTS = [50000, 80000]  # what an agent pays by itself, and what a person lowers the others to
 
 
-@pytest.fixture(params=sorted(STORED.glob(f"*-{KIND}.tar.gz")), ids=lambda path: path.name)
+THIS = STORED / "this-sqlite.tar.gz"  # of this very program, made for the test
+DATABASES = sorted(STORED.glob(f"*-{KIND}.tar.gz")) + ([] if ON_POSTGRES else [THIS])
+
+
+@pytest.fixture(params=DATABASES, ids=lambda path: path.name)
 def restored(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Installation]:
     """Keep an installation with a stored database.
 
     That of a release gets each command as it is typed. For the many states from before the first
-    release one process runs them all: only the databases differ.
+    release one process runs them all: only the databases differ. That of this program shows that a
+    release can be stored.
     """
-    home = tmp_path / "home"
+    home, packed = tmp_path / "home", request.param
+    if packed == THIS:
+        store(ROOT, "this", "", "sqlite", into=tmp_path)
+        packed = tmp_path / THIS.name
     with installation(home, OPSCONSOLE_AUDIT_KEY=AUDIT_KEY) as own:
-        put_back(request.param, own)
-        with own.in_one_process() if "state" in request.param.name else nullcontext(own) as found:
+        put_back(packed, own)
+        with own.in_one_process() if "state" in packed.name else nullcontext(own) as found:
             yield found
 
 
