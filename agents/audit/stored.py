@@ -87,6 +87,8 @@ def _run(run: Run) -> Row:
         row["workflow"] = Derived(run.workflow, {})
     row |= {"goal_sha256": sha256(run.goal), "workflow_sha256": sha256(run.workflow)}
     row |= {"simulation_sha256": sha256(run.simulation), "outcome_sha256": sha256(run.outcome)}
+    if run.subject is not None:
+        row["its subject_key"] = Derived(run.subject_key, str(run.subject))
     return {**row, "subject_key": run.subject_key}
 
 

@@ -25,7 +25,7 @@ NOT_COMPARED = {
     # Whose turn it is, and what a launch tells nobody: they end with the run.
     Run: "fence lease_owner lease_ends_at wake_at attempts launch_token question_version "
     # Of a report its day; of a declared desk its subject.
-    "subject_key subject_label scope",
+    "subject_label scope",
     # Evidence, the clock, and columns that only a declared desk fills.
     Escalation: "review expires_at frozen_at resource amount_minor currency",
     # What the tool returned, and the steps of the trace.
