@@ -8,7 +8,7 @@ from agents.core.actions import MAX_TEXT
 _ENDS = {
     "success": "The run reached its end.",
     "cancelled": "A person stopped the run.",
-    "killed": "A kill switch was on when the run came to an action that it blocks.",
+    "killed": "A kill switch was on when the run reached an action that it blocks.",
     "human_rejected": "A reviewer rejected the request.",
     "denied_by_human": "A reviewer rejected the draft.",
     "escalation_expired": "Nobody decided in time, so the request was rejected automatically.",
@@ -35,8 +35,8 @@ _ENDS = {
     "critical_task_failed": "A part that the report cannot do without failed.",
     "no_report_scope": "The policy of this run has no settings for reports.",
     "bad_workflow": "The workflow's document cannot be used.",
-    "internal_error": "A fault of the console ended the run. Its log has the details.",
-    "diverged": "The run could not go on as it was recorded, by a fault of the console.",
+    "internal_error": "A fault of the console ended the run. The server's log has the details.",
+    "diverged": "A fault of the console: the run no longer matched its record and ended.",
     "invalid_action": "The agent's answer was not a valid action ({0}).",
     "invalid_action:text_too_long": f"The agent's text was longer than the {MAX_TEXT:,} characters "
     "that can be read and sent ({1}).",

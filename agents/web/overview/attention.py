@@ -52,7 +52,7 @@ class Attention:
             return "failed because of a system error"
         untold = "paid, and the customer was not told"
         if self.code == "success":
-            return f"{untold}, because the agent sent no mail; write to them"
+            return f"{untold}, because the agent sent no email; write to them"
         return f"{untold}, because the run ended first; run it again or write to them"
 
 
