@@ -1,4 +1,4 @@
-"""Enter declared desks where refunds stand: their tools in TOOLS, their rules in RULES.
+"""Enter declared desks: their tools in TOOLS, their rules in RULES, themselves in SYSTEMS.
 
 A desk is an app whose module `desk` holds one under that name; Django's own autodiscovery finds
 it. A typed rule or tool is an adapter over the ones there are, so review, journal, ledger and

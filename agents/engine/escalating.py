@@ -32,7 +32,7 @@ def fetch_escalation(run_id: UUID, key: str) -> Pending[list[Escalation]]:
 def open_escalation(
     commit: Commit, *, step: Step, kind: str, action: Json, review: Json, limits: Limits
 ) -> str:
-    """Put a step's action into the inbox, or return whose requests fill it: launcher or customer.
+    """Put a step's action into the inbox, or return whose requests fill it.
 
     What became of a call is asked however full it is.
     """

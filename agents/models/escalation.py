@@ -97,7 +97,7 @@ class Escalation(models.Model):
                 condition=~Q(not_carried_out=""),
                 name="escalation_not_carried_out",
             ),
-            # What a person has granted on a charge, and altogether in a day.
+            # What a person has granted on a resource, and altogether in a day.
             models.Index(
                 fields=["decided_by", "decided_at"],
                 condition=Q(granted_minor__isnull=False),

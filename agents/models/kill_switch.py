@@ -66,7 +66,7 @@ class KillSwitch(models.Model):
 
     @property
     def name(self) -> str:
-        """Return what people call it: all writes, pattern routing, tool issue_refund."""
+        """Return what people call it: all writes, pattern routing, tool send_reply."""
         return "all writes" if self.scope == Scope.WORKSPACE else f"{self.scope} {self.target}"
 
     @property

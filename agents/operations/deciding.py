@@ -96,7 +96,7 @@ def decide(
 
     Raises KillSwitchStands for an approval that a kill switch holds up: that too is a Refused.
 
-    `amount_minor` lowers a refund; nothing else of one can be changed. `patch` are the arguments
+    `amount_minor` lowers what is paid; nothing else of it can be changed. `patch` are the arguments
     that a person sets of another desk's call, of those that it opens to them. `correction` has
     a workflow's step run once more with these words, instead of letting its output stand; of a
     letter it is the text that is sent in its place.

@@ -21,7 +21,7 @@ class ErasureLeftovers:
 
     chains: tuple[tuple[UUID, tuple[int, ...]], ...] = ()  # words from before texts lay beside
     policies: tuple[int, ...] = ()  # versions that mask nothing, with runs of others under them
-    switches: tuple[int, ...] = ()  # kill switches whose reason may name the customer
+    switches: tuple[int, ...] = ()  # kill switches whose reason may name the subject
     switch_events: tuple[int, ...] = ()  # and such events in the workspace's chain
 
     def __bool__(self) -> bool:
@@ -31,7 +31,7 @@ class ErasureLeftovers:
 def find_leftovers(
     workspace: Workspace, runs: QuerySet[Run], *, names: Collection[str]
 ) -> ErasureLeftovers:
-    """Return what stays of a customer in a workspace once their runs are erased."""
+    """Return what stays of a subject in a workspace once their runs are erased."""
     spoken_of = re.compile(
         rf"(?<!\w)(?:{'|'.join(map(re.escape, sorted(names)))})(?!\w)", re.IGNORECASE
     )
