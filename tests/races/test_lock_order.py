@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -25,7 +24,8 @@ from agents.engine import admission
 from agents.engine.facts import fetch_facts
 from agents.engine.kill_switch import switch_against
 from agents.models import Effect, Escalation, Membership, Role, Run
-from agents.operations import deciding, erasing, granting
+from agents.operations import deciding, granting
+from agents.systems import SYSTEMS
 from tests.engine.scene import REFUND_500, Scene, fresh, go, paid, refund_by_phone, set_scene
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.postgres]
@@ -72,7 +72,7 @@ def decide(scene: Scene, run: Run) -> None:
         connection.close()
 
 
-def stop_before(monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str) -> Event:
+def stop_before(monkeypatch: pytest.MonkeyPatch, module: object, name: str) -> Event:
     """Have a writer stop there once, until somebody waits for it; the event says that it has."""
     goes_on, stopped = getattr(module, name), Event()
 
@@ -208,7 +208,9 @@ def test_an_erasure_and_a_late_decision_want_the_same_run(
     escalation = Escalation.objects.get(run=run)
     scene.decide(run, approve=False)
     go(run)
-    stopped = stop_before(monkeypatch, erasing, "names_of_customer")  # with what it is about locked
+    stopped = stop_before(
+        monkeypatch, SYSTEMS["refunds"], "names_of"
+    )  # with what it is about locked
 
     def erase() -> int:
         try:
