@@ -18,6 +18,7 @@ from agents.models import Membership, PolicyVersion, Role, Workspace
 from agents.models.event import Entry, append_events
 from agents.operations.refusal import Refused
 from agents.policies.profiles import STRICT
+from agents.sdk.desk import DESKS
 from agents.systems import SYSTEMS
 
 DEMO = "demo"
@@ -53,10 +54,16 @@ def add_workspace(
         )
         said = Entry("workspace.created", {"slug": slug}, actor)
         append_events([said], workspace_id=workspace.pk, at=at)
-        strict = replace(STRICT, escalation_seconds=DEMO_EXPIRY) if is_demo else STRICT
+        strict = _demo_policy() if is_demo else STRICT
         workspace.policy = policy_version(workspace, strict, at=at)
         workspace.save(update_fields=["policy"])
         return workspace
+
+
+def _demo_policy() -> Limits:
+    """Return the strict policy as a demo has it: with every desk that has something to show."""
+    desks = {name: desk.document() for name, desk in DESKS.items() if desk.fill_demo}
+    return replace(STRICT, escalation_seconds=DEMO_EXPIRY, desks=desks or None)
 
 
 def policy_version(

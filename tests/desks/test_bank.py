@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 from django.core.management import call_command
+from django.utils import timezone
 
 from agents import operations
 from agents.core.states import RunState
 from agents.models import Escalation, Run
+from agents.sdk.desk import DESKS
 from tests.desks.bank import (
     ATTACKS,
     BLOCKED,
@@ -154,3 +156,13 @@ def test_nobody_pays_more_elsewhere_or_yesterday(scene: Scene, patch: dict[str, 
 
     assert refusal.value.code == "bad_patch"
     assert sent(run) == []
+
+
+def test_a_demo_begins_with_the_bank_and_a_workspace_without() -> None:
+    at = timezone.now()
+    demo = operations.add_workspace(slug="try", name="Try", is_demo=True, at=at)
+    own = operations.add_workspace(slug="own", name="Own", at=at)
+
+    told = [one.policy.document.get("desks") if one.policy else None for one in (demo, own)]
+
+    assert told == [{"bank": DESKS["bank"].document()}, None]
