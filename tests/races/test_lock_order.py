@@ -19,11 +19,12 @@ from agents import operations
 from agents.core.states import EscalationState, RunState
 from agents.db.driver import pipelined
 from agents.desks.refunds import refunds
-from agents.desks.refunds.models import Charge
+from agents.desks.refunds.importing import COLUMNS, import_customers
+from agents.desks.refunds.models import Charge, Customer
 from agents.engine import admission
 from agents.engine.facts import fetch_facts
 from agents.engine.kill_switch import switch_against
-from agents.models import Effect, Escalation, Membership, Role, Run
+from agents.models import Effect, Escalation, Membership, Role, Run, Workspace
 from agents.operations import deciding, granting
 from agents.systems import SYSTEMS
 from tests.engine.scene import REFUND_500, Scene, fresh, go, paid, refund_by_phone, set_scene
@@ -212,23 +213,44 @@ def test_an_erasure_and_a_late_decision_want_the_same_run(
         monkeypatch, SYSTEMS["refunds"], "names_of"
     )  # with what it is about locked
 
-    def erase() -> int:
-        try:
-            return operations.erase_customer(
-                workspace=scene.workspace,
-                number=42,
-                reason="asked to",
-                at=timezone.now(),
-                actor="omar",
-            ).runs
-        finally:
-            connection.close()
-
     with ThreadPoolExecutor(1) as threads:
-        erasure = threads.submit(erase)
+        erasure = threads.submit(erase, scene.workspace, 42)
         assert stopped.wait(30)
         with pytest.raises(operations.AlreadyDecided):
             operations.decide(
                 escalation_id=escalation.pk, by=scene.rita, approve=True, at=timezone.now()
             )
         assert erasure.result() == 1
+
+
+def test_an_erasure_and_an_import_want_the_same_customer(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    eu = operations.add_workspace(slug="eu", name="EU", at=timezone.now())
+    table = [",".join(COLUMNS) + "\n", "107,Jo Lind,jo@example.com,SE,,,,,\n"]
+    known: dict[str, Any] = {"workspace": eu, "at": timezone.now(), "actor": "omar"}
+    import_customers(lines=table, **known)
+    stopped = stop_before(monkeypatch, SYSTEMS["refunds"], "names_of")
+
+    with ThreadPoolExecutor(1) as threads:
+        erasure = threads.submit(erase, eu, 107)
+        assert stopped.wait(30)
+        again = import_customers(lines=table, **known)
+        erasure.result()
+
+    assert (again.erased, again.left_out) == ((107,), 1)
+    assert Customer.objects.get(book=eu.book, number=107).name == ""
+
+
+def erase(workspace: Workspace, number: int) -> int:
+    """Erase in a thread, with a connection of its own."""
+    try:
+        return operations.erase_customer(
+            workspace=workspace,
+            number=number,
+            reason="asked to",
+            at=timezone.now(),
+            actor="omar",
+        ).runs
+    finally:
+        connection.close()
