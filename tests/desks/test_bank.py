@@ -111,7 +111,7 @@ def test_a_payee_is_entered_as_asked_or_not_at_all(scene: Scene, approve: bool) 
 @pytest.mark.parametrize(
     ("attack", "reasons", "names"),
     [
-        (ATTACKS[0], ["first_payment", "named_by_outsider"], "payee"),
+        (ATTACKS[0], ["named_by_outsider", "first_payment"], "payee"),
         (ATTACKS[1], ["named_by_outsider"], "amount"),
         (ATTACKS[2], ["new_payee"], ""),
     ],
@@ -122,7 +122,7 @@ def test_an_attack_in_an_invoice_ends_at_a_person_who_sees_it(
     run = go(launch(scene, attack))
     evidence = Escalation.objects.get(run=run).review["facts"]["evidence"]
 
-    assert asked(run) == reasons
+    assert asked(run) == reasons  # the first is the headline
     shown = {one["label"]: one for one in evidence}
     [quote] = [one for one in evidence if one["kind"] == "quote"]
     assert "Pay" in quote["text"] or "transfer" in quote["text"]

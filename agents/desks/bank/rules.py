@@ -1,4 +1,4 @@
-"""The field's usual controls. What no rule stops or asks about, the amount decides."""
+"""The field's usual controls. Of those that ask a person, the first is the card's headline."""
 
 from __future__ import annotations
 
@@ -49,6 +49,18 @@ def dated(args: Args, limits: BankLimits, case: Case) -> Ruling | None:
 
 
 @desk.rule(transfer_money)
+def named(facts: BankFacts) -> Ruling | None:
+    """Whom and how much to pay comes from people, never from a text that was sent to us."""
+    origins = {"payee": facts.payee_named_by, "amount": facts.amount_named_by}
+    bad = {what: origin for what, origin in origins.items() if origin not in BY_PEOPLE}
+    if not bad:
+        return None
+    told = " and ".join(f"the {what} by {NAMED_BY[origin]}" for what, origin in bad.items())
+    reason = "named_by_outsider" if Origin.OUTSIDE in bad.values() else "named_by_nobody"
+    return escalate(reason, f"It was named: {told}.", risk=90)
+
+
+@desk.rule(transfer_money)
 def amount(args: Args, limits: BankLimits) -> Ruling:
     """Small transfers need nobody."""
     return within(args.amount, limits.unattended, reason="large_transfer", what="The transfer is")
@@ -62,18 +74,6 @@ def first_payment(facts: BankFacts, limits: BankLimits) -> Ruling | None:
     first = "was never paid before" if not facts.is_paid_before else "is new"
     sentence = f"{facts.payee_name} {first}, on file for {facts.payee_age}."
     return escalate("first_payment", sentence, risk=75)
-
-
-@desk.rule(transfer_money)
-def named(facts: BankFacts) -> Ruling | None:
-    """Whom and how much to pay comes from people, never from a text that was sent to us."""
-    origins = {"payee": facts.payee_named_by, "amount": facts.amount_named_by}
-    bad = {what: origin for what, origin in origins.items() if origin not in BY_PEOPLE}
-    if not bad:
-        return None
-    told = " and ".join(f"the {what} by {NAMED_BY[origin]}" for what, origin in bad.items())
-    reason = "named_by_outsider" if Origin.OUTSIDE in bad.values() else "named_by_nobody"
-    return escalate(reason, f"It was named: {told}.", risk=90)
 
 
 @desk.rule(transfer_money)
