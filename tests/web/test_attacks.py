@@ -59,13 +59,13 @@ MAY_READ: dict[str, set[Role]] = {
 @pytest.mark.slow
 def test_every_role_gets_what_its_row_says(scene: Scene, role: Role, htmx: bool) -> None:
     escalation = waiting(scene)
-    user = scene.add("ada", role)
+    client = signed_in(scene.add("ada", role))
     headers = {"HX-Request": "true"} if htmx else {}
 
     for name in sorted(set(ADDRESSES) - OPEN):
         at = about(name, escalation)
-        read = signed_in(user).get(at, headers=headers).status_code
-        sent = signed_in(user).post(at, headers=headers).status_code
+        read = client.get(at, headers=headers).status_code
+        sent = client.post(at, headers=headers).status_code
         may_read = role in MAY_READ.get(name, set(Role))
         assert read in (200, 405) if may_read else read == 403, f"{role} GET {name}: {read}"
         if name in MAY:
