@@ -96,7 +96,7 @@ def _decide(run: Run, by: User) -> None:
         escalation_id=_ASKED.get(run=run.pk).pk,
         by=by,
         approve=True,
-        amount_minor=GRANTED_MINOR,
+        patch={"amount_minor": GRANTED_MINOR},
         comment="partly used",
         at=timezone.now(),
     )

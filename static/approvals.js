@@ -1,5 +1,5 @@
-// The card of one request: drafts that are never lost and never sent by themselves, an amount that
-// is judged while it is typed, and a queue that keeps its place. Loaded after opsconsole.js.
+// The card of one request: drafts that are never lost and never sent by themselves, changes that
+// are judged while they are typed, and a queue that keeps its place. Loaded after opsconsole.js.
 
 // --- Drafts -----------------------------------------------------------------------------------
 // What is typed stays in this tab for this person, whatever becomes of the page or the request.
@@ -41,13 +41,14 @@ function restoreDraft(form, draft) {
   for (const field of form.querySelectorAll(TYPED)) field.value = draft.values[field.name] ?? field.value;
   const radio = form.querySelector(`[name=verdict][value="${draft.verdict}"]`);
   if (radio) radio.checked = true;
-  repeatAmount();
+  showChanges();
 }
 
 function words(draft) {
-  const { amount, ready, comment, ready_refusal, refusal, correction } = draft.values;
+  const { ready, comment, ready_refusal, refusal, correction } = draft.values;
   const isNo = draft.verdict === "reject";
-  const said = isNo ? [ready_refusal, refusal] : [draft.verdict === "adjust" && amount, correction, ready, comment];
+  const changes = Object.entries(draft.values).filter(([name]) => draft.verdict === "adjust" && name.startsWith("set."));
+  const said = isNo ? [ready_refusal, refusal] : [...changes.map(([, value]) => value), correction, ready, comment];
   return said.filter(Boolean).join("\n");
 }
 
@@ -127,18 +128,63 @@ function sayUnsent() {
   document.querySelector("#notice")?.replaceChildren(banner);
 }
 
-// --- The policy's word while one types --------------------------------------------------------
+// --- Changes: repeated in the headline and the buttons, judged by the policy while one types ----
+// Minor units, never floats. What cannot be read is not repeated; the server says what is wrong.
 
-function mayPay(isAllowed) {
-  document.querySelectorAll("#dform .acts .if-adjust").forEach((button) => (button.disabled = !isAllowed));
+function changes() {
+  return [...document.querySelectorAll("#dform [data-change]")];
+}
+
+function minorOf(field) {
+  const digits = Number(field.dataset.digits);
+  const found = field.value.trim().match(/^(0|[1-9]\d{0,8})(?:\.(\d+))?$/); // as the server reads it
+  if (!found || (found[2] ?? "").length > digits) return null;
+  return Number(found[1] + (found[2] ?? "").padEnd(digits, "0"));
+}
+
+// As `show` of the desks writes it; "" for what is no value.
+function spoken(field) {
+  if (field.type === "date") {
+    const day = new Date(`${field.value}T00:00Z`);
+    return isNaN(day) ? "" : day.toLocaleDateString("en-GB", { timeZone: "UTC", day: "numeric", month: "long", year: "numeric" });
+  }
+  if (!field.dataset.currency) return field.value.trim();
+  const minor = minorOf(field);
+  if (!minor) return "";
+  const digits = Number(field.dataset.digits);
+  const number = (minor / 10 ** digits).toLocaleString("en-US", { minimumFractionDigits: digits });
+  return `${field.dataset.currency} ${number}`;
+}
+
+function mayChange(isAllowed) {
+  const isChanged = changes().some((field) => field.value !== field.dataset.asked);
+  document.querySelectorAll("#dform .acts .if-adjust").forEach((button) => {
+    button.disabled = !isAllowed || (changes().length > 0 && !isChanged);
+  });
+}
+
+function showChanges() {
+  const fields = changes();
+  const isChanged = fields.some((field) => field.value !== field.dataset.asked);
+  for (const field of fields) {
+    const text = isChanged ? spoken(field) : "";
+    for (const out of document.querySelectorAll(`[data-out="${field.dataset.change}"]`)) {
+      out.dataset.unread ??= out.textContent;
+      out.textContent = text || out.dataset.unread;
+    }
+    const pin = document.querySelector(`[data-pin="${field.dataset.change}"]`);
+    const minor = field.dataset.currency ? minorOf(field) : null;
+    if (pin && minor !== null) pin.setAttribute("cx", `${Math.min(100, (100 * minor) / Number(pin.dataset.full))}%`);
+  }
 }
 
 document.addEventListener("input", (event) => {
-  if (!event.target.matches("[data-amount-in]")) return;
+  if (!event.target.matches("[data-change]")) return;
   const judged = document.querySelector("#judged");
   judged?.removeAttribute("data-allowed");
   judged?.replaceChildren();
-  mayPay(true); // until the answer is here; the server judges what is sent in any case
+  showChanges();
+  mayChange(true); // until the answer is here; the server judges what is sent in any case
 });
 
 // --- The queue keeps its place ----------------------------------------------------------------
@@ -157,10 +203,13 @@ document.addEventListener("htmx-before-swap", (event) => {
 
 document.addEventListener("htmx-after-swap", () => {
   settleDraft(false);
-  mayPay(document.querySelector("#judged")?.dataset.allowed !== "no");
+  showChanges();
+  mayChange(document.querySelector("#judged")?.dataset.allowed !== "no");
 });
 document.addEventListener("DOMContentLoaded", () => {
   settleDraft(true);
+  showChanges();
+  mayChange(true);
   showPlace();
   document.querySelector("#next[data-focus]")?.focus();
 });

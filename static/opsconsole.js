@@ -1,4 +1,4 @@
-// Every page works without this file. It keeps pages fresh, answers keys and repeats an amount.
+// Every page works without this file. It keeps pages fresh and answers keys.
 
 // --- Live parts -------------------------------------------------------------------------------
 // The stream sends the newest state of a part. What is under the pointer or has the focus waits.
@@ -191,39 +191,6 @@ function tick() {
 }
 setInterval(tick, 1000);
 
-// --- The amount -------------------------------------------------------------------------------
-// Cents, never floats. What cannot be read is not repeated; the server says what is wrong.
-
-function minorOf(text) {
-  const found = text.trim().match(/^(0|[1-9]\d{0,8})(?:\.(\d{1,2}))?$/); // as the server reads it
-  return found ? Number(found[1]) * 100 + Number((found[2] ?? "0").padEnd(2, "0")) : null;
-}
-
-function spoken(minor) {
-  const whole = String(Math.floor(minor / 100)).replace(/\B(?=(\d{3})+$)/g, ",");
-  return `USD ${whole}.${String(minor % 100).padStart(2, "0")}`;
-}
-
-function repeatAmount() {
-  const field = document.querySelector("[data-amount-in]");
-  if (!field) return;
-  const minor = minorOf(field.value);
-  for (const out of document.querySelectorAll("[data-amount-out]")) {
-    out.dataset.unread ??= out.textContent;
-    out.textContent = minor ? spoken(minor) : out.dataset.unread;
-  }
-  const pin = document.querySelector("[data-amount-pin]");
-  if (pin && minor !== null) {
-    const x = `${Math.min(100, (100 * minor) / Number(pin.dataset.amountPin))}%`;
-    pin.setAttribute("cx", x);
-  }
-}
-document.addEventListener("input", (event) => {
-  if (event.target.matches("[data-amount-in]")) repeatAmount();
-});
-document.addEventListener("DOMContentLoaded", repeatAmount);
-document.addEventListener("htmx-after-swap", repeatAmount);
-
 // --- Keys -------------------------------------------------------------------------------------
 // A letter selects and moves the focus. It never decides, and it is nothing while one types.
 
@@ -233,7 +200,7 @@ function pick(verdict) {
   const radio = document.querySelector(`.dform [value="${verdict}"]`);
   if (!radio) return false;
   radio.checked = true;
-  const fields = [...document.querySelectorAll(".dform .inner :is(input, textarea)")];
+  const fields = [...document.querySelectorAll(".dform .inner :is(input, textarea, select)")];
   const field = fields.find((candidate) => candidate.offsetParent !== null) ?? radio;
   field.focus();
   if (field.select) field.select();

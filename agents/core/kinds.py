@@ -4,17 +4,18 @@ Queue, card, form, trace, commands and docs are drawn from this table. A tool ma
 its own for a request to run it: `Tool.request`, a copy of ACTION in its own terms.
 
 Sentences name in braces what a page fills in: {tool}, {step}, {customer}, {by}, the {amount} that
-is granted and the {asked} one.
+is granted and the {asked} one, and what a tool says {before} and {after} a call.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 APPROVE, ADJUST, REJECT = "approve", "adjust", "reject"  # as a form sends them
-AMOUNT, TEXT, INSTRUCTIONS = "amount", "text", "instructions"  # what a person may change
+# What a person may change: those arguments that their tool opens, a text, or what a step is told.
+ARGUMENTS, TEXT, INSTRUCTIONS = "arguments", "text", "instructions"
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,7 @@ class Kind:
     lost: str = ""  # asks whether it happened, where its outcome was lost
     runs_tool: bool = False  # a yes starts a call, and is carried out or says why not
     settles_call: bool = False  # says what became of a call that was made: a yes starts nothing
+    labels: Mapping[str, str] = field(default_factory=dict)  # of what is changed, by argument
     is_about_run: bool = False  # of the run's own customer, whatever the action names
     may_be_simulated: bool = False  # answered by the program that plays a person
 
@@ -74,7 +76,7 @@ ACTION = Kind(
         Answer(APPROVE, "As proposed", "Run {tool} for {customer} now", "Run {tool}"),
         Answer(REJECT, "Reject", "Do not run {tool}, and end the run", "Reject and end the run"),
     ),
-    change=AMOUNT,
+    change=ARGUMENTS,
     reason="Reason",
     done="{tool} was carried out.",
     undone="{tool} was not carried out.",

@@ -7,6 +7,7 @@ Inside, keys end in ``_minor``. What a model says and what the reference prints 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from decimal import Decimal
 from functools import cache
 
@@ -16,24 +17,26 @@ from agents.core.requests import Json
 
 CURRENCY = "USD"
 MAX_MINOR = 2**53 - 1  # beyond it a float, and so JSON elsewhere, loses cents
-_AMOUNT = re.compile(r"(0|[1-9][0-9]{0,8})(?:\.([0-9]{1,2}))?", re.ASCII)
+_AMOUNT = re.compile(r"(0|[1-9][0-9]{0,8})(?:\.([0-9]{1,4}))?", re.ASCII)
 
 
 class BadAmount(ValueError):
     """The text or number is no amount of money. The message says what would be."""
 
 
-def minor_of_text(text: str) -> int:
+def minor_of_text(text: str, currency: str = CURRENCY) -> int:
     """Read "800", "800.5" or "800.00" as minor units. Raises BadAmount for anything else.
 
     The one parser for forms, API, command line and policy files: ASCII digits, a point, no
     sign, no separator, no exponent, no blanks.
     """
-    match = _AMOUNT.fullmatch(text)
-    if not match:
-        raise BadAmount(f"{text!r} is not an amount; write digits and a point, such as 800.00")
-    whole, cents = match.groups()
-    return int(whole) * 100 + int((cents or "").ljust(2, "0"))
+    match, digits = _AMOUNT.fullmatch(text), exponent(currency)
+    whole, part = match.groups() if match else ("", None)
+    if not match or len(part or "") > digits:
+        such = plain_amount(800 * 10**digits, currency)
+        point = "digits and a point" if digits else "digits alone"
+        raise BadAmount(f"{text!r} is not an amount; write {point}, such as {such}")
+    return int(whole + (part or "").ljust(digits, "0"))
 
 
 def minor_of_number(number: int | float | Decimal) -> int:
@@ -73,9 +76,21 @@ def format_money(minor: int, currency: str = CURRENCY) -> str:
     return f"{sign}{currency} {Decimal(abs(minor)).scaleb(-digits):,.{digits}f}"
 
 
-def plain_amount(minor: int) -> str:
-    """Return an amount as a form field holds it: 1200.00."""
-    return f"{minor // 100}.{minor % 100:02d}"
+def format_sums(amounts: Iterable[tuple[str, int]]) -> str:
+    """Return the sum of each currency, for currency and minor units: EUR 5.00, JPY 800.
+
+    Nothing adds currencies. "" where there is no amount.
+    """
+    sums: dict[str, int] = {}
+    for currency, minor in amounts:
+        sums[currency] = sums.get(currency, 0) + minor
+    return ", ".join(format_money(sums[currency], currency) for currency in sorted(sums))
+
+
+def plain_amount(minor: int, currency: str = CURRENCY) -> str:
+    """Return an amount as a form field holds it: 1200.00, and of JPY 1200."""
+    digits = exponent(currency)
+    return f"{Decimal(minor).scaleb(-digits):.{digits}f}"
 
 
 def to_model_units(value: Json) -> Json:

@@ -21,7 +21,7 @@ from django.utils.module_loading import module_has_submodule
 
 from agents.core.actions import Action
 from agents.core.facts import DeskFacts, Facts
-from agents.core.kinds import ACTION, APPROVE, REJECT, Answer
+from agents.core.kinds import ACTION, ADJUST, APPROVE, ARGUMENTS, REJECT, Answer
 from agents.core.limits import REFUNDS, Limits
 from agents.core.registry import enter
 from agents.core.requests import Json
@@ -83,21 +83,24 @@ def _tool(tool: DeskTool) -> Tool:
     def call(context: Context, **args: Json) -> Json:
         return tool.call(_call(context), args)
 
+    act = "{before}" if tool.before else f"{tool.title} for {{customer}}"
+    changes = Answer(ADJUST, "Change", act, f"{tool.title} with these changes")
     asked = replace(
         ACTION,
         tag=tool.title,
-        asks=f"{tool.title} for {{customer}}",
+        asks=act,
+        note="It runs once, with exactly these values.",
         answers=(
-            Answer(APPROVE, "As proposed", f"{tool.title} for {{customer}} now", tool.title),
-            Answer(REJECT, "Reject", "Reject it, and end the run", "Reject and end the run"),
+            *([changes] if tool.may_change else []),
+            Answer(APPROVE, "As proposed", act, f"{tool.title} as proposed"),
+            Answer(REJECT, "Reject", "Reject this, and end the run", "Reject and end the run"),
         ),
-        change="",  # a form for what may be changed is not there yet
-        done=f"{tool.title}: done.",
-        undone=f"{tool.title}: not done.",
-        changed=f"{tool.title}: done as {{by}} changed it.",
-        pending=f"{tool.title}: approved, and not done yet.",
-        under_way=f"{tool.title}: begun, and its outcome is not known yet.",
-        lost=f"{tool.title}: did it take effect?",
+        change=ARGUMENTS if tool.may_change else "",
+        done="{after}" if tool.after else "It was carried out.",
+        undone="Nothing was done on this request.",
+        pending="Approved. Not carried out yet.",
+        under_way=f"{tool.title}: started. Its outcome is not known yet.",
+        lost=f"Did this take effect: {act}?",
     )
     return Tool(
         tool.name,
@@ -108,10 +111,13 @@ def _tool(tool: DeskTool) -> Tool:
         reserve=lambda context, **args: tool.hold(_call(context), args),
         release=tool.release,
         find=tool.find,
+        before=tool.before,
         told=tool.description,
         after=tool.after,
         may_say=tool.may_say,
         request=asked,
+        typed=tool.arguments,
+        may_change=tool.may_change,
     )
 
 

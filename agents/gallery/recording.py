@@ -75,11 +75,12 @@ def _drive(case: PastCase, workspace: Workspace) -> Original:
     )
     asyncio.run(_advance(run))
     while case.answer and (asked := Escalation.objects.filter(run=run, state="open").first()):
+        amount = case.answer.amount_minor
         operations.decide(
             escalation_id=asked.pk,
             by=User.objects.get(username=case.answer.by),
             approve=case.answer.approve,
-            amount_minor=case.answer.amount_minor,
+            patch={"amount_minor": amount} if amount else None,
             comment=case.answer.comment,
             at=timezone.now(),
         )

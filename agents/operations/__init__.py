@@ -13,7 +13,7 @@ from agents.operations.deciding import (
 )
 from agents.operations.erasing import Erasure, erase_customer
 from agents.operations.erasure_leftovers import ErasureLeftovers
-from agents.operations.granting import judge_amount
+from agents.operations.granting import fields_of, judge_change
 from agents.operations.killing import kill, release, stoppable_tools
 from agents.operations.launching import launch
 from agents.operations.people import (
@@ -45,8 +45,9 @@ __all__ = [
     "ensure_demo_workspace",
     "ensure_simulated_person",
     "erase_customer",
+    "fields_of",
     "join",
-    "judge_amount",
+    "judge_change",
     "kill",
     "launch",
     "launch_again",

@@ -19,7 +19,7 @@ from agents.db.driver import pipelined
 from agents.engine.answering import answer, expire
 from agents.engine.commit import Commit
 from agents.engine.crashpoints import crashpoint
-from agents.engine.desk_lookup import LookedUp, LookupFailed, look_up_now
+from agents.engine.desk_lookup import LookedUp
 from agents.engine.desks import known_desks
 from agents.engine.facts import fetch_facts
 from agents.engine.kill_switch import switch_against
@@ -35,7 +35,7 @@ from agents.models import (
 from agents.models.event import Entry, append_events, commanding_account
 from agents.operations.claiming import OWN, Claimed, is_kept_from, is_own
 from agents.operations.escalation_lock import lock_escalation
-from agents.operations.granting import Grant, check_patch, grant
+from agents.operations.granting import Grant, Patch, grant, look_ahead
 from agents.operations.refusal import Refused, check_text, require_role
 from agents.policies.answers import outdated_sentences
 from agents.sdk.desk import DESKS
@@ -74,10 +74,9 @@ class _Answer:
     """What the person wants."""
 
     approve: bool
-    amount_minor: int | None
     comment: str
     correction: str
-    patch: dict[str, Json] | None = None
+    patch: dict[str, Json] | None
 
 
 def decide(
@@ -86,24 +85,23 @@ def decide(
     by: User,
     approve: bool,
     at: datetime,
-    amount_minor: int | None = None,
     comment: str = "",
     correction: str = "",
-    patch: dict[str, Json] | None = None,
+    patch: Patch | None = None,
     action_sha256: str | None = None,
 ) -> Escalation:
     """Answer an escalation and queue its run. Raises Refused, AlreadyDecided, Claimed.
 
     Raises KillSwitchStands for an approval that a kill switch holds up: that too is a Refused.
 
-    `amount_minor` lowers what is paid; nothing else of it can be changed. `patch` are the arguments
-    that a person sets of another desk's call, of those that it opens to them. `correction` has
-    a workflow's step run once more with these words, instead of letting its output stand; of a
-    letter it is the text that is sent in its place.
+    `patch` are the arguments that a person sets, of those that the tool opens to them, as JSON:
+    {"amount_minor": 80000}. `correction` has a workflow's step run once more with these words,
+    instead of letting its output stand; of a letter it is the text that is sent in its place.
     `action_sha256`, if given, is of the action the person saw: a decision about anything else
     is refused.
     """
-    wanted = _Answer(approve, amount_minor, comment.strip(), correction.strip(), patch)
+    changes = dict(patch) if patch is not None and approve else None
+    wanted = _Answer(approve, comment.strip(), correction.strip(), changes)
     try:
         ahead = _look_ahead(escalation_id) if approve else None
         with transaction.atomic():
@@ -120,15 +118,10 @@ def decide(
 
 
 def _look_ahead(pk: int) -> LookedUp | None:
-    """Ask what the desk needs of other machines, before anything is locked. Raises Refused."""
+    """Ask other machines where a desk here needs any. Raises Refused."""
     if not any(desk.ahead for desk in DESKS.values()):
         return None
-    run = Run.objects.get(escalations=pk)
-    try:
-        return look_up_now(run)
-    except LookupFailed:
-        sentence = "What the desk has to look up cannot be had now. Try again in a minute."
-        raise Refused("lookup_failed", sentence) from None
+    return look_ahead(Run.objects.get(escalations=pk))
 
 
 def _decide(
@@ -156,8 +149,7 @@ def _decide(
         raise Refused("stale", "The action has changed since you opened it. Load the page again.")
     granted = None
     if wanted.approve:
-        granted = grant(escalation, steps, person, amount_minor=wanted.amount_minor, at=at)
-        check_patch(escalation, steps, person, wanted.patch, at=at, ahead=ahead)
+        granted = grant(escalation, steps, person, patch=wanted.patch, at=at, ahead=ahead)
     comment, correction = redact_for(escalation.run, [wanted.comment, wanted.correction])
     if wanted.approve and kind_of(escalation.kind, escalation.action).change == TEXT:
         _check_letter(escalation, steps, correction, at=at)
@@ -217,15 +209,15 @@ def _take(
 ) -> None:
     """Make the decision, if nobody was first: the UPDATE decides. Raises AlreadyDecided."""
     granted_minor = granted.amount_minor if granted else None
-    state = _state(escalation, wanted, granted_minor)
+    state = _state(escalation, wanted, granted)
     columns = {
         "state": state,
         "decided_by": by,
         "decided_from": commanding_account(),
         "decided_at": commit.at,
         "granted_minor": granted_minor,
-        "patch": wanted.patch if wanted.approve else None,
-        **({"resource": granted.resource} if granted else {}),
+        "patch": wanted.patch,
+        **({"resource": granted.resource} if granted and granted.resource else {}),
         "comment": wanted.comment,
         "is_simulated": person.is_simulated,
     }
@@ -241,7 +233,7 @@ def _take(
     reply: dict[str, Json] = {
         "decision": state.value,
         "granted_minor": granted_minor,
-        "revised": bool(wanted.amount_minor is not None or wanted.correction or wanted.patch),
+        "revised": bool(wanted.correction or wanted.patch),
         "comment": wanted.comment,
         "by": by.get_username(),
         "simulated": person.is_simulated,
@@ -255,13 +247,12 @@ def _take(
     answer(escalation, reply, commit)
 
 
-def _state(escalation: Escalation, wanted: _Answer, granted: int | None) -> EscalationState:
+def _state(escalation: Escalation, wanted: _Answer, granted: Grant | None) -> EscalationState:
     if not wanted.approve:
         return EscalationState.REJECTED
-    if wanted.correction or wanted.patch:
-        return EscalationState.ADJUSTED
-    lowered = granted is not None and granted < (escalation.requested_minor or 0)
-    return EscalationState.ADJUSTED if lowered else EscalationState.APPROVED
+    is_changed = granted is not None and granted.args != escalation.action["args"]
+    is_other = bool(wanted.correction) or is_changed
+    return EscalationState.ADJUSTED if is_other else EscalationState.APPROVED
 
 
 @transaction.atomic

@@ -2,37 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import TypeAlias
 
 from django.contrib.auth.models import User
 from django.db.models import QuerySet, Sum
 
-from agents.core.kinds import ACTION, AMOUNT, kind_of
+from agents.core.kinds import ACTION, kind_of
 from agents.core.limits import Limits
 from agents.core.money import format_money
 from agents.core.requests import Json
 from agents.core.rulings import RulingKind, settled_by
 from agents.db.driver import pipelined
-from agents.engine.desk_lookup import LookedUp
+from agents.engine.desk_lookup import LookedUp, LookupFailed, look_up_now
 from agents.engine.desks import case_of
 from agents.engine.facts import fetch_facts
-from agents.models import Escalation, Membership, Role, Step
+from agents.models import Escalation, Membership, Role, Run, Step
 from agents.operations.own_limits import check_own_limits
 from agents.operations.refusal import Refused, require_member
 from agents.policies import judge, review
-from agents.sdk.changes import BadPatch, patched
+from agents.sdk.arguments import BadArguments
+from agents.sdk.changes import BadPatch, OpenField, open_fields, patched
 from agents.sdk.desk import DESKS
+from agents.sdk.rulings import Case
+from agents.tools import TOOLS, Tool
 
 HIGHER, ANOTHER = "a reviewer with a higher limit", "another reviewer"
 
 
+Patch: TypeAlias = Mapping[str, Json]  # arguments that a person sets, by name
+
+
 @dataclass(frozen=True)
 class Grant:
-    """The amount that a person allows, in minor units, and the resource it is taken from."""
+    """What a person allows: the arguments as they leave them."""
 
-    amount_minor: int
-    resource: str
+    args: Json
+    amount_minor: int | None  # None: it is about no amount
+    resource: str  # that the amount is taken from
 
 
 @dataclass(frozen=True)
@@ -44,102 +53,107 @@ class Bound:
     sentence: str
 
 
+def fields_of(escalation: Escalation, *, at: datetime) -> list[OpenField]:
+    """Return what a person may change of what is asked, with its bounds; values as JSON.
+
+    The one table for form, API and command line.
+    """
+    tool = _tool(escalation)
+    if tool is None or tool.typed is None:
+        return []
+    try:
+        args = escalation.action["args"]
+        return open_fields(tool.typed, tool.may_change, args, case_of(escalation.run, at))
+    except BadArguments:  # of an older form of the tool: it can be approved or rejected
+        return []
+
+
+def _tool(escalation: Escalation) -> Tool | None:
+    """Return the tool whose call is held, where a yes runs it with arguments of its own."""
+    if kind_of(escalation.kind, escalation.action) is not ACTION:
+        return None
+    return TOOLS.get(escalation.action.get("name", ""))
+
+
 def grant(
     escalation: Escalation,
     steps: list[Step],
     person: Membership,
     *,
-    amount_minor: int | None,
+    patch: Patch | None,
     at: datetime,
+    ahead: LookedUp | None,
     lock: bool = True,
 ) -> Grant | None:
-    """Return what the person allows, None where it is about no amount. Raises Refused.
+    """Return what the person allows, None where no call of a tool is held. Raises Refused.
 
     Call with the run and the workspace locked, so that what people granted does not grow
     meanwhile; to ask before anything is decided nothing is locked. Whoever wants too much is told
-    the tightest bound.
+    the tightest bound. `ahead` is what the desk was told by another machine before.
     """
-    kind = kind_of(escalation.kind, escalation.action)
-    if kind.change != AMOUNT or escalation.requested_minor is None:
-        if amount_minor is not None:
-            raise Refused("no_amount", "This escalation is not about an amount.")
+    tool = _tool(escalation)
+    if patch is not None and (tool is None or not patch):
+        raise Refused("bad_patch", "Nothing of this can be changed, or nothing is changed.")
+    if tool is None:
         return None
-    amount = escalation.requested_minor if amount_minor is None else amount_minor
-    run, limits = escalation.run, escalation.run.limits
-    args = {**escalation.action["args"], "amount_minor": amount}
+    run, args = escalation.run, escalation.action["args"]
+    if patch is not None:
+        args = _changed(tool, args, patch, case_of(run, at))
     action = {**escalation.action, "args": args}
-    facts, resource = pipelined(fetch_facts, run, action, limits, steps, at=at, lock=lock)
-    if amount < 1:
-        raise Refused("too_little", f"The least that can be refunded is {format_money(1)}.")
+    asked = (run, action, run.limits, steps)
+    facts, resource = pipelined(fetch_facts, *asked, at=at, lock=lock, ahead=ahead)
     settled = settled_by(escalation.review)
-    judged = review(action, facts, limits, settled=settled)
+    judged = review(action, facts, run.limits, settled=settled)
     if judged.decision == "block":
         raise Refused("policy", f"The policy stops this. {judged.deciding.sentence}")
-    rulings = judge(action, facts, limits, settled=settled)
-    bounds = [
-        Bound(ruling.limit, "policy", f"The policy stops this. {ruling.sentence}")
-        for ruling in rulings
-        if ruling.verdict is RulingKind.REVISE and type(ruling.limit) is int
-    ]
-    asked = escalation.requested_minor
-    more = f"{format_money(amount)} is more than the {format_money(asked)} that was asked for"
-    bounds.append(Bound(asked, "above_request", f"{more}; you can only lower it."))
-    bounds += own_bounds(escalation, person, limits, resource, at=at, wanted_minor=amount)
-    exceeded = [bound for bound in bounds if amount > bound.most_minor]
-    if exceeded:
-        # What the policy cuts anybody to comes before what this person may grant of it.
-        tightest = min(exceeded, key=lambda bound: (bound.code != "policy", bound.most_minor))
-        raise Refused(tightest.code, tightest.sentence)
+    amount = args.get("amount_minor") if escalation.requested_minor is not None else None
+    if amount is not None:
+        bounds = [
+            Bound(ruling.limit, "policy", f"The policy stops this. {ruling.sentence}")
+            for ruling in judge(action, facts, run.limits, settled=settled)
+            if ruling.verdict is RulingKind.REVISE and type(ruling.limit) is int
+        ]
+        bounds += own_bounds(escalation, person, run.limits, resource, at=at, wanted_minor=amount)
+        exceeded = [bound for bound in bounds if amount > bound.most_minor]
+        if exceeded:
+            # What the policy cuts anybody to comes before what this person may grant of it.
+            tightest = min(exceeded, key=lambda bound: (bound.code != "policy", bound.most_minor))
+            raise Refused(tightest.code, tightest.sentence)
     # A new reason to ask is no reason to refuse: the run will put it as a new question.
     if judged.action != action:
         raise Refused("policy", f"The policy stops this. {judged.deciding.sentence}")
-    return Grant(amount, resource)
+    declared = DESKS[run.desk].tools.get(tool.name) if run.desk in DESKS else None
+    if declared and (money := declared.amount_of(args)):
+        check_own_limits(escalation, person, declared, money, at=at)
+    return Grant(args, amount, resource)
 
 
-def judge_amount(*, escalation_id: int, by: User, amount_minor: int, at: datetime) -> None:
-    """Ask whether a person might grant an amount now. Changes nothing. Raises Refused."""
+def _changed(tool: Tool, args: Json, patch: Patch, case: Case) -> dict[str, Json]:
+    """Return the arguments as a person leaves them. Raises Refused."""
+    if tool.typed is None:
+        raise Refused("bad_patch", "Nothing of this can be changed.")
+    try:
+        return patched(tool.typed, tool.may_change, args, patch, case)
+    except BadPatch as error:
+        raise Refused("bad_patch", str(error), field=error.name) from None
+
+
+def judge_change(*, escalation_id: int, by: User, patch: Patch, at: datetime) -> Grant | None:
+    """Return what a person might grant now, with these changes. Changes nothing. Raises Refused."""
     found = Escalation.objects.select_related("run__policy", "workspace").get(pk=escalation_id)
     person = require_member(found.workspace, by, Role.REVIEWER, Role.ADMIN)
     steps = list(found.run.steps.order_by("position"))
-    grant(found, steps, person, amount_minor=amount_minor, at=at, lock=False)
+    ahead = look_ahead(found.run)
+    return grant(found, steps, person, patch=patch, at=at, ahead=ahead, lock=False)
 
 
-def check_patch(
-    escalation: Escalation,
-    steps: list[Step],
-    person: Membership,
-    patch: dict[str, Json] | None,
-    *,
-    at: datetime,
-    ahead: LookedUp | None,
-) -> None:
-    """Refuse a change that a person may not make, or that the policy blocks. Raises Refused.
-
-    What they leave is within their own limits, also where they change nothing.
-
-    Call with the run and the workspace locked.
-    """
-    run, name = escalation.run, escalation.action.get("name", "")
-    tool = DESKS[run.desk].tools.get(name) if run.desk in DESKS else None
-    is_action = kind_of(escalation.kind, escalation.action) is ACTION
-    if patch is None and not (tool and is_action):
-        return
-    if not patch and patch is not None:
-        raise Refused("bad_patch", "Nothing is changed: approve it as it is.")
-    if tool is None or not is_action:
-        raise Refused("bad_patch", "Nothing of this can be changed.")
-    args = escalation.action["args"]
+def look_ahead(run: Run) -> LookedUp | None:
+    """Ask what the desk needs of other machines, before anything is locked. Raises Refused."""
     try:
-        left = patched(tool.arguments, tool.may_change, args, patch or {}, case_of(run, at))
-    except BadPatch as error:
-        raise Refused("bad_patch", str(error)) from None
-    action = {**escalation.action, "args": left}
-    facts, _ = pipelined(fetch_facts, run, action, run.limits, steps, at=at, lock=True, ahead=ahead)
-    judged = review(action, facts, run.limits, settled=settled_by(escalation.review))
-    if judged.decision == "block" or judged.action != action:
-        raise Refused("policy", f"The policy stops this. {judged.deciding.sentence}")
-    if money := tool.amount_of(left):
-        check_own_limits(escalation, person, tool, money, at=at)
+        return look_up_now(run)
+    except LookupFailed:
+        sentence = "What the desk has to look up cannot be had now. Try again in a minute."
+        raise Refused("lookup_failed", sentence) from None
 
 
 def own_bounds(

@@ -20,11 +20,14 @@ _MEMBER = CompiledSelect(lambda: members(Param("user")).filter(workspace=Param("
 
 
 class Refused(Exception):
-    """The operation was refused; the message is a sentence that says why and what to do."""
+    """The operation was refused; the message is a sentence that says why and what to do.
 
-    def __init__(self, code: str, sentence: str) -> None:
+    `field` is what of the answer it is about, where that is known.
+    """
+
+    def __init__(self, code: str, sentence: str, *, field: str = "") -> None:
         super().__init__(sentence)
-        self.code = code
+        self.code, self.field = code, field
 
 
 def require_member(workspace: Workspace, user: User, *roles: Role) -> Membership:

@@ -65,7 +65,7 @@ def decide_simulated(escalation: Escalation, human: Human, *, at: datetime) -> E
             escalation_id=escalation.pk,
             by=by,
             approve=approve,
-            amount_minor=amount,
+            patch=None if amount is None else {"amount_minor": amount},
             comment=comment,
             at=at,
         )

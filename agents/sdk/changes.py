@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date
@@ -9,16 +10,22 @@ from decimal import Decimal
 from typing import Any as Anything
 from typing import Literal, TypeAlias, get_args, get_origin
 
+from agents.core.money import BadAmount, minor_of_text, plain_amount
 from agents.core.requests import Json
+from agents.core.units import with_unit
 from agents.sdk.arguments import Arguments, BadArguments
 from agents.sdk.rulings import Case
-from agents.sdk.values import Money, show
+from agents.sdk.values import Count, Money, show
 
 Bound: TypeAlias = Anything  # a value of the argument's type, or a function of the case
 
 
 class BadPatch(ValueError):
-    """A person may not change this so. The message says what they may."""
+    """A person may not change this so. The message says what they may, `name` of which argument."""
+
+    def __init__(self, name: str, sentence: str) -> None:
+        super().__init__(sentence)
+        self.name = name
 
 
 @dataclass(frozen=True)
@@ -60,15 +67,61 @@ class OpenField:
     name: str
     schema: Json
     value: Json
+    typed: Anything  # the same, as its function takes it
     least: Anything  # typed; None where `choices` say it all
     most: Anything
     choices: tuple[str, ...] = ()
 
     @property
+    def label(self) -> str:
+        return label_of(self.name)
+
+    @property
     def help(self) -> str:
         if self.choices:
             return f"One of {', '.join(self.choices)}."
-        return f"From {show(self.least)} to {show(self.most)}."
+        return f"From {self.show(self.least)} to {self.show(self.most)}."
+
+    @property
+    def currency(self) -> str:
+        """Return what an amount is paid in, "" where it is none."""
+        return str(getattr(self.most, "currency", self.schema.get("unit", "")))
+
+    def show(self, value: Anything) -> str:
+        """Return a typed value as people read it, minor units in their currency."""
+        unit = self.schema.get("unit", "")
+        return with_unit(value, unit) if unit else show(value)
+
+    def text(self, value: Anything) -> str:
+        """Return a typed value as a form's field holds it: 800.00, 2027-01-21, viewer."""
+        if self.currency:
+            return plain_amount(int(value), self.currency)
+        return value.isoformat() if isinstance(value, date) else show(value)
+
+    def read(self, text: str) -> Json:
+        """Return as JSON what a person typed. Raises BadPatch."""
+        text = text.strip()
+        if not text:
+            raise BadPatch(self.name, f"Fill in {self.label}.")
+        if self.currency:
+            try:
+                minor = minor_of_text(text, self.currency)
+            except BadAmount as error:
+                raise BadPatch(self.name, f"{error}.") from None
+            amount = {"amount": plain_amount(minor, self.currency), "currency": self.currency}
+            return amount if isinstance(self.most, Money) else minor
+        if self.choices and text not in self.choices:
+            raise BadPatch(self.name, f"{self.label} cannot be {text!r}. {self.help}")
+        if type(self.most) is not int and not isinstance(self.most, Count):
+            return text
+        if not re.fullmatch(r"-?(0|[1-9][0-9]{0,14})", text, re.ASCII):
+            raise BadPatch(self.name, f"{text!r} is not a whole number. {self.help}")
+        return int(text)
+
+
+def label_of(name: str) -> str:
+    """Return what people call an argument: Valid until, Amount."""
+    return name.removesuffix("_minor").replace("_", " ").capitalize()
 
 
 def check_change(arguments: Arguments, name: str, how: Change) -> None:
@@ -97,15 +150,15 @@ def open_fields(
         if value is None:
             continue  # what was left out is not put in by a person
         if isinstance(how, Choose):
-            fields.append(OpenField(name, schema, value, None, None, how.among))
+            fields.append(OpenField(name, schema, value, value, None, None, how.among))
             continue
         order = get_args(bare_type(arguments.hints[name]))
         if order:
             choices = order[: order.index(value) + 1]
-            fields.append(OpenField(name, schema, value, None, None, choices))
+            fields.append(OpenField(name, schema, value, value, None, None, choices))
             continue
         least, most = _bounds(how, value, case)
-        fields.append(OpenField(name, schema, written[name], least, most))
+        fields.append(OpenField(name, schema, written[name], value, least, most))
     return fields
 
 
@@ -120,15 +173,16 @@ def patched(
     may = {field.name: field for field in open_fields(arguments, may_change, given, case)}
     for name in patch:
         if name not in may:
-            raise BadPatch(f"{name} cannot be changed.")
+            raise BadPatch(name, f"{label_of(name)} cannot be changed.")
     try:
         args = arguments.read({**given, **patch})
     except BadArguments as error:
-        raise BadPatch(f"{error}.") from None
+        name = str(error).partition(":")[0]
+        raise BadPatch(name if name in may else "", f"{error}.") from None
     for name in patch:
         field, value = may[name], getattr(args, name)
         if not _is_within(value, field):
-            raise BadPatch(f"{name} cannot be {show(value)}. {field.help}")
+            raise BadPatch(name, f"{field.label} cannot be {field.show(value)}. {field.help}")
     return {**given, **patch}
 
 

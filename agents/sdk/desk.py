@@ -47,15 +47,27 @@ class Subject:
     find: Callable[..., Any]  # by key, or by key and `book`; None: there is no such thing
     label: str = "{id}"  # of the attributes of what was found
     link: str = ""
+    # Keys of what is called so, or in part: by text, or by text and `book`.
+    search: Callable[..., Sequence[str]] | None = None
+
+    def find_all(self, text: str, book: int) -> list[tuple[str, str]]:
+        """Return key and label of what people mean by a key or a name."""
+        if label := self.label_of(text, book):
+            return [(text, label)]
+        keys = self.search(text, **_of_book(self.search, book)) if self.search else ()
+        return [(key, self.label_of(key, book)) for key in keys]
 
     def label_of(self, key: str, book: int) -> str:
         """Return what people call it, or "" where there is no such thing."""
-        own = {"book": book} if "book" in signature(self.find).parameters else {}
-        found = self.find(key, **own)
+        found = self.find(key, **_of_book(self.find, book))
         if found is None:
             return ""
         values = found if isinstance(found, Mapping) else vars(found)
         return fill(self.label, {"id": key, **values})
+
+
+def _of_book(function: Callable[..., Any], book: int) -> dict[str, int]:
+    return {"book": book} if "book" in signature(function).parameters else {}
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
-from agents.core.money import MAX_MINOR, BadAmount, exponent, format_money
+from agents.core.money import MAX_MINOR, BadAmount, exponent, format_money, plain_amount
 from agents.core.requests import Json
 from agents.core.schemas import exact_object
 from agents.core.units import with_unit
@@ -72,8 +72,7 @@ class Money:
     @property
     def amount(self) -> str:
         """Return the number alone, as JSON and form fields hold it: 1200.00."""
-        digits = exponent(self.currency)
-        return f"{Decimal(self.minor).scaleb(-digits):.{digits}f}"
+        return plain_amount(self.minor, self.currency)
 
     @property
     def unit(self) -> str:
@@ -153,6 +152,18 @@ class In:
         if money.currency != self.currency:
             raise BadAmount(f"It is paid in {self.currency}, not in {money.currency}")
         return money
+
+
+@dataclass(frozen=True)
+class MinorOf:
+    """Say of a whole number that it is minor units: `Annotated[int, MinorOf("EUR")]`."""
+
+    currency: str
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> Any:
+        return {**handler(schema), "unit": self.currency}
 
 
 def unit_of_value(value: Any) -> str:

@@ -8,23 +8,28 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from inspect import Parameter, signature
-from typing import NewType, TypeAlias
+from typing import Annotated, TypeAlias
 
 from agents.core.actions import ArgSpecs
 from agents.core.kinds import ACTION, LETTER, Kind, kind_of
 from agents.core.limits import Limits
-from agents.core.money import format_money
+from agents.core.money import CURRENCY, format_money
 from agents.core.registry import enter, load
 from agents.core.requests import Json
 from agents.core.touch import OutcomeUnknown, Touch
-from agents.sdk.arguments import Arguments
+from agents.sdk.arguments import Arguments, arguments_of
+from agents.sdk.changes import Change, Lower
+from agents.sdk.sentences import fill
+from agents.sdk.values import MinorOf
+from agents.sdk.words import in_words
 
 __all__ = ["TOOLS", "Context", "Minor", "OutcomeUnknown", "Tool", "Touch", "accepts", "tool"]
 
-Minor = NewType("Minor", int)  # an argument ``amount_minor: Minor`` is ``amount_usd`` to a model
+# An argument ``amount_minor: Minor`` is ``amount_usd`` to a model.
+Minor: TypeAlias = Annotated[int, MinorOf(CURRENCY)]
 
 
 @dataclass(frozen=True)
@@ -57,11 +62,14 @@ class Tool:
     release: Callable[[str, datetime], object] | None = None  # give it back, by key
     find: Callable[[str], Json] | None = None  # what became of a key: a result, None, or raises
     valid: Callable[[Json, Json], bool] | None = None  # (result, args): is the result in contract?
+    before: str = ""  # what a call does, for people: "Gives {subject} the role {role}."
     told: str = ""  # to a model whose prompt does not know the tool: what it does, in a sentence
     after: str = ""  # what a call has done, for people: "{amount} was refunded to {customer}."
     may_say: Callable[[Json], dict[str, str]] | None = None  # of a result: sentences, by name
     letter: str = ""  # the argument that a customer reads; "": none does
     request: Kind = ACTION  # what a person reads who is asked whether to run it
+    typed: Arguments | None = None  # its arguments as forms read them; None: nothing is changed
+    may_change: Mapping[str, Change] = field(default_factory=dict)  # by a person, and how
 
     @property
     def writes(self) -> bool:
@@ -94,10 +102,12 @@ def tool(
             for parameter in signature(call, eval_str=True).parameters.values()
             if parameter.name != "context"
         )
-        known = Tool(name, call, touch, timeout, spec, reserve, release, find, valid, told)
+        known = Tool(name, call, touch, timeout, spec, reserve, release, find, valid, told=told)
         sentences = after or f"{name} was carried out."
         asked = request or (LETTER if letter else ACTION)
         known = replace(known, after=sentences, may_say=may_say, letter=letter, request=asked)
+        lower = {argument: Lower() for argument in inside(spec) if argument.endswith("_minor")}
+        known = replace(known, typed=arguments_of(call) if lower else None, may_change=lower)
         enter(TOOLS, name, known)
         return call
 
@@ -131,7 +141,29 @@ def ask_in_words(
     thing = str(action.get("name", ""))
     asked = "" if asked_minor is None else format_money(asked_minor)
     sentence = request_of(stored, action).asks
-    return sentence.format(tool=thing, step=thing, customer=customer, asked=asked)
+    before = fill(before_of(thing), {**call_in_words(action), "subject": customer})
+    return sentence.format(tool=thing, step=thing, customer=customer, asked=asked, before=before)
+
+
+def before_of(tool: str) -> str:
+    """Return the sentence of what a call does, with its places and as a part of another."""
+    return TOOLS[tool].before.removesuffix(".") if tool in TOOLS else ""
+
+
+def call_in_words(action: Mapping[str, Json]) -> dict[str, str]:
+    """Return the arguments of a call as people read them; "…" for those that were erased."""
+    name, args = str(action.get("name", "")), action.get("args") or {}
+    known = TOOLS[name].typed if name in TOOLS else None
+    gone = dict.fromkeys(known.hints if known else (), "…")
+    return gone | {key: argument_in_words(name, key, value) for key, value in args.items()}
+
+
+def argument_in_words(tool: str, name: str, value: Json) -> str:
+    """Return an argument as people read it: 21 January 2027, EUR 5.00, yes."""
+    known = TOOLS.get(tool)
+    properties = known.typed.schema["properties"] if known and known.typed else {}
+    of_money = {"unit": CURRENCY} if name.endswith("_minor") else {}  # also of a tool that is gone
+    return in_words(value, properties.get(name, of_money))
 
 
 def specs() -> ArgSpecs:
@@ -155,12 +187,17 @@ def accepts(registered: Tool, args: Json) -> bool:
     """Tell whether a tool can be called with these arguments, amounts in minor units."""
     if isinstance(registered.spec, Arguments):
         return registered.spec.accepts(args)
-    inside = {
+    taken = inside(registered.spec)
+    needed = {name for name, kind in taken.items() if not kind.endswith("?")}
+    return needed <= set(args) <= set(taken)
+
+
+def inside(spec: Mapping[str, str]) -> dict[str, str]:
+    """Return arguments by the names that the tool itself has for them."""
+    return {
         (name.removesuffix("_usd") + "_minor" if kind == "usd" else name): kind
-        for name, kind in registered.spec.items()
+        for name, kind in spec.items()
     }
-    needed = {name for name, kind in inside.items() if not kind.endswith("?")}
-    return needed <= set(args) <= set(inside)
 
 
 load(sys.modules[__name__])

@@ -6,23 +6,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from agents.core.money import format_money
+from agents.core.money import CURRENCY
 from agents.core.requests import Json
 from agents.core.states import EffectState, EscalationState
 from agents.models import Effect, Escalation, Step
+from agents.sdk.changes import label_of
+from agents.sdk.words import money_of
+from agents.tools import TOOLS, argument_in_words
 from agents.web.formats import rule_title
 
-NAMES = ("Proposed", "Revised", "Approved", "Executed")
+ALLOWED = (EscalationState.APPROVED, EscalationState.ADJUSTED)
 
 
 @dataclass(frozen=True)
-class AmountStage:
-    """The amount at one moment, and whose word it was."""
+class Stage:
+    """What a call is about at one moment, and whose word it was."""
 
     name: str
     role: str
     icon: str
-    amount: str
+    text: str
     by: str
     at: datetime | None
     is_now: bool = False
@@ -47,75 +50,119 @@ class Change:
     cells: Sequence[Cell]
 
 
+def lead_of(action: Json) -> str:
+    """Return the argument that people watch: the money, else what they may change first; or ""."""
+    args = _args(action)
+    if "amount_minor" in args:
+        return "amount_minor"
+    money = [name for name, value in args.items() if money_of(value)]
+    tool = TOOLS.get(str(action.get("name", "")))
+    found = [*money, *(name for name in (tool.may_change if tool else ()) if name in args)]
+    return found[0] if found else ""
+
+
+def watched_of(action: Json, left: Mapping[str, Json] | None = None) -> str:
+    """Return in words what people watch of a call, or of what was `left` of it; "" for nothing."""
+    lead = lead_of(action) if action else ""
+    args = _args(action) if left is None else left
+    if not lead or lead not in args:
+        return ""
+    text = argument_in_words(str(action.get("name", "")), lead, args[lead])
+    is_money = lead.endswith("_minor") or money_of(args[lead])
+    return text if is_money else f"{label_of(lead).lower()} {text}"
+
+
+def is_write(action: Json) -> bool:
+    """Tell whether an action is a call that changes something, other than a letter."""
+    tool = TOOLS.get(str((action or {}).get("name", "")))
+    return bool(tool and tool.writes and not tool.letter)
+
+
+def amount_of(action: Json) -> tuple[str, int] | None:
+    """Return currency and minor units of what a call would pay, None where it pays nothing."""
+    if not is_write(action):
+        return None
+    args = _args(action)
+    if isinstance(args.get("amount_minor"), int):
+        return CURRENCY, args["amount_minor"]
+    found = next((money for value in args.values() if (money := money_of(value))), None)
+    return (found.currency, found.minor) if found else None
+
+
 def stages(
     reviews: Sequence[Step],
     escalation: Escalation | None,
     effect: Effect | None,
     *,
     is_over: bool,
-) -> list[AmountStage]:
-    """Return the amount at its four moments; [] where the action is about no amount.
+) -> list[Stage]:
+    """Return what a call is about at its four moments; [] where nothing of it is watched.
 
     `is_over` of the run: then nothing is executed any more.
     """
     if not reviews:
         return []
-    proposed = _amount(reviews[0].asked["action"])
-    if proposed is None:
+    action, first = reviews[0].asked["action"], reply_of(reviews[0])
+    lead = lead_of(action)
+    if not lead:
         return []
-    revised = _amount(reply_of(reviews[0])["action"])
-    rules = _changing_rules(reviews[0])
-    deciding = rule_title(reply_of(reviews[0])["deciding"]["rule"])
+    name = str(action["name"])
+
+    def told(args: Mapping[str, Json]) -> str:
+        return argument_in_words(name, lead, args[lead]) if lead in args else "none"
+
+    rules, deciding = _changing_rules(reviews[0]), rule_title(first["deciding"]["rule"])
     by = f"policy changed it: {rules}" if rules else f"policy: {deciding}"
-    verdict = reply_of(reviews[0])["decision"]
+    verdict, left = first["decision"], _args(first["action"]) or _args(action)
     return [
-        AmountStage(
-            "Proposed", "", "bot", format_money(proposed), "the agent", reviews[0].begun_at
-        ),
-        AmountStage(
-            "Reviewed", verdict, verdict, format_money(revised or proposed), by, reviews[0].ended_at
-        ),
-        _approved(verdict, revised or proposed, escalation),
-        _executed(escalation, effect, is_over=is_over),
+        Stage("Proposed", "", "bot", told(_args(action)), "the agent", reviews[0].begun_at),
+        Stage("Reviewed", verdict, verdict, told(left), by, reviews[0].ended_at),
+        _approved(verdict, told({**left, **patch_of(escalation)}), escalation),
+        _executed(escalation, effect, told(effect.args) if effect else "", is_over=is_over),
     ]
 
 
-def _approved(verdict: str, amount: int, escalation: Escalation | None) -> AmountStage:
+def _approved(verdict: str, text: str, escalation: Escalation | None) -> Stage:
     if escalation is None:
         if verdict in ("approve", "revise"):
-            return AmountStage(
-                "Approved", "approve", "approve", format_money(amount), "the policy", None
-            )
+            return Stage("Approved", "approve", "approve", text, "the policy", None)
         by = "blocked by the policy"
-        return AmountStage("Approved", "block", "block", "nothing", by, None, is_ahead=True)
+        return Stage("Approved", "block", "block", "nothing", by, None, is_ahead=True)
     if escalation.state == EscalationState.OPEN:
         # Where a kill switch holds it, its end moves on with every minute that it stands still.
         held = escalation.frozen_at is not None
         by, due = ("deadline paused", None) if held else ("due", escalation.expires_at)
-        return AmountStage("Awaiting approval", "human", "human", "not yet", by, due, is_now=True)
+        return Stage("Awaiting approval", "human", "human", "not yet", by, due, is_now=True)
     who = escalation.decided_by.get_username() if escalation.decided_by else "nobody"
-    if escalation.granted_minor is None:
+    if escalation.state not in ALLOWED:
         word = escalation.state.capitalize()
-        return AmountStage(word, "block", "block", "nothing", who, escalation.decided_at)
-    granted = format_money(escalation.granted_minor)
-    return AmountStage("Approved", "human", "human", granted, who, escalation.decided_at)
+        return Stage(word, "block", "block", "nothing", who, escalation.decided_at)
+    return Stage("Approved", "human", "human", text, who, escalation.decided_at)
+
+
+def patch_of(escalation: Escalation | None) -> Mapping[str, Json]:
+    """Return what a person changed; before changes were kept as such, that was an amount."""
+    if escalation is None:
+        return {}
+    granted = escalation.granted_minor
+    patch: Mapping[str, Json] | None = escalation.patch
+    return patch or ({} if granted is None else {"amount_minor": granted})
 
 
 def _executed(
-    escalation: Escalation | None, effect: Effect | None, *, is_over: bool
-) -> AmountStage:
+    escalation: Escalation | None, effect: Effect | None, text: str, *, is_over: bool
+) -> Stage:
     if effect is None:
         is_decided = escalation is not None and escalation.state != EscalationState.OPEN
-        is_refused = is_decided and escalation is not None and escalation.granted_minor is None
+        is_refused = is_decided and escalation is not None and escalation.state not in ALLOWED
         is_closed = escalation is not None and escalation.not_carried_out != ""
-        text = "never" if is_refused or is_closed or is_over else "not yet"
-        return AmountStage("Executed", "", "dot", text, "no money moved", None, is_ahead=True)
+        when = "never" if is_refused or is_closed or is_over else "not yet"
+        return Stage("Executed", "", "dot", when, "nothing was done", None, is_ahead=True)
     if effect.state == EffectState.DONE:
-        amount = format_money(effect.amount_minor or 0)
-        return AmountStage("Executed", "approve", "approve", amount, "once", effect.settled_at)
+        return Stage("Executed", "approve", "approve", text, "once", effect.settled_at)
     word = {EffectState.REFUSED: "refused", EffectState.UNKNOWN: "outcome unknown"}
-    text = word.get(EffectState(effect.state), "under way")
-    return AmountStage("Executed", "waiting", "waiting", text, effect.tool, effect.settled_at)
+    said = word.get(EffectState(effect.state), "under way")
+    return Stage("Executed", "waiting", "waiting", said, effect.tool, effect.settled_at)
 
 
 def changes(
@@ -135,7 +182,8 @@ def changes(
     if len(reviews) > 1:
         rows.append(_args(reviews[-1].asked["action"]))
     elif escalation and escalation.state != EscalationState.OPEN:
-        rows.append({} if escalation.granted_minor is None else rows[1])
+        is_yes = escalation.state in ALLOWED
+        rows.append({**rows[1], **patch_of(escalation)} if is_yes else {})
     else:
         rows.append(rows[1] if reply_of(reviews[0])["allows"] else {})
     rows.append(uses[-1].asked["args"] if uses else {})
@@ -144,7 +192,8 @@ def changes(
     who = _who(reviews[0], escalation)
     names = list(dict.fromkeys(name for row in rows for name in row))
     missing = "never" if is_over else "not yet"
-    return [Change(_word(name), _cells(name, rows, who, missing)) for name in names]
+    tool = str(reviews[0].asked["action"].get("name", ""))
+    return [Change(label_of(name), _cells(tool, name, rows, who, missing)) for name in names]
 
 
 def _who(review: Step, escalation: Escalation | None) -> list[tuple[str, str]]:
@@ -160,7 +209,11 @@ def _changing_rules(review: Step) -> str:
 
 
 def _cells(
-    name: str, rows: Sequence[Mapping[str, Json]], who: Sequence[tuple[str, str]], missing: str
+    tool: str,
+    name: str,
+    rows: Sequence[Mapping[str, Json]],
+    who: Sequence[tuple[str, str]],
+    missing: str,
 ) -> list[Cell]:
     found: list[Cell] = []
     for number, row in enumerate(rows):
@@ -168,7 +221,7 @@ def _cells(
             found.append(Cell(missing if number > 1 else "none"))
             continue
         before = next((r[name] for r in reversed(rows[:number]) if name in r), None)
-        text = _told(name, row[name])
+        text = argument_in_words(tool, name, row[name])
         if number == 0 or (before is not None and before != row[name]):
             role, by = who[number]
             found.append(Cell(text, role, by))
@@ -185,19 +238,4 @@ def reply_of(step: Step) -> Json:
 
 
 def _args(action: Json) -> Mapping[str, Json]:
-    return action.get("args") or {}
-
-
-def _amount(action: Json) -> int | None:
-    amount = _args(action).get("amount_minor")
-    return amount if isinstance(amount, int) else None
-
-
-def _word(name: str) -> str:
-    return name.removesuffix("_minor").replace("_", " ")
-
-
-def _told(name: str, value: Json) -> str:
-    if name.endswith("_minor") and isinstance(value, int):
-        return format_money(value)
-    return str(value)
+    return (action or {}).get("args") or {}

@@ -8,7 +8,10 @@ from typing import Any, TypeAlias
 
 from django.utils.dateparse import parse_datetime
 
-from agents.core.money import format_money
+from agents.core.money import CURRENCY, format_money
+from agents.sdk.changes import label_of
+from agents.sdk.words import in_words
+from agents.tools import TOOLS
 from agents.web.approvals.outcomes import why_not
 from agents.web.ends import end_sentence
 from agents.web.formats import rule_title, spelled
@@ -32,10 +35,16 @@ class EventSentence:
     actor: str
     customer: int | None
     context: EventContext
+    subject: str = ""  # of another desk, as people call it
+
+    @property
+    def whom(self) -> str:
+        """Return what the run is about, "" for nobody."""
+        return self.subject or ("" if self.customer is None else f"customer {self.customer}")
 
     @property
     def to_customer(self) -> str:
-        return f" to customer {self.customer}" if self.customer is not None else ""
+        return f" to {self.whom}" if self.whom else ""
 
     @property
     def action(self) -> Facts:
@@ -49,7 +58,9 @@ def _quoted(text: object) -> str:
 def _run_queued(told: EventSentence) -> str:
     facts = told.facts
     if "pattern" in facts:
-        whom = f" for customer {facts['subject']}" if facts.get("subject") is not None else ""
+        number = facts.get("subject")
+        about = told.subject or ("" if number is None else f"customer {number}")
+        whom = f" for {about}" if about else ""
         again = " again" if facts.get("again_of") else ""
         other = f", not the published v{facts['published']}" if facts.get("published") else ""
         name = spelled(str(facts["pattern"]))
@@ -85,7 +96,10 @@ def _step(told: EventSentence) -> str:
 
 
 def _act(told: EventSentence, paying: str, mailing: str, running: str) -> str:
-    """Return one of three wordings: money, mail, any other tool. {0} is the amount or the tool."""
+    """Return one of three wordings: money, mail, any other tool. {0} is the amount or the tool.
+
+    The tool of another desk goes by its title.
+    """
     action = told.action
     tool, amount = str(action.get("tool", "")), action.get("amount_minor")
     if tool == "issue_refund" and isinstance(amount, int):
@@ -93,6 +107,11 @@ def _act(told: EventSentence, paying: str, mailing: str, running: str) -> str:
     if tool in ("send_refund_email", "send_reply"):
         about = f" about {format_money(amount)}" if isinstance(amount, int) else ""
         return mailing.format(about, to=told.to_customer)
+    if told.subject:
+        title = TOOLS[tool].request.tag if tool in TOOLS else tool
+        currency = str(action.get("currency") or CURRENCY)
+        of = f" of {format_money(amount, currency)}" if isinstance(amount, int) else ""
+        return running.format(f"“{title}”{of}", to=f" for {told.subject}")
     return running.format(tool or "the tool", to=told.to_customer)
 
 
@@ -147,7 +166,7 @@ ASK_REASONS = {
 
 def _escalation_opened(told: EventSentence) -> str:
     facts, amount = told.facts, told.facts.get("requested_minor")
-    of = f" of customer {told.customer}" if told.customer is not None else ""
+    of = f" of {told.whom}" if told.whom else ""
     if facts.get("kind") in _ASKS:
         return _ASKS[facts["kind"]].format(to=told.to_customer, of=of)
     code = str(facts.get("reason", ""))
@@ -155,6 +174,8 @@ def _escalation_opened(told: EventSentence) -> str:
     what = (
         f"to pay {format_money(amount)}{told.to_customer}"
         if isinstance(amount, int)
+        else f"for {told.subject}"
+        if told.subject
         else "to go on"
     )
     return f"Asked for approval {what} ({reason})."
@@ -179,7 +200,7 @@ def _escalation_decided(told: EventSentence) -> str:
     granted, asked = facts.get("granted_minor"), request.get("requested_minor")
     what = {
         "approved": f"Approved {format_money(granted)}" if isinstance(granted, int) else "Approved",
-        "adjusted": "Approved with changes",
+        "adjusted": f"Approved with changes{_changes(facts)}",
         "rejected": "Rejected the request",
     }[facts["decision"]]
     if facts["decision"] == "adjusted" and isinstance(granted, int):
@@ -190,10 +211,22 @@ def _escalation_decided(told: EventSentence) -> str:
     what = _ANSWERS.get((str(request.get("kind")), facts["decision"]), what)
     by = " (a simulated person)" if facts.get("simulated") else ""
     whom = told.to_customer if isinstance(asked, int) else ""
+    whom = whom or (f" for {told.subject}" if told.subject and not _changes(facts) else "")
     return f"{what}{whom}{by}.{_quoted(facts.get('comment'))}"
 
 
+def _changes(facts: Facts) -> str:
+    """Say what a person changed: until 6 December 2026; nothing where it was erased."""
+    patch = facts.get("patch")
+    told = [
+        f"{label_of(name).lower()} {in_words(value, {'format': 'date'})}"
+        for name, value in (patch.items() if isinstance(patch, dict) else ())
+    ]
+    return f": {', '.join(told)}" if told else ""
+
+
 _REFUSALS = {
+    "bad_patch": "what they changed cannot be changed so",
     "above_own_limit": "the amount is above their own limit",
     "four_eyes": "they launched the run themselves",
     "not_our_form": "the form was not one of this console's",

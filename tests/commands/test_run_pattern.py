@@ -196,7 +196,7 @@ def test_decide_refuses_in_words_with_code_3() -> None:
 
     assert [above_own.code, above_charge.code, second.code] == [3, 3, 3]
     assert "your own limit" in above_own.err
-    assert "left of the charge" in above_charge.err
+    assert "From USD 0.01 to USD 1,200.00" in above_charge.err
     assert "rita decided this" in second.err
 
 

@@ -42,6 +42,7 @@ from tests.engine.scene import (
     go_elsewhere,
     in_thread,
     on_the_charge_of,
+    patch_of,
     set_scene,
 )
 
@@ -139,7 +140,7 @@ class Engine(RuleBasedStateMachine):
                     escalation_id=escalation.pk,
                     by=self.people[who],
                     approve=approve,
-                    amount_minor=amount if approve and escalation.requested_minor else None,
+                    patch=patch_of(amount if approve and escalation.requested_minor else None),
                     comment="as the customer asked",
                     at=self.now(),
                 )

@@ -85,7 +85,7 @@ class Scene:
             escalation_id=escalation.pk,
             by=self.rita,
             approve=approve,
-            amount_minor=amount_minor if approve and escalation.requested_minor else None,
+            patch=patch_of(amount_minor if approve and escalation.requested_minor else None),
             comment="partly used",
             at=timezone.now(),
         )
@@ -171,6 +171,11 @@ def in_thread(work: Callable[[], object]) -> None:
     thread.join()
     if failed:
         raise failed[0]
+
+
+def patch_of(amount_minor: int | None) -> dict[str, object] | None:
+    """Return what a person changes of a refund who grants an amount; None: as it was asked."""
+    return None if amount_minor is None else {"amount_minor": amount_minor}
 
 
 def columns_of(row: Model) -> dict[str, object]:

@@ -89,7 +89,7 @@ def deciding(scene: Scene, ada: User, *, approve: bool = True) -> Act:
         escalation_id=escalation.pk,
         by=scene.rita,
         approve=approve,
-        amount_minor=80000 if approve else None,
+        patch={"amount_minor": 80000} if approve else None,
         comment="partly used",
         at=timezone.now(),
     )

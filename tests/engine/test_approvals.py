@@ -24,6 +24,7 @@ from tests.engine.scene import (
     in_thread,
     on_the_charge_of,
     paid,
+    patch_of,
     refund_by_phone,
     set_scene,
 )
@@ -53,7 +54,7 @@ def approve(run: Run, by: User, amount_minor: int | None = None) -> Escalation:
         escalation_id=open_one.pk,
         by=by,
         approve=True,
-        amount_minor=amount_minor,
+        patch=patch_of(amount_minor),
         comment="as agreed",
         at=timezone.now(),
     )

@@ -75,9 +75,9 @@ MUTANTS = (
     ),
     Mutant(
         "a person may raise the amount",
-        "agents/operations/granting.py",
-        '    bounds.append(Bound(asked, "above_request", f"{more}; you can only lower it."))\n',
-        "",
+        "agents/sdk/changes.py",
+        "field.least <= value <= field.most",
+        "field.least <= value",
         "tests/engine/test_run.py -k raise",
     ),
     Mutant(

@@ -62,7 +62,7 @@ def run(scene: Scene) -> Run:
         escalation_id=held.pk,
         by=scene.rita,
         approve=True,
-        amount_minor=800_00,
+        patch={"amount_minor": 800_00},
         comment=COMMENT,
         at=timezone.now(),
     )

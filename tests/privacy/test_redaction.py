@@ -64,7 +64,7 @@ def test_what_a_person_types_is_masked_and_no_table_holds_it(scene: Scene) -> No
         escalation_id=held.pk,
         by=scene.rita,
         approve=True,
-        amount_minor=500_00,
+        patch={"amount_minor": 500_00},
         comment=ALL,
         at=timezone.now(),
     )

@@ -25,7 +25,7 @@ def decides(escalation: int, user: str, amount: int | None) -> str:
             escalation_id=escalation,
             by=User.objects.get(username=user),
             approve=amount is not None,
-            amount_minor=amount,
+            patch=None if amount is None else {"amount_minor": amount},
             comment="no" if amount is None else "",
             at=timezone.now(),
         )

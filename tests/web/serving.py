@@ -37,6 +37,15 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def is_up(port: int) -> bool:
+    """Tell whether a server answers on this machine."""
+    try:
+        socket.create_connection(("127.0.0.1", port), 0.2).close()
+    except OSError:
+        return False
+    return True
+
+
 @contextmanager
 def served(port: int = 0, **more: str) -> Iterator[str]:
     """Serve the pages from a process of their own; yield the address."""
@@ -44,13 +53,9 @@ def served(port: int = 0, **more: str) -> Iterator[str]:
     more = {"DJANGO_SETTINGS_MODULE": "tests.settings", **more}
     with running("manage.py", "serve", "--port", str(port), **more):
         end = time.monotonic() + 180
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", port), 0.2).close()
-                break
-            except OSError:
-                assert time.monotonic() < end, "the server did not come up"
-                time.sleep(0.05)
+        while not is_up(port):
+            assert time.monotonic() < end, "the server did not come up"
+            time.sleep(0.05)
         yield f"http://127.0.0.1:{port}"
 
 

@@ -116,7 +116,7 @@ def test_a_trace_adds_up() -> None:
         ("approve", "approved by policy", 2),
         ("revise", "revised by policy", 2),
     ]
-    assert (found.moved_minor, found.proposed_minor) == (50000, [50000])
+    assert (found.moved, found.asked) == ("USD 500.00", "of USD 500.00 proposed")
     assert [cell.text for cell in found.turns[2].changes[0].cells][:2] != ["", ""]
 
 

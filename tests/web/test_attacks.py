@@ -139,7 +139,7 @@ def test_a_field_that_is_sent_twice_is_refused(scene: Scene) -> None:
 
     answered = signed_in(scene.rita).post(
         reverse("decide", args=[escalation.pk]),
-        {**form(escalation), "amount": ["800.00", "1.00"]},
+        {**form(escalation), "set.amount_minor": ["800.00", "1.00"]},
     )
 
     assert answered.status_code == 422

@@ -128,9 +128,9 @@ def test_a_switch_after_the_yes_is_told_on_the_card_and_the_overview(scene: Scen
     card = card_of("rita", escalation)
     home = signed_in(scene.rita).get(reverse("home")).text
 
-    assert "approved, not carried out: a kill switch stopped the run." in words(card)
+    assert "approved, not carried out: a kill switch was on" in words(card)
     assert "not yet" not in card
-    assert "approved by ada, not carried out: a kill switch stopped the run." in home
+    assert "approved by ada, not carried out: a kill switch was on" in home
 
 
 def test_a_run_that_was_blocked_executes_nothing_any_more(scene: Scene) -> None:
@@ -193,9 +193,9 @@ def test_only_what_the_policy_changed_is_marked_as_changed(scene: Scene) -> None
 
     found = origins(escalation)
 
-    assert found["reason"].startswith("changed by policy")
-    assert found["amount"].startswith("in the request system of record")
-    assert "policy" not in found["amount"] + found["user id"]
+    assert found["Reason"].startswith("changed by policy")
+    assert found["Amount"].startswith("in the request system of record")
+    assert "policy" not in found["Amount"] + found["User id"]
 
 
 def test_what_only_a_longer_text_of_a_tool_says_is_unverified(scene: Scene) -> None:
@@ -209,7 +209,7 @@ def test_what_only_a_longer_text_of_a_tool_says_is_unverified(scene: Scene) -> N
     escalation.run.steps.filter(pk=review.pk).update(asked=asked)
     Escalation.objects.filter(pk=escalation.pk).update(action=action)
 
-    assert origins(escalation)["amount"].startswith("unverified text")
+    assert origins(escalation)["Amount"].startswith("unverified text")
 
 
 def test_names_are_islands_that_reorder_no_amount(scene: Scene) -> None:
@@ -229,13 +229,13 @@ def test_an_amount_is_judged_before_it_is_sent(scene: Scene) -> None:
     rita = signed_in(scene.rita)
 
     def judged(amount: str) -> tuple[bool, str]:
-        page = rita.get(reverse("judge", args=[escalation.pk]), {"amount": amount}).text
+        page = rita.get(reverse("judge", args=[escalation.pk]), {"set.amount_minor": amount}).text
         return 'data-allowed="yes"' in page, words(page)
 
-    assert judged("800") == (True, "The policy and your limit allow USD 800.00.")
+    assert judged("800") == (True, "The policy allows USD 800.00, and you may grant it.")
     assert judged("800.01")[0] is False
     assert "above your own limit of USD 800.00" in judged("800.01")[1]
-    assert "left of the charge" in judged("1200.01")[1]
+    assert "From USD 0.01 to USD 1,200.00" in judged("1200.01")[1]
     assert "write digits and a point" in judged("12,50")[1]
     assert not escalation.run.events.filter(kind="decision.refused").exists()
 

@@ -65,7 +65,7 @@ def test_a_forged_line_stays_within_its_own(caplog: pytest.LogCaptureFixture) ->
 
 def test_a_refused_decision_is_on_record_however_it_was_asked(scene: Scene) -> None:
     escalation = waiting(scene)
-    too_much = form(escalation, amount="1000.00")
+    too_much = form(escalation, **{"set.amount_minor": "1000.00"})
 
     signed_in(scene.rita).post(reverse("decide", args=[escalation.pk]), too_much)
 
@@ -73,7 +73,7 @@ def test_a_refused_decision_is_on_record_however_it_was_asked(scene: Scene) -> N
     assert (said.actor, facts_of(said)["why"]) == ("rita", "above_own_limit")
 
 
-@pytest.mark.parametrize("more", [{"granted_minor": "1"}, {"amount": ["800.00", "1.00"]}])
+@pytest.mark.parametrize("more", [{"granted_minor": "1"}, {"set.amount_minor": ["800.00", "1.00"]}])
 def test_a_form_that_is_none_of_ours_is_on_record(scene: Scene, more: dict[str, Any]) -> None:
     escalation = waiting(scene)
 

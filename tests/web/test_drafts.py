@@ -44,6 +44,7 @@ def page(open_one: Escalation) -> Iterator[Page]:
         sign_in(page, site, "rita")
         page.goto(f"{site}/approvals/{open_one.pk}/")
         expect(page.locator("#live")).to_have_text("Live")
+        page.get_by_label("Pay Anna").fill("800.00")
         page.get_by_label("Reason").fill("Four seats")
         yield page
 

@@ -77,11 +77,11 @@ def test_what_was_wrong_with_a_launch_is_in_view(scene: Scene, width: int) -> No
         sign_in(page, site, "omar")
         page.goto(f"{site}/launch/")
         page.get_by_label("Goal").fill(BY_KEY["within-limit"].goal)
-        page.get_by_label("Customer").fill("Nobody")
+        page.get_by_label("About").fill("Nobody")
         page.get_by_role("button", name="Launch", exact=True).click()
 
         expect(page.locator("#subject-error")).to_be_in_viewport()
-        expect(page.get_by_label("Customer")).to_be_focused()
+        expect(page.get_by_label("About")).to_be_focused()
         expect(page.get_by_label("Goal")).to_have_value(BY_KEY["within-limit"].goal)
         expect(page.locator("#workflow")).to_be_hidden()
         page.get_by_label("Pattern").select_option("workflow")

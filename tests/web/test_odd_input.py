@@ -61,8 +61,8 @@ def test_a_number_that_no_row_has_is_not_found(scene: Scene, number: int) -> Non
     [
         {"comment": NUL},
         {"comment": NUL, "verdict": "reject"},
-        {"amount": NUL},
-        {"amount": "9" * 5000},
+        {"set.amount_minor": NUL},
+        {"set.amount_minor": "9" * 5000},
         {"verdict": NUL},
         {"action_sha256": NUL},
     ],

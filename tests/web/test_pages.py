@@ -44,7 +44,7 @@ def waiting(scene: Scene, goal: str = "Refund 1200 USD to user_id=42.") -> Escal
 
 
 def form(escalation: Escalation, **fields: str) -> dict[str, str]:
-    given = {"verdict": "adjust", "amount": "800.00", "comment": "partly used"}
+    given = {"verdict": "adjust", "set.amount_minor": "800.00", "comment": "partly used"}
     return {**given, "action_sha256": escalation.action_sha256, **fields}
 
 
@@ -158,12 +158,12 @@ def test_rita_adjusts_and_sees_what_really_happened(scene: Scene) -> None:
 @pytest.mark.parametrize(
     ("fields", "says"),
     [
-        ({"amount": "1000"}, "above your own limit of USD 800.00"),
-        ({"amount": "1300"}, "left of the charge"),
-        ({"amount": "0"}, "least that can be refunded"),
-        ({"amount": "1e3"}, "digits and a point"),
-        ({"amount": "٣٠٠"}, "digits and a point"),
-        ({"amount": ""}, "digits and a point"),
+        ({"set.amount_minor": "1000"}, "above your own limit of USD 800.00"),
+        ({"set.amount_minor": "1300"}, "From USD 0.01 to USD 1,200.00"),
+        ({"set.amount_minor": "0"}, "From USD 0.01"),
+        ({"set.amount_minor": "1e3"}, "digits and a point"),
+        ({"set.amount_minor": "٣٠٠"}, "digits and a point"),
+        ({"set.amount_minor": ""}, "Fill in Amount."),
         ({"comment": " "}, "Enter a reason."),
         ({"verdict": "reject", "comment": ""}, "Enter a reason."),
         ({"verdict": "pay"}, "Choose an answer."),
@@ -183,8 +183,8 @@ def test_a_form_that_cannot_be_granted_is_refused_and_kept(
 
     assert answered.status_code == 422
     assert says in answered.text
-    if fields.get("amount"):
-        assert f'value="{fields["amount"]}"' in answered.text
+    if typed := fields.get("set.amount_minor"):
+        assert f'value="{typed}"' in answered.text
     escalation.refresh_from_db()
     assert escalation.state == EscalationState.OPEN
     assert paid(escalation.run) == []
@@ -380,7 +380,8 @@ def test_rita_takes_over_a_case_that_no_specialist_takes(scene: Scene) -> None:
     assert "You answer Anna yourself" in words(page)
     assert "Technical specialist (ticket not technical)" in words(page)
 
-    rita.post(reverse("decide", args=[escalation.pk]), form(escalation, verdict="approve"))
+    taken = {"verdict": "approve", "action_sha256": escalation.action_sha256}
+    rita.post(reverse("decide", args=[escalation.pk]), taken)
     run = go(run)
 
     assert (run.state, run.stop_reason) == (RunState.STOPPED, "max_route_attempts")

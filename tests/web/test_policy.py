@@ -22,7 +22,7 @@ from agents.sdk.desk import DESKS
 from agents.web.policy.differences import differences, lines
 from agents.web.policy.limits import WORDS
 from agents.web.policy.reference import policy_reference
-from agents.web.policy.rules import TITLES, rule_lines
+from agents.web.policy.rules import TITLES, rule_lines, words_of
 from agents.web.policy.versions import PUBLISHED
 from tests.engine.scene import Scene, set_scene
 from tests.web.test_pages import signed_in, stranger
@@ -70,7 +70,10 @@ def test_every_rule_that_ships_has_words() -> None:
     declared = {name for desk in DESKS.values() for name in desk.document()["rules"]}
 
     assert sorted(TITLES) == sorted(set(RULES) - declared)
-    assert all(RULES[name].__doc__ for name in declared)  # which says it for them
+    for rule in RULES:
+        title, sentence = words_of(rule)
+        assert "_" not in title
+        assert sentence.endswith("."), rule
 
 
 def test_a_rule_is_told_once_with_the_patterns_it_is_asked_in() -> None:

@@ -103,8 +103,8 @@ def test_a_row_tells_who_how_much_what_came_of_it_and_how_long(scene: Scene) -> 
 
     by_pk = {row.run.pk: row for row in rows}
     assert [row.run.subject_label for row in rows] == ["Anna #42"] * 3
-    assert (by_pk[paid_one.pk].paid_minor, by_pk[paid_one.pk].asked_minor) == (50_000, None)
-    assert (by_pk[waits.pk].paid_minor, by_pk[waits.pk].asked_minor) == (None, 120_000)
+    assert (by_pk[paid_one.pk].paid, by_pk[paid_one.pk].asked) == ("USD 500.00", "")
+    assert (by_pk[waits.pk].paid, by_pk[waits.pk].asked) == ("", "USD 1,200.00")
     assert by_pk[waits.pk].outcome == "Awaiting approval"
     assert rows[0].outcome == "Blocked by policy: the action named another customer than the run's."
     assert all(row.seconds >= 0 for row in rows)

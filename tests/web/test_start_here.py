@@ -64,7 +64,7 @@ def test_who_decides_after_the_button_is_who_they_became(scene: Scene, demo: Non
     client = as_(scene.omar)
     become(client, "rita")
 
-    form = {"verdict": "adjust", "amount": "800.00", "comment": "partly used"}
+    form = {"verdict": "adjust", "set.amount_minor": "800.00", "comment": "partly used"}
     client.post(reverse("decide", args=[card.pk]), {**form, "action_sha256": card.action_sha256})
 
     card.refresh_from_db()

@@ -30,9 +30,14 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 ROLES = ("rita", "ada", "omar", "eve", "audrey")
 VERDICTS = {
-    "adjust": {"amount": "700.00", "comment": "partly used"},
+    "adjust": {"comment": "partly used"},
     "approve": {"comment": "as agreed"},
     "reject": {"comment": "outside the terms"},
+}
+CHANGES = {
+    "action": {"set.amount_minor": "700.00"},
+    "output": {"correction": "Say less, and say it plainly."},
+    "question": {"correction": "Say less, and say it plainly."},
 }
 
 
@@ -52,7 +57,7 @@ class Desk(NamedTuple):
             by=User.objects.get(username=by),
             approve=approve,
             comment="as agreed",
-            amount_minor=80000 if by == "rita" and approve else None,
+            patch={"amount_minor": 80000} if by == "rita" and approve else None,
             at=timezone.now(),
         )
 
@@ -130,9 +135,30 @@ def frozen(desk: Desk) -> Escalation:
     return one
 
 
+def scenario(key: str, *, approve: bool | None = None) -> Callable[[Desk], Escalation]:
+    """Return what a scenario of the gallery puts to a person; None: it waits still."""
+
+    def ask(desk: Desk) -> Escalation:
+        one = Escalation.objects.get(run=go(desk.scene.launch_scenario(key)))
+        if approve is not None:
+            desk.decide(one, approve=approve)
+            go(one.run)
+        return one
+
+    ask.__name__ = key if approve is None else f"{key}, {'yes' if approve else 'no'}"
+    return ask
+
+
+# A letter, a draft, a judge's question and a case that no specialist takes.
+OTHERS = tuple(
+    scenario(key, approve=approve)
+    for key in ("own-words", "exception", "judge-asks", "nobodys")
+    for approve in (None, True, False)
+)
 STATES: tuple[Callable[[Desk], Escalation], ...] = (
     *(open_one, claimed_by_rita, claimed_by_ada, expired, rejected, cancelled),
     *(approved_by_another, superseded, not_carried_out, carried_out, unknown, frozen),
+    *OTHERS,
 )
 
 
@@ -162,7 +188,8 @@ def offered(card: str) -> set[str]:
 
 def answer(client: Client, one: Escalation, verdict: str) -> tuple[int, Escalation]:
     """Send a verdict and take it back. Return the status, and the request as it was then."""
-    form = {"verdict": verdict, "action_sha256": one.action_sha256, **VERDICTS[verdict]}
+    changes = CHANGES.get(one.kind, {}) if verdict == "adjust" else {}
+    form = {"verdict": verdict, "action_sha256": one.action_sha256, **VERDICTS[verdict], **changes}
     with transaction.atomic():
         status = client.post(reverse("decide", args=[one.pk]), form).status_code
         after = Escalation.objects.get(pk=one.pk)
@@ -174,11 +201,18 @@ def check_money(one: Escalation, card: str) -> None:
     """Hold what a card says of money against ledger and run."""
     text, run = words(card), fresh(one.run)
     done = Effect.objects.filter(escalation=one, state="done").first()
-    assert ("was paid to" in text) == bool(done)
-    if done:
+    is_of_money = one.kind == "action"
+    assert ("was paid to" in text) == (bool(done) and is_of_money)
+    if done and is_of_money:
         assert f"{format_money(done.amount_minor or 0)} was paid to Anna" in text
         assert done.amount_minor in paid(run)
     assert not ("Nothing was paid on this request" in text and done)
+    if one.kind == "output" and one.action.get("kind") == "tool":
+        has_left = Effect.objects.filter(escalation=one, tool="send_reply", state="done").exists()
+        assert ("The email was sent" in text) == has_left
+        assert not (one.state == EscalationState.REJECTED and has_left)
+    if one.kind == "hand_over":
+        assert ("took over the case" in text) == (one.state == EscalationState.APPROVED)
     if one.kind == "action":
         may_still = run.state not in ENDED and not done and not one.not_carried_out
         waits = one.state in (EscalationState.OPEN, "approved", "adjusted")
@@ -235,7 +269,7 @@ def test_a_card_is_true_for_everybody(
 def test_a_card_shows_its_buttons_at_both_widths(desk: Desk) -> None:
     """One browser over all states: nothing is cut off, covered, or says two things at once."""
     with_passwords(desk.scene.rita)
-    found = [state(desk) for state in STATES if state not in (unknown, frozen)]
+    found = [state(desk) for state in STATES if state not in (unknown, frozen, *OTHERS)]
     last = desk.ask()
     with served() as site, chromium() as browser:
         page = browser.new_context().new_page()

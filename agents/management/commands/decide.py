@@ -11,11 +11,13 @@ from django.utils import timezone
 
 from agents import operations
 from agents.core.kinds import ADJUST, APPROVE, REJECT
-from agents.core.money import BadAmount, format_money, minor_of_text
+from agents.core.money import format_money
+from agents.core.requests import Json
 from agents.core.states import EscalationState
 from agents.management.asked import account
 from agents.models import Escalation
 from agents.models.event import by_command
+from agents.sdk.changes import BadPatch
 from agents.tools import ask_in_words, request_of
 
 BAD_USAGE, REFUSED = 2, 3
@@ -30,21 +32,27 @@ class Command(BaseCommand):
         verdict.add_argument("--approve", action="store_true")
         verdict.add_argument("--reject", action="store_true")
         parser.add_argument("--amount", help="grant less than was asked for, such as 800.00")
+        parser.add_argument(
+            "--set",
+            action="append",
+            default=[],
+            metavar="NAME=VALUE",
+            help="change an argument that the request leaves open, such as until=2026-12-06",
+        )
         parser.add_argument("--correction", default="", help="have a step run again with this")
         parser.add_argument("--reason", default="")
         parser.add_argument("--as", dest="actor", required=True, help="the reviewer's user name")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        amount = options["amount"]  # an empty one is no amount, and not the whole of it
-        if options["reject"] and amount is not None:
-            raise CommandError("--amount goes with --approve.", returncode=BAD_USAGE)
+        if options["reject"] and (options["amount"] is not None or options["set"]):
+            raise CommandError("--amount and --set go with --approve.", returncode=BAD_USAGE)
         try:
             with by_command(account()):
                 decided = operations.decide(
                     escalation_id=options["escalation"],
+                    patch=_patch(options),
                     by=User.objects.get(username=options["actor"]),
                     approve=options["approve"],
-                    amount_minor=None if amount is None else minor_of_text(amount),
                     comment=options["reason"],
                     correction=options["correction"],
                     at=timezone.now(),
@@ -57,8 +65,8 @@ class Command(BaseCommand):
             raise CommandError(
                 f"There is no escalation {options['escalation']}.", returncode=BAD_USAGE
             ) from None
-        except BadAmount as error:
-            raise CommandError(f"--amount: {error}.", returncode=BAD_USAGE) from None
+        except BadPatch as error:
+            raise CommandError(str(error), returncode=BAD_USAGE) from None
         except operations.Refused as no:
             raise CommandError(str(no), returncode=REFUSED) from None
         except operations.Claimed as kept:
@@ -70,6 +78,22 @@ class Command(BaseCommand):
         granted = f": {format_money(decided.granted_minor)}" if decided.granted_minor else ""
         self.stdout.write(f"escalation {decided.pk} {decided.state}{granted}")
         self.stdout.write(_what(decided))
+
+
+def _patch(options: dict[str, Any]) -> dict[str, Json] | None:
+    """Return what is to be changed; None for nothing. Raises BadPatch, Escalation.DoesNotExist."""
+    given = [pair.partition("=")[::2] for pair in options["set"]]
+    if options["amount"] is None and not given:
+        return None
+    asked = Escalation.objects.select_related("run__policy").get(pk=options["escalation"])
+    fields = {field.name: field for field in operations.fields_of(asked, at=timezone.now())}
+    if options["amount"] is not None:  # an empty one is no amount, and not the whole of it
+        of_money = [name for name, field in fields.items() if field.currency]
+        given.append((of_money[0] if of_money else "amount", options["amount"]))
+    unknown = [name for name, _ in given if name not in fields]
+    if unknown:
+        raise BadPatch(unknown[0], f"{unknown[0]} cannot be changed.")
+    return {name: fields[name].read(text) for name, text in given}
 
 
 def _what(decided: Escalation) -> str:

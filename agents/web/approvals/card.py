@@ -11,22 +11,23 @@ from django.db.models import Q
 from django.utils.safestring import SafeString
 
 from agents.core.homoglyphs import homoglyph_warnings
-from agents.core.kinds import AMOUNT, TEXT, Kind
-from agents.core.money import plain_amount
+from agents.core.kinds import ARGUMENTS, TEXT, Kind
 from agents.core.requests import Json
 from agents.core.states import ENDED, EscalationState
 from agents.desks.refunds import billing, mail, refunds
 from agents.engine.approvals import ASKED_AGAIN, turn_of
 from agents.models import Effect, Escalation, KillSwitch, Membership, Role, Step
+from agents.operations import fields_of
 from agents.operations.claiming import OWN, is_own
 from agents.operations.granting import own_bounds
 from agents.web import access
+from agents.web.approvals.fields import FormField, form_field
 from agents.web.approvals.inbox import claimant
 from agents.web.approvals.outcomes import came_to_nothing, outcome
 from agents.web.approvals.provenance import Source, sources
 from agents.web.approvals.ruler import Ruler, ruler
 from agents.web.approvals.wording import Choice, act, choices, filled, kind_of_request
-from agents.web.changes import AmountStage, stages
+from agents.web.changes import Stage, stages
 
 LOOKALIKES = 5  # sentences
 EARLIER = 5  # decisions about the same customer
@@ -43,6 +44,7 @@ class Card:
     asks: SafeString  # the act as markup
     outcome: SafeString  # what became of it; "" while it waits
     choices: Sequence[Choice]  # what this person may answer here and now
+    fields: Sequence[FormField]  # what they may change of the call
     withheld: str  # why there is no full form: ended, claim, role, switch; "" where there is one
     customer_name: str
     charge: billing.ChargeFacts | None
@@ -51,7 +53,6 @@ class Card:
     most_minor: int | None  # what this person may grant at most; None: there is no amount
     may_grant_all: bool
     others: Sequence[str]  # who may grant what this person may not
-    prefilled: str
     refusal: str  # why this person cannot decide, or ""
     effect: Effect | None  # what really happened afterwards
     mail: mail.MailReceipt | None  # what is known of a mail that may have left
@@ -60,8 +61,9 @@ class Card:
     is_mine: bool
     may_release: bool
     decisions: Sequence[Escalation]  # about the same customer, newest first
-    stages: Sequence[AmountStage]
+    stages: Sequence[Stage]
     sources: Sequence[Source]
+    shown: Sequence[Json]  # evidence that a desk gave with the review, as data
     ruler: Ruler | None
     published: int | None  # the number of the policy now, where the run keeps an older one
     letter: str | None  # the text that a customer would read; None: it is about something else
@@ -86,6 +88,7 @@ def card(escalation: Escalation, user: User, *, at: datetime) -> Card:
     reviews = [step for step in steps if step.kind == "review" and step.reply]
     unnamed = "the customer" if number is None else f"customer {number}"
     called = name or run.subject_label or unnamed
+    fields = [] if most == 0 else _fields(escalation, kind, called, most, at=at)
     claimed_by, switch = claimant(escalation, at=at), _switch(escalation, kind)
     is_mine = bool(claimed_by) and escalation.claimed_by_id == user.pk
     withheld = _withheld(escalation, refusal, is_free=not claimed_by or is_mine, switch=switch)
@@ -94,7 +97,7 @@ def card(escalation: Escalation, user: User, *, at: datetime) -> Card:
     return Card(
         escalation=escalation,
         kind=kind,
-        act=act(escalation, name),
+        act=act(escalation, name or run.subject_label),
         asks=filled(kind.asks, escalation, called),
         outcome=SafeString("") if is_open else outcome(escalation, effect, called, why=why),
         choices=()
@@ -102,10 +105,11 @@ def card(escalation: Escalation, user: User, *, at: datetime) -> Card:
         else choices(
             escalation,
             called,
-            most_minor=most,
+            fields,
             may_grant_all=may_grant_all,
             may_say_yes=switch is None,
         ),
+        fields=fields,
         withheld=withheld,
         customer_name=called,
         charge=charge,
@@ -114,7 +118,6 @@ def card(escalation: Escalation, user: User, *, at: datetime) -> Card:
         most_minor=most,
         may_grant_all=may_grant_all,
         others=[] if may_grant_all or not is_open else _others(escalation),
-        prefilled=plain_amount(most) if most else "",
         refusal=refusal,
         effect=effect,
         mail=mail.find(key=effect.key) if effect and kind.settles_call else None,
@@ -125,6 +128,7 @@ def card(escalation: Escalation, user: User, *, at: datetime) -> Card:
         decisions=_decisions(escalation),
         stages=stages(reviews, escalation, effect, is_over=run.state in ENDED),
         sources=[] if run.erased_at else sources(escalation, charge, reviews),
+        shown=(escalation.review.get("facts") or {}).get("evidence") or [],
         ruler=ruler(escalation.review["deciding"], most if is_open and not refusal else None),
         published=_published(escalation),
         letter=_letter(escalation, kind),
@@ -212,13 +216,31 @@ def _most(
 ) -> int | None:
     """Return the least of what was asked for, what is left and what the person may grant."""
     asked = escalation.requested_minor
-    if asked is None or kind.change != AMOUNT:
+    if asked is None or kind.change != ARGUMENTS:
         return None
     limits = escalation.run.limits
     on = str(charge.charge_id) if charge else ""
     own = own_bounds(escalation, person, limits, on, at=at, wanted_minor=asked)
     left = charge.refundable_minor if charge else 0
     return max(min([asked, left, *(bound.most_minor for bound in own)]), 0)
+
+
+def _fields(
+    escalation: Escalation, kind: Kind, called: str, most: int | None, *, at: datetime
+) -> list[FormField]:
+    """Return the fields of the form; none for a request that waits no longer."""
+    if escalation.state != EscalationState.OPEN:
+        return []
+    return [
+        form_field(
+            field,
+            label=filled(kind.labels[field.name], escalation, called)
+            if field.name in kind.labels
+            else field.label,
+            most_minor=most if field.currency else None,
+        )
+        for field in fields_of(escalation, at=at)
+    ]
 
 
 def _refusal(escalation: Escalation, user: User, role: str) -> str:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from django.http import QueryDict
 
-from agents.core.kinds import ADJUST, AMOUNT, APPROVE, REJECT, Kind
-from agents.core.money import BadAmount, minor_of_text
+from agents.core.kinds import ADJUST, APPROVE, ARGUMENTS, REJECT, Kind
+from agents.core.requests import Json
+from agents.sdk.changes import BadPatch, OpenField
+from agents.web.approvals.fields import SET
 from agents.web.forms import BadForm, only
 
 FIELDS = {
     "csrfmiddlewaretoken",
     "verdict",
-    "amount",
     "action_sha256",
     # What rejects has fields of its own: a reason that was begun for an adjustment must not
     # explain a rejection.
@@ -28,15 +29,15 @@ class Wanted:
     """A decision as it was filled in."""
 
     approve: bool
-    amount_minor: int | None  # None: as it was asked for
     comment: str
     action_sha256: str
+    patch: Mapping[str, Json] | None = None  # arguments that are changed; None: none is
     correction: str = ""  # with which a step is to run again, or which is sent in place of a letter
 
 
-def read_decision(posted: QueryDict, kind: Kind) -> Wanted:
-    """Return what the decision form asks for. Raises BadForm."""
-    only(posted, FIELDS)
+def read_decision(posted: QueryDict, kind: Kind, fields: Sequence[OpenField]) -> Wanted:
+    """Return what the decision form asks for; `fields` are what may be changed. Raises BadForm."""
+    only(posted, FIELDS | {f"{SET}{field.name}" for field in fields})
     verdict = posted.get("verdict", "")
     if verdict not in (ADJUST, APPROVE, REJECT):
         raise BadForm("verdict", "Choose an answer.")
@@ -44,12 +45,12 @@ def read_decision(posted: QueryDict, kind: Kind) -> Wanted:
     field = "refusal" if is_no and "refusal" in posted else "comment"
     ready = posted.get("ready_refusal" if field == "refusal" else "ready", "")
     comment = _reason(field, ready, posted, kind.refusals if is_no else kind.grants)
-    if verdict == ADJUST and "correction" in posted and kind.change != AMOUNT:
-        return Wanted(True, None, comment, posted.get("action_sha256", ""), _correction(posted))
+    wanted = Wanted(not is_no, comment, posted.get("action_sha256", ""))
+    if verdict == ADJUST and "correction" in posted and kind.change != ARGUMENTS:
+        return replace(wanted, correction=_correction(posted))
     if verdict != APPROVE and not comment:
         raise BadForm(field, "Enter a reason.")
-    amount = read_amount(posted.get("amount", "")) if verdict == ADJUST else None
-    return Wanted(not is_no, amount, comment, posted.get("action_sha256", ""))
+    return replace(wanted, patch=read_patch(posted, fields) if verdict == ADJUST else None)
 
 
 def _reason(field: str, ready: str, posted: QueryDict, allowed: Sequence[str]) -> str:
@@ -66,9 +67,18 @@ def _correction(posted: QueryDict) -> str:
     return correction
 
 
-def read_amount(text: str) -> int:
-    """Return an amount in minor units. Raises BadForm."""
-    try:
-        return minor_of_text(text.strip())
-    except BadAmount as error:
-        raise BadForm("amount", f"{error}.") from None
+def read_patch(posted: QueryDict, fields: Sequence[OpenField]) -> dict[str, Json]:
+    """Return what differs from what was asked for. Raises BadForm."""
+    patch: dict[str, Json] = {}
+    for field in fields:
+        name = f"{SET}{field.name}"
+        try:
+            value = field.read(str(posted[name])) if name in posted else field.value
+        except BadPatch as error:
+            raise BadForm(name, str(error)) from None
+        if value != field.value:
+            patch[field.name] = value
+    if not patch:
+        first = f"{SET}{fields[0].name}" if fields else "verdict"
+        raise BadForm(first, "Nothing is changed.")
+    return patch

@@ -10,10 +10,13 @@ from django.contrib.auth.models import User
 from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
 from django.utils import timezone
 
-from agents.core.kinds import AMOUNT
+from agents.core.kinds import TEXT
+from agents.core.money import CURRENCY, format_money
 from agents.core.states import EscalationState
 from agents.desks.refunds import billing
 from agents.models import Escalation
+from agents.sdk.changes import label_of
+from agents.tools import argument_in_words
 from agents.web import access
 from agents.web.approvals.wording import act, kind_of_request
 from agents.web.times import read_time
@@ -29,8 +32,8 @@ class InboxRow:
 
     escalation: Escalation
     act: str
-    kind: str
-    is_amount: bool  # it asks for one, and a person may lower it
+    asked: str  # how much, and where it is about no money, what
+    granted: str
     why: str
     customer: str
     group: str
@@ -101,9 +104,17 @@ def _beyond(frozen: bool, at: datetime, pk: int) -> Q:
     return _FROZEN & later if frozen else _FROZEN | (~_FROZEN & later)
 
 
-def decided(user: User, before: str) -> tuple[list[InboxRow], str]:
-    """Return a page of what was decided, newest first, and where the next one begins."""
+OUTCOMES = (EscalationState.APPROVED, EscalationState.ADJUSTED, EscalationState.REJECTED)
+
+
+def decided(user: User, before: str, outcome: str = "") -> tuple[list[InboxRow], str]:
+    """Return a page of what was decided, newest first, and where the next one begins.
+
+    `outcome` is one of OUTCOMES; anything else leaves out nothing.
+    """
     found = access.escalations_of(user).filter(decided_at__isnull=False)
+    if outcome in OUTCOMES:
+        found = found.filter(state=outcome)
     at, _, pk = before.partition("_")
     when = read_time(at)
     if when and pk.isascii() and pk.isdigit() and len(pk) < 19:
@@ -125,9 +136,9 @@ def _rows(found: Iterable[Escalation], *, at: datetime) -> list[InboxRow]:
     return [
         InboxRow(
             escalation=e,
-            act=act(e, names.get((e.run.book_id, e.customer or 0), "")),
-            kind=kind_of_request(e).tag,
-            is_amount=e.requested_minor is not None and kind_of_request(e).change == AMOUNT,
+            act=act(e, names.get((e.run.book_id, e.customer or 0), "") or e.run.subject_label),
+            asked=_asked(e),
+            granted=_granted(e),
             why=e.review["deciding"]["sentence"],
             customer=names.get((e.run.book_id, e.customer or 0))
             or e.run.subject_label
@@ -137,6 +148,23 @@ def _rows(found: Iterable[Escalation], *, at: datetime) -> list[InboxRow]:
         )
         for e in held
     ]
+
+
+def _asked(escalation: Escalation) -> str:
+    kind, amount = kind_of_request(escalation), escalation.amount_minor
+    is_paid = amount is not None and kind.runs_tool and kind.change != TEXT
+    return format_money(amount or 0, escalation.currency or CURRENCY) if is_paid else kind.tag
+
+
+def _granted(escalation: Escalation) -> str:
+    """Say what a person granted: an amount, or what they changed."""
+    if escalation.granted_minor is not None:
+        return format_money(escalation.granted_minor, escalation.currency or CURRENCY)
+    if escalation.state == EscalationState.REJECTED:
+        return "nothing" if escalation.requested_minor is not None else ""
+    tool = str(escalation.action.get("name", ""))
+    changed = (escalation.patch or {}).items()
+    return ", ".join(f"{label_of(n)}: {argument_in_words(tool, n, v)}" for n, v in changed)
 
 
 def _group(escalation: Escalation, *, at: datetime) -> str:

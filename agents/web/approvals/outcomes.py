@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from django.utils.safestring import SafeString
 
-from agents.core.budget import BUDGETS
 from agents.core.states import ENDED, EffectState, EscalationState
 from agents.engine.approvals import CARRIED_OUT, OWN_ENDS
 from agents.models import Effect, Escalation
@@ -12,18 +11,14 @@ from agents.web.approvals.wording import filled, kind_of_request
 from agents.web.ends import end_sentence
 
 _ALLOWED = (EscalationState.APPROVED, EscalationState.ADJUSTED)
+# Where an approval's end says more, or something else, than the run's own end does.
 _WHY = {
     "asked_again": "the policy needed approval for a new reason and asked again",
     "amount_changed": "the amount that could be paid had changed, and the policy allowed that one",
     "refused": "the system of record refused it",
-    "killed": "a kill switch stopped the run",
-    "cancelled": "the run was cancelled",
     "human_rejected": "a later request of the run was rejected",
     "escalation_expired": "no one answered a later request of the run in time",
-    "supervisor_block:review_does_not_settle": "the facts about the charge kept changing",
     "success": "the run went on without it",
-    "internal_error": "the run failed because of a system error",
-    "diverged": "the run failed because of a system error",
 }
 
 
@@ -31,16 +26,11 @@ def why_not(code: str) -> str:
     """Return the words for a code of `Escalation.not_carried_out`; "" for none."""
     if not code or code in _WHY:
         return _WHY.get(code, "")
-    kind, _, about = code.partition(":")
-    about = about.replace("_", " ")
-    if kind == "supervisor_block":
-        return f"the policy no longer allowed it ({about})"
-    if kind == "loop_detected" or kind in BUDGETS or kind in ("max_steps", "max_tool_calls"):
-        return f"the run reached a limit ({kind.replace('_', ' ')})"
-    if kind in ("tool_error", "tool_timeout", "tool_bad_result"):
-        return f"the call of {about.replace(' ', '_')} failed and took no effect"
-    sentence = end_sentence(code).rstrip(".")
-    return f"the run ended first: {sentence[:1].lower()}{sentence[1:]}"
+    sentence = end_sentence(code).removesuffix(".")
+    because = sentence.removeprefix("Blocked by policy: ")
+    if because != sentence:
+        return f"the policy no longer allowed it, because {because}"
+    return sentence[:1].lower() + sentence[1:]
 
 
 def came_to_nothing(escalation: Escalation, effect: Effect | None) -> str:
@@ -71,7 +61,7 @@ def outcome(escalation: Escalation, effect: Effect | None, name: str, *, why: st
         granted = effect.amount_minor
 
     def say(sentence: str) -> SafeString:
-        return filled(sentence, escalation, name, amount=granted)
+        return filled(sentence, escalation, name, amount=granted, ran=effect and effect.args)
 
     if state == EscalationState.EXPIRED:
         return say(f"Expired and rejected automatically. {kind.undone}")

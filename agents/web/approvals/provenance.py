@@ -12,10 +12,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from agents.core.money import BadAmount, format_money, minor_of_text
+from agents.core.money import BadAmount, minor_of_text
 from agents.core.requests import Json
 from agents.desks.refunds import billing
 from agents.models import Escalation, Step
+from agents.sdk.changes import label_of
+from agents.sdk.words import money_of
+from agents.tools import argument_in_words
+from agents.web.changes import patch_of
 
 ORIGINS = {
     "customer": ("chat", "in the request"),
@@ -53,17 +57,18 @@ def sources(
     args: Mapping[str, Json] = escalation.action.get("args") or {}
     proposed = (reviews[0].asked["action"].get("args") or {}) if reviews else args
     fields, texts = _read(escalation)
-    found = []
+    tool, found = str(escalation.action.get("name", "")), []
     for name, value in args.items():
         if proposed.get(name) != value:
             origins: tuple[str, ...] = ("policy",)
         else:
             origins = _origins(name, value, escalation, charge, fields, texts)
-        told = format_money(value) if name.endswith("_minor") else str(value)
-        found.append(Source(name.removesuffix("_minor").replace("_", " "), told, origins))
-    if escalation.granted_minor not in (None, args.get("amount_minor")):
-        granted = format_money(escalation.granted_minor or 0)
-        found.append(Source("amount granted", granted, ("human",)))
+        told = argument_in_words(tool, name, value)
+        found.append(Source(label_of(name), told, origins))
+    for name, value in patch_of(escalation).items():
+        if value != args.get(name):
+            told = argument_in_words(tool, name, value)
+            found.append(Source(f"{label_of(name)} granted", told, ("human",)))
     return found
 
 
@@ -75,16 +80,18 @@ def _origins(
     fields: Sequence[Json],
     texts: str,
 ) -> tuple[str, ...]:
-    goal = escalation.run.goal
-    is_amount = name.endswith("_minor")
-    if is_amount:
-        is_asked, is_told = value in _amounts(goal), value in _amounts(texts)
+    run, money = escalation.run, money_of(value)
+    minor = money.minor if money else value if name.endswith("_minor") else None
+    if minor is not None:
+        is_asked, is_told = minor in _amounts(run.goal), minor in _amounts(texts)
         is_recorded = value in fields or bool(charge and value == charge.amount_minor)
     else:
-        said = str(value).casefold()
-        is_asked = bool(said) and _holds(goal, said)
-        is_told = bool(said) and _holds(texts, said)
-        is_recorded = value in fields or (name.endswith("_id") and value == escalation.run.subject)
+        tool = str(escalation.action.get("name", ""))
+        forms = {str(value), argument_in_words(tool, name, value)} - {""}
+        is_asked = any(_holds(run.goal, form.casefold()) for form in forms)
+        is_told = any(_holds(texts, form.casefold()) for form in forms)
+        is_own = value == run.subject if name.endswith("_id") else value == run.subject_key != ""
+        is_recorded = value in fields or is_own
     found = [
         origin
         for origin, is_so in (("customer", is_asked), ("record", is_recorded), ("text", is_told))

@@ -14,13 +14,14 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from agents import operations
-from agents.core.kinds import ADJUST, AMOUNT, APPROVE, REJECT
-from agents.core.money import format_money
+from agents.core.kinds import ADJUST, APPROVE, INSTRUCTIONS, REJECT, TEXT
 from agents.models import Escalation
+from agents.tools import argument_in_words
 from agents.web import access
 from agents.web.approvals import card as cards
 from agents.web.approvals import inbox as inboxes
-from agents.web.approvals.form import Wanted, read_amount, read_decision
+from agents.web.approvals.fields import SET, filled_in
+from agents.web.approvals.form import Wanted, read_decision, read_patch
 from agents.web.approvals.wording import kind_of_request
 from agents.web.forms import BadForm, NotOurForm
 
@@ -44,8 +45,15 @@ def approvals(request: HttpRequest) -> HttpResponse:
 @login_required
 def decided(request: HttpRequest) -> HttpResponse:
     """List what was decided, newest first."""
-    found, older = inboxes.decided(access.person(request), request.GET.get("before", ""))
-    shown = {"decided": found, "older": older, "nav": "approvals"}
+    outcome, before = request.GET.get("outcome", ""), request.GET.get("before", "")
+    found, older = inboxes.decided(access.person(request), before, outcome)
+    shown = {
+        "decided": found,
+        "older": older,
+        "outcome": outcome if outcome in inboxes.OUTCOMES else "",
+        "outcomes": inboxes.OUTCOMES,
+        "nav": "approvals",
+    }
     return render(request, "approvals/decided.html", shown)
 
 
@@ -61,16 +69,16 @@ def approval(request: HttpRequest, pk: int) -> HttpResponse:
 @never_cache
 @login_required
 def judge(request: HttpRequest, pk: int) -> HttpResponse:
-    """Say what policy and limits would answer to an amount that is being typed."""
-    user = access.person(request)
+    """Say what policy and limits would answer to changes that are being typed."""
+    user, at = access.person(request), timezone.now()
     escalation = access.escalation_to_decide(user, pk)
     allowed, judged = True, ""
     try:
-        amount = read_amount(request.GET.get("amount", ""))
-        operations.judge_amount(
-            escalation_id=escalation.pk, by=user, amount_minor=amount, at=timezone.now()
-        )
-        judged = f"The policy and your limit allow {format_money(amount)}."
+        patch = read_patch(request.GET, operations.fields_of(escalation, at=at))
+        operations.judge_change(escalation_id=escalation.pk, by=user, patch=patch, at=at)
+        tool = str(escalation.action["name"])
+        left = ", ".join(argument_in_words(tool, name, value) for name, value in patch.items())
+        judged = f"The policy allows {left}, and you may grant it."
     except (BadForm, operations.Refused) as no:
         allowed, judged = False, str(no)
     shown = {"allowed": allowed, "judged": judged}
@@ -116,7 +124,7 @@ def decide(request: HttpRequest, pk: int) -> HttpResponse:
             escalation_id=escalation.pk,
             by=user,
             approve=wanted.approve,
-            amount_minor=wanted.amount_minor,
+            patch=wanted.patch,
             comment=wanted.comment,
             correction=wanted.correction,
             action_sha256=wanted.action_sha256,
@@ -127,7 +135,8 @@ def decide(request: HttpRequest, pk: int) -> HttpResponse:
     except operations.KillSwitchStands as no:
         return _page(request, access.escalation_for(user, pk), notice=str(no), status=409)
     except operations.Refused as no:
-        field = "amount" if wanted.amount_minor is not None else "verdict"
+        changed = next(iter(wanted.patch or ()), "")
+        field = f"{SET}{no.field or changed}" if changed else "verdict"
         if wanted.correction:
             field = "correction"
         elif no.code in REASONS:
@@ -142,8 +151,9 @@ def decide(request: HttpRequest, pk: int) -> HttpResponse:
 
 def _wanted(request: HttpRequest, escalation: Escalation) -> Wanted:
     """Return what was filled in. A form that is none of ours goes on record. Raises BadForm."""
+    fields = operations.fields_of(escalation, at=timezone.now())
     try:
-        return read_decision(request.POST, kind_of_request(escalation))
+        return read_decision(request.POST, kind_of_request(escalation), fields)
     except NotOurForm:
         operations.record_refusal(
             escalation_id=escalation.pk,
@@ -183,10 +193,10 @@ def _page(
         "is_mine": escalation.decided_by_id == user.pk,
         "notice": notice,
         "field": field,
+        "fields": filled_in(card.fields, request.POST, wrong=field, sentence=sentence),
         "shown_at": _fields(card),
         "sentence": sentence,
         "verdict": _chosen(request.POST.get("verdict", ""), card),
-        "amount": request.POST.get("amount", card.prefilled),
     }
     return render(request, "approvals/detail.html", shown, status=status)
 
@@ -201,6 +211,6 @@ def _chosen(wanted: str, card: cards.Card) -> str:
 
 def _fields(card: cards.Card) -> list[str]:
     """Return the fields of the form that show what is wrong with them."""
-    if card.kind.change == AMOUNT:
-        return ["comment", "refusal", *(["amount"] if card.most_minor else [])]
-    return ["comment", "refusal", *(["correction"] if card.kind.change else [])]
+    changes = [field.name for field in card.fields]
+    is_text = card.kind.change in (TEXT, INSTRUCTIONS)
+    return ["comment", "refusal", *changes, *(["correction"] if is_text else [])]

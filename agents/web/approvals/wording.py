@@ -6,21 +6,23 @@ nothing around it, and it breaks where it must instead of pushing a button aside
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from django.utils.html import format_html
+from django.utils.html import conditional_escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 
-from agents.core.kinds import ADJUST, AMOUNT, APPROVE, REJECT, Answer, Kind
+from agents.core.kinds import ADJUST, APPROVE, REJECT, Kind
 from agents.core.money import format_money
+from agents.core.requests import Json
 from agents.models import Escalation
-from agents.tools import ask_in_words, request_of
+from agents.tools import TOOLS, ask_in_words, before_of, call_in_words, request_of
+from agents.web.approvals.fields import FormField
 
 CLASSES = {ADJUST: "if-adjust", APPROVE: "if-as-is", REJECT: "if-reject"}
 KEYS = {ADJUST: "e", APPROVE: "a", REJECT: "r"}
-# Until the script repeats the amount that is typed; without one this is what stands there.
-_BELOW = mark_safe("<b data-amount-out>the amount below</b>")
-_ABOVE = mark_safe("<span data-amount-out>the amount above</span>")
+_PLACE = re.compile(r"\{(\w+)\}")
 
 
 def kind_of_request(escalation: Escalation) -> Kind:
@@ -29,7 +31,7 @@ def kind_of_request(escalation: Escalation) -> Kind:
 
 
 def act(escalation: Escalation, name: str = "") -> str:
-    """Say in a line of text what is asked. `name` is the customer's, or ""."""
+    """Say in a line of text what is asked. `name` is the subject's, or ""."""
     return ask_in_words(
         escalation.kind,
         escalation.action,
@@ -39,12 +41,26 @@ def act(escalation: Escalation, name: str = "") -> str:
 
 
 def filled(
-    sentence: str, escalation: Escalation, name: str, *, amount: SafeString | int | None = None
+    sentence: str,
+    escalation: Escalation,
+    name: str,
+    *,
+    amount: int | None = None,
+    ran: Json = None,
+    places: Mapping[str, SafeString] | None = None,
 ) -> SafeString:
-    """Return a sentence of the table as markup. `amount` is minor units, or what stands for it."""
+    """Return a sentence of the table as markup.
+
+    `amount` is minor units, `ran` the arguments that were carried out in place of what was asked.
+    `places` stand for arguments that are still open.
+    """
     by = escalation.decided_by
     asked = escalation.requested_minor
-    thing = island(str(escalation.action.get("name", "")))
+    action = escalation.action if ran is None else {**escalation.action, "args": ran}
+    tool = str(action.get("name", ""))
+    values = {key: island(text) for key, text in call_in_words(action).items()}
+    values |= {"subject": island(name), **(places or {})}
+    thing, granted = island(tool), (places or {}).get("amount_minor")
     return format_html(
         sentence,
         tool=thing,
@@ -52,10 +68,17 @@ def filled(
         customer=island(name),
         by=island(by.get_username() if by else "Nobody"),
         asked=_money(asked),
-        amount=amount
-        if isinstance(amount, SafeString)
-        else _money(asked if amount is None else amount),
+        amount=granted or _money(asked if amount is None else amount),
+        before=_with_islands(before_of(tool), values),
+        after=_with_islands(TOOLS[tool].after if tool in TOOLS else "", values),
     )
+
+
+def _with_islands(sentence: str, values: Mapping[str, SafeString]) -> SafeString:
+    """Return a tool's sentence with its places filled; what surrounds them is text."""
+    parts = _PLACE.split(sentence)
+    texts = (values.get(p, f"{{{p}}}") if n % 2 else p for n, p in enumerate(parts))
+    return mark_safe("".join(conditional_escape(text) for text in texts))  # noqa: S308 - each is escaped
 
 
 def island(text: str) -> SafeString:
@@ -88,34 +111,30 @@ class Choice:
 def choices(
     escalation: Escalation,
     name: str,
+    fields: Sequence[FormField],
     *,
-    most_minor: int | None,
     may_grant_all: bool,
     may_say_yes: bool,
 ) -> list[Choice]:
     """Return the answers that are open to a person, in the order of the form.
 
-    `most_minor` is what they may grant at most, None where it is about no amount.
+    `fields` are what they may change of a call.
     """
     kind = kind_of_request(escalation)
-    is_amount = kind.change == AMOUNT
     open_to = {
-        ADJUST: may_say_yes and (bool(most_minor) if is_amount else bool(kind.change)),
+        ADJUST: may_say_yes and (bool(fields) or kind.change in ("text", "instructions")),
         APPROVE: may_say_yes and may_grant_all,
         REJECT: True,
     }
-    return [
-        Choice(
-            verdict=answer.verdict,
-            label=answer.label,
-            consequence=filled(answer.consequence, escalation, name, amount=_typed(answer, _BELOW)),
-            button=filled(answer.button, escalation, name, amount=_typed(answer, _ABOVE)),
-        )
-        for answer in kind.answers
-        if open_to[answer.verdict]
-    ]
-
-
-def _typed(answer: Answer, place: SafeString) -> SafeString | None:
-    """Return where an amount that is typed is repeated; None for an answer that has none."""
-    return place if answer.verdict == ADJUST else None
+    found = []
+    for answer in kind.answers:
+        if open_to[answer.verdict]:
+            is_other = answer.verdict == ADJUST
+            below, above = (
+                {field.open.name: field.place(where) for field in fields} if is_other else None
+                for where in ("below", "above")
+            )
+            consequence = filled(answer.consequence, escalation, name, places=below)
+            button = filled(answer.button, escalation, name, places=above)
+            found.append(Choice(answer.verdict, answer.label, consequence, button))
+    return found

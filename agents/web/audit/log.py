@@ -20,6 +20,7 @@ from agents.web.times import read_time
 PAGE = 50
 RUNS = 500  # of a subject or an amount: the newest
 AMOUNTS = ("amount_from", "amount_to")
+ABOUT = ("run__desk", "run__subject", "run__subject_label")
 FILTERS = ("event", "person", "subject", *AMOUNTS, "run", "since", "until", "all", "workspace")
 DIGITS = 19  # fewer than this fit a column of 64 bits
 # Events of a moment may be written in another order than their times are.
@@ -92,8 +93,8 @@ class Found:
 def find_events(workspace: Workspace, wanted: Filter) -> Found:
     """Return the events that a filter lets through."""
     found = Event.objects.filter(workspace=workspace).order_by("-pk")
-    # Of the run only its customer: a row that cannot be read must not hide its events.
-    found = found.select_related("run").only(*_COLUMNS, "run__subject").prefetch_related("texts")
+    # Of the run only whom it is about: a row that cannot be read must not hide its events.
+    found = found.select_related("run").only(*_COLUMNS, *ABOUT).prefetch_related("texts")
     given = wanted.given
     if wanted.unreadable:
         return Found(found.none())

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 from django.http import QueryDict
 
+from agents.core.limits import REFUNDS
 from agents.desks.refunds import billing
 from agents.desks.refunds.scenarios import BY_KEY
+from agents.sdk.desk import DESKS, Scenario
 from agents.web.forms import BadForm, only
 
 CHOICE = re.compile(r"\((\d+)\)\Z", re.ASCII)  # the number in "Anna (42)"
@@ -25,6 +27,7 @@ LAUNCH_FIELDS = {
     "policy",
     "model",
     "workflow",
+    "desk",
 }
 
 
@@ -34,12 +37,13 @@ class Launch:
 
     pattern: str
     goal: str
-    customer: str  # a number or a name, as it was typed; "" for a run that is about no customer
+    subject: str  # a key or a name, as it was typed; "" for a run that is about nobody
     token: str  # of the form: sent twice, it is still one run
     policy: int | None = None  # a version's number; None: the published one
     model: str = ""
     workflow: str = ""  # that ships and is followed, by name
     off: tuple[str, ...] = ()  # tools that the scenario switches off
+    desk: str = REFUNDS
 
 
 def read_launch(posted: QueryDict) -> Launch:
@@ -49,7 +53,11 @@ def read_launch(posted: QueryDict) -> Launch:
     if not (token.isascii() and token.isalnum()) or len(token) > 64:
         raise BadForm("goal", "The form has lost its token. Load the page again.")
     if "scenario" in posted:
-        scenario = BY_KEY.get(posted.get("scenario", ""))
+        key = posted.get("scenario", "")
+        scenario, declared = BY_KEY.get(key), desk_scenarios().get(key)
+        if declared:
+            name, _, _ = key.partition("/")
+            return Launch("supervisor", declared.goal, declared.subject, token, desk=name)
         if scenario is None:
             raise BadForm("goal", "There is no such scenario. Load the page again.")
         return Launch(
@@ -63,12 +71,40 @@ def read_launch(posted: QueryDict) -> Launch:
     return Launch(
         pattern=posted.get("pattern", "supervisor"),
         goal=posted.get("goal", ""),
-        customer=posted.get("subject", "").strip(),
+        subject=posted.get("subject", "").strip(),
         token=token,
         policy=_number(posted.get("policy", "")),
         model=posted.get("model", ""),
         workflow=posted.get("workflow", ""),
+        desk=posted.get("desk", "") or REFUNDS,
     )
+
+
+def desk_scenarios() -> dict[str, Scenario]:
+    """Return the cases that declared desks come with, by the key of their form."""
+    return {
+        f"{desk.name}/{number}": scenario
+        for desk in DESKS.values()
+        for number, scenario in enumerate(desk.scenarios)
+    }
+
+
+def find_subject(text: str, *, desk: str, book_id: int) -> int | str | None:
+    """Return the key of what a run is about, by key or name. Raises BadForm, as `find_customer`."""
+    if desk == REFUNDS:
+        return find_customer(text, book_id=book_id)
+    if desk not in DESKS:
+        raise BadForm("desk", "There is no such desk. Load the page again.")
+    subject = DESKS[desk].subject
+    if not text or len(text) > LONGEST_NAME or "\0" in text:
+        raise BadForm("subject", f"Enter the name or key of one {subject.kind}.")
+    found = subject.find_all(text, book_id)
+    if not found:
+        return text  # the launch says what is wrong with it
+    if len(found) > 1:
+        known = ", ".join(f"{label}: {key}" for key, label in found[:MOST])
+        raise BadForm("subject", f"Several fit. Enter one key: {known}.")
+    return found[0][0]
 
 
 def find_customer(text: str, *, book_id: int) -> int | None:

@@ -6,8 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import uuid4
 
-from agents.desks.refunds.scenarios import PURPOSES, SCENARIOS, Scenario
+from agents.core.limits import REFUNDS
+from agents.desks.refunds.scenarios import PURPOSES, SCENARIOS
 from agents.models import Run, Workspace
+from agents.sdk.desk import DESKS, Desk
+from agents.web.launch.forms import desk_scenarios
 
 NEWEST = 300  # runs among which a scenario's last one is looked for
 
@@ -16,18 +19,29 @@ NEWEST = 300  # runs among which a scenario's last one is looked for
 class Offer:
     """A scenario to launch."""
 
-    scenario: Scenario
+    key: str
+    title: str
+    watch: str  # what will be seen
+    ends: str  # how it ends with the demo model; "" where `watch` says so
+    goal: str
     token: str  # of its form: sent twice, it is still one run
     last: Run | None  # launched from it, or with the same goal
 
 
 @dataclass(frozen=True)
 class Shelf:
-    """What one pattern has to show."""
+    """What one pattern of refunds, or one other desk, has to show."""
 
-    pattern: str
+    key: str
+    title: str
     purpose: str
     offers: Sequence[Offer]
+
+
+def desks_of(workspace: Workspace) -> list[Desk]:
+    """Return the declared desks that a run can be launched for: the policy names them."""
+    named = (workspace.policy.limits().desks if workspace.policy else None) or {}
+    return [desk for name, desk in DESKS.items() if name in named]
 
 
 def gallery(workspace: Workspace) -> list[Shelf]:
@@ -35,18 +49,32 @@ def gallery(workspace: Workspace) -> list[Shelf]:
     if not workspace.is_demo:
         return []
     newest = Run.objects.filter(workspace=workspace).order_by("-created_at", "-pk")
-    last: dict[tuple[str, str], Run] = {}
-    for run in newest.only("pattern", "goal", "state", "created_at")[:NEWEST]:
-        last.setdefault((run.pattern, run.goal), run)
-    return [
+    last: dict[tuple[str, str, str], Run] = {}
+    for run in newest.only("desk", "pattern", "goal", "state", "created_at")[:NEWEST]:
+        last.setdefault((run.desk, run.pattern, run.goal), run)
+
+    def offer(key: str, title: str, watch: str, ends: str, *of: str) -> Offer:
+        return Offer(key, title, watch, ends, of[2], uuid4().hex, last.get((of[0], of[1], of[2])))
+
+    shelves = [
         Shelf(
             pattern,
+            pattern.capitalize(),
             purpose,
             [
-                Offer(s, uuid4().hex, last.get((s.pattern, s.goal)))
+                offer(s.key, s.title, s.watch, s.ends, REFUNDS, pattern, s.goal)
                 for s in SCENARIOS
                 if s.pattern == pattern
             ],
         )
         for pattern, purpose in PURPOSES.items()
     ]
+    for desk in desks_of(workspace):
+        own = [
+            offer(key, s.title, s.expect, "", desk.name, "supervisor", s.goal)
+            for key, s in desk_scenarios().items()
+            if key.startswith(f"{desk.name}/")
+        ]
+        if own:
+            shelves.append(Shelf(f"desk-{desk.name}", desk.title, desk.brief, own))
+    return shelves

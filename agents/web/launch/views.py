@@ -19,10 +19,10 @@ from agents.operations.workflows import shipped_workflows
 from agents.patterns import PATTERNS
 from agents.web import access
 from agents.web.forms import BadForm
-from agents.web.launch.forms import Launch, find_customer, read_launch
-from agents.web.launch.gallery import gallery
+from agents.web.launch.forms import Launch, find_subject, read_launch
+from agents.web.launch.gallery import desks_of, gallery
 
-AT_FIELD = {name: name for name in ("subject", "pattern", "policy", "model", "workflow")}
+AT_FIELD = {name: name for name in ("subject", "pattern", "policy", "model", "workflow", "desk")}
 CUSTOMERS = 20  # that the form suggests
 GIVEN = ("goal", *AT_FIELD)
 
@@ -55,7 +55,8 @@ def _launched(request: HttpRequest, workspace: Workspace, wanted: Launch) -> Run
         workspace=workspace,
         pattern=wanted.pattern,
         goal=wanted.goal,
-        subject=find_customer(wanted.customer, book_id=workspace.book_id),
+        desk=wanted.desk,
+        subject=find_subject(wanted.subject, desk=wanted.desk, book_id=workspace.book_id),
         by=access.person(request),
         token=wanted.token,
         policy=policy,
@@ -83,6 +84,7 @@ def _page(
         "sentence": sentence,
         "given": {name: request.POST.get(name, "") for name in GIVEN},
         "patterns": PATTERNS,
+        "desks": desks_of(workspace),
         "policies": access.policies_to_launch_under(workspace),
         "workflows": shipped_workflows(),
         "models": settings.OPENAI_MODEL_CHOICES,

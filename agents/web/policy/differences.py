@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from agents.core.limits import Limits
+from agents.sdk.desk import DESKS
+from agents.web.policy.desks import desk_limits
 from agents.web.policy.limits import WORDS, Told
 
 
@@ -44,7 +46,7 @@ class LimitDifference:
     """A limit that changed from one version to the next."""
 
     name: str
-    where: str  # the patterns it changed for; "" where that is all of them
+    where: str  # the patterns or the desk it changed for; "" where that is all of them
     before: str
     after: str
 
@@ -63,6 +65,28 @@ def differences(old: Limits, new: Limits, *, patterns: Iterable[str]) -> list[Li
         for (was, now), where in changed.items():
             told = "" if where == names else ", ".join(where)
             found.append(LimitDifference(word.name, told, *_apart(was, now)))
+    return found + _of_desks(old, new)
+
+
+def _of_desks(old: Limits, new: Limits) -> list[LimitDifference]:
+    """Return what changed of declared desks: a desk that is new or gone, and each limit."""
+    before, after = old.desks or {}, new.desks or {}
+    found = []
+    for name in sorted(before.keys() | after.keys()):
+        title = DESKS[name].title if name in DESKS else name
+        if name not in before or name not in after:
+            told = ("none", "in force") if name in after else ("in force", "none")
+            found.append(LimitDifference("Desk", title, *told))
+            continue
+        pairs = zip(desk_limits(name, before[name]), desk_limits(name, after[name]), strict=False)
+        found += [
+            LimitDifference(was.name, title, *_apart(was.value, now.value))
+            for was, now in pairs
+            if was.value != now.value
+        ]
+        rules = [", ".join(part[name]["rules"]) for part in (before, after)]
+        if rules[0] != rules[1]:
+            found.append(LimitDifference("Rules", title, *_apart(*rules)))
     return found
 
 

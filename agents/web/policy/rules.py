@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from agents.core.limits import Limits
 from agents.policies import RULES
+from agents.sdk.desk import DESKS, OF_CONSOLE
 
 TITLES: Mapping[str, tuple[str, str]] = {
     "refunds.positive": (
@@ -154,11 +155,28 @@ def _place(row: tuple[str, list[str]]) -> int:
     return titles.index(row[0]) if row[0] in TITLES else len(titles)
 
 
+_OF_EVERY_DESK = {
+    "caps": (
+        "Daily caps",
+        "Above what one launcher or the workspace may send out without approval in a day, a call "
+        "waits for a reviewer.",
+    ),
+    "bound": ("Only what the run is about", "A call about anything else is blocked."),
+    "answer": (
+        "Answers say what was done",
+        "The answer is made of what the ledger says. The agent's own words stay as a note.",
+    ),
+}
+
+
 def words_of(rule: str) -> tuple[str, str]:
     """Return title and sentence of a rule; of one that ships elsewhere, what its docstring says."""
     if rule in TITLES:
         return TITLES[rule]
-    title = rule.replace(".", ": ").replace("_", " ").capitalize()
-    check = RULES.get(rule)
+    desk, _, name = rule.rpartition(".")
+    if desk in DESKS and name in OF_CONSOLE:
+        return _OF_EVERY_DESK[name]
+    title = (name if desk in DESKS else rule.replace(".", ": ")).replace("_", " ").capitalize()
+    check = DESKS[desk].rules[rule].check if desk in DESKS and rule in RULES else RULES.get(rule)
     told = ((check.__doc__ if check else "") or "").strip().partition("\n")[0]
     return title, told or "This installation does not have it, so whatever it judges is blocked."

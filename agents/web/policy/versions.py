@@ -10,6 +10,7 @@ from itertools import zip_longest
 from agents.core.limits import BadPolicy, Limits
 from agents.models import Event, PolicyVersion, Workspace
 from agents.patterns import PATTERNS
+from agents.web.policy.desks import DeskPart, desk_parts
 from agents.web.policy.differences import LimitDifference, LimitLine, differences, lines
 from agents.web.policy.rules import RuleLine, rule_lines
 from agents.web.sentences import read_events
@@ -38,6 +39,7 @@ class Shown:
     is_published: bool  # what new runs follow
     topics: Sequence[tuple[str, Sequence[LimitLine]]]  # [] where the version cannot be read
     rules: Sequence[RuleLine]
+    desks: Sequence[DeskPart]  # declared ones; refunds are the rest of the version
     history: Sequence[Publication]
     has_older: bool
 
@@ -61,6 +63,7 @@ def show(workspace: Workspace, version: PolicyVersion | None) -> Shown:
         is_published=version is not None and version.pk == workspace.policy_id,
         topics=lines(limits, patterns=names) if limits else [],
         rules=rule_lines(limits, patterns=names) if limits else [],
+        desks=desk_parts(limits) if limits else [],
         history=[_publication(event, before, versions, names) for event, before in pairs][
             :PUBLISHED
         ],

@@ -13,8 +13,10 @@ from django.db.models import Q, QuerySet
 from django.http import QueryDict
 from django.utils import timezone
 
+from agents.core.money import CURRENCY, format_money, format_sums
 from agents.core.states import EffectState, RunState
 from agents.models import Effect, Escalation, Run
+from agents.tools import TOOLS
 from agents.web import access
 from agents.web.ends import end_sentence
 from agents.web.times import read_time
@@ -38,8 +40,8 @@ class RunRow:
     """A run as the list shows it: who, how much, what came of it, whose, how long."""
 
     run: Run
-    asked_minor: int | None  # the most that was put to a person
-    paid_minor: int | None
+    asked: str  # the most that was put to a person; "" for no amount
+    paid: str  # of each currency; "" for nothing
     outcome: str
     seconds: float  # from its launch to its end, or until now
 
@@ -71,18 +73,20 @@ def find_runs(user: User, asked: QueryDict) -> Runs:
 
 def _rows(runs: Sequence[Run], now: datetime) -> list[RunRow]:
     """Return runs with what they asked for and paid, in two queries for a page."""
-    paid, asked = dict[UUID, int](), dict[UUID, int]()
-    effects = Effect.objects.filter(run__in=runs, tool="issue_refund", state=EffectState.DONE)
-    for run, minor in effects.values_list("run_id", "amount_minor"):
-        paid[run] = paid.get(run, 0) + (minor or 0)
-    requests = Escalation.objects.filter(run__in=runs, requested_minor__isnull=False)
-    for run, minor in requests.values_list("run_id", "requested_minor"):
-        asked[run] = max(asked.get(run, 0), minor or 0)
+    paid, asked = dict[UUID, list[tuple[str, int]]](), dict[UUID, tuple[int, str]]()
+    letters = [name for name, tool in TOOLS.items() if tool.letter]
+    effects = Effect.objects.filter(run__in=runs, state=EffectState.DONE).exclude(tool__in=letters)
+    effects = effects.filter(amount_minor__isnull=False)
+    for run, currency, minor in effects.values_list("run_id", "currency", "amount_minor"):
+        paid.setdefault(run, []).append((currency or CURRENCY, minor or 0))
+    requests = Escalation.objects.filter(run__in=runs, amount_minor__isnull=False)
+    for run, minor, currency in requests.values_list("run_id", "amount_minor", "currency"):
+        asked[run] = max(asked.get(run, (0, "")), (minor or 0, currency or CURRENCY))
     return [
         RunRow(
             run=run,
-            asked_minor=asked.get(run.pk),
-            paid_minor=paid.get(run.pk),
+            asked=format_money(*asked[run.pk]) if run.pk in asked else "",
+            paid=format_sums(paid.get(run.pk, ())),
             outcome=outcome_of(run),
             seconds=((run.ended_at or now) - run.created_at).total_seconds(),
         )

@@ -17,8 +17,10 @@ from django.utils import timezone
 from agents import results
 from agents.core.budget import Spent, active
 from agents.core.limits import Limits
+from agents.core.money import format_money, format_sums
 from agents.core.requests import Json
 from agents.core.states import ENDED, EffectState, EscalationState, RunState
+from agents.core.units import with_unit
 from agents.models import Effect, Escalation, Run, Step
 from agents.tools import TOOLS
 from agents.web.ends import end_sentence
@@ -53,17 +55,14 @@ class Trace:
     counts: Sequence[tuple[str, str, int]]  # role, word and number of the turns that stand so
     result: Json
     waiting: Escalation | None
-    moved_minor: int
+    is_of_money: bool  # what its calls are counted in: amounts, else calls
+    moved: str  # "" for nothing
     is_untold: bool  # the run is over, has paid, and wrote to nobody
-    proposed_minor: Sequence[int]  # each refund that the agent proposed, also a second time
+    asked: str  # what was proposed, also a second time; "" for nothing
     tokens: int
     cost: str
     seconds: float
     waited: float  # seconds for people
-
-    @property
-    def largest_minor(self) -> int:
-        return max(self.proposed_minor, default=0)
 
 
 def trace(run: Run, *, at: datetime | None = None) -> Trace:
@@ -89,7 +88,11 @@ def trace(run: Run, *, at: datetime | None = None) -> Trace:
     )
     spent = _spent(steps)
     open_ones = [e for e in held.values() if e.state == EscalationState.OPEN]
-    paid = [e for e in effects.values() if e.tool == "issue_refund" and e.state == "done"]
+    done = [e for e in effects.values() if e.state == EffectState.DONE and not _is_letter(e)]
+    asked = [turn.money for turn in turns if turn.money]
+    acts = [turn for turn in turns if turn.writes]
+    is_of_money = bool(asked) or not acts
+    has_paid = any(e.tool == "issue_refund" for e in done)
     return Trace(
         run=run,
         turns=turns,
@@ -98,14 +101,32 @@ def trace(run: Run, *, at: datetime | None = None) -> Trace:
         counts=_counts(turns),
         result=found,
         waiting=open_ones[0] if open_ones else None,
-        moved_minor=sum(effect.amount_minor or 0 for effect in paid),
-        is_untold=bool(paid) and run.state in ENDED and not any(map(_is_letter, effects.values())),
-        proposed_minor=[t.amount_minor or 0 for t in turns if "issue_refund" in t.title],
+        is_of_money=is_of_money,
+        moved=format_sums((e.currency, e.amount_minor) for e in done if e.amount_minor)
+        if is_of_money
+        else _calls(len(done)),
+        is_untold=has_paid and run.state in ENDED and not any(map(_is_letter, effects.values())),
+        asked=_proposed(asked) if is_of_money else f"of {_calls(len(acts))} proposed",
         tokens=spent.tokens,
         cost=cost_of(steps),
         seconds=round(spent.seconds, 1),
         waited=sum(((e.decided_at or now) - e.created_at).total_seconds() for e in held.values()),
     )
+
+
+def _proposed(asked: Sequence[tuple[str, int]]) -> str:
+    """Say what was proposed to be paid: each proposal may be the former in another form."""
+    if not asked:
+        return "nothing proposed"
+    most = max(asked, key=lambda money: money[1])
+    told = format_money(most[1], most[0])
+    return (
+        f"of {told} proposed" if len(asked) == 1 else f"largest of {len(asked)} proposals: {told}"
+    )
+
+
+def _calls(count: int) -> str:
+    return with_unit(count, "calls") if count else ""
 
 
 def _is_letter(effect: Effect) -> bool:

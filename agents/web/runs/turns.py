@@ -10,7 +10,17 @@ from agents.core.budget import active
 from agents.core.requests import Json
 from agents.models import Effect, Escalation, Step
 from agents.patterns.blocks import UNREADABLE
-from agents.web.changes import AmountStage, Change, changes, reply_of, stages
+from agents.web.changes import (
+    Change,
+    Stage,
+    amount_of,
+    changes,
+    is_write,
+    patch_of,
+    reply_of,
+    stages,
+    watched_of,
+)
 from agents.web.formats import ESCALATION_ROLES, RULING_ROLES
 from agents.web.runs.texts import (
     ignored_calls,
@@ -29,8 +39,10 @@ class Turn:
 
     name: str  # 2, dispatch/sales, finalize
     title: str
-    amount_minor: int | None  # as proposed
-    final_minor: int | None  # as it ran or may run
+    asked: str  # what is watched of a call, as proposed: an amount, else a date or a choice
+    final: str  # the same as it ran or may run
+    money: tuple[str, int] | None  # currency and minor units of what was proposed to pay
+    writes: bool  # it proposes a call that changes something
     said: str
     note: str  # the agent's own words beside an answer; "" where there are none
     ignored: Sequence[str]  # tool calls that a model sent unasked
@@ -42,7 +54,7 @@ class Turn:
     again: Json  # the ruling after a person had decided
     escalation: Escalation | None
     effect: Effect | None
-    stages: Sequence[AmountStage]
+    stages: Sequence[Stage]
     changes: Sequence[Change]
     bars: Sequence[Bar]
     wait: Bar | None
@@ -168,8 +180,10 @@ def _turn(
     return Turn(
         name=name,
         title=title_of(name, steps, action),
-        amount_minor=((action or {}).get("args") or {}).get("amount_minor"),
-        final_minor=(ran or {}).get("amount_minor") or getattr(escalation, "granted_minor", None),
+        asked=watched_of(action),
+        final=watched_of(action, ran or patch_of(escalation)),
+        money=amount_of(action),
+        writes=is_write(action),
         said=unusable if role == "block" and not action else said,
         note="" if is_output else note_of(steps),
         ignored=ignored_calls(steps),

@@ -52,7 +52,9 @@ class AccessFacts:
 desk = Desk(
     name="access",
     title="Access grants",
-    subject=Subject("employee", find=directory.find, label="{name} ({team})"),
+    subject=Subject(
+        "employee", find=directory.find, search=directory.search, label="{name} ({team})"
+    ),
     limits=AccessLimits,
     brief="You arrange access for colleagues, one step at a time.",
 )

@@ -28,6 +28,10 @@ def find(key: str) -> Person | None:
     return PEOPLE.get(key)
 
 
+def search(name: str) -> list[str]:
+    return [key for key, one in PEOPLE.items() if name.casefold() in one.name.casefold()]
+
+
 def grants() -> dict[str, Any]:
     """Return what was granted, by key."""
     place = Path(os.environ["ACME_GRANTS"])

@@ -28,6 +28,7 @@ REFUND = replace(
         Answer(APPROVE, "As proposed", "Pay {customer} {asked}", "Pay {asked} to {customer}"),
         Answer(REJECT, "Reject", "Pay {customer} nothing, and end the run", "Reject, pay nothing"),
     ),
+    labels={"amount_minor": "Pay {customer}"},
     grants=("Partly used", "Goodwill", "Exception, reduced amount", "Per contract"),
     refusals=("Outside the terms", "Already refunded", "Not the customer's request", "Suspicious"),
     done="{amount} was paid to {customer}.",

@@ -1,0 +1,56 @@
+"""Arguments of calls as people read them: from what is stored, never by the types of a desk.
+
+What was stored stays readable when a desk has changed or has left.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import date
+
+from agents.core.requests import Json
+from agents.core.units import with_unit
+from agents.sdk.changes import label_of
+from agents.sdk.values import Money, show
+
+_ISO_DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+
+
+def in_words(value: Json, schema: Mapping[str, Json] | None = None) -> str:
+    """Return a stored value as people read it."""
+    known = schema or {}
+    if isinstance(value, dict):
+        return _object(value, known)
+    if isinstance(value, list):
+        return ", ".join(in_words(item, known.get("items")) for item in value) or "none"
+    if known.get("unit") and isinstance(value, int):
+        return with_unit(value, known["unit"])
+    if isinstance(value, str) and _is_day(known) and _ISO_DAY.fullmatch(value):
+        try:
+            return show(date.fromisoformat(value))
+        except ValueError:
+            return value
+    return show(value)
+
+
+def _is_day(schema: Mapping[str, Json]) -> bool:
+    return any(one.get("format") == "date" for one in (schema, *schema.get("anyOf", ())))
+
+
+def _object(value: Mapping[str, Json], schema: Mapping[str, Json]) -> str:
+    if money := money_of(value):
+        return str(money)
+    properties = schema.get("properties", {})
+    parts = (f"{label_of(k)}: {in_words(v, properties.get(k))}" for k, v in value.items())
+    return "; ".join(parts) or "none"
+
+
+def money_of(value: Json) -> Money | None:
+    """Return what is stored as an amount and its currency, or None for anything else."""
+    if not isinstance(value, dict) or set(value) != {"amount", "currency"}:
+        return None
+    try:
+        return Money.of(str(value["amount"]), str(value["currency"]))
+    except (ValueError, ArithmeticError):
+        return None

@@ -1,0 +1,81 @@
+"""The fields of a card's form: what the tool opens to a person, with this person's bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+
+from django.utils.safestring import SafeString, mark_safe
+
+from agents.core.money import exponent, format_money
+from agents.sdk.changes import OpenField
+
+SET = "set."  # before the name of an argument, in a form and in an address
+PLACES = {"money": "amount", "date": "date", "choice": "choice", "number": "number"}
+
+
+@dataclass(frozen=True)
+class FormField:
+    """One field: what stands in it, what was asked for, and within which bounds."""
+
+    open: OpenField
+    label: SafeString | str
+    asked: str  # as the field holds it; "" where this person may not grant it
+    asked_words: str
+    least: str  # as the field holds them
+    most: str
+    hint: str
+    value: str = ""  # what was typed, else what was asked for
+    sentence: str = ""  # what is wrong with it
+
+    @property
+    def name(self) -> str:
+        return f"{SET}{self.open.name}"
+
+    @property
+    def kind(self) -> str:
+        if self.open.choices:
+            return "choice"
+        if self.open.currency:
+            return "money"
+        return "date" if isinstance(self.open.most, date) else "number"
+
+    @property
+    def digits(self) -> int:
+        return exponent(self.open.currency)
+
+    def place(self, where: str) -> SafeString:
+        """Return where a sentence repeats it: the script fills in what is typed."""
+        word = f"the {PLACES[self.kind]} {where}"
+        return mark_safe(f'<b data-out="{self.open.name}">{word}</b>')  # noqa: S308 - ours alone
+
+
+def form_field(field: OpenField, *, label: SafeString | str, most_minor: int | None) -> FormField:
+    """Return a field of the form. `most_minor`: what this person may grant of an amount.
+
+    It begins with what was asked for, so that what is left alone stays as it is. An amount that
+    this person may not grant is left empty instead: the most that they may would invite to it.
+    """
+    asked, words, hint = field.text(field.typed), field.show(field.typed), field.help
+    if field.choices:
+        return FormField(field, label, asked, words, "", "", "")
+    if field.currency and most_minor is not None:
+        asked = asked if most_minor >= int(field.typed) else ""
+        hint = f"Up to {format_money(most_minor, field.currency)}"
+    least, most = field.text(field.least), field.text(field.most)
+    return FormField(field, label, asked, words, least, most, hint)
+
+
+def filled_in(
+    fields: Sequence[FormField], typed: Mapping[str, str], *, wrong: str = "", sentence: str = ""
+) -> list[FormField]:
+    """Return the fields with what was typed, and what is `wrong` with the one of that name."""
+    return [
+        replace(
+            field,
+            value=typed.get(field.name, field.asked),
+            sentence=sentence if field.name == wrong else "",
+        )
+        for field in fields
+    ]

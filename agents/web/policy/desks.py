@@ -1,0 +1,84 @@
+"""What a policy holds of each declared desk, in the words of the desk."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from agents.core.limits import Limits
+from agents.core.money import format_money
+from agents.core.requests import Json
+from agents.sdk.desk import DESKS
+from agents.sdk.words import in_words
+from agents.tools import TOOLS
+from agents.web.policy.rules import RuleLine, words_of
+
+
+@dataclass(frozen=True)
+class DeskLimit:
+    """One limit of a desk: its label, what it does and its value in its unit."""
+
+    name: str
+    means: str
+    value: str
+
+
+@dataclass(frozen=True)
+class DeskPart:
+    """One desk of a version."""
+
+    name: str
+    title: str
+    brief: str
+    tools: Sequence[str]
+    limits: Sequence[DeskLimit]
+    rules: Sequence[RuleLine]
+
+
+def desk_parts(limits: Limits) -> list[DeskPart]:
+    """Return the desks that a version names, those included that this installation lacks."""
+    return [_part(name, part) for name, part in sorted((limits.desks or {}).items())]
+
+
+def _part(name: str, part: Mapping[str, Json]) -> DeskPart:
+    desk = DESKS.get(name)
+    return DeskPart(
+        name=name,
+        title=desk.title if desk else f"{name}: not installed here",
+        brief=desk.brief if desk else "Its runs wait for a process that has it.",
+        tools=[TOOLS[tool].request.tag if tool in TOOLS else tool for tool in part["tools"]],
+        limits=[*desk_limits(name, part), *_caps(part)],
+        rules=[RuleLine(rule, *words_of(rule), patterns=()) for rule in part["rules"]],
+    )
+
+
+def _caps(part: Mapping[str, Json]) -> list[DeskLimit]:
+    """Return the caps of a day, of each currency."""
+    return [
+        DeskLimit(CAPS.get(key, key), "Per day (UTC) and currency.", format_money(minor, currency))
+        for currency, caps in sorted(part.get("caps", {}).items())
+        for key, minor in caps.items()
+        if minor is not None
+    ]
+
+
+CAPS = {
+    "launcher_daily_minor": "Without approval per day, by one launcher",
+    "workspace_daily_minor": "Without approval per day, in the workspace",
+    "reviewer_daily_minor": "Approved by one reviewer per day",
+}
+
+
+def desk_limits(name: str, part: Mapping[str, Json]) -> list[DeskLimit]:
+    """Return a desk's limits in its own words; one that the document leaves out has its default."""
+    held, desk = part.get("limits", {}), DESKS.get(name)
+    if desk is None:
+        return [DeskLimit(key, "", in_words(value)) for key, value in held.items()]
+    return [
+        DeskLimit(
+            limit.label,
+            limit.help,
+            in_words(held.get(limit.name, limit.default), {**limit.schema, "unit": limit.unit}),
+        )
+        for limit in desk.limit_fields
+    ]
