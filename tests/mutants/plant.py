@@ -148,8 +148,8 @@ MUTANTS = (
     Mutant(
         "a run is launched before its event",
         "agents/operations/launching.py",
-        "        with transaction.atomic():\n            book_id = again_of",
-        "        if True:\n            book_id = again_of",
+        "        with transaction.atomic():\n            system = SYSTEMS",
+        "        if True:\n            system = SYSTEMS",
         "tests/engine/test_aborted.py -k launch",
     ),
     Mutant(
@@ -169,7 +169,7 @@ MUTANTS = (
     Mutant(
         "refunds of other runs do not count",
         "agents/desks/refunds/facts.py",
-        "        if of_charge == ours and escalation is None and amount",
+        "        if resource == ours and escalation is None and amount",
         "        if False",
         "tests/engine/test_run.py -k without_a_person",
     ),
@@ -197,7 +197,7 @@ MUTANTS = (
     Mutant(
         "what was refunded on any charge counts on this one",
         "agents/desks/refunds/facts.py",
-        "if of_charge == ours and escalation is None and amount",
+        "if resource == ours and escalation is None and amount",
         "if escalation is None and amount",
         "tests/engine/test_facts.py",
     ),
