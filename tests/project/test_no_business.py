@@ -15,7 +15,7 @@ LEFT = {
     "core/actions.py": 5,
     "core/courtesy.py": 3,
     "core/digest.py": 1,
-    "core/facts.py": 23,
+    "core/facts.py": 24,
     "core/homoglyphs.py": 1,
     "core/kinds.py": 11,
     "core/limits.py": 9,
