@@ -162,8 +162,8 @@ MUTANTS = (
     Mutant(
         "an empty amount grants the whole",
         "agents/management/commands/decide.py",
-        "None if amount is None else",
-        "None if not amount else",
+        'if options["amount"] is None and not given:',
+        'if not options["amount"] and not given:',
         "tests/attacks/test_amounts.py -k on_the_command_line",
     ),
     Mutant(

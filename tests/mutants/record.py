@@ -130,10 +130,11 @@ RECORD = (
         "chain.name in self.ended",
         f"{ATTACKS} -k repeat_as",
     ),
-    _left_out(
+    Mutant(
         "the verifier does not hold a cut against newer heads",
         VERIFIER,
-        "pk in self.workspaces and pk not in over and read < reach[chain]",
+        "if pk not in self.workspaces or pk in over or read >= reach[chain]:",
+        "if True:",
         f"{BUNDLE} -k older_record",
     ),
     _left_out(
