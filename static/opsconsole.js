@@ -200,7 +200,7 @@ function pick(verdict) {
   const radio = document.querySelector(`.dform [value="${verdict}"]`);
   if (!radio) return false;
   radio.checked = true;
-  const fields = [...document.querySelectorAll(".dform .inner :is(input, textarea, select)")];
+  const fields = [...document.querySelectorAll(".dform .inner :is(input, textarea, select[data-change])")];
   const field = fields.find((candidate) => candidate.offsetParent !== null) ?? radio;
   field.focus();
   if (field.select) field.select();
