@@ -7,7 +7,8 @@ from datetime import UTC, datetime, timedelta
 from agents.core.states import EscalationState
 from agents.models import Escalation, Membership
 from agents.operations.refusal import Refused
-from agents.sdk.desk import DeskTool
+from agents.sdk.arguments import BadArguments
+from agents.sdk.desk import DESKS, DeskTool
 from agents.sdk.values import Money
 
 ALLOWED = (EscalationState.APPROVED, EscalationState.ADJUSTED)
@@ -43,6 +44,19 @@ def check_own_limits(
                 f"With the {today} you granted today, {money} is above the "
                 f"{Money(cap, money.currency)} that one person may grant in a day (UTC).",
             )
+
+
+def above_own_limits(escalation: Escalation, person: Membership, *, at: datetime) -> str:
+    """Return why a person may not grant the whole of what is asked of a declared desk, or ""."""
+    desk, action = DESKS.get(escalation.run.desk), escalation.action
+    tool = desk.tools.get(str(action.get("name"))) if desk else None
+    try:
+        money = tool.amount_of(action["args"]) if tool else None
+        if tool and money:
+            check_own_limits(escalation, person, tool, money, at=at)
+    except (BadArguments, Refused) as no:
+        return str(no)
+    return ""
 
 
 def _granted(

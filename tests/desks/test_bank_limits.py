@@ -115,6 +115,20 @@ def test_a_person_grants_up_to_their_own_limit_and_what_they_granted_counts() ->
     call_command("verify_audit", stdout=StringIO())
 
 
+def test_a_card_offers_as_proposed_to_nobody_above_their_own_limit(client: Client) -> None:
+    scene = bank_scene()
+    held = Escalation.objects.get(run=go(launch(scene, LARGE)))
+    client.force_login(scene.rita)
+
+    def card() -> str:
+        return client.get(f"/approvals/{held.pk}/").content.decode()
+
+    assert 'value="approve"' in card()
+    set_limit("1000.00", *IN_EUR)
+    assert 'value="approve"' not in card()
+    assert "is above your own limit of EUR 1,000.00." in card()
+
+
 def test_a_limit_in_one_currency_is_none_of_another() -> None:
     scene = bank_scene()
     set_limit("5000.00", "--desk", "bank", "--currency", "USD")

@@ -20,6 +20,7 @@ from agents.models import Effect, Escalation, KillSwitch, Membership, Role, Step
 from agents.operations import fields_of
 from agents.operations.claiming import OWN, is_own
 from agents.operations.granting import own_bounds
+from agents.operations.own_limits import above_own_limits
 from agents.web import access
 from agents.web.approvals.fields import FormField, form_field
 from agents.web.approvals.inbox import claimant
@@ -53,6 +54,7 @@ class Card:
     most_minor: int | None  # what this person may grant at most; None: there is no amount
     may_grant_all: bool
     others: Sequence[str]  # who may grant what this person may not
+    above: str  # why the whole amount is above this person's own limits, of a declared desk; or ""
     refusal: str  # why this person cannot decide, or ""
     effect: Effect | None  # what really happened afterwards
     mail: mail.MailReceipt | None  # what is known of a mail that may have left
@@ -82,7 +84,8 @@ def card(escalation: Escalation, user: User, *, at: datetime) -> Card:
         earlier = refunds.paid_refunds(book_id=run.book_id, customer_number=number)
     part = access.membership(user, escalation.workspace_id)
     most = _most(escalation, kind, charge, part, at=at)
-    may_grant_all = most is None or most == escalation.requested_minor
+    above = above_own_limits(escalation, part, at=at)
+    may_grant_all = not above and (most is None or most == escalation.requested_minor)
     effect, refusal = _effect(escalation, kind), _refusal(escalation, user, part.role)
     steps = _steps_of_turn(escalation)
     reviews = [step for step in steps if step.kind == "review" and step.reply]
@@ -117,7 +120,8 @@ def card(escalation: Escalation, user: User, *, at: datetime) -> Card:
         rulings=escalation.review.get("rulings") or [escalation.review["deciding"]],
         most_minor=most,
         may_grant_all=may_grant_all,
-        others=[] if may_grant_all or not is_open else _others(escalation),
+        others=[] if may_grant_all or above or not is_open else _others(escalation),
+        above=above,
         refusal=refusal,
         effect=effect,
         mail=mail.find(key=effect.key) if effect and kind.settles_call else None,
