@@ -99,3 +99,34 @@ def test_a_page_that_opens_while_the_last_one_closes_is_served() -> None:
         message = asyncio.run(change_pages(monkeypatch))
 
     assert b"Queued" in message
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_page_that_cannot_be_drawn_stops_no_other(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    scene = set_scene()
+    broken, sound = RunTopic(scene.launch().pk), RunTopic(scene.launch().pk)
+
+    def drawn(topic: RunTopic, version: str) -> Frame:
+        if topic == broken:
+            raise ValueError("a template met what it did not expect")
+        return rendered(topic, version)
+
+    async def watch() -> bytes:
+        hub, first, second = Hub(), Viewer([broken], seen=""), Viewer([sound], seen="")
+        for viewer in (first, second):
+            hub.join(viewer)
+        try:
+            await asyncio.wait_for(first.message(), 30)
+            return await asyncio.wait_for(second.message(), 30)
+        finally:
+            for viewer in (first, second):
+                hub.leave(viewer)
+            if hub._task:
+                await asyncio.wait_for(hub._task, 30)
+
+    monkeypatch.setattr("agents.web.live.hub.frame", drawn)
+
+    assert b"Queued" in asyncio.run(watch())
+    assert "cannot be drawn" in caplog.text

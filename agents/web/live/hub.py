@@ -20,6 +20,20 @@ log = logging.getLogger(__name__)
 REST = 0.02  # seconds between looks at most: changes that come together are one frame
 
 
+def _drawn(topic: Topic, version: str) -> Frame:
+    """Return a frame; in place of one that cannot be drawn, a comment.
+
+    It is logged and not tried again before its topic changes; everybody else's pages go on.
+    """
+    try:
+        return frame(topic, version)
+    except DatabaseError:
+        raise
+    except Exception:
+        log.exception("%s cannot be drawn; its pages stay as they are", topic)
+        return Frame(topic, version, b": cannot be drawn\n")
+
+
 class Viewer:
     """One open page: the newest frame of each of its topics, until it has been sent.
 
@@ -122,7 +136,7 @@ class Hub:
         known = {t: self._frames[t].version if t in self._frames else "" for t in self._viewers}
         for topic, version in (await self._read(lambda: changed(known))).items():
             # One after another: a frame takes a while, and nobody waits for those of others.
-            found = await self._read(partial(frame, topic, version))
+            found = await self._read(partial(_drawn, topic, version))
             # Somebody may have left while it was read; then nobody waits for the frame.
             if topic in self._viewers:
                 self._frames[topic] = found
