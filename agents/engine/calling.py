@@ -37,27 +37,24 @@ class CallOutcome:
     reply: Reply
 
 
+UNKNOWN = CallOutcome(EffectState.UNKNOWN, Reply())
+
+
 async def find_outcome(tool: Tool, context: Context) -> CallOutcome | None:
     """Ask by key what became of a call that was begun before a crash; None: call it (again)."""
     if tool.find is None:
-        return None if tool.touch.value != "once" else _unknown_outcome()
+        return None if tool.touch.value != "once" else UNKNOWN
     try:
         async with asyncio.timeout(tool.timeout):
             result = await TOOL_THREADS.run(partial(outcome_of, tool, context.key))
     except TimeoutError:
         log.error("%s did not say in time what became of %s", tool.name, context.key)
-        return _unknown_outcome()
+        return UNKNOWN
     except OutcomeUnknown:
-        return _unknown_outcome()
+        return UNKNOWN
     if result is None:
         return None
-    return (
-        CallOutcome(EffectState.DONE, Reply(result)) if is_storable(result) else _unknown_outcome()
-    )
-
-
-def _unknown_outcome() -> CallOutcome:
-    return CallOutcome(EffectState.UNKNOWN, Reply())
+    return CallOutcome(EffectState.DONE, Reply(result)) if is_storable(result) else UNKNOWN
 
 
 async def call_tool(tool: Tool, args: Json, context: Context, journal: Journal) -> CallOutcome:
@@ -68,7 +65,7 @@ async def call_tool(tool: Tool, args: Json, context: Context, journal: Journal) 
             return outcome
         log.warning("%s was cut off and did not happen; it is called again", context.key)
     outcome = await _call_once(tool, args, context, journal, is_last=True)
-    return outcome or _unknown_outcome()
+    return outcome or UNKNOWN
 
 
 async def _call_once(
@@ -87,11 +84,11 @@ async def _call_once(
             return await _settle_failure(tool, context, f"tool_error:{tool.name}")
         call.give_up()
         if tool.writes and not fault:
-            return _unknown_outcome()
+            return UNKNOWN
         return await _settle_failure(tool, context, f"tool_timeout:{tool.name}")
     except Exception as error:  # whatever a tool raises, the run goes on to an honest end
         if tool.writes and isinstance(error, OutcomeUnknown):
-            return _unknown_outcome()
+            return UNKNOWN
         if tool.touch is Touch.SAFE and isinstance(error, CUT) and not is_last:
             return await find_outcome(tool, context)
         return await _settle_failure(tool, context, f"tool_error:{tool.name}")
@@ -109,7 +106,7 @@ def _is_in_contract(tool: Tool, result: Json, args: Json) -> bool:
 async def _settle_failure(tool: Tool, context: Context, reason: str) -> CallOutcome:
     """Settle a call that ended badly: by key where the tool can tell, else a person is asked."""
     if tool.writes and tool.find is None:
-        return _unknown_outcome()
+        return UNKNOWN
     found = await find_outcome(tool, context) if tool.writes else None
     return found or CallOutcome(EffectState.REFUSED, Reply(failed=reason))
 

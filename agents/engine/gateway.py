@@ -22,16 +22,19 @@ from agents.db.compiled import CompiledUpdate, Param
 from agents.engine import simulation
 from agents.engine.admission import admit, effect_key
 from agents.engine.approvals import REFUSED, close_approvals, turn_of
-from agents.engine.calling import CallOutcome, call_tool, find_outcome
+from agents.engine.calling import UNKNOWN, CallOutcome, call_tool, find_outcome
 from agents.engine.commit import PROGRESS, Commit
 from agents.engine.database import in_database
 from agents.engine.desk_lookup import look_up
 from agents.engine.drive import Waiting
 from agents.engine.escalating import open_escalation
 from agents.engine.journal import Journal
+from agents.engine.kill_switch import is_stopped
 from agents.engine.redaction import redact
 from agents.models import Effect, Step
 from agents.tools import Context, Tool
+
+STOPPED = CallOutcome(EffectState.REFUSED, Reply(failed="killed"))
 
 
 async def use(key: str, request: Use, journal: Journal, limits: Limits) -> Reply:
@@ -55,7 +58,11 @@ async def use(key: str, request: Use, journal: Journal, limits: Limits) -> Reply
     context = Context(run.book_id, own_key, at, limits, subject, nth, run.subject_key)
     async with journal.soon():
         with journal.active_time.measure(step):
-            outcome = await _past_outcome(step, tool, context) if opened and tool.writes else None
+            begun_before = opened is not None and tool.writes
+            outcome = await _past_outcome(step, tool, context) if begun_before else None
+            if begun_before and outcome is None and await in_database(is_stopped, run, tool.name):
+                # Without an answer by key it may have happened before its worker died.
+                outcome = STOPPED if tool.find else UNKNOWN
             outcome = outcome or await call_tool(tool, request.args, context, journal)
         kept = Reply(redact(outcome.reply.value, limits), outcome.reply.failed)
         outcome = replace(outcome, reply=kept)

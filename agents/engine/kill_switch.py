@@ -29,6 +29,12 @@ def switch_against(run: Run, tool: str) -> KillSwitch | None:
     return pipelined(fetch_switch, run, tool)
 
 
+def is_stopped(run: Run, tool: str) -> bool:
+    """Say whether a switch stands against `tool` in this run now, without a lock."""
+    standing = KillSwitch.objects.standing().filter(workspace=run.workspace_id)
+    return any(switch.stops(run, tool) for switch in standing)
+
+
 def fetch_switch(run: Run, tool: str) -> Pending[KillSwitch | None]:
     """Ask for what `switch_against` returns, maybe together with other things."""
     _WORKSPACE.fetch_tuples(pk=run.workspace_id)

@@ -100,7 +100,7 @@ _BLOCKS = {
     "reply_sent_already": "this run has already sent a reply",
     "review_does_not_settle": "what is known of the charge kept changing",
     "rule_failed": "a rule of the policy could not be evaluated",
-    "subject_mismatch": "the action named another customer than the run's",
+    "subject_mismatch": "the action was about somebody else than the run",
     "unknown_action_kind": "no rule covers this kind of action",
     "unknown_tool_for_supervisor": "no rule covers the tool {1}",
     "worker_required": "the plan leaves out {1}",
@@ -122,14 +122,6 @@ def end_sentence(code: str) -> str:
         return f"The run ended with the code “{code}”."
     sentence = form.format(*_padded(rest))
     return sentence[:1].upper() + sentence[1:]
-
-
-def is_known(code: str) -> bool:
-    """Tell whether a stop reason has a sentence of its own."""
-    head, _, rest = code.partition(":")
-    if head == "supervisor_block":
-        return rest.partition(":")[0] in _BLOCKS
-    return head in _ENDS
 
 
 def _padded(rest: list[str]) -> list[str]:

@@ -9,12 +9,15 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from agents import operations, results
-from agents.core.states import EscalationState, RunState
+from agents.core.states import EffectState, EscalationState, RunState
+from agents.engine import crashpoints
 from agents.engine import sweep as sweeping
 from agents.engine.answering import expire
 from agents.engine.sweep import sweep
-from agents.models import Escalation, Event, KillSwitch, Role, Run, Scope, Stage
-from tests.engine.scene import REFUND_500, Scene, fresh, go, paid, set_scene
+from agents.models import Effect, Escalation, Event, KillSwitch, Role, Run, Scope, Stage
+from tests.engine.dying import die_at
+from tests.engine.memory import Crash
+from tests.engine.scene import REFUND_500, Scene, fresh, go, paid, recover, set_scene
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
@@ -87,6 +90,24 @@ def test_a_switch_stops_the_writes_of_its_scope(
 
     assert run.stop_reason == ("killed" if stopped else "success")
     assert paid(run) == ([] if stopped else [50000])
+
+
+def test_a_call_that_its_worker_did_not_live_to_make_is_not_made_after_the_press(
+    scene: Scene, admin: User
+) -> None:
+    run = scene.launch(REFUND_500)
+    die_at(2, only="gateway.before_call")  # it looks the customer up, then it pays
+    try:
+        with pytest.raises(Crash):
+            go(run)
+    finally:
+        crashpoints.watch(None)
+    assert Effect.objects.get().state == EffectState.INTENDED
+    press(scene, admin)
+    recover(run.pk)
+
+    assert go(run).stop_reason == "killed"
+    assert (Effect.objects.get().state, paid(run)) == (EffectState.REFUSED, [])
 
 
 def test_a_tool_that_is_stopped_leaves_the_others_alone(scene: Scene, admin: User) -> None:

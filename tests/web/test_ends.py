@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from agents.core.budget import BUDGETS
-from agents.web.ends import end_sentence, is_known
+from agents.web import ends
+from agents.web.ends import end_sentence
 
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = ("core", "engine", "llm", "patterns", "policies", "operations")
@@ -71,6 +72,13 @@ def known_to_cases() -> set[str]:
     return {
         json.loads(code) for text in texts for code in re.findall(r'"stop_reason": ("[^"]+")', text)
     }
+
+
+def is_known(code: str) -> bool:
+    head, _, rest = code.partition(":")
+    if head == "supervisor_block":
+        return rest.partition(":")[0] in ends._BLOCKS
+    return head in ends._ENDS
 
 
 def test_no_stop_reason_is_without_a_sentence() -> None:

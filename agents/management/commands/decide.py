@@ -102,7 +102,7 @@ def _what(decided: Escalation) -> str:
         decided.kind,
         decided.action,
         asked_minor=decided.requested_minor,
-        customer=f"customer {decided.customer}",
+        customer=decided.run.subject_label or "nobody in particular",
     )
     given = request_of(decided.kind, decided.action).answer(_VERDICTS[decided.state])
     return f"{asked}: {given.label}" if given else asked
