@@ -59,7 +59,6 @@ _OVER: tuple[tuple[str, str, tuple[str, ...], dict[str, str]], ...] = (
             "decided_from",
             "decided_at",
             "granted_minor",
-            "patch",
             "step_id",
         ),
         {
