@@ -60,7 +60,7 @@ class Form:
     def allow(self, held: Escalation) -> float:
         """Grant less than was asked for. Return the seconds until the answer."""
         fields = {"csrfmiddlewaretoken": CSRF, "action_sha256": held.action_sha256}
-        fields |= {"verdict": "adjust", "amount": "800.00", "comment": "partly used"}
+        fields |= {"verdict": "adjust", "set.amount_minor": "800.00", "comment": "partly used"}
         headers = {"Cookie": self.cookie, "Content-Type": "application/x-www-form-urlencoded"}
         site = http.client.HTTPConnection(self.address, timeout=60)
         with processes.timed() as took:

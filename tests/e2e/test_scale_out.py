@@ -72,7 +72,7 @@ def launched(site: str, scene: Scene) -> Run:
 
 def adjusted(site: str, scene: Scene, run: Run) -> None:
     found = Escalation.objects.get(run=run)
-    fields = {"verdict": "adjust", "amount": "800.00", "comment": "partly used"}
+    fields = {"verdict": "adjust", "set.amount_minor": "800.00", "comment": "partly used"}
     path = f"/approvals/{found.pk}/decide/"
     post(site, scene.rita, path, action_sha256=found.action_sha256, **fields)
 

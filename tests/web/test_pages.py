@@ -18,6 +18,7 @@ from agents.desks.refunds import metrics
 from agents.desks.refunds.books import open_demo_book
 from agents.desks.refunds.scenarios import SCENARIOS, Scenario
 from agents.models import Escalation, Role, Run, Workspace
+from agents.web.launch.forms import desk_scenarios
 from agents.web.urls import urlpatterns
 from tests.engine.scene import Scene, fresh, go, paid, set_scene
 from tests.web.words import words
@@ -276,7 +277,7 @@ def test_a_list_takes_as_many_queries_however_long_it_is(
 def test_omar_launches_a_scenario_and_a_double_submit_is_one_run(scene: Scene) -> None:
     client = signed_in(scene.omar)
     page = client.get(reverse("launch")).text
-    assert page.count('name="scenario"') == len(SCENARIOS)
+    assert page.count('name="scenario"') == len(SCENARIOS) + len(desk_scenarios())
     fields = {"scenario": "above-limit", "token": "a1b2"}
 
     first, second = (client.post(reverse("launch"), fields) for _ in range(2))
