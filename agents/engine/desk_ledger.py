@@ -15,7 +15,7 @@ from agents.db.compiled import CompiledSelect, Param
 from agents.engine.desk_lookup import LookedUp, StaleLookup
 from agents.models import Effect, Run, Step
 from agents.sdk.asked import By, Origin, is_named
-from agents.sdk.desk import Desk, DeskTool
+from agents.sdk.desk import Desk
 from agents.sdk.values import Money
 
 MAYBE_DONE = (EffectState.INTENDED, EffectState.DONE, EffectState.UNKNOWN)
@@ -141,16 +141,12 @@ class DeskLedger:
         if by == "subject":
             return Q(run__book=self.run.book_id, subject_key=self.run.subject_key)
         if by == "resource":
-            resource = resource_of(self.desk.tools.get(self.tool), self.given)
+            tool = self.desk.tools.get(self.tool)
+            resource = tool.resource_of(self.given) if tool else ""
             is_any = Q(run__book=self.run.book_id, resource=resource)
             return is_any if resource else Q(pk__in=[])
         here = Q(run__workspace=self.run.workspace_id)
         return here & Q(run__launched_by=self.run.launched_by_id) if by == "launcher" else here
-
-
-def resource_of(tool: DeskTool | None, given: Json) -> str:
-    """Return what a call locks and is counted on, or ""."""
-    return str(given.get(tool.resource) or "") if tool and tool.resource else ""
 
 
 def _patch(step: Step, given: Json) -> dict[str, Json]:

@@ -17,7 +17,7 @@ from agents.core.requests import Json
 from agents.core.rulings import RulingKind, settled_by
 from agents.db.driver import pipelined
 from agents.engine.desk_lookup import LookedUp, LookupFailed, look_up_now
-from agents.engine.desks import case_of
+from agents.engine.desk_system import case_of
 from agents.engine.facts import fetch_facts
 from agents.models import Escalation, Membership, Role, Run, Step
 from agents.operations.own_limits import check_own_limits

@@ -112,6 +112,10 @@ class DeskTool:
         money = getattr(self.arguments.read(given), self.amount) if self.amount else None
         return money if isinstance(money, Money) else None
 
+    def resource_of(self, given: Json) -> str:
+        """Return what a call locks and is counted on, or ""."""
+        return str(given.get(self.resource) or "") if self.resource else ""
+
     def sentence(self, sentence: str, given: Json, label: str) -> str:
         """Return one of its sentences with these arguments. Raises BadArguments."""
         return fill(sentence, {**vars(self.arguments.read(given)), SUBJECT: label})

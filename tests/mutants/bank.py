@@ -57,7 +57,7 @@ BANK = (
     ),
     Mutant(
         "no amount at all is moved",
-        "agents/engine/desks.py",
+        "agents/engine/desk_rules.py",
         "if money is not None and money.minor < 1:",
         "if False:",
         f"{BOOKS} -k nothing",

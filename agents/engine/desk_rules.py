@@ -1,0 +1,133 @@
+"""The rules of a declared desk: its own, and the console's that every desk has."""
+
+from __future__ import annotations
+
+from functools import partial, update_wrapper
+from typing import Any
+
+from agents.core.actions import Action
+from agents.core.facts import DeskFacts, Facts
+from agents.core.limits import Limits
+from agents.core.requests import Json
+from agents.core.rulings import Ruling, RulingKind
+from agents.core.statements import referenced_sentences
+from agents.policies import Rule
+from agents.sdk import stored
+from agents.sdk.desk import OF_CONSOLE, Desk, DeskRule, DeskTool
+from agents.sdk.values import Money
+from agents.tools import Touch
+
+LONGEST = 200  # characters of a subject's or a resource's key, as their columns hold them
+NOTHING_DONE = "Nothing was done."
+
+
+def rules_of(desk: Desk) -> dict[str, Rule]:
+    """Return every rule of a desk by its name; the docstring of each is shown."""
+    console = zip(OF_CONSOLE, (_bound, _answer, _cap), strict=True)
+    rules: dict[str, Rule] = {
+        f"{desk.name}.{name}": update_wrapper(partial(check, desk), check)
+        for name, check in console
+    }
+    return rules | {own.name: _rule(desk, own) for own in desk.rules.values()}
+
+
+def _rule(desk: Desk, rule: DeskRule) -> Rule:
+    def check(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
+        if action.get("name") != rule.tool.name:
+            return None
+        known, own = _known(facts), limits_of(desk, limits)
+        return rule.ruling(action["args"], facts=known.own, limits=own, case=known.case)
+
+    check.__doc__ = rule.check.__doc__
+    return check
+
+
+def limits_of(desk: Desk, limits: Limits) -> Any:
+    """Return the desk's own limits of a policy, typed. Raises BadValue."""
+    part = (limits.desks or {}).get(desk.name, {}).get("limits", {})
+    return stored.read(desk.limits_type, part) if desk.limits_type else None
+
+
+def _known(facts: Facts) -> DeskFacts:
+    if facts.desk is None:
+        raise LookupError("the facts are of no desk")
+    return facts.desk
+
+
+def _bound(desk: Desk, action: Action, facts: Facts, limits: Limits) -> Ruling | None:
+    """A call is about what the run is about, by a tool of its desk, and of money above nought."""
+    if action.get("kind") != "tool":
+        return None
+    tool, subject = desk.tools.get(str(action.get("name"))), _known(facts).case.subject
+    named = action["args"].get(tool.subject) if tool else None
+    if tool and named == subject:
+        return READS if tool.touch is Touch.READ else _measure(tool, action["args"])
+    return Ruling(
+        RulingKind.BLOCK,
+        "subject_mismatch",
+        f"The action is about {named or 'nobody'}, but the run is about {subject}.",
+        risk=95,
+        observed=named,
+        limit=subject,
+    )
+
+
+READS = Ruling(RulingKind.APPROVE, "reading", "It only reads, about what the run is about.", 5)
+
+
+def _measure(tool: DeskTool, given: Json) -> Ruling | None:
+    """Block what no row of the ledger could hold."""
+    money = tool.amount_of(given)
+    if money is not None and money.minor < 1:
+        return Ruling(RulingKind.BLOCK, "no_amount", f"{money} is no amount to move.", risk=60)
+    if len(tool.resource_of(given)) > LONGEST:
+        return Ruling(RulingKind.BLOCK, "bad_resource", f"{tool.resource} is too long.", risk=60)
+    return None
+
+
+def _answer(desk: Desk, action: Action, facts: Facts, limits: Limits) -> Ruling | None:
+    """An answer says what was done, in the tools' sentences; the agent's own words are its note."""
+    if action.get("kind") != "final":
+        return None
+    if "note" in action:  # revised before; no reply of a model is read with a note
+        sentence = "The answer says what the ledger says."
+        return Ruling(RulingKind.APPROVE, "answer_is_of_ledger", sentence, 5)
+    known = _known(facts)
+    said = referenced_sentences(str(action["answer"]), known.record)
+    told = " ".join([*known.done, *said]) or NOTHING_DONE
+    return Ruling(
+        RulingKind.REVISE,
+        "answer_from_ledger",
+        "The answer comes from the ledger; the agent's own words are its note.",
+        risk=5,
+        action={**action, "answer": told, "note": action["answer"]},
+    )
+
+
+def _cap(desk: Desk, action: Action, facts: Facts, limits: Limits) -> Ruling | None:
+    """What goes out without a person has a cap a day, of one launcher and of the workspace."""
+    tool = desk.tools.get(str(action.get("name")))
+    money = tool.amount_of(action["args"]) if tool else None
+    by_currency = (limits.desks or {}).get(desk.name, {}).get("caps", {})
+    if money is None or not by_currency:
+        return None
+    if money.currency not in by_currency:
+        sentence = f"The policy has no cap of a day in {money.currency}."
+        return Ruling(RulingKind.ESCALATE, "no_cap_of_the_day", sentence, risk=80)
+    caps, before = by_currency[money.currency], _known(facts).stored["unattended"]
+    sums = (("launcher", "by whoever launched this run"), ("workspace", "in this workspace"))
+    for whose, told in sums:
+        most, total = caps.get(f"{whose}_daily_minor"), before[whose] + money.minor
+        if most is not None and total > most:
+            shown = [str(Money(minor, money.currency)) for minor in (before[whose], most)]
+            return Ruling(
+                RulingKind.ESCALATE,
+                "unattended_cap_of_the_day",
+                f"{shown[0]} went out today without a person {told}; with {money} more it is "
+                f"above {shown[1]}.",
+                risk=80,
+                observed=total,
+                limit=most,
+                unit=money.currency,
+            )
+    return None

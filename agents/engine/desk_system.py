@@ -1,0 +1,163 @@
+"""The business behind a declared desk: its facts, its subjects and what a call is about."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from uuid import UUID
+
+from django.db import DEFAULT_DB_ALIAS, connections
+
+from agents.core.actions import Action
+from agents.core.facts import DeskFacts, Facts
+from agents.core.limits import REFUNDS, Limits
+from agents.core.requests import Json
+from agents.core.states import EffectState
+from agents.core.terms import Terms
+from agents.db.driver import Pending, send
+from agents.engine.desk_ledger import EFFECTS, DeskLedger
+from agents.engine.desk_lookup import LookedUp
+from agents.engine.desk_rules import LONGEST, limits_of
+from agents.engine.step_facts import sentences_on_record
+from agents.models import Effect, Run, Step, Workspace
+from agents.sdk import stored
+from agents.sdk.desk import DESKS, Desk
+from agents.sdk.rulings import Case
+from agents.systems import SYSTEMS, KnownSubject, UnknownSubject
+from agents.tools import TOOLS, Touch
+
+
+@dataclass(frozen=True)
+class DeclaredSystem:
+    """The business behind a declared desk, as its declarations tell of it."""
+
+    desk: Desk
+
+    def new_book(self, name: str, *, is_demo: bool, at: datetime) -> int:
+        return SYSTEMS[REFUNDS].new_book(name, is_demo=is_demo, at=at)
+
+    def open_book(self, workspace: Workspace, at: datetime) -> int:
+        if not workspace.is_demo or self.desk.fill_demo is None:
+            return int(workspace.book_id)
+        book_id = SYSTEMS[REFUNDS].open_book(workspace, at)
+        self.desk.fill_demo(book_id, at)
+        return book_id
+
+    def find_subject(self, given: int | str | None, *, book_id: int) -> KnownSubject:
+        known = self.desk.subject
+        label = known.label_of(given, book_id) if isinstance(given, str) else ""
+        if not label or not isinstance(given, str) or max(len(label), len(given)) > LONGEST:
+            raise UnknownSubject(f"The desk {self.desk.name!r} knows no {known.kind} {given!r}.")
+        return KnownSubject(given, label)
+
+    def newest_day(self, book_id: int) -> Json:
+        return None
+
+    def terms_of(self, run: Run, action: Action) -> Terms:
+        tool, given = self.desk.tools.get(str(action.get("name"))), action.get("args") or {}
+        if tool is None:
+            return Terms(run.subject_key)
+        money = tool.amount_of(given)
+        about = str(given[tool.subject]), tool.resource_of(given)
+        return Terms(*about, *((money.minor, money.currency) if money else ()))
+
+    def fetch_facts(
+        self,
+        run: Run,
+        action: Action,
+        limits: Limits,
+        steps: Sequence[Step],
+        *,
+        at: datetime,
+        lock: bool,
+        done: Mapping[int, Json],
+        ahead: LookedUp | None,
+    ) -> Pending[tuple[Facts, str]]:
+        resource = self.terms_of(run, action).resource
+        if lock:
+            lock_resource(run, resource)
+        acted = EFFECTS.fetch(run=run.pk)
+
+        def answer() -> tuple[Facts, str]:
+            known = (run, action, limits, acted.get(), steps)
+            return gather_facts(*known, at=at, done=done, ahead=ahead), resource
+
+        return Pending(answer)
+
+    def label_of(self, key: str, name: str) -> str:
+        return name
+
+    def names_of(self, key: str, *, books: Collection[int]) -> frozenset[str]:
+        return frozenset({key})
+
+    def forget(self, key: str, *, books: Collection[int]) -> int:
+        return 0  # its company's own systems know it
+
+    def traces_of(self, effects: Sequence[Effect], erased: Collection[UUID]) -> Mapping[str, Json]:
+        return {}
+
+    def without_intent(self) -> Iterator[str]:
+        yield from ()
+
+
+def lock_resource(run: Run, resource: str) -> None:
+    """Send for the lock of what a call is about, until the transaction ends; a row need not be.
+
+    Call with the run's and the workspace's row locked. SQLite has one writer.
+    """
+    database = connections[DEFAULT_DB_ALIAS]
+    if resource and database.vendor == "postgresql":
+        key = f"{run.desk}:{run.book_id}:{resource}"
+        send(database, "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [key])
+
+
+def case_of(run: Run, at: datetime) -> Case:
+    """Return what the console itself knows of a run; the day is that of UTC."""
+    launcher = str(run.launched_by_id)
+    return Case(run.subject_key, run.subject_label, at.astimezone(UTC).date(), launcher)
+
+
+def gather_facts(
+    run: Run,
+    action: Action,
+    limits: Limits,
+    effects: Sequence[Effect],
+    steps: Sequence[Step],
+    *,
+    at: datetime,
+    done: Mapping[int, Json],
+    ahead: LookedUp | None = None,
+) -> Facts:
+    """Ask a run's desk for its facts, in the transaction of the review.
+
+    `done` are results that the ledger is about to be told, by the key of their step; `ahead` is
+    what was looked up before the transaction. Raises StaleLookup.
+    """
+    desk, case, name = DESKS[run.desk], case_of(run, at), str(action.get("name", ""))
+    tool, given = desk.tools.get(name), action.get("args", {})
+    args = tool.arguments.read(given) if tool else None
+    ledger = DeskLedger(desk, run, at, name, given, args, steps, ahead)
+    money = tool.amount_of(given) if tool else None
+    own = desk.gather(run.subject_key, ledger) if desk.gather else None
+    told = tuple(
+        desk.tools[effect.tool].sentence(desk.tools[effect.tool].after, effect.args, case.label)
+        for effect in effects
+        if effect.tool in desk.tools
+        and (effect.state == EffectState.DONE or effect.step_id in done)
+    )
+    shown = desk.evidence_of(args=args, facts=own, limits=limits_of(desk, limits), case=case)
+    kept = {
+        "desk": run.desk,
+        "own": stored.write(own) if own is not None else None,
+        "case": stored.write(case),
+        "done": list(told),
+        **(
+            {"lookup": {"at": ahead.at.isoformat(), "value": stored.write(ahead.value)}}
+            if ahead
+            else {}
+        ),
+        **({"unattended": ledger.unattended_today(money.currency)} if money else {}),
+        **({"evidence": shown} if shown and tool and tool.touch is not Touch.READ else {}),
+    }
+    return Facts(desk=DeskFacts(own, case, told, kept, sentences_on_record(steps, TOOLS)))
