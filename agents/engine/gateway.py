@@ -29,7 +29,7 @@ from agents.engine.desk_lookup import look_up
 from agents.engine.drive import Waiting
 from agents.engine.escalating import open_escalation
 from agents.engine.journal import Journal
-from agents.engine.kill_switch import is_stopped
+from agents.engine.kill_switch import standing_against
 from agents.engine.redaction import redact
 from agents.models import Effect, Step
 from agents.tools import Context, Tool
@@ -60,9 +60,10 @@ async def use(key: str, request: Use, journal: Journal, limits: Limits) -> Reply
         with journal.active_time.measure(step):
             begun_before = opened is not None and tool.writes
             outcome = await _past_outcome(step, tool, context) if begun_before else None
-            if begun_before and outcome is None and await in_database(is_stopped, run, tool.name):
-                # Without an answer by key it may have happened before its worker died.
-                outcome = STOPPED if tool.find else UNKNOWN
+            if begun_before and outcome is None:
+                switch = await in_database(standing_against, run, tool.name)
+                if switch:  # without an answer by key it may have happened all the same
+                    outcome = STOPPED if tool.find else UNKNOWN
             outcome = outcome or await call_tool(tool, request.args, context, journal)
         kept = Reply(redact(outcome.reply.value, limits), outcome.reply.failed)
         outcome = replace(outcome, reply=kept)

@@ -29,10 +29,10 @@ def switch_against(run: Run, tool: str) -> KillSwitch | None:
     return pipelined(fetch_switch, run, tool)
 
 
-def is_stopped(run: Run, tool: str) -> bool:
-    """Say whether a switch stands against `tool` in this run now, without a lock."""
+def standing_against(run: Run, tool: str) -> KillSwitch | None:
+    """Return a switch that stops `tool` in this run now; without a lock."""
     standing = KillSwitch.objects.standing().filter(workspace=run.workspace_id)
-    return any(switch.stops(run, tool) for switch in standing)
+    return next((switch for switch in standing if switch.stops(run, tool)), None)
 
 
 def fetch_switch(run: Run, tool: str) -> Pending[KillSwitch | None]:

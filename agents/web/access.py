@@ -16,8 +16,8 @@ from django.db.models import Prefetch, QuerySet, prefetch_related_objects
 from django.http import Http404, HttpRequest
 
 from agents.models import Escalation, Membership, PolicyVersion, Role, Run, Workspace
+from agents.operations.roles import DECIDES as DECIDES
 
-DECIDES = (Role.REVIEWER, Role.ADMIN)
 CANCELS = (Role.OPERATOR, Role.REVIEWER, Role.ADMIN)
 AUDITS = (Role.AUDITOR, Role.ADMIN)
 LAUNCHES = (Role.OPERATOR, Role.ADMIN)

@@ -16,6 +16,7 @@ from agents.core.requests import Json
 from agents.core.states import ENDED, EscalationState
 from agents.desks.refunds import billing, mail, refunds
 from agents.engine.approvals import ASKED_AGAIN, turn_of
+from agents.engine.kill_switch import standing_against
 from agents.models import Effect, Escalation, KillSwitch, Membership, Role, Step
 from agents.operations import fields_of
 from agents.operations.claiming import OWN, is_own
@@ -174,9 +175,7 @@ def _switch(escalation: Escalation, kind: Kind) -> KillSwitch | None:
     """Return what stands in the way of approving it, while it waits."""
     if escalation.state != EscalationState.OPEN or kind.settles_call:
         return None
-    standing = KillSwitch.objects.standing().filter(workspace=escalation.workspace_id)
-    tool = escalation.action.get("name", "")
-    return next((switch for switch in standing if switch.stops(escalation.run, tool)), None)
+    return standing_against(escalation.run, escalation.action.get("name", ""))
 
 
 def _asked_again(escalation: Escalation) -> int | None:

@@ -8,6 +8,7 @@ from itertools import groupby
 
 from agents.core.money import format_money
 from agents.models import Membership, Role, Workspace
+from agents.web.access import DECIDES
 
 # What each role may do, for whoever has never seen another page.
 ROLES: Mapping[Role, str] = {
@@ -17,7 +18,6 @@ ROLES: Mapping[Role, str] = {
     Role.AUDITOR: "Reads everything, with the audit log. Changes nothing.",
     Role.ADMIN: "Does all of this, publishes policies and turns the kill switch on and off.",
 }
-DECIDES = (Role.REVIEWER, Role.ADMIN)
 
 
 @dataclass(frozen=True)
