@@ -15,17 +15,20 @@ from django.urls import reverse
 
 from agents.core.states import RunState
 from agents.engine import crashpoints
+from agents.engine.threads import TOOLS
 from agents.models import Effect, Run
 from tests.engine.aborting import breaking
 from tests.engine.machine import nth
 from tests.engine.scene import REFUND_500, Scene, fresh, go, has_ended, in_thread, paid, recover
 from tests.engine.scene import set_scene as scene_of
+from tests.engine.test_gateway import wait_until
 from tests.settings import ON_POSTGRES
 from tests.web.test_pages import signed_in
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
 sqlite_only = pytest.mark.skipif(ON_POSTGRES, reason="about a file of SQLite's")
+GONE_IN_MS = 30_000  # in which a server ends a connection that it was told to
 CALLS = ("model.before_call", "gateway.before_call")
 
 
@@ -175,12 +178,18 @@ def test_a_transaction_that_lost_is_made_again_whole(
 
 
 def _cut_everybody_off() -> None:
-    """End every other connection to this database, as a server that restarts would."""
+    """End every other connection to this database, as a server that restarts would.
+
+    Between calls of tools: one that is cut within its own work says so in its outcome
+    (tests/engine/test_cut_calls.py). And until they are gone, or a call could begin on one.
+    """
+    wait_until(lambda: len(TOOLS._idle) == len(TOOLS._everyone))
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "SELECT pg_terminate_backend(pid, %s) FROM pg_stat_activity "
             "WHERE datname = current_database() AND pid <> pg_backend_pid() "
-            "AND application_name <> 'the test'"
+            "AND application_name <> 'the test'",
+            [GONE_IN_MS],
         )
 
 
