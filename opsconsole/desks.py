@@ -7,7 +7,7 @@ from agents.core.rulings import Ruling
 from agents.core.touch import OutcomeUnknown, Touch
 from agents.sdk.arguments import between, longest
 from agents.sdk.asked import Asked, Origin
-from agents.sdk.changes import Any, Choose, Lower
+from agents.sdk.changes import Choose, Lower, Range
 from agents.sdk.demo import Answers, Says, in_days
 from agents.sdk.desk import Desk, Subject
 from agents.sdk.desk import DeskCall as Call
@@ -18,7 +18,6 @@ from agents.sdk.values import Calls, Count, Days, In, Money, Names
 
 __all__ = [
     "Answers",
-    "Any",
     "Args",
     "Asked",
     "Call",
@@ -39,6 +38,7 @@ __all__ = [
     "Origin",
     "OutcomeUnknown",
     "Quote",
+    "Range",
     "Ruling",
     "Says",
     "Subject",

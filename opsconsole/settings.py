@@ -106,7 +106,7 @@ TEMPLATES = [
             "context_processors": [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
-                "agents.web.frame.frame",
+                "agents.web.frame.page_frame",
             ],
             "builtins": ["agents.web.formats"],
         },

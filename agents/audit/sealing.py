@@ -9,7 +9,7 @@ from django.db import DataError, IntegrityError, transaction
 
 from agents.audit import heads_file, seals
 from agents.audit.chain import spelled
-from agents.audit.unsealed import HeadsDiffer, chains_of_version_1, settled_upto, unsealed
+from agents.audit.unsealed import HeadsDiffer, chains_of_version_1, newest_final_key, unsealed
 from agents.models import Event, Head, Sealed
 
 _looked_at: datetime | None = None  # when this process last sealed what was due
@@ -58,8 +58,8 @@ def seal(*, at: datetime, begin_file: bool = False) -> list[seals.SealedHead]:
         last = kept.newest()
         try:
             _compare(last, begin_file)
-            settled = settled_upto()
-            while head := _seal_once(at, settled):
+            final = newest_final_key()
+            while head := _seal_once(at, final):
                 made.append(head)
         except (AttributeError, KeyError, TypeError, ValueError, DataError) as error:
             raise HeadsDiffer(
@@ -93,7 +93,7 @@ def _compare(last: seals.SealedHead | None, begin_file: bool) -> None:
         )
 
 
-def _seal_once(at: datetime, settled: int | None) -> seals.SealedHead | None:
+def _seal_once(at: datetime, final: int | None) -> seals.SealedHead | None:
     """Make the next head of at most EVENTS events. None: nothing is new, or somebody else did."""
     # Read before the events: who seals them meanwhile takes the number, and we write nothing.
     newest = Head.objects.order_by("-number").first()
@@ -125,7 +125,7 @@ def _seal_once(at: datetime, settled: int | None) -> seals.SealedHead | None:
                 moved={},
                 workspaces=parts,
                 # What was under way while we read may still come with a lower key.
-                upto=since if settled is None else min(seen, settled),
+                upto=since if final is None else min(seen, final),
                 seal=head.seal,
             )
             Sealed.objects.bulk_create(

@@ -102,11 +102,11 @@ def _without_gaps(chain: UnsealedChain) -> UnsealedChain:
     return chain
 
 
-def settled_upto() -> int | None:
+def newest_final_key() -> int | None:
     """Return the key up to which every event is here to be read, or None if nobody can tell.
 
     PostgreSQL gives out keys before transactions end. Who adds an event holds a lock on the table
-    until then: once we have the other one, for a moment, all keys that were given out are settled.
+    until then: once we have the other one, for a moment, no lower key can still come.
     SQLite has one writer at a time.
     """
     try:

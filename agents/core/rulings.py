@@ -46,21 +46,20 @@ class Ruling:
         return said
 
 
-BY_PERSON = "approved_by_person"  # the reason of a ruling that a person has settled
+BY_PERSON = "approved_by_person"  # the reason of a ruling that a person has answered
 
 
 ANY_NUMBER = math.inf  # was agreed to; what was told in words is asked about
 
-# Rules that a person has answered, each with the value they were shown; None: with any value.
-Settled: TypeAlias = Mapping[str, Json]
+# Rules that a person has agreed to, each with the value they were shown; None: with any value.
+Consent: TypeAlias = Mapping[str, Json]
 
 
-def settled_by(review: Json, answer: Json = None) -> Settled:
-    """Return the rules that a yes to a stored review settles.
+def consent_of(review: Json, answer: Json = None) -> Consent:
+    """Return what a yes to a stored review agrees to: the rules that asked, now and before.
 
-    Besides those that ask: what an earlier yes to the same action had settled stays so. Where
-    the person's `answer` has a text in their own words, what was counted of the agent's is no
-    bound for theirs.
+    Where the person's `answer` has a text in their own words, what was counted of the agent's
+    text does not bound theirs.
     """
     corrected = bool((answer or {}).get("correction"))
     return {
@@ -70,11 +69,11 @@ def settled_by(review: Json, answer: Json = None) -> Settled:
     }
 
 
-def settles(settled: Settled, ruling: Ruling) -> bool:
+def covers(consent: Consent, ruling: Ruling) -> bool:
     """Tell whether a person has agreed to what a ruling asks about: a number, up to theirs."""
-    if ruling.rule not in settled:
+    if ruling.rule not in consent:
         return False
-    shown, observed = settled[ruling.rule], ruling.observed
+    shown, observed = consent[ruling.rule], ruling.observed
     if shown == ANY_NUMBER and observed is None:
         return True
     if shown is None or _is_same(shown, observed):
@@ -107,7 +106,7 @@ class ReviewResult:
 
     @property
     def escalating(self) -> list[str]:
-        """The rules that want a person; a person's decision settles these and no others."""
+        """The rules that want a person; a person's decision covers these and no others."""
         return [r.rule for r in self.rulings if r.verdict is RulingKind.ESCALATE]
 
     def as_json(self) -> dict[str, Json]:

@@ -35,7 +35,8 @@ class EscalationState(StrEnum):
     CANCELLED = "cancelled"  # the run ended before anyone decided
 
 
-DECIDED = frozenset({EscalationState.APPROVED, EscalationState.ADJUSTED, EscalationState.REJECTED})
+GRANTED = (EscalationState.APPROVED, EscalationState.ADJUSTED)  # a person said yes
+DECIDED = frozenset({*GRANTED, EscalationState.REJECTED})
 
 
 class EffectState(StrEnum):

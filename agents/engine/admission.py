@@ -13,7 +13,7 @@ from agents.core.digest import sha256
 from agents.core.limits import REFUNDS, Limits
 from agents.core.replay import Reply
 from agents.core.requests import Json, Use
-from agents.core.rulings import settled_by
+from agents.core.rulings import consent_of
 from agents.core.states import EffectState
 from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import Pending, pipeline
@@ -27,7 +27,7 @@ from agents.engine.kill_switch import fetch_switch
 from agents.engine.owing import moves_money, owes_letter
 from agents.models import Effect, Escalation, Run, Step
 from agents.models.event import Entry
-from agents.policies import NOTHING, review
+from agents.policies import NO_CONSENT, review
 from agents.systems import SYSTEMS
 from agents.tools import Context, accepts
 
@@ -81,8 +81,8 @@ def _intend(step: Step, request: Use, journal: Journal, limits: Limits, at: date
         return REVIEW_CHANGED
     escalation = next(iter(granted.get()), None)
     answer = journal.steps[allowing.asked["granted"]].reply if escalation else None
-    settled = settled_by(escalation.review, answer) if escalation else NOTHING
-    again = review(action, facts, limits, settled=settled)
+    consent = consent_of(escalation.review, answer) if escalation else NO_CONSENT
+    again = review(action, facts, limits, consent=consent)
     if not again.allows or again.action != action:
         return REVIEW_CHANGED
     key = effect_key(run, step.key)

@@ -8,7 +8,7 @@ ahead or learns that a tool refused calls this.
 from __future__ import annotations
 
 from agents.core.kinds import KINDS, stored_kinds
-from agents.core.states import EffectState, EscalationState
+from agents.core.states import GRANTED, EffectState, EscalationState
 from agents.db.compiled import CompiledSelect, Param
 from agents.models import Effect, Escalation, Run, Step
 from agents.models.event import Entry
@@ -18,14 +18,13 @@ from agents.tools import TOOLS
 # What is allowed and then done by the run. Whether a call took effect is settled by the answer.
 CARRIED_OUT = stored_kinds(tuple(kind for kind in KINDS if not kind.settles_call))
 OWN_ENDS = ("success", NO_SPECIALIST)  # of a run that goes the way it was allowed to
-_ALLOWED = (EscalationState.APPROVED, EscalationState.ADJUSTED)
 ASKED_AGAIN, AMOUNT_CHANGED, REFUSED = "asked_again", "amount_changed", "refused"
 
 # Asked of every run at its end, and at every intent.
 _APPROVALS = CompiledSelect(
     lambda: (
         Escalation.objects.filter(
-            run=Param("run"), kind__in=CARRIED_OUT, state__in=_ALLOWED, not_carried_out=""
+            run=Param("run"), kind__in=CARRIED_OUT, state__in=GRANTED, not_carried_out=""
         )
         .order_by("pk")
         .only("action", "kind", "run", "state", "step")

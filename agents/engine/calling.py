@@ -19,7 +19,7 @@ from agents.engine.admission import is_made_late
 from agents.engine.crashpoints import crashpoint
 from agents.engine.journal import Journal
 from agents.engine.lookup import outcome_of
-from agents.engine.threads import TOOLS as TOOL_THREADS
+from agents.engine.threads import TOOL_THREADS
 from agents.engine.tool_call import ToolCall
 from agents.tools import Context, OutcomeUnknown, Tool, Touch
 

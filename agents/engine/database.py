@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from django.db import OperationalError
 
-from agents.engine.threads import DATABASE, LEASES
+from agents.engine.threads import DATABASE_THREADS, LEASE_THREADS
 
 T = TypeVar("T")
 
@@ -20,12 +20,12 @@ _TRANSIENT = ("40001", "40P01")
 
 async def in_database(work: Callable[..., T], *args: object, tries: int = TRIES) -> T:
     """Run `work` in a thread of the small pool: whole transactions, repeated up to `tries`."""
-    return await DATABASE.run(partial(retry_transient, work, *args, tries=tries))
+    return await DATABASE_THREADS.run(partial(retry_transient, work, *args, tries=tries))
 
 
 async def in_time(work: Callable[..., T], *args: object) -> T:
     """Do the same without standing in line: for what must be done whatever else is to do."""
-    return await LEASES.run(partial(retry_transient, work, *args))
+    return await LEASE_THREADS.run(partial(retry_transient, work, *args))
 
 
 def retry_transient(work: Callable[..., T], *args: object, tries: int = TRIES) -> T:

@@ -9,6 +9,7 @@ from typing import Any
 
 from django.db.models import Q, QuerySet, Sum
 
+from agents.core.days import utc_midnight
 from agents.core.requests import Json
 from agents.core.states import EffectState
 from agents.db.compiled import CompiledSelect, Param
@@ -86,7 +87,7 @@ class DeskLedger:
 
         An intent is committed with the workspace's row locked, so that no two find the same room.
         """
-        midnight = self.at.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+        midnight = utc_midnight(self.at)
         alone = Effect.objects.filter(
             run__workspace=self.run.workspace_id,
             run__desk=self.run.desk,

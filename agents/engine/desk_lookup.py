@@ -12,7 +12,7 @@ from typing import Any
 from django.utils import timezone
 
 from agents.engine.drive import Later
-from agents.engine.threads import TOOLS as TOOL_THREADS
+from agents.engine.threads import TOOL_THREADS
 from agents.models import Run
 from agents.sdk.desk import DESKS, Desk
 

@@ -9,7 +9,7 @@ from django.utils import timezone
 from agents.core.limits import Limits
 from agents.core.replay import Reply
 from agents.core.requests import Ask, Escalate, Json, Request, Review, Say, Together, Use
-from agents.core.rulings import settled_by
+from agents.core.rulings import consent_of
 from agents.db.driver import pipelined
 from agents.engine import asking, gateway
 from agents.engine.commit import Commit
@@ -20,7 +20,7 @@ from agents.engine.escalating import open_escalation
 from agents.engine.facts import fetch_facts
 from agents.engine.journal import Journal
 from agents.models import Step
-from agents.policies import NOTHING, review
+from agents.policies import NO_CONSENT, review
 
 
 class RunExecutor:
@@ -56,10 +56,10 @@ class RunExecutor:
         self.journal.ahead = await look_up(self.journal.run, self.journal.ahead)
         step = self.journal.begin(key, request)
         try:
-            facts, settled = await in_database(self._facts, request)
+            facts, consent = await in_database(self._facts, request)
         except StaleLookup:
             raise Later(timezone.now() + AGAIN, FAILED, is_fruitless=True) from None
-        ruled = review(request.action, facts, self.limits, settled=settled)
+        ruled = review(request.action, facts, self.limits, consent=consent)
         reply: Json = {**ruled.as_json(), "facts": facts.as_json(), "key": key}
         deciding = ruled.deciding
         said = {"decision": ruled.decision, "rule": deciding.rule, "reason": deciding.reason}
@@ -79,9 +79,9 @@ class RunExecutor:
             ahead=self.journal.ahead,
         )
         if not request.granted:
-            return facts, NOTHING
+            return facts, NO_CONSENT
         granted = self.journal.steps[request.granted]
-        return facts, settled_by(granted.asked["review"], granted.reply)
+        return facts, consent_of(granted.asked["review"], granted.reply)
 
     async def _escalate(self, key: str, request: Escalate) -> Reply:
         """Put an action into the inbox; the commit comes with the run's move."""

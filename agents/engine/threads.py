@@ -144,15 +144,15 @@ def _has_news(connection: BaseDatabaseWrapper) -> bool:
 
 # SQLite has one writer at a time. Several threads of one process would not queue up for it but
 # sleep and try again, unfairly: that is slower, and the unlucky give up with "database is locked".
-DATABASE = Pool(1 if connections["default"].vendor == "sqlite" else 4, "database")
-TOOLS = Pool(16, "tool")
+DATABASE_THREADS = Pool(1 if connections["default"].vendor == "sqlite" else 4, "database")
+TOOL_THREADS = Pool(16, "tool")
 # Signs of life do not stand in line behind the work of a thousand runs: leases would run out.
-LEASES = Pool(1, "lease")
+LEASE_THREADS = Pool(1, "lease")
 
 
 def close_connections(patience: float = LONGEST_CALL) -> bool:
     """Close what the pools hold open. Return False where a thread is still in a call."""
     end = time.monotonic() + patience
-    pools = (DATABASE, TOOLS, LEASES)
+    pools = (DATABASE_THREADS, TOOL_THREADS, LEASE_THREADS)
     closed = [pool.close_connections(max(0.0, end - time.monotonic())) for pool in pools]
     return all(closed)

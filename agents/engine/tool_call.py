@@ -16,7 +16,7 @@ from django.utils import timezone
 from agents.core.requests import Json
 from agents.core.strict_json import is_storable
 from agents.engine.redaction import redact
-from agents.engine.threads import TOOLS as TOOL_THREADS
+from agents.engine.threads import TOOL_THREADS
 from agents.models import Run
 from agents.tools import Context, Tool
 

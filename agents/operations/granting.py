@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import TypeAlias
 
 from django.contrib.auth.models import User
 from django.db.models import QuerySet, Sum
 
+from agents.core.days import utc_midnight
 from agents.core.kinds import ACTION, kind_of
 from agents.core.limits import Limits
 from agents.core.money import format_money
 from agents.core.requests import Json
-from agents.core.rulings import RulingKind, settled_by
+from agents.core.rulings import RulingKind, consent_of
 from agents.db.driver import pipelined
 from agents.engine.desk_lookup import LookedUp, LookupFailed, look_up_now
 from agents.engine.desk_system import case_of
@@ -102,15 +103,15 @@ def grant(
     action = {**escalation.action, "args": args}
     asked = (run, action, run.limits, steps)
     facts, resource = pipelined(fetch_facts, *asked, at=at, lock=lock, ahead=ahead)
-    settled = settled_by(escalation.review)
-    judged = review(action, facts, run.limits, settled=settled)
+    consent = consent_of(escalation.review)
+    judged = review(action, facts, run.limits, consent=consent)
     if judged.decision == "block":
         raise Refused("policy", f"The policy stops this. {judged.deciding.sentence}")
     amount = args.get("amount_minor") if escalation.requested_minor is not None else None
     if amount is not None:
         bounds = [
             Bound(ruling.limit, "policy", f"The policy stops this. {ruling.sentence}")
-            for ruling in judge(action, facts, run.limits, settled=settled)
+            for ruling in judge(action, facts, run.limits, consent=consent)
             if ruling.verdict is RulingKind.REVISE and type(ruling.limit) is int
         ]
         bounds += own_bounds(escalation, person, run.limits, resource, at=at, wanted_minor=amount)
@@ -185,7 +186,7 @@ def own_bounds(
         sentence = f"{given}{above}" if before else above
         bounds.append(_own("above_own_limit", limit - before, sentence, others=HIGHER))
     if (most := limits.reviewer_daily_minor) is not None:
-        midnight = at.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+        midnight = utc_midnight(at)
         today = mine.filter(workspace=escalation.workspace_id, decided_at__gte=midnight)
         before = _sum(today)
         sentence = (

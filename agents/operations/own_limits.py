@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
-from agents.core.states import EscalationState
+from agents.core.days import utc_midnight
+from agents.core.states import GRANTED
 from agents.models import Escalation, Membership
 from agents.operations.refusal import Refused
 from agents.sdk.arguments import BadArguments
 from agents.sdk.desk import DESKS, DeskTool
 from agents.sdk.values import Money
-
-ALLOWED = (EscalationState.APPROVED, EscalationState.ADJUSTED)
 
 
 def check_own_limits(
@@ -36,7 +35,7 @@ def check_own_limits(
     part = (limits.desks or {}).get(run.desk, {}).get("caps", {}).get(money.currency, {})
     cap = part.get("reviewer_daily_minor")
     if cap is not None:
-        midnight = at.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+        midnight = utc_midnight(at)
         today = _granted(escalation, person, tool, money.currency, midnight, same_resource=False)
         if today + money > Money(cap, money.currency):
             raise Refused(
@@ -72,7 +71,7 @@ def _granted(
     mine = Escalation.objects.filter(
         decided_by=person.user_id,
         decided_at__gte=since,
-        state__in=ALLOWED,
+        state__in=GRANTED,
         workspace=escalation.workspace_id,
         run__desk=escalation.run.desk,
         currency=currency,

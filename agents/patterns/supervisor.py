@@ -216,7 +216,7 @@ def carry_out(turn: ProposalTurn) -> Steps[Json]:
 def clear_action(turn: ProposalTurn) -> Steps[str]:
     """Bring a turn's action past the policy and, where it wants one, a person.
 
-    Return the key of the review that allows it. A person's decision settles only what they
+    Return the key of the review that allows it. A person's decision covers only what they
     were asked: what they leave is reviewed again, with fresh facts, before it may run. So it is
     the questions that are counted: a decision is never left without the review it leads to.
     """

@@ -15,12 +15,12 @@ from agents.core.actions import Action
 from agents.core.facts import Facts
 from agents.core.limits import Limits
 from agents.core.registry import enter, load
-from agents.core.rulings import BY_PERSON, ReviewResult, Ruling, RulingKind, Settled, settles
+from agents.core.rulings import BY_PERSON, Consent, ReviewResult, Ruling, RulingKind, covers
 
 Rule: TypeAlias = Callable[[Action, Facts, Limits], Ruling | None]
 RULES: dict[str, Rule] = {}
 
-NOTHING: Settled = {}  # nobody has been asked
+NO_CONSENT: Consent = {}  # nobody has been asked
 ROUNDS = 3  # the action as proposed, and at most two revisions of it
 
 
@@ -31,32 +31,32 @@ def rule(check: Rule) -> Rule:
 
 
 def review(
-    action: Action, facts: Facts, limits: Limits, *, settled: Settled = NOTHING
+    action: Action, facts: Facts, limits: Limits, *, consent: Consent = NO_CONSENT
 ) -> ReviewResult:
     """Put `action` to the rules of `limits` until nothing changes; then it escalates.
 
-    `settled` are the rules whose escalation a person has answered for this very action: they
-    no longer hold it up, as long as they see no more than the person was shown. A revision
+    The rules in `consent`, which a person has answered for this very action, no longer hold it
+    up, as long as they see no more than the person was shown. A revision
     never lowers the outcome, because the revised action is reviewed from the start (SUP-Q1,
     SUP-Q2).
     """
     revisions: list[Ruling] = []
     for _ in range(ROUNDS):
-        rulings = judge(action, facts, limits, settled=settled)
+        rulings = judge(action, facts, limits, consent=consent)
         heaviest = max(rulings, key=lambda ruling: ruling.verdict)
         if heaviest.verdict is not RulingKind.REVISE:
             return _review_result(heaviest, action, rulings, revisions)
         revisions.append(heaviest)
         action = heaviest.action
-    return _review_result(_UNSETTLED, action, [_UNSETTLED], revisions)
+    return _review_result(_UNDECIDED, action, [_UNDECIDED], revisions)
 
 
 def judge(
-    action: Action, facts: Facts, limits: Limits, *, settled: Settled = NOTHING
+    action: Action, facts: Facts, limits: Limits, *, consent: Consent = NO_CONSENT
 ) -> list[Ruling]:
     """Return what the rules say in one round; never empty, because silence blocks."""
     rulings = [
-        _settle(said, settled)
+        _heed_consent(said, consent)
         for name in limits.rules
         if (said := _ask(name, action, facts, limits))
     ]
@@ -77,8 +77,8 @@ def _ask(name: str, action: Action, facts: Facts, limits: Limits) -> Ruling | No
     return replace(said, rule=name) if said else None
 
 
-def _settle(ruling: Ruling, settled: Settled) -> Ruling:
-    if ruling.verdict is not RulingKind.ESCALATE or not settles(settled, ruling):
+def _heed_consent(ruling: Ruling, consent: Consent) -> Ruling:
+    if ruling.verdict is not RulingKind.ESCALATE or not covers(consent, ruling):
         return ruling
     return replace(
         ruling,
@@ -105,7 +105,7 @@ def _review_result(
     return ReviewResult(heaviest.verdict.word, heaviest, action, rulings, revisions)
 
 
-_UNSETTLED = Ruling(
+_UNDECIDED = Ruling(
     RulingKind.ESCALATE,
     "revisions_do_not_settle",
     "The policy kept changing this action, so a person has to look at it.",

@@ -10,7 +10,7 @@ from agents.core.limits import Limits, ReferenceQuirks
 from agents.core.redact import KINDS
 from agents.core.requests import Json
 
-TOOLS = ("get_refund_context", "issue_refund", "send_refund_email")
+REFUND_TOOLS = ("get_refund_context", "issue_refund", "send_refund_email")
 SPECIALISTS = ("billing_specialist", "technical_specialist", "sales_specialist")
 WORKERS = ("sales_worker", "payments_worker", "inventory_worker")
 
@@ -73,8 +73,8 @@ _REFERENCE_RULES = (
 REFERENCE = Limits(
     profile="reference",
     rules=_REFERENCE_RULES,
-    proposable=TOOLS,
-    executable=TOOLS,
+    proposable=REFUND_TOOLS,
+    executable=REFUND_TOOLS,
     reference=ReferenceQuirks(
         finalize=True,
         told_limit_minor=100_000,  # the reference's hint does not follow its limit (sup-030)
@@ -84,7 +84,7 @@ REFERENCE = Limits(
     workspace_daily_minor=None,
     open_per_launcher=None,
     open_per_customer=None,
-    late=TOOLS,
+    late=REFUND_TOOLS,
     outlasts_outages=False,
     tells_customer=False,
     patterns={
@@ -116,8 +116,8 @@ STRICT = Limits(
         "mail.from_ledger",
         "answers.matches_ledger",
     ),
-    proposable=TOOLS,
-    executable=TOOLS,
+    proposable=REFUND_TOOLS,
+    executable=REFUND_TOOLS,
     max_seconds=600,  # eight calls of a minute each, as slow models take, and the tools
     max_blocks=2,
     redaction=KINDS,

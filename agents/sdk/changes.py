@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
-from typing import Any as Anything
-from typing import Literal, TypeAlias, get_args, get_origin
+from typing import Any, Literal, TypeAlias, get_args, get_origin
 
 from agents.core.money import BadAmount, minor_of_text, plain_amount
 from agents.core.requests import Json
@@ -17,7 +16,7 @@ from agents.sdk.arguments import Arguments, BadArguments
 from agents.sdk.rulings import Case
 from agents.sdk.values import Count, Money, show
 
-Bound: TypeAlias = Anything  # a value of the argument's type, or a function of the case
+Bound: TypeAlias = Any  # a value of the argument's type, or a function of the case
 
 
 class BadPatch(ValueError):
@@ -39,7 +38,7 @@ class Lower:
 
 
 @dataclass(frozen=True)
-class Any:
+class Range:
     """To anything from `least` to `most`."""
 
     least: Bound
@@ -56,7 +55,7 @@ class Choose:
         object.__setattr__(self, "among", among)
 
 
-Change: TypeAlias = Lower | Any | Choose
+Change: TypeAlias = Lower | Range | Choose
 _ORDERED = (int, Decimal, date, Money)
 
 
@@ -67,9 +66,9 @@ class OpenField:
     name: str
     schema: Json
     value: Json
-    typed: Anything  # the same, as its function takes it
-    least: Anything  # typed; None where `choices` say it all
-    most: Anything
+    typed: Any  # the same, as its function takes it
+    least: Any  # typed; None where `choices` say it all
+    most: Any
     choices: tuple[str, ...] = ()
 
     @property
@@ -87,12 +86,12 @@ class OpenField:
         """Return what an amount is paid in, "" where it is none."""
         return str(getattr(self.most, "currency", self.schema.get("unit", "")))
 
-    def show(self, value: Anything) -> str:
+    def show(self, value: Any) -> str:
         """Return a typed value as people read it, minor units in their currency."""
         unit = self.schema.get("unit", "")
         return with_unit(value, unit) if unit else show(value)
 
-    def text(self, value: Anything) -> str:
+    def text(self, value: Any) -> str:
         """Return a typed value as a form's field holds it: 800.00, 2027-01-21, viewer."""
         if self.currency:
             return plain_amount(int(value), self.currency)
@@ -132,7 +131,7 @@ def check_change(arguments: Arguments, name: str, how: Change) -> None:
     if isinstance(how, Choose) and choices and set(how.among) <= set(choices) and how.among:
         return
     if (isinstance(how, Lower) and (choices or is_ordered)) or (
-        isinstance(how, Any) and is_ordered and None not in (how.least, how.most)
+        isinstance(how, Range) and is_ordered and None not in (how.least, how.most)
     ):
         return
     raise TypeError(f"{arguments.tool}: {name} cannot be changed by {how}")
@@ -186,7 +185,7 @@ def patched(
     return {**given, **patch}
 
 
-def _is_within(value: Anything, field: OpenField) -> bool:
+def _is_within(value: Any, field: OpenField) -> bool:
     if field.choices:
         return value in field.choices
     try:
@@ -195,24 +194,24 @@ def _is_within(value: Anything, field: OpenField) -> bool:
         return False
 
 
-def _bounds(how: Lower | Any, value: Anything, case: Case) -> tuple[Anything, Anything]:
+def _bounds(how: Lower | Range, value: Any, case: Case) -> tuple[Any, Any]:
     least = _given(how.least, case)
-    most = _given(how.most, case) if isinstance(how, Any) else value
+    most = _given(how.most, case) if isinstance(how, Range) else value
     if least is None:
         least = case.today if isinstance(value, date) else _smallest(value)
     return least, most
 
 
-def _smallest(value: Anything) -> Anything:
+def _smallest(value: Any) -> Any:
     return Money(1, value.currency) if isinstance(value, Money) else type(value)(1)
 
 
-def _given(bound: Bound, case: Case) -> Anything:
+def _given(bound: Bound, case: Case) -> Any:
     is_function = isinstance(bound, Callable)  # type: ignore[arg-type]
     return bound(case) if is_function else bound
 
 
-def bare_type(hint: Anything) -> Anything:
+def bare_type(hint: Any) -> Any:
     """Return a type without its annotations and without None."""
     hint = getattr(hint, "__origin__", hint) if hasattr(hint, "__metadata__") else hint
     others = [part for part in get_args(hint) if part is not type(None)]

@@ -8,14 +8,12 @@ from datetime import datetime
 
 from agents.core.money import CURRENCY
 from agents.core.requests import Json
-from agents.core.states import EffectState, EscalationState
+from agents.core.states import GRANTED, EffectState, EscalationState
 from agents.models import Effect, Escalation, Step
 from agents.sdk.changes import label_of
 from agents.sdk.words import money_of
 from agents.tools import TOOLS, argument_in_words
 from agents.web.formats import rule_title
-
-ALLOWED = (EscalationState.APPROVED, EscalationState.ADJUSTED)
 
 
 @dataclass(frozen=True)
@@ -43,7 +41,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Change:
+class ChangedArgument:
     """One argument through the four stages."""
 
     name: str
@@ -134,7 +132,7 @@ def _approved(verdict: str, text: str, escalation: Escalation | None) -> Stage:
         by, due = ("deadline paused", None) if held else ("due", escalation.expires_at)
         return Stage("Awaiting approval", "human", "human", "not yet", by, due, is_now=True)
     who = escalation.decided_by.get_username() if escalation.decided_by else "nobody"
-    if escalation.state not in ALLOWED:
+    if escalation.state not in GRANTED:
         word = escalation.state.capitalize()
         return Stage(word, "block", "block", "nothing", who, escalation.decided_at)
     return Stage("Approved", "human", "human", text, who, escalation.decided_at)
@@ -154,7 +152,7 @@ def _executed(
 ) -> Stage:
     if effect is None:
         is_decided = escalation is not None and escalation.state != EscalationState.OPEN
-        is_refused = is_decided and escalation is not None and escalation.state not in ALLOWED
+        is_refused = is_decided and escalation is not None and escalation.state not in GRANTED
         is_closed = escalation is not None and escalation.not_carried_out != ""
         when = "never" if is_refused or is_closed or is_over else "not yet"
         return Stage("Executed", "", "dot", when, "nothing was done", None, is_ahead=True)
@@ -171,7 +169,7 @@ def changes(
     uses: Sequence[Step],
     *,
     is_over: bool = False,
-) -> list[Change]:
+) -> list[ChangedArgument]:
     """Return every argument at its stages, where any changed or a person decided; else [].
 
     `is_over` of the run: what did not happen never will.
@@ -182,7 +180,7 @@ def changes(
     if len(reviews) > 1:
         rows.append(_args(reviews[-1].asked["action"]))
     elif escalation and escalation.state != EscalationState.OPEN:
-        is_yes = escalation.state in ALLOWED
+        is_yes = escalation.state in GRANTED
         rows.append({**rows[1], **patch_of(escalation)} if is_yes else {})
     else:
         rows.append(rows[1] if reply_of(reviews[0])["allows"] else {})
@@ -193,7 +191,9 @@ def changes(
     names = list(dict.fromkeys(name for row in rows for name in row))
     missing = "never" if is_over else "not yet"
     tool = str(reviews[0].asked["action"].get("name", ""))
-    return [Change(label_of(name), _cells(tool, name, rows, who, missing)) for name in names]
+    return [
+        ChangedArgument(label_of(name), _cells(tool, name, rows, who, missing)) for name in names
+    ]
 
 
 def _who(review: Step, escalation: Escalation | None) -> list[tuple[str, str]]:

@@ -16,22 +16,22 @@ from agents.web.approvals.outcomes import why_not
 from agents.web.ends import end_sentence
 from agents.web.formats import rule_title, spelled
 
-Facts: TypeAlias = Mapping[str, Any]
+EventFacts: TypeAlias = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class EventContext:
     """What other events tell that a sentence needs: by effect key, and by request."""
 
-    actions: Mapping[str, Facts] = field(default_factory=dict)
-    requests: Mapping[int, Facts] = field(default_factory=dict)
+    actions: Mapping[str, EventFacts] = field(default_factory=dict)
+    requests: Mapping[int, EventFacts] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class EventSentence:
     """One event that is to be worded."""
 
-    facts: Facts
+    facts: EventFacts
     actor: str
     customer: int | None
     context: EventContext
@@ -47,7 +47,7 @@ class EventSentence:
         return f" to {self.whom}" if self.whom else ""
 
     @property
-    def action(self) -> Facts:
+    def action(self) -> EventFacts:
         return self.context.actions.get(self.facts["key"], self.facts)
 
 
@@ -215,7 +215,7 @@ def _escalation_decided(told: EventSentence) -> str:
     return f"{what}{whom}{by}.{_quoted(facts.get('comment'))}"
 
 
-def _changes(facts: Facts) -> str:
+def _changes(facts: EventFacts) -> str:
     """Say what a person changed: until 6 December 2026; nothing where it was erased."""
     patch = facts.get("patch")
     told = [

@@ -32,7 +32,7 @@ class HtmxRequest(HttpRequest):
     htmx: HtmxDetails
 
 
-def frame(request: HttpRequest) -> dict[str, Json]:
+def page_frame(request: HttpRequest) -> dict[str, Json]:
     """Return theme, person, what waits and what is stopped, for the base template.
 
     `base` is what a page extends: where htmx asks, it is the page's content without its frame.

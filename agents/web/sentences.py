@@ -12,7 +12,7 @@ from agents.core.limits import REFUNDS
 from agents.core.money import format_money
 from agents.models import Event
 from agents.models.event import facts_of
-from agents.web.event_words import LABELS, TELLS, EventContext, EventSentence, Facts
+from agents.web.event_words import LABELS, TELLS, EventContext, EventFacts, EventSentence
 
 
 @dataclass(frozen=True)
@@ -94,19 +94,19 @@ def _context(events: Sequence[Event]) -> EventContext:
     wanted = {event.run_id for event in events if event.run_id and event.kind.startswith(about)}
     kinds = ("effect.intended", "escalation.opened")
     rows = Event.objects.filter(run__in=wanted, kind__in=kinds).values_list("kind", "facts")
-    actions: dict[str, Facts] = {}
-    requests: dict[int, Facts] = {}
+    actions: dict[str, EventFacts] = {}
+    requests: dict[int, EventFacts] = {}
     try:
         for kind, facts in rows.order_by("pk") if wanted else ():
             if isinstance(facts, dict):
-                part: dict[Any, Facts] = actions if kind == "effect.intended" else requests
+                part: dict[Any, EventFacts] = actions if kind == "effect.intended" else requests
                 part[facts.get("key" if kind == "effect.intended" else "escalation")] = facts
     except UNREADABLE:
         pass  # sentences then go without amounts; verifying names the row
     return EventContext(actions, requests)
 
 
-def _listed(facts: Facts) -> str:
+def _listed(facts: EventFacts) -> str:
     """Return facts of a kind that has no words yet."""
     parts = []
     for key, value in facts.items():

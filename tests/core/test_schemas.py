@@ -12,14 +12,14 @@ from agents.core.actions import action_schema, read_action
 from agents.core.plans import plan_schema, read_plan
 from agents.core.routes import read_route, route_schema
 from agents.llm.envelope import enveloped, unpacked
-from agents.policies.profiles import SPECIALISTS, TOOLS, WORKERS
+from agents.policies.profiles import REFUND_TOOLS, SPECIALISTS, WORKERS
 
 # What strict output takes; https://platform.openai.com/docs/guides/structured-outputs
 TAKEN = {
     *("type", "properties", "required", "additionalProperties", "items", "enum", "anyOf"),
     *("minimum", "maximum", "minItems", "maxItems"),
 }
-ACTION = action_schema(tools.specs(), proposable=TOOLS, subject=42)
+ACTION = action_schema(tools.specs(), proposable=REFUND_TOOLS, subject=42)
 PLAN = plan_schema(tools.specs(), allowed=WORKERS, max_tasks=4)
 ROUTE = route_schema(SPECIALISTS)
 DAY = {"report_date": "2026-02-26", "region": "US"}
@@ -51,7 +51,7 @@ def test_there_is_a_branch_for_each_tool_with_its_own_arguments() -> None:
         if branch["properties"]["kind"]["enum"] == ["tool"]
     }
 
-    assert sorted(branches) == sorted(TOOLS)
+    assert sorted(branches) == sorted(REFUND_TOOLS)
     assert branches["get_refund_context"] == {"user_id": {"type": "integer", "enum": [42]}}
     amount = branches["issue_refund"]["amount_usd"]
     assert (amount["type"], amount["minimum"]) == ("number", 0.01)
@@ -63,7 +63,7 @@ def test_what_fits_the_schema_is_an_action(reason: str | None) -> None:
     args = {"user_id": 42, "amount_usd": 500.0, "reason": reason}
     said = json.dumps({"reply": {"kind": "tool", "name": "issue_refund", "args": args}})
 
-    action = read_action(unpacked(said), specs=tools.specs(), proposable=TOOLS)
+    action = read_action(unpacked(said), specs=tools.specs(), proposable=REFUND_TOOLS)
 
     assert action["args"]["amount_minor"] == 50000
     assert action["args"].get("reason") == reason

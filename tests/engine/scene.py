@@ -215,6 +215,6 @@ def go_elsewhere(run: Run) -> None:
             await llm.close()
 
     # On SQLite a worker has one thread for the database, and here the first one is in it.
-    with mock.patch("agents.engine.database.DATABASE", ELSEWHERE):
+    with mock.patch("agents.engine.database.DATABASE_THREADS", ELSEWHERE):
         asyncio.run(once())
     ELSEWHERE.close_connections()

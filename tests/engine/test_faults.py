@@ -15,7 +15,7 @@ from django.urls import reverse
 
 from agents.core.states import RunState
 from agents.engine import crashpoints
-from agents.engine.threads import TOOLS
+from agents.engine.threads import TOOL_THREADS
 from agents.models import Effect, Run
 from tests.engine.aborting import breaking
 from tests.engine.machine import nth
@@ -183,7 +183,7 @@ def _cut_everybody_off() -> None:
     Between calls of tools: one that is cut within its own work says so in its outcome
     (tests/engine/test_cut_calls.py). And until they are gone, or a call could begin on one.
     """
-    wait_until(lambda: len(TOOLS._idle) == len(TOOLS._everyone))
+    wait_until(lambda: len(TOOL_THREADS._idle) == len(TOOLS._everyone))
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT pg_terminate_backend(pid, %s) FROM pg_stat_activity "

@@ -11,15 +11,15 @@ import pytest
 from django.db import connections
 
 from agents.web.live.hub import Hub, Viewer
-from agents.web.live.topics import ActivityTopic, Frame, RunTopic
-from agents.web.live.topics import frame as rendered
+from agents.web.live.topics import ActivityTopic, RunTopic, Update
+from agents.web.live.topics import read_update as rendered
 from tests.engine.scene import go, set_scene
 
 RUN, ACTIVITY = RunTopic(uuid4()), ActivityTopic((1,))
 
 
-def frame(topic: RunTopic | ActivityTopic, version: str) -> Frame:
-    return Frame(topic, version, b"data: %s\n" % version.encode())
+def update(topic: RunTopic | ActivityTopic, version: str) -> Update:
+    return Update(topic, version, b"data: %s\n" % version.encode())
 
 
 def messages(viewer: Viewer, count: int) -> list[bytes]:
@@ -32,7 +32,7 @@ def messages(viewer: Viewer, count: int) -> list[bytes]:
 def test_a_slow_reader_is_sent_the_newest_state_once() -> None:
     viewer = Viewer([RUN, ACTIVITY], seen="")
     for version in range(1000):
-        viewer.offer(frame(RUN, str(version)))
+        viewer.offer(update(RUN, str(version)))
 
     assert messages(viewer, 1) == [b"id: r999\ndata: 999\n\n"]
     with pytest.raises(TimeoutError):
@@ -41,8 +41,8 @@ def test_a_slow_reader_is_sent_the_newest_state_once() -> None:
 
 def test_an_id_tells_all_that_the_viewer_has() -> None:
     viewer = Viewer([RUN, ACTIVITY], seen="r7.a3")
-    viewer.offer(frame(RUN, "7"))
-    viewer.offer(frame(ACTIVITY, "4"))
+    viewer.offer(update(RUN, "7"))
+    viewer.offer(update(ACTIVITY, "4"))
 
     assert messages(viewer, 1) == [b"id: r7.a4\ndata: 4\n\n"]
 
@@ -50,7 +50,7 @@ def test_an_id_tells_all_that_the_viewer_has() -> None:
 @pytest.mark.parametrize("seen", ["", "x", "r", "....", "r1.r2", "a" * 5000])
 def test_an_odd_place_to_resume_at_means_all_is_new(seen: str) -> None:
     viewer = Viewer([RUN], seen=seen)
-    viewer.offer(frame(RUN, "7"))
+    viewer.offer(update(RUN, "7"))
 
     assert messages(viewer, 1) == [b"id: r7\ndata: 7\n\n"]
 
@@ -108,7 +108,7 @@ def test_a_page_that_cannot_be_drawn_stops_no_other(
     scene = set_scene()
     broken, sound = RunTopic(scene.launch().pk), RunTopic(scene.launch().pk)
 
-    def drawn(topic: RunTopic, version: str) -> Frame:
+    def drawn(topic: RunTopic, version: str) -> Update:
         if topic == broken:
             raise ValueError("a template met what it did not expect")
         return rendered(topic, version)
@@ -126,7 +126,7 @@ def test_a_page_that_cannot_be_drawn_stops_no_other(
             if hub._task:
                 await asyncio.wait_for(hub._task, 30)
 
-    monkeypatch.setattr("agents.web.live.hub.frame", drawn)
+    monkeypatch.setattr("agents.web.live.hub.read_update", drawn)
 
     assert b"Queued" in asyncio.run(watch())
     assert "cannot be drawn" in caplog.text

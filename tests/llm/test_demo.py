@@ -15,7 +15,7 @@ from agents.core.money import to_model_units
 from agents.core.requests import Json
 from agents.llm.demo.goals import read_goal
 from agents.llm.prices import cost_micro_usd
-from agents.policies.profiles import TOOLS
+from agents.policies.profiles import REFUND_TOOLS
 from tests.conformance.harness import cases
 
 pytestmark = pytest.mark.usefixtures("_nothing_is_configured")
@@ -52,7 +52,7 @@ def proposed(goal: str, last: Json = None, recent: Json = ()) -> Json:
     state = {"steps_completed": len(recent), "last_step": last}
     inputs = {"goal": goal, "state_summary": state, "recent_step_summaries": list(recent)}
     said = json.loads(asked("worker", inputs).text)
-    return to_model_units(check_action(said, specs=SPECS, proposable=TOOLS))
+    return to_model_units(check_action(said, specs=SPECS, proposable=REFUND_TOOLS))
 
 
 def step(action: Json, observation: Json) -> Json:
@@ -79,7 +79,7 @@ def test_a_case_is_worked_from_the_context_to_the_answer() -> None:
         json.loads(asked("worker", request["user"]).text) for request in recorded["llm_requests"]
     ]
 
-    assert [action.get("name", "final") for action in actions] == [*TOOLS, "final"]
+    assert [action.get("name", "final") for action in actions] == [*REFUND_TOOLS, "final"]
     assert actions[1]["args"]["amount_usd"] == 1200.0
     assert actions[1]["args"]["reason"]
     assert actions[2]["args"]["amount_usd"] == 800.0

@@ -13,7 +13,7 @@ from agents import policies
 from agents.core.facts import ChargeFact, Facts, RefundFact
 from agents.core.limits import Limits
 from agents.core.money import MAX_MINOR
-from agents.core.rulings import ReviewResult, Ruling, RulingKind, settled_by
+from agents.core.rulings import ReviewResult, Ruling, RulingKind, consent_of
 from agents.policies import RULES, review
 from agents.policies.profiles import PROFILES, STRICT
 
@@ -132,12 +132,12 @@ def test_a_person_lifts_only_what_they_were_asked(facts: Facts, amount: int) -> 
     if asked.decision != "escalate":
         return
 
-    again = review(asked.action, facts, STRICT, settled=settled_by(asked.as_json()))
+    again = review(asked.action, facts, STRICT, consent=consent_of(asked.as_json()))
 
     assert again.decision == "approve"
     for name in asked.escalating:
         others = {rule: None for rule in asked.escalating if rule != name}
-        assert review(asked.action, facts, STRICT, settled=others).decision == "escalate"
+        assert review(asked.action, facts, STRICT, consent=others).decision == "escalate"
 
 
 @pytest.mark.parametrize("profile", sorted(PROFILES))

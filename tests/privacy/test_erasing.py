@@ -173,7 +173,7 @@ def test_no_copy_and_no_live_frame_shows_anything(run: Run) -> None:
     table = admin.post(reverse("export")).content.decode()
     copy = "".join(bundle.lines(Workspace.objects.all(), at=timezone.now()))
     watched: list[topics.Topic] = [topics.RunTopic(run.pk), topics.CardTopic(held.pk)]
-    frames = "".join(str(topics.frame(topic, "1").lines) for topic in watched)
+    frames = "".join(str(topics.read_update(topic, "1").lines) for topic in watched)
 
     shown = table + copy + frames
     assert "Erased on" in frames

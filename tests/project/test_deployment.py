@@ -20,7 +20,7 @@ import pytest
 import yaml
 from django.core.management import get_commands
 
-from agents.engine.threads import LEASES, TOOLS
+from agents.engine.threads import LEASE_THREADS, TOOL_THREADS
 from agents.engine.worker import CLOSING, ENDING
 from agents.management.commands.serve import STREAMS_END
 from tests.processes import ROOT
@@ -68,10 +68,10 @@ def test_who_sizes_the_database_is_told_of_the_connections_there_are() -> None:
     told = (ROOT / "docs/operations.md").read_text()
     for_work = 4  # of the pool on PostgreSQL; on SQLite it has one thread
 
-    all_of_them = for_work + TOOLS.threads + LEASES.threads
+    all_of_them = for_work + TOOL_THREADS.threads + LEASE_THREADS.threads
 
     assert f"A worker opens up to {all_of_them}: four for its work" in told
-    assert f"its {TOOLS.threads} threads for tools" in told
+    assert f"its {TOOL_THREADS.threads} threads for tools" in told
     assert f"(up to {all_of_them})" in (ROOT / "docs" / "settings.md").read_text()
 
 

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from agents.core.actions import is_text
 from agents.sdk.arguments import Arguments, BadArguments, arguments_of, between
-from agents.sdk.changes import Any as AnyWithin
-from agents.sdk.changes import BadPatch, Choose, Lower, check_change, open_fields, patched
+from agents.sdk.changes import BadPatch, Choose, Lower, Range, check_change, open_fields, patched
 from agents.sdk.rulings import Case
 from agents.sdk.values import Days, In, Money
 
@@ -152,7 +151,7 @@ def wrap(kind: Any) -> Callable[[Any], Any]:
 def test_a_person_stays_within_the_bounds(kind: Any, asked: int, wanted: int, how: str) -> None:
     arguments, write = declared({"x": Kind(kind, st.none(), ())}), wrap(kind)
     typed = {n: arguments.read({"x": write(n)}).x for n in (2, 50)}
-    change = Lower(typed[2]) if how == "lower" else AnyWithin(typed[2], typed[50])
+    change = Lower(typed[2]) if how == "lower" else Range(typed[2], typed[50])
     most = asked if how == "lower" else 50
 
     check_change(arguments, "x", change)
@@ -184,9 +183,9 @@ def test_a_choice_goes_back_in_the_order_of_its_names_only(asked: str, wanted: s
         (str, Lower()),
         (bool, Lower()),
         (list[int], Lower()),
-        (str, AnyWithin("a", "b")),
-        (int, AnyWithin(1, None)),
-        (int, AnyWithin(None, 1)),
+        (str, Range("a", "b")),
+        (int, Range(1, None)),
+        (int, Range(None, 1)),
         (Literal["a", "b"], Choose("a", "c")),
         (Literal["a", "b"], Choose()),
         (str, Choose("a")),

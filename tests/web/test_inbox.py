@@ -13,7 +13,7 @@ from pytest_django import DjangoAssertNumQueries
 from agents import operations
 from agents.models import Escalation, Role, Scope
 from agents.web.approvals import inbox
-from agents.web.live.topics import InboxTopic, changed, frame
+from agents.web.live.topics import InboxTopic, changed, read_update
 from tests.engine.scene import REFUND_1200, Scene, go, set_scene
 from tests.web.test_pages import signed_in
 
@@ -83,7 +83,7 @@ def test_a_mark_that_nobody_wrote_is_the_first_page(scene: Scene) -> None:
 def test_the_live_badge_counts_what_no_page_shows(scene: Scene) -> None:
     topic = InboxTopic((scene.workspace.pk,))
 
-    lines = frame(topic, changed({topic: ""})[topic]).lines.decode()
+    lines = read_update(topic, changed({topic: ""})[topic]).lines.decode()
 
     assert '<span class="vh">, waiting: </span>7</span>' in lines
 

@@ -10,7 +10,6 @@ from agents.desks.bank import ledger
 from agents.desks.bank.facts import BankFacts, Euros, desk
 from agents.desks.bank.models import Account, Invoice, Payee
 from opsconsole.desks import (
-    Any,
     Args,
     Call,
     Case,
@@ -20,6 +19,7 @@ from opsconsole.desks import (
     Lower,
     Origin,
     Quote,
+    Range,
     Touch,
     longest,
 )
@@ -76,7 +76,7 @@ def read_invoice(call: Call, *, account: str, invoice: str) -> Json:
     subject="account",
     resource="account",
     amount="amount",
-    may_change={"amount": Lower(), "on": Any(attrgetter("today"), latest)},
+    may_change={"amount": Lower(), "on": Range(attrgetter("today"), latest)},
     reserve=ledger.reserve,
     release=ledger.release,
     find=ledger.find_transfer,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -11,6 +11,7 @@ from django.db.models import Q, QuerySet, Sum
 from django.db.models.functions import Coalesce
 
 from agents.core.actions import Action
+from agents.core.days import utc_midnight
 from agents.core.facts import ChargeFact, Facts, MailFact, RefundFact
 from agents.core.limits import Limits
 from agents.core.requests import Json
@@ -254,7 +255,7 @@ def _fetch_daily(run: Run, limits: Limits, at: datetime) -> Pending[list[tuple[A
     """
     if limits.launcher_daily_minor is None and limits.workspace_daily_minor is None:
         return NOTHING
-    midnight = at.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    midnight = utc_midnight(at)
     return _DAILY.fetch_tuples(
         workspace=run.workspace_id, launcher=run.launched_by_id, since=midnight
     )

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from django.utils.safestring import SafeString
 
-from agents.core.states import ENDED, EffectState, EscalationState
+from agents.core.states import ENDED, GRANTED, EffectState, EscalationState
 from agents.engine.approvals import CARRIED_OUT, OWN_ENDS
 from agents.models import Effect, Escalation
 from agents.web.approvals.wording import filled, kind_of_request
 from agents.web.ends import end_sentence
 
-_ALLOWED = (EscalationState.APPROVED, EscalationState.ADJUSTED)
 # Where an approval's end says more, or something else, than the run's own end does.
 _WHY = {
     "asked_again": "the policy needed approval for a new reason and asked again",
@@ -38,7 +37,7 @@ def came_to_nothing(escalation: Escalation, effect: Effect | None) -> str:
 
     A run that is over pays nothing any more, also where nobody kept the reason.
     """
-    if escalation.state not in _ALLOWED or escalation.kind not in CARRIED_OUT:
+    if escalation.state not in GRANTED or escalation.kind not in CARRIED_OUT:
         return ""
     if escalation.not_carried_out:
         return why_not(escalation.not_carried_out)
@@ -67,7 +66,7 @@ def outcome(escalation: Escalation, effect: Effect | None, name: str, *, why: st
         return say(f"Expired and rejected automatically. {kind.undone}")
     if state == EscalationState.CANCELLED:
         return say(f"The run was stopped before anyone decided. {kind.undone}")
-    is_yes = state in _ALLOWED
+    is_yes = state in GRANTED
     if kind.settles_call:
         return say(_settled(kind.done if is_yes else kind.rejected, effect, is_yes=is_yes))
     if not is_yes:

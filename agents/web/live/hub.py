@@ -12,44 +12,44 @@ from typing import TypeVar
 from django.db import DatabaseError, connections
 
 from agents.web.live import wake
-from agents.web.live.topics import Frame, Topic, changed, frame
+from agents.web.live.topics import Topic, Update, changed, read_update
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 
-REST = 0.02  # seconds between looks at most: changes that come together are one frame
+REST = 0.02  # seconds between looks at most: changes that come together are one update
 
 
-def _drawn(topic: Topic, version: str) -> Frame:
-    """Return a frame; in place of one that cannot be drawn, a comment.
+def _drawn(topic: Topic, version: str) -> Update:
+    """Return an update; in place of one that cannot be drawn, a comment.
 
     It is logged and not tried again before its topic changes; everybody else's pages go on.
     """
     try:
-        return frame(topic, version)
+        return read_update(topic, version)
     except DatabaseError:
         raise
     except Exception:
         log.exception("%s cannot be drawn; its pages stay as they are", topic)
-        return Frame(topic, version, b": cannot be drawn\n")
+        return Update(topic, version, b": cannot be drawn\n")
 
 
 class Viewer:
-    """One open page: the newest frame of each of its topics, until it has been sent.
+    """One open page: the newest update of each of its topics, until it has been sent.
 
-    It holds at most one frame a topic, so that a slow reader costs no memory and sees no backlog.
+    It holds at most one update a topic, so that a slow reader costs no memory and sees no backlog.
     """
 
     def __init__(self, topics: Collection[Topic], seen: str) -> None:
         self.topics = tuple(topics)
         self._sent = dict(self._read(seen))
-        self._pending: dict[Topic, Frame] = {}
+        self._pending: dict[Topic, Update] = {}
         self._ready = asyncio.Event()
 
-    def offer(self, frame: Frame) -> None:
-        """Take a frame to send, in place of an older one of the same topic."""
-        if self._sent.get(frame.topic) != frame.version:
-            self._pending[frame.topic] = frame
+    def offer(self, update: Update) -> None:
+        """Take an update to send, in place of an older one of the same topic."""
+        if self._sent.get(update.topic) != update.version:
+            self._pending[update.topic] = update
             self._ready.set()
 
     async def message(self) -> bytes:
@@ -57,9 +57,9 @@ class Viewer:
         while not self._pending:
             self._ready.clear()
             await self._ready.wait()
-        topic, frame = self._pending.popitem()
-        self._sent[topic] = frame.version
-        return b"id: " + self._place().encode() + b"\n" + frame.lines + b"\n"
+        topic, update = self._pending.popitem()
+        self._sent[topic] = update.version
+        return b"id: " + self._place().encode() + b"\n" + update.lines + b"\n"
 
     def _place(self) -> str:
         """Return what this viewer has, for Last-Event-ID: r12.iab34."""
@@ -77,18 +77,18 @@ class Hub:
 
     def __init__(self) -> None:
         self._viewers: dict[Topic, set[Viewer]] = {}
-        self._frames: dict[Topic, Frame] = {}
+        self._updates: dict[Topic, Update] = {}
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         # A thread of its own keeps one connection, whose change number can be compared.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="live")
 
     def join(self, viewer: Viewer) -> None:
-        """Begin to hand a viewer its frames, the newest ones at once."""
+        """Begin to hand a viewer its updates, the newest ones at once."""
         for topic in viewer.topics:
             self._viewers.setdefault(topic, set()).add(viewer)
-            if topic in self._frames:
-                viewer.offer(self._frames[topic])
+            if topic in self._updates:
+                viewer.offer(self._updates[topic])
         self._wake.set()
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._watch())
@@ -100,7 +100,7 @@ class Hub:
             watching.discard(viewer)
             if not watching:
                 self._viewers.pop(topic, None)
-                self._frames.pop(topic, None)
+                self._updates.pop(topic, None)
 
     async def _watch(self) -> None:
         # Somebody who comes while the connection is put away finds this task still at work.
@@ -133,13 +133,13 @@ class Hub:
         return True
 
     async def _look(self) -> None:
-        known = {t: self._frames[t].version if t in self._frames else "" for t in self._viewers}
+        known = {t: self._updates[t].version if t in self._updates else "" for t in self._viewers}
         for topic, version in (await self._read(lambda: changed(known))).items():
-            # One after another: a frame takes a while, and nobody waits for those of others.
+            # One after another: an update takes a while, and nobody waits for those of others.
             found = await self._read(partial(_drawn, topic, version))
-            # Somebody may have left while it was read; then nobody waits for the frame.
+            # Somebody may have left while it was read; then nobody waits for the update.
             if topic in self._viewers:
-                self._frames[topic] = found
+                self._updates[topic] = found
                 for viewer in self._viewers[topic]:
                     viewer.offer(found)
 

@@ -1,4 +1,4 @@
-"""What can be watched: its version, and the frame that shows its newest state.
+"""What can be watched: its version, and the update that shows its newest state.
 
 Everything here reads the database and runs in the hub's thread. A version is read before the
 content, so content is never older than its version says.
@@ -59,7 +59,7 @@ Topic: TypeAlias = RunTopic | CardTopic | InboxTopic | ActivityTopic
 
 
 @dataclass(frozen=True)
-class Frame:
+class Update:
     """The newest state of a topic, as the lines of one message; its id is added a viewer."""
 
     topic: Topic
@@ -72,9 +72,9 @@ def changed(known: Mapping[Topic, str]) -> dict[Topic, str]:
     return {topic: now for topic, now in _versions(known) if now != known[topic]}
 
 
-def frame(topic: Topic, version: str) -> Frame:
+def read_update(topic: Topic, version: str) -> Update:
     """Render the newest state of a topic, whose version has just been read."""
-    return Frame(topic, version, _lines(topic, version))
+    return Update(topic, version, _lines(topic, version))
 
 
 def _versions(topics: Collection[Topic]) -> Iterable[tuple[Topic, str]]:

@@ -133,7 +133,7 @@ PEOPLE = {
         "run stops.",
     ),
 }
-TOOLS = {
+TOOL_LIMITS = {
     "profile": Words("Profile", lambda p: p.profile, "The label of this set of rules and limits."),
     "rules": Words(
         "Rules",
@@ -297,7 +297,7 @@ PRIVACY = {
 WORDS: dict[str, dict[str, Words]] = {
     "Money": MONEY,
     "People": PEOPLE,
-    "Rules and tools": TOOLS,
+    "Rules and tools": TOOL_LIMITS,
     "Budgets of a run": BUDGETS,
     "Reports, cases and workflows": PATTERNS,
     "Compatibility with recorded cases": REPLAYS,

@@ -11,7 +11,7 @@ from agents.core.requests import Json
 from agents.models import Effect, Escalation, Step
 from agents.patterns.blocks import UNREADABLE
 from agents.web.changes import (
-    Change,
+    ChangedArgument,
     Stage,
     amount_of,
     changes,
@@ -55,7 +55,7 @@ class Turn:
     escalation: Escalation | None
     effect: Effect | None
     stages: Sequence[Stage]
-    changes: Sequence[Change]
+    changes: Sequence[ChangedArgument]
     bars: Sequence[Bar]
     wait: Bar | None
     seconds: float

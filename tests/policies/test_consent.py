@@ -1,4 +1,4 @@
-"""A person's yes settles what they were shown, and nothing beyond it."""
+"""A person's yes covers what they were shown, and nothing beyond it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from agents.core.actions import Action
 from agents.core.facts import Facts
 from agents.core.limits import Limits
-from agents.core.rulings import Ruling, RulingKind, Settled, settled_by
+from agents.core.rulings import Consent, Ruling, RulingKind, consent_of
 from agents.policies import RULES, review
 from agents.policies.profiles import STRICT
 
@@ -29,9 +29,9 @@ def _rule_that_asks(monkeypatch: pytest.MonkeyPatch) -> None:
 def decision_after(seen: Any, now: Any, answer: Any = None) -> str:
     """Return what the policy says of a value after a person has agreed to another one."""
     asked = review({"kind": "tool", "name": "t", "args": {"value": seen}}, Facts(), LIMITS)
-    settled = settled_by(asked.as_json(), answer)
+    consent = consent_of(asked.as_json(), answer)
     action = {"kind": "tool", "name": "t", "args": {"value": now}}
-    return review(action, Facts(), LIMITS, settled=settled).decision
+    return review(action, Facts(), LIMITS, consent=consent).decision
 
 
 @pytest.mark.parametrize(
@@ -63,12 +63,12 @@ def test_a_text_in_the_persons_own_words_is_not_measured_against_the_agents() ->
 
 
 def test_a_second_yes_counts_up_to_what_the_second_person_was_shown() -> None:
-    def put(value: int, settled: Settled) -> Any:
+    def put(value: int, consent: Consent) -> Any:
         action = {"kind": "tool", "name": "t", "args": {"value": value}}
-        return review(action, Facts(), LIMITS, settled=settled)
+        return review(action, Facts(), LIMITS, consent=consent)
 
     first = put(60, {})
-    second = put(14, settled_by(first.as_json()))
+    second = put(14, consent_of(first.as_json()))
 
-    assert put(14, settled_by(second.as_json())).decision == "approve"
-    assert put(60, settled_by(second.as_json())).decision == "escalate"
+    assert put(14, consent_of(second.as_json())).decision == "approve"
+    assert put(60, consent_of(second.as_json())).decision == "escalate"
