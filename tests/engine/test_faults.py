@@ -183,7 +183,7 @@ def _cut_everybody_off() -> None:
     Between calls of tools: one that is cut within its own work says so in its outcome
     (tests/engine/test_cut_calls.py). And until they are gone, or a call could begin on one.
     """
-    wait_until(lambda: len(TOOL_THREADS._idle) == len(TOOLS._everyone))
+    wait_until(lambda: len(TOOL_THREADS._idle) == len(TOOL_THREADS._everyone))
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT pg_terminate_backend(pid, %s) FROM pg_stat_activity "
