@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from agents.audit.chain_faults import Linked
 from agents.audit.erasable_texts import TEXTS
 from agents.core.digest import sha256
+from agents.core.former import FIRST_DESK
 from agents.core.kinds import EFFECT_UNKNOWN
-from agents.core.limits import REFUNDS
 from agents.core.requests import Json
 from agents.core.states import ENDED, EffectState, EscalationState, RunState
 
@@ -118,7 +118,7 @@ def _run(rows: Rows, what: str, facts: Row, event: Row) -> None:
     if not row:
         row |= {"launched_by": event["actor"], "erased": False, **_known(facts, *_LAUNCHED)}
         row |= {"created_at": event["at"], "again_of": facts.get("again_of")}
-        row["desk"] = facts.get("desk", REFUNDS)
+        row["desk"] = facts.get("desk", FIRST_DESK)
     row["state"] = RunState.RUNNING.value if what == "claimed" else what
     if row["state"] not in ENDED:
         return

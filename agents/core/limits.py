@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TypeAlias
 
+from agents.core.former import FIRST_DESK
 from agents.core.redact import KINDS
 from agents.core.requests import Json
 
@@ -17,7 +18,6 @@ class BadPolicy(ValueError):
     """The policy document cannot be used. The message says which key and why."""
 
 
-REFUNDS = "refunds"  # the desk that is not declared: rules and tools of its own stand outside
 # Of a declared desk, by currency, in minor units: what goes out without a person in a day (UTC),
 # of one launcher and altogether, and what one person may grant in a day.
 CAPS = ("launcher_daily_minor", "workspace_daily_minor", "reviewer_daily_minor")
@@ -95,12 +95,12 @@ class Limits:
     def repeats_of(self, tool: str) -> int:
         return (self.tool_repeats or {}).get(tool, 1)
 
-    def of(self, pattern: str, desk: str = REFUNDS) -> Limits:
+    def of(self, pattern: str, desk: str = FIRST_DESK) -> Limits:
         """Return the limits that a run of one pattern is held to, at one desk.
 
         A desk that the policy does not name has no rules, so that silence blocks all it proposes.
         """
-        if desk != REFUNDS:
+        if desk != FIRST_DESK:
             part = (self.desks or {}).get(desk, {})
             tools = tuple(part.get("tools", ()))
             rules = tuple(part.get("rules", ()))

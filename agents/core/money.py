@@ -13,9 +13,9 @@ from functools import cache
 
 from iso4217 import Currency
 
+from agents.core.former import CURRENCY
 from agents.core.requests import Json
 
-CURRENCY = "USD"
 MAX_MINOR = 2**53 - 1  # beyond it a float, and so JSON elsewhere, loses cents
 _AMOUNT = re.compile(r"(0|[1-9][0-9]{0,8})(?:\.([0-9]{1,4}))?", re.ASCII)
 

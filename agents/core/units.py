@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from agents.core.money import CURRENCY, BadAmount, exponent, format_money
+from agents.core.former import CURRENCY
+from agents.core.money import BadAmount, exponent, format_money
 from agents.core.requests import Json
 
 

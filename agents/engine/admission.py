@@ -10,7 +10,7 @@ from datetime import datetime
 
 from agents.core.budget import REVIEW_CHANGED, Call, exceeded, refusal
 from agents.core.digest import sha256
-from agents.core.limits import REFUNDS, Limits
+from agents.core.limits import Limits
 from agents.core.replay import Reply
 from agents.core.requests import Json, Use
 from agents.core.rulings import consent_of
@@ -89,10 +89,9 @@ def _intend(step: Step, request: Use, journal: Journal, limits: Limits, at: date
     journal.tell(*_set_aside(journal, step, escalation))
     intent = _intent(step, allowing, escalation, key, resource, action, at)
     journal.insert(Effect, intent, keys={"step_id": _STEP, "review_id": _STEP})
-    told = {name: intent[name] for name in ("key", "tool", "args_sha256", "amount_minor")}
-    told |= {"currency": intent["currency"]} if run.desk != REFUNDS and intent["currency"] else {}
-    told["escalation"] = intent["escalation_id"]
-    journal.tell(Entry("effect.intended", told))
+    told = ("key", "tool", "args_sha256", "amount_minor", "currency")
+    sealed = {name: intent[name] for name in told} | {"escalation": intent["escalation_id"]}
+    journal.tell(Entry("effect.intended", sealed))
     if tool.reserve:
         context = Context(run.book_id, key, at, limits, run.subject, subject_key=run.subject_key)
         tool.reserve(context, **request.args)

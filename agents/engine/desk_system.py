@@ -11,7 +11,8 @@ from django.db import DEFAULT_DB_ALIAS, connections
 
 from agents.core.actions import Action
 from agents.core.facts import DeskFacts, Facts
-from agents.core.limits import REFUNDS, Limits
+from agents.core.former import FIRST_DESK
+from agents.core.limits import Limits
 from agents.core.requests import Json
 from agents.core.states import EffectState
 from agents.core.terms import Terms
@@ -35,12 +36,12 @@ class DeclaredSystem:
     desk: Desk
 
     def new_book(self, name: str, *, is_demo: bool, at: datetime) -> int:
-        return SYSTEMS[REFUNDS].new_book(name, is_demo=is_demo, at=at)
+        return SYSTEMS[FIRST_DESK].new_book(name, is_demo=is_demo, at=at)
 
     def open_book(self, workspace: Workspace, at: datetime) -> int:
         if not workspace.is_demo or self.desk.fill_demo is None:
             return int(workspace.book_id)
-        book_id = SYSTEMS[REFUNDS].open_book(workspace, at)
+        book_id = SYSTEMS[FIRST_DESK].open_book(workspace, at)
         self.desk.fill_demo(book_id, at)
         return book_id
 

@@ -6,8 +6,9 @@ from datetime import timedelta
 from uuid import UUID
 
 from agents.core.digest import sha256
+from agents.core.former import FIRST_DESK
 from agents.core.kinds import kind_of
-from agents.core.limits import REFUNDS, Limits
+from agents.core.limits import Limits
 from agents.core.requests import Json
 from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import Pending, pipeline
@@ -55,7 +56,7 @@ def open_escalation(
         action=action,
         action_sha256=sha256(action),
         review=review,
-        customer=int(terms.subject_key) if run.desk == REFUNDS and terms.subject_key else None,
+        customer=int(terms.subject_key) if run.desk == FIRST_DESK and terms.subject_key else None,
         requested_minor=args.get("amount_minor"),
         created_at=at,
         frozen_at=at if switch else None,

@@ -12,7 +12,8 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from agents.core.limits import REFUNDS, Limits
+from agents.core.former import FIRST_DESK
+from agents.core.limits import Limits
 from agents.core.requests import Json
 from agents.core.states import ENDED, MOVES, RunState
 from agents.db.compiled import CompiledSelect, CompiledUpdate, Param
@@ -41,7 +42,7 @@ class Run(models.Model):
     pattern = models.CharField(max_length=40)
     goal = models.TextField()
     subject = models.BigIntegerField(null=True)  # of refunds: the customer number it may act on
-    desk = models.CharField(max_length=40, default=REFUNDS, db_default=REFUNDS)
+    desk = models.CharField(max_length=40, default=FIRST_DESK, db_default=FIRST_DESK)
     # Whom or what it may act on: the desk's own key, and what people called it at the launch.
     subject_key = models.CharField(max_length=200, blank=True, default="", db_default="")
     subject_label = models.CharField(max_length=200, blank=True, default="", db_default="")

@@ -10,7 +10,7 @@ from django.db.models import Q, QuerySet
 
 from agents.audit.erasable_texts import ERASURE
 from agents.core.actions import is_hidden
-from agents.core.limits import REFUNDS
+from agents.core.former import FIRST_DESK
 from agents.core.requests import Json
 from agents.core.states import ENDED, EffectState
 from agents.engine.redaction import redact_in
@@ -54,7 +54,7 @@ def erase_customer(
         runs = _runs_about(workspace, number)
         books = {workspace.book_id, *runs.values_list("book_id", flat=True)}
         _check_at_rest(runs, number)
-        system, key = SYSTEMS[REFUNDS], str(number)
+        system, key = SYSTEMS[FIRST_DESK], str(number)
         names = system.names_of(key, books=books)
         known = system.forget(key, books=books)
         if not known and not runs:
@@ -73,7 +73,7 @@ def _runs_about(workspace: Workspace, number: int) -> QuerySet[Run]:
     acted = Effect.objects.filter(subject_key=str(number)).values("run")
     asked = Escalation.objects.filter(subject_key=str(number)).values("run")
     unbound = Q(subject_key="") & (Q(pk__in=acted) | Q(pk__in=asked))
-    ours = Run.objects.filter(workspace=workspace, desk=REFUNDS)
+    ours = Run.objects.filter(workspace=workspace, desk=FIRST_DESK)
     return ours.filter(Q(subject_key=str(number)) | unbound)
 
 

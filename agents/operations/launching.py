@@ -13,8 +13,9 @@ from django.db import IntegrityError, transaction
 from agents import patterns
 from agents.core.actions import is_hidden
 from agents.core.digest import sha256
+from agents.core.former import FIRST_DESK
 from agents.core.homoglyphs import invisible_characters
-from agents.core.limits import REFUNDS, Limits
+from agents.core.limits import Limits
 from agents.core.requests import Json
 from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import pipelined
@@ -40,7 +41,7 @@ def launch(
     subject: int | str | None,
     by: User,
     at: datetime,
-    desk: str = REFUNDS,
+    desk: str = FIRST_DESK,
     policy: PolicyVersion | None = None,
     simulation: Json = None,
     off: Collection[str] = (),
@@ -69,7 +70,7 @@ def launch(
     if version is None:
         raise Refused("no_policy", f"{workspace.name} has no published policy to run under.")
     _check_version(workspace, version, published, role)
-    if desk != REFUNDS:
+    if desk != FIRST_DESK:
         _check_desk(desk, pattern, version)
     _check(workspace, pattern, goal, subject, version, desk, simulation)
     if model and model not in settings.OPENAI_MODEL_CHOICES:
@@ -148,7 +149,7 @@ def _launch_facts(run: Run, published: PolicyVersion | None) -> dict[str, Json]:
     return {
         "pattern": run.pattern,
         "subject": run.subject,
-        **({"desk": run.desk, "subject_key": run.subject_key} if run.desk != REFUNDS else {}),
+        **({"desk": run.desk, "subject_key": run.subject_key} if run.desk != FIRST_DESK else {}),
         "policy": run.policy.number,
         **({"published": published.number} if published and is_other else {}),
         "model": run.model,
@@ -200,7 +201,7 @@ def _check(
         )
     limits = version.limits().of(pattern, desk)
     profile = limits.profile
-    needs_customer = desk == REFUNDS and limits.about == "customer" and profile != "reference"
+    needs_customer = desk == FIRST_DESK and limits.about == "customer" and profile != "reference"
     if subject is None and needs_customer:
         raise Refused("no_subject", "Say which customer the run may act on.")
     if profile == "reference" and not workspace.is_demo:

@@ -12,7 +12,8 @@ from django.db.models import Max
 
 from agents.core.actions import is_hidden
 from agents.core.digest import sha256
-from agents.core.limits import REFUNDS, Limits
+from agents.core.former import FIRST_DESK
+from agents.core.limits import Limits
 from agents.core.requests import Json
 from agents.models import Membership, PolicyVersion, Role, Workspace
 from agents.models.event import Entry, append_events
@@ -48,7 +49,7 @@ def add_workspace(
     with transaction.atomic():
         if Workspace.objects.filter(slug=slug).exists():
             raise Refused("taken", f"There is a workspace {slug!r} already.")
-        book = SYSTEMS[REFUNDS].new_book(name, is_demo=is_demo, at=at)
+        book = SYSTEMS[FIRST_DESK].new_book(name, is_demo=is_demo, at=at)
         workspace = Workspace.objects.create(
             slug=slug, name=name, is_demo=is_demo, book_id=book, created_at=at
         )

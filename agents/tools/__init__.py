@@ -14,9 +14,10 @@ from inspect import Parameter, signature
 from typing import Annotated, TypeAlias
 
 from agents.core.actions import ArgSpecs
+from agents.core.former import CURRENCY
 from agents.core.kinds import ACTION, LETTER, Kind, kind_of
 from agents.core.limits import Limits
-from agents.core.money import CURRENCY, format_money
+from agents.core.money import format_money
 from agents.core.registry import enter, load
 from agents.core.requests import Json
 from agents.core.touch import OutcomeUnknown, Touch

@@ -8,7 +8,8 @@ from typing import Any, TypeAlias
 
 from django.utils.dateparse import parse_datetime
 
-from agents.core.money import CURRENCY, format_money
+from agents.core.former import CURRENCY
+from agents.core.money import format_money
 from agents.sdk.changes import label_of
 from agents.sdk.words import in_words
 from agents.tools import TOOLS

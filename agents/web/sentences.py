@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from agents.audit.chains import UNREADABLE
-from agents.core.limits import REFUNDS
+from agents.core.former import FIRST_DESK
 from agents.core.money import format_money
 from agents.models import Event
 from agents.models.event import facts_of
@@ -72,7 +72,7 @@ def _line(row: Event | int, context: EventContext) -> EventLine:
 def _readable(event: Event, context: EventContext) -> EventLine:
     facts = facts_of(event)
     customer = event.run.subject if event.run else None
-    is_declared = event.run is not None and event.run.desk != REFUNDS
+    is_declared = event.run is not None and event.run.desk != FIRST_DESK
     label = event.run.subject_label if event.run and is_declared else ""
     told = EventSentence(facts, event.actor, customer, context, label)
     tell = TELLS.get(event.kind)

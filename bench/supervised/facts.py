@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from agents.core.actions import Action
 from agents.core.facts import ChargeFact, Facts, MailFact, RefundFact
-from agents.core.money import CURRENCY
+from agents.core.former import CURRENCY
 from agents.desk import mail
 from agents.desk.billing import Account, ChargeFacts
 from agents.policies.profiles import STRICT

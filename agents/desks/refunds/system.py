@@ -11,7 +11,7 @@ from django.db.models import Exists, OuterRef
 from agents.audit.told import Derived
 from agents.core.actions import CUSTOMER, Action
 from agents.core.digest import sha256
-from agents.core.money import CURRENCY
+from agents.core.former import CURRENCY
 from agents.core.requests import Json
 from agents.core.terms import Terms
 from agents.desks.refunds import billing, books, metrics, people

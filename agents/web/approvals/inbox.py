@@ -10,8 +10,9 @@ from django.contrib.auth.models import User
 from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
 from django.utils import timezone
 
+from agents.core.former import CURRENCY
 from agents.core.kinds import TEXT
-from agents.core.money import CURRENCY, format_money
+from agents.core.money import format_money
 from agents.core.states import EscalationState
 from agents.desks.refunds import billing
 from agents.models import Escalation

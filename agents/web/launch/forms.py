@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from django.http import QueryDict
 
-from agents.core.limits import REFUNDS
+from agents.core.former import FIRST_DESK
 from agents.desks.refunds import billing
 from agents.desks.refunds.scenarios import BY_KEY
 from agents.sdk.desk import DESKS, Scenario
@@ -43,7 +43,7 @@ class Launch:
     model: str = ""
     workflow: str = ""  # that ships and is followed, by name
     off: tuple[str, ...] = ()  # tools that the scenario switches off
-    desk: str = REFUNDS
+    desk: str = FIRST_DESK
 
 
 def read_launch(posted: QueryDict) -> Launch:
@@ -76,7 +76,7 @@ def read_launch(posted: QueryDict) -> Launch:
         policy=_number(posted.get("policy", "")),
         model=posted.get("model", ""),
         workflow=posted.get("workflow", ""),
-        desk=posted.get("desk", "") or REFUNDS,
+        desk=posted.get("desk", "") or FIRST_DESK,
     )
 
 
@@ -91,7 +91,7 @@ def desk_scenarios() -> dict[str, Scenario]:
 
 def find_subject(text: str, *, desk: str, book_id: int) -> int | str | None:
     """Return the key of what a run is about, by key or name. Raises BadForm, as `find_customer`."""
-    if desk == REFUNDS:
+    if desk == FIRST_DESK:
         return find_customer(text, book_id=book_id)
     if desk not in DESKS:
         raise BadForm("desk", "There is no such desk. Load the page again.")

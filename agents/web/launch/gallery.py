@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import uuid4
 
-from agents.core.limits import REFUNDS
+from agents.core.former import FIRST_DESK
 from agents.desks.refunds.scenarios import PURPOSES, SCENARIOS
 from agents.models import Run, Workspace
 from agents.sdk.desk import DESKS, Desk
@@ -62,7 +62,7 @@ def gallery(workspace: Workspace) -> list[Shelf]:
             pattern.capitalize(),
             purpose,
             [
-                offer(s.key, s.title, s.watch, s.ends, REFUNDS, pattern, s.goal)
+                offer(s.key, s.title, s.watch, s.ends, FIRST_DESK, pattern, s.goal)
                 for s in SCENARIOS
                 if s.pattern == pattern
             ],

@@ -13,7 +13,8 @@ from django.db.models import Q, QuerySet
 from django.http import QueryDict
 from django.utils import timezone
 
-from agents.core.money import CURRENCY, format_money, format_sums
+from agents.core.former import CURRENCY
+from agents.core.money import format_money, format_sums
 from agents.core.states import EffectState, RunState
 from agents.models import Effect, Escalation, Run
 from agents.tools import TOOLS

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from agents.core.actions import Action
 from agents.core.facts import Facts
+from agents.core.former import CURRENCY
 from agents.core.limits import Limits
-from agents.core.money import CURRENCY, format_money
+from agents.core.money import format_money
 from agents.core.requests import Json
 from agents.core.rulings import Ruling, RulingKind
 from agents.policies import rule

@@ -6,9 +6,10 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 
+from agents.core.former import CURRENCY
 from agents.core.kinds import ACTION, ADJUST, APPROVE, REJECT, Answer
 from agents.core.limits import Limits
-from agents.core.money import CURRENCY, format_money
+from agents.core.money import format_money
 from agents.core.names import greeting, is_plain_name, is_plain_plan
 from agents.core.requests import Json
 from agents.desks.refunds import billing, mail, refunds
