@@ -1,5 +1,1 @@
-"""The record: chains of events, seals over them, and the proof that both are what was written.
-
-`chain`, `chain_faults`, `erasable_texts` and `seals` decide and know no Django; the others read
-and write rows and files.
-"""
+"""The record in its database, sealed, copied and verified. What it consists of: `agents.record`."""

@@ -14,13 +14,13 @@ from datetime import datetime
 
 from django.db.models import QuerySet
 
-from agents.audit import seals
-from agents.audit.chain import name_of, spelled
-from agents.audit.erasable_texts import Text
 from agents.core.digest import canonical, sha256
 from agents.core.requests import Json
 from agents.models import Event, Head, Run, Workspace
 from agents.models.event import hashed_parts, texts_of
+from agents.record import seals
+from agents.record.chain import name_of, spelled
+from agents.record.erasable_texts import Text
 
 FORMAT = "opsconsole-record/2"
 CHUNK = 500  # rows in memory at once

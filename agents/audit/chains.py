@@ -15,14 +15,15 @@ from django.db import DataError
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from agents.audit import seals, unsealed
-from agents.audit.chain import link, name_of
-from agents.audit.chain_faults import Fault, Linked, first_fault
-from agents.audit.seals import first_unlike
+from agents.audit import unsealed
 from agents.audit.stored import rows_of_runs, rows_of_workspace
-from agents.audit.told import Row, Told
 from agents.models import Event, Run, Workspace
 from agents.models.event import hashed_parts, texts_of
+from agents.record import seals
+from agents.record.chain import link, name_of
+from agents.record.chain_faults import Fault, Linked, first_fault
+from agents.record.seals import first_unlike
+from agents.record.told import Row, Told
 
 CHUNK = 500  # rows in memory at once
 RUNS = 100  # whose events are in memory at once

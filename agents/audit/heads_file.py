@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from agents.audit.seals import SealedHead, as_line, from_line
+from agents.record.seals import SealedHead, as_line, from_line
 
 _BLOCK = 65536  # bytes read at once, from the end
 

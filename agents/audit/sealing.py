@@ -7,10 +7,11 @@ from datetime import datetime, timedelta
 from django.conf import settings
 from django.db import DataError, IntegrityError, transaction
 
-from agents.audit import heads_file, seals
-from agents.audit.chain import spelled
+from agents.audit import heads_file
 from agents.audit.unsealed import HeadsDiffer, chains_of_version_1, newest_final_key, unsealed
 from agents.models import Event, Head, Sealed
+from agents.record import seals
+from agents.record.chain import spelled
 
 _looked_at: datetime | None = None  # when this process last sealed what was due
 

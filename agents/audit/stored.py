@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from uuid import UUID
 
-from agents.audit.told import REPLY, Derived, Row, Rows
 from agents.core.digest import sha256
 from agents.core.kinds import EFFECT_UNKNOWN
 from agents.core.requests import Json
 from agents.models import Effect, Escalation, KillSwitch, Membership, PolicyVersion, Run, Workspace
+from agents.record.told import REPLY, Derived, Row, Rows
 from agents.systems import SYSTEMS
 
 REPLAYED = "reference"  # a policy under which recorded cases exchange what tools answer

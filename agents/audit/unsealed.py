@@ -10,8 +10,8 @@ from uuid import UUID
 from django.db import DatabaseError, connection, transaction
 from django.db.models import Max
 
-from agents.audit.chain import name_of
 from agents.models import Event, Head, Run, Sealed, Workspace
+from agents.record.chain import name_of
 
 EVENTS = 10_000  # in one head at most; what is more goes into the next one
 CHUNK = 500  # rows in memory at once

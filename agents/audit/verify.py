@@ -11,12 +11,13 @@ from pathlib import Path
 from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.models import QuerySet
 
-from agents.audit import heads_file, protection, sealing, seals
-from agents.audit.chain import name_of
-from agents.audit.chain_faults import Fault
+from agents.audit import heads_file, protection, sealing
 from agents.audit.chains import CHUNK, UNREADABLE, Chain, TrustedHeads, chains
 from agents.audit.stored import without_intent
 from agents.models import Head, Run, Sealed, Workspace
+from agents.record import seals
+from agents.record.chain import name_of
+from agents.record.chain_faults import Fault
 
 KEPT = "heads kept elsewhere"
 

@@ -1,7 +1,7 @@
 """The record: events are only ever added, each bound to the one before it by its hash.
 
 What a person could be known by lies beside the event, and only its salted digest in the chain: so
-it can be erased, and the chain holds as before. See audit.erasable_texts and decision 11.
+it can be erased, and the chain holds as before. See record.erasable_texts and decision 11.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from django.apps import apps
 from django.db import models
 from django.db.models import Q
 
-from agents.audit.chain import link
-from agents.audit.erasable_texts import TEXTS, Text, digest_of, without_texts
 from agents.core.digest import canonical
 from agents.core.event_kinds import LEDGER
 from agents.core.requests import Json
 from agents.db.compiled import CompiledSelect, CompiledUpdate, Param
 from agents.db.driver import pipeline
 from agents.db.inserts import send_columns
+from agents.record.chain import link
+from agents.record.erasable_texts import TEXTS, Text, digest_of, without_texts
 
 
 class Event(models.Model):

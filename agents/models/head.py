@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from django.db import models
 
-from agents.audit import seals
-from agents.audit.chain import spelled
+from agents.record import seals
+from agents.record.chain import spelled
 
 
 class Head(models.Model):
@@ -16,7 +16,7 @@ class Head(models.Model):
     key = models.CharField(max_length=12)  # the id of the key, not the key
     before = models.CharField(max_length=64, blank=True)
     moved = models.JSONField()  # version 1: chain -> hashes since the head before
-    workspaces = models.JSONField(null=True)  # version 2: workspace -> its part, see audit.seals
+    workspaces = models.JSONField(null=True)  # version 2: workspace -> its part, see record.seals
     # No event with a key up to this one is still to be sealed: where the next seal begins to look.
     upto = models.PositiveBigIntegerField(null=True)
     seal = models.CharField(max_length=64)

@@ -8,7 +8,6 @@ from datetime import datetime
 from django.db import transaction
 from django.db.models import Q, QuerySet
 
-from agents.audit.erasable_texts import ERASURE
 from agents.core.actions import is_hidden
 from agents.core.former import FIRST_DESK
 from agents.core.requests import Json
@@ -18,6 +17,7 @@ from agents.models import Effect, Escalation, EventText, Run, Step, Workspace
 from agents.models.event import Entry, append_events
 from agents.operations.erasure_leftovers import ErasureLeftovers, find_leftovers
 from agents.operations.refusal import Refused, check_text
+from agents.record.erasable_texts import ERASURE
 from agents.systems import SYSTEMS
 
 MAX_REASON = 500  # characters

@@ -10,9 +10,9 @@ from uuid import UUID
 
 from django.db.models import QuerySet
 
-from agents.audit.erasable_texts import without_texts
 from agents.core.limits import BadPolicy
 from agents.models import Event, KillSwitch, PolicyVersion, Run, Workspace
+from agents.record.erasable_texts import without_texts
 
 
 @dataclass(frozen=True)

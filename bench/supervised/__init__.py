@@ -18,7 +18,6 @@ from django.utils import timezone
 from langchain_core.runnables import RunnableConfig
 from langgraph.types import interrupt
 
-from agents.audit.chain import spelled
 from agents.core.actions import Action, check_action
 from agents.core.requests import Json, Stop
 from agents.db.compiled import CompiledSelect, Param
@@ -26,6 +25,7 @@ from agents.db.driver import pipeline
 from agents.models import Membership, Role, Workspace
 from agents.models.event import Entry
 from agents.policies import review
+from agents.record.chain import spelled
 from agents.tools import TOOLS, Context, specs
 from bench import graph
 from bench.supervised import record, steps, tables

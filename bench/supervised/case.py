@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from agents.audit.chain import spelled
 from agents.core.actions import Action
 from agents.core.digest import canonical, sha256
 from agents.core.facts import Facts
@@ -14,6 +13,7 @@ from agents.core.rulings import ReviewResult
 from agents.db.driver import pipeline
 from agents.desk import billing
 from agents.models.event import Entry
+from agents.record.chain import spelled
 from agents.tools import TOOLS, Context
 from bench.supervised import record, tables
 from bench.supervised.facts import LIMITS, Ledger

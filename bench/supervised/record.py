@@ -13,12 +13,12 @@ from typing import Any, TypeAlias
 
 from django.db import connections
 
-from agents.audit.chain import link, spelled
 from agents.core.actions import Action
 from agents.core.digest import canonical
 from agents.core.requests import Json
 from agents.db import driver
 from agents.models.event import Entry
+from agents.record.chain import link, spelled
 from bench.supervised import tables
 
 Change: TypeAlias = tuple[str, tuple[Any, ...]]

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, TypeAlias
 
-from agents.audit.chain import spelled
 from agents.core.digest import canonical
 from agents.models.event import Entry
+from agents.record.chain import spelled
 from agents.tools import TOOLS
 from bench.supervised import tables
 from bench.supervised.record import Change

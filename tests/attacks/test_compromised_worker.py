@@ -12,10 +12,10 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from agents import operations
-from agents.audit.chain import link
 from agents.desks.refunds.models import Refund, SentMail
 from agents.models import Effect, Event, Role, Run
 from agents.models.event import hashed_parts
+from agents.record.chain import link
 from agents.web.overview.figures import overview
 from agents.web.runs.trace import trace
 from tests.conformance import harness

@@ -14,10 +14,10 @@ from django.utils import timezone
 
 from agents import operations
 from agents.audit import heads_file as kept_heads
-from agents.audit import seals
-from agents.audit.chain import name_of, spelled
 from agents.core.digest import sha256
 from agents.models import Event, Head, Sealed, Workspace
+from agents.record import seals
+from agents.record.chain import name_of, spelled
 from tests.audit.test_bundle import VERIFIER, Copy
 from tests.commands.test_run_pattern import command
 from tests.database import make_once

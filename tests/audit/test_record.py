@@ -11,10 +11,10 @@ from django.db import DatabaseError, connection, transaction
 from django.db.models import F
 
 from agents.audit import protection
-from agents.audit.chain import link
-from agents.audit.chain_faults import Fault, Linked, first_fault
 from agents.models import Event, Run, Workspace
 from agents.models.event import EventText, hashed_parts
+from agents.record.chain import link
+from agents.record.chain_faults import Fault, Linked, first_fault
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import REFUND_500, Scene, go
 

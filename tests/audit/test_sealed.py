@@ -17,12 +17,12 @@ from pytest_django import DjangoAssertNumQueries
 
 from agents import operations
 from agents.audit import sealing, unsealed
-from agents.audit.chain import link
-from agents.audit.seals import sealed
 from agents.desks.refunds.models import Charge, Refund, SentMail
 from agents.engine.sweep import sweep
 from agents.models import Effect, Escalation, Event, Head, Role, Run, Sealed, Step
 from agents.models.event import Entry, append_events, hashed_parts
+from agents.record.chain import link
+from agents.record.seals import sealed
 from tests.audit.test_record import cut, delete, edit, insert, swap, unseen
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import REFUND_500, Scene, go

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from agents.audit import seals
-from agents.audit.chain_faults import Fault
-from agents.audit.seals import SealedHead, judged, sealed
+from agents.record import seals
+from agents.record.chain_faults import Fault
+from agents.record.seals import SealedHead, judged, sealed
 
 KEY = "a-key-of-the-tests-with-32-characters"
 AT = "2026-11-21T14:06:00.000000Z"

@@ -5,7 +5,7 @@ from tests.mutants.plant import Mutant
 SEALED = "tests/audit/test_sealed.py"
 BUNDLE = "tests/audit/test_bundle.py"
 ATTACKS = "tests/audit/test_bundle_attacks.py"
-HEADS, VERIFIER = "agents/audit/seals.py", "scripts/verify_bundle.py"
+HEADS, VERIFIER = "agents/record/seals.py", "scripts/verify_bundle.py"
 
 
 def _left_out(name: str, path: str, guard: str, tests: str) -> Mutant:
@@ -16,19 +16,19 @@ def _left_out(name: str, path: str, guard: str, tests: str) -> Mutant:
 RECORD = (
     _left_out(
         "an event's content is not hashed again",
-        "agents/audit/chain_faults.py",
+        "agents/record/chain_faults.py",
         "event.hash != _link(event)",
         "tests/audit/test_record.py -k found",
     ),
     _left_out(
         "the end of a chain is not held against its row",
-        "agents/audit/chain_faults.py",
+        "agents/record/chain_faults.py",
         "previous != head",
         "tests/audit/test_record.py -k found",
     ),
     _left_out(
         "a shorter chain than its row says holds",
-        "agents/audit/chain_faults.py",
+        "agents/record/chain_faults.py",
         "seq != count",
         "tests/audit/test_record.py -k found",
     ),

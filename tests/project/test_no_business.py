@@ -7,12 +7,14 @@ import re
 from tests.processes import ROOT
 
 FORMER = ROOT / "agents/core/former.py"  # what was stored and sealed before there were others
-ROOMS = ("audit", "core", "engine", "models", "operations", "patterns", "sdk", "systems.py")
+ROOMS = (
+    *("audit", "core", "engine", "models", "operations", "patterns", "record", "sdk"),
+    "systems.py",
+)
 WORD = re.compile(r"refund|charge|customer|\"user_id\"|\busd\b", re.IGNORECASE)
 # How many lines of a file still name it. Numbers are only ever made smaller.
 LEFT = {
     "audit/stored.py": 3,
-    "audit/told.py": 1,
     "core/actions.py": 5,
     "core/courtesy.py": 3,
     "core/digest.py": 1,
@@ -44,6 +46,7 @@ LEFT = {
     "operations/roles.py": 9,
     "patterns/__init__.py": 1,
     "patterns/supervisor.py": 2,
+    "record/told.py": 1,
     "sdk/asked.py": 1,
 }
 

@@ -13,7 +13,6 @@ from django.core.validators import validate_email
 from django.db import transaction
 from django.utils.dateparse import parse_date
 
-from agents.audit.erasable_texts import ERASURE
 from agents.core.actions import is_hidden
 from agents.core.former import CURRENCY
 from agents.core.money import BadAmount, minor_of_text
@@ -23,6 +22,7 @@ from agents.desks.refunds.models import Charge, Customer
 from agents.models import Event, Workspace
 from agents.models.event import Entry, append_events
 from agents.operations.refusal import Refused
+from agents.record.erasable_texts import ERASURE
 
 COLUMNS = ("number", "name", "email", "country", "tier", "plan", "amount", "currency", "paid_on")
 LONGEST = {"name": 80, "email": 254, "country": 2, "tier": 20, "plan": 40}  # characters

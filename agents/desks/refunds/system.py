@@ -8,7 +8,6 @@ from uuid import UUID
 
 from django.db.models import Exists, OuterRef
 
-from agents.audit.told import Derived
 from agents.core.actions import CUSTOMER, Action
 from agents.core.digest import sha256
 from agents.core.former import CURRENCY
@@ -20,6 +19,7 @@ from agents.desks.refunds.models import Customer, Refund, SentMail
 from agents.desks.refunds.models.mail import MailState
 from agents.desks.refunds.models.refund import RefundState
 from agents.models import Effect, Run, Workspace
+from agents.record.told import Derived
 from agents.systems import KnownSubject, UnknownSubject
 
 SHORTEST_NAME = 3  # letters: shorter parts of a name stand in every other sentence

@@ -15,9 +15,9 @@ import hmac
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 
-from agents.audit.chain_faults import Fault
 from agents.core.digest import canonical, sha256
 from agents.core.requests import Json
+from agents.record.chain_faults import Fault
 
 VERSION = 2
 Moved = Mapping[str, Sequence[str]]  # the name of a chain -> the hashes of its new events, in order

@@ -10,13 +10,13 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from agents.audit.chain_faults import Linked
-from agents.audit.erasable_texts import TEXTS
 from agents.core.digest import sha256
 from agents.core.former import FIRST_DESK
 from agents.core.kinds import EFFECT_UNKNOWN
 from agents.core.requests import Json
 from agents.core.states import ENDED, EffectState, EscalationState, RunState
+from agents.record.chain_faults import Linked
+from agents.record.erasable_texts import TEXTS
 
 Row = dict[str, Json]
 Rows = dict[str, Row]

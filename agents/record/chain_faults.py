@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from agents.audit.chain import link
-from agents.audit.erasable_texts import ERASURE, Text, unfit
 from agents.core.requests import Json
+from agents.record.chain import link
+from agents.record.erasable_texts import ERASURE, Text, unfit
 
 
 @dataclass(frozen=True)
