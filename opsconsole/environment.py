@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -28,10 +30,24 @@ class Environment:
         """Return the value without the white space around it."""
         return self.values.get(name, "").strip() or default
 
-    def names(self, name: str) -> list[str]:
-        """Return what stands between commas, each once, in its order."""
-        parts = (part.strip() for part in self.text(name).split(","))
-        return list(dict.fromkeys(part for part in parts if part))
+    def packages(self, name: str) -> list[str]:
+        """Return Python packages, each once; those given by their folder are put on the path."""
+        found: dict[str, None] = {}
+        for part in self.items(name):
+            place = Path(part).expanduser().resolve()
+            is_folder = "/" in part
+            if is_folder and not (place / "__init__.py").is_file():
+                raise _wrong(name, part, "the folder of a package, with __init__.py in it")
+            if is_folder and str(place.parent) not in sys.path:
+                sys.path.append(str(place.parent))
+            package = place.name if is_folder else part
+            spec = find_spec(package.partition(".")[0])
+            if spec is None:
+                raise _wrong(name, part, "a package that Python finds here, or its folder")
+            if is_folder and Path(spec.origin or "").resolve().parent != place:
+                raise _wrong(name, part, "called otherwise: Python has a package of that name")
+            found[package] = None
+        return list(found)
 
     def flag(self, name: str, *, default: bool) -> bool:
         read = self.text(name).lower()

@@ -73,7 +73,7 @@ INSTALLED_APPS = [
     "agents.desks.refunds",
     "agents.desks.bank",
     "agents",
-    *_env.names("OPSCONSOLE_APPS"),  # a company's desks, from its own packages
+    *_env.packages("OPSCONSOLE_APPS"),  # a company's desks, from its own folders
 ]
 MIDDLEWARE = [
     "opsconsole.request_ids.request_ids",
