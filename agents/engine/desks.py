@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from importlib import import_module
+from pathlib import Path
+from traceback import extract_tb
 
-from django.apps import apps
+from django.apps import AppConfig, apps
+from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import module_has_submodule
 
 from agents.core.kinds import ACTION, ADJUST, APPROVE, ARGUMENTS, REJECT, Answer
-from agents.core.registry import enter
+from agents.core.registry import NamedTwice, enter
 from agents.core.requests import Json
 from agents.engine.desk_rules import rules_of
 from agents.engine.desk_system import DeclaredSystem
@@ -24,19 +27,30 @@ from agents.systems import SYSTEMS
 from agents.tools import TOOLS, Context, Tool
 
 
-class NoDesk(Exception):
-    """The module `desk` of an app declares none."""
-
-
 def discover_desks() -> None:
-    """Enter the desk of every app that has one. Raises NoDesk, NamedTwice."""
+    """Enter the desk of every app that has one. Raises ImproperlyConfigured, in one sentence."""
     for config in apps.get_app_configs():
         if config.name == "agents" or not module_has_submodule(config.module, "desk"):
             continue
-        found = getattr(import_module(f"{config.name}.desk"), "desk", None)
-        if not isinstance(found, Desk):
-            raise NoDesk(f"{config.name}.desk has no desk of that name")
-        enter_desk(found)
+        try:
+            found = getattr(import_module(f"{config.name}.desk"), "desk", None)
+            if not isinstance(found, Desk):
+                raise TypeError("it declares no `desk = Desk(…)`")
+            enter_desk(found)
+        except Exception as error:  # whatever a company's module does wrong, nothing may start
+            raise ImproperlyConfigured(_explain(error, config)) from error
+
+
+def _explain(error: Exception, config: AppConfig) -> str:
+    """Say what is wrong with a company's desk, and in which line of its files."""
+    lines = [(frame.filename, frame.lineno) for frame in extract_tb(error.__traceback__)]
+    if isinstance(error, SyntaxError):
+        lines.append((error.filename or "", error.lineno or 0))
+    own = [line for line in lines if Path(line[0]).is_relative_to(config.path)]
+    file, number = own[-1] if own else (str(Path(config.path, "desk.py")), 0)
+    place = f"{file}, line {number}" if number else file
+    kind = "" if isinstance(error, TypeError | NamedTwice) else f"{type(error).__name__}: "
+    return f"the desk of {config.name} cannot be used. {place}: {kind}{error}"
 
 
 def known_desks() -> list[str]:

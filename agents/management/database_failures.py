@@ -8,7 +8,8 @@ from django.db import DatabaseError, connection
 from agents.engine.database_state import pending_migrations
 
 UNUSABLE, BEHIND = 5, 6  # exit codes of every command
-UPGRADE = ("migrate", "demo", "record_cases")  # commands that make the tables they need
+# Commands that make the tables they need, or need none.
+UPGRADE = ("migrate", "demo", "record_cases", "startdesk")
 
 
 def refusal(name: str) -> str:

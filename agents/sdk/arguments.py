@@ -12,7 +12,7 @@ from dataclasses import MISSING, dataclass, field, make_dataclass
 from inspect import Parameter, signature
 from typing import Any, get_type_hints
 
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, PydanticUserError, TypeAdapter, ValidationError
 
 from agents.core.actions import is_text
 from agents.core.requests import Json
@@ -20,6 +20,11 @@ from agents.core.requests import Json
 STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 _SCALARS = {"string", "integer", "boolean", "null"}
 _FORMATS = {None, "date"}
+_BY_PLACE = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+CALL = "call: Call"
+KINDS = (
+    "take str, int, Decimal, Money, bool, date, Literal, a list of these or a dataclass of these"
+)
 
 
 def between(least: Any, most: Any) -> Any:
@@ -96,13 +101,20 @@ def arguments_of(function: Callable[..., Any]) -> Arguments:
     Raises TypeError for a type that no schema, form and ledger can hold exactly.
     """
     name = function.__name__
-    hints = get_type_hints(function, include_extras=True)
-    _, *parameters = signature(function).parameters.values()
+    try:
+        hints = get_type_hints(function, include_extras=True)
+    except NameError as error:
+        raise TypeError(f"{name}: {error}") from None
+    parameters = list(signature(function).parameters.values())
+    if not parameters or parameters.pop(0).kind not in _BY_PLACE:
+        raise TypeError(f"{name}: its first parameter is the call, as in ({CALL}, *, …)")
     declared: list[Any] = []
     for parameter in parameters:
         if parameter.kind is not Parameter.KEYWORD_ONLY or parameter.name not in hints:
-            raise TypeError(f"{name}: {parameter.name} is to be a keyword with a type")
+            wanted = f"{name}({CALL}, *, {parameter.name}: …)"
+            raise TypeError(f"{name}: {parameter.name} is to be a keyword with a type: {wanted}")
         default = MISSING if parameter.default is Parameter.empty else parameter.default
+        _check_argument(f"{name}: {parameter.name}", hints[parameter.name], default)
         declared.append((parameter.name, hints[parameter.name], field(default=default)))
     made: Any = make_dataclass(name, declared, frozen=True, kw_only=True)
     made.__pydantic_config__ = STRICT
@@ -111,6 +123,22 @@ def arguments_of(function: Callable[..., Any]) -> Arguments:
     own = {parameter.name: hints[parameter.name] for parameter in parameters}
     required = tuple(p.name for p in parameters if p.default is Parameter.empty)
     return Arguments(name, own, schema, required, adapter)
+
+
+def _check_argument(place: str, hint: Any, default: Any) -> None:
+    """Raise TypeError for a type that cannot be held exactly, or a default of another type."""
+    try:
+        adapter = TypeAdapter(hint)
+        schema = adapter.json_schema(mode="serialization")
+        exact_schema({"$defs": schema.pop("$defs", {}), "properties": {"it": schema}}, place)
+    except (TypeError, PydanticUserError):
+        called = getattr(hint, "__name__", str(hint))
+        raise TypeError(f"{place} cannot be of type {called}: {KINDS}") from None
+    if default is not MISSING:
+        try:
+            adapter.validate_python(default)
+        except ValidationError:
+            raise TypeError(f"{place} cannot be {default!r} where it is left out") from None
 
 
 def exact_schema(schema: Json, name: str) -> Json:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from inspect import getdoc, signature
 from typing import Any, TypeVar
 
@@ -12,9 +12,10 @@ from agents.core.registry import enter
 from agents.core.requests import Json
 from agents.core.rulings import Ruling
 from agents.core.touch import Touch
-from agents.sdk.arguments import Arguments, arguments_of
+from agents.sdk.arguments import Arguments, BadArguments, arguments_of
 from agents.sdk.asked import Asked
 from agents.sdk.changes import Change, bare_type, check_change
+from agents.sdk.demo import Says
 from agents.sdk.evidence import Evidence, write_evidence
 from agents.sdk.rulings import Case
 from agents.sdk.sentences import check_places, fill
@@ -26,6 +27,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 # what the ledger says, and what goes out without a person has a cap a day.
 OF_CONSOLE = ("bound", "answer", "caps")
 TAKES = ("args", "facts", "limits", "case")  # what a rule may name
+SOME_DAY = date(2027, 1, 21)  # on which a scenario's days are tried when it is declared
 SUBJECT = "subject"  # the place in a sentence where the label of the subject goes
 
 
@@ -233,7 +235,7 @@ class Desk:
             if unknown:
                 raise TypeError(f"{function.__name__} has no argument {', '.join(unknown)}")
             if touch is not Touch.READ and not (before and after):
-                raise TypeError(f"{function.__name__}: say what it does, before and after")
+                raise TypeError(f"{function.__name__}: say what it does, before and after it")
             if amount and bare_type(arguments.hints[amount]) is not Money:
                 raise TypeError(f"{function.__name__}: {amount} is to be Money")
             if subject in changes:
@@ -281,8 +283,29 @@ class Desk:
     def scenario(
         self, title: str, *, subject: str, goal: str, expect: str, demo: Sequence[Any] = ()
     ) -> None:
-        """Declare a case to try it with."""
+        """Declare a case to try it with. Raises TypeError for a call that no tool could take."""
+        for line in demo:
+            if isinstance(line, Says):
+                self._check_line(title, line)
         self.scenarios.append(Scenario(title, subject, goal, expect, demo))
+
+    def _check_line(self, title: str, line: Says) -> None:
+        tool = self.tools.get(line.tool)
+        if tool is None:
+            raise TypeError(f"scenario {title!r}: no tool above it is called {line.tool}")
+        try:
+            tool.arguments.read(line.reply(SOME_DAY)["args"])
+        except BadArguments as error:
+            raise TypeError(f"scenario {title!r}: {line.tool}: {error}") from None
+
+    def rulings_of(
+        self, line: Says, *, case: Case, facts: Any = None, limits: Any = None
+    ) -> list[Ruling]:
+        """Return what the rules say of a scenario's call, for a company's own tests."""
+        given = line.reply(case.today)["args"]
+        known: dict[str, Any] = {"facts": facts, "limits": limits, "case": case}
+        rules = [rule for rule in self.rules.values() if rule.tool.name == line.tool]
+        return [said for rule in rules if (said := rule.ruling(given, **known))]
 
 
 def check_takes(function: Callable[..., Any]) -> tuple[str, ...]:

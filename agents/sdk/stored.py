@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from typing import Any, TypeVar, get_type_hints
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import PydanticUserError, TypeAdapter, ValidationError
+from pydantic_core import PydanticSerializationError
 
 from agents.core.requests import Json
 from agents.sdk.arguments import STRICT
@@ -65,9 +66,22 @@ class LimitField:
 
 def limit_fields(kind: type[Any]) -> list[LimitField]:
     """Return the limits that a desk declares. Raises TypeError for one without a default."""
-    properties = _adapter(kind).json_schema(mode="serialization")["properties"]
+    if not is_dataclass(kind):
+        raise TypeError(f"{kind.__name__}: put @dataclass(frozen=True) above it")
+    bare = [one.name for one in fields(kind) if one.default is MISSING]
+    if bare:
+        raise TypeError(f"{kind.__name__}: {bare[0]} needs a default: limit(…, label, help)")
+    try:
+        properties = _adapter(kind).json_schema(mode="serialization")["properties"]
+        defaults = json.loads(json.dumps(write(kind())))
+        known, given = vars(read(kind, defaults)), vars(kind())
+    except (BadValue, PydanticUserError, PydanticSerializationError) as error:
+        raise TypeError(f"{kind.__name__}: {str(error).splitlines()[0]}") from None
+    for name, value in given.items():
+        if (type(value), value) != (type(known[name]), known[name]):
+            wanted = type(known[name]).__name__
+            raise TypeError(f"{kind.__name__}: the default of {name}, {value!r}, is no {wanted}")
     hints = get_type_hints(kind)
-    defaults = write(kind())
     return [
         LimitField(
             name=one.name,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,15 +16,23 @@ from agents.systems import SYSTEMS
 
 
 @pytest.fixture
-def access(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
-    monkeypatch.syspath_prepend(str(Path(__file__).parent))
-    monkeypatch.setenv("ACME_GRANTS", str(tmp_path / "grants.json"))
+def no_desk_left() -> Iterator[None]:
+    """Take out again whatever a test enters."""
     tables: list[dict[str, Any]] = [DESKS, SYSTEMS, tools.TOOLS, policies.RULES]
     before = [dict(table) for table in tables]
-    from acme_access.desk import desk  # type: ignore[import-not-found]
-
-    desks.enter_desk(desk)
-    yield desk
+    yield
     for table, entries in zip(tables, before, strict=True):
         table.clear()
         table.update(entries)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "samples"]:
+        del sys.modules[name]
+
+
+@pytest.fixture
+def access(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_desk_left: None) -> Desk:
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    monkeypatch.setenv("ACME_GRANTS", str(tmp_path / "grants.json"))
+    from acme_access.desk import desk  # type: ignore[import-not-found]
+
+    desks.enter_desk(desk)
+    return desk

@@ -1,0 +1,84 @@
+"""Write the beginnings of a desk: a package of a company's own that runs at once."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from argparse import ArgumentParser
+from importlib.util import find_spec
+from keyword import iskeyword
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+
+from agents.management.asked import BAD_USAGE
+from agents.systems import SYSTEMS
+
+SKELETON = Path(__file__).parent.parent / "skeleton"
+NAME = re.compile(r"[a-z][a-z0-9_]{0,29}")
+
+
+class Command(BaseCommand):
+    help = (
+        "Write a desk of your own, with a tool, a rule, a scenario and its test, into a folder "
+        "outside the console. Exit code: 0 written, 2 bad usage; nothing is written over."
+    )
+    requires_system_checks: list[str] = []
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("name", help="of the desk and of its package, such as acme_access")
+        parser.add_argument(
+            "--in", dest="folder", type=Path, default=Path(), help="where; here if it is left out"
+        )
+
+    def handle(self, *, name: str, folder: Path, **options: Any) -> None:
+        place = folder.resolve()
+        if no := _refusal(name, place):
+            raise CommandError(no, returncode=BAD_USAGE)
+        title = name.replace("_", " ").capitalize()
+        words = {"name": name, "title": title, "console": str(settings.BASE_DIR)}
+        console = shlex.quote(words["console"])
+        texts = {
+            f"{name}/__init__.py": "",
+            f"{name}/desk.py": filled("desk.py.txt", words),
+            f"test_{name}.py": filled("test_desk.py.txt", words),
+            "pytest.ini": f"[pytest]\npythonpath = . {console}\n",
+        }
+        for path, text in texts.items():
+            file = place / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            if not file.exists():  # a pytest.ini that is there is of another desk
+                file.write_text(text, encoding="utf-8")
+        python, app = shlex.quote(sys.executable), shlex.quote(str(place / name))
+        self.stdout.write(
+            f"{place / name} is written, and its test beside it. In {place}:\n\n"
+            f"  {python} -m pytest\n"
+            f"  OPSCONSOLE_APPS={app} {python} {console}/manage.py demo\n\n"
+            f"A workspace that is there already gets the desk by\n\n"
+            f"  OPSCONSOLE_APPS={app} {python} {console}/manage.py publish_policy demo "
+            f"--add-desk {name} --as ada"
+        )
+
+
+def _refusal(name: str, place: Path) -> str:
+    """Return why nothing can be written there under this name, or ""."""
+    if not NAME.fullmatch(name) or iskeyword(name):
+        return f"{name!r} is no name for a desk: up to 30 small letters, digits and underscores."
+    if place.is_relative_to(settings.BASE_DIR):
+        return f"{place} is the console's own: choose a folder outside, which no update meets."
+    if (place / name).exists() or (place / f"test_{name}.py").exists():
+        return f"{place / name} is there already: choose another name, or another folder."
+    if name in SYSTEMS:
+        return f"The name {name} is taken: the console has a desk of that name."
+    if find_spec(name):
+        return f"Python has a package of that name, {name}: choose another."
+    return ""
+
+
+def filled(template: str, words: dict[str, str]) -> str:
+    """Return a file of the skeleton with its places filled."""
+    return Template((SKELETON / template).read_text(encoding="utf-8")).substitute(words)
