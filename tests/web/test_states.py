@@ -22,6 +22,7 @@ from agents.core.money import format_money
 from agents.core.states import ENDED, EscalationState
 from agents.engine import answering
 from agents.models import Effect, Escalation, Role
+from tests.desks import bank
 from tests.engine.scene import REFUND_500, Scene, fresh, go, paid, refund_by_phone, set_scene
 from tests.web.serving import chromium, served, sign_in, with_passwords
 from tests.web.words import words
@@ -39,6 +40,47 @@ CHANGES = {
     "output": {"correction": "Say less, and say it plainly."},
     "question": {"correction": "Say less, and say it plainly."},
 }
+
+# What a browser is asked about the form. What the frame's own bars hide at the edges of a phone is
+# scrolled away; anything else in front of a control covers it.
+CONTROLS = """
+const rail = document.querySelector(".rail").getBoundingClientRect();
+const card = document.querySelector("#card");
+const pane = card.scrollHeight > card.clientHeight + 1 ? card : null;
+const edges = (pane ?? document.documentElement).getBoundingClientRect();
+const top = Math.max(document.querySelector(".topbar").getBoundingClientRect().bottom, edges.top);
+const bottom = pane ? Math.min(innerHeight, edges.bottom) : rail.top > 0 ? rail.top : innerHeight;
+const fields = "#dform :is(.choices label, select, textarea, .input, .amount input, .acts button)";
+const controls = [...document.querySelectorAll(fields)].filter((one) => one.offsetParent);
+const named = (one) => one.querySelector("input")?.name ?? (one.name || one.textContent.trim());
+"""
+COVERED = f"""() => {{ {CONTROLS}
+  const found = new Set();
+  const scrolled = pane ?? document.scrollingElement;
+  for (let y = 0; y <= scrolled.scrollHeight; y += 24) {{
+    scrolled.scrollTop = y;
+    for (const one of controls) {{
+      const at = one.getBoundingClientRect();
+      for (const part of [0.1, 0.5, 0.9]) {{
+        const [x, y] = [at.left + at.width * part, at.top + at.height * part];
+        if (y <= top + 1 || y >= bottom - 1) continue;
+        const seen = document.elementFromPoint(x, y);
+        if (!one.contains(seen)) found.add(`${{named(one)}} under ${{seen?.className}}`);
+      }}
+    }}
+  }}
+  return [...found];
+}}"""
+FOCUSED = f"""() => {{ {CONTROLS}
+  const active = document.activeElement;
+  const one = controls.find((control) => control.contains(active));
+  if (!one) return ["", false];
+  const at = one.getBoundingClientRect();
+  return [named(one), at.top >= top && at.bottom <= bottom];
+}}"""
+REACHABLE = f"""() => {{ {CONTROLS}
+  return controls.filter((one) => !one.disabled).map(named);
+}}"""
 
 
 class Desk(NamedTuple):
@@ -150,11 +192,8 @@ def scenario(key: str, *, approve: bool | None = None) -> Callable[[Desk], Escal
 
 
 # A letter, a draft, a judge's question and a case that no specialist takes.
-OTHERS = tuple(
-    scenario(key, approve=approve)
-    for key in ("own-words", "exception", "judge-asks", "nobodys")
-    for approve in (None, True, False)
-)
+ASKED = ("own-words", "exception", "judge-asks", "nobodys")
+OTHERS = tuple(scenario(key, approve=approve) for key in ASKED for approve in (None, True, False))
 STATES: tuple[Callable[[Desk], Escalation], ...] = (
     *(open_one, claimed_by_rita, claimed_by_ada, expired, rejected, cancelled),
     *(approved_by_another, superseded, not_carried_out, carried_out, unknown, frozen),
@@ -267,37 +306,55 @@ def test_a_card_is_true_for_everybody(
 
 @pytest.mark.slow
 def test_a_card_shows_its_buttons_at_both_widths(desk: Desk) -> None:
-    """One browser over all states: nothing is cut off, covered, or says two things at once."""
+    """One browser over all states and kinds: nothing is cut off, covered, or says two things."""
     with_passwords(desk.scene.rita)
     found = [state(desk) for state in STATES if state not in (unknown, frozen, *OTHERS)]
-    last = desk.ask()
+    kinds = [desk.ask(), *(state(desk) for state in OTHERS if state.__name__ in ASKED)]
+    transfers = (bank.launch(desk.scene, number) for number in (bank.LARGE, bank.NEW_PAYEE))
+    kinds += [Escalation.objects.get(run=go(run)) for run in transfers]
     with served() as site, chromium() as browser:
         page = browser.new_context().new_page()
         sign_in(page, site, "rita")
         for one in found:
             check_widths(page, f"{site}/approvals/{one.pk}/")
+        for one in kinds:
+            assert check_widths(page, f"{site}/approvals/{one.pk}/") > 1
         desk.kill()
-        check_widths(page, f"{site}/approvals/{last.pk}/")
+        for one in kinds:
+            assert check_widths(page, f"{site}/approvals/{one.pk}/") == 1
+            desk.decide(one, approve=False)
+            assert check_widths(page, f"{site}/approvals/{one.pk}/") == 0
 
 
-def check_widths(page: Page, address: str) -> None:
+def check_widths(page: Page, address: str) -> int:
+    """Look at a card at both widths. Return how many answers it offers."""
+    page.goto(address)
+    tabs = page.locator("#dform .choices label")
     for width, height in ((1440, 900), (390, 844)):
         page.set_viewport_size({"width": width, "height": height})
-        page.goto(address)
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), address
         headline = page.locator("#consequence h2")
-        radios = page.locator("#dform [name=verdict]")
-        for number in range(radios.count()):
-            radios.nth(number).check(force=True)
+        for number in range(tabs.count()):
+            tabs.nth(number).click()
             shown = page.locator("#dform .acts .btn:visible")
             expect(shown).to_have_count(1)
-            shown.scroll_into_view_if_needed()
-            assert shown.evaluate(
-                """(button) => {
-                    const at = button.getBoundingClientRect();
-                    const [x, y] = [at.left + at.width / 2, at.top + at.height / 2];
-                    return button.contains(document.elementFromPoint(x, y));
-                }"""
-            ), f"{address}: the button is covered at {width}"
-            amounts = set(re.findall(r"USD [\d,.]+\d", shown.inner_text()))
-            assert amounts <= set(re.findall(r"USD [\d,.]+\d", headline.inner_text()))
+            amounts = set(re.findall(r"(?:USD|EUR) [\d,.]+\d", shown.inner_text()))
+            assert amounts <= set(re.findall(r"(?:USD|EUR) [\d,.]+\d", headline.inner_text()))
+            covered = page.evaluate(COVERED)
+            assert not covered, f"{address}, choice {number}: {covered} at {width}"
+            if width == 390:
+                check_keys(page, address)
+    return tabs.count()
+
+
+def check_keys(page: Page, address: str) -> None:
+    """Tab through the page until each control of the form had the focus, in view."""
+    missing = set(page.evaluate(REACHABLE))
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        name, is_seen = page.evaluate(FOCUSED)
+        assert is_seen or not name, f"{address}: {name} has the focus and is covered"
+        missing.discard(name)
+        if not missing:
+            return
+    raise AssertionError(f"{address}: no Tab leads to {missing}")
