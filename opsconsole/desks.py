@@ -7,6 +7,7 @@ from agents.core.rulings import Ruling
 from agents.core.touch import OutcomeUnknown, Touch
 from agents.sdk.arguments import between, longest
 from agents.sdk.asked import Asked, Origin
+from agents.sdk.books import Booked
 from agents.sdk.changes import Choose, Lower, Range
 from agents.sdk.demo import Answers, Says, in_days
 from agents.sdk.desk import Desk, Subject
@@ -20,6 +21,7 @@ __all__ = [
     "Answers",
     "Args",
     "Asked",
+    "Booked",
     "Call",
     "Calls",
     "Case",

@@ -17,6 +17,7 @@ from agents.core.requests import Json
 from agents.core.states import EffectState
 from agents.core.terms import Terms
 from agents.db.driver import Pending, send
+from agents.engine import desk_books
 from agents.engine.desk_ledger import EFFECTS, DeskLedger
 from agents.engine.desk_lookup import LookedUp
 from agents.engine.desk_rules import LONGEST, limits_of
@@ -96,10 +97,10 @@ class DeclaredSystem:
         return 0  # its company's own systems know it
 
     def traces_of(self, effects: Sequence[Effect], erased: Collection[UUID]) -> Mapping[str, Json]:
-        return {}
+        return desk_books.traces(self.desk, effects, erased)
 
     def without_intent(self) -> Iterator[str]:
-        yield from ()
+        return desk_books.without_intent(self.desk)
 
 
 def lock_resource(run: Run, resource: str) -> None:

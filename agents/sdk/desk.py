@@ -14,6 +14,7 @@ from agents.core.rulings import Ruling
 from agents.core.touch import Touch
 from agents.sdk.arguments import Arguments, BadArguments, arguments_of
 from agents.sdk.asked import Asked
+from agents.sdk.books import ReadBooks
 from agents.sdk.changes import Change, bare_type, check_change
 from agents.sdk.demo import Says
 from agents.sdk.evidence import Evidence, write_evidence
@@ -90,6 +91,7 @@ class DeskTool:
     find: Callable[[str], Json] | None = None
     # Hold what the call will use, with its intent: (call, **typed arguments). Give it back by key.
     reserve: Callable[..., object] | None = None
+    booked: ReadBooks | None = None  # what its calls left in the desk's own books
     release: Callable[[str, datetime], object] | None = None
     outside: tuple[str, ...] = ()  # of what it returns: the names of texts that outsiders wrote
     may_say: Callable[[Json], dict[str, str]] | None = None  # of its result: sentences by name

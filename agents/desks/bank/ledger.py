@@ -5,6 +5,7 @@ Whoever holds or pays locks the account first: of two that want its last cents o
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from datetime import datetime
 from hashlib import sha256
@@ -18,10 +19,11 @@ from agents.desks.bank.models import (
     POSTED,
     RELEASED,
     Account,
+    Invoice,
     Payee,
     Transfer,
 )
-from opsconsole.desks import Call, Json, Money
+from opsconsole.desks import Booked, Call, Json, Money
 
 
 class TransferRefused(Exception):
@@ -34,6 +36,14 @@ def find_account(key: str, book: int) -> Account | None:
 
 def find_payee(key: str, book: int) -> Payee | None:
     return Payee.objects.filter(book=book, key=key).first()
+
+
+def forget_account(key: str, book: int) -> bool:
+    """Empty what an account is called, its bills, and what its transfers say they are for."""
+    mine = Account.objects.filter(book=book, key=key)
+    Invoice.objects.filter(account__in=mine).update(text="")
+    Transfer.objects.filter(account__in=mine).update(purpose="")
+    return bool(mine.update(name=""))
 
 
 def euros(minor: int) -> Money:
@@ -115,6 +125,14 @@ def find_transfer(key: str) -> Json:
     return receipt(posted) if posted else None
 
 
+def booked_transfers(keys: Collection[str] | None) -> Iterator[Booked]:
+    """Yield what transfers left in the books: those of these keys, or all."""
+    for one in _of_keys(Transfer.objects.select_related("account", "payee"), key=keys):
+        args = {"account": one.account.key, "payee": one.payee.key, "purpose": one.purpose}
+        args |= {"amount": euros(one.amount_minor), "on": one.on}
+        yield Booked(one.key, args, one.account.book, is_done=one.state == POSTED)
+
+
 def enter_payee(call: Call, *, payee: str, name: str) -> Json:
     """Enter a payee, once for a key."""
     entered = {"name": name, "entered_on": call.at.date(), "entry": call.key}
@@ -131,3 +149,15 @@ def find_entry(key: str) -> Json:
     """Return what entering a payee under a key was answered with, or None."""
     entered = Payee.objects.filter(entry=key).first()
     return {"status": "ok", "payee": entered.key} if entered else None
+
+
+def booked_entries(keys: Collection[str] | None) -> Iterator[Booked]:
+    """Yield the payees that calls entered: those of these keys, or all."""
+    for one in _of_keys(Payee.objects.exclude(entry=None), entry=keys):
+        yield Booked(str(one.entry), {"payee": one.key, "name": one.name}, one.book)
+
+
+def _of_keys(rows: Any, **keys: Collection[str] | None) -> Any:
+    """Return the rows of these keys, in their order; of None, all."""
+    chosen = {f"{column}__in": some for column, some in keys.items() if some is not None}
+    return rows.filter(**chosen).order_by("pk").iterator(500)

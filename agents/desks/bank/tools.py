@@ -80,6 +80,7 @@ def read_invoice(call: Call, *, account: str, invoice: str) -> Json:
     reserve=ledger.reserve,
     release=ledger.release,
     find=ledger.find_transfer,
+    booked=ledger.booked_transfers,
 )
 def transfer_money(
     call: Call, *, account: str, payee: str, amount: Euros, on: date, purpose: Purpose
@@ -98,6 +99,7 @@ def transfer_money(
     subject="account",
     resource="account",
     find=ledger.find_entry,
+    booked=ledger.booked_entries,
 )
 def add_payee(call: Call, *, account: str, payee: Short, name: Name) -> Json:
     """Enter somebody who may be paid, under an id of our own."""

@@ -1,0 +1,69 @@
+"""The ledger beside a declared desk's own books, for whoever proves the record."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import islice
+from uuid import UUID
+
+from agents.core.requests import Json
+from agents.models import Effect
+from agents.record.told import Derived
+from agents.sdk.arguments import BadArguments
+from agents.sdk.books import Booked
+from agents.sdk.desk import Desk, DeskTool
+from agents.sdk.values import Money, show
+
+ROWS = 500  # of a desk's books that are looked for in the ledger at once
+
+
+def traces(
+    desk: Desk, effects: Sequence[Effect], erased: Collection[UUID]
+) -> Mapping[str, dict[str, Json]]:
+    """Return what the desk's books hold of its effects, as columns of the record by their keys."""
+    found: dict[str, dict[str, Json]] = {}
+    for tool in desk.tools.values():
+        mine = {effect.key: effect for effect in effects if effect.tool == tool.name}
+        if tool.booked is None or not mine:
+            continue
+        rows: dict[str, list[Booked]] = defaultdict(list)
+        for row in tool.booked(mine):
+            rows[row.key].append(row)
+        for key, effect in mine.items():
+            found[key] = _trace(tool, effect, rows[key], effect.run_id in erased)
+    return found
+
+
+def _trace(
+    tool: DeskTool, effect: Effect, rows: Sequence[Booked], is_erased: bool
+) -> dict[str, Json]:
+    trace: dict[str, Json] = {"took_place": any(row.is_done for row in rows)}
+    told = {tool.subject: effect.subject_key, tool.resource: effect.resource}
+    if not is_erased:
+        with suppress(BadArguments):  # they were changed, which is compared by their digest
+            told |= vars(tool.arguments.read(effect.args))
+    if len(rows) > 1:
+        trace["rows in the books"] = Derived(len(rows), 1)
+    for row in rows:
+        trace["its book"] = Derived(row.book, effect.run.book_id)
+        for name, value in row.args.items():
+            if name == tool.amount and isinstance(value, Money):
+                trace["paid_minor"] = value.minor
+                trace["paid_currency"] = Derived(value.currency, effect.currency)
+            elif name in told:
+                trace[f"booked {name}"] = Derived(show(value), show(told[name]))
+    return trace
+
+
+def without_intent(desk: Desk) -> Iterator[str]:
+    """Yield the rows of a desk's books that name a call of some run and that no call made."""
+    for tool in desk.tools.values():
+        keys = (row.key for row in tool.booked(None)) if tool.booked else iter(())
+        # Keys of others, such as what was entered at the desk by hand, are none of a run.
+        named = (key for key in keys if ":" in key)
+        while some := list(islice(named, ROWS)):
+            known = Effect.objects.filter(tool=tool.name, key__in=some)
+            intended = set(known.values_list("key", flat=True))
+            yield from (f"{tool.name} {key}" for key in some if key not in intended)
