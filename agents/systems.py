@@ -75,15 +75,21 @@ class System(Protocol):
         ...
 
     def label_of(self, key: str, name: str) -> str:
-        """Return what people call a subject; without a name, once it was forgotten."""
+        """Return what people call a subject; without a name, once it was forgotten.
+
+        Raises UnknownSubject for what can be no key.
+        """
         ...
 
     def names_of(self, key: str, *, books: Collection[int]) -> frozenset[str]:
         """Return what a subject is called where people write of it."""
         ...
 
-    def forget(self, key: str, *, books: Collection[int]) -> int:
-        """Empty every text about a subject in these books. Return in how many it was known."""
+    def forget(self, key: str, *, books: Collection[int]) -> int | None:
+        """Empty every text about a subject in these books. Return in how many it was known.
+
+        None: the desk does not say how, and its books are as they were.
+        """
         ...
 
     def traces_of(self, effects: Sequence[Effect], erased: Collection[UUID]) -> Mapping[str, Json]:

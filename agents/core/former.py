@@ -7,3 +7,4 @@ from __future__ import annotations
 
 FIRST_DESK = "refunds"  # of a run, an event or a limit that names none
 CURRENCY = "USD"  # of its amounts
+ERASED_NUMBER = "customer"  # in the event of an erasure: whose, by their number

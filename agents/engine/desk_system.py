@@ -88,13 +88,14 @@ class DeclaredSystem:
         return Pending(answer)
 
     def label_of(self, key: str, name: str) -> str:
-        return name
+        return name or f"{self.desk.subject.kind} {key}"
 
     def names_of(self, key: str, *, books: Collection[int]) -> frozenset[str]:
-        return frozenset({key})
+        return frozenset({key, *(self.desk.subject.label_of(key, book) for book in books)} - {""})
 
-    def forget(self, key: str, *, books: Collection[int]) -> int:
-        return 0  # its company's own systems know it
+    def forget(self, key: str, *, books: Collection[int]) -> int | None:
+        forget = self.desk.subject.forget
+        return sum(bool(forget(key, book)) for book in books) if forget else None
 
     def traces_of(self, effects: Sequence[Effect], erased: Collection[UUID]) -> Mapping[str, Json]:
         return desk_books.traces(self.desk, effects, erased)

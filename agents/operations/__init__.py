@@ -11,7 +11,7 @@ from agents.operations.deciding import (
     decide,
     record_refusal,
 )
-from agents.operations.erasing import Erasure, erase_customer
+from agents.operations.erasing import Erasure, erase_subject
 from agents.operations.erasure_leftovers import ErasureLeftovers
 from agents.operations.granting import fields_of, judge_change
 from agents.operations.killing import kill, release, stoppable_tools
@@ -44,7 +44,7 @@ __all__ = [
     "decide",
     "ensure_demo_workspace",
     "ensure_simulated_person",
-    "erase_customer",
+    "erase_subject",
     "fields_of",
     "join",
     "judge_change",

@@ -1,15 +1,15 @@
-"""Forget a customer: every text about them goes, every number and the chain stay."""
+"""Forget a subject: every text about it goes, every number, key and the chain stay."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from django.db import transaction
 from django.db.models import Q, QuerySet
 
 from agents.core.actions import is_hidden
-from agents.core.former import FIRST_DESK
+from agents.core.former import ERASED_NUMBER, FIRST_DESK
 from agents.core.requests import Json
 from agents.core.states import ENDED, EffectState
 from agents.engine.redaction import redact_in
@@ -18,7 +18,8 @@ from agents.models.event import Entry, append_events
 from agents.operations.erasure_leftovers import ErasureLeftovers, find_leftovers
 from agents.operations.refusal import Refused, check_text
 from agents.record.erasable_texts import ERASURE
-from agents.systems import SYSTEMS
+from agents.sdk.words import money_of
+from agents.systems import SYSTEMS, UnknownSubject
 
 MAX_REASON = 500  # characters
 _UNSETTLED = (EffectState.INTENDED, EffectState.UNKNOWN)
@@ -28,69 +29,85 @@ _UNSETTLED = (EffectState.INTENDED, EffectState.UNKNOWN)
 class Erasure:
     """What an erasure came to."""
 
+    subject: str  # as people call it now
     runs: int  # whose texts are gone now
     before: int  # that were erased earlier
     beyond: ErasureLeftovers = field(default_factory=ErasureLeftovers)  # what it could not reach
 
 
-def erase_customer(
-    *, workspace: Workspace, number: int, reason: str, at: datetime, actor: str
+def erase_subject(
+    *,
+    workspace: Workspace,
+    key: str,
+    reason: str,
+    at: datetime,
+    actor: str,
+    desk: str = FIRST_DESK,
 ) -> Erasure:
-    """Forget one customer of a workspace, in its book and in all its runs. Raises Refused.
+    """Forget one subject of a workspace's desk, in its books and in all its runs. Raises Refused.
 
     `reason` stays in the record for good, so it names nobody. Doing it again erases what has come
-    since. Texts of other customers' runs that mention this one are not found; what else stays is
+    since. Texts of other subjects' runs that mention this one are not found; what else stays is
     in the answer.
     """
     if not reason.strip() or any(map(is_hidden, reason)):
         raise Refused("no_reason", "Say why, in a line that names nobody: the record keeps it.")
     check_text(reason, most=MAX_REASON)
     reason = redact_in(workspace, reason.strip())
+    if desk not in SYSTEMS:
+        raise Refused("unknown_desk", f"This process has no desk {desk!r}.")
+    system = SYSTEMS[desk]
+    try:
+        called = system.label_of(key, "")
+    except UnknownSubject as no:
+        raise Refused("unknown_subject", str(no)) from None
     with transaction.atomic():
         # Before the workspace, as everyone else takes them: who holds one writes to its record.
-        list(_runs_about(workspace, number).select_for_update().order_by("pk").values_list("pk"))
+        runs = _runs_about(workspace, desk, key)
+        list(runs.select_for_update().order_by("pk").values_list("pk"))
         # A run that is launched meanwhile commits after us: its foreign key waits for this row.
         Workspace.objects.select_for_update().get(pk=workspace.pk)
-        runs = _runs_about(workspace, number)
         books = {workspace.book_id, *runs.values_list("book_id", flat=True)}
-        _check_at_rest(runs, number)
-        system, key = SYSTEMS[FIRST_DESK], str(number)
+        _check_at_rest(runs, called)
         names = system.names_of(key, books=books)
         known = system.forget(key, books=books)
         if not known and not runs:
-            raise Refused("unknown_customer", f"{workspace.name} knows no customer {number}.")
+            raise Refused("unknown_subject", f"{workspace.name} knows no {called}.")
         before = runs.exclude(erased_at=None).count()
         still = list(runs.filter(erased_at=None).order_by("created_at", "pk"))
         for run in still:
             _erase_run(run, actor=actor, at=at)
-        facts = {"customer": number, "reason": reason, "runs": len(still)}
+        is_first = desk == FIRST_DESK
+        whom = {ERASED_NUMBER: int(key)} if is_first else {"desk": desk, "subject_key": key}
+        facts = {**whom, "reason": reason, "runs": len(still)}
         append_events([Entry(ERASURE, facts, actor)], workspace_id=workspace.pk, at=at)
-        return Erasure(len(still), before, find_leftovers(workspace, runs, names=names))
+        beyond = find_leftovers(workspace, runs, names=names)
+        return Erasure(called, len(still), before, replace(beyond, books=known is None))
 
 
-def _runs_about(workspace: Workspace, number: int) -> QuerySet[Run]:
-    """Return the runs whose subject a customer is, and those bound to nobody that acted on them."""
-    acted = Effect.objects.filter(subject_key=str(number)).values("run")
-    asked = Escalation.objects.filter(subject_key=str(number)).values("run")
+def _runs_about(workspace: Workspace, desk: str, key: str) -> QuerySet[Run]:
+    """Return the runs about a subject, and those bound to nobody that acted on it."""
+    acted = Effect.objects.filter(subject_key=key).values("run")
+    asked = Escalation.objects.filter(subject_key=key).values("run")
     unbound = Q(subject_key="") & (Q(pk__in=acted) | Q(pk__in=asked))
-    ours = Run.objects.filter(workspace=workspace, desk=FIRST_DESK)
-    return ours.filter(Q(subject_key=str(number)) | unbound)
+    ours = Run.objects.filter(workspace=workspace, desk=desk)
+    return ours.filter(Q(subject_key=key) | unbound)
 
 
-def _check_at_rest(runs: QuerySet[Run], number: int) -> None:
-    """Refuse while anything is under way that would write more of them. Raises Refused."""
+def _check_at_rest(runs: QuerySet[Run], called: str) -> None:
+    """Refuse while anything is under way that would write more of it. Raises Refused."""
     going = runs.exclude(state__in=ENDED).count()
     if going:
         raise Refused(
             "under_way",
-            f"{_count_of(going, 'run')} about customer {number} {_is(going)} still going. Wait for "
+            f"{_count_of(going, 'run')} about {called} {_is(going)} still going. Wait for "
             f"{'its end' if going == 1 else 'their end'}, or stop it first; nothing was erased.",
         )
     open_ones = Effect.objects.filter(run__in=runs, state__in=_UNSETTLED).count()
     if open_ones:
         raise Refused(
             "unsettled",
-            f"Nobody can tell yet whether {_count_of(open_ones, 'write')} for customer {number} "
+            f"Nobody can tell yet whether {_count_of(open_ones, 'write')} for {called} "
             "took effect. Settle that first; nothing was erased.",
         )
 
@@ -147,7 +164,7 @@ def _numbers(action: Json) -> Json:
 
 
 def _amounts(args: Json) -> Json:
-    return {name: value for name, value in args.items() if type(value) is int}
+    return {name: value for name, value in args.items() if type(value) is int or money_of(value)}
 
 
 def _ruling(review: Json) -> Json:

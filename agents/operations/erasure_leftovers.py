@@ -23,9 +23,11 @@ class ErasureLeftovers:
     policies: tuple[int, ...] = ()  # versions that mask nothing, with runs of others under them
     switches: tuple[int, ...] = ()  # kill switches whose reason may name the subject
     switch_events: tuple[int, ...] = ()  # and such events in the workspace's chain
+    books: bool = False  # the desk's own: it does not say how it forgets a subject
 
     def __bool__(self) -> bool:
-        return any((self.chains, self.policies, self.switches, self.switch_events))
+        found = (self.chains, self.policies, self.switches, self.switch_events, self.books)
+        return any(found)
 
 
 def find_leftovers(

@@ -52,6 +52,8 @@ class Subject:
     link: str = ""
     # Keys of what is called so, or in part: by text, or by text and `book`.
     search: Callable[..., Sequence[str]] | None = None
+    # Empty every text about one, by key and book, and say whether it was known there.
+    forget: Callable[[str, int], bool] | None = None
 
     def find_all(self, text: str, book: int) -> list[tuple[str, str]]:
         """Return key and label of what people mean by a key or a name."""
@@ -89,9 +91,9 @@ class DeskTool:
     amount: str = ""  # the argument that holds money
     may_change: Mapping[str, Change] = field(default_factory=dict)
     find: Callable[[str], Json] | None = None
+    booked: ReadBooks | None = None  # what its calls left in the desk's own books
     # Hold what the call will use, with its intent: (call, **typed arguments). Give it back by key.
     reserve: Callable[..., object] | None = None
-    booked: ReadBooks | None = None  # what its calls left in the desk's own books
     release: Callable[[str, datetime], object] | None = None
     outside: tuple[str, ...] = ()  # of what it returns: the names of texts that outsiders wrote
     may_say: Callable[[Json], dict[str, str]] | None = None  # of its result: sentences by name

@@ -282,9 +282,14 @@ def _verified(told: EventSentence) -> str:
 
 
 def _erased(told: EventSentence) -> str:
-    if "customer" in told.facts:
+    if "runs" in told.facts:
         runs, why = told.facts["runs"], told.facts.get("reason", "")
-        return f"Erased customer {told.facts['customer']} from {runs} runs.{_quoted(why)}"
+        whom = (
+            f"customer {told.facts['customer']}"
+            if "customer" in told.facts
+            else f"{told.facts.get('subject_key', 'a subject')} ({told.facts['desk']})"
+        )
+        return f"Erased {whom} from {runs} runs.{_quoted(why)}"
     return "Erased the texts of this run."
 
 
@@ -370,6 +375,6 @@ LABELS: Mapping[str, str] = {
     "kill_switch.off": "Kill switch off",
     "audit.exported": "Log exported",
     "book.imported": "Customers imported",
-    "person.erased": "Customer erased",
+    "person.erased": "Texts erased",
     "workspace.created": "Workspace created",
 }

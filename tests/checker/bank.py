@@ -38,9 +38,9 @@ def transfers_are_those_intended(dump: Dump) -> Iterator[Violation]:
             continue
         paid, payer = payee[transfer["payee_id"]], account[transfer["account_id"]]
         did = (transfer["amount_minor"], "EUR"), paid["key"], payer["key"], paid["book"]
-        book = dump.run[effect["run_id"]]["book_id"]
-        args = effect["args"]
-        if did != (money_of(effect), args["payee"], args["account"], book):
+        run, args = dump.run[effect["run_id"]], effect["args"]
+        payees = paid["key"] if run["erased_at"] else args["payee"]  # those arguments are gone
+        if did != (money_of(effect), payees, effect["resource"], run["book_id"]):
             yield Violation("I2", f"{key} paid {did}")
         if transfer["state"] == "posted":
             posted.add(key)
@@ -84,7 +84,7 @@ def nobody_is_paid_unseen(dump: Dump) -> Iterator[Violation]:
         if effect["tool"] == "add_payee" and alone:
             yield Violation("I4", f"{effect['key']} entered a payee without a person")
     for effect in _transfers(dump):
-        payee = named.get((dump.run[effect["run_id"]]["book_id"], effect["args"]["payee"]))
+        payee = named.get((dump.run[effect["run_id"]]["book_id"], effect["args"].get("payee")))
         if payee is None or effect["state"] not in MAYBE_PAID:
             continue
         mine = [one for one in dump.transfers if one["payee_id"] == payee["id"]]

@@ -60,12 +60,20 @@ def _granted(dump: Dump, effect: Row) -> Iterator[Violation]:
         return
     if escalation["kind"] == "effect_unknown":
         return  # they were asked what had happened to it
+    if not _is_kept(dump, effect):
+        return
     allowed = {**escalation["action"]["args"], **patch_of(dump, escalation)}
     done = effect["args"]
     if dump.run[effect["run_id"]]["erased_at"] is not None:  # then texts are gone, not numbers
         allowed, done = _numbers(allowed), _numbers(done)
     if allowed != done:
         yield Violation("I11", f"{effect['key']} is not what the person granted")
+
+
+def _is_kept(dump: Dump, effect: Row) -> bool:
+    """Tell whether its arguments name its subject still: of a desk's keys an erasure leaves none"""
+    run = dump.run[effect["run_id"]]
+    return run["erased_at"] is None or run["desk"] == "refunds"
 
 
 def _numbers(args: Row) -> Row:
@@ -111,6 +119,8 @@ def four_eyes(dump: Dump) -> Iterator[Violation]:
 def bound_to_the_subject(dump: Dump) -> Iterator[Violation]:
     """I20: a write touches what its run is about and nothing else; who touches nobody says so."""
     for effect in dump.effects:
+        if not _is_kept(dump, effect):
+            continue
         touched, run = subject_of(effect), dump.run[effect["run_id"]]
         column = effect["subject_key"]  # what is said twice is said alike
         if touched is None or column != touched:

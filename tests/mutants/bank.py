@@ -3,6 +3,7 @@
 from tests.mutants.plant import Mutant
 
 JOURNEY, BOOKS = "tests/desks/test_bank.py", "tests/desks/test_bank_books.py"
+RECORD, READS = "tests/desks/test_books_in_record.py", "agents/engine/desk_books.py"
 RULES, LEDGER = "agents/desks/bank/rules.py", "agents/desks/bank/ledger.py"
 
 BANK = (
@@ -61,5 +62,26 @@ BANK = (
         "if money is not None and money.minor < 1:",
         "if False:",
         f"{BOOKS} -k nothing",
+    ),
+    Mutant(
+        "what a desk's books hold is not compared",
+        READS,
+        "if tool.booked is None or not mine:",
+        "if True:",
+        f"{RECORD} -k no_call_left",
+    ),
+    Mutant(
+        "a row of a desk's books is taken for that of any tool",
+        READS,
+        "Effect.objects.filter(tool=tool.name, key__in=some)",
+        "Effect.objects.filter(key__in=some)",
+        f"{RECORD} -k no_call_left",
+    ),
+    Mutant(
+        "an account is forgotten, its bills are not",
+        LEDGER,
+        '    Invoice.objects.filter(account__in=mine).update(text="")\n',
+        "",
+        f"{RECORD} -k forgotten",
     ),
 )

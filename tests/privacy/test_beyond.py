@@ -45,7 +45,7 @@ def refused(scene: Scene) -> Run:
 
 
 def erase() -> Ended:
-    return command("erase_customer", "demo", "42", "--reason", "asked for by letter 7")
+    return command("erase_subject", "demo", "42", "--reason", "asked for by letter 7")
 
 
 def test_nothing_is_said_where_everything_was_reached(scene: Scene, admin: User) -> None:
@@ -96,7 +96,7 @@ def test_a_policy_that_masks_nothing_is_listed_while_others_run_under_it(
 
     listed = erase()
     operations.cancel(run_id=other.pk, by=scene.omar, reason="enough", at=timezone.now())
-    command("erase_customer", "demo", "7", "--reason", "asked for by letter 8")
+    command("erase_subject", "demo", "7", "--reason", "asked for by letter 8")
     nobodys = erase()
 
     assert f"policy versions {version.number}: they mask nothing" in listed.out

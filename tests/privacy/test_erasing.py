@@ -73,9 +73,9 @@ def run(scene: Scene) -> Run:
 
 
 def erase(*, number: int = 42) -> operations.Erasure:
-    return operations.erase_customer(
+    return operations.erase_subject(
         workspace=Workspace.objects.get(),
-        number=number,
+        key=str(number),
         reason="asked for by letter 7",
         at=timezone.now(),
         actor="command line",
@@ -92,7 +92,7 @@ def test_the_canaries_are_there_before(run: Run) -> None:
 def test_no_table_holds_anything_of_a_forgotten_customer(run: Run) -> None:
     done = erase()
 
-    assert done == operations.Erasure(runs=1, before=0)
+    assert done == operations.Erasure("customer 42", runs=1, before=0)
     assert {canary: places_of(canary) for canary in CANARIES} == NOWHERE
 
 
@@ -247,9 +247,9 @@ def test_nobody_else_is_forgotten(scene: Scene, run: Run) -> None:
 
 
 def test_the_command_says_what_it_did(run: Run) -> None:
-    first = command("erase_customer", "demo", "42", "--reason", "asked for by letter 7")
-    again = command("erase_customer", "demo", "42", "--reason", "asked for by letter 8")
-    nobody = command("erase_customer", "demo", "99", "--reason", "asked for by letter 9")
+    first = command("erase_subject", "demo", "42", "--reason", "asked for by letter 7")
+    again = command("erase_subject", "demo", "42", "--reason", "asked for by letter 8")
+    nobody = command("erase_subject", "demo", "99", "--reason", "asked for by letter 9")
 
     assert (first.code, first.out) == (0, "Customer 42 is forgotten, with 1 runs.\n")
     assert "1 were erased before" in again.out
@@ -263,7 +263,7 @@ def test_a_table_that_is_imported_again_brings_nobody_back(scene: Scene, tmp_pat
     line += f"42,{NAME},{MAIL},{COUNTRY},,annual,5.00,USD,2025-01-15\n"
     table.write_text(line + "7,Max Weber,max@example.com,DE,,,,,\n")
     assert command("import_customers", "eu", str(table)).code == 0
-    assert command("erase_customer", "eu", "42", "--reason", "asked for by letter 7").code == 0
+    assert command("erase_subject", "eu", "42", "--reason", "asked for by letter 7").code == 0
     # A number that is written otherwise, and a charge that the book has not.
     table.write_text(table.read_text() + line.splitlines()[1].replace("42", "0042", 1) + "\n")
     table.write_text(table.read_text().replace("5.00", "6.00", 1))

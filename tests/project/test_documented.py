@@ -62,7 +62,7 @@ def test_an_operator_can_type_what_the_pages_say(fresh: Installation, tmp_path: 
     assert "2 customers and 1 charges are new" in said[1]
     assert "ok: success" in said[2]
     assert all("hold" in each for each in (said[2], said[4], said[5]))
-    assert fresh.manage("erase_customer", "eu", "42", "--reason", "letter 7").code == 0
+    assert fresh.manage("erase_subject", "eu", "42", "--reason", "letter 7").code == 0
     left = {path.name for path in fresh.home.rglob("*") if holds(path, "noor@example.com")}
     by_hand = re.findall(r"`\$OPSCONSOLE_DATA_DIR/(.*?)`", section(operations, "Afterwards, by"))
     assert left - {"opsconsole.sqlite3", "opsconsole.sqlite3-wal"} == set(by_hand)

@@ -245,9 +245,9 @@ def test_an_erasure_and_an_import_want_the_same_customer(
 def erase(workspace: Workspace, number: int) -> int:
     """Erase in a thread, with a connection of its own."""
     try:
-        return operations.erase_customer(
+        return operations.erase_subject(
             workspace=workspace,
-            number=number,
+            key=str(number),
             reason="asked to",
             at=timezone.now(),
             actor="omar",

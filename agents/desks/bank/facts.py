@@ -52,7 +52,9 @@ class BankFacts:
 desk = Desk(
     name="bank",
     title="Bank transfers",
-    subject=Subject("account", find=ledger.find_account, label="{name}"),
+    subject=Subject(
+        "account", find=ledger.find_account, label="{name}", forget=ledger.forget_account
+    ),
     limits=BankLimits,
     brief="You prepare bank transfers for one account, one step at a time.",
     fill_demo=demo.fill_demo,

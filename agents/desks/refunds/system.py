@@ -62,6 +62,8 @@ class RefundSystem:
         return Terms(key, amount_minor=amount, currency="" if amount is None else CURRENCY)
 
     def label_of(self, key: str, name: str) -> str:
+        if not key.isdecimal() or not billing.could_be(int(key)):
+            raise UnknownSubject(f"{key!r} is no customer's number.")
         return billing.label_of(int(key), name)
 
     def names_of(self, key: str, *, books: Collection[int]) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""Forget a customer as a person, where the law or they ask for it."""
+"""Forget a customer, or whom else a desk knows, where the law or they ask for it."""
 
 from __future__ import annotations
 
@@ -8,35 +8,39 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 from django.utils import timezone
+from django.utils.text import capfirst
 
 from agents import operations
+from agents.core.former import FIRST_DESK
 from agents.management.asked import ACTOR, refusals, workspace_named
 from agents.operations import ErasureLeftovers
 
 
 class Command(BaseCommand):
     help = (
-        "Erase every text about a customer; amounts and the record's chain stay. It cannot be "
-        "undone. What it cannot reach is listed. Exit code: 0 erased, 3 refused, 2 bad usage."
+        "Erase every text about a customer, or about another desk's subject; amounts, keys and "
+        "the record's chain stay. It cannot be undone. What it cannot reach is listed. Exit code: "
+        "0 erased, 3 refused, 2 bad usage."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("workspace", help="its short name")
-        parser.add_argument("number", type=int, help="the customer's number")
+        parser.add_argument("key", help="the customer's number, or the other desk's own key")
+        parser.add_argument("--desk", default=FIRST_DESK, help="whose subject it is")
         parser.add_argument("--reason", required=True, help="why; it stays, so it names nobody")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        number = options["number"]
         with refusals():
-            done = operations.erase_customer(
+            done = operations.erase_subject(
                 workspace=workspace_named(options["workspace"]),
-                number=number,
+                desk=options["desk"],
+                key=options["key"],
                 reason=options["reason"],
                 at=timezone.now(),
                 actor=ACTOR,
             )
         earlier = f" {done.before} were erased before." if done.before else ""
-        self.stdout.write(f"Customer {number} is forgotten, with {done.runs} runs.{earlier}")
+        self.stdout.write(f"{capfirst(done.subject)} is forgotten, with {done.runs} runs.{earlier}")
         if done.beyond:
             self.stdout.write("\nThis it could not reach, so look there yourself:")
             for line in _told(done.beyond):
@@ -45,6 +49,8 @@ class Command(BaseCommand):
 
 def _told(beyond: ErasureLeftovers) -> Iterator[str]:
     """Yield a line for each kind of place, with what identifies it."""
+    if beyond.books:
+        yield "the desk's own books: it does not say how it forgets, so its texts are as they were"
     for run_id, events in beyond.chains:
         yield (
             f"run {run_id}, events {_listed(events)}: written before texts lay beside their "
@@ -56,11 +62,11 @@ def _told(beyond: ErasureLeftovers) -> Iterator[str]:
             "under them were told is kept as it came"
         )
     if beyond.switches:
-        yield f"kill switches {_listed(beyond.switches)}: their reason may name the customer"
+        yield f"kill switches {_listed(beyond.switches)}: their reason may name them"
     if beyond.switch_events:
         yield (
             f"the workspace's events {_listed(beyond.switch_events)}: why a kill switch was "
-            "moved, which may name the customer"
+            "moved, which may name them"
         )
 
 

@@ -1,0 +1,167 @@
+"""A desk's own books are compared with the ledger: what is forged, missing or doubled is named."""
+
+from __future__ import annotations
+
+import pytest
+from django.db import transaction
+from django.db.models import F
+from django.utils import timezone
+
+from agents import operations
+from agents.desks.bank.models import Account, Payee, Transfer
+from agents.models import Event, Run
+from agents.web.sentences import tell_events
+from tests.audit.test_rows import reasons
+from tests.commands.test_run_pattern import command
+from tests.desks.bank import (
+    ATTACKS,
+    NEW_PAYEE,
+    PAID_AT_ONCE,
+    bank_scene,
+    decide,
+    euros,
+    launch,
+)
+from tests.engine.scene import Scene, go
+from tests.privacy.searching import places_of
+from tests.web.test_pages import signed_in
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+
+
+def posted() -> Transfer:
+    return Transfer.objects.get(key__contains=":")
+
+
+def amount(run: Run) -> None:
+    Transfer.objects.filter(pk=posted().pk).update(amount_minor=1)
+
+
+def payee(run: Run) -> None:
+    other = Payee.objects.get(book=run.book_id, key="P-103")
+    Transfer.objects.filter(pk=posted().pk).update(payee=other)
+
+
+def account(run: Run) -> None:
+    mine = Account.objects.get(book=run.book_id)
+    mine.pk, mine.key = None, "other"
+    mine.save()
+    Transfer.objects.filter(pk=posted().pk).update(account=mine)
+
+
+def book(run: Run) -> None:
+    Account.objects.filter(book=run.book_id).update(book=F("book") + 1000)
+
+
+def purpose(run: Run) -> None:
+    Transfer.objects.filter(pk=posted().pk).update(purpose="gift")
+
+
+def day(run: Run) -> None:
+    Transfer.objects.filter(pk=posted().pk).update(on="2020-01-02")
+
+
+def gone(run: Run) -> None:
+    posted().delete()
+
+
+def released(run: Run) -> None:
+    Transfer.objects.filter(pk=posted().pk).update(state="released")
+
+
+def doubled(run: Run) -> None:
+    copy = posted()
+    copy.pk, copy.key = None, f"{copy.key}x"
+    copy.save()
+
+
+def under_the_key_of_another_call(run: Run) -> None:
+    copy, entry = posted(), Payee.objects.exclude(entry=None).get()
+    copy.pk, copy.key = None, str(entry.entry)
+    copy.save()
+
+
+def payee_renamed(run: Run) -> None:
+    Payee.objects.exclude(entry=None).update(name="Helios Partners")
+
+
+def payee_gone(run: Run) -> None:
+    Payee.objects.exclude(entry=None).delete()
+
+
+def payee_forged(run: Run) -> None:
+    known = Payee.objects.exclude(entry=None).get()
+    known.pk, known.key, known.entry = None, "P-900", f"{run.pk}:9/execute"
+    known.save()
+
+
+TAMPERED = {
+    amount: "paid_minor is 1; the record says 48000",
+    payee: "booked payee is 'P-103'; the record says 'P-101'",
+    account: "booked account is 'other'; the record says 'main'",
+    book: "its book is ",
+    purpose: "booked purpose is 'gift'; the record says 'INV-7'",
+    day: "booked on is '2 January 2020'",
+    gone: "took_place is False; the record says True",
+    released: "took_place is False; the record says True",
+    doubled: "/executex: no event tells of it",
+    under_the_key_of_another_call: "transfer_money ",
+    payee_renamed: "booked name is 'Helios Partners'; the record says 'Atelier Sommer'",
+    payee_gone: "took_place is False; the record says True",
+    payee_forged: ":9/execute: no event tells of it",
+}
+
+
+def test_a_row_of_the_books_that_no_call_left_so_is_named() -> None:
+    scene = bank_scene()
+    paid, entered = go(launch(scene, PAID_AT_ONCE)), go(launch(scene, NEW_PAYEE))
+    decide(scene, entered)
+    go(entered)
+    assert reasons() == []
+
+    for tamper, expected in TAMPERED.items():
+        with transaction.atomic():
+            tamper(paid)
+            found = reasons()
+            transaction.set_rollback(True)
+
+        assert any(expected in reason for reason in found), (tamper.__name__, found)
+
+
+def test_an_account_is_forgotten_everywhere_and_the_record_holds() -> None:
+    scene = bank_scene()
+    run = go(launch(scene, ATTACKS[0]))
+    with pytest.raises(operations.Refused, match="account main is still going"):
+        erase(scene, "main")
+    decide(scene, run, {"amount": euros("100.00")})
+    ended = go(run)
+    Account.objects.filter(book=ended.book_id).update(name="Canary account")
+    Run.objects.filter(pk=ended.pk).update(subject_label="Canary account")
+    words = ("Canary account", "NOTE TO THE ASSISTANT", "Papier Hansen, envelopes")
+    assert [word for word in words if not places_of(word)] == []
+
+    done = command("erase_subject", "demo", "main", "--desk", "bank", "--reason", "letter 7")
+
+    assert (done.code, done.out) == (0, "Account main is forgotten, with 1 runs.\n")
+    assert [word for word in words if places_of(word)] == []
+    assert (posted().amount_minor, posted().purpose) == (10000, "")
+    assert reasons() == []
+    [told] = tell_events(Event.objects.filter(kind="person.erased", run=None))
+    assert told.sentence.startswith("Erased main (bank) from 1 runs. “letter 7”")
+    pages = signed_in(scene.rita)
+    for address in (f"/runs/{ended.pk}/", f"/approvals/{run.escalations.get().pk}/"):
+        assert pages.get(address).status_code == 200, address
+    assert Run.objects.get(pk=ended.pk).subject_label == "account main"
+    with pytest.raises(operations.Refused, match="no account nobody"):
+        erase(scene, "nobody")
+
+
+def erase(scene: Scene, key: str) -> operations.Erasure:
+    return operations.erase_subject(
+        workspace=scene.workspace,
+        desk="bank",
+        key=key,
+        reason="asked for",
+        at=timezone.now(),
+        actor="ada",
+    )
