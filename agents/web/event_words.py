@@ -15,7 +15,7 @@ from agents.sdk.words import in_words
 from agents.tools import TOOLS
 from agents.web.approvals.outcomes import why_not
 from agents.web.ends import end_sentence
-from agents.web.formats import rule_title, spelled
+from agents.web.formats import desk_title, rule_title, spelled, up_to
 
 EventFacts: TypeAlias = Mapping[str, Any]
 
@@ -249,9 +249,11 @@ def _decision_refused(told: EventSentence) -> str:
 def _member_set(told: EventSentence) -> str:
     facts, limit = told.facts, told.facts.get("refund_limit_minor")
     may = {"reviewer": True, "admin": True}.get(facts["role"], False)
-    up_to = f", approving up to {format_money(limit)}" if isinstance(limit, int) else ""
-    any_amount = ", approving any amount" if may and not up_to else ""
-    return f"Gave {facts['user']} the role of {facts['role']}{up_to or any_amount}."
+    own = {CURRENCY: limit} if isinstance(limit, int) else None
+    desks = facts.get("desk_limits") or {}
+    at = [f"{up_to(most)} at {desk_title(desk).lower()}" for desk, most in desks.items()]
+    granted = ", ".join([*([up_to(own)] if may or own else []), *at])
+    return f"Gave {facts['user']} the role of {facts['role']}{granted and ', approving '}{granted}."
 
 
 def _switch(word: str, clocks: str) -> Callable[[EventSentence], str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +12,11 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from agents.core.money import format_money
+from agents.core.former import CURRENCY
+from agents.core.money import format_money, format_sums
 from agents.core.units import is_currency, unit_of, with_unit
 from agents.models import Escalation, Scope, Stage
+from agents.sdk.desk import DESKS
 from agents.web.policy.rules import words_of
 
 if TYPE_CHECKING:
@@ -116,9 +118,21 @@ def spelled(name: str) -> str:
 
 
 @register.filter
-def money(minor: int | None) -> str:
+def money(minor: int | None, currency: str = CURRENCY) -> str:
     """Write minor units as USD 1,200.00; "none" where there is no amount."""
-    return "none" if minor is None else format_money(minor)
+    return "none" if minor is None else format_money(minor, currency)
+
+
+def up_to(own: Mapping[str, int] | None) -> str:
+    """Say what a person may approve at a desk, by their own limits in each currency."""
+    if not own:
+        return "any amount"
+    return f"up to {format_sums(own.items())}"
+
+
+def desk_title(name: str) -> str:
+    """Return what people call a desk, also one that this process has not."""
+    return DESKS[name].title if name in DESKS else name.capitalize()
 
 
 @register.filter

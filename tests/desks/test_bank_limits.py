@@ -7,6 +7,7 @@ from io import StringIO
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from django.test import Client
 from django.utils import timezone
@@ -30,6 +31,7 @@ from tests.desks.bank import (
     sent,
 )
 from tests.engine.scene import Scene, go
+from tests.web.test_pages import signed_in
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
@@ -134,6 +136,12 @@ def test_a_limit_in_one_currency_is_none_of_another() -> None:
     set_limit("5000.00", "--desk", "bank", "--currency", "USD")
     with pytest.raises(operations.Refused, match=r"own limit of EUR 0\.00"):
         decide(scene, run := go(launch(scene, FIRST_PAYMENT)))
+
+    ada = signed_in(User.objects.get(username="ada"))
+    shown = "Refunds: up to USD 800.00<br>Bank transfers: up to USD 5,000.00"
+    assert shown in ada.get("/members/").text
+    told = "approving up to USD 800.00, up to USD 5,000.00 at bank transfers."
+    assert told in ada.get("/audit/").text
 
     set_limit("none", "--desk", "bank", "--currency", "USD")
     assert decide(scene, run).state == "approved"

@@ -127,8 +127,10 @@ def test_what_is_under_way_is_listed_until_it_is_resolved(scene: Scene, admin: C
     page = admin.get(reverse("kill")).text
     assert f"{str(run.pk)[:8]}</code>" in page
     assert "USD 500.00" in page
+    refund.update(currency="JPY")
+    assert "JPY 50,000" in admin.get(reverse("kill")).text
 
-    refund.update(state=EffectState.DONE, settled_at=timezone.now())
+    refund.update(state=EffectState.DONE, settled_at=timezone.now(), currency="USD")
 
     assert "No action is under way" in admin.get(reverse("kill")).text
 

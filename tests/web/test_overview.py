@@ -7,7 +7,8 @@ from io import StringIO
 
 import pytest
 from django.core.management import CommandError, call_command
-from django.db import transaction
+from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 from playwright.sync_api import expect
@@ -18,6 +19,8 @@ from agents.engine.sweep import sweep
 from agents.engine.worker import claimable_runs
 from agents.models import Effect, Endpoint, Escalation, Event, Run
 from agents.web.overview.figures import DAYS, Exposure, overview
+from tests.desks import bank
+from tests.desks.bank import bank_scene
 from tests.engine.scene import REFUND_500, Scene, go, set_scene
 from tests.web.serving import chromium, served, sign_in, with_passwords
 from tests.web.test_journeys import moved
@@ -35,7 +38,8 @@ def scene() -> Scene:
     return set_scene()
 
 
-def test_the_figures_are_those_of_the_ledger(scene: Scene) -> None:
+def test_the_figures_are_those_of_the_ledger_in_each_currency() -> None:
+    scene = bank_scene()
     go(scene.launch(REFUND_500))
     adjusted = go(scene.launch())
     scene.decide(adjusted, amount_minor=70000)
@@ -44,26 +48,45 @@ def test_the_figures_are_those_of_the_ledger(scene: Scene) -> None:
     scene.decide(rejected, approve=False)
     go(rejected)
     waiting = go(scene.launch())
+    go(bank.launch(scene, bank.PAID_AT_ONCE))
+    lowered = go(bank.launch(scene, bank.FIRST_PAYMENT))
+    bank.decide(scene, lowered, {"amount": bank.euros("600.00")})
+    go(lowered)
+    transfer = go(bank.launch(scene, bank.LARGE))
+    entry = go(bank.launch(scene, bank.NEW_PAYEE))
 
     found = overview(scene.rita, at=timezone.now())
 
-    assert (found.waiting, found.waiting_minor) == (1, 120000)
-    assert [row.escalation.run for row in found.rows] == [waiting]
-    assert (found.automatic, found.decided, found.automatic_percent) == (1, 2, 33)
-    assert found.decisions == 2
+    assert (found.waiting, found.waiting_sums) == (3, "EUR 1,950.00, USD 1,200.00")
+    assert [row.escalation.run for row in found.rows] == [waiting, transfer, entry]
+    assert (found.automatic, found.decided, found.automatic_percent) == (2, 3, 40)
+    assert found.decisions == 3
     assert found.median_seconds is not None
     assert 0 < found.median_seconds < 60
     assert found.expired == 0
-    assert found.paid_minor == 50000 + 70000
-    assert found.not_granted_minor == 120000 - 70000 + 120000
-    assert found.exposures == [Exposure("Demo", 50000, 500_000_000)]
-    assert len(found.by_outcome.days) == len(found.by_amount.days) == DAYS
-    assert list(found.by_outcome.days[-1].counts) == [1, 1, 1, 0]
-    amounts = ["USD 500.00", "USD 700.00", "USD 1,700.00"]
-    assert list(found.by_amount.days[-1].values) == amounts
-    for bar in (found.by_outcome.days[-1].segments, found.by_amount.days[-1].segments):
-        assert round(sum(segment.height for segment in bar)) == 100
+    assert found.moved_sums == "EUR 1,080.00, USD 1,200.00"
+    assert found.withheld_sums == "EUR 300.00, USD 1,700.00"
+    assert found.exposures == [
+        Exposure("Demo", "Bank transfers", "EUR", 48000, 5_000_000),
+        Exposure("Demo", "Refunds", "USD", 50000, 500_000_000),
+    ]
+    charts = (found.by_outcome, *found.by_amount)
+    assert [len(drawn.days) for drawn in charts] == [DAYS] * 3
+    assert list(found.by_outcome.days[-1].counts) == [2, 2, 1, 0]
+    assert [list(drawn.days[-1].values) for drawn in found.by_amount] == [
+        ["EUR 480.00", "EUR 600.00", "EUR 300.00"],
+        ["USD 500.00", "USD 700.00", "USD 1,700.00"],
+    ]
+    for drawn in charts:
+        assert round(sum(segment.height for segment in drawn.days[-1].segments)) == 100
     assert found.attention == []
+    rita = signed_in(scene.rita)
+    rita.get(reverse("home"))  # which keeps in the session what it saw
+    with CaptureQueriesContext(connection) as asked:
+        page = rita.get(reverse("home"))
+    assert len(asked) <= 12
+    assert "Amounts in EUR" in page.text
+    assert "USD 1,080.00" not in page.text
 
 
 def test_a_request_that_expired_is_counted_for_a_fortnight(scene: Scene) -> None:
@@ -93,7 +116,7 @@ def test_what_failed_or_is_unknown_needs_somebody(scene: Scene) -> None:
     page = signed_in(scene.eve).get(reverse("home")).text
 
     assert "failed because of a system error" in page
-    assert "nobody can tell whether it was paid" in page
+    assert "nobody can tell whether it took effect" in page
     cases = overview(scene.eve, at=timezone.now()).attention
     assert {(case.kind, case.run) for case in cases} == {
         ("failed", failed.pk),
@@ -107,8 +130,8 @@ def test_nobody_sees_the_figures_of_another_workspace(scene: Scene) -> None:
 
     found = overview(stranger(), at=timezone.now())
 
-    assert (found.waiting, found.paid_minor, found.attention) == (0, 0, [])
-    charts = (found.by_outcome, found.by_amount)
+    assert (found.waiting, found.moved_sums, found.attention) == (0, "", [])
+    charts = (found.by_outcome, *found.by_amount)
     assert not any(day.segments for drawn in charts for day in drawn.days)
 
 

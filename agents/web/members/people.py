@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from agents.core.money import format_money
+from agents.core.former import CURRENCY, FIRST_DESK
 from agents.models import Membership, Role, Workspace
 from agents.web.access import DECIDES
+from agents.web.formats import desk_title, up_to
 
 # What each role may do, for whoever has never seen another page.
 ROLES: Mapping[Role, str] = {
@@ -26,7 +27,7 @@ class Member:
 
     name: str
     role: str
-    limit: str  # what they may approve, in words
+    limits: Sequence[str]  # what they may approve, in words: a line for each desk
     is_active: bool
     is_simulated: bool
 
@@ -42,7 +43,8 @@ class Team:
 def teams(workspaces: Iterable[Workspace]) -> list[Team]:
     """Return the people of some workspaces, in one query."""
     found = Membership.objects.filter(workspace__in=list(workspaces))
-    rows = found.select_related("user", "workspace").order_by("workspace_id", "user__username")
+    rows = found.select_related("user", "workspace__policy")
+    rows = rows.order_by("workspace_id", "user__username")
     return [
         Team(own[0].workspace, [_member(row) for row in sorted(own, key=_rank)])
         for own in (list(rows) for _, rows in groupby(rows, key=lambda row: row.workspace_id))
@@ -57,14 +59,21 @@ def _member(row: Membership) -> Member:
     return Member(
         name=row.user.get_username(),
         role=row.role,
-        limit=_limit(row),
+        limits=_limits(row),
         is_active=row.user.is_active,
         is_simulated=row.is_simulated,
     )
 
 
-def _limit(row: Membership) -> str:
+def _limits(row: Membership) -> list[str]:
+    """Say what a person may approve, of each desk that the policy names or that limits them."""
     if row.role not in DECIDES:
-        return "decides nothing"
-    most = row.refund_limit_minor
-    return "any amount" if most is None else f"up to {format_money(most)}"
+        return ["decides nothing"]
+    policy = row.workspace.policy
+    named = (policy.document.get("desks") or {}) if policy else {}
+    refunds = row.refund_limit_minor
+    own = {FIRST_DESK: None if refunds is None else {CURRENCY: refunds}}
+    own |= dict.fromkeys(named) | row.desk_limits
+    if len(own) == 1:
+        return [up_to(own[FIRST_DESK])]
+    return [f"{desk_title(desk)}: {up_to(most)}" for desk, most in own.items()]

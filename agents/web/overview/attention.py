@@ -8,7 +8,7 @@ from datetime import datetime
 from uuid import UUID
 
 from django.db.models import BigIntegerField, CharField, Value
-from django.db.models.functions import Cast
+from django.db.models.functions import Cast, Coalesce
 
 from agents.core.money import format_money
 from agents.core.states import EffectState, RunState
@@ -29,6 +29,7 @@ class Attention:
     escalation: int | None
     at: datetime | None
     amount_minor: int | None
+    currency: str
     subject_label: str  # whom or what it is about; "": nobody knows
     code: str  # why, as stored
     person: str  # who had approved it
@@ -38,7 +39,7 @@ class Attention:
         """Name the case: its money and its subject."""
         whose = f" for {self.subject_label}" if self.subject_label else ""
         if self.amount_minor is not None:
-            return f"{format_money(self.amount_minor)}{whose}"
+            return f"{format_money(self.amount_minor, self.currency)}{whose}"
         return f"Run{whose}" if self.escalation is None else f"Request {self.escalation}{whose}"
 
     @property
@@ -47,7 +48,7 @@ class Attention:
         if self.kind == "not_carried_out":
             return f"approved by {self.person}, not carried out: {why_not(self.code)}"
         if self.kind == "unknown":
-            return "nobody can tell whether it was paid; look it up and answer the request"
+            return "nobody can tell whether it took effect; look it up and answer the request"
         if self.kind == "failed":
             return "failed because of a system error"
         untold = "paid, and the customer was not told"
@@ -63,25 +64,26 @@ def attention(workspaces: Sequence[int], *, since: datetime) -> list[Attention]:
     """
     failed = Run.objects.filter(workspace__in=workspaces, state=RunState.FAILED).values_list(
         Value("failed", CharField()),
-        *("pk", NO_KEY, "ended_at", NO_KEY, "subject_label", "stop_reason", NO_NAME),
+        *("pk", NO_KEY, "ended_at", NO_KEY, NO_NAME, "subject_label", "stop_reason", NO_NAME),
     )
     lost = Effect.objects.unsettled().filter(state=EffectState.UNKNOWN)
     unknown = lost.in_workspaces(workspaces).values_list(
         Value("unknown", CharField()),
-        *("run_id", NO_KEY, "settled_at", "amount_minor", "run__subject_label", "tool", NO_NAME),
+        *("run_id", NO_KEY, "settled_at", "amount_minor", "currency", "run__subject_label"),
+        *("tool", NO_NAME),
     )
     undone = Escalation.objects.filter(workspace__in=workspaces).exclude(not_carried_out="")
     not_carried_out = undone.values_list(
         Value("not_carried_out", CharField()),
-        *("run_id", "pk", "decided_at", "granted_minor", "run__subject_label", "not_carried_out"),
-        "decided_by__username",
+        *("run_id", "pk", "decided_at", Coalesce("granted_minor", "amount_minor"), "currency"),
+        *("run__subject_label", "not_carried_out", "decided_by__username"),
     )
     quiet = untold_refunds(since=since).filter(
         run__workspace__in=workspaces, run__created_at__gte=since
     )
     untold = quiet.order_by().values_list(
         Value("untold", CharField()),
-        *("run_id", NO_KEY, "settled_at", "amount_minor", "run__subject_label"),
+        *("run_id", NO_KEY, "settled_at", "amount_minor", "currency", "run__subject_label"),
         *("run__stop_reason", NO_NAME),
     )
     rows = failed.union(unknown, not_carried_out, untold, all=True).order_by("-ended_at")

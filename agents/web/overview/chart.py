@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
+from typing import Any
 
 from agents.core.money import format_money
 
@@ -42,37 +43,45 @@ class Day:
 
 @dataclass(frozen=True)
 class Chart:
-    """Days in their order. `highest` is the whole height, "" where nothing was counted."""
+    """Days in their order. `highest` is the whole height, "" where nothing was counted.
+
+    `currency` is that of its money, "" where it is none.
+    """
 
     layers: Sequence[Layer]
     days: Sequence[Day]
     highest: str
     today: Sequence[tuple[Layer, str]]  # the last day's figures
+    currency: str = ""
 
 
 def chart(
     layers: Sequence[Layer],
     dates: Sequence[date],
-    counted: Iterable[tuple[date | None, str, int]],
+    counted: Iterable[Sequence[Any]],
     *,
-    of_money: bool = False,
+    currency: str = "",
 ) -> Chart:
-    """Draw what was counted by day and word, summed where it comes in parts.
+    """Draw what was counted, each a day, a word and a number; summed where it comes in parts.
 
-    Money is in minor units; what is of another day or word is left out.
+    With a currency the numbers are its minor units. What is of another day or word is left out.
     """
     sums: Counter[tuple[date | None, str]] = Counter()
     for day, word, count in counted:
         sums[day, word] += count
     rows = [[sums[day, layer.word] for layer in layers] for day in dates]
     highest = max([sum(row) for row in rows] + [1])
-    written = [[format_money(value) if of_money else f"{value:,}" for value in row] for row in rows]
+
+    def in_words(value: int) -> str:
+        return format_money(value, currency) if currency else f"{value:,}"
+
+    written = [[in_words(value) for value in row] for row in rows]
     days = [
         Day(day, _segments(n, len(dates), row, highest, layers, texts), row, texts)
         for n, (day, row, texts) in enumerate(zip(dates, rows, written, strict=True))
     ]
-    top = "" if not any(map(any, rows)) else format_money(highest) if of_money else f"{highest:,}"
-    return Chart(layers, days, top, list(zip(layers, written[-1], strict=True)))
+    top = in_words(highest) if any(map(any, rows)) else ""
+    return Chart(layers, days, top, list(zip(layers, written[-1], strict=True)), currency)
 
 
 def _segments(

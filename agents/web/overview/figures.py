@@ -5,39 +5,40 @@ Sums go by day in the viewer's zone and read the last days only, by index.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from statistics import median
 
 from django.contrib.auth.models import User
-from django.db.models import Case, Count, DateField, F, Q, Sum, Value, When
-from django.db.models.functions import Cast, Coalesce, TruncDate
+from django.db.models import F
 from django.utils import timezone
 
+from agents.core.former import CURRENCY, FIRST_DESK
 from agents.core.limits import BadPolicy
-from agents.core.states import DECIDED, EffectState, EscalationState
-from agents.engine.desk_ledger import MAYBE_DONE
-from agents.models import Effect, Escalation, Workspace
+from agents.core.money import format_money, format_sums
+from agents.core.states import DECIDED, EscalationState
+from agents.models import Escalation, Workspace
 from agents.web import access
 from agents.web.approvals.inbox import InboxRow, inbox
+from agents.web.formats import desk_title
 from agents.web.overview.attention import Attention, attention
 from agents.web.overview.chart import Chart, Layer, chart
+from agents.web.overview.counts import LONGEST_RUN, Calls, Requests, count_calls, count_requests
 from agents.web.overview.system import System, system
 
 DAYS = 14  # of the charts
 SOONEST = 5  # requests shown
 NEWEST = 100  # decisions that the median is of
-LONGEST_RUN = timedelta(days=7)  # a refund of the charts is of a run that began no earlier
 AUTOMATIC, APPROVED, REJECTED, EXPIRED = (
     Layer("approve", "Automatic"),
     Layer("human", "Approved by a person"),
     Layer("block", "Rejected"),
     Layer("waiting", "Expired"),
 )
-PAID, PAID_AFTER, NOT_GRANTED = (
-    Layer("approve", "Paid automatically"),
-    Layer("human", "Paid after approval"),
+BY_ITSELF, AFTER_APPROVAL, WITHHELD = (
+    Layer("approve", "Automatic"),
+    Layer("human", "After approval"),
     Layer("block", "Reduced or rejected"),
 )
 WORDS = {
@@ -50,34 +51,44 @@ WORDS = {
 
 @dataclass(frozen=True)
 class Exposure:
-    """What was paid today without a person, in a workspace, against its cap; minor units."""
+    """What went out today without a person, in a workspace, against a cap; minor units."""
 
     workspace: str
-    paid_minor: int
+    desk: str
+    currency: str
+    moved_minor: int
     cap_minor: int
 
     @property
     def percent(self) -> float:
-        return min(100.0, 100 * self.paid_minor / self.cap_minor) if self.cap_minor else 100.0
+        return min(100.0, 100 * self.moved_minor / self.cap_minor) if self.cap_minor else 100.0
+
+    @property
+    def moved(self) -> str:
+        return format_money(self.moved_minor, self.currency)
+
+    @property
+    def cap(self) -> str:
+        return format_money(self.cap_minor, self.currency)
 
 
 @dataclass(frozen=True)
 class Overview:
-    """The figures of the person's workspaces; money in minor units."""
+    """The figures of the person's workspaces; sums in words, one for each currency."""
 
     waiting: int
-    waiting_minor: int
+    waiting_sums: str
     rows: Sequence[InboxRow]  # soonest to expire
     median_seconds: float | None  # from request to decision
     decisions: int  # that it is the median of
-    automatic: int  # refunds of the charts' days that needed nobody
+    automatic: int  # calls of the charts' days that needed nobody
     decided: int  # requests that people decided or that expired, in the same days
     expired: int
     expired_today: int
-    paid_minor: int  # today
-    not_granted_minor: int  # today
+    moved_sums: str  # today
+    withheld_sums: str  # today
     by_outcome: Chart
-    by_amount: Chart
+    by_amount: Sequence[Chart]  # one for each currency
     attention: Sequence[Attention]
     exposures: Sequence[Exposure]
     system: System
@@ -97,91 +108,36 @@ def overview(user: User, *, at: datetime) -> Overview:
     midnight = timezone.localtime(at).replace(hour=0, minute=0, second=0, microsecond=0)
     dates = [midnight.date() - timedelta(days=n) for n in reversed(range(DAYS))]
     since = midnight - timedelta(days=DAYS - 1)
-    requests = _request_sums(keys, since=since)
-    refunds = _refund_sums(keys, since=since, today=at.astimezone(UTC))
-    outcomes = _by_outcome(requests, refunds, dates)
-    amounts = _by_amount(requests, refunds, dates)
+    requests = count_requests(keys, since=since)
+    calls = count_calls(keys, since=since, today=at.astimezone(UTC))
+    outcomes = _by_outcome(requests, calls, dates)
     waiting = [s for s in requests if s.state == EscalationState.OPEN]
     decided = [s for s in requests if s.state in {*DECIDED, EscalationState.EXPIRED}]
     lengths = _seconds_to_decide(keys)
+    today = dates[-1]
     return Overview(
         waiting=sum(s.count for s in waiting),
-        waiting_minor=sum(s.asked_minor for s in waiting),
+        waiting_sums=_sums((s.currency, s.asked_minor) for s in waiting),
         rows=inbox(keys, most=SOONEST).rows,
         median_seconds=median(lengths) if lengths else None,
         decisions=len(lengths),
-        automatic=sum(s.count for s in refunds if s.is_automatic),
+        automatic=sum(s.count for s in calls if s.is_automatic),
         decided=sum(s.count for s in decided),
         expired=sum(day.counts[3] for day in outcomes.days),
         expired_today=outcomes.days[-1].counts[3],
-        paid_minor=sum(amounts.days[-1].counts[:2]),
-        not_granted_minor=amounts.days[-1].counts[2],
+        moved_sums=_sums((s.currency, s.moved_minor) for s in calls if s.day == today),
+        withheld_sums=_sums((s.currency, s.withheld_minor) for s in decided if s.day == today),
         by_outcome=outcomes,
-        by_amount=amounts,
+        by_amount=_by_amount(requests, calls, dates),
         attention=attention(keys, since=since - LONGEST_RUN),
-        exposures=_exposures(workspaces, refunds),
+        exposures=_exposures(workspaces, calls),
         system=system(parts),
     )
 
 
-@dataclass(frozen=True)
-class _Requests:
-    """How many requests of one day came to one state; no day for what waits."""
-
-    day: date | None
-    state: str
-    count: int
-    asked_minor: int
-    granted_minor: int
-
-
-def _request_sums(workspaces: Sequence[int], *, since: datetime) -> list[_Requests]:
-    ours = Escalation.objects.filter(workspace__in=workspaces).order_by()
-    parts = (
-        ours.filter(decided_at__gte=since).annotate(day=TruncDate("decided_at")),
-        ours.filter(state=EscalationState.EXPIRED, expires_at__gte=since).annotate(
-            day=TruncDate("expires_at")
-        ),
-        ours.filter(state=EscalationState.OPEN).annotate(day=Cast(Value(None), DateField())),
-    )
-    asked, granted = Coalesce("requested_minor", 0), Coalesce("granted_minor", 0)
-    sums = [
-        part.values_list("day", "state").annotate(n=Count("pk"), a=Sum(asked), g=Sum(granted))
-        for part in parts
-    ]
-    return [_Requests(*row) for row in sums[0].union(*sums[1:], all=True)]
-
-
-@dataclass(frozen=True)
-class _Refunds:
-    """What was paid on one day in one workspace, by people's leave or without."""
-
-    day: date | None
-    is_automatic: bool
-    workspace: int
-    count: int
-    paid_minor: int
-    exposed_minor: int  # today (UTC) and without a person, also what may have been paid
-
-
-def _refund_sums(workspaces: Sequence[int], *, since: datetime, today: datetime) -> list[_Refunds]:
-    midnight = today.replace(hour=0, minute=0, second=0, microsecond=0)
-    is_automatic = Case(When(escalation=None, then=Value(True)), default=Value(False))
-    is_paid = Q(state=EffectState.DONE, settled_at__gte=since)
-    is_exposed = Q(escalation=None, intended_at__gte=midnight)
-    rows = (
-        Effect.objects.filter(tool="issue_refund", state__in=MAYBE_DONE)
-        .filter(run__workspace__in=workspaces, run__created_at__gte=since - LONGEST_RUN)
-        .annotate(day=TruncDate("settled_at"), is_automatic=is_automatic)
-        .values_list("day", "is_automatic", "run__workspace")
-        .annotate(
-            n=Count("pk", filter=is_paid),
-            paid=Coalesce(Sum("amount_minor", filter=is_paid), 0),
-            exposed=Coalesce(Sum("amount_minor", filter=is_exposed), 0),
-        )
-        .order_by()
-    )
-    return [_Refunds(*row) for row in rows]
+def _sums(amounts: Iterable[tuple[str, int]]) -> str:
+    """Return what there is of each currency, "" where there is nothing."""
+    return format_sums((currency, minor) for currency, minor in amounts if minor)
 
 
 def _seconds_to_decide(workspaces: Sequence[int]) -> list[float]:
@@ -192,38 +148,53 @@ def _seconds_to_decide(workspaces: Sequence[int]) -> list[float]:
 
 
 def _by_outcome(
-    requests: Sequence[_Requests], refunds: Sequence[_Refunds], dates: Sequence[date]
+    requests: Sequence[Requests], calls: Sequence[Calls], dates: Sequence[date]
 ) -> Chart:
     """Chart the cases of each day, by who or what ended them."""
     counted = [(s.day, WORDS.get(EscalationState(s.state), ""), s.count) for s in requests]
-    counted += [(s.day, AUTOMATIC.word, s.count) for s in refunds if s.is_automatic]
+    counted += [(s.day, AUTOMATIC.word, s.count) for s in calls if s.is_automatic]
     return chart([AUTOMATIC, APPROVED, REJECTED, EXPIRED], dates, counted)
 
 
 def _by_amount(
-    requests: Sequence[_Requests], refunds: Sequence[_Refunds], dates: Sequence[date]
-) -> Chart:
-    """Chart the money of each day: what was paid, and what people did not grant."""
-    counted = [
-        (s.day, NOT_GRANTED.word, s.asked_minor - s.granted_minor)
-        for s in requests
-        if s.state in DECIDED
+    requests: Sequence[Requests], calls: Sequence[Calls], dates: Sequence[date]
+) -> list[Chart]:
+    """Chart the money of each day, a currency at a time: what went out, and what people withheld.
+
+    One empty chart where there was none.
+    """
+    counted = [(s.currency, s.day, WITHHELD.word, s.withheld_minor) for s in requests]
+    for call in calls:
+        layer = BY_ITSELF if call.is_automatic else AFTER_APPROVAL
+        counted.append((call.currency, call.day, layer.word, call.moved_minor))
+    layers = [BY_ITSELF, AFTER_APPROVAL, WITHHELD]
+    return [
+        chart(layers, dates, [rest for of, *rest in counted if of == currency], currency=currency)
+        for currency in sorted({of for of, *_, minor in counted if minor}) or [""]
     ]
-    counted += [
-        (s.day, PAID.word if s.is_automatic else PAID_AFTER.word, s.paid_minor) for s in refunds
-    ]
-    return chart([PAID, PAID_AFTER, NOT_GRANTED], dates, counted, of_money=True)
 
 
-def _exposures(workspaces: Sequence[Workspace], refunds: Sequence[_Refunds]) -> list[Exposure]:
+def _exposures(workspaces: Sequence[Workspace], calls: Sequence[Calls]) -> list[Exposure]:
     """Return what went out today without a person, where a cap is in force."""
     found = []
     for workspace in workspaces:
-        try:
-            cap = workspace.policy.limits().workspace_daily_minor if workspace.policy else None
-        except BadPolicy:
-            cap = None
-        if cap is not None:
-            paid = sum(s.exposed_minor for s in refunds if s.workspace == workspace.pk)
-            found.append(Exposure(workspace.name, paid, cap))
+        for (desk, currency), cap in sorted(_caps(workspace).items()):
+            mine = (workspace.pk, desk, currency)
+            moved = sum(s.exposed_minor for s in calls if (s.workspace, s.desk, s.currency) == mine)
+            found.append(Exposure(workspace.name, desk_title(desk), currency, moved, cap))
     return found
+
+
+def _caps(workspace: Workspace) -> dict[tuple[str, str], int]:
+    """Return the caps a day of a workspace's policy, in minor units, by desk and currency."""
+    try:
+        limits = workspace.policy.limits() if workspace.policy else None
+    except BadPolicy:
+        return {}
+    if limits is None:
+        return {}
+    caps = {(FIRST_DESK, CURRENCY): limits.workspace_daily_minor}
+    for desk, part in (limits.desks or {}).items():
+        for currency, of_day in part.get("caps", {}).items():
+            caps[desk, currency] = of_day.get("workspace_daily_minor")
+    return {key: cap for key, cap in caps.items() if cap is not None}

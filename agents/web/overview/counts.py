@@ -1,0 +1,96 @@
+"""What the first page counts: requests and calls, by day, desk and currency.
+
+Nothing adds currencies. Days are those of the viewer's zone; sums read the last days by index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+
+from django.db.models import Case, Count, DateField, F, Q, Sum, Value, When
+from django.db.models.functions import Cast, Coalesce, TruncDate
+
+from agents.core.kinds import ACTION
+from agents.core.states import EffectState, EscalationState
+from agents.engine.desk_ledger import MAYBE_DONE
+from agents.models import Effect, Escalation
+from agents.tools import TOOLS
+
+LONGEST_RUN = timedelta(days=7)  # a call of the charts is of a run that began no earlier
+
+
+@dataclass(frozen=True)
+class Requests:
+    """How many requests of one day came to one state; no day for what waits."""
+
+    day: date | None
+    state: str
+    currency: str  # "": they are about no amount
+    count: int
+    asked_minor: int
+    withheld_minor: int  # of that, what people rejected, or took off what was then done
+
+
+def count_requests(workspaces: Sequence[int], *, since: datetime) -> list[Requests]:
+    """Count what was decided or expired since then, and what waits, in one query."""
+    ours = Escalation.objects.filter(workspace__in=workspaces).order_by()
+    parts = (
+        ours.filter(decided_at__gte=since).annotate(day=TruncDate("decided_at")),
+        ours.filter(state=EscalationState.EXPIRED, expires_at__gte=since).annotate(
+            day=TruncDate("expires_at")
+        ),
+        ours.filter(state=EscalationState.OPEN).annotate(day=Cast(Value(None), DateField())),
+    )
+    # A letter names an amount too, and a lost call was asked about before.
+    asked = Case(When(kind=ACTION.stored, then="amount_minor"), default=0)
+    lowered = F("amount_minor") - F("effect__amount_minor")
+    withheld = Case(
+        When(kind=ACTION.stored, state=EscalationState.REJECTED, then="amount_minor"),
+        When(kind=ACTION.stored, state=EscalationState.ADJUSTED, then=lowered),
+        default=0,
+    )
+    sums = [
+        part.values_list("day", "state", "currency").annotate(
+            n=Count("pk"), a=Coalesce(Sum(asked), 0), w=Coalesce(Sum(withheld), 0)
+        )
+        for part in parts
+    ]
+    return [Requests(*row) for row in sums[0].union(*sums[1:], all=True)]
+
+
+@dataclass(frozen=True)
+class Calls:
+    """What was carried out on one day by one desk, by people's leave or without."""
+
+    day: date | None
+    is_automatic: bool
+    workspace: int
+    desk: str
+    currency: str  # "": they move no money
+    count: int
+    moved_minor: int
+    exposed_minor: int  # today (UTC) and without a person, also what may have been moved
+
+
+def count_calls(workspaces: Sequence[int], *, since: datetime, today: datetime) -> list[Calls]:
+    """Count the writes since then, other than letters, in one query."""
+    midnight = today.replace(hour=0, minute=0, second=0, microsecond=0)
+    is_automatic = Case(When(escalation=None, then=Value(True)), default=Value(False))
+    is_done = Q(state=EffectState.DONE, settled_at__gte=since)
+    is_exposed = Q(escalation=None, intended_at__gte=midnight)
+    rows = (
+        Effect.objects.filter(state__in=MAYBE_DONE)
+        .exclude(tool__in=[name for name, tool in TOOLS.items() if tool.letter])
+        .filter(run__workspace__in=workspaces, run__created_at__gte=since - LONGEST_RUN)
+        .annotate(day=TruncDate("settled_at"), is_automatic=is_automatic)
+        .values_list("day", "is_automatic", "run__workspace", "run__desk", "currency")
+        .annotate(
+            n=Count("pk", filter=is_done),
+            moved=Coalesce(Sum("amount_minor", filter=is_done), 0),
+            exposed=Coalesce(Sum("amount_minor", filter=is_exposed), 0),
+        )
+        .order_by()
+    )
+    return [Calls(*row) for row in rows]
