@@ -15,6 +15,7 @@ from django.contrib.auth.models import User
 from agents.models import Membership, Role, Workspace
 from agents.operations import add_member
 
+ADMIN = "admin"
 ROUNDS = 1000  # of the hash of 96 random bits
 
 
@@ -33,7 +34,7 @@ PEOPLE = (
     Person("rita", Role.REVIEWER, refund_limit_minor=80000),
     Person("mara", Role.REVIEWER, refund_limit_minor=500000),
     Person("auditor", Role.AUDITOR),
-    Person("admin", Role.ADMIN),
+    Person(ADMIN, Role.ADMIN),
 )
 
 

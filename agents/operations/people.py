@@ -63,7 +63,7 @@ def add_workspace(
 
 def _demo_policy() -> Limits:
     """Return the strict policy as a demo has it: with every desk that has something to show."""
-    desks = {name: desk.document() for name, desk in DESKS.items() if desk.scenarios}
+    desks = {name: desk.document() for name, desk in DESKS.items() if desk.fill_demo}
     return replace(STRICT, escalation_seconds=DEMO_EXPIRY, desks=desks or None)
 
 

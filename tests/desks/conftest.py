@@ -1,4 +1,4 @@
-"""The access desk, as a company would write it, entered for one test and taken out again."""
+"""The access desk of docs/desks.md, entered for one test and taken out again."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from agents import policies, tools
 from agents.engine import desks
 from agents.sdk.desk import DESKS, Desk
 from agents.systems import SYSTEMS
+from tests.desks import page
 
 
 @pytest.fixture
@@ -24,14 +25,16 @@ def no_desk_left() -> Iterator[None]:
     for table, entries in zip(tables, before, strict=True):
         table.clear()
         table.update(entries)
-    for name in [name for name in sys.modules if name.partition(".")[0] == "samples"]:
+    for name in [
+        name for name in sys.modules if name.partition(".")[0] in ("acme_access", "samples")
+    ]:
         del sys.modules[name]
 
 
 @pytest.fixture
 def access(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_desk_left: None) -> Desk:
-    monkeypatch.syspath_prepend(str(Path(__file__).parent))
-    monkeypatch.setenv("ACME_GRANTS", str(tmp_path / "grants.json"))
+    page.write(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
     from acme_access.desk import desk  # type: ignore[import-not-found]
 
     desks.enter_desk(desk)

@@ -132,7 +132,7 @@ def test_what_a_person_left_is_judged_once_more(scene: Scene, access: Desk) -> N
     from acme_access import directory
 
     kept = directory.PEOPLE["noor"]
-    directory.PEOPLE["noor"] = directory.Person("noor", "Noor Haddad", "Billing", employed=False)
+    directory.PEOPLE["noor"] = directory.Person("Noor Haddad", "Billing", employed=False)
     try:
         run = go(run)
     finally:

@@ -78,9 +78,9 @@ def with_passwords(*people: User) -> None:
         user.save()
 
 
-def sign_in(page: Page, site: str, name: str) -> None:
+def sign_in(page: Page, site: str, name: str, password: str = PASSWORD) -> None:
     page.goto(f"{site}/sign-in/")
     page.get_by_label("Name").fill(name)
-    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_label("Password").fill(password)
     page.get_by_role("button", name="Sign in").click()
     page.wait_for_url(f"{site}/")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
@@ -18,9 +19,10 @@ from django.utils import timezone
 from agents.gallery.history import BEFORE_HISTORY, start_history, write_history
 from agents.gallery.recording import Recording
 from agents.management.processes import Program, run_together
-from agents.management.sign_ins import PEOPLE, ensure_sign_ins
-from agents.models import Workspace
-from agents.operations import Refused, ensure_demo_workspace
+from agents.management.sign_ins import ADMIN, PEOPLE, ensure_sign_ins
+from agents.models import PolicyVersion, Workspace
+from agents.operations import Refused, ensure_demo_workspace, publish_policy
+from agents.sdk.desk import DESKS
 
 
 class Command(BaseCommand):
@@ -48,9 +50,11 @@ class Command(BaseCommand):
         # The fortnight that is about to be written happened under this policy, to these people.
         workspace = ensure_demo_workspace(at=at if prepare else at - BEFORE_HISTORY)
         self._prepare(workspace, Path(settings.DATA_DIR) / "demo-sign-ins.json")
+        if not prepare:
+            self._fill(workspace, until=at, begun=begun)
+        _put_in_force(workspace, at=timezone.now())
         if prepare:
             return
-        self._fill(workspace, until=at, begun=begun)
         shown = f"[{host}]" if ":" in host else host
         self.stdout.write(f"\nServing http://{shown}:{port}/ until Ctrl-C.\n\n")
         self.stdout.flush()
@@ -81,6 +85,19 @@ class Command(BaseCommand):
             password = new.get(person.name, "as before")
             self.stdout.write(f"  {person.role:<9} {person.name:<5} {password}")
         self.stdout.write(where)
+
+
+def _put_in_force(workspace: Workspace, *, at: datetime) -> None:
+    """Add each desk with something to show that no version of the policy has had."""
+    versions = PolicyVersion.objects.filter(workspace=workspace)
+    had = {name for v in versions for name in v.document.get("desks") or ()}
+    new = {name: desk.document() for name, desk in DESKS.items() if desk.scenarios}
+    added = {name: part for name, part in new.items() if name not in had}
+    if added and workspace.policy:
+        desks = {**(workspace.policy.document.get("desks") or {}), **added}
+        document = {**workspace.policy.document, "desks": desks}
+        admin = User.objects.get(username=ADMIN)
+        publish_policy(workspace=workspace, document=document, by=admin, at=at)
 
 
 def programs(*, host: str, port: int) -> list[Program]:

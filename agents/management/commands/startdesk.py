@@ -60,7 +60,7 @@ class Command(BaseCommand):
             f"  OPSCONSOLE_APPS={app} {python} {console}/manage.py demo\n\n"
             f"A workspace that is there already gets the desk by\n\n"
             f"  OPSCONSOLE_APPS={app} {python} {console}/manage.py publish_policy demo "
-            f"--add-desk {name} --as ada"
+            f"--add-desk {name} --as admin"
         )
 
 

@@ -1,0 +1,42 @@
+"""The desk of docs/desks.md: its files as they stand there, and what is typed between them."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.processes import ROOT
+
+PAGE = ROOT / "docs" / "desks.md"
+_BLOCK = re.compile(r"^```(?:(sh)|python (\S+))\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks() -> Iterator[tuple[str, str]]:
+    """Yield each file with the text that is written to its end, and ("", commands), in order."""
+    for shell, path, text in _BLOCK.findall(PAGE.read_text(encoding="utf-8")):
+        yield ("", _here(text)) if shell else (path, text)
+
+
+def _here(commands: str) -> str:
+    """Return commands for the console that stands here, and not where the page has it."""
+    there = "/srv/opsconsole"
+    return commands.replace(f"{there}/.venv/bin/python", sys.executable).replace(there, str(ROOT))
+
+
+def files() -> dict[str, str]:
+    """Return the text of every file of the desk, parts with two empty lines between them."""
+    parts: dict[str, list[str]] = {}
+    for path, text in blocks():
+        if path:
+            parts.setdefault(path, []).append(text)
+    return {path: "\n\n".join(texts) for path, texts in parts.items()}
+
+
+def write(place: Path) -> None:
+    """Write the desk, without what is typed."""
+    for path, text in files().items():
+        (place / path).parent.mkdir(exist_ok=True)
+        (place / path).write_text(text, encoding="utf-8")
+    (place / "acme_access" / "__init__.py").touch()
