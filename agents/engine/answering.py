@@ -7,13 +7,15 @@ from datetime import datetime
 from django.db import transaction
 
 from agents.core.kinds import kind_of
+from agents.core.replay import Reply
 from agents.core.requests import Json
 from agents.core.states import EffectState, EscalationState, RunState
-from agents.engine.approvals import REFUSED, close_approvals, turn_of
+from agents.engine.calling import CallOutcome
 from agents.engine.commit import Commit
 from agents.engine.dispatch import ring
 from agents.engine.lookup import outcome_of
 from agents.engine.redaction import redact_for
+from agents.engine.settling import settle
 from agents.models import Effect, Escalation, Run, Step
 from agents.tools import TOOLS, OutcomeUnknown, Tool
 
@@ -75,11 +77,8 @@ def _answer_unknown(
     if step.reply is None:
         step.failed = f"tool_error:{effect.tool}"
     state = EffectState.REFUSED if step.failed else EffectState.DONE
-    settled = {"state": state, "result": step.reply, "settled_at": commit.at}
-    Effect.objects.filter(pk=effect.pk).update(**settled)
-    commit.say(f"effect.{state.value}", {"key": effect.key})
-    if state is EffectState.REFUSED:
-        commit.tell(close_approvals(commit.run, why=REFUSED, turn=turn_of(step.key)))
+    # Not its `tool`: what that held was given back above, before it was asked.
+    settle(commit, step, CallOutcome(state, Reply(step.reply)), tool=None, overrules=True)
 
 
 def _result_by_key(tool: Tool, key: str) -> Json:

@@ -28,7 +28,7 @@ PROGRESS = (
     *("cost_micro_usd", "model", "ended_at"),
 )
 
-UnderLock: TypeAlias = Callable[["Commit"], None]  # what can only be known in the transaction
+UnderLock: TypeAlias = Callable[["Commit"], object]  # what can only be known in the transaction
 
 
 class NewRow(NamedTuple):

@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from django.db.models import JSONField
 from django.utils import timezone
 
 from agents.core.kinds import EFFECT_UNKNOWN
@@ -18,10 +17,8 @@ from agents.core.limits import Limits
 from agents.core.replay import Reply
 from agents.core.requests import Json, Use
 from agents.core.states import EffectState
-from agents.db.compiled import CompiledUpdate, Param
 from agents.engine import simulation
 from agents.engine.admission import admit, effect_key
-from agents.engine.approvals import REFUSED, close_approvals, turn_of
 from agents.engine.calling import UNKNOWN, CallOutcome, call_tool, find_outcome
 from agents.engine.commit import PROGRESS, Commit
 from agents.engine.database import in_database
@@ -31,6 +28,7 @@ from agents.engine.escalating import open_escalation
 from agents.engine.journal import Journal
 from agents.engine.kill_switch import standing_against
 from agents.engine.redaction import redact
+from agents.engine.settling import SETTLED, settle
 from agents.models import Effect, Step
 from agents.tools import Context, Tool
 
@@ -69,7 +67,8 @@ async def use(key: str, request: Use, journal: Journal, limits: Limits) -> Reply
         outcome = replace(outcome, reply=kept)
         # Not after the block: where the commit beside the call fails, it ends with that error.
         if outcome.state is not EffectState.UNKNOWN:
-            journal.write_unfenced(partial(_settle, tool, step, outcome))
+            if tool.writes:
+                journal.write_unfenced(partial(settle, step=step, outcome=outcome, tool=tool))
             reply = journal.finish(step, kept, tool=request.tool)
     if outcome.state is EffectState.UNKNOWN:
         await journal.transact(partial(_ask_person, step, request, limits))
@@ -88,7 +87,7 @@ async def _past_outcome(step: Step, tool: Tool, context: Context) -> CallOutcome
 
 def _ledger_outcome(step: Step) -> CallOutcome | None:
     """Return what the ledger says of a call whose step did not end: a truth of a lost commit."""
-    effect = Effect.objects.filter(step=step, state__in=_SETTLED).first()
+    effect = Effect.objects.filter(step=step, state__in=SETTLED).first()
     if effect is None:
         return None
     failed = f"tool_error:{effect.tool}" if effect.result is None else ""
@@ -99,31 +98,6 @@ def _nth(tool: str, step: Step, journal: Journal) -> int:
     """Return which call of a tool this is in its run, from 1."""
     calls = [s for s in list(journal.steps.values()) if s.kind == "use" and s.asked["tool"] == tool]
     return 1 + sum(other.position < step.position for other in calls)
-
-
-def _settle(tool: Tool, step: Step, outcome: CallOutcome, commit: Commit) -> None:
-    """Write what became of the intent; a hold that was not used is given back."""
-    if not tool.writes:
-        return  # what only reads has no intent
-    settled = {"state": outcome.state, "result": outcome.reply.value, "at": commit.at}
-    if not _SETTLE(step=step.pk, **settled):
-        return
-    key, is_refused = effect_key(step.run, step.key), outcome.state is EffectState.REFUSED
-    if tool.release and is_refused:
-        tool.release(key, commit.at)
-    commit.say(f"effect.{outcome.state.value}", {"key": key})
-    if is_refused:
-        why = outcome.reply.failed or REFUSED
-        commit.tell(close_approvals(step.run, why=why, turn=turn_of(step.key)))
-
-
-_SETTLED = (EffectState.DONE, EffectState.REFUSED)
-_SETTLE = CompiledUpdate(
-    lambda: Effect.objects.filter(step=Param("step")).exclude(state__in=_SETTLED),
-    state=Param("state"),
-    result=Param("result", JSONField()),
-    settled_at=Param("at"),
-)
 
 
 def _ask_person(step: Step, request: Use, limits: Limits, commit: Commit) -> None:

@@ -12,14 +12,17 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from agents.audit.sealing import seal_when_due
+from agents.core.replay import Reply
 from agents.core.states import ENDED, EffectState, EscalationState, RunState
 from agents.engine.answering import expire
-from agents.engine.approvals import REFUSED, close_approvals
+from agents.engine.calling import CallOutcome
+from agents.engine.commit import Commit
 from agents.engine.crashpoints import crashpoint
 from agents.engine.dispatch import ring, unheard
 from agents.engine.lease import TOGETHER, requeue_runs
 from agents.engine.lookup import LookupBroken, outcome_of
 from agents.engine.redaction import redact_for
+from agents.engine.settling import settle
 from agents.models import Effect, Escalation, LostRun, Run
 from agents.tools import TOOLS, OutcomeUnknown
 
@@ -87,14 +90,14 @@ def _settle_orphans() -> int:
         state=EffectState.INTENDED, intended_at__lt=timezone.now() - ORPHANED
     )
     # The run's state is looked at here: asked for it too, SQLite begins with every ended run.
-    found = old.select_related("run__policy").order_by("intended_at", "pk")
+    found = old.select_related("run__policy", "step").order_by("intended_at", "pk")
     orphans = [effect for effect in found if effect.run.state in ENDED]
     return sum(settle_orphan(effect) for effect in orphans[:BATCH])
 
 
 def settle_orphan(effect: Effect) -> bool:
-    """Write what became of an intent, as the tool tells by its key. Return False if settled."""
-    tool, at = TOOLS.get(effect.tool), timezone.now()
+    """Settle a write as its tool tells by the key. Return False where nothing came of that."""
+    tool = TOOLS.get(effect.tool)
     try:
         result = outcome_of(tool, effect.key) if tool else None
         state = EffectState.DONE if result is not None else EffectState.REFUSED
@@ -104,14 +107,8 @@ def settle_orphan(effect: Effect) -> bool:
         return False
     except OutcomeUnknown:
         result, state = None, EffectState.UNKNOWN
-    result = redact_for(effect.run, result)
+    outcome = CallOutcome(state, Reply(redact_for(effect.run, result)))
     with transaction.atomic():
-        intended = Effect.objects.filter(pk=effect.pk, state=EffectState.INTENDED)
-        if not intended.update(state=state, result=result, settled_at=at):
-            return False
-        if tool and tool.release and state is EffectState.REFUSED:
-            tool.release(effect.key, at)
-        effect.run.say(f"effect.{state.value}", at=at, facts={"key": effect.key})
-        if state is EffectState.REFUSED:
-            effect.run.tell(close_approvals(effect.run, why=REFUSED), at=at)
-        return True
+        run = Run.objects.select_for_update().get(pk=effect.run_id)
+        with Commit(run, at=timezone.now()) as commit:
+            return settle(commit, effect.step, outcome, tool=tool)
