@@ -82,8 +82,8 @@ def test_rita_decides_a_refund_with_javascript_off(
         expect(page.locator(".consequence")).to_contain_text("USD 800.00 was paid to Anna")
         page.goto(f"{site}/runs/{run.pk}/")
         expect(page.locator("main")).to_contain_text("rita: adjusted, USD 800.00")
-        page.locator("#raw summary").click()
-        expect(page.locator("#raw .raw")).to_contain_text('"executed_from": "human_revised"')
+        page.get_by_role("link", name="Result as JSON").click()
+        expect(page.locator("body")).to_contain_text('"executed_from": "human_revised"')
 
     assert paid(fresh(run)) == [80000]
     assert mailed(run) == [80000]

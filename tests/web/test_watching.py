@@ -27,6 +27,10 @@ SHIFT = """() => {
     }).observe({ type: "layout-shift", buffered: false });
 }"""
 SHOWN = ("reoriented", "partial-report", "above-limit", "within-limit")
+EMPTY = """() => {
+    const end = (part) => document.querySelector(part).getBoundingClientRect().bottom;
+    return end("#run .trace") - end("#run .trace > :last-child");
+}"""
 
 
 def test_a_run_that_is_watched_does_not_jump(
@@ -45,6 +49,7 @@ def test_a_run_that_is_watched_does_not_jump(
             expect(eve.locator("#run .step").first).to_be_visible()
             expect(eve.locator("#run .meta .chip").first).not_to_have_text("Queued")
             shifts[key] = eve.evaluate("window.shift")
+            assert eve.evaluate(EMPTY) < 8, f"{key}: space is kept below the steps"
 
     assert {key: shift for key, shift in shifts.items() if shift >= 0.1} == {}
 

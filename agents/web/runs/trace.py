@@ -27,7 +27,6 @@ from agents.web.ends import end_sentence
 from agents.web.formats import duration, thousands
 from agents.web.outage import outage_of_run
 from agents.web.runs.above import ABOVE
-from agents.web.runs.texts import as_text
 from agents.web.runs.turns import Turn, cost_of, turns_of
 
 _BAD_ENDS = frozenset({RunState.STOPPED, RunState.FAILED})
@@ -178,7 +177,6 @@ def shown(run: Run) -> dict[str, Json]:
     return {
         "run": run,
         "page": found,
-        "raw": as_text(found.result),
         "has_ended": run.state in ENDED,
         "newer": run.launched_again.first() if run.state in ENDED else None,
         "outage": outage_of_run() if waits else None,

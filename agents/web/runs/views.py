@@ -98,6 +98,8 @@ def _page(
         "lines": tell_events(newest),
         "most_lines": LINES,
         "may_cancel": part.role in access.CANCELS and found.state not in ENDED,
+        # It grows while one looks: nothing that would be pushed down stands below its steps.
+        "is_watched": found.state in (RunState.QUEUED, RunState.RUNNING),
         "may_run_again": part.role in access.LAUNCHES and _can_run_again(found),
         "sentence": sentence,
         "nav": "runs",
