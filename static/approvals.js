@@ -123,7 +123,7 @@ document.addEventListener("submit", async (event) => {
 function sayUnsent() {
   const banner = Object.assign(document.createElement("div"), { className: "banner", role: "alert" });
   banner.dataset.role = "block";
-  const text = "The server cannot be reached. Nothing was sent, and what you filled in is kept.";
+  const text = "Nothing was sent: the server did not answer. What you filled in is kept; send it again once the page is live.";
   banner.append(Object.assign(document.createElement("p"), { textContent: text }));
   document.querySelector("#notice")?.replaceChildren(banner);
 }

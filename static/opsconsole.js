@@ -7,10 +7,35 @@ const live = document.getElementById("live");
 const HELD = "#queue, #runs"; // lists whose rows must not move under the pointer
 const POLL = 5000; // milliseconds between looks while there is no stream
 
+const PARTS = ["#waiting", "#run", "#card", "#overview", "#queue", "#runs"];
+let known = new Date(); // when what the page shows was last known to be so
+
 function showLive(isLive) {
   if (!live) return;
+  if (!live.classList.contains("stale")) known = new Date();
   live.classList.toggle("stale", !isLive);
   live.firstElementChild.textContent = isLive ? "Live" : "Not live";
+  if (isLive) showAway(false);
+  else look();
+}
+
+// Without a stream the page looks for itself. It says when there is nobody to answer.
+async function look() {
+  const isThere = await fetch("/healthz", { cache: "no-store" }).then((answer) => answer.ok, () => false);
+  const isFresh = isThere && (await refresh(PARTS.filter((part) => !isInUse(document.querySelector(part) ?? live))));
+  if (!live.classList.contains("stale")) return;
+  if (isFresh) known = new Date();
+  showAway(!isFresh);
+  if (isFresh) live.firstElementChild.textContent = `Updated every ${POLL / 1000} s`;
+}
+
+function showAway(isAway) {
+  const away = document.querySelector("#away");
+  if (away.hidden === !isAway) return;
+  const time = away.querySelector("time");
+  time.dateTime = known.toISOString();
+  localise(away);
+  away.hidden = !isAway;
 }
 
 function isInUse(part) {
@@ -142,8 +167,7 @@ if (live) {
   document.addEventListener("pointerout", () => setTimeout(letGo));
   document.addEventListener("focusout", () => setTimeout(letGo));
   setInterval(() => {
-    if (!live.classList.contains("stale") || document.hidden) return;
-    refresh(["#waiting", "#run", "#card", "#overview", "#queue"].filter((part) => !isInUse(document.querySelector(part) ?? live)));
+    if (live.classList.contains("stale") && !document.hidden) look();
   }, POLL);
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -269,26 +270,41 @@ def test_time_runs_out_while_the_card_is_open(
     assert fresh(run).stop_reason == "escalation_expired"
 
 
-def test_a_restart_while_a_trace_is_open_loses_nothing(
+def test_a_restart_while_pages_are_open_loses_nothing(
     scene: Scene, browser: Browser, complaints: list[str]
 ) -> None:
-    run, port = scene.launch(), free_port()
+    """Each page says that nobody answers, on a phone too, and goes on by itself."""
+    held, run, port = Escalation.objects.get(run=moved(scene.launch())), scene.launch(), free_port()
 
     with served(port) as site:
-        eve = desk(browser, site, "eve", complaints)
-        eve.goto(f"{site}/runs/{run.pk}/")
-        expect(eve.locator("#run")).to_contain_text("No step yet")
-        expect(eve.locator("#live")).to_have_text("Live")
-    expect(eve.locator("#live")).to_have_text("Not live")
+        trace = desk(browser, site, "rita", complaints)
+        trace.goto(f"{site}/runs/{run.pk}/")
+        pages = [trace]
+        for address in (f"approvals/{held.pk}/", "approvals/", ""):
+            pages.append(trace.context.new_page())
+            pages[-1].goto(f"{site}/{address}")
+        for page in pages:
+            expect(page.locator("#live")).to_have_text("Live")
+            expect(page.locator("#away")).to_be_hidden()
+    for page in pages:
+        expect(page.locator("#live")).to_have_text("Not live")
+        expect(page.locator("#away")).to_contain_text(
+            re.compile(r"The server is not answering.*\d\d:\d\d:\d\d.*nothing you send will arrive")
+        )
+        page.set_viewport_size({"width": 390, "height": 844})
+        expect(page.locator("#away")).to_be_in_viewport(ratio=1)
     moved(run)
     with served(port):
-        expect(eve.locator("#run")).to_contain_text("Awaiting approval")
-        expect(eve.locator("#live")).to_have_text("Live")
-        expect(eve.locator("#run .step")).to_have_count(2)
+        expect(trace.locator("#run")).to_contain_text("Awaiting approval")
+        for page in pages:
+            expect(page.locator("#live")).to_have_text("Live")
+            expect(page.locator("#away")).to_be_hidden()
+        expect(pages[2].locator("#queue .qlist li")).to_have_count(2)
+        expect(trace.locator("#run .step")).to_have_count(2)
         scene.decide(run)
         moved(run)
-        expect(eve.locator("#run .step")).to_have_count(4)
-        expect(eve.locator("#run")).to_contain_text("of USD 1,200.00 proposed")
+        expect(trace.locator("#run .step")).to_have_count(4)
+        expect(trace.locator("#run")).to_contain_text("of USD 1,200.00 proposed")
 
 
 def test_every_scenario_comes_to_its_end(
