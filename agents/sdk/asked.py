@@ -11,6 +11,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 from agents.sdk.values import Money, show
 
 By: TypeAlias = Literal["subject", "resource", "launcher", "workspace"]
+GROUP = 3  # digits between two separators of thousands
 _SIGNS = {"EUR": ("€", "euros", "euro"), "USD": ("$", "dollars"), "GBP": ("£", "pounds")}
 
 
@@ -104,8 +105,12 @@ def _day(value: date) -> re.Pattern[str]:
 
 def _money(value: Money) -> re.Pattern[str]:
     whole, _, part = value.amount.partition(".")
-    grouped = [f"{int(whole):,}", f"{int(whole):,}".replace(",", "."), whole]
-    cents = f"(?:[.,]{part})" + ("" if part.strip("0") else "?") if part else ""
+    grouped, points = [f"{int(whole):,}", whole], ".,"
+    if len(part) == GROUP:  # 1.200 would be a thousand times as much or as little: see the point
+        points = "."
+    else:
+        grouped.append(f"{int(whole):,}".replace(",", "."))
+    cents = f"(?:[{points}]{part})" + ("" if part.strip("0") else "?") if part else ""
     number = f"(?:{'|'.join(map(re.escape, grouped))}){cents}"
     signs = "|".join(map(re.escape, (value.currency, *_SIGNS.get(value.currency, ()))))
     return re.compile(

@@ -139,21 +139,30 @@ def test_a_transfer_of_nothing_is_blocked(amount: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "is_there"),
+    ("text", "named"),
     [
-        ("Pay EUR 1,200.00 at once.", True),
-        ("Pay 1.200,00 € at once.", True),
-        ("EUR 1200", True),
-        ("€1200.00.", True),
-        ("EUR 11,200.00", False),
-        ("EUR 1,200.001", False),
-        ("USD 1,200.00", False),
-        ("invoice 1200", False),
-        ("EUR 120", False),
+        ("Pay EUR 1,200.00 at once.", ["EUR 1,200.00"]),
+        ("Pay 1.200,00 € at once.", ["EUR 1,200.00"]),
+        ("EUR 1200", ["EUR 1,200.00"]),
+        ("€1200.00.", ["EUR 1,200.00"]),
+        ("EUR 11,200.00", []),
+        ("EUR 1,200.001", []),
+        ("USD 1,200.00", []),
+        ("invoice 1200", []),
+        ("EUR 120", []),
+        ("JPY 1,200", ["JPY 1,200"]),
+        ("JPY 1,200.00", []),
+        ("BHD 1.200", ["BHD 1.200"]),  # and not a thousand times as much
+        ("BHD 1,200", ["BHD 1,200.000"]),
+        ("BHD 1200", ["BHD 1,200.000"]),
+        ("1,200.000 BHD", ["BHD 1,200.000"]),
     ],
 )
-def test_an_amount_is_named_with_its_currency(text: str, is_there: bool) -> None:
-    assert is_named(Money(120000, "EUR"), [text]) is is_there
+def test_an_amount_is_named_with_its_currency(text: str, named: list[str]) -> None:
+    known = [(120000, "EUR"), (1200, "JPY"), (1200, "BHD"), (1200000, "BHD")]
+    amounts = [Money(minor, currency) for minor, currency in known]
+
+    assert [str(money) for money in amounts if is_named(money, [text])] == named
 
 
 @pytest.mark.parametrize(
