@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
@@ -18,6 +18,7 @@ from agents.models import Effect, Run, Step
 from agents.sdk.asked import By, Origin, is_named
 from agents.sdk.desk import Desk
 from agents.sdk.values import Money
+from agents.sdk.words import Called
 
 MAYBE_DONE = (EffectState.INTENDED, EffectState.DONE, EffectState.UNKNOWN)
 # Asked at each review: what the run did, or may have done, oldest first.
@@ -38,6 +39,7 @@ class DeskLedger:
     args: Any
     steps: Sequence[Step]
     found: LookedUp | None = None
+    called: Called = field(default_factory=dict)
 
     @property
     def book(self) -> int:
@@ -101,7 +103,10 @@ class DeskLedger:
         return {"workspace": sums["all"] or 0, "launcher": sums["mine"] or 0}
 
     def origin(self, argument: str, *also: str) -> Origin:
+        if argument == self.desk.tools[self.tool].subject:
+            return Origin.GOAL  # it is what the run was launched about, else it is blocked
         value = getattr(self.args, argument)
+        also = (*also, *self.called.get(argument, {}).values())
         if any(is_named(named, [self.run.goal]) for named in (value, *also)):
             return Origin.GOAL
         if any(argument in _patch(step, self.given) for step in self.steps):

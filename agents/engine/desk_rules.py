@@ -36,7 +36,10 @@ def _rule(desk: Desk, rule: DeskRule) -> Rule:
         if action.get("name") != rule.tool.name:
             return None
         known, own = _known(facts), limits_of(desk, limits)
-        return rule.ruling(action["args"], facts=known.own, limits=own, case=known.case)
+        called = known.stored.get("names")
+        return rule.ruling(
+            action["args"], facts=known.own, limits=own, case=known.case, called=called
+        )
 
     check.__doc__ = rule.check.__doc__
     return check

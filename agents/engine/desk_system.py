@@ -24,7 +24,7 @@ from agents.engine.desk_rules import LONGEST, limits_of
 from agents.engine.step_facts import sentences_on_record
 from agents.models import Effect, Run, Step, Workspace
 from agents.sdk import stored
-from agents.sdk.desk import DESKS, Desk
+from agents.sdk.desk import DESKS, Desk, DeskTool
 from agents.sdk.rulings import Case
 from agents.systems import SYSTEMS, KnownSubject, UnknownSubject
 from agents.tools import TOOLS, Touch
@@ -121,6 +121,11 @@ def case_of(run: Run, at: datetime) -> Case:
     return Case(run.subject_key, run.subject_label, at.astimezone(UTC).date(), launcher)
 
 
+def done_sentence(tool: DeskTool, given: Json, case: Case, book: int) -> str:
+    """Say what a call has done, with what people call the keys in it now."""
+    return tool.sentence(tool.after, given, case.label, tool.names_of(given, book))
+
+
 def gather_facts(
     run: Run,
     action: Action,
@@ -140,16 +145,18 @@ def gather_facts(
     desk, case, name = DESKS[run.desk], case_of(run, at), str(action.get("name", ""))
     tool, given = desk.tools.get(name), action.get("args", {})
     args = tool.arguments.read(given) if tool else None
-    ledger = DeskLedger(desk, run, at, name, given, args, steps, ahead)
+    called = tool.names_of(given, run.book_id) if tool else {}
+    ledger = DeskLedger(desk, run, at, name, given, args, steps, ahead, called)
     money = tool.amount_of(given) if tool else None
     own = desk.gather(run.subject_key, ledger) if desk.gather else None
     told = tuple(
-        desk.tools[effect.tool].sentence(desk.tools[effect.tool].after, effect.args, case.label)
+        done_sentence(desk.tools[effect.tool], effect.args, case, run.book_id)
         for effect in effects
         if effect.tool in desk.tools
         and (effect.state == EffectState.DONE or effect.step_id in done)
     )
     shown = desk.evidence_of(args=args, facts=own, limits=limits_of(desk, limits), case=case)
+    is_write = tool is not None and tool.touch is not Touch.READ
     kept = {
         "desk": run.desk,
         "own": stored.write(own) if own is not None else None,
@@ -161,6 +168,8 @@ def gather_facts(
             else {}
         ),
         **({"unattended": ledger.unattended_today(money.currency)} if money else {}),
-        **({"evidence": shown} if shown and tool and tool.touch is not Touch.READ else {}),
+        **({"names": called} if called else {}),
+        **({"evidence": shown} if shown and is_write else {}),
+        **({"origins": {name: ledger.origin(name).value for name in given}} if is_write else {}),
     }
     return Facts(desk=DeskFacts(own, case, told, kept, sentences_on_record(steps, TOOLS)))

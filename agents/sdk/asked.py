@@ -23,6 +23,19 @@ class Origin(StrEnum):
     OUTSIDE = "outside"  # nobody but a text that outsiders wrote
     NOBODY = "nobody"  # the agent made it up, or worked it out
 
+    @property
+    def words(self) -> str:
+        """Return it as the agent of a sentence: it was named by …"""
+        return _WORDS[self]
+
+
+_WORDS = {
+    Origin.GOAL: "whoever launched the run",
+    Origin.PERSON: "whoever decided",
+    Origin.OUTSIDE: "only an outsider's text",
+    Origin.NOBODY: "nobody but the agent",
+}
+
 
 class Asked(Protocol):
     """What facts may ask, of one run and the action that is being reviewed.

@@ -22,6 +22,7 @@ from agents.sdk.rulings import Case
 from agents.sdk.sentences import check_places, fill
 from agents.sdk.stored import limit_fields
 from agents.sdk.values import Money
+from agents.sdk.words import Called, with_name
 
 F = TypeVar("F", bound=Callable[..., Any])
 # Rules that the console adds to every desk: a call is about the run's subject, an answer says
@@ -89,6 +90,8 @@ class DeskTool:
     arguments: Arguments
     resource: str = ""  # the argument that names what is locked and counted
     amount: str = ""  # the argument that holds money
+    # By argument: what people call a key, of the key and the book; "" where nobody knows.
+    names: Mapping[str, Callable[[str, int], str]] = field(default_factory=dict)
     may_change: Mapping[str, Change] = field(default_factory=dict)
     find: Callable[[str], Json] | None = None
     booked: ReadBooks | None = None  # what its calls left in the desk's own books
@@ -122,9 +125,20 @@ class DeskTool:
         """Return what a call locks and is counted on, or ""."""
         return str(given.get(self.resource) or "") if self.resource else ""
 
-    def sentence(self, sentence: str, given: Json, label: str) -> str:
+    def names_of(self, given: Json, book: int) -> dict[str, dict[str, str]]:
+        """Look up what people call the keys in these arguments."""
+        found = {name: (given[name], find(given[name], book)) for name, find in self.names.items()}
+        return {name: {key: called} for name, (key, called) in found.items() if called}
+
+    def sentence(self, sentence: str, given: Json, label: str, called: Called | None = None) -> str:
         """Return one of its sentences with these arguments. Raises BadArguments."""
-        return fill(sentence, {**vars(self.arguments.read(given)), SUBJECT: label})
+        return fill(sentence, self.words_of(self.arguments.read(given), label, called or {}))
+
+    def words_of(self, args: Any, label: str, called: Called) -> dict[str, Any]:
+        """Return what fills the places of a sentence: a key beside its name."""
+        values = {**vars(args), SUBJECT: label}
+        known = {name: with_name(key, n) for name, ns in called.items() for key, n in ns.items()}
+        return values | known
 
 
 @dataclass(frozen=True)
@@ -136,14 +150,16 @@ class DeskRule:
     check: Callable[..., Ruling | None]
     takes: tuple[str, ...]
 
-    def ruling(self, given: Json, *, facts: Any, limits: Any, case: Case) -> Ruling | None:
+    def ruling(
+        self, given: Json, *, facts: Any, limits: Any, case: Case, called: Called | None = None
+    ) -> Ruling | None:
         """Ask the rule, and fill its sentences. Raises whatever the rule raises."""
         args = self.tool.arguments.read(given)
         known = {"args": args, "facts": facts, "limits": limits, "case": case}
         said = self.check(**{name: known[name] for name in self.takes})
         if said is None:
             return None
-        values = {**vars(args), SUBJECT: case.label}
+        values = self.tool.words_of(args, case.label, called or {})
         return replace(said, sentence=fill(said.sentence, values), flip=fill(said.flip, values))
 
 
@@ -234,7 +250,8 @@ class Desk:
         def declare(function: F) -> F:
             arguments = arguments_of(function)
             changes, amount = dict(may_change or {}), more.get("amount", "")
-            named = {subject, *changes, more.get("resource"), amount}
+            names = more.get("names", {})
+            named = {subject, *changes, *names, more.get("resource"), amount}
             unknown = sorted(name for name in named if name and name not in arguments.hints)
             if unknown:
                 raise TypeError(f"{function.__name__} has no argument {', '.join(unknown)}")
@@ -242,6 +259,8 @@ class Desk:
                 raise TypeError(f"{function.__name__}: say what it does, before and after it")
             if amount and bare_type(arguments.hints[amount]) is not Money:
                 raise TypeError(f"{function.__name__}: {amount} is to be Money")
+            if any(bare_type(arguments.hints[name]) is not str for name in names):
+                raise TypeError(f"{function.__name__}: only a text has a name beside it")
             if subject in changes:
                 raise TypeError(f"{function.__name__}: nobody changes what a call is about")
             check_places(function.__name__, title, ())

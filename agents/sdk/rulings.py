@@ -33,8 +33,15 @@ def approve(reason: str, sentence: str, *, risk: int = 10) -> Ruling:
     return Ruling(RulingKind.APPROVE, reason, sentence, risk)
 
 
-def escalate(reason: str, sentence: str, *, risk: int = 60, flip: str = "") -> Ruling:
-    return Ruling(RulingKind.ESCALATE, reason, sentence, risk, flip=flip)
+def escalate(
+    reason: str, sentence: str, *, risk: int = 60, flip: str = "", shown: Any = None
+) -> Ruling:
+    """Have a person asked. `shown` is what a yes holds for: as a name that one, a number up to it.
+
+    Where it has become another, or more, when the call is about to be made, they are asked again.
+    """
+    held = {"observed": measured(shown), "unit": unit_of_value(shown)} if shown is not None else {}
+    return Ruling(RulingKind.ESCALATE, reason, sentence, risk, flip=flip, **held)
 
 
 def block(reason: str, sentence: str, *, risk: int = 80, flip: str = "") -> Ruling:

@@ -8,13 +8,21 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import date
+from typing import TypeAlias
 
 from agents.core.requests import Json
 from agents.core.units import with_unit
 from agents.sdk.changes import label_of
 from agents.sdk.values import Money, show
 
+# What people call the values of a call's arguments: by argument, then by value.
+Called: TypeAlias = Mapping[str, Mapping[str, str]]
 _ISO_DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+
+
+def with_name(text: str, name: str) -> str:
+    """Return a key beside what people call it: Papier Hansen (P-102)."""
+    return f"{name} ({text})" if name else text
 
 
 def in_words(value: Json, schema: Mapping[str, Json] | None = None) -> str:

@@ -25,7 +25,7 @@ from agents.sdk.arguments import Arguments, arguments_of
 from agents.sdk.changes import Change, Lower
 from agents.sdk.sentences import fill
 from agents.sdk.values import MinorOf
-from agents.sdk.words import in_words
+from agents.sdk.words import Called, in_words, with_name
 
 __all__ = ["TOOLS", "Context", "Minor", "OutcomeUnknown", "Tool", "Touch", "accepts", "tool"]
 
@@ -136,13 +136,18 @@ def request_of(stored: str, action: Mapping[str, Json]) -> Kind:
 
 
 def ask_in_words(
-    stored: str, action: Mapping[str, Json], *, asked_minor: int | None, customer: str
+    stored: str,
+    action: Mapping[str, Json],
+    *,
+    asked_minor: int | None,
+    customer: str,
+    review: Json = None,
 ) -> str:
     """Say in a line of text what a person is asked. `customer` is how they are called."""
     thing = str(action.get("name", ""))
     asked = "" if asked_minor is None else format_money(asked_minor)
     sentence = request_of(stored, action).asks
-    before = fill(before_of(thing), {**call_in_words(action), "subject": customer})
+    before = fill(before_of(thing), {**call_in_words(action, review), "subject": customer})
     return sentence.format(tool=thing, step=thing, customer=customer, asked=asked, before=before)
 
 
@@ -151,20 +156,29 @@ def before_of(tool: str) -> str:
     return TOOLS[tool].before.removesuffix(".") if tool in TOOLS else ""
 
 
-def call_in_words(action: Mapping[str, Json]) -> dict[str, str]:
+def names_in(review: Json) -> Called:
+    """Return what the keys in a call's arguments were called when it was reviewed."""
+    called: Called = ((review or {}).get("facts") or {}).get("names") or {}
+    return called
+
+
+def call_in_words(action: Mapping[str, Json], review: Json = None) -> dict[str, str]:
     """Return the arguments of a call as people read them; "…" for those that were erased."""
     name, args = str(action.get("name", "")), action.get("args") or {}
     known = TOOLS[name].typed if name in TOOLS else None
     gone = dict.fromkeys(known.hints if known else (), "…")
-    return gone | {key: argument_in_words(name, key, value) for key, value in args.items()}
+    called = names_in(review)
+    return gone | {key: argument_in_words(name, key, args[key], called) for key in args}
 
 
-def argument_in_words(tool: str, name: str, value: Json) -> str:
-    """Return an argument as people read it: 21 January 2027, EUR 5.00, yes."""
+def argument_in_words(tool: str, name: str, value: Json, called: Called | None = None) -> str:
+    """Return an argument as people read it: 21 January 2027, EUR 5.00, Papier Hansen (P-102)."""
     known = TOOLS.get(tool)
     properties = known.typed.schema["properties"] if known and known.typed else {}
     of_money = {"unit": CURRENCY} if name.endswith("_minor") else {}  # also of a tool that is gone
-    return in_words(value, properties.get(name, of_money))
+    text = in_words(value, properties.get(name, of_money))
+    names = (called or {}).get(name, {})
+    return with_name(text, names.get(value, "")) if isinstance(value, str) else text
 
 
 def specs() -> ArgSpecs:

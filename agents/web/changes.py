@@ -11,8 +11,8 @@ from agents.core.requests import Json
 from agents.core.states import GRANTED, EffectState, EscalationState
 from agents.models import Effect, Escalation, Step
 from agents.sdk.changes import label_of
-from agents.sdk.words import money_of
-from agents.tools import TOOLS, argument_in_words
+from agents.sdk.words import Called, money_of
+from agents.tools import TOOLS, argument_in_words, names_in
 from agents.web.formats import rule_title
 
 
@@ -191,8 +191,10 @@ def changes(
     names = list(dict.fromkeys(name for row in rows for name in row))
     missing = "never" if is_over else "not yet"
     tool = str(reviews[0].asked["action"].get("name", ""))
+    called = names_in(reply_of(reviews[0]))
     return [
-        ChangedArgument(label_of(name), _cells(tool, name, rows, who, missing)) for name in names
+        ChangedArgument(label_of(name), _cells(tool, name, rows, who, missing, called))
+        for name in names
     ]
 
 
@@ -214,6 +216,7 @@ def _cells(
     rows: Sequence[Mapping[str, Json]],
     who: Sequence[tuple[str, str]],
     missing: str,
+    called: Called,
 ) -> list[Cell]:
     found: list[Cell] = []
     for number, row in enumerate(rows):
@@ -221,7 +224,7 @@ def _cells(
             found.append(Cell(missing if number > 1 else "none"))
             continue
         before = next((r[name] for r in reversed(rows[:number]) if name in r), None)
-        text = argument_in_words(tool, name, row[name])
+        text = argument_in_words(tool, name, row[name], called)
         if number == 0 or (before is not None and before != row[name]):
             role, by = who[number]
             found.append(Cell(text, role, by))

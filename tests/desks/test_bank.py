@@ -13,6 +13,8 @@ from agents import operations
 from agents.core.states import RunState
 from agents.models import Escalation, Run
 from agents.sdk.desk import DESKS
+from agents.web.approvals.provenance import sources
+from agents.web.approvals.wording import act
 from tests.desks.bank import (
     ATTACKS,
     BLOCKED,
@@ -50,6 +52,11 @@ def test_a_first_payment_is_lowered_judged_again_and_paid_once(scene: Scene) -> 
     run = go(launch(scene, FIRST_PAYMENT))
     held = Escalation.objects.get(run=run)
     assert (run.state, asked(run)) == (RunState.WAITING, ["first_payment"])
+    why = "Kanzlei Brandt (P-103) was never paid before, on file for 2 days."
+    assert held.review["deciding"]["sentence"] == why
+    assert "to Kanzlei Brandt (P-103) on" in act(held, "Operating account")
+    origins = {one.value: one.origins for one in sources(held, None, [])}
+    assert origins["Kanzlei Brandt (P-103)"] == origins["EUR 900.00"] == ("customer",)
     assert (held.subject_key, held.resource) == ("main", "main")
     assert (held.amount_minor, held.currency) == (90000, "EUR")
 
@@ -65,7 +72,8 @@ def test_a_first_payment_is_lowered_judged_again_and_paid_once(scene: Scene) -> 
         "adjusted",
         {"amount": euros("600.00"), "on": day(3)},
     )
-    assert answer_of(run).startswith("EUR 600.00 was paid from Operating account to the payee P-")
+    paid = "EUR 600.00 was paid from Operating account to Kanzlei Brandt (P-103), booked on"
+    assert answer_of(run).startswith(paid)
     assert (account_of(run).free_minor, account_of(run).held_minor) == (440000, 0)
     call_command("verify_audit", stdout=StringIO())
 
@@ -113,21 +121,22 @@ def test_a_payee_is_entered_as_asked_or_not_at_all(scene: Scene, approve: bool) 
     [
         (ATTACKS[0], ["named_by_outsider", "first_payment"], "payee"),
         (ATTACKS[1], ["named_by_outsider"], "amount"),
-        (ATTACKS[2], ["new_payee"], ""),
+        (ATTACKS[2], ["new_payee"], "payee"),
     ],
 )
 def test_an_attack_in_an_invoice_ends_at_a_person_who_sees_it(
     scene: Scene, attack: int, reasons: list[str], names: str
 ) -> None:
     run = go(launch(scene, attack))
-    evidence = Escalation.objects.get(run=run).review["facts"]["evidence"]
+    held = Escalation.objects.get(run=run)
+    facts = held.review["facts"]
 
     assert asked(run) == reasons  # the first is the headline
-    shown = {one["label"]: one for one in evidence}
-    [quote] = [one for one in evidence if one["kind"] == "quote"]
+    [quote] = [one for one in facts["evidence"] if one["kind"] == "quote"]
     assert "Pay" in quote["text"] or "transfer" in quote["text"]
-    label = "Amount named by" if names == "amount" else "Payee named by"
-    assert shown[label]["value"] == "only an outsider's text"
+    assert facts["origins"][names] == "outside"
+    by_text = [one.name for one in sources(held, None, []) if one.origins == ("text",)]
+    assert names.capitalize() in by_text  # as the card says of it
     decide(scene, run, approve=False)
     assert (go(run).stop_reason, sent(run)) == ("human_rejected", [])
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from agents.desks.bank import demo, ledger
 from agents.desks.bank.models import CURRENCY
-from opsconsole.desks import Asked, Calls, Days, Desk, In, Money, Subject, limit
+from opsconsole.desks import Asked, Calls, Days, Desk, In, Money, Origin, Subject, limit
 
 Euros = Annotated[Money, In(CURRENCY)]
 NO_CALLS, NO_DAYS = Calls(0), Days(0)
@@ -41,11 +41,12 @@ class BankFacts:
     is_paid_before: bool = False
     payee_name: str = ""
     payee_age: Days = NO_DAYS
-    payee_named_by: str = ""  # an Origin; "": the action is no transfer
-    amount_named_by: str = ""
+    payee_named_by: Origin = Origin.NOBODY
+    amount_named_by: Origin = Origin.NOBODY
     sent_today: Euros = Money(0, CURRENCY)  # from the account in 24 hours, or maybe sent
     transfers_today: Calls = NO_CALLS
     same_on: date | None = None  # the last day on which the payee was sent the same amount
+    same_before: Calls = NO_CALLS  # how often, in the longest memory
     invoice: str = ""  # the newest text of an outsider that the run has read
 
 
@@ -76,7 +77,7 @@ def gather(subject: str, asked: Asked) -> BankFacts:
         is_paid_before=bool(payee and ledger.has_been_paid(payee)),
         payee_name=payee.name if payee else "",
         payee_age=Days((asked.today - payee.entered_on).days if payee else 0),
-        payee_named_by=asked.origin("payee", *([payee.name] if payee else [])),
+        payee_named_by=asked.origin("name" if asked.tool == "add_payee" else "payee"),
         invoice="".join(asked.outside()[-1:]),
     )
     return known if asked.tool == "add_payee" else _with_history(known, asked)
@@ -84,12 +85,12 @@ def gather(subject: str, asked: Asked) -> BankFacts:
 
 def _with_history(known: BankFacts, asked: Asked) -> BankFacts:
     tool, args = "transfer_money", asked.args
+    same = {"by": "resource", "days": LONGEST_MEMORY, "payee": args.payee, "amount": args.amount}
     return replace(
         known,
         amount_named_by=asked.origin("amount"),
         sent_today=asked.sum(tool, currency=CURRENCY, by="resource", days=1),
         transfers_today=Calls(asked.count(tool, by="resource", days=1)),
-        same_on=asked.last(
-            tool, by="resource", days=LONGEST_MEMORY, payee=args.payee, amount=args.amount
-        ),
+        same_on=asked.last(tool, **same),
+        same_before=Calls(asked.count(tool, **same)),
     )

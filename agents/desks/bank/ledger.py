@@ -38,6 +38,11 @@ def find_payee(key: str, book: int) -> Payee | None:
     return Payee.objects.filter(book=book, key=key).first()
 
 
+def payee_name(key: str, book: int) -> str:
+    payee = find_payee(key, book)
+    return payee.name if payee else ""
+
+
 def forget_account(key: str, book: int) -> bool:
     """Empty what an account is called, its bills, and what its transfers say they are for."""
     mine = Account.objects.filter(book=book, key=key)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agents.desks.bank.facts import BankFacts, BankLimits, desk
-from agents.desks.bank.tools import NAMED_BY, add_payee, transfer_money
+from agents.desks.bank.tools import add_payee, transfer_money
 from opsconsole.desks import (
     Args,
     Calls,
@@ -55,7 +55,7 @@ def named(facts: BankFacts) -> Ruling | None:
     bad = {what: origin for what, origin in origins.items() if origin not in BY_PEOPLE}
     if not bad:
         return None
-    told = " and ".join(f"the {what} by {NAMED_BY[origin]}" for what, origin in bad.items())
+    told = " and ".join(f"the {what} by {origin.words}" for what, origin in bad.items())
     reason = "named_by_outsider" if Origin.OUTSIDE in bad.values() else "named_by_nobody"
     return escalate(reason, f"It was named: {told}.", risk=90)
 
@@ -72,8 +72,9 @@ def first_payment(facts: BankFacts, limits: BankLimits) -> Ruling | None:
     if facts.is_paid_before and facts.payee_age >= limits.settled:
         return None
     first = "was never paid before" if not facts.is_paid_before else "is new"
-    sentence = f"{facts.payee_name} {first}, on file for {facts.payee_age}."
-    return escalate("first_payment", sentence, risk=75)
+    sentence = f"{{payee}} {first}, on file for {facts.payee_age}."
+    # Whoever says yes means who it is now, not who may be under this id later.
+    return escalate("first_payment", sentence, risk=75, shown=facts.payee_name)
 
 
 @desk.rule(transfer_money)
@@ -82,7 +83,7 @@ def duplicate(facts: BankFacts, limits: BankLimits, case: Case) -> Ruling | None
     if facts.same_on is None or days_until(case.today, facts.same_on) > limits.repeats:
         return None
     sentence = f"{{payee}} was sent {{amount}} before, on {facts.same_on}."
-    return escalate("possible_duplicate", sentence, risk=80)
+    return escalate("possible_duplicate", sentence, risk=80, shown=facts.same_before)
 
 
 @desk.rule(transfer_money)
@@ -104,5 +105,5 @@ def new_payee(facts: BankFacts) -> Ruling:
     """Nobody is entered without a person, who can only say yes or no."""
     if facts.is_on_file:
         return block("payee_on_file", "The payee {payee} is on file already.", risk=50)
-    told = NAMED_BY[facts.payee_named_by]
-    return escalate("new_payee", f"{{name}} would be entered; it was named by {told}.", risk=80)
+    sentence = f"{{name}} would be entered, a name given by {facts.payee_named_by.words}."
+    return escalate("new_payee", sentence, risk=80)

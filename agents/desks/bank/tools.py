@@ -17,7 +17,6 @@ from opsconsole.desks import (
     Fact,
     Json,
     Lower,
-    Origin,
     Quote,
     Range,
     Touch,
@@ -29,13 +28,6 @@ Name = Annotated[str, longest(80)]
 Purpose = Annotated[str, longest(140)]
 MOST_PAYEES = 100  # that a model is told of
 DAYS_AHEAD = 30  # that a person may move a transfer by
-NAMED_BY = {
-    "": "nobody",
-    Origin.GOAL: "whoever launched the run",
-    Origin.PERSON: "whoever decided",
-    Origin.OUTSIDE: "only an outsider's text",
-    Origin.NOBODY: "nobody but the agent",
-}
 
 
 def latest(case: Case) -> date:
@@ -71,11 +63,12 @@ def read_invoice(call: Call, *, account: str, invoice: str) -> Json:
 @desk.tool(
     Touch.SAFE,  # the same key pays once
     title="Transfer money",
-    before="Pays {amount} from {subject} to the payee {payee} on {on}.",
-    after="{amount} was paid from {subject} to the payee {payee}, booked on {on}.",
+    before="Pays {amount} from {subject} to {payee} on {on}.",
+    after="{amount} was paid from {subject} to {payee}, booked on {on}.",
     subject="account",
     resource="account",
     amount="amount",
+    names={"payee": ledger.payee_name},
     may_change={"amount": Lower(), "on": Range(attrgetter("today"), latest)},
     reserve=ledger.reserve,
     release=ledger.release,
@@ -111,11 +104,8 @@ def evidence(args: Args, facts: BankFacts) -> list[Evidence]:
     """What a person looks at before they say yes."""
     shown: list[Evidence] = [Fact("Free on the account", facts.available)]
     if facts.is_on_file:
-        shown.append(Fact("Payee", f"{facts.payee_name}, on file for {facts.payee_age}"))
+        shown.append(Fact("Payee on file for", facts.payee_age))
         shown.append(Fact("Paid before", facts.is_paid_before))
-    shown.append(Fact("Payee named by", NAMED_BY[facts.payee_named_by]))
-    if facts.amount_named_by:
-        shown.append(Fact("Amount named by", NAMED_BY[facts.amount_named_by]))
         shown.append(Fact("Left the account in 24 hours", facts.sent_today))
     if facts.invoice:
         shown.append(Quote("Invoice, as its sender wrote it", facts.invoice))

@@ -103,6 +103,7 @@ def _what(decided: Escalation) -> str:
         decided.action,
         asked_minor=decided.requested_minor,
         customer=decided.run.subject_label or "nobody in particular",
+        review=decided.review,
     )
     given = request_of(decided.kind, decided.action).answer(_VERDICTS[decided.state])
     return f"{asked}: {given.label}" if given else asked

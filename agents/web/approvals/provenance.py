@@ -16,9 +16,10 @@ from agents.core.money import BadAmount, minor_of_text
 from agents.core.requests import Json
 from agents.desks.refunds import billing
 from agents.models import Escalation, Step
+from agents.sdk.asked import Origin
 from agents.sdk.changes import label_of
 from agents.sdk.words import money_of
-from agents.tools import argument_in_words
+from agents.tools import argument_in_words, names_in
 from agents.web.changes import patch_of
 
 ORIGINS = {
@@ -28,6 +29,12 @@ ORIGINS = {
     "policy": ("revise", "changed by policy"),
     "human": ("hand", "set by a reviewer"),
     "agent": ("bot", "chosen by the agent"),
+}
+OF_REVIEW = {
+    Origin.GOAL.value: "customer",
+    Origin.PERSON.value: "human",
+    Origin.OUTSIDE.value: "text",
+    Origin.NOBODY.value: "agent",
 }
 _NUMBER = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d{1,2})?|\d+(?:\.\d{1,2})?", re.ASCII)
 _LONGEST = 20_000  # characters of tool texts that are searched
@@ -56,14 +63,20 @@ def sources(
     """
     args: Mapping[str, Json] = escalation.action.get("args") or {}
     proposed = (reviews[0].asked["action"].get("args") or {}) if reviews else args
-    fields, texts = _read(escalation)
+    named_by = (escalation.review.get("facts") or {}).get("origins") or {}
+    fields, texts = ([], "") if named_by else _read(escalation)
+    called = names_in(escalation.review)
     tool, found = str(escalation.action.get("name", "")), []
     for name, value in args.items():
         if proposed.get(name) != value:
             origins: tuple[str, ...] = ("policy",)
         else:
-            origins = _origins(name, value, escalation, charge, fields, texts)
-        told = argument_in_words(tool, name, value)
+            # As the rules of a declared desk were told it; two answers would contradict each other.
+            known = OF_REVIEW.get(named_by.get(name, ""))
+            origins = (
+                (known,) if known else _origins(name, value, escalation, charge, fields, texts)
+            )
+        told = argument_in_words(tool, name, value, called)
         found.append(Source(label_of(name), told, origins))
     for name, value in patch_of(escalation).items():
         if value != args.get(name):

@@ -37,6 +37,7 @@ def act(escalation: Escalation, name: str = "") -> str:
         escalation.action,
         asked_minor=escalation.requested_minor,
         customer=name or f"customer {escalation.customer}",
+        review=escalation.review,
     )
 
 
@@ -58,7 +59,7 @@ def filled(
     asked = escalation.requested_minor
     action = escalation.action if ran is None else {**escalation.action, "args": ran}
     tool = str(action.get("name", ""))
-    values = {key: island(text) for key, text in call_in_words(action).items()}
+    values = {key: island(text) for key, text in call_in_words(action, escalation.review).items()}
     values |= {"subject": island(name), **(places or {})}
     thing, granted = island(tool), (places or {}).get("amount_minor")
     return format_html(
