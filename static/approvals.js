@@ -148,6 +148,7 @@ function spoken(field) {
     const day = new Date(`${field.value}T00:00Z`);
     return isNaN(day) ? "" : day.toLocaleDateString("en-GB", { timeZone: "UTC", day: "numeric", month: "long", year: "numeric" });
   }
+  if ("lines" in field.dataset) return field.value.split("\n").map((line) => line.trim()).filter(Boolean).join(", ");
   if (!field.dataset.currency) return field.value.trim();
   const minor = minorOf(field);
   if (!minor) return "";

@@ -25,8 +25,9 @@ from agents.operations.own_limits import check_own_limits
 from agents.operations.refusal import Refused, require_member
 from agents.policies import judge, review
 from agents.sdk.arguments import BadArguments
-from agents.sdk.changes import BadPatch, OpenField, open_fields, patched
 from agents.sdk.desk import DESKS
+from agents.sdk.open_fields import BadPatch, OpenField, open_fields
+from agents.sdk.patches import patched
 from agents.sdk.rulings import Case
 from agents.tools import TOOLS, Tool
 

@@ -1,37 +1,27 @@
-"""What a person may change of an argument, within which bounds, and the check of what they did."""
+"""What a person may change of an argument, as a tool declares it."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, is_dataclass
 from datetime import date
 from decimal import Decimal
-from typing import Any, Literal, TypeAlias, get_args, get_origin
+from typing import Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
-from agents.core.money import BadAmount, minor_of_text, plain_amount
 from agents.core.requests import Json
-from agents.core.units import with_unit
-from agents.sdk.arguments import Arguments, BadArguments
+from agents.sdk.arguments import Arguments
 from agents.sdk.rulings import Case
-from agents.sdk.values import Count, Money, show
+from agents.sdk.values import Count, Money
 
 Bound: TypeAlias = Any  # a value of the argument's type, or a function of the case
 
 
-class BadPatch(ValueError):
-    """A person may not change this so. The message says what they may, `name` of which argument."""
-
-    def __init__(self, name: str, sentence: str) -> None:
-        super().__init__(sentence)
-        self.name = name
-
-
 @dataclass(frozen=True)
 class Lower:
-    """To less, to an earlier day, or back in the order of a choice; never below `least`.
+    """To less, earlier, back in the order of a choice, from yes to no, or fewer of a list's items.
 
-    Without `least` that is today, one minor unit, one, or the first of the choices.
+    Never below `least`: without it that is one minor unit, today, one, the first of the choices,
+    one item.
     """
 
     least: Bound = None
@@ -39,7 +29,7 @@ class Lower:
 
 @dataclass(frozen=True)
 class Range:
-    """To anything from `least` to `most`."""
+    """To anything from `least` to `most`; of a text its characters count, of a list its items."""
 
     least: Bound
     most: Bound
@@ -47,168 +37,135 @@ class Range:
 
 @dataclass(frozen=True)
 class Choose:
-    """To one of these, which the rules then judge."""
+    """To one of these, or in a list to some of these; the rules then judge it."""
 
-    among: tuple[str, ...]
+    among: tuple[Json, ...]
 
-    def __init__(self, *among: str) -> None:
+    def __init__(self, *among: Json) -> None:
         object.__setattr__(self, "among", among)
 
 
-Change: TypeAlias = Lower | Range | Choose
-_ORDERED = (int, Decimal, date, Money)
-
-
-@dataclass(frozen=True)
-class OpenField:
-    """An argument that a person may change, as a form shows it; values as JSON."""
-
-    name: str
-    schema: Json
-    value: Json
-    typed: Any  # the same, as its function takes it
-    least: Any  # typed; None where `choices` say it all
-    most: Any
-    choices: tuple[str, ...] = ()
-
-    @property
-    def label(self) -> str:
-        return label_of(self.name)
-
-    @property
-    def help(self) -> str:
-        if self.choices:
-            return f"One of {', '.join(self.choices)}."
-        return f"From {self.show(self.least)} to {self.show(self.most)}."
-
-    @property
-    def currency(self) -> str:
-        """Return what an amount is paid in, "" where it is none."""
-        return str(getattr(self.most, "currency", self.schema.get("unit", "")))
-
-    def show(self, value: Any) -> str:
-        """Return a typed value as people read it, minor units in their currency."""
-        unit = self.schema.get("unit", "")
-        return with_unit(value, unit) if unit else show(value)
-
-    def text(self, value: Any) -> str:
-        """Return a typed value as a form's field holds it: 800.00, 2027-01-21, viewer."""
-        if self.currency:
-            return plain_amount(int(value), self.currency)
-        return value.isoformat() if isinstance(value, date) else show(value)
-
-    def read(self, text: str) -> Json:
-        """Return as JSON what a person typed. Raises BadPatch."""
-        text = text.strip()
-        if not text:
-            raise BadPatch(self.name, f"Fill in {self.label}.")
-        if self.currency:
-            try:
-                minor = minor_of_text(text, self.currency)
-            except BadAmount as error:
-                raise BadPatch(self.name, f"{error}.") from None
-            amount = {"amount": plain_amount(minor, self.currency), "currency": self.currency}
-            return amount if isinstance(self.most, Money) else minor
-        if self.choices and text not in self.choices:
-            raise BadPatch(self.name, f"{self.label} cannot be {text!r}. {self.help}")
-        if type(self.most) is not int and not isinstance(self.most, Count):
-            return text
-        if not re.fullmatch(r"-?(0|[1-9][0-9]{0,14})", text, re.ASCII):
-            raise BadPatch(self.name, f"{text!r} is not a whole number. {self.help}")
-        return int(text)
+# Of an object: how each of its own fields may be changed, by name.
+Change: TypeAlias = Lower | Range | Choose | Mapping[str, "Lower | Range | Choose"]
+ORDERED = (int, Decimal, date, Money)
+PLAIN = (str, int, Decimal, date)  # what a list may hold that a person writes anew, a line each
 
 
 def label_of(name: str) -> str:
     """Return what people call an argument: Valid until, Amount."""
-    return name.removesuffix("_minor").replace("_", " ").capitalize()
+    return name.removesuffix("_minor").replace("_", " ").replace(".", ": ").capitalize()
 
 
 def check_change(arguments: Arguments, name: str, how: Change) -> None:
     """Raise TypeError where an argument cannot be changed in this way."""
+    for place, hint, one in _parts(arguments, name, how):
+        if no := _refusal(hint, one):
+            raise TypeError(f"{arguments.tool}: {place} cannot be changed by {one!r}: {no}")
+
+
+def _parts(
+    arguments: Arguments, name: str, how: Change
+) -> Iterator[tuple[str, Any, Lower | Range | Choose]]:
     hint = bare_type(arguments.hints[name])
-    choices = get_args(hint) if get_origin(hint) is Literal else ()
-    is_ordered = isinstance(hint, type) and issubclass(hint, _ORDERED) and hint is not bool
-    if isinstance(how, Choose) and choices and set(how.among) <= set(choices) and how.among:
+    if not isinstance(how, Mapping):
+        yield name, hint, how
         return
-    if (isinstance(how, Lower) and (choices or is_ordered)) or (
-        isinstance(how, Range) and is_ordered and None not in (how.least, how.most)
-    ):
-        return
-    raise TypeError(f"{arguments.tool}: {name} cannot be changed by {how}")
+    own = hints_of(hint)
+    unknown = sorted(set(how) - set(own))
+    if unknown or not how:
+        what = (
+            f"it has no field {', '.join(unknown)}" if own and how else "name fields of an object"
+        )
+        raise TypeError(f"{arguments.tool}: {name} cannot be changed by {how!r}: {what}")
+    for field, one in how.items():
+        yield f"{name}.{field}", bare_type(own[field]), one
 
 
-def open_fields(
-    arguments: Arguments, may_change: Mapping[str, Change], given: Json, case: Case
-) -> list[OpenField]:
-    """Return what a person may change of these arguments, with the bounds of this very case."""
-    args = arguments.read(given)
-    written = arguments.write(args)
-    fields = []
-    for name, how in may_change.items():
-        value, schema = getattr(args, name), arguments.schema["properties"][name]
-        if value is None:
-            continue  # what was left out is not put in by a person
-        if isinstance(how, Choose):
-            fields.append(OpenField(name, schema, value, value, None, None, how.among))
-            continue
-        order = get_args(bare_type(arguments.hints[name]))
-        if order:
-            choices = order[: order.index(value) + 1]
-            fields.append(OpenField(name, schema, value, value, None, None, choices))
-            continue
-        least, most = _bounds(how, value, case)
-        fields.append(OpenField(name, schema, written[name], value, least, most))
-    return fields
+def _refusal(hint: Any, how: Lower | Range | Choose) -> str:
+    """Return what else may be declared where `how` makes no sense of this type, or ""."""
+    if is_dataclass(hint) and hint is not Money:
+        return "of an object say it of its fields, {'field': Lower()}"
+    if not isinstance(how, Lower | Range | Choose):
+        return "use Lower(), Range(least, most) or Choose(…)"
+    if hint is bool:
+        fits = isinstance(how, Lower) or _is_among(how, (True, False))
+        return "" if fits else "use Lower(), from yes to no, or Choose(True, False)"
+    if choices := choices_of(hint):
+        fits = isinstance(how, Lower) or _is_among(how, choices)
+        return "" if fits else f"use Lower(), back in their order, or Choose of {choices!r}"
+    if hint is str:
+        fits = _is_range(how, int) or _is_among(how, of=str)
+        return "" if fits else "a text has no order: use Range(1, 140) characters, or Choose('a')"
+    if get_origin(hint) is list:
+        return _refusal_of_list(bare_type(get_args(hint)[0]), how)
+    if isinstance(hint, type) and issubclass(hint, ORDERED):
+        is_own = isinstance(how, Lower) and _is_bound(how.least, hint, or_none=True)
+        fits = is_own or _is_range(how, hint)
+        return "" if fits else f"use Lower() or Range(least, most), both {hint.__name__}"
+    return "nobody can change it"
 
 
-def patched(
-    arguments: Arguments,
-    may_change: Mapping[str, Change],
-    given: Json,
-    patch: Mapping[str, Json],
-    case: Case,
-) -> dict[str, Json]:
-    """Return the arguments as a person leaves them. Raises BadPatch."""
-    may = {field.name: field for field in open_fields(arguments, may_change, given, case)}
-    for name in patch:
-        if name not in may:
-            raise BadPatch(name, f"{label_of(name)} cannot be changed.")
+def _refusal_of_list(item: Any, how: Lower | Range | Choose) -> str:
+    if isinstance(how, Lower):
+        is_count = _is_bound(how.least, int, or_none=True)
+        return "" if is_count else "its least is a number of items"
+    if not (choices_of(item) or item in PLAIN):
+        return "its items can only be left out: use Lower()"
+    choices = choices_of(item)
+    if isinstance(how, Choose):
+        kind = type(choices[0]) if choices else item
+        fits = kind in (str, int) and _is_among(how, choices, of=kind)
+        return "" if fits else "name items of its type: Choose('a', 'b')"
+    return "" if _is_range(how, int) else "its bounds are numbers of items: Range(1, 5)"
+
+
+def _is_among(
+    how: Lower | Range | Choose, choices: tuple[Any, ...] = (), *, of: type[Any] | None = None
+) -> bool:
+    if not isinstance(how, Choose) or not how.among:
+        return False
+    if of and any(type(one) is not of for one in how.among):
+        return False
+    return not choices or all((type(a), a) in [(type(c), c) for c in choices] for a in how.among)
+
+
+def _is_range(how: Lower | Range | Choose, kind: type[Any]) -> bool:
+    if not isinstance(how, Range) or not all(_is_bound(b, kind) for b in (how.least, how.most)):
+        return False
+    is_known = not (callable(how.least) or callable(how.most))
+    return not is_known or _is_ordered(how.least, how.most)
+
+
+def _is_ordered(least: Any, most: Any) -> bool:
     try:
-        args = arguments.read({**given, **patch})
-    except BadArguments as error:
-        name = str(error).partition(":")[0]
-        raise BadPatch(name if name in may else "", f"{error}.") from None
-    for name in patch:
-        field, value = may[name], getattr(args, name)
-        if not _is_within(value, field):
-            raise BadPatch(name, f"{field.label} cannot be {field.show(value)}. {field.help}")
-    return {**given, **patch}
-
-
-def _is_within(value: Any, field: OpenField) -> bool:
-    if field.choices:
-        return value in field.choices
-    try:
-        return bool(field.least <= value <= field.most)
-    except TypeError:  # of another currency, or left out
+        return bool(least <= most)
+    except TypeError:  # of two currencies
         return False
 
 
-def _bounds(how: Lower | Range, value: Any, case: Case) -> tuple[Any, Any]:
-    least = _given(how.least, case)
-    most = _given(how.most, case) if isinstance(how, Range) else value
-    if least is None:
-        least = case.today if isinstance(value, date) else _smallest(value)
-    return least, most
+def _is_bound(bound: Bound, kind: type[Any], *, or_none: bool = False) -> bool:
+    """Tell whether it is a function of the case, or a value of the type."""
+    if bound is None or callable(bound):
+        return or_none or bound is not None
+    return type(bound) is kind or (issubclass(kind, Count) and type(bound) is int)
 
 
-def _smallest(value: Any) -> Any:
-    return Money(1, value.currency) if isinstance(value, Money) else type(value)(1)
+def bound_for(bound: Bound, case: Case, kind: type[Any]) -> Any:
+    """Return a bound for one case. Raises what its function raises, TypeError for another type."""
+    value = bound(case) if isinstance(bound, Callable) else bound  # type: ignore[arg-type]
+    if value is not None and not _is_bound(value, kind):
+        raise TypeError(f"the bound {value!r} is no {kind.__name__}")
+    return kind(value) if issubclass(kind, Count) and value is not None else value
 
 
-def _given(bound: Bound, case: Case) -> Any:
-    is_function = isinstance(bound, Callable)  # type: ignore[arg-type]
-    return bound(case) if is_function else bound
+def choices_of(hint: Any) -> tuple[Any, ...]:
+    return get_args(hint) if get_origin(hint) is Literal else ()
+
+
+def hints_of(hint: Any) -> dict[str, Any]:
+    """Return the types of an object's fields; {} for what is none."""
+    is_object = is_dataclass(hint) and hint is not Money
+    return get_type_hints(hint, include_extras=True) if is_object else {}
 
 
 def bare_type(hint: Any) -> Any:

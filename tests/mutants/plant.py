@@ -75,9 +75,9 @@ MUTANTS = (
     ),
     Mutant(
         "a person may raise the amount",
-        "agents/sdk/changes.py",
-        "field.least <= value <= field.most",
-        "field.least <= value",
+        "agents/sdk/open_fields.py",
+        "self.least <= size <= self.most",
+        "self.least <= size",
         "tests/engine/test_run.py -k raise",
     ),
     Mutant(

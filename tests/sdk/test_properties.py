@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, make_dataclass
-from datetime import date, timedelta
+from datetime import date
 from decimal import Decimal
 from inspect import Parameter, Signature
 from typing import Annotated, Any, Literal
@@ -15,9 +14,12 @@ from hypothesis import strategies as st
 
 from agents.core.actions import is_text
 from agents.sdk.arguments import Arguments, BadArguments, arguments_of, between
-from agents.sdk.changes import BadPatch, Choose, Lower, Range, check_change, open_fields, patched
+from agents.sdk.changes import Choose, Lower, Range, check_change
+from agents.sdk.open_fields import BadPatch, open_fields
+from agents.sdk.patches import changed, patched
 from agents.sdk.rulings import Case
 from agents.sdk.values import Days, In, Money
+from tests.sdk.changing import Line, Open, opened, typed, whole
 
 TODAY = date(2026, 11, 22)
 CASE = Case("noor", "Noor", TODAY)
@@ -133,66 +135,64 @@ def test_what_does_not_fit_is_refused(named: dict[str, Kind], data: Any) -> None
         declared(named).read({**value, name: wrong})
 
 
-def wrap(kind: Any) -> Callable[[Any], Any]:
-    """Return how a plain value of an ordered kind is written as JSON."""
-    if kind is date:
-        return lambda day: (TODAY + timedelta(days=day)).isoformat()
-    if kind is Money:
-        return lambda minor: {"amount": Money(minor, "JPY").amount, "currency": "JPY"}
-    return lambda value: str(Decimal(value)) if kind is Decimal else value
+@given(named=st.dictionaries(st.sampled_from("abc"), opened(TODAY), min_size=1))
+def test_a_person_stays_within_the_bounds_of_every_kind(named: dict[str, Open]) -> None:
+    arguments = declared({name: Kind(one.hint, st.none(), ()) for name, one in named.items()})
+    may_change = {name: one.how for name, one in named.items()}
+    asked = {name: one.asked for name, one in named.items()}
+    for name, how in may_change.items():
+        check_change(arguments, name, how)
 
+    fields = open_fields(arguments, may_change, asked, CASE)
 
-@given(
-    kind=st.sampled_from([int, Days, Decimal, Money, date]),
-    asked=st.integers(5, 500),
-    wanted=st.integers(-600, 600),
-    how=st.sampled_from(["lower", "any"]),
-)
-def test_a_person_stays_within_the_bounds(kind: Any, asked: int, wanted: int, how: str) -> None:
-    arguments, write = declared({"x": Kind(kind, st.none(), ())}), wrap(kind)
-    typed = {n: arguments.read({"x": write(n)}).x for n in (2, 50)}
-    change = Lower(typed[2]) if how == "lower" else Range(typed[2], typed[50])
-    most = asked if how == "lower" else 50
-
-    check_change(arguments, "x", change)
-    [field] = open_fields(arguments, {"x": change}, {"x": write(asked)}, CASE)
-    assert field.value == write(asked)
-    if 2 <= wanted <= most:
-        left = patched(arguments, {"x": change}, {"x": write(asked)}, {"x": write(wanted)}, CASE)
-        assert left == {"x": write(wanted)}
-    else:
+    assert changed(fields, {field.name: field.text(field.typed) for field in fields}, asked) == {}
+    for (name, one), field in zip(named.items(), fields, strict=True):
+        inside, outside = whole(one, one.inside), whole(one, one.outside)
+        assert field.name == (f"{name}.{one.part}" if one.part else name)
+        patch = {} if inside == one.asked else {name: inside}
+        assert changed([field], {field.name: typed(one.inside)}, asked) == patch
+        left = patched(arguments, may_change, asked, {name: inside}, CASE)
+        assert left == {**asked, name: inside}
         with pytest.raises(BadPatch):
-            patched(arguments, {"x": change}, {"x": write(asked)}, {"x": write(wanted)}, CASE)
-
-
-@given(asked=st.sampled_from("abc"), wanted=st.text(max_size=2))
-def test_a_choice_goes_back_in_the_order_of_its_names_only(asked: str, wanted: str) -> None:
-    arguments = declared({"x": SCALARS[7]})
-    lower = {"x": Lower()}
-
-    if wanted in ("a", "b", "c") and wanted <= asked:
-        assert patched(arguments, lower, {"x": asked}, {"x": wanted}, CASE) == {"x": wanted}
-    else:
-        with pytest.raises(BadPatch):
-            patched(arguments, lower, {"x": asked}, {"x": wanted}, CASE)
+            patched(arguments, may_change, asked, {name: outside}, CASE)
+        if one.part:
+            other = {**inside, "pieces": 10**6, "text": "another"}
+            with pytest.raises(BadPatch):
+                patched(arguments, may_change, asked, {name: other}, CASE)
 
 
 @pytest.mark.parametrize(
     ("hint", "how"),
     [
         (str, Lower()),
-        (bool, Lower()),
-        (list[int], Lower()),
+        (str, Lower),
         (str, Range("a", "b")),
+        (str, Range(5, 1)),
+        (bool, Range(False, True)),
+        (bool, Choose(1, 0)),
+        (list[int], Lower("a")),
+        (list[Line], Range(1, 2)),
+        (list[Line], Choose("a")),
+        (list[int], Choose("a")),
+        (Line, Lower()),
+        (Line, {}),
+        (Line, {"texts": Lower()}),
+        (Line, {"text": Lower()}),
+        (Line, {"pieces": {"of": Lower()}}),
+        (int, {"pieces": Lower()}),
+        (int, Lower(True)),
+        (int, Lower(Decimal(1))),
+        (date, Lower("2027-01-21")),
+        (Money, Range(Money(1, "EUR"), Money(1, "USD"))),
         (int, Range(1, None)),
         (int, Range(None, 1)),
         (Literal["a", "b"], Choose("a", "c")),
         (Literal["a", "b"], Choose()),
-        (str, Choose("a")),
+        (str, Choose(1)),
     ],
 )
 def test_a_change_without_an_order_or_a_bound_cannot_be_declared(hint: Any, how: Any) -> None:
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match=r"tool: x.* cannot be changed by .*: "):
         check_change(declared({"x": Kind(hint, st.none(), ())}), "x", how)
 
 

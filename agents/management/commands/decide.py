@@ -17,7 +17,8 @@ from agents.core.states import EscalationState
 from agents.management.asked import account
 from agents.models import Escalation
 from agents.models.event import by_command
-from agents.sdk.changes import BadPatch
+from agents.sdk.open_fields import BadPatch
+from agents.sdk.patches import changed
 from agents.tools import ask_in_words, request_of
 
 BAD_USAGE, REFUSED = 2, 3
@@ -93,7 +94,8 @@ def _patch(options: dict[str, Any]) -> dict[str, Json] | None:
     unknown = [name for name, _ in given if name not in fields]
     if unknown:
         raise BadPatch(unknown[0], f"{unknown[0]} cannot be changed.")
-    return {name: fields[name].read(text) for name, text in given}
+    typed = {name: "\n".join(text for n, text in given if n == name) for name, _ in given}
+    return changed(list(fields.values()), typed, asked.action["args"])
 
 
 def _what(decided: Escalation) -> str:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date
 
-from django.utils.safestring import SafeString, mark_safe
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 
 from agents.core.money import exponent, format_money
-from agents.sdk.changes import OpenField
+from agents.sdk.changes import label_of
+from agents.sdk.open_fields import OpenField
 
 SET = "set."  # before the name of an argument, in a form and in an address
-PLACES = {"money": "amount", "date": "date", "choice": "choice", "number": "number"}
+PLACES = {"money": "amount", "lines": "list"}  # what a sentence calls it; else as its kind
 
 
 @dataclass(frozen=True)
@@ -34,12 +35,13 @@ class FormField:
         return f"{SET}{self.open.name}"
 
     @property
-    def kind(self) -> str:
-        if self.open.choices:
-            return "choice"
-        if self.open.currency:
-            return "money"
-        return "date" if isinstance(self.open.most, date) else "number"
+    def argument(self) -> str:
+        """Return the name of the argument that it is, or is a part of."""
+        return self.open.name.partition(".")[0]
+
+    @property
+    def options(self) -> list[str]:
+        return [self.open.text(one) for one in self.open.choices]
 
     @property
     def digits(self) -> int:
@@ -47,8 +49,10 @@ class FormField:
 
     def place(self, where: str) -> SafeString:
         """Return where a sentence repeats it: the script fills in what is typed."""
-        word = f"the {PLACES[self.kind]} {where}"
-        return mark_safe(f'<b data-out="{self.open.name}">{word}</b>')  # noqa: S308 - ours alone
+        if self.argument != self.open.name:
+            return format_html("<b>the {} {}</b>", label_of(self.argument).lower(), where)
+        word = f"the {PLACES.get(self.open.kind, self.open.kind)} {where}"
+        return format_html('<b data-out="{}">{}</b>', self.open.name, word)
 
 
 def form_field(field: OpenField, *, label: SafeString | str, most_minor: int | None) -> FormField:
@@ -58,8 +62,9 @@ def form_field(field: OpenField, *, label: SafeString | str, most_minor: int | N
     this person may not grant is left empty instead: the most that they may would invite to it.
     """
     asked, words, hint = field.text(field.typed), field.show(field.typed), field.help
-    if field.choices:
-        return FormField(field, label, asked, words, "", "", "")
+    if field.kind in ("choice", "text", "lines"):
+        is_choice = field.kind == "choice"
+        return FormField(field, label, asked, words, "", "", "" if is_choice else hint)
     if field.currency and most_minor is not None:
         asked = asked if most_minor >= int(field.typed) else ""
         hint = f"Up to {format_money(most_minor, field.currency)}"

@@ -9,7 +9,8 @@ from django.http import QueryDict
 
 from agents.core.kinds import ADJUST, APPROVE, ARGUMENTS, REJECT, Kind
 from agents.core.requests import Json
-from agents.sdk.changes import BadPatch, OpenField
+from agents.sdk.open_fields import BadPatch, OpenField
+from agents.sdk.patches import changed
 from agents.web.approvals.fields import SET
 from agents.web.forms import BadForm, only
 
@@ -35,8 +36,10 @@ class Wanted:
     correction: str = ""  # with which a step is to run again, or which is sent in place of a letter
 
 
-def read_decision(posted: QueryDict, kind: Kind, fields: Sequence[OpenField]) -> Wanted:
-    """Return what the decision form asks for; `fields` are what may be changed. Raises BadForm."""
+def read_decision(
+    posted: QueryDict, kind: Kind, fields: Sequence[OpenField], asked: Mapping[str, Json]
+) -> Wanted:
+    """Return what the decision form asks for; `fields` of `asked` are open. Raises BadForm."""
     only(posted, FIELDS | {f"{SET}{field.name}" for field in fields})
     verdict = posted.get("verdict", "")
     if verdict not in (ADJUST, APPROVE, REJECT):
@@ -50,7 +53,7 @@ def read_decision(posted: QueryDict, kind: Kind, fields: Sequence[OpenField]) ->
         return replace(wanted, correction=_correction(posted))
     if verdict != APPROVE and not comment:
         raise BadForm(field, "Enter a reason.")
-    return replace(wanted, patch=read_patch(posted, fields) if verdict == ADJUST else None)
+    return replace(wanted, patch=read_patch(posted, fields, asked) if verdict == ADJUST else None)
 
 
 def _reason(field: str, ready: str, posted: QueryDict, allowed: Sequence[str]) -> str:
@@ -67,17 +70,19 @@ def _correction(posted: QueryDict) -> str:
     return correction
 
 
-def read_patch(posted: QueryDict, fields: Sequence[OpenField]) -> dict[str, Json]:
+def read_patch(
+    posted: QueryDict, fields: Sequence[OpenField], asked: Mapping[str, Json]
+) -> dict[str, Json]:
     """Return what differs from what was asked for. Raises BadForm."""
-    patch: dict[str, Json] = {}
-    for field in fields:
-        name = f"{SET}{field.name}"
-        try:
-            value = field.read(str(posted[name])) if name in posted else field.value
-        except BadPatch as error:
-            raise BadForm(name, str(error)) from None
-        if value != field.value:
-            patch[field.name] = value
+    typed = {
+        field.name: str(posted[name])
+        for field in fields
+        if (name := f"{SET}{field.name}") in posted
+    }
+    try:
+        patch = changed(fields, typed, asked)
+    except BadPatch as error:
+        raise BadForm(f"{SET}{error.name}", str(error)) from None
     if not patch:
         first = f"{SET}{fields[0].name}" if fields else "verdict"
         raise BadForm(first, "Nothing is changed.")

@@ -74,7 +74,8 @@ def judge(request: HttpRequest, pk: int) -> HttpResponse:
     escalation = access.escalation_to_decide(user, pk)
     allowed, judged = True, ""
     try:
-        patch = read_patch(request.GET, operations.fields_of(escalation, at=at))
+        fields = operations.fields_of(escalation, at=at)
+        patch = read_patch(request.GET, fields, escalation.action.get("args") or {})
         operations.judge_change(escalation_id=escalation.pk, by=user, patch=patch, at=at)
         tool = str(escalation.action["name"])
         left = ", ".join(argument_in_words(tool, name, value) for name, value in patch.items())
@@ -153,7 +154,8 @@ def _wanted(request: HttpRequest, escalation: Escalation) -> Wanted:
     """Return what was filled in. A form that is none of ours goes on record. Raises BadForm."""
     fields = operations.fields_of(escalation, at=timezone.now())
     try:
-        return read_decision(request.POST, kind_of_request(escalation), fields)
+        asked = escalation.action.get("args") or {}
+        return read_decision(request.POST, kind_of_request(escalation), fields, asked)
     except NotOurForm:
         operations.record_refusal(
             escalation_id=escalation.pk,

@@ -132,7 +132,7 @@ def choices(
         if open_to[answer.verdict]:
             is_other = answer.verdict == ADJUST
             below, above = (
-                {field.open.name: field.place(where) for field in fields} if is_other else None
+                {field.argument: field.place(where) for field in fields} if is_other else None
                 for where in ("below", "above")
             )
             consequence = filled(answer.consequence, escalation, name, places=below)

@@ -1,0 +1,207 @@
+"""The arguments that stand open to a person: their bounds, and how they are typed.
+
+Form, API and command line read one table: what it does not hold nobody changes.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from typing import Any, get_args, get_origin
+
+from agents.core.money import BadAmount, minor_of_text, plain_amount
+from agents.core.requests import Json
+from agents.core.units import with_unit
+from agents.sdk.arguments import Arguments
+from agents.sdk.changes import (
+    Change,
+    Choose,
+    Lower,
+    Range,
+    bare_type,
+    bound_for,
+    choices_of,
+    hints_of,
+    label_of,
+)
+from agents.sdk.rulings import Case
+from agents.sdk.values import Money, show
+from agents.sdk.words import in_words
+
+log = logging.getLogger(__name__)
+
+
+class BadPatch(ValueError):
+    """A person may not change this so. The message says what they may, `name` of which argument."""
+
+    def __init__(self, name: str, sentence: str) -> None:
+        super().__init__(sentence)
+        self.name = name
+
+
+@dataclass(frozen=True)
+class OpenField:
+    """An argument, or a field of one, that a person may change; values as JSON.
+
+    `least` and `most` are typed; of texts and lists they count characters and items.
+    """
+
+    name: str  # until, or parcel.weight
+    kind: str  # choice, money, date, number, text, or lines: a list, an item a line
+    schema: Json
+    value: Json
+    typed: Any  # the same, as its function takes it
+    least: Any = None  # None where `choices` say it all
+    most: Any = None
+    choices: tuple[Json, ...] = ()  # of a list: its items
+    is_part: bool = False  # only left out: what stays, stays in its order
+
+    @property
+    def label(self) -> str:
+        return label_of(self.name)
+
+    @property
+    def help(self) -> str:
+        if self.kind == "choice":
+            return f"One of {', '.join(map(self.show, self.choices))}."
+        unit = {"text": " characters", "lines": " lines, each one item"}.get(self.kind, "")
+        among = f": {', '.join(self.line(one) for one in self.choices)}" if self.choices else ""
+        return f"From {self.show(self.least)} to {self.show(self.most)}{unit}{among}."
+
+    @property
+    def currency(self) -> str:
+        """Return what an amount is paid in, "" where it is none."""
+        return str(getattr(self.most, "currency", self.schema.get("unit", "")))
+
+    def show(self, value: Any) -> str:
+        """Return a typed value as people read it, minor units in their currency."""
+        unit = self.schema.get("unit", "")
+        return with_unit(value, unit) if unit else show(value)
+
+    def text(self, value: Any) -> str:
+        """Return a typed value as a form's field holds it: 800.00, 2027-01-21, viewer."""
+        if self.currency:
+            return plain_amount(int(value), self.currency)
+        if self.kind == "lines":
+            return "\n".join(map(self.line, self.value if value is self.typed else value))
+        return value.isoformat() if isinstance(value, date) else str(show(value))
+
+    def read(self, text: str) -> Json:
+        """Return as JSON what a person typed. Raises BadPatch."""
+        text = text.strip().replace("\r\n", "\n")
+        known = {self.line(one): one for one in self.choices}
+        if self.kind == "lines":
+            lines = [" ".join(line.split()) for line in text.split("\n")]
+            return [self._item(line, known) for line in lines if line]
+        if not text:
+            raise BadPatch(self.name, f"Fill in {self.label}.")
+        if self.kind == "choice":
+            return self._item(text, known)
+        if self.kind != "money":
+            return self._scalar(text, self.schema)
+        try:
+            minor = minor_of_text(text, self.currency)
+        except BadAmount as error:
+            raise BadPatch(self.name, f"{error}.") from None
+        amount = {"amount": plain_amount(minor, self.currency), "currency": self.currency}
+        return amount if isinstance(self.most, Money) else minor
+
+    def allows(self, value: Json, typed: Any) -> bool:
+        """Tell whether a value of its type is one that a person may put there."""
+        if self.kind == "choice":
+            return (type(value), value) in [(type(one), one) for one in self.choices]
+        size = len(value) if self.kind in ("text", "lines") else typed
+        try:
+            is_within = bool(self.least <= size <= self.most)
+        except TypeError:  # of another currency, or left out
+            return False
+        if self.kind != "lines" or not self.choices:
+            return is_within
+        ahead = iter(self.choices)
+        kept = (any(one == had for had in ahead) for one in value)  # each after the one before
+        is_of = all(kept) if self.is_part else all(one in self.choices for one in value)
+        return is_within and is_of and (self.is_part or len(set(value)) == len(value))
+
+    def line(self, one: Json) -> str:
+        """Return an item or a choice as people read and type it: in a line."""
+        return " ".join(in_words(one, self.schema.get("items", self.schema)).split())
+
+    def _item(self, text: str, known: Mapping[str, Json]) -> Json:
+        if not self.choices:
+            return self._scalar(text, self.schema["items"])
+        if text not in known:
+            raise BadPatch(self.name, f"{self.label} cannot be {text!r}. {self.help}")
+        return known[text]
+
+    def _scalar(self, text: str, schema: Json) -> Json:
+        if schema.get("type") != "integer":
+            return text
+        if not re.fullmatch(r"-?(0|[1-9][0-9]{0,14})", text, re.ASCII):
+            raise BadPatch(self.name, f"{text!r} is not a whole number. {self.help}")
+        return int(text)
+
+
+def open_fields(
+    arguments: Arguments, may_change: Mapping[str, Change], given: Json, case: Case
+) -> list[OpenField]:
+    """Return what a person may change of these arguments, with the bounds of this very case.
+
+    What was left out is not put in by a person. What has no bounds in this case stays closed.
+    """
+    args = arguments.read(given)
+    written = arguments.write(args)
+    fields = []
+    for name, how in may_change.items():
+        hint, typed, value = bare_type(arguments.hints[name]), getattr(args, name), written[name]
+        schema = _plain(arguments.schema["properties"][name])
+        parts = [(name, hint, typed, value, schema, how)]
+        if isinstance(how, Mapping) and typed is not None:
+            hints, own = hints_of(hint), schema["properties"]
+            parts = [
+                (f"{name}.{n}", bare_type(hints[n]), getattr(typed, n), value[n], _plain(own[n]), h)
+                for n, h in how.items()
+            ]
+        for place, kind, inner, stored, part, change in parts:
+            if inner is None:
+                continue
+            try:
+                fields.append(_field(place, kind, part, stored, inner, change, case))
+            except Exception:  # whatever a company's function does: nobody widens without a bound
+                log.exception("%s: %s has no bounds and stays closed", arguments.tool, place)
+    return fields
+
+
+def _plain(schema: Json) -> Json:
+    """Return the schema of a value that is not left out."""
+    branches = [one for one in schema.get("anyOf", ()) if one.get("type") != "null"]
+    return branches[0] if len(branches) == 1 and "type" not in schema else schema
+
+
+def _field(
+    name: str, hint: Any, schema: Json, value: Json, typed: Any, how: Any, case: Case
+) -> OpenField:
+    among: tuple[Json, ...] = how.among if isinstance(how, Choose) else ()
+    if get_origin(hint) is list:
+        least = bound_for(getattr(how, "least", None), case, int) or 1
+        is_part = isinstance(how, Lower)
+        most = len(value) if is_part else len(among) or bound_for(how.most, case, int)
+        choices = tuple(value) if is_part else among or choices_of(bare_type(get_args(hint)[0]))
+        return OpenField(name, "lines", schema, value, typed, least, most, choices, is_part)
+    order = (False, True) if hint is bool else choices_of(hint)
+    if among or order:
+        choices = among or order[: order.index(value) + 1]
+        return OpenField(name, "choice", schema, value, typed, choices=choices)
+    if hint is str:
+        least, most = bound_for(how.least, case, int), bound_for(how.most, case, int)
+        most = min(most, schema.get("maxLength", most))
+        return OpenField(name, "text", schema, value, typed, max(least, 1), most)
+    least = bound_for(how.least, case, hint)
+    most = bound_for(how.most, case, hint) if isinstance(how, Range) else typed
+    if least is None:
+        least = case.today if hint is date else Money(1, typed.currency) if hint is Money else None
+        least = max(hint(1), hint(schema.get("minimum", 1))) if least is None else least
+    kind = "money" if hint is Money or "unit" in schema else "date" if hint is date else "number"
+    return OpenField(name, kind, schema, value, typed, least, most)

@@ -1,0 +1,67 @@
+"""What a person changed of a call: read from what they typed, and checked against what is open."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from agents.core.requests import Json
+from agents.sdk.arguments import Arguments, BadArguments
+from agents.sdk.changes import Change, label_of
+from agents.sdk.open_fields import BadPatch, OpenField, open_fields
+from agents.sdk.rulings import Case
+
+
+def changed(
+    fields: Sequence[OpenField], typed: Mapping[str, str], given: Mapping[str, Json]
+) -> dict[str, Json]:
+    """Return what differs from what was asked for, by argument. Raises BadPatch."""
+    patch: dict[str, Json] = {}
+    for field in fields:
+        text = typed.get(field.name)
+        if text is None or text.split() == field.text(field.typed).split():
+            continue
+        if (value := field.read(text)) == field.value:
+            continue
+        argument, _, part = field.name.partition(".")
+        patch[argument] = (
+            {**(patch.get(argument) or given[argument]), part: value} if part else value
+        )
+    return patch
+
+
+def patched(
+    arguments: Arguments,
+    may_change: Mapping[str, Change],
+    given: Json,
+    patch: Mapping[str, Json],
+    case: Case,
+) -> dict[str, Json]:
+    """Return the arguments as a person leaves them. Raises BadPatch."""
+    fields = open_fields(arguments, may_change, given, case)
+    may = {field.name.partition(".")[0] for field in fields}
+    for name in patch:
+        if name not in may:
+            raise BadPatch(name, f"{label_of(name)} cannot be changed.")
+    left = {**given, **patch}
+    try:
+        args = arguments.read(left)
+    except BadArguments as error:
+        name = str(error).partition(":")[0]
+        raise BadPatch(name if name in may else "", f"{error}.") from None
+    rest = {name: left[name] for name in patch}
+    for field in fields:
+        name, _, part = field.name.partition(".")
+        if name not in patch:
+            continue
+        value, typed = left[name], getattr(args, name)
+        if part and typed is not None:
+            value, typed = value[part], getattr(typed, part)
+        if value is None or not field.allows(value, typed):
+            said = field.line(value)[:80]
+            raise BadPatch(field.name, f"{field.label} cannot be {said}. {field.help}")
+        if part:
+            rest[name] = {**rest[name], part: field.value}
+    for name, value in rest.items():
+        if isinstance(may_change[name], Mapping) and value != given[name]:
+            raise BadPatch(name, f"{label_of(name)} can be changed in part only.")
+    return left

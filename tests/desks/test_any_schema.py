@@ -1,0 +1,186 @@
+"""Whatever arguments a tool declares: its card shows each once, its form is valid, and page, API
+and command line agree on what a person may change.
+"""
+
+from __future__ import annotations
+
+import itertools
+from datetime import UTC, datetime
+from html.parser import HTMLParser
+from inspect import Parameter, Signature
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from agents import operations
+from agents.engine import desks
+from agents.models import Escalation, Role, Run
+from agents.sdk.rulings import escalate
+from agents.sdk.words import in_words
+from opsconsole.desks import Answers, Desk, Says, Subject, Touch
+from tests.checker.terms import TERMS, Terms
+from tests.commands.test_run_pattern import command
+from tests.engine.scene import Scene, go, set_scene
+from tests.sdk.changing import Open, opened, typed, whole
+from tests.web.test_pages import signed_in
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+numbers = itertools.count(1)
+TODAY = datetime.now(UTC).date()
+
+
+@pytest.fixture
+def scene(no_desk_left: None) -> Scene:
+    scene = set_scene()
+    scene.add("ada", Role.ADMIN)
+    return scene
+
+
+def desk_of(named: dict[str, Open]) -> Desk:
+    """Return a desk whose one tool has these arguments, and asks a person of every call."""
+    number = next(numbers)
+    desk = Desk(name=f"any{number}", title="Any", subject=Subject("one", find={"it": {}}.get))
+    hints = {"who": str, **{name: one.hint for name, one in named.items()}}
+
+    def act(call: Any, **args: Any) -> Any:
+        return {"status": "ok"}
+
+    function: Any = act
+    act.__name__, act.__annotations__ = f"act_{number}", hints
+    first = Parameter("call", Parameter.POSITIONAL_ONLY)
+    rest = [Parameter(name, Parameter.KEYWORD_ONLY, annotation=hints[name]) for name in hints]
+    function.__signature__ = Signature([first, *rest])
+    places = " ".join(f"{{{name}}}" for name in named)
+    told = {"title": "Act", "before": f"Acts on {places}.", "after": f"{places} was done."}
+    may_change = {name: one.how for name, one in named.items()}
+    desk.tool(Touch.SAFE, subject="who", may_change=may_change, **told)(act)
+    desk.rule(act)(lambda: escalate("asked", "A person is asked."))
+    asked = {name: one.asked for name, one in named.items()}
+    demo = [Says(act.__name__, who="it", **asked), Answers()]
+    TERMS[act.__name__] = Terms("who", drawn=tuple(named))
+    desk.scenario("Any", subject="it", goal=f"Do it, number {number}.", expect="", demo=demo)
+    return desk
+
+
+def waiting(scene: Scene, desk: Desk) -> Escalation:
+    desks.enter_desk(desk)
+    ada, at = scene.workspace.memberships.get(user__username="ada").user, timezone.now()
+    document = {**scene.workspace.policy.document, "desks": {desk.name: desk.document()}}  # type: ignore[union-attr]
+    operations.publish_policy(workspace=scene.workspace, document=document, by=ada, at=at)
+    [case] = desk.scenarios
+    run = operations.launch(
+        workspace=scene.workspace,
+        pattern="supervisor",
+        goal=case.goal,
+        desk=desk.name,
+        subject="it",
+        by=scene.omar,
+        at=at,
+    )
+    return Escalation.objects.get(run=go(run))
+
+
+class Shown(HTMLParser):
+    """What a browser makes of a card: the arguments, and what stands in each field."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.values: list[str] = []
+        self.fields: dict[str, str] = {}
+        self._within, self._name, self._is_value = "", "", False
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        has = dict(attrs)
+        self._is_value = self._is_value or (tag == "dd" and has.get("class") == "value")
+        if self._is_value and tag == "dd":
+            self.values.append("")
+        if "data-change" in has:
+            assert has["name"] not in self.fields, "a field stands twice"
+            self._name = has["name"]
+            self.fields[self._name] = has.get("value", "")
+            self._within = tag if tag in ("textarea", "select") else ""
+        if tag == "option" and self._within == "select" and "selected" in has:
+            self.fields[self._name] = has["value"]
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == self._within:
+            self._within = ""
+        if tag == "dd":
+            self._is_value = False
+
+    def handle_data(self, data: str) -> None:
+        if self._is_value:
+            self.values[-1] += data
+        if self._within == "textarea":
+            self.fields[self._name] += data
+
+
+def posted(client: Client, held: Escalation, changes: dict[str, str]) -> int:
+    page = reverse("decide", args=[held.pk])
+    form = {"verdict": "adjust", "comment": "less", "action_sha256": held.action_sha256}
+    return client.post(page, {**form, **changes}).status_code
+
+
+@given(named=st.dictionaries(st.sampled_from("abcd"), opened(TODAY), min_size=2))
+@settings(
+    max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_any_tool_is_shown_and_changed_alike_everywhere(
+    scene: Scene, named: dict[str, Open]
+) -> None:
+    desk = desk_of(named)
+    held, client = waiting(scene, desk), signed_in(scene.rita)
+    [tool] = desk.tools.values()
+    schemas = tool.arguments.schema["properties"]
+
+    page = client.get(reverse("approval", args=[held.pk])).text
+    shown = Shown(page)
+
+    asked = {"who": "it", **{name: one.asked for name, one in named.items()}}
+    assert shown.values == [in_words(value, schemas[name]) for name, value in asked.items()]
+    fields = {f"set.{name}" + (f".{one.part}" if one.part else "") for name, one in named.items()}
+    assert shown.fields.keys() == fields
+    assert posted(client, held, shown.fields) == 422  # nothing is changed
+
+    name = sorted(named)[0]
+    one, field = named[name], f"{name}.{named[name].part}" if named[name].part else name
+    outside, wrong = {name: whole(one, one.outside)}, typed(one.outside)
+    judged = client.get(reverse("judge", args=[held.pk]), {f"set.{field}": wrong})
+    assert 'data-allowed="no"' in judged.text
+    assert posted(client, held, {f"set.{field}": wrong}) == 422
+    with pytest.raises(operations.Refused) as no:
+        decide(scene, held, outside)
+    assert no.value.code == "bad_patch"
+    if "\n" not in wrong:
+        approve = ["decide", str(held.pk), "--approve", "--reason", "r", "--as", "rita"]
+        assert command(*approve, "--set", f"{field}={wrong}").code in (2, 3)
+    held.refresh_from_db()
+    assert held.state == "open"
+
+    inside = {name: whole(one, one.inside)}
+    if inside[name] == one.asked:
+        return
+    judged = client.get(reverse("judge", args=[held.pk]), {f"set.{field}": typed(one.inside)})
+    assert 'data-allowed="yes"' in judged.text
+    assert posted(client, held, {f"set.{field}": typed(one.inside)}) == 302
+    held.refresh_from_db()
+    assert (held.state, held.patch) == ("adjusted", inside)
+    run = go(Run.objects.get(pk=held.run_id))
+    assert (run.state, run.effects.get().args) == ("done", {**asked, **inside})
+
+
+def decide(scene: Scene, held: Escalation, patch: dict[str, Any]) -> None:
+    operations.decide(
+        escalation_id=held.pk,
+        by=scene.rita,
+        approve=True,
+        comment="less",
+        patch=patch,
+        at=timezone.now(),
+    )
