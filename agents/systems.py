@@ -7,6 +7,7 @@ its own. Whoever asks knows a run's desk by its name only.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple, Protocol
 from uuid import UUID
@@ -17,7 +18,7 @@ from agents.core.limits import Limits
 from agents.core.requests import Json
 from agents.core.terms import Terms
 from agents.db.driver import Pending
-from agents.models import Effect, Run, Step, Workspace
+from agents.models import Effect, Escalation, Run, Step, Workspace
 
 
 class UnknownSubject(LookupError):
@@ -29,11 +30,91 @@ class KnownSubject(NamedTuple):
 
     key: str
     label: str
-    number: int | None = None  # where the desk counts its subjects
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading of a card and what stands below it, as `agents.sdk.evidence` writes it."""
+
+    title: str
+    items: Sequence[Json]
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Background:
+    """What a desk's own books say now, for the person who reads a request."""
+
+    name: str = ""  # what people call whom it is about; "": nobody knows
+    note: str = ""  # a line under the headline
+    sections: Sequence[Section] = ()
+    resource: str = ""  # that the amount is taken from, where the request does not name it
+    left_minor: int | None = None  # of what the amount is taken from; None: it has no measure
+    recorded: frozenset[int] = frozenset()  # amounts in these books, in minor units
+
+
+class Example(NamedTuple):
+    """A case that a demo offers to launch. `key` is of its form."""
+
+    key: str
+    title: str
+    watch: str  # what will be seen
+    ends: str  # how it ends with the demo model; "" where `watch` says so
+    goal: str
+    subject: str = ""
+    pattern: str = "supervisor"
+    workflow: str = ""
+    off: tuple[str, ...] = ()  # tools that it switches off
+
+
+class Shelf(NamedTuple):
+    """What a desk has to show of one kind."""
+
+    key: str
+    title: str
+    purpose: str
+    examples: Sequence[Example]
 
 
 class System(Protocol):
     """What a desk answers. Each method is asked of its own runs only."""
+
+    @property
+    def title(self) -> str: ...
+
+    @property
+    def kind(self) -> str:
+        """Return what its subjects are: employee."""
+        ...
+
+    @property
+    def patterns(self) -> Collection[str]:
+        """Return which patterns its runs may follow."""
+        ...
+
+    def shelves(self) -> Sequence[Shelf]:
+        """Return what it has to try it with."""
+        ...
+
+    def find_all(self, text: str, *, book_id: int, most: int) -> Sequence[KnownSubject]:
+        """Return those that people mean by a key or a name."""
+        ...
+
+    def first_subjects(self, *, book_id: int, most: int) -> Sequence[KnownSubject]:
+        """Return some that a form suggests."""
+        ...
+
+    def names(self, keys: Collection[tuple[int, str]]) -> Mapping[tuple[int, str], str]:
+        """Return what some subjects are called now, by book and key, in one query."""
+        ...
+
+    def background(self, held: Escalation, *, at: datetime, effect: str) -> Background:
+        """Return what its books say beside a request; `effect` is the key of what became of it."""
+        ...
+
+    def bound_arguments(self, run: Run) -> Mapping[str, Json]:
+        """Return the arguments that can have one value only in a run, as its model is told."""
+        ...
 
     def new_book(self, name: str, *, is_demo: bool, at: datetime) -> int:
         """Make the book of a new workspace and return its key."""

@@ -48,7 +48,6 @@ def rows_of_workspace(workspace: Workspace) -> Rows:
     for member in members.order_by("pk"):
         rows[f"member {member.user.get_username()}"] = {
             "role": member.role,
-            "refund_limit_minor": member.refund_limit_minor,
             "desk_limits": member.desk_limits,
         }
     for switch in KillSwitch.objects.filter(workspace=workspace).order_by("pk"):
@@ -66,8 +65,8 @@ def _run(run: Run) -> Row:
     row: Row = {
         "launched_by": run.launched_by.get_username(),
         "pattern": run.pattern,
-        "subject": run.subject,
         "desk": run.desk,
+        "subject_key": run.subject_key,
         "policy": run.policy.number,
         "model": run.model,
         "state": run.state,
@@ -87,9 +86,7 @@ def _run(run: Run) -> Row:
         row["workflow"] = Derived(run.workflow, {})
     row |= {"goal_sha256": sha256(run.goal), "workflow_sha256": sha256(run.workflow)}
     row |= {"simulation_sha256": sha256(run.simulation), "outcome_sha256": sha256(run.outcome)}
-    if run.subject is not None:
-        row["its subject_key"] = Derived(run.subject_key, str(run.subject))
-    return {**row, "subject_key": run.subject_key}
+    return row
 
 
 def _escalation(escalation: Escalation, is_erased: bool) -> Row:
@@ -98,7 +95,8 @@ def _escalation(escalation: Escalation, is_erased: bool) -> Row:
         "kind": escalation.kind,
         "key": escalation.step.key,
         "state": escalation.state,
-        "requested_minor": escalation.requested_minor,
+        "amount_minor": escalation.amount_minor,
+        "currency": escalation.currency,
         "decided_by": by.get_username() if by else "",
         "decided_from": escalation.decided_from,
         "decided_at": escalation.decided_at,
@@ -114,8 +112,6 @@ def _escalation(escalation: Escalation, is_erased: bool) -> Row:
     action = escalation.action
     row["action_sha256 beside it"] = Derived(escalation.action_sha256, sha256(action))
     row |= _about(escalation, action)
-    if escalation.customer is not None:
-        row["customer"] = Derived(str(escalation.customer), escalation.subject_key)
     if escalation.decided_at:
         row["patch"] = Derived(escalation.patch, reply.get("patch") if reply else None)
     if escalation.kind != EFFECT_UNKNOWN.stored:  # whose reply is what became of the call

@@ -34,7 +34,6 @@ ArgSpec: TypeAlias = Mapping[str, str] | TypedArguments
 ArgSpecs: TypeAlias = Mapping[str, ArgSpec]  # by tool
 Action: TypeAlias = dict[str, Json]
 
-CUSTOMER = "user_id"  # the argument that names one
 MAX_TEXT = 4000  # characters of one text argument or answer
 _BIDI = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\u061c")
 
@@ -63,18 +62,17 @@ def read_action(text: str, *, specs: ArgSpecs, proposable: Collection[str]) -> A
 
 
 def action_schema(
-    specs: ArgSpecs, *, proposable: Collection[str], subject: int | None = None
+    specs: ArgSpecs, *, proposable: Collection[str], bound: Mapping[str, Json] | None = None
 ) -> Json:
     """Return the JSON schema of an action: a branch for each tool, and one for the answer.
 
-    It guides a model; the checks here still decide. `subject` is the one customer it may name.
+    It guides a model; the checks here still decide. `bound` are arguments of one value only.
     """
-    only = {} if subject is None else {CUSTOMER: subject}
     tools = [
         exact_object(
             kind=word("tool"),
             name=word(name),
-            args=args_schema(spec, only=only),
+            args=args_schema(spec, only=bound),
         )
         for name, spec in specs.items()
         if name in proposable

@@ -3,7 +3,7 @@
 Queue, card, form, trace, commands and docs are drawn from this table. A tool may bring words of
 its own for a request to run it: `Tool.request`, a copy of ACTION in its own terms.
 
-Sentences name in braces what a page fills in: {tool}, {step}, {customer}, {by}, the {amount} that
+Sentences name in braces what a page fills in: {tool}, {step}, {subject}, {by}, the {amount} that
 is granted and the {asked} one, and what a tool says {before} and {after} a call.
 """
 
@@ -52,7 +52,9 @@ class Kind:
     runs_tool: bool = False  # a yes starts a call, and is carried out or says why not
     settles_call: bool = False  # says what became of a call that was made: a yes starts nothing
     labels: Mapping[str, str] = field(default_factory=dict)  # of what is changed, by argument
-    is_about_run: bool = False  # of the run's own customer, whatever the action names
+    # What became of its call, by the state of the effect: {tool}, {of}, {amount}, {about}, {to}.
+    events: Mapping[str, str] = field(default_factory=dict)
+    is_about_run: bool = False  # of the run's own subject, whatever the action names
     may_be_simulated: bool = False  # answered by the program that plays a person
 
     def answer(self, verdict: str) -> Answer | None:
@@ -64,7 +66,7 @@ ACTION = Kind(
     name="action",
     stored="action",
     tag="action",
-    asks="Run {tool} for {customer}",
+    asks="Run {tool} for {subject}",
     note="This cannot be undone.",
     answers=(
         Answer(
@@ -73,7 +75,7 @@ ACTION = Kind(
             "Run {tool} with {amount} instead of {asked}",
             "Run {tool} with {amount}",
         ),
-        Answer(APPROVE, "As proposed", "Run {tool} for {customer} now", "Run {tool}"),
+        Answer(APPROVE, "As proposed", "Run {tool} for {subject} now", "Run {tool}"),
         Answer(REJECT, "Reject", "Do not run {tool}, and end the run", "Reject and end the run"),
     ),
     change=ARGUMENTS,
@@ -84,6 +86,12 @@ ACTION = Kind(
     under_way="{tool} was started. Its outcome is not known yet.",
     lost="Did {tool} take effect?",
     runs_tool=True,
+    events={
+        "intended": "Started {tool}{of}.",
+        "done": "Carried out {tool}{of}.",
+        "refused": "{tool} was refused and took no effect.",
+        "unknown": "It is not known whether {tool} took effect. A person is asked.",
+    },
     may_be_simulated=True,
 )
 
@@ -92,7 +100,7 @@ ADVICE = replace(
     ACTION,
     name="advice",
     tag="question",
-    asks="Approve {tool} for {customer}",
+    asks="Approve {tool} for {subject}",
     note="The run goes on with your answer.",
     answers=(
         Answer(APPROVE, "Approve", "Answer yes: {tool}", "Approve"),
@@ -108,14 +116,14 @@ LETTER = Kind(
     name="letter",
     stored="output",
     tag="email",
-    asks="Send an email to {customer}",
+    asks="Send an email to {subject}",
     note="An email cannot be taken back.",
     answers=(
-        Answer(APPROVE, "Send as is", "Email this text to {customer} now", "Send this email"),
+        Answer(APPROVE, "Send as is", "Email this text to {subject} now", "Send this email"),
         Answer(
             ADJUST,
             "Edit and send",
-            "Email your text to {customer} now, instead of the agent’s",
+            "Email your text to {subject} now, instead of the agent’s",
             "Send the edited email",
         ),
         Answer(
@@ -129,7 +137,13 @@ LETTER = Kind(
     changed="The email was sent as {by} edited it.",
     pending="Approved. The email has not been sent yet.",
     under_way="The email was handed over. Whether it left is not known yet.",
-    lost="Did the email to {customer} leave?",
+    lost="Did the email to {subject} leave?",
+    events={
+        "intended": "Started an email{to}{about}.",
+        "done": "Emailed {whom}{about}.",
+        "refused": "Did not send the email{to}{about}: it was refused.",
+        "unknown": "It is not known whether the email{to}{about} was sent. A person is asked.",
+    },
     runs_tool=True,
     is_about_run=True,
     may_be_simulated=True,
@@ -174,10 +188,10 @@ HAND_OVER = Kind(
     name="hand_over",
     stored="hand_over",
     tag="case",
-    asks="Take over the case of {customer}",
+    asks="Take over the case of {subject}",
     note="The agent has answered nothing, and its run ends either way.",
     answers=(
-        Answer(APPROVE, "Take this case", "You answer {customer} yourself", "Take this case"),
+        Answer(APPROVE, "Take this case", "You answer {subject} yourself", "Take this case"),
         Answer(REJECT, "Close it", "Close the case without an answer", "Close without an answer"),
     ),
     change="",

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TypeAlias
 
-from agents.core.former import FIRST_DESK
+from agents.core.former import CURRENCY, FIRST_DESK
 from agents.core.redact import KINDS
 from agents.core.requests import Json
 
@@ -20,7 +20,11 @@ class BadPolicy(ValueError):
 
 # Of a declared desk, by currency, in minor units: what goes out without a person in a day (UTC),
 # of one launcher and altogether, and what one person may grant in a day.
-CAPS = ("launcher_daily_minor", "workspace_daily_minor", "reviewer_daily_minor")
+CAPS = BY_LAUNCHER, IN_WORKSPACE, BY_REVIEWER = (
+    "launcher_daily_minor",
+    "workspace_daily_minor",
+    "reviewer_daily_minor",
+)
 Overrides: TypeAlias = Mapping[str, Mapping[str, Json]]
 
 
@@ -110,6 +114,18 @@ class Limits:
         quirks = {name: own.pop(name) for name in _QUIRKS & own.keys()}
         reference = replace(self.reference, **quirks) if quirks else self.reference
         return replace(self, **{**own, "reference": reference, "patterns": None})
+
+    def covers(self, desk: str) -> bool:
+        """Tell whether there are rules for a desk."""
+        return desk == FIRST_DESK or desk in (self.desks or {})
+
+    def caps_of(self, desk: str) -> Mapping[str, Mapping[str, int]]:
+        """Return the caps of a day of one desk, by currency and name; what is absent has none."""
+        if desk != FIRST_DESK:
+            caps: Json = (self.desks or {}).get(desk, {}).get("caps", {})
+            return dict(caps)
+        own = {name: getattr(self, name) for name in CAPS}
+        return {CURRENCY: {name: most for name, most in own.items() if most is not None}}
 
     def as_json(self) -> dict[str, Json]:
         flat = asdict(self)

@@ -1,7 +1,7 @@
 """What the console itself says of a run: sentences made from ledger and record, never by a model.
 
 A tool brings its sentences along, of what it did (`after`) and of what it found (`may_say`). A
-model names one as ``[[charge]]``, and the console puts the sentence there.
+model names one as ``[[name]]``, and the console puts the sentence there.
 """
 
 from __future__ import annotations
@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from agents.core.money import format_money
 
 NO_MONEY = "No money was moved."
-UNTOLD = "The customer has not been told."
-NOT_FOR_LETTERS = frozenset({NO_MONEY, UNTOLD})  # they are of one run, and for staff
 LEDGER = "ledger"  # the name of the sentences about what this run did
 
 _REFERENCE = re.compile(r"\[\[([a-z_]{1,40})\]\]")
@@ -24,8 +22,8 @@ _REFERENCE = re.compile(r"\[\[([a-z_]{1,40})\]\]")
 class Deed:
     """One row of the ledger: a call that changed something, or may have. Amount in minor units."""
 
-    sentence: str  # the tool's `after`, with {amount} and {customer}
-    customer: int | None
+    sentence: str  # the tool's `after`, with {amount} and {subject}
+    subject: str
     amount_minor: int | None
     currency: str
     moves_money: bool
@@ -33,17 +31,14 @@ class Deed:
 
     def __str__(self) -> str:
         amount = format_money(self.amount_minor, self.currency) if self.amount_minor else "nothing"
-        told = self.sentence.format(amount=amount, customer=self.customer)
+        told = self.sentence.format(amount=amount, subject=self.subject)
         return told if self.settled else f"It is not known whether this happened: {told}"
 
 
-def ledger_sentences(deeds: Sequence[Deed], *, untold: bool) -> tuple[str, ...]:
-    """Return what a run has done, a sentence a row, oldest first; that no money moved comes first.
-
-    `untold` says that money has moved and its customer was not written to.
-    """
+def ledger_sentences(deeds: Sequence[Deed]) -> tuple[str, ...]:
+    """Return what a run has done, a sentence a row, oldest first; no money moved comes first."""
     nothing = () if any(deed.moves_money for deed in deeds) else (NO_MONEY,)
-    return (*nothing, *map(str, deeds), *((UNTOLD,) if untold else ()))
+    return (*nothing, *map(str, deeds))
 
 
 def fill_references(text: str, sentences: Mapping[str, str]) -> str:

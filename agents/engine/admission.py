@@ -93,7 +93,7 @@ def _intend(step: Step, request: Use, journal: Journal, limits: Limits, at: date
     sealed = {name: intent[name] for name in told} | {"escalation": intent["escalation_id"]}
     journal.tell(Entry("effect.intended", sealed))
     if tool.reserve:
-        context = Context(run.book_id, key, at, limits, run.subject, subject_key=run.subject_key)
+        context = Context(run.book_id, key, at, limits, run.subject_key)
         tool.reserve(context, **request.args)
     return ""
 

@@ -27,6 +27,7 @@ from agents.engine.drive import Later, drive
 from agents.engine.journal import Journal
 from agents.engine.perform import RunExecutor
 from agents.models import LostRun, Run, Step
+from agents.systems import SYSTEMS
 
 log = logging.getLogger(__name__)
 
@@ -118,7 +119,7 @@ def brief_of(run: Run) -> patterns.Brief:
         goal=run.goal,
         limits=limits,
         specs={**tools.specs(), **known, **extra},
-        subject=run.subject,
+        bound=SYSTEMS[run.desk].bound_arguments(run),
         more_tools=tools.told_of(limits.proposable),
         question_version=run.question_version,
         scope=run.scope,

@@ -111,7 +111,7 @@ def _cap(desk: Desk, action: Action, facts: Facts, limits: Limits) -> Ruling | N
     """What goes out without a person has a cap a day, of one launcher and of the workspace."""
     tool = desk.tools.get(str(action.get("name")))
     money = tool.amount_of(action["args"]) if tool else None
-    by_currency = (limits.desks or {}).get(desk.name, {}).get("caps", {})
+    by_currency = limits.caps_of(desk.name)
     if money is None or not by_currency:
         return None
     if money.currency not in by_currency:

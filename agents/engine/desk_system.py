@@ -22,11 +22,11 @@ from agents.engine.desk_ledger import EFFECTS, DeskLedger
 from agents.engine.desk_lookup import LookedUp
 from agents.engine.desk_rules import LONGEST, limits_of
 from agents.engine.step_facts import sentences_on_record
-from agents.models import Effect, Run, Step, Workspace
+from agents.models import Effect, Escalation, Run, Step, Workspace
 from agents.sdk import stored
 from agents.sdk.desk import DESKS, Desk, DeskTool
 from agents.sdk.rulings import Case
-from agents.systems import SYSTEMS, KnownSubject, UnknownSubject
+from agents.systems import SYSTEMS, Background, Example, KnownSubject, Shelf, UnknownSubject
 from agents.tools import TOOLS, Touch
 
 
@@ -35,6 +35,39 @@ class DeclaredSystem:
     """The business behind a declared desk, as its declarations tell of it."""
 
     desk: Desk
+    patterns = ("supervisor",)
+
+    @property
+    def title(self) -> str:
+        return self.desk.title
+
+    @property
+    def kind(self) -> str:
+        return self.desk.subject.kind
+
+    def shelves(self) -> list[Shelf]:
+        name, own = self.desk.name, enumerate(self.desk.scenarios)
+        examples = [
+            Example(f"{name}/{number}", one.title, one.expect, "", one.goal, one.subject)
+            for number, one in own
+        ]
+        return [Shelf(f"desk-{name}", self.title, self.desk.brief, examples)] if examples else []
+
+    def find_all(self, text: str, *, book_id: int, most: int) -> list[KnownSubject]:
+        found = self.desk.subject.find_all(text, book_id)
+        return [KnownSubject(*each) for each in found[:most]]
+
+    def first_subjects(self, *, book_id: int, most: int) -> list[KnownSubject]:
+        return []
+
+    def names(self, keys: Collection[tuple[int, str]]) -> Mapping[tuple[int, str], str]:
+        return {}  # as they were at the launch: another machine may have to be asked
+
+    def background(self, held: Escalation, *, at: datetime, effect: str) -> Background:
+        return Background()  # its evidence is kept with the review
+
+    def bound_arguments(self, run: Run) -> Mapping[str, Json]:
+        return {}
 
     def new_book(self, name: str, *, is_demo: bool, at: datetime) -> int:
         return SYSTEMS[FIRST_DESK].new_book(name, is_demo=is_demo, at=at)

@@ -72,7 +72,7 @@ def _tool(tool: DeskTool) -> Tool:
     def call(context: Context, **args: Json) -> Json:
         return tool.call(_call(context), args)
 
-    act = "{before}" if tool.before else f"{tool.title} for {{customer}}"
+    act = "{before}" if tool.before else f"{tool.title} for {{subject}}"
     changes = Answer(ADJUST, "Change", act, f"{tool.title} with these changes")
     asked = replace(
         ACTION,

@@ -6,7 +6,6 @@ from datetime import timedelta
 from uuid import UUID
 
 from agents.core.digest import sha256
-from agents.core.former import FIRST_DESK
 from agents.core.kinds import kind_of
 from agents.core.limits import Limits
 from agents.core.requests import Json
@@ -38,7 +37,7 @@ def open_escalation(
     What became of a call is asked however full it is.
     """
     at = commit.at
-    run, asked, args = step.run, kind_of(kind, action), action.get("args", {})
+    run, asked = step.run, kind_of(kind, action)
     terms = SYSTEMS[run.desk].terms_of(run, action)
     with pipeline():  # the switch first: it locks the workspace, so that nobody opens meanwhile
         standing = fetch_switch(run, action.get("name", ""))
@@ -56,8 +55,6 @@ def open_escalation(
         action=action,
         action_sha256=sha256(action),
         review=review,
-        customer=int(terms.subject_key) if run.desk == FIRST_DESK and terms.subject_key else None,
-        requested_minor=args.get("amount_minor"),
         created_at=at,
         frozen_at=at if switch else None,
         expires_at=at + timedelta(seconds=limits.escalation_seconds),
@@ -67,8 +64,8 @@ def open_escalation(
     insert_rows(escalation)
     facts = {"escalation": escalation.pk, "key": step.key, "kind": kind}
     # What the person is asked: their page shows the row, which this binds.
-    bound = ("requested_minor", "action_sha256")
-    facts |= {name: getattr(escalation, name) for name in bound}
+    facts |= {"requested_minor": terms.amount_minor, "currency": terms.currency}
+    facts |= {"action_sha256": escalation.action_sha256}
     commit.say("escalation.opened", {**facts, "reason": review["deciding"]["reason"]})
     return ""
 

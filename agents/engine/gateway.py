@@ -52,8 +52,8 @@ async def use(key: str, request: Use, journal: Journal, limits: Limits) -> Reply
         return Reply(failed=refused)
     tool = registered[request.tool]
     at, nth = timezone.now(), _nth(request.tool, step, journal)
-    own_key, subject = effect_key(run, key), run.subject
-    context = Context(run.book_id, own_key, at, limits, subject, nth, run.subject_key)
+    own_key = effect_key(run, key)
+    context = Context(run.book_id, own_key, at, limits, run.subject_key, nth)
     async with journal.soon():
         with journal.active_time.measure(step):
             begun_before = opened is not None and tool.writes

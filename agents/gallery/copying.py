@@ -102,7 +102,7 @@ def read_original(run_id: UUID) -> Original:
         for model in _COPIED
     }
     _part_steps(rows[Step])
-    number = run.subject or min(customer.number for customer in rows[Customer])
+    number = int(run.subject_key or 0) or min(customer.number for customer in rows[Customer])
     events = Event.objects.filter(run=run_id).order_by("seq").prefetch_related("texts")
     people = dict(User.objects.values_list("pk", "username"))
     return Original(run, number, rows, list(events), people)
@@ -147,6 +147,8 @@ class Copy:
         match value:
             case str() if _MOMENT.fullmatch(value):
                 return self.clock(datetime.fromisoformat(value)).isoformat()
+            case str() if key == "subject_key" and value == str(self.number[0]):
+                return str(self.number[1])
             case str() if key == "subject_label":
                 return self.words.get(value, value)
             case str():

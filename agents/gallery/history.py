@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
 from django.db import connection
-from django.db.models import Max
 
 from agents import operations
 from agents.desks.refunds.cases import CASES, NAMES, WAITING
@@ -59,7 +58,8 @@ def write_history(
         return 0, 0
     originals = (begun or Recording([*past, *waiting])).originals()
     chance = random.Random(seed)  # noqa: S311 - nothing secret: the same demo each time
-    newest = runs.aggregate(number=Max("subject"))["number"] or 0
+    copied = runs.filter(subject_key__regex=r"^\d+$").values_list("subject_key", flat=True)
+    newest = max(map(int, copied), default=0)
     numbers = itertools.count(max(newest + 1, FIRST_NUMBER))
     copies = [*_past(originals[: len(past)], until, chance)] if past else []
     planned = [*copies, *_waiting(originals[len(past) :], until)]

@@ -12,6 +12,7 @@ from django.contrib.auth.models import User
 from django.core.management.base import CommandError
 
 from agents import operations
+from agents.core.former import CURRENCY, FIRST_DESK
 from agents.core.money import BadAmount, minor_of_text
 from agents.models import Scope, Workspace
 from agents.models.event import by_command
@@ -39,14 +40,19 @@ def workspace_named(slug: str) -> Workspace:
     return found
 
 
-def limit_of(text: str | None) -> int | None:
+def limit_of(text: str | None, currency: str = CURRENCY) -> int | None:
     """Return a limit in minor units; None for "none", which is any amount. Raises CommandError."""
     if text is None or text == "none":
         return None
     try:
-        return minor_of_text(text)
+        return minor_of_text(text, currency)
     except BadAmount as error:
         raise CommandError(f"The limit: {error}.", returncode=BAD_USAGE) from None
+
+
+def first_limit(minor: int | None) -> dict[str, dict[str, int]]:
+    """Return a person's limits with that of the first desk; None for any amount."""
+    return {} if minor is None else {FIRST_DESK: {CURRENCY: minor}}
 
 
 def add_switch(parser: ArgumentParser) -> None:

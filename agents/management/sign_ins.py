@@ -12,6 +12,7 @@ from pathlib import Path
 from django.contrib.auth.hashers import PBKDF2PasswordHasher
 from django.contrib.auth.models import User
 
+from agents.management.asked import first_limit
 from agents.models import Membership, Role, Workspace
 from agents.operations import add_member
 
@@ -25,14 +26,14 @@ class Person:
 
     name: str
     role: Role
-    refund_limit_minor: int | None = None
+    limit_minor: int | None = None  # of the first desk
 
 
 PEOPLE = (
     Person("eve", Role.VIEWER),
     Person("omar", Role.OPERATOR),
-    Person("rita", Role.REVIEWER, refund_limit_minor=80000),
-    Person("mara", Role.REVIEWER, refund_limit_minor=500000),
+    Person("rita", Role.REVIEWER, limit_minor=80000),
+    Person("mara", Role.REVIEWER, limit_minor=500000),
     Person("auditor", Role.AUDITOR),
     Person(ADMIN, Role.ADMIN),
 )
@@ -56,7 +57,7 @@ def ensure_sign_ins(*, workspace: Workspace, path: Path, at: datetime) -> dict[s
                 workspace=workspace,
                 user=user,
                 role=person.role,
-                refund_limit_minor=person.refund_limit_minor,
+                desk_limits=first_limit(person.limit_minor),
                 at=at,
             )
     if new:

@@ -6,6 +6,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import F, Q
 
+from agents.core.money import format_money
 from agents.core.states import DECIDED, EscalationState
 
 
@@ -27,8 +28,6 @@ class Escalation(models.Model):
     resource = models.CharField(max_length=200, blank=True, default="", db_default="")
     amount_minor = models.BigIntegerField(null=True)
     currency = models.CharField(max_length=3, blank=True, default="", db_default="")
-    customer = models.BigIntegerField(null=True)  # of refunds
-    requested_minor = models.BigIntegerField(null=True)
     created_at = models.DateTimeField()
     expires_at = models.DateTimeField()
     frozen_at = models.DateTimeField(null=True)  # a kill switch stops the clock since then
@@ -45,8 +44,8 @@ class Escalation(models.Model):
     # The account of the operating system, where a command decided in the person's name.
     decided_from = models.CharField(max_length=150, blank=True, default="", db_default="")
     decided_at = models.DateTimeField(null=True)
-    granted_minor = models.BigIntegerField(null=True)
-    patch = models.JSONField(null=True)  # of a declared desk: the arguments that the person set
+    granted_minor = models.BigIntegerField(null=True)  # of its amount
+    patch = models.JSONField(null=True)  # the arguments that the person set
     comment = models.TextField(blank=True)
     is_simulated = models.BooleanField(default=False)  # decided by a program that plays a person
     # Why an approval came to nothing, as a code; "" where it took effect or still may.
@@ -69,7 +68,7 @@ class Escalation(models.Model):
             ),
             models.CheckConstraint(
                 condition=Q(granted_minor__isnull=True)
-                | Q(granted_minor__gt=0, granted_minor__lte=F("requested_minor")),
+                | Q(granted_minor__gt=0, granted_minor__lte=F("amount_minor")),
                 name="escalation_granted_within_request",
             ),
         ]
@@ -88,7 +87,7 @@ class Escalation(models.Model):
                 name="escalation_due",
             ),
             # The audit log's filter by amount.
-            models.Index(fields=["workspace", "requested_minor"], name="escalation_requested"),
+            models.Index(fields=["workspace", "amount_minor"], name="escalation_amount"),
             # The tab of what was decided, newest first.
             models.Index(fields=["workspace", "-decided_at", "id"], name="escalation_decided"),
             # The overview: what was allowed and not done, newest first.
@@ -107,3 +106,15 @@ class Escalation(models.Model):
 
     def __str__(self) -> str:
         return f"escalation {self.pk}: {self.state}"
+
+    @property
+    def asked(self) -> str:
+        """Return the amount that is asked for as people read it; "" for none."""
+        minor = self.amount_minor
+        return "" if minor is None else format_money(minor, self.currency)
+
+    @property
+    def granted(self) -> str:
+        """Return the amount that was granted as people read it; "" for none."""
+        minor = self.granted_minor
+        return "" if minor is None else format_money(minor, self.currency)

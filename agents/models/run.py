@@ -41,7 +41,6 @@ class Run(models.Model):
     book = models.ForeignKey("desk.Book", models.PROTECT, related_name="+")
     pattern = models.CharField(max_length=40)
     goal = models.TextField()
-    subject = models.BigIntegerField(null=True)  # of refunds: the customer number it may act on
     desk = models.CharField(max_length=40, default=FIRST_DESK, db_default=FIRST_DESK)
     # Whom or what it may act on: the desk's own key, and what people called it at the launch.
     subject_key = models.CharField(max_length=200, blank=True, default="", db_default="")

@@ -41,8 +41,7 @@ class Membership(models.Model):
     workspace = models.ForeignKey(Workspace, models.CASCADE, related_name="memberships")
     user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="memberships")
     role = models.CharField(max_length=10)
-    refund_limit_minor = models.BigIntegerField(null=True)  # may grant up to this; None: any
-    # Of declared desks, {"bank": {"EUR": 500000}}: up to what the person may grant; absent: any.
+    # {"bank": {"EUR": 500000}}: up to what the person may grant of a desk; absent: any.
     desk_limits = models.JSONField(default=dict, db_default={})
     is_simulated = models.BooleanField(default=False)  # a program that plays a person
 
@@ -50,11 +49,15 @@ class Membership(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["workspace", "user"], name="membership_once"),
             models.CheckConstraint(condition=Q(role__in=list(Role)), name="membership_role_known"),
-            models.CheckConstraint(
-                condition=Q(refund_limit_minor__isnull=True) | Q(refund_limit_minor__gte=0),
-                name="membership_limit_from_nought",
-            ),
         ]
 
     def __str__(self) -> str:
         return f"{self.user} in {self.workspace}: {self.role}"
+
+    def limit_minor(self, desk: str, currency: str) -> int | None:
+        """Return up to what the person may grant; None: any.
+
+        Once one currency of a desk is limited, an amount of another is not theirs to grant.
+        """
+        own = self.desk_limits.get(desk)
+        return own.get(currency, 0) if own else None

@@ -26,7 +26,7 @@ from agents.operations.people import (
 from agents.operations.publishing import publish_policy
 from agents.operations.refusal import Refused
 from agents.operations.relaunching import launch_again
-from agents.operations.roles import join, set_desk_limit, set_limit, set_role
+from agents.operations.roles import join, set_limit, set_role
 from agents.operations.stopping import cancel
 from agents.operations.trying import try_models
 
@@ -59,7 +59,6 @@ __all__ = [
     "record_verification",
     "release",
     "release_claim",
-    "set_desk_limit",
     "set_limit",
     "set_role",
     "stoppable_tools",

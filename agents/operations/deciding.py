@@ -15,6 +15,7 @@ from agents.core.kinds import INSTRUCTIONS, TEXT, kind_of
 from agents.core.redact import KEY_MASK, MASKS
 from agents.core.requests import Json
 from agents.core.states import EscalationState
+from agents.core.terms import Terms
 from agents.db.driver import pipelined
 from agents.engine.answering import answer, expire
 from agents.engine.commit import Commit
@@ -191,8 +192,8 @@ def _check_letter(
         author = "you" if correction else "the agent"
         raise Refused(
             "masked",
-            f"The customer would read {' and '.join(masks)} in place of what {author} wrote: the "
-            "policy masks it. Take it out, and send the letter again.",
+            f"{run.subject_label or 'The reader'} would read {' and '.join(masks)} in place of "
+            f"what {author} wrote: the policy masks it. Take it out, and send the letter again.",
         )
     facts, _ = pipelined(fetch_facts, run, escalation.action, run.limits, steps, at=at, lock=True)
     if outdated := outdated_sentences(letter, facts):
@@ -208,16 +209,16 @@ def _take(
     commit: Commit,
 ) -> None:
     """Make the decision, if nobody was first: the UPDATE decides. Raises AlreadyDecided."""
-    granted_minor = granted.amount_minor if granted else None
+    terms = granted.terms if granted else Terms()
     state = _state(escalation, wanted, granted)
     columns = {
         "state": state,
         "decided_by": by,
         "decided_from": commanding_account(),
         "decided_at": commit.at,
-        "granted_minor": granted_minor,
+        "granted_minor": terms.amount_minor,
         "patch": wanted.patch,
-        **({"resource": granted.resource} if granted and granted.resource else {}),
+        **({"resource": terms.resource} if terms.resource else {}),
         "comment": wanted.comment,
         "is_simulated": person.is_simulated,
     }
@@ -232,7 +233,7 @@ def _take(
         setattr(escalation, name, value)
     reply: dict[str, Json] = {
         "decision": state.value,
-        "granted_minor": granted_minor,
+        "granted_minor": terms.amount_minor,
         "revised": bool(wanted.correction or wanted.patch),
         "comment": wanted.comment,
         "by": by.get_username(),
@@ -241,6 +242,7 @@ def _take(
         **({"patch": wanted.patch} if wanted.patch else {}),
     }
     facts = {"escalation": escalation.pk, "key": escalation.step.key, **reply}
+    facts |= {"currency": terms.currency} if terms.currency else {}
     if wanted.patch:
         facts["changed"] = sorted(wanted.patch)
     commit.say("escalation.decided", facts, by.get_username())

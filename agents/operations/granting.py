@@ -4,35 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TypeAlias
 
 from django.contrib.auth.models import User
-from django.db.models import QuerySet, Sum
 
-from agents.core.days import utc_midnight
 from agents.core.kinds import ACTION, kind_of
-from agents.core.limits import Limits
-from agents.core.money import format_money
 from agents.core.requests import Json
 from agents.core.rulings import RulingKind, consent_of
+from agents.core.terms import Terms
 from agents.db.driver import pipelined
 from agents.engine.desk_lookup import LookedUp, LookupFailed, look_up_now
 from agents.engine.desk_system import case_of
 from agents.engine.facts import fetch_facts
 from agents.models import Escalation, Membership, Role, Run, Step
-from agents.operations.own_limits import check_own_limits
+from agents.operations.own_limits import Bound, own_bounds
 from agents.operations.refusal import Refused, require_member
 from agents.policies import judge, review
 from agents.sdk.arguments import BadArguments
-from agents.sdk.desk import DESKS
 from agents.sdk.open_fields import BadPatch, OpenField, open_fields
 from agents.sdk.patches import patched
 from agents.sdk.rulings import Case
+from agents.systems import SYSTEMS
 from agents.tools import TOOLS, Tool
-
-HIGHER, ANOTHER = "a reviewer with a higher limit", "another reviewer"
-
 
 Patch: TypeAlias = Mapping[str, Json]  # arguments that a person sets, by name
 
@@ -42,17 +36,7 @@ class Grant:
     """What a person allows: the arguments as they leave them."""
 
     args: Json
-    amount_minor: int | None  # None: it is about no amount
-    resource: str  # that the amount is taken from
-
-
-@dataclass(frozen=True)
-class Bound:
-    """The most that something allows, and the sentence for whoever wants more."""
-
-    most_minor: int
-    code: str
-    sentence: str
+    terms: Terms
 
 
 def fields_of(escalation: Escalation, *, at: datetime) -> list[OpenField]:
@@ -108,15 +92,15 @@ def grant(
     judged = review(action, facts, run.limits, consent=consent)
     if judged.decision == "block":
         raise Refused("policy", f"The policy stops this. {judged.deciding.sentence}")
-    amount = args.get("amount_minor") if escalation.requested_minor is not None else None
-    if amount is not None:
+    terms = SYSTEMS[run.desk].terms_of(run, action)._replace(resource=resource)
+    if terms.amount_minor is not None:
         bounds = [
             Bound(ruling.limit, "policy", f"The policy stops this. {ruling.sentence}")
             for ruling in judge(action, facts, run.limits, consent=consent)
             if ruling.verdict is RulingKind.REVISE and type(ruling.limit) is int
         ]
-        bounds += own_bounds(escalation, person, run.limits, resource, at=at, wanted_minor=amount)
-        exceeded = [bound for bound in bounds if amount > bound.most_minor]
+        bounds += own_bounds(escalation, person, terms, at=at)
+        exceeded = [bound for bound in bounds if terms.amount_minor > bound.most_minor]
         if exceeded:
             # What the policy cuts anybody to comes before what this person may grant of it.
             tightest = min(exceeded, key=lambda bound: (bound.code != "policy", bound.most_minor))
@@ -124,10 +108,7 @@ def grant(
     # A new reason to ask is no reason to refuse: the run will put it as a new question.
     if judged.action != action:
         raise Refused("policy", f"The policy stops this. {judged.deciding.sentence}")
-    declared = DESKS[run.desk].tools.get(tool.name) if run.desk in DESKS else None
-    if declared and (money := declared.amount_of(args)):
-        check_own_limits(escalation, person, declared, money, at=at)
-    return Grant(args, amount, resource)
+    return Grant(args, terms)
 
 
 def _changed(tool: Tool, args: Json, patch: Patch, case: Case) -> dict[str, Json]:
@@ -156,52 +137,3 @@ def look_ahead(run: Run) -> LookedUp | None:
     except LookupFailed:
         sentence = "What the desk has to look up cannot be had now. Try again in a minute."
         raise Refused("lookup_failed", sentence) from None
-
-
-def own_bounds(
-    escalation: Escalation,
-    person: Membership,
-    limits: Limits,
-    resource: str,
-    *,
-    at: datetime,
-    wanted_minor: int,
-) -> list[Bound]:
-    """Return what the person's own limits leave: on this charge, and today.
-
-    An approval that came to nothing does not count.
-    """
-    bounds = []
-    mine = Escalation.objects.filter(
-        run__desk=escalation.run.desk,
-        decided_by=person.user_id,
-        granted_minor__isnull=False,
-        not_carried_out="",
-    ).exclude(pk=escalation.pk)
-    if (limit := person.refund_limit_minor) is not None:
-        since = at - timedelta(days=limits.rolling_days)
-        before = _sum(mine.filter(resource=resource, decided_at__gte=since)) if resource else 0
-        days = limits.rolling_days
-        given = f"With the {format_money(before)} you granted on this charge in {days} days, "
-        above = f"{format_money(wanted_minor)} is above your own limit of {format_money(limit)}."
-        sentence = f"{given}{above}" if before else above
-        bounds.append(_own("above_own_limit", limit - before, sentence, others=HIGHER))
-    if (most := limits.reviewer_daily_minor) is not None:
-        midnight = utc_midnight(at)
-        today = mine.filter(workspace=escalation.workspace_id, decided_at__gte=midnight)
-        before = _sum(today)
-        sentence = (
-            f"With the {format_money(before)} you granted today, {format_money(wanted_minor)} is "
-            f"above the {format_money(most)} that one person may grant in a day (UTC)."
-        )
-        bounds.append(_own("above_daily_total", most - before, sentence, others=ANOTHER))
-    return bounds
-
-
-def _own(code: str, left: int, sentence: str, *, others: str) -> Bound:
-    at_most = f"Grant at most {format_money(left)}" if left > 0 else "Reject it"
-    return Bound(max(left, 0), code, f"{sentence} {at_most}, or leave it to {others}.")
-
-
-def _sum(granted: QuerySet[Escalation]) -> int:
-    return granted.aggregate(total=Sum("granted_minor"))["total"] or 0

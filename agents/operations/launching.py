@@ -27,7 +27,6 @@ from agents.models import PolicyVersion, Role, Run, Workspace
 from agents.operations.people import policy_version
 from agents.operations.refusal import Refused, require_member
 from agents.operations.workflows import checked_workflow
-from agents.sdk.desk import DESKS
 from agents.systems import SYSTEMS, System, UnknownSubject
 
 MAX_GOAL = 8000  # characters
@@ -56,11 +55,11 @@ def launch(
     It follows the published policy. Another version is an admin's to choose, and is on record;
     those of recorded cases and of a demo's scenarios are for a demo workspace only.
 
-    A demo launch gets its own copy of the demo customers. `token` makes a second submit of
+    A demo launch gets its own copy of the books of the demo. `token` makes a second submit of
     the same form return the first run. `simulation` is what a recorded case wants of its tools.
     `workflow` is what a run of that pattern follows, the name of one that ships or a document,
     and `inputs` are its parameters.
-    `desk` is a declared one, whose subject is a key of its own.
+    `subject` is the desk's own key.
     `off` are tools that a demo switches off: the run may plan with them and not call them.
     `again_of` is a run that ended and is launched anew, on the same books.
     """
@@ -70,8 +69,7 @@ def launch(
     if version is None:
         raise Refused("no_policy", f"{workspace.name} has no published policy to run under.")
     _check_version(workspace, version, published, role)
-    if desk != FIRST_DESK:
-        _check_desk(desk, pattern, version)
+    _check_desk(desk, pattern, version)
     _check(workspace, pattern, goal, subject, version, desk, simulation)
     if model and model not in settings.OPENAI_MODEL_CHOICES:
         raise Refused("unknown_model", f"The model {model!r} is not among OPENAI_MODEL_CHOICES.")
@@ -92,7 +90,6 @@ def launch(
                 book_id=book_id,
                 pattern=pattern,
                 goal=goal,
-                subject=known.number,
                 desk=desk,
                 subject_key=known.key,
                 subject_label=known.label,
@@ -148,8 +145,8 @@ def _launch_facts(run: Run, published: PolicyVersion | None) -> dict[str, Json]:
     is_other = published is not None and run.policy_id != published.pk
     return {
         "pattern": run.pattern,
-        "subject": run.subject,
-        **({"desk": run.desk, "subject_key": run.subject_key} if run.desk != FIRST_DESK else {}),
+        "desk": run.desk,
+        "subject_key": run.subject_key,
         "policy": run.policy.number,
         **({"published": published.number} if published and is_other else {}),
         "model": run.model,
@@ -188,9 +185,6 @@ def _check(
     simulation: Json,
 ) -> None:
     """Refuse what no run can be made of. Raises Refused."""
-    if pattern not in patterns.PATTERNS:
-        known = ", ".join(sorted(patterns.PATTERNS))
-        raise Refused("unknown_pattern", f"There is no pattern {pattern!r}; there is {known}.")
     if not goal.strip():
         raise Refused("no_goal", "Say in a sentence what the run is to achieve.")
     if len(goal) > MAX_GOAL or any(map(is_hidden, goal)) or invisible_characters(goal):
@@ -200,10 +194,9 @@ def _check(
             "and letters that nobody sees.",
         )
     limits = version.limits().of(pattern, desk)
-    profile = limits.profile
-    needs_customer = desk == FIRST_DESK and limits.about == "customer" and profile != "reference"
-    if subject is None and needs_customer:
-        raise Refused("no_subject", "Say which customer the run may act on.")
+    profile, kind = limits.profile, SYSTEMS[desk].kind
+    if subject is None and limits.about != "day" and profile != "reference":
+        raise Refused("no_subject", f"Say which {kind} the run may act on.")
     if profile == "reference" and not workspace.is_demo:
         raise Refused(
             "reference_elsewhere",
@@ -227,13 +220,17 @@ def _without(
 
 
 def _check_desk(desk: str, pattern: str, version: PolicyVersion) -> None:
-    """Refuse a launch for a declared desk that cannot be. Raises Refused."""
-    if desk not in DESKS:
+    """Refuse a launch for a desk that cannot be. Raises Refused."""
+    if desk not in SYSTEMS:
         raise Refused("unknown_desk", f"There is no desk {desk!r} here.")
-    if desk not in (version.limits().desks or {}):
+    if not version.limits().covers(desk):
         raise Refused("unknown_desk", f"The policy has no rules for the desk {desk!r}.")
-    if pattern != "supervisor":
-        raise Refused("other_pattern", f"The desk {desk!r} has no {pattern}, only a supervisor.")
+    if pattern not in patterns.PATTERNS:
+        known = ", ".join(sorted(patterns.PATTERNS))
+        raise Refused("unknown_pattern", f"There is no pattern {pattern!r}; there is {known}.")
+    if pattern not in (of := SYSTEMS[desk].patterns):
+        known = " and ".join(of)
+        raise Refused("other_pattern", f"The desk {desk!r} has no {pattern}, only a {known}.")
 
 
 def _scope(system: System, book_id: int, limits: Limits) -> Json:

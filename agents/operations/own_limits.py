@@ -1,87 +1,70 @@
-"""What one person may grant of a declared desk's money, in its currency."""
+"""What one person may grant: up to their limit on a resource, and up to the cap of a day."""
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
-from agents.core.days import utc_midnight
-from agents.core.states import GRANTED
+from django.db.models import QuerySet, Sum
+
+from agents.core.limits import BY_REVIEWER
+from agents.core.money import format_money
+from agents.core.terms import Terms
 from agents.models import Escalation, Membership
-from agents.operations.refusal import Refused
-from agents.sdk.arguments import BadArguments
-from agents.sdk.desk import DESKS, DeskTool
-from agents.sdk.values import Money
+
+HIGHER, ANOTHER = "a reviewer with a higher limit", "another reviewer"
 
 
-def check_own_limits(
-    escalation: Escalation, person: Membership, tool: DeskTool, money: Money, *, at: datetime
-) -> None:
-    """Refuse what is above the person's own limit, or their cap of the day. Raises Refused.
+@dataclass(frozen=True)
+class Bound:
+    """The most that something allows, and the sentence for whoever wants more."""
 
-    With what they granted on the resource before, and today; what came to nothing does not count.
-    Call with the workspace locked.
+    most_minor: int
+    code: str
+    sentence: str
+
+
+def own_bounds(
+    escalation: Escalation, person: Membership, terms: Terms, *, at: datetime
+) -> list[Bound]:
+    """Return what the person's own limits leave of an amount: on its resource, and today.
+
+    An approval that came to nothing does not count. Call with the workspace locked to decide.
     """
-    run, limits = escalation.run, escalation.run.limits
-    own = person.desk_limits.get(run.desk)
-    if own is not None:
-        since = at - timedelta(days=limits.rolling_days)
-        before = _granted(escalation, person, tool, money.currency, since, same_resource=True)
-        most = Money(own.get(money.currency, 0), money.currency)
-        if before + money > most:
-            told = (
-                f"With the {before} you granted on this before, {money}" if before.minor else money
-            )
-            raise Refused("above_own_limit", f"{told} is above your own limit of {most}.")
-    part = (limits.desks or {}).get(run.desk, {}).get("caps", {}).get(money.currency, {})
-    cap = part.get("reviewer_daily_minor")
-    if cap is not None:
-        midnight = utc_midnight(at)
-        today = _granted(escalation, person, tool, money.currency, midnight, same_resource=False)
-        if today + money > Money(cap, money.currency):
-            raise Refused(
-                "above_daily_total",
-                f"With the {today} you granted today, {money} is above the "
-                f"{Money(cap, money.currency)} that one person may grant in a day (UTC).",
-            )
-
-
-def above_own_limits(escalation: Escalation, person: Membership, *, at: datetime) -> str:
-    """Return why a person may not grant the whole of what is asked of a declared desk, or ""."""
-    desk, action = DESKS.get(escalation.run.desk), escalation.action
-    tool = desk.tools.get(str(action.get("name"))) if desk else None
-    try:
-        money = tool.amount_of(action["args"]) if tool else None
-        if tool and money:
-            check_own_limits(escalation, person, tool, money, at=at)
-    except (BadArguments, Refused) as no:
-        return str(no)
-    return ""
-
-
-def _granted(
-    escalation: Escalation,
-    person: Membership,
-    tool: DeskTool,
-    currency: str,
-    since: datetime,
-    *,
-    same_resource: bool,
-) -> Money:
-    """Return what the person allowed since then, as they left it."""
+    run, limits, currency = escalation.run, escalation.run.limits, terms.currency
+    wanted, bounds = format_money(terms.amount_minor or 0, currency), []
     mine = Escalation.objects.filter(
-        decided_by=person.user_id,
-        decided_at__gte=since,
-        state__in=GRANTED,
+        run__desk=run.desk,
         workspace=escalation.workspace_id,
-        run__desk=escalation.run.desk,
         currency=currency,
-        amount_minor__isnull=False,
+        decided_by=person.user_id,
+        granted_minor__isnull=False,
         not_carried_out="",
     ).exclude(pk=escalation.pk)
-    if same_resource:
-        mine = mine.filter(resource=escalation.resource, run__book=escalation.run.book_id)
-    total = Money(0, currency)
-    for action, patch in mine.values_list("action", "patch"):
-        money = tool.amount_of({**action["args"], **(patch or {})})
-        total += money if money and action["name"] == tool.name else Money(0, currency)
-    return total
+    if (limit := person.limit_minor(run.desk, currency)) is not None:
+        since = at - timedelta(days=limits.rolling_days)
+        same = mine.filter(resource=terms.resource, run__book=run.book_id)
+        before = _sum(same.filter(decided_at__gte=since))
+        given = f"With the {format_money(before, currency)} you already granted for this in "
+        given += f"{limits.rolling_days} days, "
+        above = f"{wanted} is above your own limit of {format_money(limit, currency)}."
+        sentence = f"{given}{above}" if before else above
+        bounds.append(_own("above_own_limit", limit - before, currency, sentence, HIGHER))
+    if (most := limits.caps_of(run.desk).get(currency, {}).get(BY_REVIEWER)) is not None:
+        midnight = at.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+        before = _sum(mine.filter(decided_at__gte=midnight))
+        sentence = (
+            f"With the {format_money(before, currency)} you granted today, {wanted} is above the "
+            f"{format_money(most, currency)} that one person may grant in a day (UTC)."
+        )
+        bounds.append(_own("above_daily_total", most - before, currency, sentence, ANOTHER))
+    return bounds
+
+
+def _own(code: str, left: int, currency: str, sentence: str, others: str) -> Bound:
+    at_most = f"Grant at most {format_money(left, currency)}" if left > 0 else "Reject it"
+    return Bound(max(left, 0), code, f"{sentence} {at_most}, or leave it to {others}.")
+
+
+def _sum(granted: QuerySet[Escalation]) -> int:
+    return granted.aggregate(total=Sum("granted_minor"))["total"] or 0

@@ -99,14 +99,13 @@ def add_member(
     user: User,
     role: Role | str,
     at: datetime,
-    refund_limit_minor: int | None = None,
     desk_limits: Json = None,
     is_simulated: bool = False,
     actor: str = "",
 ) -> Membership:
     """Give a person a role in a workspace, or change the one they have.
 
-    `desk_limits` are those of declared desks, by desk and currency; None leaves them.
+    `desk_limits` are in minor units, by desk and currency; None leaves them.
     """
     with transaction.atomic():
         membership, _ = Membership.objects.update_or_create(
@@ -114,7 +113,6 @@ def add_member(
             user=user,
             defaults={
                 "role": Role(role),
-                "refund_limit_minor": refund_limit_minor,
                 "is_simulated": is_simulated,
                 **({} if desk_limits is None else {"desk_limits": desk_limits}),
             },
@@ -122,7 +120,6 @@ def add_member(
         facts = {
             "user": user.get_username(),
             "role": str(role),
-            "refund_limit_minor": refund_limit_minor,
             "desk_limits": membership.desk_limits,
         }
         append_events([Entry("member.set", facts, actor)], workspace_id=workspace.pk, at=at)

@@ -21,7 +21,7 @@ def join(
     user: User,
     role: Role,
     at: datetime,
-    refund_limit_minor: int | None = None,
+    desk_limits: Json = None,
     actor: str = "",
 ) -> Membership:
     """Give somebody their first role in a workspace. Raises Refused."""
@@ -34,7 +34,7 @@ def join(
                 f"{user.get_username()} is {found.role} in {workspace.name} already: "
                 "change the role or the limit instead.",
             )
-        return _put(workspace, user, role, refund_limit_minor, at, actor)
+        return _put(workspace, user, role, desk_limits or {}, at, actor)
 
 
 def set_role(
@@ -52,26 +52,11 @@ def set_role(
                 f"{user.get_username()} is the only admin of {workspace.name}: make another one "
                 "first, or nobody can press its kill switch.",
             )
-        limit = part.refund_limit_minor if role in DECIDES else None
-        return _put(workspace, user, role, limit, at, actor)
+        limits = part.desk_limits if role in DECIDES else {}
+        return _put(workspace, user, role, limits, at, actor)
 
 
 def set_limit(
-    *,
-    workspace: Workspace,
-    user: User,
-    refund_limit_minor: int | None,
-    at: datetime,
-    actor: str = "",
-) -> Membership:
-    """Let a reviewer grant refunds up to an amount; None is any. Raises Refused."""
-    with transaction.atomic():
-        _lock(workspace)
-        role = Role(_part(workspace, user).role)
-        return _put(workspace, user, role, refund_limit_minor, at, actor)
-
-
-def set_desk_limit(
     *,
     workspace: Workspace,
     user: User,
@@ -91,9 +76,8 @@ def set_desk_limit(
         own = {**part.desk_limits.get(desk, {}), currency: limit_minor}
         left = {name: most for name, most in own.items() if most is not None}
         limits = {**part.desk_limits, desk: left}
-        role, refunds = Role(part.role), part.refund_limit_minor
-        desks = {name: most for name, most in limits.items() if most}
-        return _put(workspace, user, role, refunds, at, actor, desk_limits=desks)
+        kept = {name: most for name, most in limits.items() if most}
+        return _put(workspace, user, Role(part.role), kept, at, actor)
 
 
 def _lock(workspace: Workspace) -> None:
@@ -112,22 +96,15 @@ def _put(
     workspace: Workspace,
     user: User,
     role: Role,
-    limit: int | None,
+    limits: Json,
     at: datetime,
     actor: str,
-    desk_limits: Json = None,
 ) -> Membership:
-    if (limit is not None or desk_limits) and role not in DECIDES:
+    if limits and role not in DECIDES:
         raise Refused(
             "decides_nothing",
             f"The role {role} decides nothing, so it has no limit; a reviewer or an admin has.",
         )
     return add_member(
-        workspace=workspace,
-        user=user,
-        role=role,
-        refund_limit_minor=limit,
-        desk_limits=desk_limits if role in DECIDES else {},
-        at=at,
-        actor=actor,
+        workspace=workspace, user=user, role=role, desk_limits=limits, at=at, actor=actor
     )

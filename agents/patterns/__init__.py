@@ -29,7 +29,7 @@ class Brief:
     scope: Json = None  # of a report: its {"report_date", "region"}
     workflow: Json = None  # the declared document, where the pattern follows one
     inputs: Mapping[str, str] = field(default_factory=dict)  # the values of its parameters
-    subject: int | None = None  # the customer it may act on
+    bound: Mapping[str, Json] = field(default_factory=dict)  # arguments of one value only
     more_tools: Mapping[str, str] = field(default_factory=dict)  # how to use what no prompt knows
     question_version: int = QUESTION_VERSION  # pinned: in a run of an older one, ask as it did
 

@@ -98,7 +98,7 @@ def text_by(work: Work, asked: Ask, *, phase: str, error: str = "") -> Steps[str
 def _with_tools(work: Work) -> Steps[str]:
     """Let the agent propose one action at a time, each past the policy, until its output."""
     limits, allowed = work.brief.limits, work.step.tools
-    schema = action_schema(work.brief.specs, proposable=allowed, subject=work.brief.subject)
+    schema = action_schema(work.brief.specs, proposable=allowed, bound=work.brief.bound)
     guide = {"schema": schema}
     asked_for: set[str] = set()  # in this execution
     recalled: list[Json] = []

@@ -124,7 +124,7 @@ def situation(brief: Brief, notes: Notes) -> Json:
 
 def guidance(brief: Brief) -> Json:
     """Return what helps the worker to propose well: its answer's schema, tools no prompt knows."""
-    schema = action_schema(brief.specs, proposable=brief.limits.proposable, subject=brief.subject)
+    schema = action_schema(brief.specs, proposable=brief.limits.proposable, bound=brief.bound)
     return {
         "schema": schema,
         **({"more_tools": dict(brief.more_tools)} if brief.more_tools else {}),

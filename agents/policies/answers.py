@@ -1,4 +1,4 @@
-"""What a run may say when it ends, and what it may write to a customer."""
+"""What a run may say when it ends, and what it may write to somebody outside."""
 
 from __future__ import annotations
 
@@ -17,27 +17,10 @@ _WORDS, _LONGEST = 12, 40  # of a letter that a person is told of, and letters o
 
 
 @rule
-def after_context(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
-    """No answer about a customer whose context was never read."""
-    if action.get("kind") != "final":
-        return None
-    if facts.context_of:
-        sentence = "The customer's context was read, so the run may answer."
-        return Ruling(RulingKind.APPROVE, "final_with_context", sentence, 5)
-    return Ruling(
-        RulingKind.BLOCK,
-        "final_requires_context",
-        "The run answers without having read the customer's context.",
-        risk=40,
-        flip="After get_refund_context the answer is reviewed on its merits.",
-    )
-
-
-@rule
 def matches_ledger(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
     """What is said of money comes from the ledger, and the agent's own words are its note.
 
-    A letter to a customer may also hold words of courtesy; a person reads any other first.
+    A letter may also hold words of courtesy; a person reads any other first.
     """
     if action.get("kind") == "final":
         return _in_our_words(action, facts, facts.ledger)
@@ -116,8 +99,7 @@ def _letter(action: Action, facts: Facts) -> Ruling | None:
             observed=" ".join(outdated),
             flip="An email that says what the books say now is sent without approval.",
         )
-    ours = [*facts.sentences.values(), *([facts.mail.message] if facts.mail else [])]
-    words = free_words(text, ours)
+    words = free_words(text, facts.own_texts)
     if not words:
         return None
     shown = ", ".join(word[:_LONGEST] for word in words[:_WORDS])
@@ -125,7 +107,7 @@ def _letter(action: Action, facts: Facts) -> Ruling | None:
     return Ruling(
         RulingKind.ESCALATE,
         "letter_in_own_words",
-        f"A customer would read the agent's own words, which no record confirms: {shown}{more}.",
+        f"It would send the agent's own words, which no record confirms: {shown}{more}.",
         risk=60,
         observed=len(words),
         limit=0,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from agents.core.digest import sha256
-from agents.core.former import FIRST_DESK
+from agents.core.former import CURRENCY, FIRST_DESK, LIMIT
 from agents.core.kinds import EFFECT_UNKNOWN
 from agents.core.requests import Json
 from agents.core.states import ENDED, EffectState, EscalationState, RunState
@@ -108,7 +108,7 @@ def _facts(event: Linked) -> Row:
 
 
 _LAUNCHED = (
-    *("pattern", "subject", "subject_key", "policy", "model", "scope"),
+    *("pattern", "subject_key", "policy", "model", "scope"),
     *("goal_sha256", "workflow_sha256", "simulation_sha256"),
 )
 
@@ -119,6 +119,9 @@ def _run(rows: Rows, what: str, facts: Row, event: Row) -> None:
         row |= {"launched_by": event["actor"], "erased": False, **_known(facts, *_LAUNCHED)}
         row |= {"created_at": event["at"], "again_of": facts.get("again_of")}
         row["desk"] = facts.get("desk", FIRST_DESK)
+        if "subject" in facts and "subject_key" not in facts.keys() | facts["erased"]:
+            number = facts["subject"]  # as runs of the first desk were told of
+            row["subject_key"] = "" if number is None else str(number)
     row["state"] = RunState.RUNNING.value if what == "claimed" else what
     if row["state"] not in ENDED:
         return
@@ -134,7 +137,8 @@ def _run(rows: Rows, what: str, facts: Row, event: Row) -> None:
 def _escalation(rows: Rows, what: str, facts: Row, event: Row) -> None:
     row = rows.setdefault(f"escalation {facts['escalation']}", {})
     if what == "opened":
-        row |= _known(facts, "kind", "key", "requested_minor", "action_sha256")
+        row |= _known(facts, "kind", "key", "currency", "action_sha256")
+        row |= {"amount_minor": facts["requested_minor"]} if "requested_minor" in facts else {}
         row |= {"state": EscalationState.OPEN.value, "decided_by": "", "granted_minor": None}
         row |= {"created_at": event["at"], "not_carried_out": ""}
         row |= _reply({})
@@ -188,7 +192,13 @@ def _policy(rows: Rows, what: str, facts: Row, event: Row) -> None:
 
 
 def _member(rows: Rows, what: str, facts: Row, event: Row) -> None:
-    rows[f"member {facts['user']}"] = _known(facts, "role", "refund_limit_minor", "desk_limits")
+    rows[f"member {facts['user']}"] = {"role": facts["role"], "desk_limits": limits_told(facts)}
+
+
+def limits_told(facts: Row) -> Row:
+    """Return up to what a person may grant since an event: by desk and currency, minor units."""
+    limits, first = facts.get("desk_limits") or {}, facts.get(LIMIT)
+    return limits if first is None else {**limits, FIRST_DESK: {CURRENCY: first}}
 
 
 def _switch(rows: Rows, what: str, facts: Row, event: Row) -> None:

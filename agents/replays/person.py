@@ -76,7 +76,7 @@ def decide_simulated(escalation: Escalation, human: Human, *, at: datetime) -> E
 
 def _intends(escalation: Escalation, human: Human) -> tuple[bool, int | None, str]:
     """Return approve, amount and comment, in the reference's words."""
-    requested = escalation.requested_minor
+    requested = escalation.amount_minor
     if not human.approve:
         return False, None, human.comment or "rejected"
     if human.revised_action is not None:

@@ -17,7 +17,6 @@ from agents.core.actions import ArgSpecs
 from agents.core.former import CURRENCY
 from agents.core.kinds import ACTION, LETTER, Kind, kind_of
 from agents.core.limits import Limits
-from agents.core.money import format_money
 from agents.core.registry import enter, load
 from agents.core.requests import Json
 from agents.core.touch import OutcomeUnknown, Touch
@@ -41,9 +40,8 @@ class Context:
     key: str  # the idempotency key: one key, one effect
     at: datetime
     limits: Limits
-    subject: int | None = None  # the customer the run may act on; None: not bound
+    subject_key: str = ""  # whom or what the run may act on; "": not bound
     nth: int = 1  # which call of this tool it is in its run
-    subject_key: str = ""  # of a run of a declared desk
 
 
 Call: TypeAlias = Callable[..., Json]  # (context, **args), plain or async
@@ -65,7 +63,7 @@ class Tool:
     valid: Callable[[Json, Json], bool] | None = None  # (result, args): is the result in contract?
     before: str = ""  # what a call does, for people: "Gives {subject} the role {role}."
     told: str = ""  # to a model whose prompt does not know the tool: what it does, in a sentence
-    after: str = ""  # what a call has done, for people: "{amount} was refunded to {customer}."
+    after: str = ""  # what a call has done, for people: "{amount} went to {subject}."
     may_say: Callable[[Json], dict[str, str]] | None = None  # of a result: sentences, by name
     letter: str = ""  # the argument that a customer reads; "": none does
     request: Kind = ACTION  # what a person reads who is asked whether to run it
@@ -136,19 +134,13 @@ def request_of(stored: str, action: Mapping[str, Json]) -> Kind:
 
 
 def ask_in_words(
-    stored: str,
-    action: Mapping[str, Json],
-    *,
-    asked_minor: int | None,
-    customer: str,
-    review: Json = None,
+    stored: str, action: Mapping[str, Json], *, asked: str, subject: str, review: Json = None
 ) -> str:
-    """Say in a line of text what a person is asked. `customer` is how they are called."""
+    """Say in a line of text what a person is asked: of an amount, about a subject, in words."""
     thing = str(action.get("name", ""))
-    asked = "" if asked_minor is None else format_money(asked_minor)
     sentence = request_of(stored, action).asks
-    before = fill(before_of(thing), {**call_in_words(action, review), "subject": customer})
-    return sentence.format(tool=thing, step=thing, customer=customer, asked=asked, before=before)
+    before = fill(before_of(thing), {**call_in_words(action, review), "subject": subject})
+    return sentence.format(tool=thing, step=thing, subject=subject, asked=asked, before=before)
 
 
 def before_of(tool: str) -> str:

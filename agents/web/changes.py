@@ -142,9 +142,10 @@ def patch_of(escalation: Escalation | None) -> Mapping[str, Json]:
     """Return what a person changed; before changes were kept as such, that was an amount."""
     if escalation is None:
         return {}
-    granted = escalation.granted_minor
+    granted, args = escalation.granted_minor, escalation.action.get("args") or {}
     patch: Mapping[str, Json] | None = escalation.patch
-    return patch or ({} if granted is None else {"amount_minor": granted})
+    is_of_before = granted is not None and "amount_minor" in args
+    return patch or ({"amount_minor": granted} if is_of_before else {})
 
 
 def _executed(

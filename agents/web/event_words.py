@@ -9,7 +9,9 @@ from typing import Any, TypeAlias
 from django.utils.dateparse import parse_datetime
 
 from agents.core.former import CURRENCY
+from agents.core.kinds import ACTION
 from agents.core.money import format_money
+from agents.record.told import limits_told
 from agents.sdk.changes import label_of
 from agents.sdk.words import in_words
 from agents.tools import TOOLS
@@ -32,19 +34,14 @@ class EventContext:
 class EventSentence:
     """One event that is to be worded."""
 
+    kind: str
     facts: EventFacts
     actor: str
-    customer: int | None
+    whom: str  # what the run is about; "" for nobody
     context: EventContext
-    subject: str = ""  # of another desk, as people call it
 
     @property
-    def whom(self) -> str:
-        """Return what the run is about, "" for nobody."""
-        return self.subject or ("" if self.customer is None else f"customer {self.customer}")
-
-    @property
-    def to_customer(self) -> str:
+    def to_whom(self) -> str:
         return f" to {self.whom}" if self.whom else ""
 
     @property
@@ -59,9 +56,7 @@ def _quoted(text: object) -> str:
 def _run_queued(told: EventSentence) -> str:
     facts = told.facts
     if "pattern" in facts:
-        number = facts.get("subject")
-        about = told.subject or ("" if number is None else f"customer {number}")
-        whom = f" for {about}" if about else ""
+        whom = f" for {told.whom}" if told.whom else ""
         again = " again" if facts.get("again_of") else ""
         other = f", not the published v{facts['published']}" if facts.get("published") else ""
         name = spelled(str(facts["pattern"]))
@@ -96,52 +91,27 @@ def _step(told: EventSentence) -> str:
     return str(told.facts.get("step") or told.facts["key"])
 
 
-def _act(told: EventSentence, paying: str, mailing: str, running: str) -> str:
-    """Return one of three wordings: money, mail, any other tool. {0} is the amount or the tool.
-
-    The tool of another desk goes by its title.
-    """
-    action = told.action
-    tool, amount = str(action.get("tool", "")), action.get("amount_minor")
-    if tool == "issue_refund" and isinstance(amount, int):
-        return paying.format(format_money(amount), to=told.to_customer)
-    if tool in ("send_refund_email", "send_reply"):
-        about = f" about {format_money(amount)}" if isinstance(amount, int) else ""
-        return mailing.format(about, to=told.to_customer)
-    if told.subject:
-        title = TOOLS[tool].request.tag if tool in TOOLS else tool
-        currency = str(action.get("currency") or CURRENCY)
-        of = f" of {format_money(amount, currency)}" if isinstance(amount, int) else ""
-        return running.format(f"“{title}”{of}", to=f" for {told.subject}")
-    return running.format(tool or "the tool", to=told.to_customer)
-
-
-def _effect_intended(told: EventSentence) -> str:
-    return _act(told, "Started to pay {0}{to}.", "Started an email{to}{0}.", "Started {0}{to}.")
-
-
-def _effect_done(told: EventSentence) -> str:
-    return _act(told, "Paid {0}{to}.", "Emailed{to}{0}.", "Carried out {0}{to}.").replace(
-        "Emailed to ", "Emailed "
+def _effect(told: EventSentence) -> str:
+    """Say what became of a call, in the words of its tool; any other goes by its title or name."""
+    action, state = told.action, str(told.kind.rpartition(".")[2])
+    tool = str(action.get("tool", ""))
+    kind = TOOLS[tool].request if tool in TOOLS else ACTION
+    name = (tool or "the tool") if kind.tag == ACTION.tag else f"“{kind.tag}”"
+    amount = _amount(action, "amount_minor")
+    return kind.events[state].format(
+        tool=f"{name} of {amount}" if amount else name,
+        amount=amount or "nothing",
+        about=f" about {amount}" if amount else "",
+        to=f" to {told.whom}" if told.whom else "",
+        whom=told.whom or "somebody",
+        of=f" for {told.whom}" if told.whom else "",
     )
 
 
-def _effect_refused(told: EventSentence) -> str:
-    return _act(
-        told,
-        "Did not pay {0}{to}: the system of record refused.",
-        "Did not send the email{to}{0}: it was refused.",
-        "{0} was refused and took no effect.",
-    )
-
-
-def _effect_unknown(told: EventSentence) -> str:
-    return _act(
-        told,
-        "It is not known whether {0} was paid{to}. A person is asked.",
-        "It is not known whether the email{to}{0} was sent. A person is asked.",
-        "It is not known whether {0} took effect. A person is asked.",
-    )
+def _amount(facts: EventFacts, name: str) -> str:
+    minor = facts.get(name)
+    currency = str(facts.get("currency") or CURRENCY)
+    return format_money(minor, currency) if isinstance(minor, int) else ""
 
 
 _ASKS = {
@@ -166,20 +136,15 @@ ASK_REASONS = {
 
 
 def _escalation_opened(told: EventSentence) -> str:
-    facts, amount = told.facts, told.facts.get("requested_minor")
+    facts, amount = told.facts, _amount(told.facts, "requested_minor")
     of = f" of {told.whom}" if told.whom else ""
     if facts.get("kind") in _ASKS:
-        return _ASKS[facts["kind"]].format(to=told.to_customer, of=of)
+        return _ASKS[facts["kind"]].format(to=told.to_whom, of=of)
     code = str(facts.get("reason", ""))
     reason = ASK_REASONS.get(code, code.replace("_", " "))
-    what = (
-        f"to pay {format_money(amount)}{told.to_customer}"
-        if isinstance(amount, int)
-        else f"for {told.subject}"
-        if told.subject
-        else "to go on"
-    )
-    return f"Asked for approval {what} ({reason})."
+    what = f" of {amount}" if amount else "" if told.whom else " to go on"
+    whom = f" for {told.whom}" if told.whom else ""
+    return f"Asked for approval{what}{whom} ({reason})."
 
 
 _ANSWERS = {
@@ -198,21 +163,19 @@ _ANSWERS = {
 
 def _escalation_decided(told: EventSentence) -> str:
     facts, request = told.facts, told.context.requests.get(told.facts["escalation"], {})
-    granted, asked = facts.get("granted_minor"), request.get("requested_minor")
+    granted, asked = _amount(facts, "granted_minor"), _amount(request, "requested_minor")
     what = {
-        "approved": f"Approved {format_money(granted)}" if isinstance(granted, int) else "Approved",
+        "approved": f"Approved {granted}" if granted else "Approved",
         "adjusted": f"Approved with changes{_changes(facts)}",
-        "rejected": "Rejected the request",
+        "rejected": f"Rejected {asked or 'the request'}",
     }[facts["decision"]]
-    if facts["decision"] == "adjusted" and isinstance(granted, int):
-        what = f"Approved {format_money(granted)}"
-        what += f" instead of {format_money(asked)}" if isinstance(asked, int) else ""
-    if facts["decision"] == "rejected" and isinstance(asked, int):
-        what = f"Rejected {format_money(asked)}"
+    is_of_amount = len(facts.get("patch") or ()) < 2 and granted != asked
+    if facts["decision"] == "adjusted" and granted and is_of_amount:
+        what = f"Approved {granted}" + (f" instead of {asked}" if asked else "")
     what = _ANSWERS.get((str(request.get("kind")), facts["decision"]), what)
     by = " (a simulated person)" if facts.get("simulated") else ""
-    whom = told.to_customer if isinstance(asked, int) else ""
-    whom = whom or (f" for {told.subject}" if told.subject and not _changes(facts) else "")
+    is_listed = what.startswith("Approved with changes:")
+    whom = f" for {told.whom}" if told.whom and not is_listed else ""
     return f"{what}{whom}{by}.{_quoted(facts.get('comment'))}"
 
 
@@ -247,12 +210,12 @@ def _decision_refused(told: EventSentence) -> str:
 
 
 def _member_set(told: EventSentence) -> str:
-    facts, limit = told.facts, told.facts.get("refund_limit_minor")
-    may = {"reviewer": True, "admin": True}.get(facts["role"], False)
-    own = {CURRENCY: limit} if isinstance(limit, int) else None
-    desks = facts.get("desk_limits") or {}
-    at = [f"{up_to(most)} at {desk_title(desk).lower()}" for desk, most in desks.items()]
-    granted = ", ".join([*([up_to(own)] if may or own else []), *at])
+    facts = told.facts
+    at = [
+        f"{up_to(most)} at {desk_title(d).lower()}" for d, most in limits_told(dict(facts)).items()
+    ]
+    may = ["any amount"] if facts["role"] in ("reviewer", "admin") else []
+    granted = ", ".join(at or may)
     return f"Gave {facts['user']} the role of {facts['role']}{granted and ', approving '}{granted}."
 
 
@@ -341,10 +304,10 @@ TELLS: Mapping[str, Callable[[EventSentence], str]] = {
     "human.asked": _worded("Asked a person about step {step}.", quote="question"),
     "human.answered": _worded("{by} answered about step {step}: {decision}."),
     "convergence.cap_reached": _worded("The last draft was used: the limit of drafts is reached."),
-    "effect.intended": _effect_intended,
-    "effect.done": _effect_done,
-    "effect.refused": _effect_refused,
-    "effect.unknown": _effect_unknown,
+    "effect.intended": _effect,
+    "effect.done": _effect,
+    "effect.refused": _effect,
+    "effect.unknown": _effect,
     "escalation.opened": _escalation_opened,
     "escalation.decided": _escalation_decided,
     "escalation.expired": _worded("Expired and rejected automatically: no one decided in time."),

@@ -8,10 +8,10 @@ from datetime import datetime
 from typing import Any
 
 from agents.audit.chains import UNREADABLE
-from agents.core.former import FIRST_DESK
 from agents.core.money import format_money
-from agents.models import Event
+from agents.models import Event, Run
 from agents.models.event import facts_of
+from agents.systems import SYSTEMS
 from agents.web.event_words import LABELS, TELLS, EventContext, EventFacts, EventSentence
 
 
@@ -71,16 +71,21 @@ def _line(row: Event | int, context: EventContext) -> EventLine:
 
 def _readable(event: Event, context: EventContext) -> EventLine:
     facts = facts_of(event)
-    customer = event.run.subject if event.run else None
-    is_declared = event.run is not None and event.run.desk != FIRST_DESK
-    label = event.run.subject_label if event.run and is_declared else ""
-    told = EventSentence(facts, event.actor, customer, context, label)
+    whom = subject_of(event.run) if event.run else ""
+    told = EventSentence(event.kind, facts, event.actor, whom, context)
     tell = TELLS.get(event.kind)
     sentence = tell(told) if tell else f"{_label(event.kind)}: {_listed(facts)}"
     if event.actor and "account" in facts:
         sentence += f" By command, from the account {facts['account']}."
     policy = facts.get("policy" if event.kind == "run.queued" else "number")
     return EventLine(event.pk, event, sentence, _number(facts.get("escalation")), _number(policy))
+
+
+def subject_of(run: Run) -> str:
+    """Return what the record calls whom a run is about; "" for nobody."""
+    if not run.subject_key or run.desk not in SYSTEMS:
+        return run.subject_label
+    return SYSTEMS[run.desk].label_of(run.subject_key, "") or run.subject_label
 
 
 def _number(value: object) -> int | None:

@@ -8,10 +8,10 @@ from datetime import datetime, timedelta
 
 from agents.core.actions import Action
 from agents.core.digest import canonical, sha256
-from agents.core.facts import Facts
 from agents.core.rulings import ReviewResult
 from agents.db.driver import pipeline
 from agents.desk import billing
+from agents.desks.refunds.known import RefundFacts
 from agents.models.event import Entry
 from agents.record.chain import spelled
 from agents.tools import TOOLS, Context
@@ -35,7 +35,12 @@ class Case(Ledger):
         return next((effect for effect in self.effects if effect.step == step), None)
 
     def hold(
-        self, step: int, judged: ReviewResult, facts: Facts, told: Sequence[Entry], at: datetime
+        self,
+        step: int,
+        judged: ReviewResult,
+        facts: RefundFacts,
+        told: Sequence[Entry],
+        at: datetime,
     ) -> None:
         """Put an action before a person."""
         action, digest = judged.action, sha256(judged.action)

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agents.core.actions import Action
-from agents.core.facts import ChargeFact, Facts, MailFact, RefundFact
 from agents.core.former import CURRENCY
 from agents.desk import mail
 from agents.desk.billing import Account, ChargeFacts
+from agents.desks.refunds.known import ChargeFact, MailFact, RefundFact, RefundFacts
 from agents.policies.profiles import STRICT
 from bench.supervised.record import Effect, Escalation
 
@@ -30,7 +30,7 @@ class Ledger:
     def charge(self) -> ChargeFacts | None:
         return self.account.charge if self.account else None
 
-    def facts(self, action: Action, context_of: Sequence[int]) -> Facts:
+    def facts(self, action: Action, context_of: Sequence[int]) -> RefundFacts:
         """Return the facts for reviewing `action`, as our engine gathers them.
 
         They are about the customer of the thread; an action that names another is blocked.
@@ -40,7 +40,7 @@ class Ledger:
         effects = [effect for effect in self.effects if effect.state != "refused"]
         refunds = [effect for effect in effects if effect.tool == "issue_refund"]
         letters = [e.args["message"] for e in effects if e.tool == "send_refund_email"]
-        return Facts(
+        return RefundFacts(
             subject=self.customer,
             context_of=tuple(context_of),
             refunds=tuple(_refund(effect, letters) for effect in refunds),

@@ -15,6 +15,7 @@ from agents import operations
 from agents.core.money import BadAmount, minor_of_text, plain_amount
 from agents.core.states import EscalationState
 from agents.core.strict_json import BadJson, parse
+from agents.management.asked import first_limit
 from agents.models import Escalation, Membership, PolicyVersion, Role, Run, Workspace
 from agents.policies.profiles import STRICT
 from agents.replays.person import read_human
@@ -113,13 +114,13 @@ def test_the_commands_take_the_same_texts_and_no_other(scene: Scene) -> None:
     taken = {}
 
     for token in TABLE:
-        Membership.objects.filter(pk=part.pk).update(refund_limit_minor=777)
+        Membership.objects.filter(pk=part.pk).update(desk_limits=first_limit(777))
         ended = command("set_limit", "demo", "rita", "--", token)
         part.refresh_from_db()
         if ended.code == 0:
-            taken[token] = part.refund_limit_minor
+            taken[token] = part.limit_minor("refunds", "USD")
         else:
-            assert (ended.code, part.refund_limit_minor) == (2, 777), token
+            assert (ended.code, part.limit_minor("refunds", "USD")) == (2, 777), token
 
     assert taken == {**AS_TEXT, "0": 0, "0.00": 0}
 
@@ -223,7 +224,7 @@ def test_a_model_asks_for_the_amount_it_wrote_or_for_none(
     )
 
     refunds = run.effects.filter(tool="issue_refund").values_list("amount_minor", flat=True)
-    held = run.escalations.values_list("requested_minor", flat=True)
+    held = run.escalations.values_list("amount_minor", flat=True)
     expected = [AS_NUMBER[token]] if token in AS_NUMBER else []
     assert [*refunds, *held] == expected
     assert sum(paid(run)) <= sum(expected)

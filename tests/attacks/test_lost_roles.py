@@ -19,10 +19,10 @@ import pytest
 from django.test import override_settings
 
 from agents.core.courtesy import free_words
-from agents.core.facts import Facts
 from agents.core.roles import ROLES
 from agents.core.states import RunState
 from agents.desks.refunds import metrics, refunds
+from agents.desks.refunds.known import RefundFacts
 from agents.desks.refunds.models import SentMail
 from agents.models import Run
 from agents.policies import review
@@ -196,7 +196,9 @@ def test_no_lie_leaves_and_no_run_dies_of_it(
 def test_no_text_ends_a_run_and_no_text_is_an_answer(text: str, pattern: str) -> None:
     ledger = ("USD 100.00 was refunded to customer 42.",)
     record = {"finding": "No refund is possible for free."}
-    facts = Facts(subject=42, context_of=(42,), evidence=({"ok": 1},), ledger=ledger, record=record)
+    facts = RefundFacts(
+        subject=42, context_of=(42,), evidence=({"ok": 1},), ledger=ledger, record=record
+    )
 
     found = review({"kind": "final", "answer": text}, facts, STRICT.of(pattern))
 
@@ -222,7 +224,7 @@ def test_the_measured_rates_are_what_the_docs_say() -> None:
     assert f"of {len(honest)} honest texts {alone[1]}" in docs
     for text in (*lies, *honest):
         for pattern in ("supervisor", "routing", "workflow"):
-            facts = Facts(subject=42, context_of=(42,), evidence=({"ok": 1},), ledger=("L.",))
+            facts = RefundFacts(subject=42, context_of=(42,), evidence=({"ok": 1},), ledger=("L.",))
             assert review({"kind": "final", "answer": text}, facts, STRICT.of(pattern)).allows
 
 

@@ -26,8 +26,8 @@ NOT_COMPARED = {
     Run: "fence lease_owner lease_ends_at wake_at attempts launch_token question_version "
     # Of a report its day; of a declared desk its subject.
     "subject_label scope",
-    # Evidence, the clock, and columns that only a declared desk fills.
-    Escalation: "review expires_at frozen_at resource amount_minor currency",
+    # Evidence, the clock, and what is known once the call is made.
+    Escalation: "review expires_at frozen_at resource",
     # What the tool returned, and the steps of the trace.
     Effect: "step_id review_id result settled_at resource",
     Refund: "reason reference held_at paid_at",

@@ -135,7 +135,7 @@ def policy(run: Run) -> None:
 
 
 def own_limit(run: Run) -> None:
-    Membership.objects.filter(user__username="rita").update(refund_limit_minor=None)
+    Membership.objects.filter(user__username="rita").update(desk_limits={})
 
 
 def role(run: Run) -> None:
@@ -165,7 +165,7 @@ TAMPERED = {
     effect_gone: "it is gone",
     outcome: "state is 'refused'; the record says 'done'",
     policy: "policy 1: sha256 is ",
-    own_limit: "member rita: refund_limit_minor is None; the record says 80000",
+    own_limit: "member rita: desk_limits is {}; the record says {'refunds': {'USD': 80000}}",
     role: "member eve: role is 'admin'; the record says 'viewer'",
 }
 

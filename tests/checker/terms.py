@@ -77,7 +77,7 @@ def patch_of(dump: Dump, escalation: Row) -> Row:
     reply = dump.step[escalation["step_id"]]["reply"]
     correction = reply.get("correction") if isinstance(reply, dict) else None
     patch = dict(escalation.get("patch") or {})
-    if terms and terms.amount and granted is not None:
+    if terms and granted is not None and isinstance(action["args"].get(terms.amount), int):
         patch[terms.amount] = granted
     if terms and terms.reword and correction:
         patch[terms.reword[0]] = correction

@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from agents import operations
 from agents.audit.chains import chains
+from agents.management.asked import first_limit
 from agents.models import Event, Membership, Role, Run, Workspace
 from tests.commands.test_run_pattern import Ended, command
 
@@ -77,11 +78,11 @@ def test_a_new_member_can_sign_in_and_decide_up_to_the_limit(monkeypatch: Any) -
     assert "new sign-in" in ended.out
     assert PASSWORD not in ended.out + ended.err
     part = Membership.objects.get(user__username="rita")
-    assert (part.role, part.refund_limit_minor) == ("reviewer", 80000)
+    assert (part.role, part.limit_minor("refunds", "USD")) == ("reviewer", 80000)
     assert part.user.check_password(PASSWORD)
     said = Event.objects.get(kind="member.set")
     assert said.actor == "command line"
-    told = {"user": "rita", "role": "reviewer", "refund_limit_minor": 80000, "via": "command"}
+    told = {"user": "rita", "role": "reviewer", "desk_limits": first_limit(80000), "via": "command"}
     assert told.items() <= said.facts.items()
 
 
@@ -134,9 +135,9 @@ def test_a_role_changes_and_takes_the_limit_with_it(rita: User) -> None:
 
     assert ended.code == 0
     part = Membership.objects.get(user=rita)
-    assert (part.role, part.refund_limit_minor) == ("operator", None)
+    assert (part.role, part.limit_minor("refunds", "USD")) == ("operator", None)
     said = Event.objects.filter(kind="member.set").order_by("seq")
-    assert [event.facts["refund_limit_minor"] for event in said] == [None, 80000, None]
+    assert [event.facts["desk_limits"] for event in said] == [{}, first_limit(80000), {}]
 
 
 def test_the_only_admin_stays_one(rita: User) -> None:
@@ -158,7 +159,7 @@ def test_a_limit_is_set(rita: User, limit: str, minor: int | None, says: str) ->
 
     assert ended.code == 0
     assert says in ended.out
-    assert Membership.objects.get(user=rita).refund_limit_minor == minor
+    assert Membership.objects.get(user=rita).limit_minor("refunds", "USD") == minor
 
 
 @pytest.mark.parametrize("limit", ["", "-5", "1e3", "1,000", "٨٠٠", "800.005", "NaN"])

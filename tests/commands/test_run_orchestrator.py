@@ -31,7 +31,7 @@ def test_a_report_is_about_the_newest_day_and_no_customer() -> None:
 
     run = Run.objects.get()
     assert ended.code == 0
-    assert (run.subject, run.scope) == (None, {"report_date": "2026-02-26", "region": "US"})
+    assert (run.subject_key, run.scope) == ("", {"report_date": "2026-02-26", "region": "US"})
     assert ended.document["aggregate"]["health"] == "yellow"
     assert ended.document["answer"].startswith("Health yellow: US, 2026-02-26. Gross sales were")
 

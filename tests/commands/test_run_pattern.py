@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from agents import operations
 from agents.core.states import EscalationState
+from agents.management.asked import first_limit
 from agents.models import Escalation, Membership, Role, Run
 from tests.engine.scene import mailed, paid
 
@@ -166,7 +167,7 @@ def waiting() -> tuple[Escalation, str]:
         workspace=escalation.workspace,
         user=User.objects.create_user("rita"),
         role="reviewer",
-        refund_limit_minor=80000,
+        desk_limits=first_limit(80000),
         at=timezone.now(),
     )
     return escalation, "rita"

@@ -49,7 +49,7 @@ def test_a_case_that_nobody_takes_waits_in_the_inbox_with_what_was_tried() -> No
 
     escalation = Escalation.objects.get()
     assert (ended.code, ended.document["status"]) == (4, "waiting")
-    assert (escalation.kind, escalation.customer) == ("hand_over", 42)
+    assert (escalation.kind, escalation.subject_key) == ("hand_over", "42")
     assert [tried["reason"] for tried in escalation.action["tried"]] == [
         "ticket_not_billing",
         "ticket_not_technical",

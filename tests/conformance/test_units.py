@@ -9,10 +9,10 @@ import pytest
 from django.utils import timezone
 
 from agents.core.digest import args_hash
-from agents.core.facts import Facts, RefundFact
 from agents.core.money import BadAmount, minor_of_number, to_model_units
 from agents.core.rulings import RulingKind
 from agents.desks.refunds.books import open_demo_book
+from agents.desks.refunds.known import RefundFact, RefundFacts
 from agents.models import Escalation
 from agents.policies import judge
 from agents.policies.profiles import REFERENCE
@@ -56,7 +56,7 @@ def inside(action: Any) -> Any:
     return {**action, "args": args}
 
 
-def facts_of(state: dict[str, Any]) -> Facts | None:
+def facts_of(state: dict[str, Any]) -> RefundFacts | None:
     """Return a recorded state as facts, or None for a total that is no money (SUP-Q4, Q28)."""
     total = state.get("executed_refund_total_usd", 0.0)
     executed = minor(total) or 0
@@ -66,7 +66,7 @@ def facts_of(state: dict[str, Any]) -> Facts | None:
         executed = executed or 1
     refund = RefundFact(42, executed, "rf", by_person=False, mailed=False, settled=True)
     context = (42,) if state.get("has_context") else ()
-    return Facts(context_of=context, refunds=(refund,) if executed else ())
+    return RefundFacts(context_of=context, refunds=(refund,) if executed else ())
 
 
 @pytest.mark.parametrize("vector", REVIEWS, ids=str)
@@ -98,7 +98,7 @@ def test_the_simulated_person_decides_as_recorded(vector: dict[str, Any]) -> Non
     if amount is None:
         return  # the parser has refused it before anybody was asked
     about_money = action["name"] == "issue_refund"
-    escalation = Escalation(action=action, requested_minor=amount if about_money else None)
+    escalation = Escalation(action=action, amount_minor=amount if about_money else None)
 
     approve, granted, comment = _intends(escalation, read_human(None))
 

@@ -19,7 +19,7 @@ TAKEN = {
     *("type", "properties", "required", "additionalProperties", "items", "enum", "anyOf"),
     *("minimum", "maximum", "minItems", "maxItems"),
 }
-ACTION = action_schema(tools.specs(), proposable=REFUND_TOOLS, subject=42)
+ACTION = action_schema(tools.specs(), proposable=REFUND_TOOLS, bound={"user_id": 42})
 PLAN = plan_schema(tools.specs(), allowed=WORKERS, max_tasks=4)
 ROUTE = route_schema(SPECIALISTS)
 DAY = {"report_date": "2026-02-26", "region": "US"}

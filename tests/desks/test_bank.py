@@ -55,8 +55,8 @@ def test_a_first_payment_is_lowered_judged_again_and_paid_once(scene: Scene) -> 
     why = "Kanzlei Brandt (P-103) was never paid before, on file for 2 days."
     assert held.review["deciding"]["sentence"] == why
     assert "to Kanzlei Brandt (P-103) on" in act(held, "Operating account")
-    origins = {one.value: one.origins for one in sources(held, None, [])}
-    assert origins["Kanzlei Brandt (P-103)"] == origins["EUR 900.00"] == ("customer",)
+    origins = {one.value: one.origins for one in sources(held, (), [])}
+    assert origins["Kanzlei Brandt (P-103)"] == origins["EUR 900.00"] == ("request",)
     assert (held.subject_key, held.resource) == ("main", "main")
     assert (held.amount_minor, held.currency) == (90000, "EUR")
 
@@ -135,7 +135,7 @@ def test_an_attack_in_an_invoice_ends_at_a_person_who_sees_it(
     [quote] = [one for one in facts["evidence"] if one["kind"] == "quote"]
     assert "Pay" in quote["text"] or "transfer" in quote["text"]
     assert facts["origins"][names] == "outside"
-    by_text = [one.name for one in sources(held, None, []) if one.origins == ("text",)]
+    by_text = [one.name for one in sources(held, (), []) if one.origins == ("text",)]
     assert names.capitalize() in by_text  # as the card says of it
     decide(scene, run, approve=False)
     assert (go(run).stop_reason, sent(run)) == ("human_rejected", [])

@@ -108,7 +108,7 @@ def test_a_person_grants_up_to_their_own_limit_and_what_they_granted_counts() ->
     with pytest.raises(operations.Refused, match=r"above your own limit of EUR 1,000\.00"):
         decide(scene, large)
     decide(scene, large, {"amount": euros("700.00")})
-    with pytest.raises(operations.Refused, match=r"With the EUR 700\.00 you granted") as no:
+    with pytest.raises(operations.Refused, match=r"With the EUR 700\.00 you already granted") as no:
         decide(scene, first, {"amount": euros("300.01")})
     decide(scene, first, {"amount": euros("300.00")})
 
@@ -128,7 +128,7 @@ def test_a_card_offers_as_proposed_to_nobody_above_their_own_limit(client: Clien
     assert 'value="approve"' in card()
     set_limit("1000.00", *IN_EUR)
     assert 'value="approve"' not in card()
-    assert "is above your own limit of EUR 1,000.00." in card()
+    assert "Up to EUR 1,000.00, your approval limit." in card()
 
 
 def test_a_limit_in_one_currency_is_none_of_another() -> None:
@@ -140,7 +140,7 @@ def test_a_limit_in_one_currency_is_none_of_another() -> None:
     ada = signed_in(User.objects.get(username="ada"))
     shown = "Refunds: up to USD 800.00<br>Bank transfers: up to USD 5,000.00"
     assert shown in ada.get("/members/").text
-    told = "approving up to USD 800.00, up to USD 5,000.00 at bank transfers."
+    told = "approving up to USD 800.00 at refunds, up to USD 5,000.00 at bank transfers."
     assert told in ada.get("/audit/").text
 
     set_limit("none", "--desk", "bank", "--currency", "USD")
@@ -162,7 +162,7 @@ def test_what_one_person_grants_in_a_day_has_a_cap() -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [("5.00", "--desk", "bank"), ("5.00", "--desk", "x", "--currency", "EUR"), ("5", *IN_EUR)],
+    [("5.00", "--desk", "bank"), ("5.00", "--desk", "x", "--currency", "EUR"), ("5.000", *IN_EUR)],
 )
 def test_a_limit_that_is_none_is_not_set(arguments: tuple[str, ...]) -> None:
     bank_scene()

@@ -140,7 +140,7 @@ class Engine(RuleBasedStateMachine):
                     escalation_id=escalation.pk,
                     by=self.people[who],
                     approve=approve,
-                    patch=patch_of(amount if approve and escalation.requested_minor else None),
+                    patch=patch_of(amount if approve and escalation.amount_minor else None),
                     comment="as the customer asked",
                     at=self.now(),
                 )

@@ -24,6 +24,7 @@ from agents.desks.refunds.scenarios import BY_KEY
 from agents.engine.advance import advance
 from agents.engine.sweep import sweep
 from agents.engine.threads import Pool, close_connections
+from agents.management.asked import first_limit
 from agents.models import Escalation, Role, Run, Workspace
 from tests.database import make_once
 
@@ -85,7 +86,7 @@ class Scene:
             escalation_id=escalation.pk,
             by=self.rita,
             approve=approve,
-            patch=patch_of(amount_minor if approve and escalation.requested_minor else None),
+            patch=patch_of(amount_minor if approve and escalation.amount_minor else None),
             comment="partly used",
             at=timezone.now(),
         )
@@ -107,7 +108,7 @@ def _new_scene() -> Scene:
             workspace=workspace,
             user=people[name],
             role=role,
-            refund_limit_minor=limits.get(role),
+            desk_limits=first_limit(limits.get(role)),
             at=at,
         )
     return Scene(workspace, **people)

@@ -20,6 +20,7 @@ from agents.core.states import EscalationState, RunState
 from agents.engine.answering import expire
 from agents.engine.lease import claim
 from agents.engine.sweep import sweep
+from agents.management.asked import first_limit
 from agents.models import Escalation, Role, Run, Stage
 from agents.policies.profiles import STRICT
 from tests import checker
@@ -179,7 +180,7 @@ def joining(scene: Scene, ada: User) -> Act:
     user = somebody(scene)
     at = timezone.now()
     return lambda: operations.join(
-        workspace=scene.workspace, user=user, role=Role.REVIEWER, refund_limit_minor=5, at=at
+        workspace=scene.workspace, user=user, role=Role.REVIEWER, desk_limits=first_limit(5), at=at
     )
 
 
@@ -193,7 +194,12 @@ def changing_role(scene: Scene, ada: User) -> Act:
 def changing_limit(scene: Scene, ada: User) -> Act:
     user = somebody(scene, Role.REVIEWER)
     return lambda: operations.set_limit(
-        workspace=scene.workspace, user=user, refund_limit_minor=7, at=timezone.now()
+        workspace=scene.workspace,
+        user=user,
+        desk="refunds",
+        currency="USD",
+        limit_minor=7,
+        at=timezone.now(),
     )
 
 

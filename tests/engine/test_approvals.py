@@ -277,7 +277,7 @@ def test_a_persons_own_limit_holds_for_the_sum_on_one_charge(scene: Scene, ada: 
     no = refused(second, scene.rita)
 
     assert no.code == "above_own_limit"
-    assert "With the USD 700.00 you granted on this charge in 30 days" in str(no)
+    assert "With the USD 700.00 you already granted for this in 30 days" in str(no)
     assert "Grant at most USD 100.00" in str(no)
     approve(second, scene.rita, 10000)
     assert paid(go(second)) == [70000, 10000]

@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 import pytest
 from django.utils import timezone
 
-from agents.core.facts import Facts
 from agents.db.driver import pipelined
+from agents.desks.refunds.known import RefundFacts
 from agents.desks.refunds.models import Charge, Customer
 from agents.engine.facts import fetch_facts
 from agents.models import Effect, Escalation, Run, Step
@@ -28,13 +28,14 @@ def scene() -> Scene:
     return set_scene()
 
 
-def told(run: Run, *steps: Step, at: datetime | None = None) -> Facts:
+def told(run: Run, *steps: Step, at: datetime | None = None) -> RefundFacts:
     """Return what a review of a refund in `run` is told; it has only these steps behind it."""
     run = fresh(run)
     limits = run.policy.limits().of(run.pattern)
     facts, _ = pipelined(
         fetch_facts, run, REFUND, limits, steps, at=at or timezone.now(), lock=False
     )
+    assert isinstance(facts, RefundFacts)
     return facts
 
 

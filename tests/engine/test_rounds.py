@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from agents.core.facts import ChargeFact, Facts
+from agents.desks.refunds.known import ChargeFact, RefundFacts
 from agents.desks.refunds.policies.refunds import DEFAULT_REASON
 from agents.policies import review
 from agents.policies.profiles import STRICT
 
-FACTS = Facts(subject=42, context_of=(42,), charge=ChargeFact(120000, 120000, "USD", 10))
+FACTS = RefundFacts(subject=42, context_of=(42,), charge=ChargeFact(120000, 120000, "USD", 10))
 
 
 def test_a_revised_action_is_reviewed_from_the_start() -> None:

@@ -49,7 +49,7 @@ def test_it_answers_where_both_agree_and_stops_at_what_cannot_be_read(
             return said[key] if isinstance(said[key], Reply) else {"text": said[key]}
         return {"allows": True, "key": key}
 
-    flow = PATTERNS["two_readers"](Brief(AGREED, STRICT, {}, subject=42), Notes())
+    flow = PATTERNS["two_readers"](Brief(AGREED, STRICT, {}, bound={"user_id": 42}), Notes())
     strand = asyncio.run(drive(flow, MemoryWorld(perform)))
 
     assert strand.outcome is not None

@@ -13,9 +13,9 @@ from django.test import override_settings
 from django.utils import timezone
 
 from agents import operations
-from agents.core.facts import Facts
 from agents.core.rulings import Ruling, RulingKind
 from agents.core.states import EscalationState, RunState
+from agents.desks.refunds.known import RefundFacts
 from agents.desks.refunds.models import Customer
 from agents.engine import crashpoints
 from agents.models import Escalation, Role, Run
@@ -49,7 +49,7 @@ def noted(text: str = "Called twice.") -> dict[str, Any]:
     ],
 )
 def test_a_note_is_short_and_holds_no_card(text: str, reason: str) -> None:
-    ruling = RULES["notes.short"](noted(text), Facts(subject=42), STRICT)
+    ruling = RULES["notes.short"](noted(text), RefundFacts(subject=42), STRICT)
 
     assert ruling is not None
     assert ruling.reason == reason
@@ -61,13 +61,15 @@ def test_a_note_is_short_and_holds_no_card(text: str, reason: str) -> None:
 def test_a_refund_abroad_waits_for_a_person(country: str, verdict: RulingKind | None) -> None:
     action = {"kind": "tool", "name": "issue_refund", "args": {"amount_minor": 100}}
 
-    ruling: Ruling | None = RULES["abroad.needs_person"](action, Facts(country=country), STRICT)
+    ruling: Ruling | None = RULES["abroad.needs_person"](
+        action, RefundFacts(country=country), STRICT
+    )
 
     assert (ruling.verdict if ruling else None) == verdict
 
 
 def test_a_tool_that_no_rule_speaks_of_is_blocked() -> None:
-    reviewed = review(NOTE, Facts(subject=42), STRICT)
+    reviewed = review(NOTE, RefundFacts(subject=42), STRICT)
 
     assert reviewed.deciding.reason == "unknown_tool_for_supervisor:add_note"
     assert not reviewed.allows

@@ -7,24 +7,24 @@ from dataclasses import replace
 import pytest
 
 from agents.core.digest import sha256
-from agents.core.facts import Facts
 from agents.core.requests import Json
 from agents.core.rulings import ReviewResult
-from agents.core.statements import NO_MONEY, UNTOLD, Deed, ledger_sentences
+from agents.core.statements import NO_MONEY, Deed, ledger_sentences
+from agents.desks.refunds.known import UNTOLD, RefundFacts
 from agents.policies import review
 from agents.policies.profiles import STRICT
 
 CHARGE = "The last charge was USD 1,200.00 for annual_enterprise, 10 days ago."
-REFUNDED = "{amount} was refunded to customer {customer}."
-NONE = Facts(subject=42, context_of=(42,), ledger=(NO_MONEY,), record={"charge": CHARGE})
+REFUNDED = "{amount} was refunded to customer {subject}."
+NONE = RefundFacts(subject=42, context_of=(42,), ledger=(NO_MONEY,), record={"charge": CHARGE})
 PAID = replace(NONE, ledger=("USD 100.00 was refunded to customer 42.",))
 
 
-def answer(text: str, facts: Facts = NONE) -> ReviewResult:
+def answer(text: str, facts: RefundFacts = NONE) -> ReviewResult:
     return review({"kind": "final", "answer": text}, facts, STRICT)
 
 
-def letter(text: str, facts: Facts = NONE) -> ReviewResult:
+def letter(text: str, facts: RefundFacts = NONE) -> ReviewResult:
     args = {"user_id": 42, "message": text}
     facts = replace(facts, letter="message", accepted=(sha256(text),))
     action = {"kind": "tool", "name": "send_reply", "args": args}
@@ -42,7 +42,7 @@ def letter(text: str, facts: Facts = NONE) -> ReviewResult:
 )
 @pytest.mark.parametrize("facts", [NONE, PAID])
 def test_an_answer_says_what_the_ledger_says_whatever_the_agent_wrote(
-    text: str, facts: Facts
+    text: str, facts: RefundFacts
 ) -> None:
     found = answer(text, facts)
 
@@ -68,22 +68,21 @@ def test_an_answer_tells_each_deed_once_and_equal_deeds_each() -> None:
 
 
 def deed(amount: int | None = 10000, *, settled: bool = True, moves: bool = True) -> Deed:
-    sentence = REFUNDED if moves else "A reply was sent to customer {customer}."
-    return Deed(sentence, 42, amount, "USD", moves_money=moves, settled=settled)
+    sentence = REFUNDED if moves else "A reply was sent to customer {subject}."
+    return Deed(sentence, "42", amount, "USD", moves_money=moves, settled=settled)
 
 
 @pytest.mark.parametrize(
-    ("deeds", "untold", "said"),
+    ("deeds", "said"),
     [
-        ([], False, [NO_MONEY]),
-        ([deed(None, moves=False)], False, [NO_MONEY, "A reply was sent to customer 42."]),
-        ([deed(), deed(2550)], False, ["USD 100.00 was refunded to customer 42."]),
-        ([deed()], True, ["USD 100.00 was refunded to customer 42.", UNTOLD]),
-        ([deed(settled=False)], False, ["It is not known whether this happened: USD 100.00 "]),
+        ([], [NO_MONEY]),
+        ([deed(None, moves=False)], [NO_MONEY, "A reply was sent to customer 42."]),
+        ([deed(), deed(2550)], ["USD 100.00 was refunded to customer 42."]),
+        ([deed(settled=False)], ["It is not known whether this happened: USD 100.00 "]),
     ],
 )
-def test_the_ledger_is_told_row_by_row(deeds: list[Deed], untold: bool, said: list[str]) -> None:
-    found = ledger_sentences(deeds, untold=untold)
+def test_the_ledger_is_told_row_by_row(deeds: list[Deed], said: list[str]) -> None:
+    found = ledger_sentences(deeds)
 
     assert all(line.startswith(begin) for line, begin in zip(found, said, strict=False))
     assert len(found) == max(len(said), len(deeds))
@@ -172,7 +171,7 @@ def test_a_brief_says_what_the_workers_found_whatever_the_reporter_wrote() -> No
     }
     brief = {"kind": "brief", "answer": "All systems are healthy.", "aggregate": day}
 
-    found = review(brief, Facts(), STRICT.of("orchestrator"))
+    found = review(brief, RefundFacts(), STRICT.of("orchestrator"))
 
     assert found.decision == "revise"
     assert found.action["note"] == "All systems are healthy."

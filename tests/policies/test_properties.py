@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents import policies
-from agents.core.facts import ChargeFact, Facts, RefundFact
 from agents.core.limits import Limits
 from agents.core.money import MAX_MINOR
 from agents.core.rulings import ReviewResult, Ruling, RulingKind, consent_of
+from agents.desks.refunds.known import ChargeFact, RefundFact, RefundFacts
 from agents.policies import RULES, review
 from agents.policies.profiles import PROFILES, STRICT
 
@@ -27,7 +27,7 @@ def refund(amount: int, **more: Any) -> dict[str, Any]:
 
 
 @st.composite
-def situations(draw: st.DrawFn) -> Facts:
+def situations(draw: st.DrawFn) -> RefundFacts:
     """A charge with some of it refunded, by this run or others, with or without a person."""
     charge = draw(st.integers(1, 200_000))
     left = draw(st.integers(0, charge))
@@ -36,7 +36,7 @@ def situations(draw: st.DrawFn) -> Facts:
         RefundFact(42, amount, "rf", by_person=by_person, mailed=False, settled=True)
         for amount, by_person in mine
     )
-    return Facts(
+    return RefundFacts(
         subject=42,
         context_of=(42,),
         refunds=refunds,
@@ -51,7 +51,9 @@ def executed(ruled: ReviewResult) -> int:
 
 
 @given(facts=situations(), amount=amounts, more=st.integers(1, 100_000))
-def test_a_larger_amount_never_gets_a_weaker_answer(facts: Facts, amount: int, more: int) -> None:
+def test_a_larger_amount_never_gets_a_weaker_answer(
+    facts: RefundFacts, amount: int, more: int
+) -> None:
     """But for an amount that is paid twice: that is blocked however small it is."""
     if amount in [r.amount_minor for r in facts.refunds]:
         return
@@ -69,7 +71,9 @@ def test_a_larger_amount_never_gets_a_weaker_answer(facts: Facts, amount: int, m
 
 
 @given(facts=situations(), amount=amounts, days=st.integers(1, 60))
-def test_an_older_charge_never_gets_a_weaker_answer(facts: Facts, amount: int, days: int) -> None:
+def test_an_older_charge_never_gets_a_weaker_answer(
+    facts: RefundFacts, amount: int, days: int
+) -> None:
     assert facts.charge is not None
     older = replace(facts, charge=replace(facts.charge, age_days=facts.charge.age_days + days))
 
@@ -80,7 +84,7 @@ def test_an_older_charge_never_gets_a_weaker_answer(facts: Facts, amount: int, d
 
 @given(facts=situations(), amount=amounts, more=st.integers(1, 100_000))
 def test_more_refunded_before_never_gets_a_weaker_answer(
-    facts: Facts, amount: int, more: int
+    facts: RefundFacts, amount: int, more: int
 ) -> None:
     fuller = replace(facts, unattended_minor=facts.unattended_minor + more)
 
@@ -91,7 +95,7 @@ def test_more_refunded_before_never_gets_a_weaker_answer(
 
 
 @given(facts=situations(), amount=st.integers(1, MAX_MINOR), reason=st.sampled_from(["", "r"]))
-def test_what_may_run_may_run_by_itself(facts: Facts, amount: int, reason: str) -> None:
+def test_what_may_run_may_run_by_itself(facts: RefundFacts, amount: int, reason: str) -> None:
     """A revision is no way round: the revised action alone gets the same leave."""
     ruled = review(refund(amount, reason=reason), facts, STRICT)
 
@@ -107,7 +111,7 @@ def test_what_may_run_may_run_by_itself(facts: Facts, amount: int, reason: str) 
 
 
 @given(facts=situations(), amount=st.integers(-1, 250_000))
-def test_what_measures_numbers_names_their_unit(facts: Facts, amount: int) -> None:
+def test_what_measures_numbers_names_their_unit(facts: RefundFacts, amount: int) -> None:
     ruled = review(refund(amount), facts, STRICT)
 
     for ruling in (*ruled.rulings, *ruled.revisions):
@@ -116,7 +120,7 @@ def test_what_measures_numbers_names_their_unit(facts: Facts, amount: int) -> No
 
 
 @given(facts=situations(), amount=amounts, customer=st.integers(-5, 100))
-def test_nobody_but_the_subject_is_touched(facts: Facts, amount: int, customer: int) -> None:
+def test_nobody_but_the_subject_is_touched(facts: RefundFacts, amount: int, customer: int) -> None:
     if customer == 42:
         return
     for action in (
@@ -127,7 +131,7 @@ def test_nobody_but_the_subject_is_touched(facts: Facts, amount: int, customer: 
 
 
 @given(facts=situations(), amount=amounts)
-def test_a_person_lifts_only_what_they_were_asked(facts: Facts, amount: int) -> None:
+def test_a_person_lifts_only_what_they_were_asked(facts: RefundFacts, amount: int) -> None:
     asked = review(refund(amount), facts, STRICT)
     if asked.decision != "escalate":
         return
@@ -144,18 +148,18 @@ def test_a_person_lifts_only_what_they_were_asked(facts: Facts, amount: int) -> 
 def test_what_no_rule_speaks_of_is_blocked(profile: str) -> None:
     action = {"kind": "tool", "name": "drop_table", "args": {}}
 
-    ruled = review(action, Facts(), PROFILES[profile])
+    ruled = review(action, RefundFacts(), PROFILES[profile])
 
     assert ruled.decision == "block"
     assert ruled.deciding.reason == "unknown_tool_for_supervisor:drop_table"
 
 
 def test_a_rule_that_raises_or_is_missing_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    def raises(action: Any, facts: Facts, limits: Limits) -> Ruling | None:
+    def raises(action: Any, facts: RefundFacts, limits: Limits) -> Ruling | None:
         raise ZeroDivisionError
 
     monkeypatch.setitem(RULES, "test.raises", raises)
-    facts = Facts(subject=42, context_of=(42,), charge=ChargeFact(120000, 120000, "USD", 1))
+    facts = RefundFacts(subject=42, context_of=(42,), charge=ChargeFact(120000, 120000, "USD", 1))
     for name in ("test.raises", "no.such_rule"):
         limits = replace(STRICT, rules=(*STRICT.rules, name))
         ruled = review(refund(100), facts, limits)
@@ -164,13 +168,13 @@ def test_a_rule_that_raises_or_is_missing_blocks(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_policy_that_never_settles_asks_a_person(monkeypatch: pytest.MonkeyPatch) -> None:
-    def one_cent_less(action: Any, facts: Facts, limits: Limits) -> Ruling | None:
+    def one_cent_less(action: Any, facts: RefundFacts, limits: Limits) -> Ruling | None:
         args = {**action["args"], "amount_minor": action["args"]["amount_minor"] - 1}
         return Ruling(RulingKind.REVISE, "less", "less", action={**action, "args": args})
 
     monkeypatch.setitem(RULES, "test.less", one_cent_less)
 
-    ruled = review(refund(100), Facts(), replace(STRICT, rules=("test.less",)))
+    ruled = review(refund(100), RefundFacts(), replace(STRICT, rules=("test.less",)))
 
     assert ruled.decision == "escalate"
     assert ruled.deciding.reason == "revisions_do_not_settle"

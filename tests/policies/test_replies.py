@@ -8,13 +8,13 @@ import pytest
 
 from agents.core.actions import Action
 from agents.core.digest import sha256
-from agents.core.facts import Facts
+from agents.desks.refunds.known import RefundFacts
 from agents.policies import review
 from agents.policies.profiles import STRICT
 
 LIMITS = STRICT.of("workflow")
 TEXT = "Hello Anna, your plan is annual_enterprise."
-FACTS = Facts(subject=42, accepted=(sha256(TEXT),))
+FACTS = RefundFacts(subject=42, accepted=(sha256(TEXT),))
 
 
 def reply(message: str = TEXT, customer: int = 42) -> Action:
@@ -34,7 +34,7 @@ def test_what_was_let_stand_may_be_sent() -> None:
         (reply(customer=7), FACTS, "subject_mismatch"),
     ],
 )
-def test_anything_else_is_not_sent(action: Action, facts: Facts, reason: str) -> None:
+def test_anything_else_is_not_sent(action: Action, facts: RefundFacts, reason: str) -> None:
     ruled = review(action, facts, LIMITS)
 
     assert (ruled.decision, ruled.deciding.reason) == ("block", reason)

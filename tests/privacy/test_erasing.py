@@ -104,7 +104,7 @@ def test_money_stays(run: Run) -> None:
     after = [list(model.objects.values_list("amount_minor")) for model in (Charge, Refund, Effect)]
     held = Escalation.objects.get(run=run)
     assert (after, paid(run)) == (kept, [800_00])
-    assert (held.requested_minor, held.granted_minor, held.decided_by_id) == (
+    assert (held.amount_minor, held.granted_minor, held.decided_by_id) == (
         1200_00,
         800_00,
         User.objects.get(username="rita").pk,
@@ -237,7 +237,7 @@ class Cut(Exception):
 def test_nobody_else_is_forgotten(scene: Scene, run: Run) -> None:
     other = go(scene.launch())
     operations.cancel(run_id=other.pk, by=scene.omar, reason="twice", at=timezone.now())
-    Run.objects.filter(pk=other.pk).update(subject=7, subject_key="7")
+    Run.objects.filter(pk=other.pk).update(subject_key="7")
 
     erase()
 

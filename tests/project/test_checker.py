@@ -175,7 +175,7 @@ def as_grant(dump: Dump, *, subject: str = "noor", **done: Any) -> Dump:
     action = {"kind": "tool", "name": "grant_access", "args": args}
     dump.runs[0]["subject_key"] = subject
     escalation["action"] = {**action, "args": ASKED}
-    escalation |= {"patch": MOVED, "granted_minor": None, "requested_minor": None}
+    escalation |= {"patch": MOVED, "granted_minor": None, "amount_minor": None}
     effect |= {"tool": "grant_access", "args": args, "args_sha256": checker.sha256(action)}
     effect |= {
         "subject_key": args["employee"],

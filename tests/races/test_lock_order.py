@@ -20,6 +20,7 @@ from agents.core.states import EscalationState, RunState
 from agents.db.driver import pipelined
 from agents.desks.refunds import refunds
 from agents.desks.refunds.importing import COLUMNS, import_customers
+from agents.desks.refunds.known import RefundFacts
 from agents.desks.refunds.models import Charge, Customer
 from agents.engine import admission
 from agents.engine.facts import fetch_facts
@@ -189,6 +190,7 @@ def test_what_was_refunded_is_read_once_the_charge_is_locked(scene: Scene) -> No
                 facts, _ = pipelined(
                     fetch_facts, run, refund, limits, [], at=timezone.now(), lock=True
                 )
+            assert isinstance(facts, RefundFacts)
             return facts.unattended_minor
         finally:
             connection.close()

@@ -48,11 +48,11 @@ def test_decisions_and_money_are_shown_by_default_and_all_events_on_demand(
     ledger, everything = auditor.get(at).text, auditor.get(at, {"all": "1"}).text
 
     told = (
-        "Asked for approval to pay USD 1,200.00 to customer 42 (above the automatic ",
-        "Approved USD 800.00 instead of USD 1,200.00 to customer 42. “partly used”",
+        "Asked for approval of USD 1,200.00 for customer 42 (above the automatic ",
+        "Approved USD 800.00 instead of USD 1,200.00 for customer 42. “partly used”",
         "Paid USD 800.00 to customer 42.",
         "Emailed customer 42 about USD 800.00.",
-        "Gave rita the role of reviewer, approving up to USD 800.00.",
+        "Gave rita the role of reviewer, approving up to USD 800.00 at refunds.",
     )
     assert [sentence for sentence in told if sentence not in ledger] == []
     assert "Launched a Supervisor run for customer 42 under policy v1." not in ledger

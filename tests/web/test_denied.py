@@ -92,7 +92,7 @@ def test_a_role_that_was_taken_away_refuses_the_form_that_is_open(scene: Scene) 
     escalation = waiting(scene)
     client = signed_in(scene.rita)
     assert "dform" in client.get(reverse("approval", args=[escalation.pk])).text
-    scene.rita.memberships.update(role="viewer", refund_limit_minor=None)
+    scene.rita.memberships.update(role="viewer", desk_limits={})
 
     answered = client.post(reverse("decide", args=[escalation.pk]), form(escalation))
 

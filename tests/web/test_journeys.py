@@ -17,8 +17,9 @@ from playwright.sync_api import Browser, Page, expect
 from agents import operations
 from agents.core.states import EscalationState, RunState
 from agents.desks.refunds.scenarios import BY_KEY, SCENARIOS
+from agents.management.asked import first_limit
 from agents.models import Escalation, Membership, Role, Run
-from agents.web.launch.forms import desk_scenarios
+from agents.web.launch.forms import examples
 from tests.e2e.workers import has_state, until
 from tests.engine.scene import Scene, fresh, go, has_ended, mailed, paid, set_scene
 from tests.processes import running
@@ -101,7 +102,7 @@ def second_reviewer(scene: Scene) -> User:
         workspace=scene.workspace,
         user=user,
         role=Role.REVIEWER,
-        refund_limit_minor=90000,
+        desk_limits=first_limit(90000),
         at=timezone.now(),
     )
     return user
@@ -315,7 +316,7 @@ def test_every_scenario_comes_to_its_end(
         omar.goto(f"{site}/launch/")
         forms = omar.locator("form.scenario")
         scenarios = {s.title: s.goal for s in SCENARIOS}
-        scenarios |= {s.title: s.goal for s in desk_scenarios().values()}
+        scenarios |= {s.title: s.goal for _, s in examples().values()}
         assert forms.count() == len(scenarios)
         for title, goal in scenarios.items():
             button = omar.get_by_role("button", name=f"Launch: {title}", exact=True)

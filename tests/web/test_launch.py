@@ -29,7 +29,7 @@ def test_a_customer_is_chosen_by_name_or_number(scene: Scene, given: str) -> Non
     answered = signed_in(scene.omar).post(reverse("launch"), fields)
 
     assert answered.status_code == 302
-    assert Run.objects.get().subject == 42
+    assert Run.objects.get().subject_key == "42"
 
 
 def test_a_name_that_several_have_is_asked_about(scene: Scene) -> None:
@@ -41,7 +41,7 @@ def test_a_name_that_several_have_is_asked_about(scene: Scene) -> None:
     answered = signed_in(scene.omar).post(reverse("launch"), fields)
 
     assert answered.status_code == 422
-    assert "Several customers fit: Anna (42), Anna (44). Enter the number." in answered.text
+    assert "Several fit: Anna: 42, Anna: 44. Enter one number." in answered.text
     assert not Run.objects.exists()
 
 

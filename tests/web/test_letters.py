@@ -69,7 +69,7 @@ def test_a_letter_that_would_be_masked_is_refused_with_what_would_be(scene: Scen
 
     page = signed_in(scene.rita).post(reverse("decide", args=[escalation.pk]), wanted)
 
-    assert "The customer would read [e-mail] in place of what you wrote" in page.text
+    assert "Anna #42 would read [e-mail] in place of what you wrote" in page.text
     assert own.replace("\n", "&#10;") in page.text or own in page.text
     escalation.refresh_from_db()
     assert escalation.state == "open"

@@ -18,7 +18,7 @@ from agents.desks.refunds import metrics
 from agents.desks.refunds.books import open_demo_book
 from agents.desks.refunds.scenarios import SCENARIOS, Scenario
 from agents.models import Escalation, Role, Run, Workspace
-from agents.web.launch.forms import desk_scenarios
+from agents.web.launch.forms import examples
 from agents.web.urls import urlpatterns
 from tests.engine.scene import Scene, fresh, go, paid, set_scene
 from tests.web.words import words
@@ -277,7 +277,7 @@ def test_a_list_takes_as_many_queries_however_long_it_is(
 def test_omar_launches_a_scenario_and_a_double_submit_is_one_run(scene: Scene) -> None:
     client = signed_in(scene.omar)
     page = client.get(reverse("launch")).text
-    assert page.count('name="scenario"') == len(SCENARIOS) + len(desk_scenarios())
+    assert page.count('name="scenario"') == len(SCENARIOS) + len(examples())
     fields = {"scenario": "above-limit", "token": "a1b2"}
 
     first, second = (client.post(reverse("launch"), fields) for _ in range(2))
@@ -285,7 +285,7 @@ def test_omar_launches_a_scenario_and_a_double_submit_is_one_run(scene: Scene) -
     assert first.status_code == second.status_code == 302
     run = Run.objects.get()
     assert first["Location"] == second["Location"] == reverse("run", args=[run.pk])
-    assert (run.launched_by, run.subject) == (scene.omar, 42)
+    assert (run.launched_by, run.subject_key) == (scene.omar, "42")
 
 
 @pytest.mark.parametrize(
@@ -324,7 +324,7 @@ def test_a_report_in_own_words_needs_no_customer(scene: Scene) -> None:
     answered = signed_in(scene.omar).post(reverse("launch"), {"token": "a1b2", **fields})
 
     assert answered.status_code == 302
-    assert Run.objects.get().subject is None
+    assert Run.objects.get().subject_key == ""
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.key)

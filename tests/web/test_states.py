@@ -273,7 +273,7 @@ def check_buttons(client: Client, one: Escalation, card: str) -> None:
             continue
         states = {"approve": "approved", "adjust": "adjusted", "reject": "rejected"}
         assert after.state == states[verdict]
-        granted = {"adjust": 70000, "approve": one.requested_minor, "reject": None}
+        granted = {"adjust": 70000, "approve": one.amount_minor, "reject": None}
         assert after.granted_minor == (granted[verdict] if one.kind == "action" else None)
     page = client.get(reverse("approval", args=[one.pk])).text
     for verb in ("claim", "release-claim"):

@@ -12,7 +12,7 @@ from django.db.models.functions import Coalesce
 
 from agents.core.actions import Action
 from agents.core.days import utc_midnight
-from agents.core.facts import ChargeFact, Facts, MailFact, RefundFact
+from agents.core.facts import Facts
 from agents.core.limits import Limits
 from agents.core.requests import Json
 from agents.core.statements import Deed, ledger_sentences
@@ -20,6 +20,7 @@ from agents.core.states import EffectState
 from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import Pending
 from agents.desks.refunds import billing, mail
+from agents.desks.refunds.known import UNTOLD, ChargeFact, MailFact, RefundFact, RefundFacts
 from agents.desks.refunds.tools.refunds import policy_hint
 from agents.engine import simulation
 from agents.engine.desk_ledger import EFFECTS, MAYBE_DONE
@@ -84,8 +85,8 @@ def fetch_facts(
 
     `lock` holds it until the transaction ends: two runs cannot both find room on it.
     """
-    tool = action.get("name")
-    customer = action.get("args", {}).get("user_id", run.subject)
+    tool, subject = action.get("name"), int(run.subject_key) if run.subject_key else None
+    customer = action.get("args", {}).get("user_id", subject)
     is_final = action["kind"] == "final"
     named = billing.fetch_account(book_id=run.book_id, customer_number=customer, at=at, lock=lock)
     # After the account: once its charge is held nobody else adds to what was refunded on it.
@@ -113,8 +114,8 @@ def fetch_facts(
         if letter and record:
             now = _context_now(account, customer, limits)
             true_now = sentences_on_record(steps, registered, now=now)
-        facts = Facts(
-            subject=run.subject,
+        facts = RefundFacts(
+            subject=subject,
             context_of=tuple(sorted(_customers_read(steps))),
             refunds=tuple(_refund(effect, letters, run) for effect in refunds),
             country=account.country if account else "",
@@ -127,11 +128,7 @@ def fetch_facts(
             scope=run.scope,
             accepted=accepted_outputs(steps) if tool == "send_reply" else (),
             replies=sum(effect.tool == "send_reply" for effect in effects),
-            ledger=ledger_sentences(
-                [_deed(effect, registered) for effect in effects], untold=due is not None
-            )
-            if says
-            else (),
+            ledger=_told([_deed(effect, registered) for effect in effects], due) if says else (),
             record=true_now,
             outdated={n: said for n, said in record.items() if true_now.get(n) != said},
             letter=letter,
@@ -189,12 +186,17 @@ def _deed(effect: Effect, registered: Mapping[str, Tool]) -> Deed:
     known = registered[effect.tool]
     return Deed(
         sentence=known.after,
-        customer=_customer(effect),
+        subject=effect.subject_key,
         amount_minor=effect.amount_minor,
         currency=effect.currency,
         moves_money=effect.amount_minor is not None and not known.letter,  # not written about
         settled=effect.state == EffectState.DONE,
     )
+
+
+def _told(deeds: list[Deed], due: MailFact | None) -> tuple[str, ...]:
+    """Return what a run has done, and that money has moved and nobody was written to."""
+    return (*ledger_sentences(deeds), *((UNTOLD,) if due else ()))
 
 
 def _refund(effect: Effect, letters: list[str], run: Run) -> RefundFact:

@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from uuid import UUID
 
 from django.db.models import Exists, OuterRef
 
-from agents.core.actions import CUSTOMER, Action
+from agents.core.actions import Action
 from agents.core.digest import sha256
 from agents.core.former import CURRENCY
 from agents.core.requests import Json
 from agents.core.terms import Terms
 from agents.desks.refunds import billing, books, metrics, people
+from agents.desks.refunds.background import background
 from agents.desks.refunds.facts import fetch_facts
 from agents.desks.refunds.models import Customer, Refund, SentMail
 from agents.desks.refunds.models.mail import MailState
 from agents.desks.refunds.models.refund import RefundState
+from agents.desks.refunds.scenarios import PURPOSES, SCENARIOS
 from agents.models import Effect, Run, Workspace
+from agents.patterns import PATTERNS
 from agents.record.told import Derived
-from agents.systems import KnownSubject, UnknownSubject
+from agents.systems import Example, KnownSubject, Shelf, UnknownSubject
 
+CUSTOMER = "user_id"  # the argument that names one
+CHOICE = re.compile(r"\((\d+)\)\Z", re.ASCII)  # the number in "Anna (42)"
+DIGITS = 18  # of the longest number
 SHORTEST_NAME = 3  # letters: shorter parts of a name stand in every other sentence
 IN_BOOKS = {"issue_refund", "send_refund_email", "send_reply"}  # tools that write to them
 
@@ -29,7 +36,49 @@ IN_BOOKS = {"issue_refund", "send_refund_email", "send_reply"}  # tools that wri
 class RefundSystem:
     """Books of customers, what they paid, got back and were written to."""
 
+    title, kind, patterns = "Refunds", "customer", PATTERNS
     fetch_facts = staticmethod(fetch_facts)
+    background = staticmethod(background)
+
+    def shelves(self) -> list[Shelf]:
+        return [
+            Shelf(
+                pattern,
+                pattern.capitalize(),
+                purpose,
+                [
+                    Example(one.key, one.title, one.watch, one.ends, one.goal)._replace(
+                        subject=str(one.subject or ""),
+                        pattern=pattern,
+                        workflow=one.workflow,
+                        off=one.off,
+                    )
+                    for one in SCENARIOS
+                    if one.pattern == pattern
+                ],
+            )
+            for pattern, purpose in PURPOSES.items()
+        ]
+
+    def find_all(self, text: str, *, book_id: int, most: int) -> list[KnownSubject]:
+        chosen = CHOICE.search(text)
+        number = chosen[1] if chosen else text
+        if number.isascii() and number.isdigit() and len(number) <= DIGITS:
+            return [KnownSubject(number, text)]  # the launch says whether it is one
+        called = billing.customers_called(text, book_id=book_id, most=most)
+        return [KnownSubject(str(number), name) for number, name in called]
+
+    def first_subjects(self, *, book_id: int, most: int) -> list[KnownSubject]:
+        found = billing.first_customers(book_id=book_id, most=most)
+        return [KnownSubject(str(number), f"{name} ({number})") for number, name in found]
+
+    def names(self, keys: Collection[tuple[int, str]]) -> Mapping[tuple[int, str], str]:
+        numbers = {(book, int(key)) for book, key in keys if key}
+        found = billing.customer_names(numbers) if numbers else {}
+        return {(book, str(number)): name for (book, number), name in found.items()}
+
+    def bound_arguments(self, run: Run) -> Mapping[str, Json]:
+        return {CUSTOMER: int(run.subject_key)} if run.subject_key else {}
 
     def new_book(self, name: str, *, is_demo: bool, at: datetime) -> int:
         book = books.open_demo_book(at=at) if is_demo else books.open_book(name, at=at)
@@ -46,7 +95,7 @@ class RefundSystem:
         known = number and billing.customer(book_id=book_id, customer_number=number)
         if not known or number is None:
             raise UnknownSubject(f"There is no customer {given} in this book.")
-        return KnownSubject(str(number), billing.label_of(number, known.name), number)
+        return KnownSubject(str(number), billing.label_of(number, known.name))
 
     def newest_day(self, book_id: int) -> Json:
         newest = metrics.newest_day(book_id=book_id)
@@ -54,10 +103,9 @@ class RefundSystem:
 
     def terms_of(self, run: Run, action: Action) -> Terms:
         args = action.get("args") or {}
-        if CUSTOMER not in args:
-            return Terms(run.subject_key)
-        number, amount = args[CUSTOMER], args.get("amount_minor")
-        key = str(number) if billing.could_be(number) else ""
+        amount, key = args.get("amount_minor"), run.subject_key
+        if CUSTOMER in args:
+            key = str(args[CUSTOMER]) if billing.could_be(args[CUSTOMER]) else ""
         # The charge that it uses comes with the facts of its review.
         return Terms(key, amount_minor=amount, currency="" if amount is None else CURRENCY)
 

@@ -15,7 +15,15 @@ from django.db import transaction
 from django.utils import timezone
 
 from agents import operations
-from agents.management.asked import ACTOR, BAD_USAGE, limit_of, refusals, workspace_named
+from agents.core.former import CURRENCY, FIRST_DESK
+from agents.management.asked import (
+    ACTOR,
+    BAD_USAGE,
+    first_limit,
+    limit_of,
+    refusals,
+    workspace_named,
+)
 from agents.models import Role
 
 
@@ -29,7 +37,9 @@ class Command(BaseCommand):
         parser.add_argument("workspace", help="its short name")
         parser.add_argument("user", help="the person's user name")
         parser.add_argument("role", choices=[role.value for role in Role])
-        parser.add_argument("--limit", help="may grant refunds up to this, in USD: 800.00")
+        parser.add_argument(
+            "--limit", help=f"may grant up to this at {FIRST_DESK}, in {CURRENCY}: 800.00"
+        )
         parser.add_argument("--password-stdin", action="store_true")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -44,7 +54,7 @@ class Command(BaseCommand):
                 workspace=workspace,
                 user=user,
                 role=Role(options["role"]),
-                refund_limit_minor=limit,
+                desk_limits=first_limit(limit),
                 at=timezone.now(),
                 actor=ACTOR,
             )

@@ -11,7 +11,6 @@ from django.utils import timezone
 
 from agents import operations
 from agents.core.kinds import ADJUST, APPROVE, REJECT
-from agents.core.money import format_money
 from agents.core.requests import Json
 from agents.core.states import EscalationState
 from agents.management.asked import account
@@ -76,7 +75,8 @@ class Command(BaseCommand):
             raise CommandError(said, returncode=REFUSED) from None
         except operations.AlreadyDecided as first:
             raise CommandError(_who(first.escalation), returncode=REFUSED) from None
-        granted = f": {format_money(decided.granted_minor)}" if decided.granted_minor else ""
+        granted = f": {decided.granted}" if decided.granted else ""
+        granted = f": {decided.granted}" if decided.granted else ""
         self.stdout.write(f"escalation {decided.pk} {decided.state}{granted}")
         self.stdout.write(_what(decided))
 
@@ -103,8 +103,8 @@ def _what(decided: Escalation) -> str:
     asked = ask_in_words(
         decided.kind,
         decided.action,
-        asked_minor=decided.requested_minor,
-        customer=decided.run.subject_label or "nobody in particular",
+        asked=decided.asked,
+        subject=decided.run.subject_label or "nobody in particular",
         review=decided.review,
     )
     given = request_of(decided.kind, decided.action).answer(_VERDICTS[decided.state])
@@ -122,7 +122,8 @@ def _who(escalation: Escalation) -> str:
     """Say who was first, when, and what they decided."""
     if escalation.decided_by is None:
         return f"Escalation {escalation.pk} is {escalation.state}; nothing was changed."
-    granted = f": {format_money(escalation.granted_minor)}" if escalation.granted_minor else ""
+    granted = f": {escalation.granted}" if escalation.granted else ""
+    granted = f": {escalation.granted}" if escalation.granted else ""
     return (
         f"{escalation.decided_by.get_username()} decided this at "
         f"{escalation.decided_at:%H:%M:%S} UTC: {escalation.state}{granted}. Nothing was changed."

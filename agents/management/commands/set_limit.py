@@ -1,4 +1,4 @@
-"""Set up to what amount a reviewer may grant a refund."""
+"""Set up to what amount a reviewer may grant what a desk asks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from agents import operations
-from agents.core.money import BadAmount, format_money
+from agents.core.former import CURRENCY, FIRST_DESK
+from agents.core.money import format_money
 from agents.management.asked import (
     ACTOR,
     BAD_USAGE,
@@ -18,8 +19,7 @@ from agents.management.asked import (
     user_named,
     workspace_named,
 )
-from agents.sdk.desk import DESKS
-from agents.sdk.values import Money
+from agents.systems import SYSTEMS
 
 
 class Command(BaseCommand):
@@ -29,45 +29,26 @@ class Command(BaseCommand):
         parser.add_argument("workspace", help="its short name")
         parser.add_argument("user", help="the person's user name")
         parser.add_argument("limit", help='such as 800.00, or "none" for any amount')
-        parser.add_argument("--desk", help="of this desk, instead of refunds in USD")
-        parser.add_argument("--currency", help="of its amounts, such as EUR")
+        parser.add_argument("--desk", default=FIRST_DESK, help=f"of this desk; else {FIRST_DESK}")
+        parser.add_argument("--currency", help=f"of its amounts; of {FIRST_DESK} {CURRENCY}")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        if options["desk"] or options["currency"]:
-            self.stdout.write(_set_desk_limit(options))
-            return
-        limit = limit_of(options["limit"])
+        desk, currency = options["desk"], options["currency"]
+        currency = currency or (CURRENCY if desk == FIRST_DESK else "")
+        if desk not in SYSTEMS or not currency:
+            known = ", ".join(SYSTEMS)
+            message = f"--desk and --currency go together; the desks are {known}."
+            raise CommandError(message, returncode=BAD_USAGE)
+        limit = limit_of(options["limit"], currency)
         with refusals():
             part = operations.set_limit(
                 workspace=workspace_named(options["workspace"]),
                 user=user_named(options["user"]),
-                refund_limit_minor=limit,
+                desk=desk,
+                currency=currency,
+                limit_minor=limit,
                 at=timezone.now(),
                 actor=ACTOR,
             )
-        granted = "any amount" if limit is None else f"at most {format_money(limit)}"
+        granted = "any amount" if limit is None else f"at most {format_money(limit, currency)}"
         self.stdout.write(f"{part}, may grant {granted}")
-
-
-def _set_desk_limit(options: dict[str, Any]) -> str:
-    """Set the limit of a declared desk. Return what was set. Raises CommandError."""
-    desk, currency, text = options["desk"], options["currency"], options["limit"]
-    if desk not in DESKS or not currency:
-        known = ", ".join(DESKS) or "none"
-        message = f"--desk and --currency go together; the desks are {known}."
-        raise CommandError(message, returncode=BAD_USAGE)
-    try:
-        money = None if text == "none" else Money.of(text, currency)
-    except (BadAmount, ArithmeticError) as error:
-        raise CommandError(f"The limit: {error}.", returncode=BAD_USAGE) from None
-    with refusals():
-        part = operations.set_desk_limit(
-            workspace=workspace_named(options["workspace"]),
-            user=user_named(options["user"]),
-            desk=desk,
-            currency=currency,
-            limit_minor=money.minor if money else None,
-            at=timezone.now(),
-            actor=ACTOR,
-        )
-    return f"{part}, may grant {f'at most {money}' if money else f'any amount in {currency}'}"

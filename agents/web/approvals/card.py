@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from math import inf
 
 from django.contrib.auth.models import User
-from django.db.models import Q
 from django.utils.safestring import SafeString
 
 from agents.core.homoglyphs import homoglyph_warnings
 from agents.core.kinds import ARGUMENTS, TEXT, Kind
 from agents.core.requests import Json
 from agents.core.states import ENDED, EscalationState
-from agents.desks.refunds import billing, mail, refunds
+from agents.core.terms import Terms
 from agents.engine.approvals import ASKED_AGAIN, turn_of
 from agents.engine.kill_switch import standing_against
 from agents.models import Effect, Escalation, KillSwitch, Membership, Role, Step
 from agents.operations import fields_of
 from agents.operations.claiming import OWN, is_own
-from agents.operations.granting import own_bounds
-from agents.operations.own_limits import above_own_limits
+from agents.operations.own_limits import own_bounds
+from agents.systems import SYSTEMS, Background, Section
 from agents.web import access
 from agents.web.approvals.fields import FormField, form_field
 from agents.web.approvals.inbox import claimant
@@ -32,7 +32,7 @@ from agents.web.approvals.wording import Choice, act, choices, filled, kind_of_r
 from agents.web.changes import Stage, stages
 
 LOOKALIKES = 5  # sentences
-EARLIER = 5  # decisions about the same customer
+EARLIER = 5  # decisions about the same subject
 OTHERS = 3  # names of people who may grant it all
 
 
@@ -48,28 +48,27 @@ class Card:
     choices: Sequence[Choice]  # what this person may answer here and now
     fields: Sequence[FormField]  # what they may change of the call
     withheld: str  # why there is no full form: ended, claim, role, switch; "" where there is one
-    customer_name: str
-    charge: billing.ChargeFacts | None
-    earlier: Sequence[refunds.Receipt]
+    subject: str
+    number: str  # the key of whom it is about, where it is not in their name
+    note: str  # what the desk says of them, under the headline
+    sections: Sequence[Section]  # what its books say now
     rulings: Sequence[Json]
     most_minor: int | None  # what this person may grant at most; None: there is no amount
     may_grant_all: bool
     others: Sequence[str]  # who may grant what this person may not
-    above: str  # why the whole amount is above this person's own limits, of a declared desk; or ""
     refusal: str  # why this person cannot decide, or ""
     effect: Effect | None  # what really happened afterwards
-    mail: mail.MailReceipt | None  # what is known of a mail that may have left
     limit_minor: int | None
     claimed_by: str
     is_mine: bool
     may_release: bool
-    decisions: Sequence[Escalation]  # about the same customer, newest first
+    decisions: Sequence[Escalation]  # about the same subject, newest first
     stages: Sequence[Stage]
     sources: Sequence[Source]
     shown: Sequence[Json]  # evidence that a desk gave with the review, as data
     ruler: Ruler | None
     published: int | None  # the number of the policy now, where the run keeps an older one
-    letter: str | None  # the text that a customer would read; None: it is about something else
+    letter: str | None  # the text that somebody outside would read; None: it is something else
     lookalikes: Sequence[str]  # what to look at twice, a sentence each
     switch: KillSwitch | None  # stands in the way of an approval
     asked_again: int | None  # the request that took its place
@@ -77,21 +76,17 @@ class Card:
 
 def card(escalation: Escalation, user: User, *, at: datetime) -> Card:
     """Gather what a person needs to decide, and what became of it once it is decided."""
-    run, number, kind = escalation.run, escalation.customer, kind_of_request(escalation)
-    charge, name, earlier = None, "", []
-    if number is not None:
-        charge = billing.latest_charge(book_id=run.book_id, customer_number=number, at=at)
-        name = billing.customer_name(book_id=run.book_id, customer_number=number)
-        earlier = refunds.paid_refunds(book_id=run.book_id, customer_number=number)
+    run, kind = escalation.run, kind_of_request(escalation)
+    effect = _effect(escalation, kind)
+    known = _background(escalation, effect, at=at)
     part = access.membership(user, escalation.workspace_id)
-    most = _most(escalation, kind, charge, part, at=at)
-    above = above_own_limits(escalation, part, at=at)
-    may_grant_all = not above and (most is None or most == escalation.requested_minor)
-    effect, refusal = _effect(escalation, kind), _refusal(escalation, user, part.role)
+    most = _most(escalation, kind, known, part, at=at)
+    may_grant_all = most is None or most == escalation.amount_minor
+    refusal = _refusal(escalation, user, part.role)
     steps = _steps_of_turn(escalation)
     reviews = [step for step in steps if step.kind == "review" and step.reply]
-    unnamed = "the customer" if number is None else f"customer {number}"
-    called = name or run.subject_label or unnamed
+    name = known.name
+    called = name or run.subject_label or "nobody in particular"
     fields = [] if most == 0 else _fields(escalation, kind, called, most, at=at)
     claimed_by, switch = claimant(escalation, at=at), _switch(escalation, kind)
     is_mine = bool(claimed_by) and escalation.claimed_by_id == user.pk
@@ -101,7 +96,7 @@ def card(escalation: Escalation, user: User, *, at: datetime) -> Card:
     return Card(
         escalation=escalation,
         kind=kind,
-        act=act(escalation, name or run.subject_label),
+        act=act(escalation, name),
         asks=filled(kind.asks, escalation, called),
         outcome=SafeString("") if is_open else outcome(escalation, effect, called, why=why),
         choices=()
@@ -115,24 +110,23 @@ def card(escalation: Escalation, user: User, *, at: datetime) -> Card:
         ),
         fields=fields,
         withheld=withheld,
-        customer_name=called,
-        charge=charge,
-        earlier=[one for one in earlier if effect is None or one.key != effect.key],
+        subject=called,
+        number=f"#{escalation.subject_key}" if name else "",
+        note=known.note,
+        sections=known.sections,
         rulings=escalation.review.get("rulings") or [escalation.review["deciding"]],
         most_minor=most,
         may_grant_all=may_grant_all,
-        others=[] if may_grant_all or above or not is_open else _others(escalation),
-        above=above,
+        others=[] if may_grant_all or not is_open else _others(escalation),
         refusal=refusal,
         effect=effect,
-        mail=mail.find(key=effect.key) if effect and kind.settles_call else None,
-        limit_minor=part.refund_limit_minor,
+        limit_minor=part.limit_minor(run.desk, escalation.currency),
         claimed_by=claimed_by,
         is_mine=is_mine,
         may_release=is_mine or (bool(claimed_by) and part.role == Role.ADMIN),
         decisions=_decisions(escalation),
         stages=stages(reviews, escalation, effect, is_over=run.state in ENDED),
-        sources=[] if run.erased_at else sources(escalation, charge, reviews),
+        sources=[] if run.erased_at else sources(escalation, known.recorded, reviews),
         shown=(escalation.review.get("facts") or {}).get("evidence") or [],
         ruler=ruler(escalation.review["deciding"], most if is_open and not refusal else None),
         published=_published(escalation),
@@ -141,6 +135,13 @@ def card(escalation: Escalation, user: User, *, at: datetime) -> Card:
         switch=switch,
         asked_again=_asked_again(escalation),
     )
+
+
+def _background(escalation: Escalation, effect: Effect | None, *, at: datetime) -> Background:
+    """Return what its desk says beside a request; nothing where this server has none."""
+    system = SYSTEMS.get(escalation.run.desk)
+    key = effect.key if effect else ""
+    return system.background(escalation, at=at, effect=key) if system else Background()
 
 
 def _withheld(
@@ -157,18 +158,21 @@ def _withheld(
 
 
 def _others(escalation: Escalation) -> list[str]:
-    """Return who may grant what is asked for, by their own limit."""
-    enough = Q(refund_limit_minor=None) | Q(refund_limit_minor__gte=escalation.requested_minor)
+    """Return who may grant what is asked for, by their own limit; the lowest comes first."""
     able = Membership.objects.filter(
-        enough,
         workspace=escalation.workspace_id,
         role__in=access.DECIDES,
         is_simulated=False,
     )
     if is_own(escalation.run, escalation.run.launched_by_id):
         able = able.exclude(user=escalation.run.launched_by_id)
-    names = able.order_by("refund_limit_minor", "user__username")
-    return list(names.values_list("user__username", flat=True)[:OTHERS])
+    desk, currency = escalation.run.desk, escalation.currency
+    limits = [
+        (inf if (most := one.limit_minor(desk, currency)) is None else most, str(one.user))
+        for one in able.select_related("user")
+    ]
+    enough = escalation.amount_minor or 0
+    return [name for most, name in sorted(limits) if most >= enough][:OTHERS]
 
 
 def _switch(escalation: Escalation, kind: Kind) -> KillSwitch | None:
@@ -212,20 +216,19 @@ def _lookalikes(escalation: Escalation, name: str) -> list[str]:
 def _most(
     escalation: Escalation,
     kind: Kind,
-    charge: billing.ChargeFacts | None,
+    known: Background,
     person: Membership,
     *,
     at: datetime,
 ) -> int | None:
     """Return the least of what was asked for, what is left and what the person may grant."""
-    asked = escalation.requested_minor
+    asked = escalation.amount_minor
     if asked is None or kind.change != ARGUMENTS:
         return None
-    limits = escalation.run.limits
-    on = str(charge.charge_id) if charge else ""
-    own = own_bounds(escalation, person, limits, on, at=at, wanted_minor=asked)
-    left = charge.refundable_minor if charge else 0
-    return max(min([asked, left, *(bound.most_minor for bound in own)]), 0)
+    resource, left = known.resource or escalation.resource, known.left_minor
+    terms = Terms(escalation.subject_key, resource, asked, escalation.currency)
+    own = [bound.most_minor for bound in own_bounds(escalation, person, terms, at=at)]
+    return max(min([asked, *own, *([] if left is None else [left])]), 0)
 
 
 def _fields(
@@ -253,12 +256,13 @@ def _refusal(escalation: Escalation, user: User, role: str) -> str:
 
 
 def _decisions(escalation: Escalation) -> list[Escalation]:
-    """Return what people decided about the same customer before, newest first."""
-    if escalation.customer is None:
+    """Return what people decided about the same subject before, newest first."""
+    if not escalation.subject_key:
         return []
     same = Escalation.objects.filter(
         workspace_id=escalation.workspace_id,
-        customer=escalation.customer,
+        run__desk=escalation.run.desk,
+        subject_key=escalation.subject_key,
         decided_at__isnull=False,
     ).exclude(pk=escalation.pk)
     return list(same.select_related("decided_by").order_by("-decided_at", "-pk")[:EARLIER])

@@ -11,6 +11,7 @@ from django.utils.safestring import SafeString
 from agents.core.money import exponent, format_money
 from agents.sdk.changes import label_of
 from agents.sdk.open_fields import OpenField
+from agents.sdk.values import Money
 
 SET = "set."  # before the name of an argument, in a form and in an address
 PLACES = {"money": "amount", "lines": "list"}  # what a sentence calls it; else as its kind
@@ -66,7 +67,9 @@ def form_field(field: OpenField, *, label: SafeString | str, most_minor: int | N
         is_choice = field.kind == "choice"
         return FormField(field, label, asked, words, "", "", "" if is_choice else hint)
     if field.currency and most_minor is not None:
-        asked = asked if most_minor >= int(field.typed) else ""
+        typed = field.typed
+        minor = typed.minor if isinstance(typed, Money) else int(typed)
+        asked = asked if most_minor >= minor else ""
         hint = f"Up to {format_money(most_minor, field.currency)}"
     least, most = field.text(field.least), field.text(field.most)
     return FormField(field, label, asked, words, least, most, hint)

@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import groupby
 
 from django.contrib.auth.models import User
 from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
 from django.utils import timezone
 
-from agents.core.former import CURRENCY
 from agents.core.kinds import TEXT
-from agents.core.money import format_money
 from agents.core.states import EscalationState
-from agents.desks.refunds import billing
 from agents.models import Escalation
 from agents.sdk.changes import label_of
+from agents.systems import SYSTEMS
 from agents.tools import argument_in_words
 from agents.web import access
 from agents.web.approvals.wording import act, kind_of_request
@@ -36,7 +35,8 @@ class InboxRow:
     asked: str  # how much, and where it is about no money, what
     granted: str
     why: str
-    customer: str
+    subject: str
+    number: str  # the key of whom it is about, where it is not in their name
     group: str
     claimed_by: str
 
@@ -131,19 +131,16 @@ def decided(user: User, before: str, outcome: str = "") -> tuple[list[InboxRow],
 
 def _rows(found: Iterable[Escalation], *, at: datetime) -> list[InboxRow]:
     held = list(found)
-    names = billing.customer_names(
-        {(e.run.book_id, e.customer) for e in held if e.customer is not None}
-    )
+    names = subject_names(held)
     return [
         InboxRow(
             escalation=e,
-            act=act(e, names.get((e.run.book_id, e.customer or 0), "") or e.run.subject_label),
+            act=act(e, names.get(e.pk, "")),
             asked=_asked(e),
             granted=_granted(e),
             why=e.review["deciding"]["sentence"],
-            customer=names.get((e.run.book_id, e.customer or 0))
-            or e.run.subject_label
-            or "No customer",
+            subject=names.get(e.pk, "") or e.run.subject_label or "Nobody",
+            number=f"#{e.subject_key}" if names.get(e.pk) else "",
             group=_group(e, at=at),
             claimed_by=claimant(e, at=at),
         )
@@ -151,18 +148,34 @@ def _rows(found: Iterable[Escalation], *, at: datetime) -> list[InboxRow]:
     ]
 
 
+def subject_names(held: Iterable[Escalation]) -> dict[int, str]:
+    """Return what people call the subjects of requests now, where their desk tells it."""
+    found: dict[int, str] = {}
+    for desk, of_desk in groupby(sorted(held, key=_desk), key=_desk):
+        requests = list(of_desk)
+        keys = {(one.run.book_id, one.subject_key) for one in requests}
+        names = SYSTEMS[desk].names(keys) if desk in SYSTEMS else {}
+        found |= {one.pk: names.get((one.run.book_id, one.subject_key), "") for one in requests}
+    return found
+
+
+def _desk(escalation: Escalation) -> str:
+    return escalation.run.desk
+
+
 def _asked(escalation: Escalation) -> str:
     kind, amount = kind_of_request(escalation), escalation.amount_minor
     is_paid = amount is not None and kind.runs_tool and kind.change != TEXT
-    return format_money(amount or 0, escalation.currency or CURRENCY) if is_paid else kind.tag
+    return escalation.asked if is_paid else kind.tag
 
 
 def _granted(escalation: Escalation) -> str:
     """Say what a person granted: an amount, or what they changed."""
-    if escalation.granted_minor is not None:
-        return format_money(escalation.granted_minor, escalation.currency or CURRENCY)
+    is_other = escalation.granted_minor != escalation.amount_minor
+    if escalation.granted and (is_other or not escalation.patch):
+        return escalation.granted
     if escalation.state == EscalationState.REJECTED:
-        return "nothing" if escalation.requested_minor is not None else ""
+        return "nothing" if escalation.amount_minor is not None else ""
     tool = str(escalation.action.get("name", ""))
     changed = (escalation.patch or {}).items()
     return ", ".join(f"{label_of(n)}: {argument_in_words(tool, n, v)}" for n, v in changed)

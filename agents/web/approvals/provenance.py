@@ -8,13 +8,12 @@ longer text that a tool returned may have been written by anybody.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
 from agents.core.money import BadAmount, minor_of_text
 from agents.core.requests import Json
-from agents.desks.refunds import billing
 from agents.models import Escalation, Step
 from agents.sdk.asked import Origin
 from agents.sdk.changes import label_of
@@ -23,7 +22,7 @@ from agents.tools import argument_in_words, names_in
 from agents.web.changes import patch_of
 
 ORIGINS = {
-    "customer": ("chat", "in the request"),
+    "request": ("chat", "in the request"),
     "record": ("db", "system of record"),
     "text": ("escalate", "unverified text"),
     "policy": ("revise", "changed by policy"),
@@ -31,7 +30,7 @@ ORIGINS = {
     "agent": ("bot", "chosen by the agent"),
 }
 OF_REVIEW = {
-    Origin.GOAL.value: "customer",
+    Origin.GOAL.value: "request",
     Origin.PERSON.value: "human",
     Origin.OUTSIDE.value: "text",
     Origin.NOBODY.value: "agent",
@@ -55,11 +54,12 @@ class Source:
 
 
 def sources(
-    escalation: Escalation, charge: billing.ChargeFacts | None, reviews: Sequence[Step]
+    escalation: Escalation, recorded: Collection[int], reviews: Sequence[Step]
 ) -> list[Source]:
     """Return the arguments of a held action, each with where it came from.
 
-    `reviews` of its turn, the first with what the agent proposed.
+    `recorded` are amounts of the desk's books; `reviews` are of its turn, the first with what the
+    agent proposed.
     """
     args: Mapping[str, Json] = escalation.action.get("args") or {}
     proposed = (reviews[0].asked["action"].get("args") or {}) if reviews else args
@@ -74,7 +74,7 @@ def sources(
             # As the rules of a declared desk were told it; two answers would contradict each other.
             known = OF_REVIEW.get(named_by.get(name, ""))
             origins = (
-                (known,) if known else _origins(name, value, escalation, charge, fields, texts)
+                (known,) if known else _origins(name, value, escalation, recorded, fields, texts)
             )
         told = argument_in_words(tool, name, value, called)
         found.append(Source(label_of(name), told, origins))
@@ -89,7 +89,7 @@ def _origins(
     name: str,
     value: Json,
     escalation: Escalation,
-    charge: billing.ChargeFacts | None,
+    recorded: Collection[int],
     fields: Sequence[Json],
     texts: str,
 ) -> tuple[str, ...]:
@@ -97,17 +97,16 @@ def _origins(
     minor = money.minor if money else value if name.endswith("_minor") else None
     if minor is not None:
         is_asked, is_told = minor in _amounts(run.goal), minor in _amounts(texts)
-        is_recorded = value in fields or bool(charge and value == charge.amount_minor)
+        is_recorded = value in fields or minor in recorded
     else:
         tool = str(escalation.action.get("name", ""))
         forms = {str(value), argument_in_words(tool, name, value)} - {""}
         is_asked = any(_holds(run.goal, form.casefold()) for form in forms)
         is_told = any(_holds(texts, form.casefold()) for form in forms)
-        is_own = value == run.subject if name.endswith("_id") else value == run.subject_key != ""
-        is_recorded = value in fields or is_own
+        is_recorded = value in fields or str(value) == run.subject_key != ""
     found = [
         origin
-        for origin, is_so in (("customer", is_asked), ("record", is_recorded), ("text", is_told))
+        for origin, is_so in (("request", is_asked), ("record", is_recorded), ("text", is_told))
         if is_so
     ]
     return tuple(found) or ("agent",)

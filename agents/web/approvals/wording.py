@@ -35,8 +35,8 @@ def act(escalation: Escalation, name: str = "") -> str:
     return ask_in_words(
         escalation.kind,
         escalation.action,
-        asked_minor=escalation.requested_minor,
-        customer=name or f"customer {escalation.customer}",
+        asked=escalation.asked,
+        subject=name or escalation.run.subject_label or escalation.subject_key,
         review=escalation.review,
     )
 
@@ -56,7 +56,7 @@ def filled(
     `places` stand for arguments that are still open.
     """
     by = escalation.decided_by
-    asked = escalation.requested_minor
+    asked = escalation.amount_minor
     action = escalation.action if ran is None else {**escalation.action, "args": ran}
     tool = str(action.get("name", ""))
     values = {key: island(text) for key, text in call_in_words(action, escalation.review).items()}
@@ -66,10 +66,10 @@ def filled(
         sentence,
         tool=thing,
         step=thing,
-        customer=island(name),
+        subject=island(name),
         by=island(by.get_username() if by else "Nobody"),
-        asked=_money(asked),
-        amount=granted or _money(asked if amount is None else amount),
+        asked=_money(asked, escalation.currency),
+        amount=granted or _money(asked if amount is None else amount, escalation.currency),
         before=_with_islands(before_of(tool), values),
         after=_with_islands(TOOLS[tool].after if tool in TOOLS else "", values),
     )
@@ -87,8 +87,9 @@ def island(text: str) -> SafeString:
     return format_html("<bdi>{}</bdi>", text)
 
 
-def _money(minor: int | None) -> SafeString:
-    return format_html('<b class="amount-of">{}</b>', "" if minor is None else format_money(minor))
+def _money(minor: int | None, currency: str) -> SafeString:
+    shown = "" if minor is None else format_money(minor, currency)
+    return format_html('<b class="amount-of">{}</b>', shown)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from agents.web.times import read_time
 PAGE = 50
 RUNS = 500  # of a subject or an amount: the newest
 AMOUNTS = ("amount_from", "amount_to")
-ABOUT = ("run__desk", "run__subject", "run__subject_label")
+ABOUT = ("run__desk", "run__subject_key", "run__subject_label")
 FILTERS = ("event", "person", "subject", *AMOUNTS, "run", "since", "until", "all", "workspace")
 DIGITS = 19  # fewer than this fit a column of 64 bits
 # Events of a moment may be written in another order than their times are.
@@ -145,7 +145,7 @@ def _runs(workspace: Workspace, given: dict[str, str]) -> list[UUID]:
     if given.keys() & set(AMOUNTS):
         least = minor_of_text(given.get("amount_from", "0"))
         most = minor_of_text(given["amount_to"]) if "amount_to" in given else 2**63 - 1
-        asked = Q(requested_minor__range=(least, most)) | Q(granted_minor__range=(least, most))
+        asked = Q(amount_minor__range=(least, most)) | Q(granted_minor__range=(least, most))
         held = Escalation.objects.filter(asked, workspace=workspace)
         moved = Effect.objects.filter(amount_minor__range=(least, most))
         either = Q(pk__in=held.values("run_id")) | Q(pk__in=moved.values("run_id"))

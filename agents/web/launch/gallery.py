@@ -6,11 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import uuid4
 
-from agents.core.former import FIRST_DESK
-from agents.desks.refunds.scenarios import PURPOSES, SCENARIOS
 from agents.models import Run, Workspace
-from agents.sdk.desk import DESKS, Desk
-from agents.web.launch.forms import desk_scenarios
+from agents.systems import SYSTEMS, Example, System
 
 NEWEST = 300  # runs among which a scenario's last one is looked for
 
@@ -29,8 +26,8 @@ class Offer:
 
 
 @dataclass(frozen=True)
-class Shelf:
-    """What one pattern of refunds, or one other desk, has to show."""
+class Shown:
+    """What a desk has to show of one kind."""
 
     key: str
     title: str
@@ -38,13 +35,13 @@ class Shelf:
     offers: Sequence[Offer]
 
 
-def desks_of(workspace: Workspace) -> list[Desk]:
-    """Return the declared desks that a run can be launched for: the policy names them."""
-    named = (workspace.policy.limits().desks if workspace.policy else None) or {}
-    return [desk for name, desk in DESKS.items() if name in named]
+def desks_of(workspace: Workspace) -> dict[str, System]:
+    """Return the desks that a run can be launched for: the policy has rules for them."""
+    limits = workspace.policy.limits() if workspace.policy else None
+    return {name: system for name, system in SYSTEMS.items() if limits and limits.covers(name)}
 
 
-def gallery(workspace: Workspace) -> list[Shelf]:
+def gallery(workspace: Workspace) -> list[Shown]:
     """Return what a demo workspace offers; nothing elsewhere, because its goals are invented."""
     if not workspace.is_demo:
         return []
@@ -53,28 +50,12 @@ def gallery(workspace: Workspace) -> list[Shelf]:
     for run in newest.only("desk", "pattern", "goal", "state", "created_at")[:NEWEST]:
         last.setdefault((run.desk, run.pattern, run.goal), run)
 
-    def offer(key: str, title: str, watch: str, ends: str, *of: str) -> Offer:
-        return Offer(key, title, watch, ends, of[2], uuid4().hex, last.get((of[0], of[1], of[2])))
+    def offer(desk: str, one: Example) -> Offer:
+        newest = last.get((desk, one.pattern, one.goal))
+        return Offer(one.key, one.title, one.watch, one.ends, one.goal, uuid4().hex, newest)
 
-    shelves = [
-        Shelf(
-            pattern,
-            pattern.capitalize(),
-            purpose,
-            [
-                offer(s.key, s.title, s.watch, s.ends, FIRST_DESK, pattern, s.goal)
-                for s in SCENARIOS
-                if s.pattern == pattern
-            ],
-        )
-        for pattern, purpose in PURPOSES.items()
+    return [
+        Shown(shelf.key, shelf.title, shelf.purpose, [offer(name, one) for one in shelf.examples])
+        for name, system in desks_of(workspace).items()
+        for shelf in system.shelves()
     ]
-    for desk in desks_of(workspace):
-        own = [
-            offer(key, s.title, s.expect, "", desk.name, "supervisor", s.goal)
-            for key, s in desk_scenarios().items()
-            if key.startswith(f"{desk.name}/")
-        ]
-        if own:
-            shelves.append(Shelf(f"desk-{desk.name}", desk.title, desk.brief, own))
-    return shelves

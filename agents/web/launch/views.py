@@ -13,17 +13,17 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from agents import operations
-from agents.desks.refunds import billing
 from agents.models import Run, Workspace
 from agents.operations.workflows import shipped_workflows
 from agents.patterns import PATTERNS
+from agents.systems import SYSTEMS
 from agents.web import access
 from agents.web.forms import BadForm
 from agents.web.launch.forms import Launch, find_subject, read_launch
 from agents.web.launch.gallery import desks_of, gallery
 
 AT_FIELD = {name: name for name in ("subject", "pattern", "policy", "model", "workflow", "desk")}
-CUSTOMERS = 20  # that the form suggests
+SUGGESTED = 20  # subjects
 GIVEN = ("goal", *AT_FIELD)
 
 
@@ -78,7 +78,11 @@ def _page(
     shown = {
         "workspace": workspace,
         "gallery": gallery(workspace),
-        "customers": billing.first_customers(book_id=workspace.book_id, most=CUSTOMERS),
+        "suggested": [
+            one
+            for system in SYSTEMS.values()
+            for one in system.first_subjects(book_id=workspace.book_id, most=SUGGESTED)
+        ],
         "token": uuid4().hex,
         "field": field,
         "sentence": sentence,

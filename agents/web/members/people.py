@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from agents.core.former import CURRENCY, FIRST_DESK
+from agents.core.former import FIRST_DESK
 from agents.models import Membership, Role, Workspace
 from agents.web.access import DECIDES
 from agents.web.formats import desk_title, up_to
@@ -71,9 +71,7 @@ def _limits(row: Membership) -> list[str]:
         return ["decides nothing"]
     policy = row.workspace.policy
     named = (policy.document.get("desks") or {}) if policy else {}
-    refunds = row.refund_limit_minor
-    own = {FIRST_DESK: None if refunds is None else {CURRENCY: refunds}}
-    own |= dict.fromkeys(named) | row.desk_limits
+    own = dict.fromkeys([FIRST_DESK, *named]) | row.desk_limits
     if len(own) == 1:
         return [up_to(own[FIRST_DESK])]
     return [f"{desk_title(desk)}: {up_to(most)}" for desk, most in own.items()]

@@ -64,7 +64,7 @@ def two_readers(brief: Brief, notes: Notes) -> Flow:
 
 def looked_up(brief: Brief) -> Steps[Json]:
     """Return what the books say of the run's customer, read like any tool is used."""
-    action = {"kind": "tool", "name": LOOK_UP, "args": {"user_id": brief.subject}}
+    action = {"kind": "tool", "name": LOOK_UP, "args": {**brief.bound}}
     review = yield Review("look_up/review", action)
     if not review["allows"]:
         raise Stop(block_reason(review), phase="look_up", action=action)
@@ -89,7 +89,7 @@ def reading(actor: str, case: Json) -> Flow:
 def agreed_by_person(brief: Brief, notes: Notes) -> Steps[str]:
     """Ask a person where the readers differ. Return who says yes; a no stops the run."""
     said = [f"the {line['reader']} says {line['due']} ({line['why']})" for line in notes.trace]
-    action = {"kind": "advice", "name": "say_refund_is_due", "args": {"user_id": brief.subject}}
+    action = {"kind": "advice", "name": "say_refund_is_due", "args": {**brief.bound}}
     ruling: Json = {
         "verdict": "escalate",
         "rule": "two_readers.agree",

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from agents.core.actions import Action
-from agents.core.facts import Facts
 from agents.core.limits import Limits
 from agents.core.rulings import Ruling, RulingKind
+from agents.desks.refunds.known import RefundFacts
 from agents.policies import rule
 
 HOME = ("CA", "US")
 
 
 @rule
-def needs_person(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
+def needs_person(action: Action, facts: RefundFacts, limits: Limits) -> Ruling | None:
     """A refund leaves the country only when a person agrees; an unknown country is abroad."""
     if action.get("name") != "issue_refund" or facts.country in HOME:
         return None

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from agents.core.actions import Action
-from agents.core.facts import Facts
 from agents.core.former import CURRENCY
 from agents.core.limits import Limits
 from agents.core.money import format_money
 from agents.core.rulings import Ruling, RulingKind
+from agents.desks.refunds.known import RefundFacts
 from agents.policies import rule
 
 
 @rule
-def after_refund(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
+def after_refund(action: Action, facts: RefundFacts, limits: Limits) -> Ruling | None:
     """No mail about a refund before there is one."""
     if action.get("name") != "send_refund_email":
         return None
@@ -29,7 +29,7 @@ def after_refund(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
 
 
 @rule
-def from_ledger(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
+def from_ledger(action: Action, facts: RefundFacts, limits: Limits) -> Ruling | None:
     """Amount and words come from the ledger, one mail a refund (SUP-Q10)."""
     if action.get("name") != "send_refund_email":
         return None

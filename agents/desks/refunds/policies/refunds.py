@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from agents.core.actions import Action
-from agents.core.facts import Facts
 from agents.core.former import CURRENCY
 from agents.core.limits import Limits
 from agents.core.money import format_money
 from agents.core.requests import Json
 from agents.core.rulings import Ruling, RulingKind
+from agents.desks.refunds.known import RefundFacts
 from agents.policies import rule
 
 DEFAULT_REASON = "Customer requested refund within policy review"
@@ -27,7 +27,7 @@ def _with(action: Action, **changed: Json) -> Action:
 
 
 @rule
-def positive(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
+def positive(action: Action, facts: RefundFacts, limits: Limits) -> Ruling | None:
     """A refund pays at least one cent."""
     if action.get("name") != "issue_refund" or _amount(action) is not None:
         return None
@@ -44,7 +44,7 @@ def positive(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
 
 
 @rule
-def run_limit(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
+def run_limit(action: Action, facts: RefundFacts, limits: Limits) -> Ruling | None:
     """One run never refunds more than its cap: the rest is cut off, then reviewed again."""
     amount = _amount(action)
     left = limits.run_limit_minor - facts.refunded_minor
@@ -66,7 +66,7 @@ def run_limit(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
 
 
 @rule
-def reason_given(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
+def reason_given(action: Action, facts: RefundFacts, limits: Limits) -> Ruling | None:
     """A refund carries a reason; a missing one is filled in, then reviewed again."""
     if _amount(action) is None or str(action["args"].get("reason") or "").strip():
         return None
@@ -81,7 +81,7 @@ def reason_given(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
 
 
 @rule
-def auto_limit(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
+def auto_limit(action: Action, facts: RefundFacts, limits: Limits) -> Ruling | None:
     """Refund automatically up to the limit; above it ask for approval."""
     amount, limit = _amount(action), limits.auto_limit_minor
     if amount is None:
@@ -110,7 +110,7 @@ def auto_limit(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
 
 
 @rule
-def charge_left(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
+def charge_left(action: Action, facts: RefundFacts, limits: Limits) -> Ruling | None:
     """Never more than what is left of the charge, whatever was refunded by whom (SUP-Q7)."""
     amount = _amount(action)
     if amount is None:
@@ -139,7 +139,7 @@ def charge_left(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
 
 
 @rule
-def window(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
+def window(action: Action, facts: RefundFacts, limits: Limits) -> Ruling | None:
     """A charge is refunded only within the refund window (SUP-Q12)."""
     if _amount(action) is None or facts.charge is None:
         return None
@@ -159,7 +159,7 @@ def window(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
 
 
 @rule
-def unattended_total(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
+def unattended_total(action: Action, facts: RefundFacts, limits: Limits) -> Ruling | None:
     """Refunds that no person saw add up, over all runs of the rolling window (SUP-Q7)."""
     amount, limit = _amount(action), limits.auto_limit_minor
     if amount is None or facts.unattended_minor == 0:
@@ -182,7 +182,7 @@ def unattended_total(action: Action, facts: Facts, limits: Limits) -> Ruling | N
 
 
 @rule
-def unattended_today(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
+def unattended_today(action: Action, facts: RefundFacts, limits: Limits) -> Ruling | None:
     """What goes out without a person has a cap a day: of one launcher, and of the workspace."""
     amount = _amount(action)
     if amount is None:
@@ -212,7 +212,7 @@ def unattended_today(action: Action, facts: Facts, limits: Limits) -> Ruling | N
 
 
 @rule
-def after_person(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
+def after_person(action: Action, facts: RefundFacts, limits: Limits) -> Ruling | None:
     """Once a person has set an amount for this customer, more of it goes to a person too."""
     if _amount(action) is None:
         return None
@@ -232,7 +232,7 @@ def after_person(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
 
 
 @rule
-def same_again(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
+def same_again(action: Action, facts: RefundFacts, limits: Limits) -> Ruling | None:
     """The same amount to the same customer twice in a run is a slip, however worded (SUP-Q25).
 
     A run that is launched anew answers for the first one too; any other amount is for a person.

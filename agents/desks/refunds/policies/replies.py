@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from agents.core.actions import Action
 from agents.core.digest import sha256
-from agents.core.facts import Facts
 from agents.core.limits import Limits
 from agents.core.rulings import Ruling, RulingKind
+from agents.desks.refunds.known import RefundFacts
 from agents.policies import rule
 
 
 @rule
-def output(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
+def output(action: Action, facts: RefundFacts, limits: Limits) -> Ruling | None:
     """An output changes nothing by itself; other rules hold its claims against the ledger."""
     if action.get("kind") != "final":
         return None
@@ -20,7 +20,7 @@ def output(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
 
 
 @rule
-def as_accepted(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
+def as_accepted(action: Action, facts: RefundFacts, limits: Limits) -> Ruling | None:
     """Only a text that its supervision let stand is sent, word for word."""
     if action.get("name") != "send_reply":
         return None
@@ -37,7 +37,7 @@ def as_accepted(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
 
 
 @rule
-def once(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
+def once(action: Action, facts: RefundFacts, limits: Limits) -> Ruling | None:
     """One reply a run: a correction afterwards does not write a second time."""
     if action.get("name") != "send_reply" or not facts.replies:
         return None

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from agents.core.actions import Action
-from agents.core.facts import Facts
 from agents.core.limits import Limits
 from agents.core.rulings import Ruling, RulingKind
+from agents.desks.refunds.known import RefundFacts
 from agents.policies import rule
 
 MOVES_MONEY = ("issue_refund", "send_refund_email")
 
 
 @rule
-def bound(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
+def bound(action: Action, facts: RefundFacts, limits: Limits) -> Ruling | None:
     """Only the customer that the run was launched for; also for reads (SUP-Q9)."""
     named = action.get("args", {}).get("user_id")
     if named is None or (facts.subject is not None and named == facts.subject):
@@ -29,7 +29,7 @@ def bound(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
 
 
 @rule
-def context_before_money(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
+def context_before_money(action: Action, facts: RefundFacts, limits: Limits) -> Ruling | None:
     """Money and mail only after the customer's context was read in this run (SUP-Q8)."""
     if action.get("name") not in MOVES_MONEY:
         return None
@@ -48,7 +48,7 @@ def context_before_money(action: Action, facts: Facts, limits: Limits) -> Ruling
 
 
 @rule
-def reading(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
+def reading(action: Action, facts: RefundFacts, limits: Limits) -> Ruling | None:
     """Reading a customer's context changes nothing."""
     if action.get("name") != "get_refund_context":
         return None

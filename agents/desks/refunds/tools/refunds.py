@@ -18,25 +18,31 @@ from agents.tools import Context, Minor, OutcomeUnknown, Touch, tool
 REFUND = replace(
     ACTION,
     tag="refund",
-    asks="Refund {asked} to {customer}",
+    asks="Refund {asked} to {subject}",
     answers=(
         Answer(
             ADJUST,
             "Adjust amount",
-            "Pay {customer} {amount} instead of {asked}",
-            "Pay {amount} to {customer}",
+            "Pay {subject} {amount} instead of {asked}",
+            "Pay {amount} to {subject}",
         ),
-        Answer(APPROVE, "As proposed", "Pay {customer} {asked}", "Pay {asked} to {customer}"),
-        Answer(REJECT, "Reject", "Pay {customer} nothing, and end the run", "Reject, pay nothing"),
+        Answer(APPROVE, "As proposed", "Pay {subject} {asked}", "Pay {asked} to {subject}"),
+        Answer(REJECT, "Reject", "Pay {subject} nothing, and end the run", "Reject, pay nothing"),
     ),
-    labels={"amount_minor": "Pay {customer}"},
+    labels={"amount_minor": "Pay {subject}"},
     grants=("Partly used", "Goodwill", "Exception, reduced amount", "Per contract"),
     refusals=("Outside the terms", "Already refunded", "Not the customer's request", "Suspicious"),
-    done="{amount} was paid to {customer}.",
+    done="{amount} was paid to {subject}.",
     undone="Nothing was paid on this request.",
     pending="{amount} was approved. It has not been paid yet.",
     under_way="The payment of {amount} was started. Its outcome is not known yet.",
-    lost="Was the refund of {asked} to {customer} paid?",
+    lost="Was the refund of {asked} to {subject} paid?",
+    events={
+        "intended": "Started to pay {amount}{to}.",
+        "done": "Paid {amount}{to}.",
+        "refused": "Did not pay {amount}{to}: the system of record refused.",
+        "unknown": "It is not known whether {amount} was paid{to}. A person is asked.",
+    },
 )
 
 
@@ -110,7 +116,7 @@ def _valid_refund(result: Json, args: Json) -> bool:
     release=_release,
     find=_find_refund,
     valid=_valid_refund,
-    after="{amount} was refunded to customer {customer}.",
+    after="{amount} was refunded to customer {subject}.",
     request=REFUND,
 )
 def issue_refund(
@@ -161,7 +167,7 @@ def _find_mail(key: str) -> Json:
     Touch.ONCE,
     timeout=20,
     find=_find_mail,
-    after="Customer {customer} was told by e-mail of the refund of {amount}.",
+    after="Customer {subject} was told by e-mail of the refund of {amount}.",
     letter="message",
 )
 def send_refund_email(context: Context, *, user_id: int, amount_minor: Minor, message: str) -> Json:

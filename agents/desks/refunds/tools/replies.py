@@ -18,7 +18,7 @@ def _find(key: str) -> Json:
     Touch.ONCE,
     timeout=20,
     find=_find,
-    after="A reply was sent to customer {customer}.",
+    after="A reply was sent to customer {subject}.",
     letter="message",
 )
 def send_reply(context: Context, *, user_id: int, message: str) -> Json:

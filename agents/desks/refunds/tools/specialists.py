@@ -104,6 +104,6 @@ def _customer(context: Context, ticket: str) -> int:
 
     Only a replay on an isolated book is bound to nobody; there it is who was recorded.
     """
-    if context.subject is not None:
-        return context.subject
+    if context.subject_key:
+        return int(context.subject_key)
     return _MAX if "user_id=7" in ticket else _ANNA

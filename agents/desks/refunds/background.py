@@ -1,0 +1,97 @@
+"""What a card shows of a customer's account beside a request."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from agents.core.kinds import EFFECT_UNKNOWN
+from agents.core.money import format_money
+from agents.desks.refunds import billing, mail, refunds
+from agents.models import Escalation
+from agents.sdk.evidence import Evidence, Fact, Table, write_evidence
+from agents.systems import Background, Section
+
+FIND_IT = (
+    "Search the mail server’s log, or the mailbox that keeps copies, for the Message-ID. If it is "
+    "there, the email left. It is never sent again automatically."
+)
+
+
+def background(held: Escalation, *, at: datetime, effect: str) -> Background:
+    """Return the newest charge and the earlier refunds of whom a request is about."""
+    letter = _letter(held, effect)
+    if not held.subject_key:
+        return Background(sections=letter)
+    book, number = held.run.book_id, int(held.subject_key)
+    account = billing.account(book_id=book, customer_number=number, at=at)
+    name, charge = (account.name, account.charge) if account else ("", None)
+    paid = [
+        one
+        for one in refunds.paid_refunds(book_id=book, customer_number=number)
+        if one.key != effect
+    ]
+    rows = [
+        (
+            format_money(one.amount_minor, one.currency),
+            one.paid_at and one.paid_at.date(),
+            one.reason or "no reason given",
+            one.reference,
+        )
+        for one in paid
+    ]
+    alone = ": each run of the demo has books of its own" if held.run.book.is_isolated else ""
+    earlier: Evidence = Table("", ("Amount", "Paid", "Reason", "Reference"), rows)
+    sections = (
+        *letter,
+        Section("Money on this charge", write_evidence(_charge(charge))),
+        Section(
+            f"Earlier refunds to {name or held.run.subject_label}",
+            write_evidence([earlier] if rows else []),
+            "" if rows else f"None{alone}.",
+        ),
+    )
+    if charge is None:
+        return Background(name, sections=sections, left_minor=0)
+    amount = format_money(charge.amount_minor, charge.currency)
+    note = f"{charge.plan}, {amount} paid {charge.age_days} days ago"
+    recorded = frozenset({charge.amount_minor})
+    on = str(charge.charge_id)
+    return Background(name, note, sections, on, charge.refundable_minor, recorded)
+
+
+def _charge(charge: billing.ChargeFacts | None) -> list[Evidence]:
+    if charge is None:
+        return [Fact("Charge", "none in the system of record")]
+
+    def money(minor: int) -> str:
+        return format_money(minor, charge.currency)
+
+    return [
+        Fact("Paid", f"{money(charge.amount_minor)}, {charge.plan}"),
+        Fact("When", f"{charge.paid_at:%Y-%m-%d}, {charge.age_days} days ago"),
+        Fact("Refunded", money(charge.refunded_minor)),
+        Fact("Reserved", money(charge.held_minor)),
+        Fact("Refundable", money(charge.refundable_minor)),
+    ]
+
+
+def _letter(held: Escalation, effect: str) -> tuple[Section, ...]:
+    """Return what is known of an email that may have left, for who has to say whether it did."""
+    known = mail.find(key=effect) if held.kind == EFFECT_UNKNOWN.stored and effect else None
+    if known is None:
+        return ()
+    answer = known.fault or "none was noted: the worker ended before one came"
+    if known.sent_at:
+        answer = f"accepted, {known.sent_at:%Y-%m-%d %H:%M:%S} UTC"
+    facts = [
+        Fact("To", known.to or "erased"),
+        Fact(
+            "Handed over",
+            f"{known.started_at:%Y-%m-%d %H:%M:%S} UTC, on attempt "
+            f"{held.step.attempts} of this step",
+        ),
+        Fact("Server’s answer", answer),
+        Fact("Message-ID", known.message_id),
+        Fact("Reference", known.reference),
+    ]
+    return (Section("What is known about this email", write_evidence(facts), FIND_IT),)
