@@ -14,7 +14,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from agents import operations
@@ -129,7 +129,10 @@ def posted(client: Client, held: Escalation, changes: dict[str, str]) -> int:
 
 @given(named=st.dictionaries(st.sampled_from("abcd"), opened(TODAY), min_size=2))
 @settings(
-    max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=6,
+    deadline=None,
+    phases=[Phase.generate],  # to shrink an example takes minutes of a database
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 def test_any_tool_is_shown_and_changed_alike_everywhere(
     scene: Scene, named: dict[str, Open]
@@ -143,7 +146,8 @@ def test_any_tool_is_shown_and_changed_alike_everywhere(
     shown = Shown(page)
 
     asked = {"who": "it", **{name: one.asked for name, one in named.items()}}
-    assert shown.values == [in_words(value, schemas[name]) for name, value in asked.items()]
+    read = [in_words(value, schemas[name]) for name, value in asked.items()]
+    assert sorted(shown.values) == sorted(read)  # each once; PostgreSQL has an order of its own
     fields = {f"set.{name}" + (f".{one.part}" if one.part else "") for name, one in named.items()}
     assert shown.fields.keys() == fields
     assert posted(client, held, shown.fields) == 422  # nothing is changed
