@@ -67,7 +67,11 @@ def _run_queued(told: EventSentence) -> str:
         return "The run is ready to continue."
     why = facts.get("why")
     reason = f" {end_sentence(why)}" if why and why != "model_server_rests" else ""
-    rests = " The model's server is given a rest." if why == "model_server_rests" else reason
+    rests = (
+        " The model's server failed repeatedly and is left alone for a while."
+        if why == "model_server_rests"
+        else reason
+    )
     return f"The run waits until {until:%H:%M:%S} UTC.{rests}"
 
 
@@ -115,18 +119,19 @@ def _amount(facts: EventFacts, name: str) -> str:
 
 
 _ASKS = {
-    "effect_unknown": "Asked a person whether a lost call took effect.",
-    "output": "Asked for approval of a draft{to}.",
+    "effect_unknown": "Asked a person whether an action took effect: its answer was lost.",
+    "output": "Asked for approval of a draft{of}.",
+    "letter": "Asked for approval of an email{to} ({reason}).",
     "question": "Asked a person a question about a draft.",
-    "hand_over": "Handed the case{of} to people: no specialist took it.",
+    "hand_over": "Asked a person to take the case{of}: no specialist took it.",
 }
 
 
 # Why a person is asked, by the code of the ruling.
 ASK_REASONS = {
     "high_refund_requires_human": "above the automatic approval limit",
-    "letter_out_of_date": "a letter that says what no longer holds",
-    "letter_in_own_words": "a letter in the agent's own words",
+    "letter_out_of_date": "it states what no longer holds",
+    "letter_in_own_words": "the agent's own words",
     "person_decided_before": "a person has set an amount in this run before",
     "refunded_by_earlier_run": "an earlier run of this request has paid",
     "refunds_add_up": "small refunds on the charge add up",
@@ -135,13 +140,19 @@ ASK_REASONS = {
 }
 
 
+def _kind(facts: EventFacts) -> str:
+    """Return what a request is worded as: an email is stored as the output that it is."""
+    is_letter = str(facts.get("reason", "")).startswith("letter_")
+    return "letter" if is_letter else str(facts.get("kind", ""))
+
+
 def _escalation_opened(told: EventSentence) -> str:
     facts, amount = told.facts, _amount(told.facts, "requested_minor")
     of = f" of {told.whom}" if told.whom else ""
-    if facts.get("kind") in _ASKS:
-        return _ASKS[facts["kind"]].format(to=told.to_whom, of=of)
     code = str(facts.get("reason", ""))
     reason = ASK_REASONS.get(code, code.replace("_", " "))
+    if (kind := _kind(facts)) in _ASKS:
+        return _ASKS[kind].format(to=told.to_whom, of=of, reason=reason)
     what = f" of {amount}" if amount else "" if told.whom else " to go on"
     whom = f" for {told.whom}" if told.whom else ""
     return f"Asked for approval{what}{whom} ({reason})."
@@ -149,15 +160,18 @@ def _escalation_opened(told: EventSentence) -> str:
 
 _ANSWERS = {
     ("output", "approved"): "Approved the draft",
-    ("output", "adjusted"): "Changed the draft or sent it back",
+    ("output", "adjusted"): "Sent the draft back with instructions",
     ("output", "rejected"): "Rejected the draft",
+    ("letter", "approved"): "Approved the email",
+    ("letter", "adjusted"): "Edited the email and approved it",
+    ("letter", "rejected"): "Rejected the email",
     ("question", "approved"): "Approved the draft",
     ("question", "adjusted"): "Sent the draft back with instructions",
     ("question", "rejected"): "Rejected the draft",
     ("hand_over", "approved"): "Took the case",
     ("hand_over", "rejected"): "Closed the case",
-    ("effect_unknown", "approved"): "Confirmed that the lost call took effect",
-    ("effect_unknown", "rejected"): "Answered that the lost call took no effect",
+    ("effect_unknown", "approved"): "Confirmed that the action took effect",
+    ("effect_unknown", "rejected"): "Answered that the action took no effect",
 }
 
 
@@ -172,7 +186,7 @@ def _escalation_decided(told: EventSentence) -> str:
     is_of_amount = len(facts.get("patch") or ()) < 2 and granted != asked
     if facts["decision"] == "adjusted" and granted and is_of_amount:
         what = f"Approved {granted}" + (f" instead of {asked}" if asked else "")
-    what = _ANSWERS.get((str(request.get("kind")), facts["decision"]), what)
+    what = _ANSWERS.get((_kind(request), facts["decision"]), what)
     by = " (a simulated person)" if facts.get("simulated") else ""
     is_listed = what.startswith("Approved with changes:")
     whom = f" for {told.whom}" if told.whom and not is_listed else ""
@@ -280,7 +294,7 @@ TELLS: Mapping[str, Callable[[EventSentence], str]] = {
     "kill_switch.trial": _switch("Resumed new runs for {}", "resumed"),
     "kill_switch.off": _switch("Turned the kill switch off for {}", "resumed"),
     "person.erased": _erased,
-    "models.tried": _worded("Had {woken} waiting runs try the model again."),
+    "models.tried": _worded("Made {woken} waiting runs try the model again."),
     "run.queued": _run_queued,
     "run.claimed": _worded("A worker took the run (attempt {attempt})."),
     "run.waiting": _worded("The run waits for a person."),

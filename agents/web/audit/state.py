@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 
 from agents.audit.chains import UNREADABLE
+from agents.audit.verify import Proof
 from agents.models import Event, Head, Workspace
 
 
@@ -46,6 +47,24 @@ def state_of(workspace: Workspace, *, file: Path) -> State:
         faults = [*faults, "the newest seal cannot be read"]
     name = file.name if file.exists() else ""
     return State(checked_at, checked_by, chains, faults, number, sealed_at, seal, name)
+
+
+def check_notes(proof: Proof) -> list[str]:
+    """Say what a check compared, and what it could not, to readers who know a seal and a copy."""
+    notes = ["There were no copies of seals outside the database to compare with."]
+    if proof.compared:
+        some = "1 seal agrees" if proof.compared == 1 else f"{proof.compared} seals agree"
+        notes = [f"{some} with the copy kept outside the database."]
+        if proof.faults:
+            notes = [f"Seals compared with the copy outside the database: {proof.compared}."]
+    if proof.is_torn:
+        notes.append("The last line of that copy is incomplete and was left out.")
+    if not proof.keys:
+        notes.append("The signatures of the seals were not checked: this server has no key.")
+    if proof.loose:
+        some = "1 entry has" if proof.loose == 1 else f"{proof.loose} entries have"
+        notes.append(f"{some} no seal yet; a worker seals new entries every few minutes.")
+    return notes
 
 
 def _time(at: datetime | None) -> datetime:

@@ -19,7 +19,7 @@ from agents.models import Run, Workspace
 from agents.web import access
 from agents.web.audit import export as exports
 from agents.web.audit import log
-from agents.web.audit.state import state_of
+from agents.web.audit.state import check_notes, state_of
 from agents.web.sentences import kind_labels, read_events
 from agents.web.times import in_utc
 
@@ -51,7 +51,7 @@ def verify(request: HttpRequest) -> HttpResponse:
             facts={"chains": found.chains, "heads": found.heads, "faults": faults[:20]},
             at=timezone.now(),
         )
-    return _page(request, {"checked": found.chains, "faults": faults, "limits": found.limits()})
+    return _page(request, {"checked": found.chains, "faults": faults, "notes": check_notes(found)})
 
 
 @require_POST
