@@ -102,12 +102,12 @@ def _letter(action: Action, facts: Facts) -> Ruling | None:
     words = free_words(text, facts.own_texts)
     if not words:
         return None
-    shown = ", ".join(word[:_LONGEST] for word in words[:_WORDS])
-    more = f" and {len(words) - _WORDS} more" if len(words) > _WORDS else ""
+    shown = " ".join(word[:_LONGEST] for word in words[:_WORDS])
+    more = " …" if len(words) > _WORDS else "."
     return Ruling(
         RulingKind.ESCALATE,
         "letter_in_own_words",
-        f"It would send the agent's own words, which no record confirms: {shown}{more}.",
+        f"It would send the agent's own words, which no record confirms. They begin: {shown}{more}",
         risk=60,
         observed=len(words),
         limit=0,

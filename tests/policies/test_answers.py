@@ -120,7 +120,7 @@ def test_a_letter_in_the_agents_own_words_is_read_by_a_person(text: str, word: s
     found = letter(text)
 
     assert (found.decision, found.deciding.reason) == ("escalate", "letter_in_own_words")
-    words = found.deciding.sentence.partition(": ")[2].removesuffix(".").split(", ")
+    words = found.deciding.sentence.partition(": ")[2].removesuffix(".").split()
     assert word in words
 
 

@@ -39,7 +39,7 @@ def test_the_card_shows_the_text_and_the_words_that_nobody_vouches_for(scene: Sc
     assert not SentMail.objects.exists()
     assert "The email to Anna" in words(page)
     assert "As promised we know that Customer 42 is Anna" in page
-    assert "As, promised, we, know, that, Customer, 42, is, Anna, with, the, plan and" in page
+    assert "They begin: As promised we know that Customer 42 is Anna with the plan …" in words(page)
     assert "No money was moved." in page
     assert "Send an email to Anna" in page
 
@@ -143,9 +143,12 @@ def test_a_run_whose_judge_is_its_executor_says_so(scene: Scene) -> None:
 
 
 def test_a_letter_too_long_to_be_sent_says_so(scene: Scene) -> None:
+    """Its run does once it stops, and the card of a draft does before anybody approves it."""
     letter = "Thank you. " * 400
 
     def says(role: str, inputs: Json) -> str:
+        if role == "executor" and inputs["step"] == "draft" and "frankly" in str(inputs):
+            return letter
         if role != "executor" or inputs["step"] not in ("check", "send"):
             return as_demo(role, inputs)
         if inputs["step"] == "check":
@@ -156,8 +159,14 @@ def test_a_letter_too_long_to_be_sent_says_so(scene: Scene) -> None:
     with faulty_server(timeout=30) as server:
         server.says = says
         [run] = advance_all([scene.launch_scenario("reply")])
+        [asks] = advance_all([scene.launch_scenario("judge-asks")])
 
     page = words(signed_in(scene.rita).get(reverse("run", args=[run.pk])).text)
     assert run.state == RunState.STOPPED
     assert not SentMail.objects.exists()
     assert "text was longer than the 4,000 characters that can be read and sent" in page
+    held = Escalation.objects.get(run=asks)
+    card = words(signed_in(scene.rita).get(reverse("approval", args=[held.pk])).text)
+    assert len(held.action["post"]["actual_output"]) > 4000
+    assert "Too long for an email" in card
+    assert "an email has at most 4,000" in card

@@ -10,8 +10,9 @@ from math import inf
 from django.contrib.auth.models import User
 from django.utils.safestring import SafeString
 
+from agents.core.actions import MAX_TEXT
 from agents.core.homoglyphs import homoglyph_warnings
-from agents.core.kinds import ARGUMENTS, TEXT, Kind
+from agents.core.kinds import ARGUMENTS, INSTRUCTIONS, TEXT, Kind
 from agents.core.requests import Json
 from agents.core.states import ENDED, EscalationState
 from agents.core.terms import Terms
@@ -69,6 +70,7 @@ class Card:
     ruler: Ruler | None
     published: int | None  # the number of the policy now, where the run keeps an older one
     letter: str | None  # the text that somebody outside would read; None: it is something else
+    too_long: str  # why a later step cannot email this result, or ""
     lookalikes: Sequence[str]  # what to look at twice, a sentence each
     switch: KillSwitch | None  # stands in the way of an approval
     asked_again: int | None  # the request that took its place
@@ -131,6 +133,7 @@ def card(escalation: Escalation, user: User, *, at: datetime) -> Card:
         ruler=ruler(escalation.review["deciding"], most if is_open and not refusal else None),
         published=_published(escalation),
         letter=_letter(escalation, kind),
+        too_long=_too_long(escalation, kind),
         lookalikes=_lookalikes(escalation, name),
         switch=switch,
         asked_again=_asked_again(escalation),
@@ -204,6 +207,17 @@ def _letter(escalation: Escalation, kind: Kind) -> str | None:
     # Of a run that was erased the arguments are gone.
     name = escalation.review.get("facts", {}).get("letter")
     return str(escalation.action.get("args", {}).get(name, ""))
+
+
+def _too_long(escalation: Escalation, kind: Kind) -> str:
+    length = len(str(escalation.action.get("post", {}).get("actual_output", "")))
+    if kind.change != INSTRUCTIONS or length <= MAX_TEXT:
+        return ""
+    return (
+        f"It has {length:,} characters; an email has at most {MAX_TEXT:,}. If a later step is to "
+        "email it, approving lets the run stop there with nothing sent. Send it back to have it "
+        "shortened."
+    )
 
 
 def _lookalikes(escalation: Escalation, name: str) -> list[str]:

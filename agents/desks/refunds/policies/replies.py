@@ -15,7 +15,7 @@ def output(action: Action, facts: RefundFacts, limits: Limits) -> Ruling | None:
     """An output changes nothing by itself; other rules hold its claims against the ledger."""
     if action.get("kind") != "final":
         return None
-    sentence = "An output of a step changes nothing by itself."
+    sentence = "The result of a step changes nothing by itself."
     return Ruling(RulingKind.APPROVE, "output_changes_nothing", sentence, 5)
 
 
@@ -25,14 +25,14 @@ def as_accepted(action: Action, facts: RefundFacts, limits: Limits) -> Ruling | 
     if action.get("name") != "send_reply":
         return None
     if sha256(action["args"]["message"]) in facts.accepted:
-        sentence = "The text was supervised in this run and let stand."
+        sentence = "This text was approved in an earlier step of the run."
         return Ruling(RulingKind.APPROVE, "reply_accepted", sentence, 20)
     return Ruling(
         RulingKind.BLOCK,
         "reply_not_accepted",
-        "Nobody who supervises has let this text stand, so it is not sent.",
+        "This text differs from what was approved earlier in the run, so it is not sent.",
         risk=80,
-        flip="A text that an earlier step put out and that was let stand may be sent as it is.",
+        flip="A text that was approved in an earlier step may be sent unchanged.",
     )
 
 
