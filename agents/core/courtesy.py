@@ -1,4 +1,4 @@
-"""What an agent may write to a customer without a person having read it.
+"""What an agent may write to somebody outside without a person having read it.
 
 Turned round on purpose: no list of forbidden words is ever complete, so this is the list of allowed
 phrases. They greet, thank, apologise for trouble, point at what follows and ask for an answer. They
@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import cache
 
 _PHRASES = r"""
-hello|hi|greetings|dear customer|good (?:morning|afternoon|evening|day)
+hello|hi|greetings|good (?:morning|afternoon|evening|day)
 (?:many |kind )?thanks(?: again)?(?: for @)?
 thank you(?: very much)?(?: again)?(?: for @)?
 (?:we|i) thank you for @
@@ -30,12 +31,11 @@ if you have (?:any )?(?:further |other |more )?questions
 please (?:write to|tell|ask) us
 (?:have|we wish you) a (?:nice|good|great|pleasant) (?:day|evening)
 (?:with )?(?:kind|best|warm) (?:regards|wishes)|(?:yours )?sincerely
-(?:your|the|our) (?:customer )?(?:support|service)(?: team)?|your team
+(?:your|the|our) (?:support|service)(?: team)?|your team
 """
 _REASON = r"(?:(?:your|the) (?:@)|(?:writing|writing to us|asking|asking us|reading))".replace(
     "@", "question|questions|message|letter|mail|email|feedback|patience|understanding|help|time"
 )
-_PHRASE = re.compile("|".join(_PHRASES.strip().splitlines()).replace("@", _REASON))
 _LONGEST = 80  # letters of a phrase
 _BETWEEN = re.compile(r"[.,;:!?](?= |$)")
 _ODD_LAYOUT = re.compile(r"[^\S \n]|  |\n{3}|^ ", re.MULTILINE)
@@ -44,11 +44,12 @@ UNUSUAL_LAYOUT = "(unusual layout)"
 REPEATED = "(repeated)"
 
 
-def free_words(text: str, ours: Iterable[str]) -> list[str]:
+def free_words(text: str, ours: Iterable[str], phrases_of_desk: tuple[str, ...] = ()) -> list[str]:
     """Return the words of `text`, each once, that neither the console wrote nor courtesy covers.
 
-    `ours` are the console's own sentences. A phrase is compared letter by letter: what merely looks
-    like one is none. What words do not show, odd layout or a repetition, is named in their place.
+    `ours` are the console's own sentences, `phrases_of_desk` patterns of more phrases. A phrase is
+    compared letter by letter: what merely looks like one is none. What words do not show, odd
+    layout or a repetition, is named in their place.
     """
     found: list[str] = [UNUSUAL_LAYOUT] if _ODD_LAYOUT.search(text.strip()) else []
     phrases: list[str] = []
@@ -59,7 +60,7 @@ def free_words(text: str, ours: Iterable[str]) -> list[str]:
         *parts, last = (part.strip() for part in _BETWEEN.split(line))
         parts += [last] if last else []
         for part in parts:
-            if _is_courtesy(part):
+            if _is_courtesy(part, phrases_of_desk):
                 phrases.append(part.lower())
             else:
                 found += [word.strip(_MARKS) or word for word in part.split() or [line]]
@@ -67,6 +68,12 @@ def free_words(text: str, ours: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _is_courtesy(part: str) -> bool:
+def _is_courtesy(part: str, phrases_of_desk: tuple[str, ...]) -> bool:
     plain = part.isascii() and len(part) <= _LONGEST
-    return plain and _PHRASE.fullmatch(part.lower()) is not None
+    return plain and _phrase(phrases_of_desk).fullmatch(part.lower()) is not None
+
+
+@cache
+def _phrase(phrases_of_desk: tuple[str, ...]) -> re.Pattern[str]:
+    phrases = [*_PHRASES.strip().splitlines(), *phrases_of_desk]
+    return re.compile("|".join(phrases).replace("@", _REASON))

@@ -50,7 +50,7 @@ def asks_the_same(recorded: Json, request: Request) -> bool:
 
 
 def args_hash(args: Json, *, fold_spaces: bool = True) -> str:
-    """Return the 12 hex digits the reference prints of arguments; {"user_id": 42} is feaa769a39ae.
+    """Return the 12 hex digits that the reference prints of arguments.
 
     It serves loop detection and the trace. It folds white space and is cut to 48 bits, so it
     never binds an approval: `sha256` does. The orchestrator's variant does not fold spaces.

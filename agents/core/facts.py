@@ -27,6 +27,7 @@ class Facts:
 
     # Sentences that stand in no letter: a run that did nothing knows nothing of other runs.
     FOR_STAFF: ClassVar[frozenset[str]] = frozenset({NO_MONEY})
+    COURTESY: ClassVar[tuple[str, ...]] = ()  # phrases, as patterns, besides those of core.courtesy
 
     evidence: tuple[Json, ...] = ()  # what specialists found, for an answer to rest on
     scope: Json = None  # the day and the region that a report is about; None: it is no report

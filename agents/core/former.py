@@ -8,4 +8,13 @@ from __future__ import annotations
 FIRST_DESK = "refunds"  # of a run, an event or a limit that names none
 CURRENCY = "USD"  # of its amounts
 ERASED_NUMBER = "customer"  # in the event of an erasure: whose, by their number
+SUBJECT = "customer"  # what a run was about, and whose open requests had a cap
+AMOUNT = "usd"  # the kind of an amount among the arguments of a tool
 LIMIT = "refund_limit_minor"  # of a person: up to what they granted there
+# Limits in policy documents, under which runs still wait, with the names that they have now.
+LIMITS = {
+    "late_roles": "late",
+    "open_per_customer": "open_per_subject",
+    "tells_customer": "tells_subject",
+}
+DAYS, OF_MONEY = "refunds.window", ("refunds.", "mail.")  # rulings that named no unit

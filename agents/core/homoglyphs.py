@@ -1,6 +1,6 @@
 """Words that are not what they look like: letters of two scripts in one, or some that nobody sees.
 
-A Cyrillic "а" in a Latin name passes for another customer's, and no person can see it. A word that
+A Cyrillic "а" in a Latin name passes for another person's, and no person can see it. A word that
 is foreign as a whole is left alone: that is how people are called.
 """
 

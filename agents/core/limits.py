@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TypeAlias
 
-from agents.core.former import CURRENCY, FIRST_DESK
+from agents.core.former import CURRENCY, FIRST_DESK, LIMITS, SUBJECT
 from agents.core.redact import KINDS
 from agents.core.requests import Json
 
@@ -62,15 +62,15 @@ class Limits:
     max_cost_micro_usd: int = 500_000
     auto_limit_minor: int = 100_000  # above it a person decides
     run_limit_minor: int = 200_000
-    window_days: int = 14  # a charge older than this is not refunded
-    rolling_days: int = 30  # over which refunds without a person, and of one reviewer, add up
+    window_days: int = 14  # an older amount is not given back
+    rolling_days: int = 30  # over which what nobody saw, and what one reviewer granted, adds up
     # What goes out without a person in a day (UTC), beyond which one is asked; None: no cap.
     launcher_daily_minor: int | None = 100_000_000
     workspace_daily_minor: int | None = 500_000_000
     reviewer_daily_minor: int | None = None  # what one person may grant in a day (UTC)
-    # Requests that wait at the same time, of one launcher and about one customer; None: no cap.
+    # Requests that wait at the same time, of one launcher and about one subject; None: no cap.
     open_per_launcher: int | None = 1000
-    open_per_customer: int | None = 20
+    open_per_subject: int | None = 20
     escalation_seconds: int = 24 * 3600
     four_eyes: bool = True  # who launched a run may not decide its escalations
     tool_calls: Mapping[str, int] | None = None  # calls of one tool in a run; absent: DEFAULT
@@ -80,10 +80,10 @@ class Limits:
     at_once: int = 3  # tasks side by side
     required: tuple[str, ...] = ()  # workers that every plan must use
     critical: tuple[str, ...] = ()  # workers without whom there is no report, whatever a plan says
-    about: str = "customer"  # or "day": what a run is bound to from its launch on
+    about: str = SUBJECT  # or "day": what a run is bound to from its launch on
     late: tuple[str, ...] = ()  # out of time, these models and tools are still heard
     outlasts_outages: bool = True  # a run waits for a model's server that fails; else it stops
-    tells_customer: bool = True  # out of time, a run that has paid still writes to the customer
+    tells_subject: bool = True  # out of time, a run that has paid still writes about it
     hand_over: bool = True  # a case that no specialist takes is put to people
     max_reorients: int = 1  # times that a judge may have one step run again
     inbox: bool = True  # there are people to ask; without them what wants one stops
@@ -140,9 +140,6 @@ _QUIRKS = frozenset(field.name for field in fields(ReferenceQuirks))
 KEYS = {f.name: f for of in (Limits, ReferenceQuirks) for f in fields(of) if f.name != "reference"}
 
 
-_FORMER = {"late_roles": "late"}  # in documents of before 0.1.0, under which runs still wait
-
-
 def read_limits(document: Json) -> Limits:
     """Return the limits a policy document holds. Raises BadPolicy."""
     if not isinstance(document, dict):
@@ -177,7 +174,7 @@ def read_limits(document: Json) -> Limits:
 
 def _renamed(document: dict[str, Json]) -> dict[str, Json]:
     """Return a document with the names of now, in its patterns too."""
-    found = {_FORMER.get(key, key): value for key, value in document.items()}
+    found = {LIMITS.get(key, key): value for key, value in document.items()}
     if isinstance(own := found.get("patterns"), dict):
         found["patterns"] = {
             pattern: _renamed(limits) if isinstance(limits, dict) else limits

@@ -67,7 +67,7 @@ def exponent(currency: str) -> int:
 
 
 def format_money(minor: int, currency: str = CURRENCY) -> str:
-    """Return an amount for people: USD 1,200.00, JPY 1,200, and −USD 0.50 below nought."""
+    """Return an amount for people: EUR 1,200.00, JPY 1,200, and −EUR 0.50 below nought."""
     sign = "−" if minor < 0 else ""
     try:
         digits = exponent(currency)
@@ -94,7 +94,7 @@ def plain_amount(minor: int, currency: str = CURRENCY) -> str:
 
 
 def to_model_units(value: Json) -> Json:
-    """Return `value` as models and the reference's results see it: 120000 minor as 1200.0 usd."""
+    """Return `value` as models and the reference's results see it: 120000 minor as 1200.0."""
     if isinstance(value, dict):
         said = {}
         for key, item in value.items():

@@ -1,6 +1,6 @@
-"""Names that come from elsewhere: which of them we may say to a customer, and which we take in.
+"""Names that come from elsewhere: which of them we may say to people, and which we take in.
 
-A customer chose their own name, and a link or a telephone number in it would leave under ours.
+People choose their own names, and a link or a telephone number in it would leave under ours.
 What is said is the narrow rule and what is taken in the wide one: a company may be called 3M.
 """
 

@@ -29,7 +29,7 @@ class Ruling:
     """What one rule says, and why, in a code for programs and a sentence for people."""
 
     verdict: RulingKind
-    reason: str  # a stable code such as high_refund_requires_human
+    reason: str  # a stable code such as unattended_cap_of_the_day
     sentence: str
     risk: int = 0  # 0 none to 100
     observed: Json = None  # the value that was judged: minor units, days, a count, a name
@@ -37,7 +37,7 @@ class Ruling:
     unit: str = ""  # of both: days, calls, a currency (then they are minor units); "": a name
     flip: str = ""  # the nearest change that would have been approved, as a sentence
     action: Json = None  # for revise: the action as it should be
-    rule: str = ""  # refunds.auto_limit; set by the registry
+    rule: str = ""  # module and function; set by the registry
 
     def as_json(self) -> dict[str, Json]:
         said = {**vars(self), "verdict": self.verdict.word}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from agents.core.former import AMOUNT
 from agents.core.money import MAX_MINOR
 from agents.core.requests import Json
 
@@ -15,7 +16,7 @@ TEXT: Json = {"type": "string"}
 TRUTH: Json = {"type": "boolean"}
 _KINDS: Mapping[str, Json] = {  # of arguments, see core.actions
     "int": {"type": "integer", "minimum": -MAX_MINOR, "maximum": MAX_MINOR},
-    "usd": {"type": "number", "minimum": 0.01, "maximum": MAX_MINOR // 100},
+    AMOUNT: {"type": "number", "minimum": 0.01, "maximum": MAX_MINOR // 100},
     "str": TEXT,
 }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agents.core.former import CURRENCY
+from agents.core.former import CURRENCY, DAYS, OF_MONEY
 from agents.core.money import BadAmount, exponent, format_money
 from agents.core.requests import Json
 
@@ -27,11 +27,11 @@ def with_unit(value: Json, unit: str) -> str:
 def unit_of(ruling: Json) -> str:
     """Return the unit that a stored ruling names.
 
-    Rulings stored before they named one were of refunds: there the rule's name tells.
+    Rulings stored before they named one were of the first desk: there the rule's name tells.
     """
     if "unit" in ruling:
         return str(ruling["unit"])
     rule = str(ruling.get("rule", ""))
-    if rule == "refunds.window":
+    if rule == DAYS:
         return "days"
-    return CURRENCY if rule.startswith(("refunds.", "mail.")) else ""
+    return CURRENCY if rule.startswith(OF_MONEY) else ""

@@ -95,6 +95,7 @@ class DeskLedger:
             run__desk=self.run.desk,
             currency=currency,
             escalation=None,
+            amount_minor__isnull=False,
             state__in=MAYBE_DONE,
             intended_at__gte=midnight,
         )

@@ -6,6 +6,7 @@ from typing import Any
 
 from django.db.models import Count, QuerySet
 
+from agents.core.former import SUBJECT
 from agents.core.limits import Limits
 from agents.core.states import EscalationState
 from agents.db.compiled import CompiledSelect, Param
@@ -13,7 +14,7 @@ from agents.db.driver import Pending
 from agents.models import Escalation, Run
 
 NOBODYS: Pending[list[tuple[Any, ...]]] = Pending(list)  # the answer where nothing is asked
-LAUNCHER, SUBJECT = "launcher", "customer"  # as stored; the second is of any desk
+LAUNCHER = "launcher"  # as stored, as is SUBJECT
 
 
 def fetch_full(run: Run, limits: Limits) -> Pending[str]:
@@ -26,7 +27,7 @@ def fetch_full(run: Run, limits: Limits) -> Pending[str]:
     theirs = about = NOBODYS
     if limits.open_per_launcher is not None:
         theirs = _OF_LAUNCHER.fetch_tuples(workspace=workspace, launcher=run.launched_by_id)
-    if limits.open_per_customer is not None and run.subject_key:
+    if limits.open_per_subject is not None and run.subject_key:
         about = _ABOUT_SUBJECT.fetch_tuples(
             workspace=workspace, desk=run.desk, book=run.book_id, subject=run.subject_key
         )
@@ -34,7 +35,7 @@ def fetch_full(run: Run, limits: Limits) -> Pending[str]:
     def answer() -> str:
         if _is_reached(limits.open_per_launcher, theirs):
             return LAUNCHER
-        return SUBJECT if _is_reached(limits.open_per_customer, about) else ""
+        return SUBJECT if _is_reached(limits.open_per_subject, about) else ""
 
     return Pending(answer)
 

@@ -1,4 +1,4 @@
-"""Whether a run still owes the customer a letter about money that it has moved."""
+"""Whether a run still owes somebody a letter about money that it has moved."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from agents.models import Step
 def owes_letter(journal: Journal, limits: Limits) -> bool:
     """Tell whether the run has moved money since it last wrote, and may write of it.
 
-    Until it has, its time is not what ends it: the customer would not be told.
+    Until it has, its time is not what ends it: nobody would be told.
     """
-    if not limits.tells_customer:
+    if not limits.tells_subject:
         return False
     registered = simulation.registry(journal.run)
     letters = {n for n, tool in registered.items() if tool.letter and "amount_usd" in tool.spec}

@@ -78,7 +78,7 @@ class Effect(models.Model):
             # What went out today without a person.
             models.Index(
                 fields=["intended_at"],
-                condition=Q(escalation__isnull=True, tool="issue_refund"),
+                condition=Q(escalation__isnull=True, amount_minor__isnull=False),
                 name="effect_unattended",
             ),
             # The sweep, the overview and the kill switches: what began and is not settled?

@@ -1,4 +1,4 @@
-"""What a person may grant: never more than the policy, the charge and their own limits allow."""
+"""What a person may grant: never more than the policy and their own limits allow."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from django.db import IntegrityError, transaction
 from agents import patterns
 from agents.core.actions import is_hidden
 from agents.core.digest import sha256
-from agents.core.former import FIRST_DESK
+from agents.core.former import FIRST_DESK, SUBJECT
 from agents.core.homoglyphs import invisible_characters
 from agents.core.limits import Limits
 from agents.core.requests import Json
@@ -21,7 +21,7 @@ from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import pipelined
 from agents.engine.commit import Commit
 from agents.engine.dispatch import ring
-from agents.engine.open_requests import LAUNCHER, SUBJECT, fetch_full
+from agents.engine.open_requests import LAUNCHER, fetch_full
 from agents.engine.redaction import redact
 from agents.models import PolicyVersion, Role, Run, Workspace
 from agents.operations.people import policy_version
@@ -162,7 +162,7 @@ def _full(full: str, run: Run, limits: Limits) -> str:
     """Say whose requests fill the inbox, and what to do."""
     of = {
         LAUNCHER: f"{limits.open_per_launcher} requests of {run.launched_by.get_username()}",
-        SUBJECT: f"{limits.open_per_customer} requests about {run.subject_label}",
+        SUBJECT: f"{limits.open_per_subject} requests about {run.subject_label}",
     }
     return f"{of[full]} wait for people already. Launch again once some are decided."
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from agents.core.actions import Action, ArgSpec, action_schema, read_action
 from agents.core.budget import REVIEW_CHANGED
 from agents.core.digest import args_hash
+from agents.core.former import AMOUNT
 from agents.core.kinds import ACTION, LETTER
 from agents.core.money import to_model_units
 from agents.core.requests import Ask, Escalate, Failed, Flow, Json, Review, Stop, Use
@@ -78,7 +79,7 @@ def is_undone(block: Blocked, brief: Brief) -> bool:
 
 
 def _pays(spec: ArgSpec) -> bool:
-    return isinstance(spec, Mapping) and "usd" in spec.values()
+    return isinstance(spec, Mapping) and AMOUNT in spec.values()
 
 
 def closing_answer(brief: Brief, notes: Notes) -> Steps[Json]:
@@ -241,7 +242,7 @@ def clear_action(turn: ProposalTurn) -> Steps[str]:
 
 def wait_for_decision(turn: ProposalTurn, review: Json) -> Steps[str]:
     """Wait for a person and leave the turn's action as they want it. Return the step's key."""
-    letter = review.get("facts", {}).get("letter")  # the argument that a customer would read
+    letter = review.get("facts", {}).get("letter")  # the argument that somebody outside would read
     kind = (LETTER if letter else ACTION).stored
     try:
         decision = yield Escalate(f"{turn.step}/person", kind, turn.action, review)

@@ -99,7 +99,7 @@ def _letter(action: Action, facts: Facts) -> Ruling | None:
             observed=" ".join(outdated),
             flip="An email that says what the books say now is sent without approval.",
         )
-    words = free_words(text, facts.own_texts)
+    words = free_words(text, facts.own_texts, facts.COURTESY)
     if not words:
         return None
     shown = " ".join(word[:_LONGEST] for word in words[:_WORDS])

@@ -83,10 +83,10 @@ REFERENCE = Limits(
     launcher_daily_minor=None,
     workspace_daily_minor=None,
     open_per_launcher=None,
-    open_per_customer=None,
+    open_per_subject=None,
     late=REFUND_TOOLS,
     outlasts_outages=False,
-    tells_customer=False,
+    tells_subject=False,
     patterns={
         "routing": {
             **_ROUTING,

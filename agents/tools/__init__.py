@@ -14,7 +14,7 @@ from inspect import Parameter, signature
 from typing import Annotated, TypeAlias
 
 from agents.core.actions import ArgSpecs
-from agents.core.former import CURRENCY
+from agents.core.former import AMOUNT, CURRENCY
 from agents.core.kinds import ACTION, LETTER, Kind, kind_of
 from agents.core.limits import Limits
 from agents.core.registry import enter, load
@@ -55,7 +55,7 @@ class Tool:
     call: Call
     touch: Touch
     timeout: float  # seconds, in total
-    # argument -> int | usd | str, with ? where it may be left out; or as a desk declares them
+    # argument -> int | former.AMOUNT | str, with ? where it may be left out; or as declared
     spec: dict[str, str] | Arguments
     reserve: Callable[..., None] | None = None  # hold what the call will use, with the intent
     release: Callable[[str, datetime], object] | None = None  # give it back, by key
@@ -65,7 +65,7 @@ class Tool:
     told: str = ""  # to a model whose prompt does not know the tool: what it does, in a sentence
     after: str = ""  # what a call has done, for people: "{amount} went to {subject}."
     may_say: Callable[[Json], dict[str, str]] | None = None  # of a result: sentences, by name
-    letter: str = ""  # the argument that a customer reads; "": none does
+    letter: str = ""  # the argument that somebody outside reads; "": none does
     request: Kind = ACTION  # what a person reads who is asked whether to run it
     typed: Arguments | None = None  # its arguments as forms read them; None: nothing is changed
     may_change: Mapping[str, Change] = field(default_factory=dict)  # by a person, and how
@@ -113,14 +113,14 @@ def tool(
     return register
 
 
-_SPECS = {int: "int", Minor: "usd", str: "str", str | None: "str?"}
+_SPECS = {int: "int", Minor: AMOUNT, str: "str", str | None: "str?"}
 
 
 def _spec(parameter: Parameter) -> tuple[str, str]:
     """Return the name and kind of an argument as a model sees it."""
     kind = _SPECS[parameter.annotation]
     name = parameter.name
-    return (name.removesuffix("_minor") + "_usd" if kind == "usd" else name), kind
+    return (name.removesuffix("_minor") + "_usd" if kind == AMOUNT else name), kind
 
 
 def request_of(stored: str, action: Mapping[str, Json]) -> Kind:
@@ -202,7 +202,7 @@ def accepts(registered: Tool, args: Json) -> bool:
 def inside(spec: Mapping[str, str]) -> dict[str, str]:
     """Return arguments by the names that the tool itself has for them."""
     return {
-        (name.removesuffix("_usd") + "_minor" if kind == "usd" else name): kind
+        (name.removesuffix("_usd") + "_minor" if kind == AMOUNT else name): kind
         for name, kind in spec.items()
     }
 

@@ -353,7 +353,7 @@ def test_an_inbox_that_is_full_of_one_launcher_takes_no_more(scene: Scene, ada: 
 
 
 def test_an_inbox_that_is_full_about_one_customer_takes_no_more(scene: Scene, ada: User) -> None:
-    under(scene, open_per_customer=1)
+    under(scene, open_per_subject=1)
     first = go(scene.launch())
 
     second = go(go(on_the_charge_of(first, scene.launch())))

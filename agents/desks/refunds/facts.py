@@ -44,6 +44,7 @@ def _daily_sums() -> QuerySet[Any]:
     alone = Effect.objects.filter(
         tool="issue_refund",
         escalation=None,
+        amount_minor__isnull=False,
         state__in=MAYBE_DONE,
         intended_at__gte=Param("since"),
         run__workspace=Param("workspace"),

@@ -52,6 +52,10 @@ class RefundFacts(Facts):
     """Everything that the rules of refunds may look at."""
 
     FOR_STAFF: ClassVar[frozenset[str]] = frozenset({NO_MONEY, UNTOLD})
+    COURTESY: ClassVar[tuple[str, ...]] = (
+        "dear customer",
+        "(?:your|the|our) customer (?:support|service)(?: team)?",
+    )
 
     subject: int | None = None  # the customer the run may act on; None: not bound
     context_of: tuple[int, ...] = ()  # customers whose context this run has read

@@ -121,10 +121,10 @@ PEOPLE = {
         lambda p: _most(p.open_per_launcher),
         "Beyond this, the same person can launch no more runs until some requests are decided.",
     ),
-    "open_per_customer": Words(
-        "Requests waiting, per customer",
-        lambda p: _most(p.open_per_customer),
-        "Beyond this, no more runs about the customer can be launched until some are decided.",
+    "open_per_subject": Words(
+        "Requests waiting, per subject",
+        lambda p: _most(p.open_per_subject),
+        "Beyond this, no more runs about the same subject can be launched until some are decided.",
     ),
     "hand_over": Words(
         "Unsolved cases go to people",
@@ -203,9 +203,9 @@ BUDGETS = {
         "If yes, a run waits while the model's server fails and continues afterwards. If no, it "
         "stops.",
     ),
-    "tells_customer": Words(
+    "tells_subject": Words(
         "Confirms a refund even when time is up",
-        lambda p: _yes(p.tells_customer),
+        lambda p: _yes(p.tells_subject),
         "If yes, a run that has paid still emails the customer after its working time is used up.",
     ),
     "late": Words(
