@@ -18,8 +18,11 @@ from typing import Any
 
 from django.core.management import call_command
 from django.test import override_settings
+from django.utils import timezone
 
+from agents.operations import ensure_demo_workspace
 from tests.conformance.replay_server import ReplayServer, Session
+from tests.database import make_once
 
 HERE = Path(os.environ.get("CONFORMANCE_DIR", Path(__file__).parent))
 IS_OURS = "CONFORMANCE_DIR" not in os.environ
@@ -90,6 +93,7 @@ def run_case(
 ) -> Ran:
     """Run a case through the command line's own command, in this process."""
     session = server.load(case["id"], case["llm"])
+    make_once("conformance", lambda: ensure_demo_workspace(at=timezone.now()))
     options = ["run_pattern", case["pattern"], "--goal", case["goal"], "--json"]
     if profile == "reference":
         config = tmp_path / "config.json"

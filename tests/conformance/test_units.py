@@ -126,3 +126,25 @@ def test_a_tool_answers_as_recorded(vector: dict[str, Any]) -> None:
         assert result["status"] == "ok"
         return
     assert difference(decoded(vector["returns"]), to_model_units(result)) == ""
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("unit", units("routing_workers"), ids=lambda unit: unit["ticket"])
+def test_a_specialist_answers_as_recorded(unit: dict[str, Any]) -> None:
+    assert answer_of("routing", unit, ticket=unit["ticket"]) == unit["returns"]
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("unit", units("orchestrator_workers"), ids=str)
+def test_a_worker_answers_as_recorded(unit: dict[str, Any]) -> None:
+    if "raises" in unit:  # a region that is no text is refused with the plan (ORC-Q4)
+        return
+
+    assert answer_of("orchestrator", unit, **unit["args"]) == unit["returns"]
+
+
+def answer_of(pattern: str, unit: dict[str, Any], **args: Any) -> Any:
+    """Return what a worker of a pattern says the second time, in the model's units."""
+    at = timezone.now()
+    context = Context(open_demo_book(at=at).pk, "key", at, REFERENCE.of(pattern), nth=2)
+    return to_model_units(TOOLS[unit["worker"]].call(context, **args))
