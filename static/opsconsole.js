@@ -143,6 +143,11 @@ if (live) {
   document.addEventListener("htmx-sse-before-connection", (event) => {
     if (event.detail.connection.attempt > 0) showLive(false);
   });
+  // A stream that broke is opened again by the extension; one that never came, by us.
+  live.addEventListener("htmx-finally-request", ({ detail }) => {
+    if (detail.ctx.response?.raw.ok) return;
+    setTimeout(() => htmx.ajax("GET", live.dataset.hxSseConnect, { source: live }), POLL);
+  });
   // What belongs to who reads it is not sent, only that it changed.
   live.addEventListener("card", () => refresh(["#card", "#claim", "#evidence"]));
   let later = null;

@@ -23,7 +23,7 @@ from agents.web.launch.forms import examples
 from tests.e2e.workers import has_state, until
 from tests.engine.scene import Scene, fresh, go, has_ended, mailed, paid, set_scene
 from tests.processes import running
-from tests.web.serving import chromium, free_port, served, sign_in, with_passwords
+from tests.web.serving import chromium, free_port, served, sign_in
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
@@ -33,9 +33,7 @@ MARKUP = "<img src=x onerror=document.title='gotcha'>"
 
 @pytest.fixture
 def scene() -> Scene:
-    scene = set_scene()
-    with_passwords(scene.rita, scene.omar, scene.eve)
-    return scene
+    return set_scene()
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +95,6 @@ def moved(run: Run) -> Run:
 
 def second_reviewer(scene: Scene) -> User:
     user = User.objects.create_user("second")
-    with_passwords(user)
     operations.add_member(
         workspace=scene.workspace,
         user=user,
@@ -279,6 +276,7 @@ def test_a_restart_while_pages_are_open_loses_nothing(
 
     with served(port) as site:
         trace = desk(browser, site, "rita", complaints)
+        trace.route("**/live/**", lambda route: route.abort(), times=1)  # its first stream
         trace.goto(f"{site}/runs/{run.pk}/")
         pages = [trace]
         for address in (f"approvals/{held.pk}/", "approvals/", ""):
@@ -395,6 +393,7 @@ def answered(rita: Page, site: str, choice: str, words: dict[str, str]) -> None:
 def test_the_whole_way_by_keyboard(scene: Scene, browser: Browser, complaints: list[str]) -> None:
     with console() as site:
         omar = desk(browser, site, "omar", complaints)
+        omar.goto(site)
         omar.keyboard.press("Tab")
         expect(omar.get_by_role("link", name="Skip to content")).to_be_focused()
         omar.goto(f"{site}/launch/")
@@ -539,6 +538,7 @@ def test_omar_launches_and_stops_a_run_with_javascript_off(scene: Scene, browser
     with console() as site:
         page = browser.new_context(java_script_enabled=False).new_page()
         sign_in(page, site, "omar")
+        page.goto(site)
         page.get_by_role("link", name="Launch").click()
         page.get_by_label("Goal", exact=True).fill("Refund 1200 USD to user_id=42.")
         page.get_by_label("About").fill("Anna")
