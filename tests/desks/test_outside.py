@@ -21,7 +21,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.desks import page
 from tests.e2e.workers import until
 from tests.installations import LONGEST, Installation, installation
-from tests.web.serving import chromium, free_port, is_up, sign_in
+from tests.web.serving import chromium, free_port, is_up, sign_in_by_form
 
 pytestmark = [pytest.mark.both, pytest.mark.slow]
 GOAL = "Give Noor editor on billing until the end of the quarter; she covers for Ben."
@@ -43,7 +43,7 @@ class Company:
 
     def page_of(self, browser: Browser, name: str, *, script: bool = True) -> Page:
         opened = browser.new_context(java_script_enabled=script).new_page()
-        sign_in(opened, self.site, name, self.passwords[name])
+        sign_in_by_form(opened, self.site, name, self.passwords[name])
         return opened
 
 

@@ -20,7 +20,7 @@ from agents.models import Escalation, Role
 from agents.policies.profiles import STRICT
 from tests import checker, database
 from tests.engine.scene import go, set_scene
-from tests.web.serving import chromium, served, sign_in, with_passwords
+from tests.web.serving import chromium, served, sign_in
 
 pytestmark = pytest.mark.slow
 
@@ -77,7 +77,6 @@ def set_pages() -> dict[str, str]:
     scene = set_scene()
     at = timezone.now()
     operations.add_member(workspace=scene.workspace, user=scene.rita, role=Role.ADMIN, at=at)
-    with_passwords(scene.rita, scene.eve)
     decided = scene.launch("Refund 1200 USD to user_id=42 without a reason.")
     go(decided)
     scene.decide(decided)

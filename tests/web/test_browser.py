@@ -14,7 +14,7 @@ from tests.conformance.replay_server import ReplayServer
 from tests.e2e.workers import SCRIPT, has_state, settings_of, until
 from tests.engine.scene import Scene, fresh, mailed, paid, recover, set_scene
 from tests.processes import running
-from tests.web.serving import chromium, served, sign_in, with_passwords
+from tests.web.serving import chromium, served, sign_in_by_form, with_passwords
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
@@ -50,7 +50,7 @@ def test_rita_decides_a_refund_with_javascript_off(
     with served() as site:
         with running("manage.py", "work", **settings_of(model)):
             until(has_state(run, RunState.WAITING))
-        sign_in(page, site, "rita")
+        sign_in_by_form(page, site, "rita")
         expect(page.get_by_role("heading", name="Overview")).to_be_visible()
         page.get_by_role("link", name="Approvals").click()
         page.locator(".qlist a").click()

@@ -14,16 +14,14 @@ from agents import operations
 from agents.engine import answering
 from agents.models import Escalation, Role
 from tests.engine.scene import Scene, go, set_scene
-from tests.web.serving import chromium, served, sign_in, with_passwords
+from tests.web.serving import chromium, served, sign_in
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
 
 @pytest.fixture
 def scene() -> Scene:
-    scene = set_scene()
-    with_passwords(scene.rita)
-    return scene
+    return set_scene()
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from agents.desks.refunds.scenarios import BY_KEY, SCENARIOS
 from agents.llm.demo.goals import Misfortune
 from agents.models import Run
 from tests.engine.scene import Scene, set_scene
-from tests.web.serving import chromium, served, sign_in, with_passwords
+from tests.web.serving import chromium, served, sign_in
 from tests.web.test_pages import signed_in
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -71,7 +71,6 @@ def test_goals_are_what_people_write_and_no_stage_directions() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [1440, 390])
 def test_what_was_wrong_with_a_launch_is_in_view(scene: Scene, width: int) -> None:
-    with_passwords(scene.omar)
     with chromium() as browser, served() as site:
         page = browser.new_context(viewport={"width": width, "height": 844}).new_page()
         sign_in(page, site, "omar")

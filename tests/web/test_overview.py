@@ -22,7 +22,7 @@ from agents.web.overview.figures import DAYS, Exposure, overview
 from tests.desks import bank
 from tests.desks.bank import bank_scene
 from tests.engine.scene import REFUND_500, Scene, go, set_scene
-from tests.web.serving import chromium, served, sign_in, with_passwords
+from tests.web.serving import chromium, served, sign_in
 from tests.web.test_journeys import moved
 from tests.web.test_pages import signed_in, stranger
 
@@ -184,12 +184,12 @@ def test_nobody_wakes_the_runs_of_another_workspace(scene: Scene) -> None:
 
 @pytest.mark.slow
 def test_the_page_keeps_still_while_requests_come_in(scene: Scene) -> None:
-    with_passwords(scene.rita)
     runs = [scene.launch() for _ in range(3)]
     with chromium() as browser, served() as site:
         page = browser.new_page(viewport={"width": 1440, "height": 900})
         page.add_init_script(WATCHES_SHIFTS)
         sign_in(page, site, "rita")
+        page.goto(site)
         expect(page.locator("#live")).to_have_text("Live")
         for waiting, run in enumerate(runs, 1):
             moved(run)

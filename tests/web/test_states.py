@@ -24,7 +24,7 @@ from agents.engine import answering
 from agents.models import Effect, Escalation, Role
 from tests.desks import bank
 from tests.engine.scene import REFUND_500, Scene, fresh, go, paid, refund_by_phone, set_scene
-from tests.web.serving import chromium, served, sign_in, with_passwords
+from tests.web.serving import chromium, served, sign_in
 from tests.web.words import words
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -307,7 +307,6 @@ def test_a_card_is_true_for_everybody(
 @pytest.mark.slow
 def test_a_card_shows_its_buttons_at_both_widths(desk: Desk) -> None:
     """One browser over all states and kinds: nothing is cut off, covered, or says two things."""
-    with_passwords(desk.scene.rita)
     found = [state(desk) for state in STATES if state not in (unknown, frozen, *OTHERS)]
     kinds = [desk.ask(), *(state(desk) for state in OTHERS if state.__name__ in ASKED)]
     transfers = (bank.launch(desk.scene, number) for number in (bank.LARGE, bank.NEW_PAYEE))

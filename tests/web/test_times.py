@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 
 from agents.models import Role, Run
 from tests.engine.scene import Scene, go, set_scene
-from tests.web.serving import chromium, served, sign_in, with_passwords
+from tests.web.serving import chromium, served, sign_in
 from tests.web.test_journeys import moved
 from tests.web.test_pages import signed_in
 
@@ -80,7 +80,6 @@ def test_the_record_is_in_utc_for_everybody(scene: Scene) -> None:
 @pytest.mark.slow
 def test_what_comes_live_is_told_in_the_viewers_zone(scene: Scene) -> None:
     """The stream is one text for all viewers; the browser writes its times as the server would."""
-    with_passwords(scene.eve)
     run = scene.launch()
     with chromium() as browser, served() as site:
         page = browser.new_context(timezone_id="Asia/Tokyo").new_page()
@@ -102,11 +101,11 @@ def test_what_comes_live_is_told_in_the_viewers_zone(scene: Scene) -> None:
 
 @pytest.mark.slow
 def test_a_phone_reaches_kill_switches_policy_search_and_help(scene: Scene) -> None:
-    ada = scene.add("ada", Role.ADMIN)
-    with_passwords(ada)
+    scene.add("ada", Role.ADMIN)
     with chromium() as browser, served() as site:
         page = browser.new_context(viewport={"width": 390, "height": 844}).new_page()
         sign_in(page, site, "ada")
+        page.goto(site)
         for name, heading in (("Kill switches", "Kill switches"), ("Policy", "Policy")):
             page.get_by_role("button", name="More").click()
             page.locator("#more").get_by_role("link", name=name).click()
