@@ -36,6 +36,8 @@ def _rule(desk: Desk, rule: DeskRule) -> Rule:
         if action.get("name") != rule.tool.name:
             return None
         known, own = _known(facts), limits_of(desk, limits)
+        if failed := known.stored.get("failed"):
+            return Ruling(RulingKind.BLOCK, "facts_failed", f"{failed}, so nothing may run.", 100)
         called = known.stored.get("names")
         return rule.ruling(
             action["args"], facts=known.own, limits=own, case=known.case, called=called

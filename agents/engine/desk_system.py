@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from uuid import UUID
@@ -18,6 +19,7 @@ from agents.core.states import EffectState
 from agents.core.terms import Terms
 from agents.db.driver import Pending, send
 from agents.engine import desk_books
+from agents.engine.desk_functions import DeskFailed, of_company
 from agents.engine.desk_ledger import EFFECTS, DeskLedger
 from agents.engine.desk_lookup import LookedUp
 from agents.engine.desk_rules import LONGEST, limits_of
@@ -25,6 +27,7 @@ from agents.engine.step_facts import sentences_on_record
 from agents.models import Effect, Escalation, Run, Step, Workspace
 from agents.sdk import stored
 from agents.sdk.desk import DESKS, Desk, DeskTool
+from agents.sdk.evidence import Fact, write_evidence
 from agents.sdk.rulings import Case
 from agents.systems import SYSTEMS, Background, Example, KnownSubject, Shelf, UnknownSubject
 from agents.tools import TOOLS, Touch
@@ -54,8 +57,18 @@ class DeclaredSystem:
         return [Shelf(f"desk-{name}", self.title, self.desk.brief, examples)] if examples else []
 
     def find_all(self, text: str, *, book_id: int, most: int) -> list[KnownSubject]:
-        found = self.desk.subject.find_all(text, book_id)
-        return [KnownSubject(*each) for each in found[:most]]
+        with self._looking_up():
+            found = self.desk.subject.find_all(text, book_id)
+            return [KnownSubject(*each) for each in found[:most]]
+
+    @contextmanager
+    def _looking_up(self) -> Iterator[None]:
+        """Raise UnknownSubject where the company's own look-up fails."""
+        try:
+            with of_company(f"{self.title}: the look-up of the {self.kind} failed"):
+                yield
+        except DeskFailed as error:
+            raise UnknownSubject(f"{error}. The server's log has the details.") from error
 
     def first_subjects(self, *, book_id: int, most: int) -> list[KnownSubject]:
         return []
@@ -81,7 +94,8 @@ class DeclaredSystem:
 
     def find_subject(self, given: int | str | None, *, book_id: int) -> KnownSubject:
         known = self.desk.subject
-        label = known.label_of(given, book_id) if isinstance(given, str) else ""
+        with self._looking_up():
+            label = known.label_of(given, book_id) if isinstance(given, str) else ""
         if not label or not isinstance(given, str) or max(len(label), len(given)) > LONGEST:
             raise UnknownSubject(f"The desk {self.desk.name!r} knows no {known.kind} {given!r}.")
         return KnownSubject(given, label)
@@ -178,21 +192,36 @@ def gather_facts(
     desk, case, name = DESKS[run.desk], case_of(run, at), str(action.get("name", ""))
     tool, given = desk.tools.get(name), action.get("args", {})
     args = tool.arguments.read(given) if tool else None
-    called = tool.names_of(given, run.book_id) if tool else {}
+    failed = ""
+    called: dict[str, dict[str, str]] = {}
+    with suppress(DeskFailed), of_company(f"{desk.title} could not look up names"):
+        called = tool.names_of(given, run.book_id) if tool else {}
     ledger = DeskLedger(desk, run, at, name, given, args, steps, ahead, called)
     money = tool.amount_of(given) if tool else None
-    own = desk.gather(run.subject_key, ledger) if desk.gather else None
+    own = written = None
+    try:
+        with of_company(f"{desk.title} could not gather its facts"):
+            own = desk.gather(run.subject_key, ledger) if desk.gather else None
+            written = stored.write(own) if own is not None else None
+    except DeskFailed as error:
+        failed = str(error)
     told = tuple(
         done_sentence(desk.tools[effect.tool], effect.args, case, run.book_id)
         for effect in effects
         if effect.tool in desk.tools
         and (effect.state == EffectState.DONE or effect.step_id in done)
     )
-    shown = desk.evidence_of(args=args, facts=own, limits=limits_of(desk, limits), case=case)
+    try:
+        with of_company("It could not be gathered"):
+            known = {"args": args, "facts": own, "limits": limits_of(desk, limits), "case": case}
+            shown = [] if failed else desk.evidence_of(**known)
+    except DeskFailed as error:
+        shown = write_evidence([Fact("Evidence", str(error))])
     is_write = tool is not None and tool.touch is not Touch.READ
     kept = {
         "desk": run.desk,
-        "own": stored.write(own) if own is not None else None,
+        "own": written,
+        **({"failed": failed} if failed else {}),
         "case": stored.write(case),
         "done": list(told),
         **(

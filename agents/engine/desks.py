@@ -24,7 +24,7 @@ from agents.engine.desk_system import DeclaredSystem
 from agents.policies import RULES
 from agents.sdk.desk import DESKS, Desk, DeskCall, DeskTool
 from agents.systems import SYSTEMS
-from agents.tools import TOOLS, Context, Tool
+from agents.tools import TOOLS, Context, Tool, Touch
 
 
 def discover_desks() -> None:
@@ -100,6 +100,7 @@ def _tool(tool: DeskTool) -> Tool:
         reserve=lambda context, **args: tool.hold(_call(context), args),
         release=tool.release,
         find=tool.find,
+        valid=_has_receipt if tool.touch is not Touch.READ else None,
         before=tool.before,
         told=tool.description,
         after=tool.after,
@@ -112,3 +113,8 @@ def _tool(tool: DeskTool) -> Tool:
 
 def _call(context: Context) -> DeskCall:
     return DeskCall(context.key, context.at, context.subject_key, context.book_id)
+
+
+def _has_receipt(result: Json, args: Json) -> bool:
+    """Tell whether a tool that writes says what became of it; else nobody knows."""
+    return isinstance(result.get("status"), str)

@@ -6,6 +6,7 @@ A policy version names the rules it uses and holds their limits.
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -20,6 +21,7 @@ from agents.core.rulings import BY_PERSON, Consent, ReviewResult, Ruling, Ruling
 # The facts are those of the desk whose rule it is.
 Rule: TypeAlias = Callable[[Action, Any, Limits], Ruling | None]
 RULES: dict[str, Rule] = {}
+log = logging.getLogger(__name__)
 
 NO_CONSENT: Consent = {}  # nobody has been asked
 ROUNDS = 3  # the action as proposed, and at most two revisions of it
@@ -69,6 +71,7 @@ def _ask(name: str, action: Action, facts: Facts, limits: Limits) -> Ruling | No
     try:
         said = RULES[name](action, facts, limits)
     except Exception as error:  # whatever a rule does wrong, nothing may run because of it
+        log.exception("The rule %s could not be asked", name)
         said = Ruling(
             RulingKind.BLOCK,
             "rule_failed",

@@ -159,6 +159,8 @@ class DeskRule:
         said = self.check(**{name: known[name] for name in self.takes})
         if said is None:
             return None
+        if not isinstance(said, Ruling):
+            raise TypeError(f"{self.name} returned {said!r}, which is no ruling")
         values = self.tool.words_of(args, case.label, called or {})
         return replace(said, sentence=fill(said.sentence, values), flip=fill(said.flip, values))
 

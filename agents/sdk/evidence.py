@@ -50,7 +50,7 @@ Evidence: TypeAlias = Fact | Table | Link | Quote
 
 
 def write_evidence(evidence: Sequence[Evidence]) -> list[Json]:
-    """Return evidence as a review keeps it. Raises TypeError for a link that leads nowhere."""
+    """Return evidence as a review keeps it. Raises TypeError for what is none."""
     return [_written(item) for item in evidence]
 
 
@@ -67,3 +67,5 @@ def _written(item: Evidence) -> Json:
             return {"kind": "link", "label": label, "address": address}
         case Quote(label, text):
             return {"kind": "quote", "label": label, "text": text}
+        case _:
+            raise TypeError(f"{item!r} is no evidence: use Fact, Table, Link or Quote")

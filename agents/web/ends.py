@@ -92,6 +92,7 @@ _BLOCKS = {
     "final_requires_evidence": "the agent answered without asking a specialist",
     "invalid_refund_amount": "the amount was not above zero",
     "no_amount": "the amount was not above zero",
+    "facts_failed": "its desk could not gather what the rules must know",
     "no_charge_to_refund": "the customer has no charge that could be refunded",
     "nothing_to_mail": "the customer was already told of every refund",
     "outside_refund_window": "the charge is older than the policy refunds",

@@ -35,6 +35,7 @@ TERMS = {
     "send_reply": Terms("user_id", reword=("message",)),
     "add_note": Terms("user_id"),  # of tests/extending
     "grant_access": Terms("employee", resource="system", lower=("until",)),  # of tests/desks
+    "send_samples": Terms("person", lower=("pieces",)),  # of the skeleton of startdesk
     "transfer_money": Terms(
         "account", "amount", resource="account", lower=("amount",), move=("on",)
     ),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from django.http import QueryDict
 
 from agents.core.former import FIRST_DESK
-from agents.systems import SYSTEMS, Example
+from agents.systems import SYSTEMS, Example, UnknownSubject
 from agents.web.forms import BadForm, only
 
 LONGEST_NAME = 120  # characters
@@ -95,7 +95,10 @@ def find_subject(text: str, *, desk: str, book_id: int) -> str | None:
     enter = f"Enter the name or number of one {system.kind}."
     if len(text) > LONGEST_NAME or "\0" in text:
         raise BadForm("subject", f"That is no name. {enter}")
-    found = system.find_all(text, book_id=book_id, most=MOST + 1)
+    try:
+        found = system.find_all(text, book_id=book_id, most=MOST + 1)
+    except UnknownSubject as error:
+        raise BadForm("subject", str(error)) from None
     if not found:
         raise BadForm("subject", f"No {system.kind} is called {text}. {enter}")
     if len(found) > 1:

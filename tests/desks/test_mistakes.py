@@ -1,0 +1,149 @@
+"""What a newcomer's functions do wrong while runs are under way: each comes to a sentence."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.urls import reverse
+from django.utils import timezone
+
+from agents import operations
+from agents.engine import desks
+from agents.management.commands import startdesk
+from agents.models import Escalation, Role, Run
+from tests.engine.scene import Scene, go, set_scene
+from tests.web.test_pages import signed_in
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+WORDS = {"name": "samples", "title": "Samples", "console": "/opt/opsconsole"}
+TOOL = "@desk.tool("
+FACTS = "@desk.facts\ndef gather(subject, asked):\n    {}\n\n\n@desk.tool("
+EVIDENCE = "@desk.evidence\ndef show(limits):\n    {}\n\n\ndesk.scenario("
+DONE = 'return {"status": "ok"}'
+RULE = "return within("
+
+
+@pytest.fixture
+def scene(no_desk_left: None) -> Scene:
+    scene = set_scene()
+    scene.add("ada", Role.ADMIN)
+    return scene
+
+
+def launch(scene: Scene, place: Path, monkeypatch: pytest.MonkeyPatch, old: str, new: str) -> Run:
+    """Launch the skeleton's scenario, with what a newcomer wrote in place of a part of it."""
+    text = startdesk.filled("desk.py.txt", WORDS)
+    assert old in text
+    (place / "samples").mkdir()
+    (place / "samples" / "__init__.py").touch()
+    (place / "samples" / "desk.py").write_text(text.replace(old, new))
+    monkeypatch.syspath_prepend(str(place))
+    from samples.desk import desk  # type: ignore[import-not-found]
+
+    desks.enter_desk(desk)
+    ada = scene.workspace.memberships.get(user__username="ada").user
+    assert scene.workspace.policy
+    document = {**scene.workspace.policy.document, "desks": {"samples": desk.document()}}
+    at = timezone.now()
+    operations.publish_policy(workspace=scene.workspace, document=document, by=ada, at=at)
+    return operations.launch(
+        workspace=scene.workspace,
+        pattern="supervisor",
+        goal=desk.scenarios[0].goal,
+        desk="samples",
+        subject="anna",
+        by=scene.omar,
+        at=at,
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        (TOOL, FACTS.format("return {}['employed']"), "could not gather its facts (KeyError)"),
+        (TOOL, FACTS.format("return {'employed': True}"), "could not gather its facts (TypeError)"),
+        (RULE, "return limits.mots and within(", "could not be asked (AttributeError)"),
+        (RULE, "return bool(limits) or within(", "could not be asked (TypeError)"),
+        (RULE, "return 'yes' or within(", "could not be asked (TypeError)"),
+    ],
+)
+def test_what_cannot_be_judged_is_blocked_with_a_reason(
+    scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old: str, new: str, why: str
+) -> None:
+    run = go(launch(scene, tmp_path, monkeypatch, old, new))
+
+    page = signed_in(scene.omar).get(reverse("run", args=[run.pk]))
+    assert (run.state, run.effects.count()) == ("stopped", 0)
+    assert why in page.text
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "shown"),
+    [
+        ("desk.scenario(", EVIDENCE.format("return limits.mots"), "AttributeError"),
+        ("desk.scenario(", EVIDENCE.format("return [limits.most]"), "TypeError"),
+        ("Lower()", "Lower(least=lambda case: 1 / 0)", "Send samples as proposed"),
+        ("Lower()", "Lower(least=lambda case: '3')", "Send samples as proposed"),
+    ],
+)
+def test_a_card_stands_without_what_cannot_be_shown(
+    scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old: str, new: str, shown: str
+) -> None:
+    run = go(launch(scene, tmp_path, monkeypatch, old, new))
+    held = Escalation.objects.get(run=run)
+
+    page = signed_in(scene.rita).get(reverse("approval", args=[held.pk]))
+
+    assert (page.status_code, shown in page.text) == (200, True)
+    operations.decide(
+        escalation_id=held.pk, by=scene.rita, approve=True, comment="", at=timezone.now()
+    )
+    assert go(run).state == "done"
+
+
+@pytest.mark.parametrize(
+    "result",
+    ["return None", 'return {"sent": 20}', 'return {"status": pieces, "x": {1}}', "return 1 / 0"],
+)
+def test_a_tool_that_returns_no_receipt_is_asked_about(
+    scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, result: str
+) -> None:
+    run = go(launch(scene, tmp_path, monkeypatch, DONE, result))
+    held = Escalation.objects.get(run=run)
+    operations.decide(
+        escalation_id=held.pk, by=scene.rita, approve=True, comment="", at=timezone.now()
+    )
+
+    run = go(run)
+
+    asked = Escalation.objects.get(run=run, state="open")
+    page = signed_in(scene.rita).get(reverse("approval", args=[asked.pk]))
+    assert run.effects.get().state == "unknown"
+    assert "Did this take effect" in page.text
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("find=PEOPLE.get", "find=lambda key: PEOPLE[key]"),
+        ("find=PEOPLE.get", "find=PEOPLE.get, search=lambda text: 1 / 0"),
+        ("find=PEOPLE.get", "find=PEOPLE.get, search=lambda text: None"),
+        ("find=PEOPLE.get", "find=lambda key: 'Anna'"),
+    ],
+)
+def test_a_subject_that_cannot_be_looked_up_is_said_on_the_launch_page(
+    scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old: str, new: str
+) -> None:
+    with suppress(operations.Refused):
+        launch(scene, tmp_path, monkeypatch, old, new)
+    form: dict[str, Any] = {"workspace": "demo", "pattern": "supervisor", "desk": "samples"}
+
+    page = signed_in(scene.omar).post(
+        reverse("launch"), {**form, "subject": "zoe", "goal": "Send Zoe samples."}
+    )
+
+    assert page.status_code == 422
+    assert "zoe" in page.text
