@@ -66,6 +66,13 @@ def exponent(currency: str) -> int:
     return int(digits)
 
 
+@cache
+def currencies_with(digits: int) -> tuple[str, ...]:
+    """Return the currencies of which so many digits are minor: JPY and others of 0."""
+    known = ((str(one.code), one.exponent) for one in Currency)
+    return tuple(sorted(code for code, of_it in known if of_it == digits))
+
+
 def format_money(minor: int, currency: str = CURRENCY) -> str:
     """Return an amount for people: EUR 1,200.00, JPY 1,200, and −EUR 0.50 below nought."""
     sign = "−" if minor < 0 else ""

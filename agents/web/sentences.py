@@ -8,10 +8,14 @@ from datetime import datetime
 from typing import Any
 
 from agents.audit.chains import UNREADABLE
+from agents.core.former import CURRENCY, FIRST_DESK
+from agents.core.kinds import ACTION
 from agents.core.money import format_money
 from agents.models import Event, Run
 from agents.models.event import facts_of
+from agents.sdk.values import Money
 from agents.systems import SYSTEMS
+from agents.tools import TOOLS
 from agents.web.event_words import LABELS, TELLS, EventContext, EventFacts, EventSentence
 
 
@@ -24,6 +28,8 @@ class EventLine:
     sentence: str
     request: int | None = None  # an escalation's number
     policy: int | None = None  # a version's number
+    desk: str = ""
+    money: Money | None = None  # what a request asks for, or a call moves
 
 
 def tell_events(events: Iterable[Event | int]) -> list[EventLine]:
@@ -78,14 +84,36 @@ def _readable(event: Event, context: EventContext) -> EventLine:
     if event.actor and "account" in facts:
         sentence += f" By command, from the account {facts['account']}."
     policy = facts.get("policy" if event.kind == "run.queued" else "number")
-    return EventLine(event.pk, event, sentence, _number(facts.get("escalation")), _number(policy))
+    return EventLine(
+        event.pk,
+        event,
+        sentence,
+        request=_number(facts.get("escalation")),
+        policy=_number(policy),
+        desk=event.run.desk if event.run else "",
+        money=_money(event.kind, facts, context),
+    )
+
+
+def _money(kind: str, facts: EventFacts, context: EventContext) -> Money | None:
+    """Return the money of a request or a call; a letter about money moves none."""
+    is_call = kind.startswith("effect.")
+    told = context.actions.get(str(facts.get("key")), facts) if is_call else facts
+    minor = told.get("amount_minor", told.get("requested_minor"))
+    tool = TOOLS.get(str(told.get("tool", "")))
+    is_asked = kind == "escalation.opened" and facts.get("kind") == ACTION.stored
+    if not isinstance(minor, int) or not (is_call or is_asked) or (tool and tool.letter):
+        return None
+    return Money(minor, str(told.get("currency") or CURRENCY))
 
 
 def subject_of(run: Run) -> str:
     """Return what the record calls whom a run is about; "" for nobody."""
     if not run.subject_key or run.desk not in SYSTEMS:
         return run.subject_label
-    return SYSTEMS[run.desk].label_of(run.subject_key, "") or run.subject_label
+    # Of customers the log has had numbers, and no names, from its beginning.
+    name = "" if run.desk == FIRST_DESK else run.subject_label
+    return SYSTEMS[run.desk].label_of(run.subject_key, name)
 
 
 def _number(value: object) -> int | None:

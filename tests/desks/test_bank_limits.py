@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from io import StringIO
 from typing import Any
@@ -19,6 +20,7 @@ from agents.models import Effect, Escalation, Run, Workspace
 from agents.policies.profiles import STRICT
 from agents.sdk.desk import DESKS
 from agents.systems import SYSTEMS
+from tests.audit.test_rows import reasons
 from tests.desks.bank import (
     FIRST_PAYMENT,
     LARGE,
@@ -30,7 +32,7 @@ from tests.desks.bank import (
     launch,
     sent,
 )
-from tests.engine.scene import Scene, go
+from tests.engine.scene import REFUND_500, Scene, go
 from tests.web.test_pages import signed_in
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
@@ -186,3 +188,29 @@ def test_a_process_without_the_desk_decides_nothing_and_says_what_it_lacks(
     assert no.value.code == "unknown_desk"
     assert told.json()["desks"] == "missing: bank"
     assert decide(scene, run, approve=False).state == "rejected"
+
+
+def test_the_log_and_its_csv_name_calls_with_their_own_currency() -> None:
+    scene = bank_scene()
+    run = go(launch(scene, FIRST_PAYMENT))
+    decide(scene, run, {"amount": euros("600.00")})
+    go(run)
+    go(scene.launch(REFUND_500))
+    ada = signed_in(User.objects.get(username="ada"))
+
+    page = ada.get("/audit/").text
+    exported = ada.post("/audit/export/", {"currency": "EUR"}).content.decode()
+
+    assert "Asked for approval of EUR 900.00 for Operating account (first payment)." in page
+    assert "Approved EUR 600.00 instead of EUR 900.00 for Operating account. “as agreed”" in page
+    assert "Carried out “Transfer money” of EUR 600.00 for Operating account." in page
+    rows = list(csv.DictReader(exported.splitlines()))
+    moved = [(r["event"], r["desk"], r["currency"], r["amount"]) for r in rows if r["amount"]]
+    assert moved == [
+        ("effect.done", "bank", "EUR", "600.00"),
+        ("escalation.opened", "bank", "EUR", "900.00"),
+    ]
+    held = Escalation.objects.filter(run=run)
+    held.update(amount_minor=80000)
+    assert "amount_minor is 80000; the record says 90000" in str(reasons())
+    held.update(amount_minor=90000)

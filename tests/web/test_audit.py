@@ -17,7 +17,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from agents.audit import protection
 from agents.audit.sealing import seal
-from agents.models import Event, Role, Run
+from agents.models import Escalation, Event, Role, Run
 from agents.web.audit import export, log
 from tests.engine.scene import REFUND_500, Scene, go, set_scene
 from tests.settings import ON_POSTGRES
@@ -80,6 +80,13 @@ def test_every_filter_narrows(scene: Scene, auditor: Client) -> None:
     assert runs(amount_from="1000") == {str(mine.pk)}
     assert runs(amount_from="500", amount_to="500.00") == {str(small.pk)}
     assert runs(amount_to="499.99") == set()
+    held = Escalation.objects.filter(run=mine)
+    held.update(currency="JPY")  # of which 120,000 is not 1,200.00
+    assert runs(amount_from="1000", amount_to="2000") == set()
+    assert runs(amount_from="1000.50") == runs(currency="jpy") == {str(mine.pk)}
+    assert runs(currency="USD") == {str(small.pk)}
+    assert runs(currency="JPY", amount_to="119999") == runs(currency="EUR") == set()
+    held.update(currency="USD")
     assert runs(event="effect.done") == {str(small.pk)}
     assert runs(run=str(mine.pk), all="1") == {str(mine.pk)}
     assert runs(person="omar", event="run.queued") == both
@@ -88,7 +95,7 @@ def test_every_filter_narrows(scene: Scene, auditor: Client) -> None:
     assert runs(until="2020-01-01T00:00") == runs(since="2999-01-01") == set()
 
 
-@pytest.mark.parametrize("field", ["run", "since", "until", "amount_from"])
+@pytest.mark.parametrize("field", ["run", "since", "until", "amount_from", "currency"])
 def test_a_filter_that_makes_no_sense_is_named(auditor: Client, field: str) -> None:
     page = auditor.get(reverse("audit"), {field: "2026-13-45T99:99"}).text
 

@@ -26,6 +26,9 @@ COLUMNS = (
     "facts",
     "previous_hash",
     "hash",
+    "desk",
+    "currency",
+    "amount",
 )
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 CUT = (
@@ -52,14 +55,15 @@ def as_csv(found: Iterable[Event | int], *, is_cut: bool = False) -> str:
 def _cells(line: EventLine) -> list[object]:
     event = line.event
     if event is None:
-        return ["", "", "", "", "", line.sentence, "", "", ""]
+        return ["", "", "", "", "", line.sentence, *[""] * 6]
     try:
         facts = json.dumps(facts_of(event), sort_keys=True, ensure_ascii=False)
     except UNREADABLE:
         facts = ""
     at, run = event.at.isoformat(), str(event.run_id or "")
     told = [at, run, event.seq, event.kind, event.actor, line.sentence]
-    return [*told, facts, event.previous, event.hash]
+    money = [line.money.currency, line.money.amount] if line.money else ["", ""]
+    return [*told, facts, event.previous, event.hash, line.desk, *money]
 
 
 async def drawn(lines: Iterator[str]) -> AsyncIterator[str]:
