@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from uuid import UUID
 
 from django.db import DatabaseError, transaction
@@ -22,6 +22,7 @@ from agents.engine.approvals import close_approvals
 from agents.engine.asking import MAX_CLAIMS
 from agents.engine.commit import Commit
 from agents.engine.database import in_database, retry_transient
+from agents.engine.database_state import database_time
 from agents.engine.dispatch import ring
 from agents.engine.drive import Later, drive
 from agents.engine.journal import Journal
@@ -46,17 +47,22 @@ class _End:
     columns: dict[str, Json]
     facts: dict[str, Json]
     asked_people: bool = True  # False: there is nothing that anybody could have allowed
+    pause: timedelta | None = None  # before it may be claimed
 
     def move(self, commit: Commit) -> None:
         """Move the run there. Raises LostRun.
 
         Where it ends, what people allowed and nobody carried out is closed with it.
         """
+        columns, facts = self.columns, self.facts
+        if self.pause is not None:
+            at = database_time() + self.pause
+            columns, facts = {**columns, "wake_at": at}, {"until": at.isoformat(), **facts}
         if self.to in ENDED and self.asked_people:
             commit.tell(close_approvals(commit.run, why=self.columns["stop_reason"]))
-        commit.move(self.to, facts=self.facts, **self.columns)
+        commit.move(self.to, facts=facts, **columns)
         if self.to == RunState.QUEUED:
-            ring(commit.run.pk, at=self.columns.get("wake_at"))
+            ring(commit.run.pk, at=columns.get("wake_at"))
 
 
 async def advance(run_id: UUID, *, outlasts_outages: bool = True) -> RunState | None:
@@ -82,14 +88,14 @@ async def _advance(run: Run, journal: Journal, outlasts_outages: bool) -> RunSta
     except Later as later:
         # Waiting is no failure: only claims that lead nowhere make a run poison.
         counted = {} if later.is_fruitless else {"attempts": 0}
-        left = await _leave_run(run, fence, _requeue_end(later.at, later.why, **counted))
+        left = await _leave_run(run, fence, _requeue_end(later.pause, later.why, **counted))
         if left and later.why == breaker.RESTS:
             await in_database(breaker.wake_if_rest_is_over, run.pk)
         return left
     except DatabaseError:
         log.exception("Run %s met an error of the database; it is tried again", run.pk)
         await in_database(journal.flush_unfenced)
-        return await _leave_run(run, fence, _requeue_end(timezone.now() + AFTER_DATABASE_ERROR))
+        return await _leave_run(run, fence, _requeue_end(AFTER_DATABASE_ERROR))
     except Exception as error:  # ours to fix; leaving it running would only repeat it
         log.exception("Run %s failed", run.pk)
         await in_database(journal.flush_unfenced)
@@ -98,9 +104,8 @@ async def _advance(run: Run, journal: Journal, outlasts_outages: bool) -> RunSta
         return await _leave_run(run, fence, _End(RunState.FAILED, {"stop_reason": reason}, facts))
 
 
-def _requeue_end(at: datetime, why: str = "", **columns: Json) -> _End:
-    facts = {"until": at.isoformat(), **({"why": why} if why else {})}
-    return _End(RunState.QUEUED, {"wake_at": at, **columns}, facts)
+def _requeue_end(pause: timedelta, why: str = "", **columns: Json) -> _End:
+    return _End(RunState.QUEUED, columns, {"why": why} if why else {}, pause=pause)
 
 
 def _claim(run_id: UUID) -> Journal | None:

@@ -12,7 +12,6 @@ import random
 from datetime import timedelta
 
 from django.conf import settings
-from django.utils import timezone
 
 from agents import llm
 from agents.core.budget import exceeded
@@ -94,7 +93,7 @@ async def permit_to_ask() -> breaker.Permit:
     try:
         return await in_database(breaker.request_permit)
     except breaker.CircuitOpen as resting:
-        raise Later(resting.at + _part_of(resting.spread), breaker.RESTS) from None
+        raise Later(resting.pause + _part_of(resting.spread), breaker.RESTS) from None
 
 
 def _is_heard_late(role: str, journal: Journal, limits: Limits) -> bool:
@@ -168,14 +167,14 @@ async def _wait(
     if error.retry and calls < ATTEMPTS and not leave.probe:
         await _pause(step, error, calls + 1, journal)
         return ""
-    run, at = journal.run, timezone.now()
+    run = journal.run
     if error.is_suspect and not leave.probe and await _answers_others(leave, step):
         if run.attempts >= MAX_CLAIMS:
             return error.reason
         pause = breaker.REST * min(run.attempts, LONGEST_PAUSE)
-        raise Later(at + pause, error.reason, is_fruitless=True)
+        raise Later(pause, error.reason, is_fruitless=True)
     hint = timedelta(seconds=min(error.retry_after or 0, LONGEST_WAIT))
-    raise Later(at + max(breaker.REST, hint) + _part_of(breaker.SPREAD[0]), error.reason)
+    raise Later(max(breaker.REST, hint) + _part_of(breaker.SPREAD[0]), error.reason)
 
 
 async def _answers_others(leave: breaker.Permit, step: Step) -> bool:
@@ -199,5 +198,5 @@ async def _pause(step: Step, error: llm.ModelFailed, attempt: int, journal: Jour
     jitter = random.random()  # noqa: S311 - spreads retries, guards nothing
     pause = pause_before(attempt, hint=error.retry_after, jitter=jitter)
     if pause > PATIENCE:
-        raise Later(timezone.now() + timedelta(seconds=pause), error.reason)
+        raise Later(timedelta(seconds=pause), error.reason)
     await asyncio.sleep(pause)

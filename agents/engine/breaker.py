@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
 from django.db.models import QuerySet
 from django.db.models.functions import Now
-from django.utils import timezone
 
 from agents import llm
 from agents.core.states import RunState
+from agents.engine.database_state import database_time
+from agents.engine.dispatch import hasten
 from agents.models import Endpoint, Run
 
 log = logging.getLogger(__name__)
@@ -43,11 +44,11 @@ class Permit:
 
 
 class CircuitOpen(Exception):
-    """The server is left alone; ask again at `at`, or up to `spread` later."""
+    """The server is left alone; ask again after `pause`, or up to `spread` later."""
 
-    def __init__(self, at: datetime, spread: timedelta) -> None:
-        super().__init__(str(at))
-        self.at, self.spread = at, spread
+    def __init__(self, pause: timedelta, spread: timedelta) -> None:
+        super().__init__(str(pause))
+        self.pause, self.spread = pause, spread
 
 
 def request_permit() -> Permit:
@@ -64,8 +65,8 @@ def request_permit() -> Permit:
     least, most = SPREAD
     waiting = Run.objects.filter(state=RunState.QUEUED, wake_at__gt=Now()).count()
     # A probe may be back long before it has to be, so nobody waits for longer than a rest.
-    at = min(max(known.rests_until, timezone.now()), timezone.now() + LONGEST_REST)
-    raise CircuitOpen(at, min(max(least, timedelta(seconds=waiting / WOKEN)), most))
+    pause = min(max(known.rests_until - database_time(), timedelta()), LONGEST_REST)
+    raise CircuitOpen(pause, min(max(least, timedelta(seconds=waiting / WOKEN)), most))
 
 
 def record_answer(given: Permit) -> None:
@@ -78,9 +79,12 @@ def record_answer(given: Permit) -> None:
 def wake_runs(runs: QuerySet[Run]) -> int:
     """Let those of these runs go on now that wait for a time. Return how many.
 
-    A queue that brings runs to workers is told by the next sweep.
+    A queue that brings runs to workers brings them now.
     """
-    return runs.filter(state=RunState.QUEUED, wake_at__gt=Now()).update(wake_at=Now())
+    woken = runs.filter(state=RunState.QUEUED, wake_at__gt=Now()).update(wake_at=Now())
+    if woken:
+        hasten()
+    return woken
 
 
 def wake_if_rest_is_over(run_id: UUID) -> None:

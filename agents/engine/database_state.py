@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from datetime import UTC, datetime
 
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
@@ -16,6 +17,16 @@ def pending_migrations() -> int:
     """Return how many migrations the database lacks. Raises DatabaseError."""
     executor = MigrationExecutor(connection)
     return len(executor.migration_plan(executor.loader.graph.leaf_nodes()))
+
+
+def database_time() -> datetime:
+    """Return what time it is by the clock that all workers share: SQLite's is that of its host."""
+    if connection.vendor == "sqlite":
+        return datetime.now(UTC)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT clock_timestamp()")
+        [now] = cursor.fetchone()
+    return now
 
 
 def prove_writable() -> None:

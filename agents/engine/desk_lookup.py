@@ -52,7 +52,7 @@ async def look_up(run: Run, known: LookedUp | None) -> LookedUp | None:
             return LookedUp(await TOOL_THREADS.run(partial(desk.ahead, run.subject_key)), at)
     except Exception as error:  # whatever it is: without an answer nothing is judged
         log.exception("The desk %s could not look up what it needs", desk.name)
-        raise Later(timezone.now() + AGAIN, FAILED) from error
+        raise Later(AGAIN, FAILED) from error
 
 
 def look_up_now(run: Run) -> LookedUp | None:

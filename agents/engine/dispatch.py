@@ -29,6 +29,9 @@ class Dispatch(Protocol):
     def ring(self, run_id: UUID, *, at: datetime | None) -> None:
         """Announce a run, inside the transaction that made it claimable, or claimable from `at`."""
 
+    def hasten(self) -> None:
+        """Bring runs that were announced for later, and are claimable since, as soon as others."""
+
     def unheard(self, runs: QuerySet[Run]) -> QuerySet[Run]:
         """Return those of these claimable runs that no worker is going to be told of."""
 
@@ -39,6 +42,9 @@ class Polling:
     def ring(self, run_id: UUID, *, at: datetime | None) -> None:
         return None
 
+    def hasten(self) -> None:
+        return None
+
     def unheard(self, runs: QuerySet[Run]) -> QuerySet[Run]:
         return runs.none()
 
@@ -46,6 +52,11 @@ class Polling:
 def ring(run_id: UUID, *, at: datetime | None = None) -> None:
     """Announce that a run is claimable. Call inside the transaction that made it so."""
     _backend().ring(run_id, at=at)
+
+
+def hasten() -> None:
+    """Bring runs at once that were announced for later and are claimable now."""
+    _backend().hasten()
 
 
 def unheard(runs: QuerySet[Run]) -> QuerySet[Run]:

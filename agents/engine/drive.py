@@ -11,9 +11,10 @@ would lose it. With nobody busy it is committed with the next step instead (deci
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
-from datetime import datetime
+from datetime import timedelta
 from functools import partial
 from typing import Any, Protocol, TypeAlias
 
@@ -29,15 +30,23 @@ class Waiting(Exception):
 
 
 class Later(Exception):
-    """The run can go on, but not before `at`; until then it holds no worker.
+    """The run can go on, but not before `pause` is over; until then it holds no worker.
+
+    A length and no time: by whose clock a time is meant, only the database can say.
 
     `why` goes on record. `is_fruitless` says that the run itself may be why it comes no further:
     claims that end so add up, and after MAX_CLAIMS in a row there is no other.
     """
 
-    def __init__(self, at: datetime, why: str = "", *, is_fruitless: bool = False) -> None:
-        super().__init__(str(at))
-        self.at, self.why, self.is_fruitless = at, why, is_fruitless
+    def __init__(self, pause: timedelta, why: str = "", *, is_fruitless: bool = False) -> None:
+        super().__init__(str(pause))
+        self._ends = time.monotonic() + pause.total_seconds()
+        self.why, self.is_fruitless = why, is_fruitless
+
+    @property
+    def pause(self) -> timedelta:
+        """Return what is left of it: siblings may have been busy since it began."""
+        return timedelta(seconds=max(0.0, self._ends - time.monotonic()))
 
 
 class Executor(Protocol):
@@ -81,7 +90,7 @@ async def drive(flow: Flow, world: Executor) -> Strand:
                 await world.keep()
         if later:
             await world.keep()
-            raise min(later, key=lambda each: each.at)
+            raise min(later, key=lambda each: each.pause)
     finally:
         for task in busy:
             task.cancel()

@@ -58,7 +58,7 @@ class RunExecutor:
         try:
             facts, consent = await in_database(self._facts, request)
         except StaleLookup:
-            raise Later(timezone.now() + AGAIN, FAILED, is_fruitless=True) from None
+            raise Later(AGAIN, FAILED, is_fruitless=True) from None
         ruled = review(request.action, facts, self.limits, consent=consent)
         reply: Json = {**ruled.as_json(), "facts": facts.as_json(), "key": key}
         deciding = ruled.deciding

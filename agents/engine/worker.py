@@ -100,19 +100,24 @@ class Poller:
             if time.monotonic() - self.swept_at >= sweep_interval():
                 self.swept_at = time.monotonic()
                 await run_sweep()
-            taken = await self._take()
+            taken = await self._take(once=once)
             if once and not taken and not self.active_runs.drives:
                 return
             await self._pause(taken)
 
-    async def _take(self) -> int:
-        """Start every claimable run there is room for. Return how many."""
+    async def _take(self, *, once: bool) -> int:
+        """Start every claimable run there is room for. Return how many.
+
+        Who works on until none is left must not take a database that is away for an empty one.
+        """
         room, busy = self.active_runs.room, set(self.active_runs.drives.values())
         if not room:
             return 0
         try:
             found = await in_database(claimable_runs, room + len(busy))
         except Exception:
+            if once:
+                raise
             log.exception("Looking for runs failed")
             return 0
         fresh = [run_id for run_id in found if run_id not in busy][:room]

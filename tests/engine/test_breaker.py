@@ -70,18 +70,20 @@ def let_rest_end(*runs: Run) -> None:
     Run.objects.filter(pk__in=[run.pk for run in runs]).update(wake_at=past)
 
 
-def test_after_failures_in_a_row_runs_wait_without_a_worker(
-    scene: Scene, server: ReplayServer
+def test_after_failures_in_a_row_runs_wait_without_a_worker_whatever_its_clock_says(
+    scene: Scene, server: ReplayServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = fail_until_left_alone(scene, server)
-
-    later = go(scene.launch(REFUND_500))
+    now = timezone.now
+    with monkeypatch.context() as ahead:
+        ahead.setattr("django.utils.timezone.now", lambda: now() + timedelta(minutes=5))
+        run = fail_until_left_alone(scene, server)
+        later = go(scene.launch(REFUND_500))
 
     for waiting in (run, later):
         assert (waiting.state, waiting.lease_owner) == (RunState.QUEUED, "")
         assert waiting.wake_at is not None
-        ahead = waiting.wake_at - timezone.now()
-        assert timedelta(seconds=20) < ahead < timedelta(seconds=36)
+        pause = waiting.wake_at - timezone.now()
+        assert timedelta(seconds=20) < pause < timedelta(seconds=36)
         assert waiting.pk not in claimable_runs(10)
     assert later.attempts == 0  # waiting does not make it poison
     assert not later.steps.exists()  # it has not used an attempt either

@@ -156,7 +156,7 @@ def test_a_run_that_is_to_wait_is_not_begun_before_its_time(scene: Scene) -> Non
     assert jobs() == []
 
 
-def test_a_run_that_is_woken_before_its_time_is_begun_by_the_next_sweep(scene: Scene) -> None:
+def test_a_run_that_is_woken_before_its_time_needs_no_sweep_to_be_begun(scene: Scene) -> None:
     run = scene.launch(REFUND_500)
     far = timezone.now() + timedelta(hours=1)
     Run.objects.filter(pk=run.pk).update(wake_at=far)
@@ -164,6 +164,7 @@ def test_a_run_that_is_woken_before_its_time_is_begun_by_the_next_sweep(scene: S
     ring(run.pk, at=far)  # its only job is for then
 
     assert breaker.wake_runs(Run.objects.all()) == 1
+    assert not unheard(Run.objects.all()).exists()
 
     worked(lambda: has_ended(run))
     assert fresh(run).stop_reason == "success"

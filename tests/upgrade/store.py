@@ -56,7 +56,7 @@ do, left = RunExecutor.do, [99]
 async def some(self, key, effect):
     left[0] -= 1
     if left[0] < 0:  # as where the model's server rests: the run waits in the queue
-        raise Later(timezone.now())
+        raise Later(timezone.timedelta())
     return await do(self, key, effect)
 
 RunExecutor.do = some
