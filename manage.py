@@ -53,18 +53,18 @@ def main() -> None:
             os.environ.update(NOWHERE)
         _ = settings.INSTALLED_APPS  # Django would swallow a wrong setting and go on half set up
         django.setup()
-        from agents.management.database_failures import BEHIND, explanation, refusal
+        from agents.management.database_failures import explanation, refusal
 
-        no = "" if is_help(sys.argv[1:]) else refusal("".join(sys.argv[1:2]))
+        no, code = ("", 0) if is_help(sys.argv[1:]) else refusal("".join(sys.argv[1:2]))
         if no:
             print(no, file=sys.stderr)
-            sys.exit(BEHIND)
+            sys.exit(code)
         execute_from_command_line(sys.argv)
     except ImproperlyConfigured as error:
         print(f"opsconsole cannot start: {error}", file=sys.stderr)
         sys.exit(2)
     except DatabaseError as error:
-        sentence, code = explanation(error)
+        sentence, code = explanation(error, "".join(sys.argv[1:2]))
         print(sentence, file=sys.stderr)
         sys.exit(code)
 

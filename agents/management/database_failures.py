@@ -2,36 +2,69 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from django.core.management import get_commands
 from django.db import DatabaseError, connection
+from django.utils import timezone
 
-from agents.engine.database_state import pending_migrations
+from agents.engine.database_state import database_time, pending_migrations
 
-UNUSABLE, BEHIND = 5, 6  # exit codes of every command
+REFUSED, UNUSABLE, BEHIND = 3, 5, 6  # exit codes of every command
+APART = timedelta(minutes=5)  # clocks; the record doubts a time that is ten minutes off
 # Commands that make the tables they need, or need none.
 UPGRADE = ("migrate", "demo", "record_cases", "startdesk")
 
 
-def refusal(name: str) -> str:
-    """Return why one of our commands may not begin: its database lacks migrations; else ""."""
-    if get_commands().get(name) != "agents" or name in UPGRADE:
-        return ""
-    count = _pending()  # 0 also where the database is away: it may come back
-    connection.close()  # threads that work or serve have their own
-    return _behind(count) if count else ""
+def refusal(name: str) -> tuple[str, int]:
+    """Return why one of our commands may not begin, and its exit code; "" where it may.
 
-
-def explanation(error: DatabaseError) -> tuple[str, int]:
-    """Return why a command met this error, in a sentence, and its exit code.
-
-    The sentence holds no value of a statement, and no address.
+    Its database lacks migrations, or its host's clock would put wrong times on record.
     """
-    count = _pending()
+    if get_commands().get(name) != "agents" or name in UPGRADE:
+        return "", 0
+    count = _pending()  # 0 also where the database is away: it may come back
+    apart = _seconds_apart()
+    connection.close()  # threads that work or serve have their own
     if count:
         return _behind(count), BEHIND
-    first = str(error).partition("\n")[0].partition(":")[0].strip() or type(error).__name__
-    said = f"The database cannot be used ({first}). What was not reported done was not done."
-    return said, UNUSABLE
+    if abs(apart) > APART.total_seconds():
+        ahead = f"{abs(apart):.0f} s {'ahead of' if apart > 0 else 'behind'} the database's"
+        return f"The clock of this host is {ahead}: put the wrong one right first.", REFUSED
+    return "", 0
+
+
+def explanation(error: DatabaseError, name: str) -> tuple[str, int]:
+    """Return why the command of this name met this error, in a sentence, and its exit code.
+
+    The sentence holds no value of a statement, and no address. That migrations are lacking is no
+    reason for those commands that apply them.
+    """
+    count = 0 if name in UPGRADE else _pending()
+    if count:
+        return _behind(count), BEHIND
+    if _is_of_a_lock(error):
+        reason = "somebody else holds a lock on it; try again when they are done"
+    else:
+        reason = str(error).partition("\n")[0].partition(":")[0].strip() or type(error).__name__
+    return (
+        f"The database cannot be used ({reason}). What was not reported done was not done.",
+        UNUSABLE,
+    )
+
+
+def _is_of_a_lock(error: DatabaseError) -> bool:
+    state = getattr(error.__cause__, "sqlstate", "")
+    name = getattr(error.__cause__, "sqlite_errorname", "")
+    return state == "55P03" or name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED"))
+
+
+def _seconds_apart() -> float:
+    """Return how far this host's clock is ahead of the database's; 0 where that is away."""
+    try:
+        return (timezone.now() - database_time()).total_seconds()
+    except DatabaseError:
+        return 0
 
 
 def _pending() -> int:
