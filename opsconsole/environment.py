@@ -10,6 +10,7 @@ import math
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -84,6 +85,20 @@ class Environment:
         """Return the parts of a list that is separated by commas."""
         parts = [part.strip() for part in self.text(name).split(",")]
         return [part for part in parts if part] or list(default)
+
+    def periods(self, name: str) -> list[tuple[datetime, datetime]]:
+        """Return the periods of a list, each FROM/TO: ISO times that name their zone."""
+        found = []
+        for part in self.items(name):
+            try:
+                since, until = map(datetime.fromisoformat, part.split("/"))
+                if not (since.tzinfo and until.tzinfo and since < until):
+                    raise ValueError("no zone, or an end before its beginning")
+            except ValueError:
+                form = "like 2026-11-22T10:00Z/2026-11-22T11:30Z, separated by commas"
+                raise _wrong(name, part, form) from None
+            found.append((since, until))
+        return found
 
     def of_roles(self, prefix: str, *, but: str) -> dict[str, str]:
         """Return what is set under PREFIX_<ROLE>, by role in small letters; `but` is no role."""

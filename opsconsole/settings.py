@@ -280,6 +280,8 @@ if _env.text("OPSCONSOLE_AUDIT_KEY") != "none":
         DATA_DIR / "audit-key", price="what the old one sealed can be checked only with it"
     )
 OPSCONSOLE_AUDIT_OLD_KEYS = _env.items("OPSCONSOLE_AUDIT_OLD_KEYS")
+# What a clock showed while it is known to have been wrong: such times are believed as they are.
+OPSCONSOLE_WRONG_CLOCKS = _env.periods("OPSCONSOLE_WRONG_CLOCKS")
 OPSCONSOLE_HEADS_FILE = BASE_DIR / _env.text("OPSCONSOLE_HEADS_FILE", str(DATA_DIR / "heads.jsonl"))
 # How often a worker's sweep seals; 0 leaves it to manage.py seal_audit.
 OPSCONSOLE_SEAL_SECONDS = _env.whole("OPSCONSOLE_SEAL_SECONDS", default=300, low=0, high=86400)

@@ -10,6 +10,7 @@ from itertools import islice
 from typing import TypeVar
 from uuid import UUID
 
+from django.conf import settings
 from django.core.exceptions import ObjectDoesNotExist
 from django.db import DataError
 from django.db.models import QuerySet
@@ -45,11 +46,12 @@ class Chain:
     fault: Fault | None
     of: str = "event"  # what the chain is made of
     differences: Sequence[str] = ()  # rows that hold something else than its events tell
+    doubt: Fault | None = None  # the first event whose time cannot be right, where else it holds
     loose: Sequence[datetime] = ()  # when its events were that no head covers
 
     @property
     def holds(self) -> bool:
-        return self.fault is None and not self.differences
+        return self.fault is None and self.doubt is None and not self.differences
 
     def __str__(self) -> str:
         if self.fault is None:
@@ -66,15 +68,15 @@ class TrustedHeads:
     hashes: Mapping[str, Sequence[str]] = field(default_factory=dict)  # by chain
     bounds: Mapping[str, Sequence[tuple[int, str]]] = field(default_factory=dict)
     homes: Mapping[str, str] = field(default_factory=dict)
-    newest: str = ""  # when the newest head was made
+    newest: str = ""  # when the newest head was made whose time is sure
 
     @classmethod
     def by(cls, heads: Sequence[seals.SealedHead]) -> TrustedHeads:
         return cls(
             seals.sealed_hashes(heads),
-            seals.bounds(heads, unsealed.EVENTS),
+            seals.bounds(heads, unsealed.EVENTS, is_sure=_is_sure),
             seals.homes(heads),
-            heads[-1].at if heads else "",
+            next((head.at for head in reversed(heads) if _is_sure(head.at)), ""),
         )
 
 
@@ -176,7 +178,13 @@ def _chain(
     if fault is None and home not in (None, str(reader.workspace)):
         fault = Fault(1, f"it was sealed as a chain of workspace {home}")
     differences = [] if fault else [str(one) for one in reader.told.differences(rows)]
-    return Chain(shown, fault, differences=differences, loose=reader.times[len(wanted) :])
+    return Chain(
+        shown,
+        fault,
+        differences=differences,
+        doubt=None if fault else reader.doubt,
+        loose=reader.times[len(wanted) :],
+    )
 
 
 class _Reader:
@@ -191,6 +199,7 @@ class _Reader:
         self.hashes: list[str] = []
         self.times: list[datetime] = []
         self.fault: Fault | None = None
+        self.doubt: Fault | None = None
         self.told = Told()
 
     def read(self, events: Iterable[Event]) -> Iterator[Linked]:
@@ -200,19 +209,34 @@ class _Reader:
             seq = len(self.hashes)
             if self.fault is None and event.workspace_id != self.workspace:
                 self.fault = Fault(seq, "it is of another workspace than its chain")
-            if self.fault is None and event.at > self.now + LATE:
-                self.fault = Fault(seq, "it says that it is of the future")
-            if self.fault is None and event.at < self.bound(seq):
-                self.fault = Fault(seq, "it says that it is older than the head before its seal")
+            self.doubt = self.doubt or self.doubt_of(seq, event.at)
             found = Linked(hashed_parts(event), event.previous, event.hash, texts_of(event))
             self.told.take(found)
             yield found
+
+    def doubt_of(self, seq: int, at: datetime) -> Fault | None:
+        """Return why an event cannot be of this time: a forgery and a wrong clock look alike."""
+        why = "it is of the future" if at > self.now + LATE else ""
+        if at < self.bound(seq):
+            why = "it is older than the head before its seal"
+        if not why or is_of_wrong_clock(at):
+            return None
+        return Fault(seq, f"{why}: a clock was wrong, or its time was forged")
 
     def bound(self, seq: int) -> datetime:
         """Return the time before which an event cannot be, by the heads."""
         while self.bounds and seq > self.bounds[-1][0]:
             self.bounds.pop()
         return _since(self.bounds[-1][1] if self.bounds else self.newest)
+
+
+def is_of_wrong_clock(at: datetime) -> bool:
+    """Tell whether a clock that is known to have been wrong may have shown this time."""
+    return any(since <= at <= until for since, until in settings.OPSCONSOLE_WRONG_CLOCKS)
+
+
+def _is_sure(at: str) -> bool:
+    return not is_of_wrong_clock(datetime.fromisoformat(at))
 
 
 @lru_cache(8)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.models import QuerySet
 
@@ -34,6 +35,7 @@ class Proof:
     between: tuple[datetime, datetime] | None  # when they were: the first and the last
     faults: list[Chain]
     is_torn: bool = False  # the last line of the heads outside was left out
+    only_times: bool = False  # are what does not hold
 
     def limits(self) -> list[str]:
         """Return in sentences what was compared, and what was not."""
@@ -50,6 +52,11 @@ class Proof:
             span = f"{first:%Y-%m-%d %H:%M:%S} to {last:%Y-%m-%d %H:%M:%S} UTC"
             events = "1 event is" if self.loose == 1 else f"{self.loose} events are"
             said.append(f"{events} in no seal yet, {span}.")
+        for since, until in settings.OPSCONSOLE_WRONG_CLOCKS:
+            span = f"{since:%Y-%m-%d %H:%M:%S} to {until:%Y-%m-%d %H:%M:%S} UTC"
+            said.append(f"Times of {span} were believed: a clock was wrong that showed them.")
+        if self.only_times:
+            said.append("All but these times holds: docs/operations.md says what to do (Clocks).")
         return said
 
 
@@ -73,6 +80,7 @@ def prove(*, runs: QuerySet[Run], workspaces: QuerySet[Workspace], file: Path) -
     wrong = protection.faults(connections[DEFAULT_DB_ALIAS])
     faults += [Chain(name, Fault(0, why)) for name, why in sorted(wrong.items())]
     sealed, count, loose, ends = TrustedHeads.by(trusted), 0, 0, list[datetime]()
+    doubts: list[Chain] = []
     for chain in chains(runs, workspaces, sealed):
         count += 1
         loose += len(chain.loose)
@@ -80,13 +88,14 @@ def prove(*, runs: QuerySet[Run], workspaces: QuerySet[Workspace], file: Path) -
             ends = [min([*ends, *chain.loose]), max([*ends, *chain.loose])]
         faults += [chain] if chain.fault else []
         faults += [Chain(chain.name, Fault(0, why)) for why in chain.differences]
+        doubts += [Chain(chain.name, chain.doubt)] if chain.doubt else []
     if workspaces.count() == Workspace.objects.count():
         faults += _vanished(sealed.hashes)
         faults += [Chain(name, Fault(0, "no event tells of it")) for name in without_intent()]
     between = (ends[0], ends[1]) if ends else None
-    return Proof(
-        count, len(stored), len(sealing.keys()), len(kept), loose, between, faults, is_torn
-    )
+    only_times = bool(doubts) and not faults
+    counts_of_heads = len(stored), len(sealing.keys()), len(kept)
+    return Proof(count, *counts_of_heads, loose, between, faults + doubts, is_torn, only_times)
 
 
 def _kept(file: Path) -> tuple[list[seals.SealedHead], bool, list[Chain]]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 
 from agents.core.digest import canonical, sha256
@@ -163,17 +163,20 @@ def sealed_hashes(heads: Iterable[SealedHead]) -> dict[str, list[str]]:
     return found
 
 
-def bounds(heads: Iterable[SealedHead], full: int) -> dict[str, list[tuple[int, str]]]:
+def bounds(
+    heads: Iterable[SealedHead], full: int, *, is_sure: Callable[[str], bool]
+) -> dict[str, list[tuple[int, str]]]:
     """Return for each chain since when its events can be: (up to which seq, a time) in order.
 
     What a head seals happened after the head before it was made; but those that one seal makes
-    have one time, and one of `full` events or more left some to the next.
+    have one time, and one of `full` events or more left some to the next. A head whose time is
+    not sure bounds nothing.
     """
     found: dict[str, list[tuple[int, str]]] = {}
     bound = at = ""
     was_full = False
     for head in heads:
-        if head.at != at and not was_full:
+        if head.at != at and not was_full and (not at or is_sure(at)):
             bound = at
         count = 0
         for chain, hashes in head.chains():

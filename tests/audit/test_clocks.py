@@ -1,0 +1,73 @@
+"""A clock that was wrong is told apart from a forgery, and there is a way on."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from agents.management.database_failures import REFUSED, refusal
+from agents.models import Run
+from tests.audit.test_record import unseen
+from tests.audit.test_sealed import faults, put_at_the_end, seal_another
+from tests.commands.test_run_pattern import command
+from tests.engine.scene import Scene
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+
+AHEAD = timedelta(hours=1)
+
+
+@pytest.mark.breaks("I32", "I33")
+def test_the_times_of_a_wrong_clock_are_told_and_believed_once_they_are_known(
+    scene: Scene, heads_file: Path, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right = timezone.now
+    with monkeypatch.context() as wrong:
+        wrong.setattr("django.utils.timezone.now", lambda: right() + AHEAD)
+        apart, code = refusal("work")
+        early = seal_another(scene)
+    later = seal_another(scene)
+
+    told = command("verify_audit")
+
+    assert (apart, code) == (
+        "The clock of this host is 3600 s ahead of the database's: put the wrong one right first.",
+        REFUSED,
+    )
+    assert told.code == 3
+    of_the_future, too_old = (
+        f"run {run.pk}: event 1: it is {why}: a clock was wrong, or its time was forged"
+        for run, why in (
+            (early, "of the future"),
+            (later, "older than the head before its seal"),
+        )
+    )
+    assert of_the_future in told.out
+    assert too_old in told.out
+    assert "All but these times holds" in told.out
+
+    known = right() + timedelta(minutes=30), right() + timedelta(minutes=90)
+    settings.OPSCONSOLE_WRONG_CLOCKS = [known]
+    believed = command("verify_audit")
+
+    assert believed.code == 0
+    assert "were believed: a clock was wrong that showed them." in believed.out
+
+    unseen(forge_row, early)
+    forge_time(later, right() - timedelta(days=1))
+
+    assert {name for name, _ in faults()} == {f"run {early.pk}", f"run {later.pk}"}
+    assert "All but these times holds" not in command("verify_audit").out
+
+
+def forge_row(run: Run) -> None:
+    Run.objects.filter(pk=run.pk).update(goal="Refund nothing.")
+
+
+def forge_time(run: Run, at: datetime) -> None:
+    run.refresh_from_db()
+    put_at_the_end(run, at)
