@@ -225,9 +225,8 @@ def _decision_refused(told: EventSentence) -> str:
 
 def _member_set(told: EventSentence) -> str:
     facts = told.facts
-    at = [
-        f"{up_to(most)} at {desk_title(d).lower()}" for d, most in limits_told(dict(facts)).items()
-    ]
+    limits = sorted(limits_told(dict(facts)).items())  # PostgreSQL keeps no order of keys
+    at = [f"{up_to(most)} at {desk_title(desk).lower()}" for desk, most in limits]
     may = ["any amount"] if facts["role"] in ("reviewer", "admin") else []
     granted = ", ".join(at or may)
     return f"Gave {facts['user']} the role of {facts['role']}{granted and ', approving '}{granted}."

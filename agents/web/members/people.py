@@ -71,7 +71,8 @@ def _limits(row: Membership) -> list[str]:
         return ["decides nothing"]
     policy = row.workspace.policy
     named = (policy.document.get("desks") or {}) if policy else {}
-    own = dict.fromkeys([FIRST_DESK, *named]) | row.desk_limits
+    others = sorted({*named, *row.desk_limits} - {FIRST_DESK})
+    own = dict.fromkeys([FIRST_DESK, *others]) | row.desk_limits
     if len(own) == 1:
         return [up_to(own[FIRST_DESK])]
     return [f"{desk_title(desk)}: {up_to(most)}" for desk, most in own.items()]
