@@ -187,7 +187,12 @@ def is_text(value: Json) -> TypeGuard[str]:
     """Tell whether `value` is text that a person may be shown: not blank, bounded, no tricks."""
     if not isinstance(value, str) or not value.strip() or len(value) > MAX_TEXT:
         return False
-    return not any(is_hidden(char) for char in value)
+    return not has_hidden(value)
+
+
+def has_hidden(text: str) -> bool:
+    """Tell whether a text holds characters that control the display."""
+    return not text.isprintable() and any(map(is_hidden, text))  # what is printable is not hidden
 
 
 def is_hidden(char: str) -> bool:

@@ -10,7 +10,7 @@ from agents.core.limits import Limits
 from agents.core.money import to_model_units
 from agents.core.requests import Json
 
-REVIEW_CHANGED = "review_changed"  # not called: what was allowed no longer is
+REVIEW_CHANGED = "review_changed"  # not called, because it is no longer allowed
 BUDGETS = frozenset({"max_seconds", "max_tokens", "max_cost"})
 
 

@@ -51,4 +51,4 @@ def holds_address(text: str) -> bool:
 
 
 def _digits(text: str) -> int:
-    return sum(char.isdigit() for char in text)
+    return sum(map(str.isdigit, text))

@@ -21,7 +21,7 @@ KEY_MASK = "[secret]"  # of keys and tokens, which no policy lets pass
 MASKS = {CARDS: "[card number]", IBANS: "[IBAN]", EMAILS: "[e-mail]"}
 
 _DIGITS = re.compile(r"[0-9]+(?:[^0-9A-Za-z@]{1,3}[0-9]+)*")  # groups, and what is between them
-_USUAL = re.compile(r"[ .\-]?")  # between groups of any length; else they have a card's shape
+_USUAL = re.compile(r"[ .\-]?")  # between groups; other marks need the shape of a card
 _SHAPES = {(4, 4, 4, 4), (4, 6, 5), (4, 6, 4), (4, 4, 4, 4, 3), (4, 4, 5)}
 _MOST_GROUPS = max(map(len, _SHAPES))
 _GROUP = re.compile(r"[0-9]+")
@@ -47,6 +47,7 @@ _TELLING = re.compile(r"[^\W_A-Za-z]|@")  # no kind is found in a text that has 
 _LEAST = 6  # characters of the shortest that is masked: a@b.cd
 _Place: TypeAlias = tuple[int, int]
 _Find: TypeAlias = Callable[[str], Iterable[_Place]]
+_Finders: TypeAlias = Sequence[tuple[_Find, str]]
 
 
 def mask(
@@ -56,15 +57,32 @@ def mask(
 
     Addresses in `kept`, in small letters, stay. `ours` are secrets of our own, by their values.
     """
-    if len(text) < _LEAST:
-        return text
-    finders: list[tuple[_Find, str]] = [(lambda read: secret_spans(read, ours), KEY_MASK)]
+    return _mask(text, _finders(kinds, kept, ours))
+
+
+def mask_json(
+    value: Json, kinds: Collection[str], *, kept: Collection[str] = (), ours: Collection[str] = ()
+) -> Json:
+    """Do the same with every text in a JSON value, names of members included."""
+    return _mask_json(value, _finders(kinds, kept, ours))
+
+
+def _finders(kinds: Collection[str], kept: Collection[str], ours: Collection[str]) -> _Finders:
+    """Return what finds secrets and the personal data of these kinds, each with its mask."""
     personal: dict[str, _Find] = {
         IBANS: _ibans,  # before card numbers, which its digits may look like
         CARDS: _cards,
         EMAILS: lambda read: _addresses(read, kept),
     }
-    finders += [(find, MASKS[kind]) for kind, find in personal.items() if kind in kinds]
+    return [
+        (lambda read: secret_spans(read, ours), KEY_MASK),
+        *((find, MASKS[kind]) for kind, find in personal.items() if kind in kinds),
+    ]
+
+
+def _mask(text: str, finders: _Finders) -> str:
+    if len(text) < _LEAST:
+        return text
     for read in ways_to_read(text):
         reading = read(text)
         for find, instead in finders if _TELLING.search(reading.text) else finders[:1]:
@@ -74,31 +92,26 @@ def mask(
     return text
 
 
-def mask_json(
-    value: Json, kinds: Collection[str], *, kept: Collection[str] = (), ours: Collection[str] = ()
-) -> Json:
-    """Do the same with every text in a JSON value, names of members included."""
+def _mask_json(value: Json, finders: _Finders) -> Json:
     if isinstance(value, str):
-        return mask(value, kinds, kept=kept, ours=ours)
+        return _mask(value, finders)
     if isinstance(value, list | tuple):
-        return [mask_json(item, kinds, kept=kept, ours=ours) for item in value]
+        return [_mask_json(item, finders) for item in value]
     if isinstance(value, dict):
-        return {
-            mask_json(name, kinds, kept=kept, ours=ours): mask_json(
-                item, kinds, kept=kept, ours=ours
-            )
-            for name, item in value.items()
-        }
+        return {_mask(name, finders): _mask_json(item, finders) for name, item in value.items()}
     return value
 
 
 def _replace_spans(text: str, reading: Reading, spans: Iterable[_Place], mask: str) -> str:
     """Return `text` with a mask for each span of what it reads as."""
+    found = join_overlaps(spans)
+    if not found:
+        return text
     parts, done = [], 0
-    for begin, end in join_overlaps(spans):
+    for begin, end in found:
         parts += [text[done : reading.begins[begin]], mask]
         done = reading.ends[end - 1]
-    return "".join([*parts, text[done:]]) if parts else text
+    return "".join([*parts, text[done:]])
 
 
 def _cards(text: str) -> Iterator[_Place]:
@@ -131,7 +144,7 @@ def _is_written_so(text: str, groups: Sequence[_Place], first: int, last: int) -
     A list of numbers, one a line or with commas, is none: its marks go on before or behind.
     """
     if last - first > _MOST_GROUPS and not _USUAL.fullmatch(text, *_between(groups, first)):
-        return False  # the sets below would tell the same, slowly
+        return False  # what follows would say the same, slowly
     within = {text[end:begin] for (_, end), (begin, _) in pairwise(groups[first:last])}
     if all(map(_USUAL.fullmatch, within)):
         return True

@@ -49,7 +49,7 @@ class Ruling:
 BY_PERSON = "approved_by_person"  # the reason of a ruling that a person has answered
 
 
-ANY_NUMBER = math.inf  # was agreed to; what was told in words is asked about
+ANY_NUMBER = math.inf  # a consent to every number, but to no words
 
 # Rules that a person has agreed to, each with the value they were shown; None: with any value.
 Consent: TypeAlias = Mapping[str, Json]
@@ -95,7 +95,7 @@ class ReviewResult:
 
     decision: str  # approve, revise, escalate, block: the word for the trace
     deciding: Ruling
-    action: Json  # as it may go on: revised where the policy revised it
+    action: Json  # with the policy's revisions
     rulings: Sequence[Ruling]  # of the last round
     revisions: Sequence[Ruling] = field(default=())
 

@@ -47,7 +47,8 @@ _NAMED = re.compile(
     re.I,
 )
 # What a text must hold, in small letters, for a search in it to be worth its time.
-_NAMES = ("key", "pass", "pwd", "token", "secret", "credential", "wor", "contrase", "senha")
+_NAMES = re.compile("key|pass|pwd|token|secret|credential|wor|contrase|senha")
+_BEARER, _AUTHORIZATION = re.compile("bearer|basic"), re.compile("authorization")
 _LAST_MARKS = ".,;:!?)]}>'\""  # behind a value, not of it
 _DIGIT, _LETTER = re.compile(r"[0-9]"), re.compile(r"[A-Za-z]")
 _STRONG = re.compile(r"[0-9A-Z]")  # no word of a language is written so
@@ -80,10 +81,10 @@ def _spans(text: str) -> Iterator[Span]:
     yield from (found.span() for found in _ISSUED.finditer(text))
     yield from (found.span(1) for found in _IN_ADDRESS.finditer(text))
     small = text.lower()
-    for pattern, words in ((_AFTER_WORD, ("bearer", "basic")), (_IN_HEADER, ("authorization",))):
-        if any(word in small for word in words):
+    for pattern, words in ((_AFTER_WORD, _BEARER), (_IN_HEADER, _AUTHORIZATION)):
+        if words.search(small):
             yield from (m.span(1) for m in pattern.finditer(text) if _STRONG.search(m[1]))
-    if any(word in small for word in _NAMES):
+    if _NAMES.search(small):
         yield from (span for m in _NAMED.finditer(text) for span in _named_value(m))
     for found in _TOKEN.finditer(text):
         begin = _key_in(found[0])

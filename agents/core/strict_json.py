@@ -53,7 +53,7 @@ def is_storable(value: object) -> bool:
         parse(text)
     except (TypeError, ValueError, RecursionError):
         return False
-    # PostgreSQL takes no NUL. Text that spells it out is refused with it, and nobody's tool does.
+    # PostgreSQL stores no NUL; text that holds it as an escape is refused too.
     return "\\u0000" not in text
 
 

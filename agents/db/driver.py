@@ -59,7 +59,8 @@ def send(database: BaseDatabaseWrapper, sql: str, params: Sequence[Any]) -> Any:
         cursor: Any = database.cursor()
         cursor.execute(sql, params)
         return cursor
-    _open(database)
+    if not _here.is_open:
+        _open(database)
     database.validate_no_broken_transaction()
     execute: Execute = _EXECUTE[database.vendor]
     for watching in reversed(database.execute_wrappers):

@@ -77,7 +77,7 @@ def _intend(step: Step, request: Use, journal: Journal, limits: Limits, at: date
         return "killed"
     try:
         facts, resource = gathered.get()
-    except StaleLookup:  # the way to the lock took too long: look again
+    except StaleLookup:  # waiting for the lock took too long: look up again
         return REVIEW_CHANGED
     escalation = next(iter(granted.get()), None)
     answer = journal.steps[allowing.asked["granted"]].reply if escalation else None

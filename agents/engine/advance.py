@@ -46,7 +46,7 @@ class _End:
     to: RunState
     columns: dict[str, Json]
     facts: dict[str, Json]
-    asked_people: bool = True  # False: there is nothing that anybody could have allowed
+    asked_people: bool = True  # False: no approval can exist
     pause: timedelta | None = None  # before it may be claimed
 
     def move(self, commit: Commit) -> None:
@@ -96,7 +96,7 @@ async def _advance(run: Run, journal: Journal, outlasts_outages: bool) -> RunSta
         log.exception("Run %s met an error of the database; it is tried again", run.pk)
         await in_database(journal.flush_unfenced)
         return await _leave_run(run, fence, _requeue_end(AFTER_DATABASE_ERROR))
-    except Exception as error:  # ours to fix; leaving it running would only repeat it
+    except Exception as error:  # a bug of ours: a retry would only repeat it
         log.exception("Run %s failed", run.pk)
         await in_database(journal.flush_unfenced)
         reason = "diverged" if isinstance(error, Diverged) else "internal_error"
@@ -110,7 +110,7 @@ def _requeue_end(pause: timedelta, why: str = "", **columns: Json) -> _End:
 
 def _claim(run_id: UUID) -> Journal | None:
     run = lease.claim(run_id, owner=lease.OWNER, lease=lease.length(), at=timezone.now())
-    # Tried by itself: a claim that is made is not to be had once more.
+    # Retried without the claim, which cannot be made twice.
     return retry_transient(Journal, run) if run else None
 
 
@@ -175,7 +175,7 @@ async def _leave_run(run: Run, fence: int, end: _End) -> RunState | None:
     """Move a run whose drive broke off; its unwritten steps are done again."""
 
     def move() -> RunState | None:
-        run.state, run.fence = RunState.RUNNING, fence  # a commit that failed has moved the object
+        run.state, run.fence = RunState.RUNNING, fence  # a failed commit left the object moved
         try:
             with transaction.atomic():
                 run.assert_lease()

@@ -68,7 +68,7 @@ def _answer_unknown(
     tool = TOOLS[effect.tool]
     happened = reply["decision"] == EscalationState.APPROVED and effect.state != EffectState.REFUSED
     if not happened and tool.release:
-        tool.release(effect.key, commit.at)  # from now on a late call finds nothing to pay
+        tool.release(effect.key, commit.at)  # a late call then finds no hold to use
     is_recorded = effect.state == EffectState.DONE
     told = effect.result if is_recorded else _result_by_key(tool, effect.key)
     step.reply = redact_for(escalation.run, told)
@@ -77,7 +77,7 @@ def _answer_unknown(
     if step.reply is None:
         step.failed = f"tool_error:{effect.tool}"
     state = EffectState.REFUSED if step.failed else EffectState.DONE
-    # Not its `tool`: what that held was given back above, before it was asked.
+    # No `tool`: its hold was already released above.
     settle(commit, step, CallOutcome(state, Reply(step.reply)), tool=None, overrules=True)
 
 
@@ -86,4 +86,4 @@ def _result_by_key(tool: Tool, key: str) -> Json:
     try:
         return outcome_of(tool, key)
     except OutcomeUnknown:
-        return None  # then the person's word counts
+        return None  # the person's answer decides

@@ -15,12 +15,12 @@ from agents.models.event import Entry
 from agents.patterns.routing import NO_SPECIALIST
 from agents.tools import TOOLS
 
-# What is allowed and then done by the run. Whether a call took effect is settled by the answer.
+# Kinds whose approval the run then carries out; of an unknown effect the answer itself is the end.
 CARRIED_OUT = stored_kinds(tuple(kind for kind in KINDS if not kind.settles_call))
-OWN_ENDS = ("success", NO_SPECIALIST)  # of a run that goes the way it was allowed to
+OWN_ENDS = ("success", NO_SPECIALIST)  # a run ends so when it did what was allowed
 ASKED_AGAIN, AMOUNT_CHANGED, REFUSED = "asked_again", "amount_changed", "refused"
 
-# Asked of every run at its end, and at every intent.
+# Read at the end of a run that asked people, and at every intent.
 _APPROVALS = CompiledSelect(
     lambda: (
         Escalation.objects.filter(
@@ -58,7 +58,7 @@ def close_approvals(run: Run, *, why: str, turn: str = "", but: int | None = Non
         is_call = escalation.action["kind"] == "tool"
         if is_call and _is_carried_out(escalation):
             continue
-        # What is no call is left undone by nothing but its run's end.
+        # An approval of something other than a call can only fail with its run.
         if not is_call and (turn or why == REFUSED or _is_heeded(escalation, why)):
             continue
         Escalation.objects.filter(pk=escalation.pk).update(not_carried_out=code)

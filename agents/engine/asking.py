@@ -28,16 +28,16 @@ from agents.engine.owing import owes_letter
 from agents.engine.redaction import redact
 from agents.models import Endpoint, Step
 
-MAX_CLAIMS = 20  # claims in a row that lead nowhere: then the run is at fault
+MAX_CLAIMS = 20  # in a row without progress; then the run itself is at fault
 PATIENCE = 5.0  # seconds that a retry may wait here; a longer wait is given back to the queue
-LONGEST_PAUSE = 10  # rests that a run waits whose question fails though others are answered
+LONGEST_PAUSE = 10  # rests; for a run whose own question keeps failing
 MAX_MODEL, MAX_CALL = 100, 500  # characters kept of a model's name, and of an unasked call
 ANSWER_TOKENS = 256  # reserved for an answer before it is known
 
 
 async def ask(key: str, request: Ask, journal: Journal, limits: Limits) -> Reply:
     """Ask a model, again where that may help. Raises Later where only time can."""
-    leave = await permit_to_ask()  # first: a step that was not begun has used no attempt
+    leave = await permit_to_ask()  # first: a step that is not begun uses no attempt
     step = journal.begin(key, request)
     journal.active_time.assume(step, simulation.pause_before(journal.run, request.role))
     over = exceeded(journal.spent(), limits)
@@ -66,7 +66,7 @@ async def ask(key: str, request: Ask, journal: Journal, limits: Limits) -> Reply
         step.tokens_lost -= reserve
         step.tokens_in, step.tokens_out = answer.tokens_in, answer.tokens_out
         step.cost_micro_usd = answer.cost_micro_usd
-        # Masked before it is cut: nobody finds half a key.
+        # Masked before it is cut: half a key would not be recognised.
         model, text, *tool_calls = redact([answer.model, answer.text, *answer.tool_calls], limits)
         step.model = model[:MAX_MODEL]
         said: Json = {"text": text, "demo": answer.demo}

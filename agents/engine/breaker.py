@@ -25,7 +25,7 @@ from agents.models import Endpoint, Run
 
 log = logging.getLogger(__name__)
 
-FAILURES = 5  # in a row, of any runs: more than one run makes in one go
+FAILURES = 5  # in a row, over all runs; one run alone makes fewer
 REST = timedelta(seconds=30)
 LONGEST_REST = timedelta(minutes=5)  # where the server itself asks for a longer one than REST
 WOKEN = 3  # runs a second that look whether a rest is over: each look is a line on its record

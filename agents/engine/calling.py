@@ -79,14 +79,14 @@ async def _call_once(
         async with asyncio.timeout(_seconds_for(tool, context.limits, journal)):
             result = await (simulation.happen(fault, call.result) if fault else call.result())
     except TimeoutError as error:
-        # A deadline of ours leaves the call under way; a tool's own TimeoutError ended it.
+        # After our own deadline the call still runs; a TimeoutError of the tool ended it.
         if not isinstance(error.__cause__, asyncio.CancelledError):
             return await _settle_failure(tool, context, f"tool_error:{tool.name}")
         call.give_up()
         if tool.writes and not fault:
             return UNKNOWN
         return await _settle_failure(tool, context, f"tool_timeout:{tool.name}")
-    except Exception as error:  # whatever a tool raises, the run goes on to an honest end
+    except Exception as error:  # whatever a tool raises becomes an outcome of the call
         if tool.writes and isinstance(error, OutcomeUnknown):
             return UNKNOWN
         if tool.touch is Touch.SAFE and isinstance(error, CUT) and not is_last:

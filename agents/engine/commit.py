@@ -22,7 +22,7 @@ from agents.models import Run, Step
 from agents.models.event import Entry, chain_events
 from agents.models.run import columns_of_move, send_change
 
-# What becomes of a step after it was begun.
+# The columns of a step that change after it was begun.
 PROGRESS = (
     *("reply", "failed", "attempts", "seconds", "tokens_in", "tokens_out", "tokens_lost"),
     *("cost_micro_usd", "model", "ended_at"),

@@ -50,7 +50,7 @@ async def look_up(run: Run, known: LookedUp | None) -> LookedUp | None:
     try:
         async with asyncio.timeout(LONGEST):
             return LookedUp(await TOOL_THREADS.run(partial(desk.ahead, run.subject_key)), at)
-    except Exception as error:  # whatever it is: without an answer nothing is judged
+    except Exception as error:  # any error: without an answer nothing is judged
         log.exception("The desk %s could not look up what it needs", desk.name)
         raise Later(AGAIN, FAILED) from error
 

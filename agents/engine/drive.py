@@ -21,7 +21,7 @@ from typing import Any, Protocol, TypeAlias
 from agents.core.replay import Reply, Strand
 from agents.core.requests import Flow, Json, Request, Together
 
-# A strand, and how what it asks for is done.
+# A strand, and the coroutine that answers its request.
 _Asked: TypeAlias = "tuple[Strand, Callable[[], Coroutine[Any, Any, Reply]]]"
 
 
@@ -77,7 +77,7 @@ async def drive(flow: Flow, world: Executor) -> Strand:
             while ready:
                 strand, reply = ready.popleft()
                 _advance(strand, reply, world, ready, asked)
-            if len(asked) == 1 and not busy:  # nobody to do it beside: it needs no task of its own
+            if len(asked) == 1 and not busy:  # nothing else runs: no task is needed
                 strand, do = asked.pop()
                 await _came(strand, do(), ready, later)
                 _heed_cancel()

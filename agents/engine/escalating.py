@@ -45,7 +45,7 @@ def open_escalation(
     switch, full = standing.get(), filled.get()
     if full:
         return full
-    commit.insert_steps()  # it refers to its step, and the record to it
+    commit.insert_steps()  # the escalation refers to its step
     escalation = Escalation(
         **terms._asdict(),
         workspace_id=run.workspace_id,
@@ -59,11 +59,12 @@ def open_escalation(
         frozen_at=at if switch else None,
         expires_at=at + timedelta(seconds=limits.escalation_seconds),
     )
-    if kind in CARRIED_OUT:  # asked before in this turn: it is this question that counts now
+    # This question replaces an approval of the same turn. In its first claim a run has none.
+    if kind in CARRIED_OUT and run.fence > 1:
         commit.tell(close_approvals(run, why=ASKED_AGAIN, turn=turn_of(step.key)))
     insert_rows(escalation)
     facts = {"escalation": escalation.pk, "key": step.key, "kind": kind}
-    # What the person is asked: their page shows the row, which this binds.
+    # The page shows the row; the event proves what it asked.
     facts |= {"requested_minor": terms.amount_minor, "currency": terms.currency}
     facts |= {"action_sha256": escalation.action_sha256}
     commit.say("escalation.opened", {**facts, "reason": review["deciding"]["reason"]})

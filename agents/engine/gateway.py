@@ -60,12 +60,12 @@ async def use(key: str, request: Use, journal: Journal, limits: Limits) -> Reply
             outcome = await _past_outcome(step, tool, context) if begun_before else None
             if begun_before and outcome is None:
                 switch = await in_database(standing_against, run, tool.name)
-                if switch:  # without an answer by key it may have happened all the same
+                if switch:  # a tool that cannot look it up may have done it
                     outcome = STOPPED if tool.find else UNKNOWN
             outcome = outcome or await call_tool(tool, request.args, context, journal)
         kept = Reply(redact(outcome.reply.value, limits), outcome.reply.failed)
         outcome = replace(outcome, reply=kept)
-        # Not after the block: where the commit beside the call fails, it ends with that error.
+        # Inside the block, which raises where the commit made during the call fails.
         if outcome.state is not EffectState.UNKNOWN:
             if tool.writes:
                 journal.write_unfenced(partial(settle, step=step, outcome=outcome, tool=tool))
@@ -76,7 +76,7 @@ async def use(key: str, request: Use, journal: Journal, limits: Limits) -> Reply
     if outcome.state is EffectState.DONE and tool.find:
         journal.done[step.pk] = outcome.reply.value
     elif tool.writes:
-        await journal.flush()  # nobody could ask by key after a crash, or a hold was given back
+        await journal.flush()  # after a crash it could not be looked up by key
     return reply
 
 
@@ -86,7 +86,7 @@ async def _past_outcome(step: Step, tool: Tool, context: Context) -> CallOutcome
 
 
 def _ledger_outcome(step: Step) -> CallOutcome | None:
-    """Return what the ledger says of a call whose step did not end: a truth of a lost commit."""
+    """Return what the ledger says of a call whose step did not end."""
     effect = Effect.objects.filter(step=step, state__in=SETTLED).first()
     if effect is None:
         return None
@@ -105,7 +105,7 @@ def _ask_person(step: Step, request: Use, limits: Limits, commit: Commit) -> Non
     Effect.objects.filter(step=step, state=EffectState.INTENDED).update(
         state=EffectState.UNKNOWN, settled_at=commit.at
     )
-    commit.update(step, *PROGRESS)  # the time of the call is used up, whatever a person says
+    commit.update(step, *PROGRESS)  # its time is spent, whatever the person answers
     open_escalation(
         commit,
         step=step,

@@ -56,7 +56,7 @@ class Jobs:
             cursor.execute(_HASTEN, {"queue": QUEUE, "queued": RunState.QUEUED})
 
     def unheard(self, runs: QuerySet[Run]) -> QuerySet[Run]:
-        # A job for later is none for a run that was woken since.
+        # A job for later does not count where the run has been woken since.
         waiting = ProcrastinateJob._default_manager.filter(queue_name=QUEUE, status="todo").exclude(
             scheduled_at__gt=Now()
         )

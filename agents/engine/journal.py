@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from operator import attrgetter
 from threading import RLock
 from typing import Any, TypeVar
 
@@ -37,7 +38,7 @@ from agents.models.event import Entry
 T = TypeVar("T")
 
 MOST_ATTEMPTS = 32_767  # that its column counts; an outage may last for weeks
-SOON = 0.05  # seconds of a call after which what waits is committed beside it: people watch
+SOON = 0.05  # seconds into a call after which waiting writes are committed: people watch
 
 _STEPS = CompiledSelect(lambda: Step.objects.filter(run=Param("run")).order_by("position"))
 
@@ -47,7 +48,7 @@ class Journal:
 
     def __init__(self, run: Run) -> None:
         self.run = run
-        # Nobody had a run before its first claim.
+        # Before its first claim a run has no steps.
         self.steps = {step.key: step for step in (_STEPS.all(run=run.pk) if run.fence > 1 else ())}
         for step in self.steps.values():
             step.run = run
@@ -56,14 +57,14 @@ class Journal:
         self.ahead: LookedUp | None = None  # what the run's desk was told by another machine
         under_way = [step.pk for step in self.steps.values() if not step.ended_at]
         if under_way:
-            # By the step, not by whether it has ended: somebody may have decided since.
+            # By the step, not by its end: somebody may have decided since.
             asked = Escalation.objects.filter(step__in=under_way)
             self.escalated.update(asked.values_list("step_id", flat=True))
         self.has_turned_away = False  # a request that no person was asked: its flow can go on
         self._draft = Draft()
-        self._unfenced: list[UnderLock] = []  # what no commit has written yet
+        self._unfenced: list[UnderLock] = []  # not committed yet
         self._lock = asyncio.Lock()
-        self._lost: BaseException | None = None  # why a commit failed, and with it what it had
+        self._lost: BaseException | None = None  # the error of a failed commit
         # Flows side by side write from the event loop and from the database's threads.
         self._guard = RLock()
         self.active_time = ActiveTime(self.steps.values())
@@ -77,7 +78,7 @@ class Journal:
         if step is None:
             return None
         if step.fingerprint != fingerprint(request) and not asks_the_same(step.asked, request):
-            # Not what was asked: an error's message goes into the log.
+            # The message goes into the log, so it does not quote the request.
             raise Diverged(f"{key}: another {step.kind} is asked than was recorded")
         if step.pk in self.escalated:
             raise Waiting(key)
@@ -94,8 +95,8 @@ class Journal:
             step = self.steps[key] = new_row(
                 Step,
                 run_id=self.run.pk,
-                # Not their number: a step that a failed commit lost may have left a gap.
-                position=1 + max((step.position for step in self.steps.values()), default=0),
+                # Not their count: a failed commit may have left a gap.
+                position=1 + max(map(attrgetter("position"), self.steps.values()), default=0),
                 key=key,
                 kind=type(request).__name__.lower(),
                 fingerprint=digest,
@@ -171,7 +172,7 @@ class Journal:
 
     def write_unfenced(self, write: UnderLock) -> None:
         """Have done what records the world: it is written even where the run was lost."""
-        with self._guard:  # a commit that ends now takes its own out of the list
+        with self._guard:  # a commit that ends now changes the list
             self.under_lock(write)
             self._unfenced.append(write)
 
@@ -220,7 +221,7 @@ class Journal:
 
     async def _commit_waiting(self, work: UnderLock | None) -> None:
         async with self._lock:
-            if self._lost:  # what came after it must not be written without it
+            if self._lost:  # later writes rest on what it lost
                 raise self._lost
             if not (work or self._draft):
                 return

@@ -11,7 +11,7 @@ from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import Pending, pipelined
 from agents.models import Escalation, KillSwitch, Run, Workspace
 
-# Not its key: every record that is written refers to it, also by who holds what we want next.
+# FOR NO KEY UPDATE: inserts that refer to the workspace lock its key, and must not wait for us.
 _WORKSPACE = CompiledSelect(
     lambda: Workspace.objects.filter(pk=Param("pk")).select_for_update(no_key=True).only("pk")
 )

@@ -19,7 +19,7 @@ from agents.engine.worker import run_sweep, sweep_interval
 
 log = logging.getLogger(__name__)
 
-LATER = 1.0  # seconds between looks for jobs whose time has come: nothing is notified then
+LATER = 1.0  # seconds between looks for jobs that fall due, which nothing announces
 CONNECTIONS = 4  # of the queue; one more listens
 OPENING = 3.0  # seconds for the first connection; the pool would try for thirty
 PAUSE = 1.0  # seconds before the queue is tried again

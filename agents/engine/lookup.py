@@ -24,7 +24,7 @@ def outcome_of(tool: Tool, key: str) -> Json:
     try:
         return tool.find(key) if tool.find else None
     except (OutcomeUnknown, DatabaseError):
-        raise  # an error of the database is ours: what asks is tried again as a whole
+        raise  # our own database failed: the caller retries as a whole
     except Exception as error:
         log.exception("%s could not be asked what became of %s", tool.name, key)
         raise LookupBroken(key) from error

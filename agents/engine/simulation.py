@@ -31,6 +31,8 @@ def pause_before(run: Run, role: str) -> float:
 
 def registry(run: Run) -> Mapping[str, Tool]:
     """Return the tools that a run finds: ours, as its simulation adds to and takes from them."""
+    if not run.simulation:
+        return TOOLS
     removed = run.simulation.get("registry_remove", ())
     added = run.simulation.get("registry_add", {})
     found = TOOLS | {name: _returning(name, said) for name, said in added.items()}

@@ -61,7 +61,7 @@ def _requeue_abandoned() -> int:
 def _requeue_decided() -> int:
     """Queue waiting runs that have nothing left to wait for."""
     waiting = Run.objects.filter(state=RunState.WAITING)
-    # Only keys, which the indexes hold: ten thousand may wait, and this is asked all the time.
+    # Keys alone come from the indexes: ten thousand runs may wait, and every sweep asks.
     answered = waiting.exclude(escalations__state=EscalationState.OPEN).order_by("pk")
     count = 0
     for run in Run.objects.filter(pk__in=list(answered.values_list("pk", flat=True)[:BATCH])):
@@ -89,7 +89,7 @@ def _settle_orphans() -> int:
     old = Effect.objects.unsettled().filter(
         state=EffectState.INTENDED, intended_at__lt=timezone.now() - ORPHANED
     )
-    # The run's state is looked at here: asked for it too, SQLite begins with every ended run.
+    # Not in the query: SQLite would then begin with every ended run.
     found = old.select_related("run__policy", "step").order_by("intended_at", "pk")
     orphans = [effect for effect in found if effect.run.state in ENDED]
     return sum(settle_orphan(effect) for effect in orphans[:BATCH])
@@ -103,7 +103,7 @@ def settle_orphan(effect: Effect) -> bool:
         state = EffectState.DONE if result is not None else EffectState.REFUSED
         if not (tool and tool.find):
             state = EffectState.UNKNOWN
-    except LookupBroken:  # the next sweep asks again; other effects do not wait for it
+    except LookupBroken:  # the next sweep asks again
         return False
     except OutcomeUnknown:
         result, state = None, EffectState.UNKNOWN

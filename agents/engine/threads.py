@@ -64,7 +64,7 @@ class Pool:
     def _start(self, thread: ThreadPoolExecutor, work: Callable[[], T], done: Future[T]) -> None:
         try:
             thread.submit(self._work, thread, work, done)
-        except RuntimeError:  # the machine has none left now; else it would be counted for ever
+        except RuntimeError:  # no thread could be started: do not count it
             with self._lock:
                 self._everyone.remove(thread)
             raise
@@ -82,7 +82,7 @@ class Pool:
         while following:
             work, done = following
             tell = self._outcome(work, done) if done.set_running_or_notify_cancel() else None
-            with self._lock:  # before anybody is told, who may then come with the next
+            with self._lock:  # before the caller learns of it and submits again
                 following = self._waiting.popleft() if self._waiting else None
                 if not following:
                     self._idle.append(thread)
@@ -92,7 +92,7 @@ class Pool:
     def _outcome(self, work: Callable[[], T], done: Future[T]) -> Callable[[], None]:
         try:
             return partial(done.set_result, self._fresh(work))
-        except BaseException as error:  # told to who asked, whatever it is
+        except BaseException as error:  # the caller gets every error
             return partial(done.set_exception, error)
 
     @staticmethod
@@ -104,7 +104,7 @@ class Pool:
         except (OperationalError, InterfaceError):
             _lost_at = time.monotonic()
             raise
-        except StopIteration as error:  # asyncio takes none: who asked would wait for ever
+        except StopIteration as error:  # a future cannot carry it: the caller would hang
             raise RuntimeError("a thread's work raised StopIteration") from error
         finally:
             _used.at = time.monotonic()
@@ -142,11 +142,11 @@ def _has_news(connection: BaseDatabaseWrapper) -> bool:
     return bool(heard.poll(0))
 
 
-# SQLite has one writer at a time. Several threads of one process would not queue up for it but
-# sleep and try again, unfairly: that is slower, and the unlucky give up with "database is locked".
+# SQLite has one writer at a time. Threads would not queue for it but sleep and retry: that is
+# slower, and some would give up with "database is locked".
 DATABASE_THREADS = Pool(1 if connections["default"].vendor == "sqlite" else 4, "database")
 TOOL_THREADS = Pool(16, "tool")
-# Signs of life do not stand in line behind the work of a thousand runs: leases would run out.
+# Lease renewals have their own thread: behind the work of a thousand runs leases would expire.
 LEASE_THREADS = Pool(1, "lease")
 
 

@@ -45,7 +45,7 @@ class ToolCall:
         except asyncio.CancelledError:
             if reply.cancelled() or not reply.done():
                 raise
-            return reply.result()  # it is here; only the event loop was late to look
+            return reply.result()  # it came in time; the event loop was late
 
     def give_up(self) -> None:
         """Go on without the reply; if there is one yet, it is written down and not used."""
@@ -66,7 +66,7 @@ class ToolCall:
     def _storable_text(self, reply: Json) -> str:
         if not is_storable(reply):
             return "what cannot be kept"
-        # Masked before it is cut: half a number would pass for none.
+        # Masked before it is cut: half a card number would not be recognised.
         return str(redact(json.dumps(reply), self.context.limits))[:LONGEST]
 
     def _note(self, said: Callable[[], str], seconds: float) -> None:
@@ -78,5 +78,5 @@ class ToolCall:
         with transaction.atomic():
             run = Run.objects.select_for_update().get(pk=self.run.pk)
             if run.erased_at:
-                facts["said"] = ""  # whoever it is about was forgotten meanwhile
+                facts["said"] = ""  # the run was erased meanwhile
             run.say(LATE, at=timezone.now(), facts={**facts, "after_ms": round(seconds * 1000)})

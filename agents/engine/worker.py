@@ -66,7 +66,7 @@ async def _work(stop: asyncio.Event, *, once: bool) -> bool:
     active_runs = ActiveRuns()
     try:
         async with lease.keep_leases(is_worker=True):
-            if once:  # rows say what is left to do, whatever brings them to a worker
+            if once:  # the rows say what is left to do, however bells are rung
                 await Poller(stop, active_runs).run(once=True)
             else:
                 await import_string(TAKERS[settings.OPSCONSOLE_DISPATCH])(stop, active_runs).run()

@@ -26,7 +26,7 @@ class EffectQuerySet(models.QuerySet["Effect"]):
 
     def in_workspaces(self, workspaces: Iterable[int]) -> EffectQuerySet:
         """Keep what belongs to some workspaces, without reading their runs to find it."""
-        # A sum has no index: otherwise both databases begin with every run of a workspace.
+        # Adding 0 hides the column from its index, with which both databases would begin.
         return self.alias(of=F("run__workspace") + 0).filter(of__in=list(workspaces))
 
 
@@ -38,7 +38,7 @@ class Effect(models.Model):
     key = models.CharField(max_length=120, unique=True)  # the idempotency key the tool is given
     tool = models.CharField(max_length=60)
     args = models.JSONField()
-    args_sha256 = models.CharField(max_length=64)  # equal to that of what was allowed
+    args_sha256 = models.CharField(max_length=64)  # of the action that was allowed
     review = models.ForeignKey("agents.Step", models.PROTECT, related_name="+")
     escalation = models.ForeignKey("agents.Escalation", models.PROTECT, null=True)
     # What its arguments name, in the terms of any desk: whom or what it is about, and of what is
@@ -81,7 +81,7 @@ class Effect(models.Model):
                 condition=Q(escalation__isnull=True, amount_minor__isnull=False),
                 name="effect_unattended",
             ),
-            # The sweep, the overview and the kill switches: what began and is not settled?
+            # Unsettled writes: for the sweep, the overview and the kill switches.
             models.Index(
                 fields=["intended_at"],
                 condition=Q(state__in=UNSETTLED),

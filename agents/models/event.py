@@ -171,7 +171,7 @@ def chain_events(
     account = commanding_account()
     via = {"via": "command", "account": account} if account else {}
     for place, entry in enumerate(entries, 1):
-        # Only a run is about somebody outside; what is said of a workspace is about its people.
+        # Only runs are about outsiders; events of a workspace are about its own people.
         plain, words = without_texts(entry.kind, entry.facts) if run_id else (entry.facts, {})
         seq = count + place
         beside = [_text(name, value, {"run": run_id, "seq": seq}) for name, value in words.items()]

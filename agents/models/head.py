@@ -17,7 +17,7 @@ class Head(models.Model):
     before = models.CharField(max_length=64, blank=True)
     moved = models.JSONField()  # version 1: chain -> hashes since the head before
     workspaces = models.JSONField(null=True)  # version 2: workspace -> its part, see record.seals
-    # No event with a key up to this one is still to be sealed: where the next seal begins to look.
+    # Every event up to this key is sealed: the next seal begins here.
     upto = models.PositiveBigIntegerField(null=True)
     seal = models.CharField(max_length=64)
 

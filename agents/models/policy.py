@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from typing import Any
+from dataclasses import dataclass
 
 from django.db import models
 
 from agents.core.limits import Limits, read_limits
+from agents.core.requests import Json
 
-_READ: dict[str, tuple[Any, Limits]] = {}  # by the document's digest: a few a workspace
+
+@dataclass(frozen=True)
+class _Read:
+    """A document as it was read, and its limits for each pattern and desk that were asked for."""
+
+    document: Json
+    limits: Limits
+    of: dict[tuple[str, str], Limits]
+
+
+_READ: dict[str, _Read] = {}  # by the document's digest: a few a workspace
 
 
 class PolicyVersion(models.Model):
@@ -33,8 +44,20 @@ class PolicyVersion(models.Model):
 
     def limits(self) -> Limits:
         """Return the document as limits. Raises BadPolicy."""
-        # Runs ask this at every turn; a version that is changed in place has another document.
+        return self._read().limits
+
+    def limits_of(self, pattern: str, desk: str) -> Limits:
+        """Return the limits of a run of this pattern at this desk. Raises BadPolicy."""
+        read = self._read()
+        known = read.of.get((pattern, desk))
+        if known is None:
+            known = read.of[pattern, desk] = read.limits.of(pattern, desk)
+        return known
+
+    def _read(self) -> _Read:
+        # Asked at every turn of a run. The document is compared, as it may be changed in place.
         known = _READ.get(self.sha256)
-        if known is None or known[0] != self.document:
-            known = _READ[self.sha256] = deepcopy(self.document), read_limits(self.document)
-        return known[1]
+        if known is None or known.document != self.document:
+            limits = read_limits(self.document)
+            known = _READ[self.sha256] = _Read(deepcopy(self.document), limits, {})
+        return known

@@ -46,7 +46,7 @@ class Run(models.Model):
     subject_key = models.CharField(max_length=200, blank=True, default="", db_default="")
     subject_label = models.CharField(max_length=200, blank=True, default="", db_default="")
     model = models.CharField(max_length=100, blank=True)  # chosen at launch; "" is OPENAI_MODEL
-    # Of what its pattern asks, pinned at launch; who knows only older ones does not take it.
+    # The version of its pattern's questions; a worker of an older release does not claim it.
     question_version = models.PositiveSmallIntegerField(db_default=1)
     scope = models.JSONField(null=True)  # of a report: its {"report_date", "region"}
     simulation = models.JSONField(default=dict)  # faults and people of a recorded case
@@ -96,10 +96,10 @@ class Run(models.Model):
             models.Index(fields=["workspace", "-created_at", "id"], name="run_list"),
             # The list's filter for those who ask what became of one subject.
             models.Index(fields=["workspace", "subject_key", "-created_at"], name="run_of_subject"),
-            # The worker's question: what is claimable, and whose lease ran out?
+            # For the worker: what is claimable, and whose lease ran out.
             models.Index(fields=["state", "wake_at", "created_at"], name="run_claimable"),
-            # The sweep: does everybody who waits still have something to wait for? The rows
-            # themselves are wide; this and escalation_open answer from the indexes alone.
+            # For the sweep: waiting runs without an open escalation, from this index and
+            # escalation_open alone, as the rows themselves are wide.
             # (SQLite reads the state from the index only where it is one of its columns.)
             models.Index(
                 fields=["state", "id"], condition=Q(state=RunState.WAITING), name="run_waiting"
@@ -112,7 +112,7 @@ class Run(models.Model):
     @property
     def limits(self) -> Limits:
         """Return what the run is held to, for its pattern and desk. Raises BadPolicy."""
-        return self.policy.limits().of(self.pattern, self.desk)
+        return self.policy.limits_of(self.pattern, self.desk)
 
     @property
     def title(self) -> str:

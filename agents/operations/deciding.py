@@ -16,6 +16,7 @@ from agents.core.redact import KEY_MASK, MASKS
 from agents.core.requests import Json
 from agents.core.states import EscalationState
 from agents.core.terms import Terms
+from agents.db.compiled import CompiledUpdate, Param
 from agents.db.driver import pipelined
 from agents.engine.answering import answer, expire
 from agents.engine.commit import Commit
@@ -218,16 +219,11 @@ def _take(
         "decided_at": commit.at,
         "granted_minor": terms.amount_minor,
         "patch": wanted.patch,
-        **({"resource": terms.resource} if terms.resource else {}),
+        "resource": terms.resource or escalation.resource,
         "comment": wanted.comment,
         "is_simulated": person.is_simulated,
     }
-    still_open = Escalation.objects.filter(
-        Q(expires_at__gt=Now()) | Q(frozen_at__isnull=False),
-        pk=escalation.pk,
-        state=EscalationState.OPEN,
-    )
-    if not still_open.update(**columns):
+    if not _DECIDE(**{**columns, "decided_by": by.pk}, pk=escalation.pk):
         raise AlreadyDecided(Escalation.objects.select_related("decided_by").get(pk=escalation.pk))
     for name, value in columns.items():
         setattr(escalation, name, value)
@@ -247,6 +243,22 @@ def _take(
         facts["changed"] = sorted(wanted.patch)
     commit.say("escalation.decided", facts, by.get_username())
     answer(escalation, reply, commit)
+
+
+_DECIDE = CompiledUpdate(
+    lambda: Escalation.objects.filter(
+        Q(expires_at__gt=Now()) | Q(frozen_at__isnull=False),
+        pk=Param("pk"),
+        state=EscalationState.OPEN,
+    ),
+    **{
+        name: Param(name, Escalation._meta.get_field(name))
+        for name in (
+            *("state", "decided_by", "decided_from", "decided_at", "granted_minor", "patch"),
+            *("resource", "comment", "is_simulated"),
+        )
+    },
+)
 
 
 def _state(escalation: Escalation, wanted: _Answer, granted: Grant | None) -> EscalationState:

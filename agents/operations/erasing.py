@@ -8,7 +8,7 @@ from datetime import datetime
 from django.db import transaction
 from django.db.models import Q, QuerySet
 
-from agents.core.actions import is_hidden
+from agents.core.actions import has_hidden
 from agents.core.former import ERASED_NUMBER, FIRST_DESK
 from agents.core.requests import Json
 from agents.core.states import ENDED, EffectState
@@ -50,7 +50,7 @@ def erase_subject(
     since. Texts of other subjects' runs that mention this one are not found; what else stays is
     in the answer.
     """
-    if not reason.strip() or any(map(is_hidden, reason)):
+    if not reason.strip() or has_hidden(reason):
         raise Refused("no_reason", "Say why, in a line that names nobody: the record keeps it.")
     check_text(reason, most=MAX_REASON)
     reason = redact_in(workspace, reason.strip())

@@ -11,7 +11,7 @@ from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 
 from agents import patterns
-from agents.core.actions import is_hidden
+from agents.core.actions import has_hidden
 from agents.core.digest import sha256
 from agents.core.former import FIRST_DESK, SUBJECT
 from agents.core.homoglyphs import invisible_characters
@@ -75,7 +75,7 @@ def launch(
         raise Refused("unknown_model", f"The model {model!r} is not among OPENAI_MODEL_CHOICES.")
     if off:
         version = _without(workspace, version, pattern, off, at)
-    limits = version.limits().of(pattern, desk)
+    limits = version.limits_of(pattern, desk)
     goal, inputs, workflow = redact([goal, inputs, workflow], limits)
     takes_one = pattern == "workflow"
     followed = checked_workflow(workflow, inputs, goal=goal, limits=limits) if takes_one else {}
@@ -187,13 +187,13 @@ def _check(
     """Refuse what no run can be made of. Raises Refused."""
     if not goal.strip():
         raise Refused("no_goal", "Say in a sentence what the run is to achieve.")
-    if len(goal) > MAX_GOAL or any(map(is_hidden, goal)) or invisible_characters(goal):
+    if len(goal) > MAX_GOAL or has_hidden(goal) or invisible_characters(goal):
         raise Refused(
             "bad_goal",
             f"A goal is at most {MAX_GOAL} characters, without control characters "
             "and letters that nobody sees.",
         )
-    limits = version.limits().of(pattern, desk)
+    limits = version.limits_of(pattern, desk)
     profile, kind = limits.profile, SYSTEMS[desk].kind
     if subject is None and limits.about != "day" and profile != "reference":
         raise Refused("no_subject", f"Say which {kind} the run may act on.")

@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import Max
 
-from agents.core.actions import is_hidden
+from agents.core.actions import has_hidden
 from agents.core.digest import sha256
 from agents.core.former import FIRST_DESK
 from agents.core.limits import Limits
@@ -44,7 +44,7 @@ def add_workspace(
             "bad_slug",
             "A short name is up to 40 small letters, digits and hyphens, such as eu-support.",
         )
-    if not name.strip() or len(name) > 80 or any(map(is_hidden, name)):
+    if not name.strip() or len(name) > 80 or has_hidden(name):
         raise Refused("bad_name", "A name is a line of up to 80 characters.")
     with transaction.atomic():
         if Workspace.objects.filter(slug=slug).exists():

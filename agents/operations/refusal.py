@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.contrib.auth.models import User
 from django.db.models import QuerySet
 
-from agents.core.actions import is_hidden
+from agents.core.actions import has_hidden
 from agents.core.homoglyphs import invisible_characters
 from agents.db.compiled import CompiledSelect, Param
 from agents.models import Membership, Role, Workspace
@@ -54,7 +54,7 @@ def check_text(text: str, *, most: int) -> None:
     """Refuse a reason that is too long, or that cannot be shown as it was written."""
     if len(text) > most:
         raise Refused("long_reason", f"A reason has at most {most} characters.")
-    if any(map(is_hidden, text)) or invisible_characters(text):
+    if has_hidden(text) or invisible_characters(text):
         raise Refused(
             "bad_reason",
             "A reason is plain text, without control characters and letters that nobody sees.",

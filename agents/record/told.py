@@ -79,7 +79,7 @@ class Told:
         try:
             if tell := _TELLS.get(subject):
                 tell(self.rows, what, _facts(event), event.covered)
-        except (AttributeError, KeyError, TypeError, ValueError):  # none of our program's
+        except (AttributeError, KeyError, TypeError, ValueError):  # not written by this program
             self.rows[f"event {event.covered['seq']}"] = {}
 
     def differences(self, stored: Mapping[str, Row]) -> Iterator[Difference]:

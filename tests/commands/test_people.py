@@ -183,3 +183,12 @@ def test_the_chain_holds_after_every_change(rita: User) -> None:
 
     found = chains(Run.objects.none(), Workspace.objects.all())
     assert [chain.fault for chain in found] == [None]
+
+
+def test_a_program_that_plays_a_person_stays_one_in_another_role(shop: Workspace) -> None:
+    user = operations.ensure_simulated_person(workspace=shop, role=Role.REVIEWER, at=timezone.now())
+
+    ended = command("set_role", "shop", user.username, "auditor", "--as", "ada")
+
+    assert ended.code in (0, 3)
+    assert Membership.objects.get(user=user).is_simulated

@@ -59,7 +59,7 @@ def _daily_sums() -> QuerySet[Any]:
 
 
 _DAILY: CompiledSelect[Effect] = CompiledSelect(_daily_sums)
-# Also what people allowed: SQLite would else go through all that nobody was asked about.
+# Not filtered by escalation: SQLite would then choose the index of unattended effects.
 _UNATTENDED = CompiledSelect(
     lambda: Effect.objects.filter(
         run__book=Param("book"),

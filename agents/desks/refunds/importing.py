@@ -13,7 +13,7 @@ from django.core.validators import validate_email
 from django.db import transaction
 from django.utils.dateparse import parse_date
 
-from agents.core.actions import is_hidden
+from agents.core.actions import has_hidden
 from agents.core.former import CURRENCY
 from agents.core.money import BadAmount, minor_of_text
 from agents.core.names import holds_address, is_plain_plan
@@ -105,7 +105,7 @@ def _row(given: dict[str, str], at: datetime) -> dict[str, Any]:
     ):
         raise ValueError("number must be a whole number")
     for name, most in LONGEST.items():
-        if len(read[name]) > most or any(map(is_hidden, read[name])):
+        if len(read[name]) > most or has_hidden(read[name]):
             raise ValueError(f"{name} is a line of at most {most} characters")
     if not read["name"]:
         raise ValueError("name is missing")

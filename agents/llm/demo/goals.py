@@ -62,6 +62,10 @@ LETTERS = {
 }
 
 
+_BY_PHRASE = {phrase: m for m in Misfortune for phrase in (m.value, LETTERS.get(m, m.value))}
+_PHRASE = re.compile(rf"\b(?:{'|'.join(_BY_PHRASE)})\b")
+
+
 @dataclass(frozen=True)
 class Goal:
     """What is wanted, as far as it was understood."""
@@ -84,18 +88,13 @@ _REFUND = re.compile(r"\brefund|\breimburse|\bmoney back\b|\b(?:pay|give|send)\b
 
 def read_goal(text: str) -> Goal:
     """Return what the demo model makes of a goal; without a customer it thinks of Anna."""
-    goal = text.lower()
+    misfortunes = {_BY_PHRASE[phrase] for phrase in _PHRASE.findall(text.lower())}
     return Goal(
         customer=_customer(text),
         amount_usd=_amount(text),
         wants_refund=bool(_REFUND.search(text)),
-        misfortune=next((m for m in Misfortune if _brings_about(goal, m)), None),
+        misfortune=min(misfortunes, key=list(Misfortune).index, default=None),
     )
-
-
-def _brings_about(goal: str, misfortune: Misfortune) -> bool:
-    phrases = (misfortune, LETTERS.get(misfortune, misfortune))
-    return any(re.search(rf"\b{phrase}\b", goal) for phrase in phrases)
 
 
 def _customer(text: str) -> int:
