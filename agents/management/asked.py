@@ -7,9 +7,11 @@ import pwd
 from argparse import ArgumentParser
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from django.contrib.auth.models import User
 from django.core.management.base import CommandError
+from django.utils import timezone
 
 from agents import operations
 from agents.core.former import CURRENCY, FIRST_DESK
@@ -65,10 +67,20 @@ def add_switch(parser: ArgumentParser) -> None:
     parser.add_argument("--as", dest="actor", required=True, help="an admin's user name")
 
 
-def scope_of(pattern: str | None, tool: str | None) -> tuple[Scope, str]:
-    if pattern is not None:
-        return Scope.PATTERN, pattern
-    return (Scope.TOOL, tool) if tool is not None else (Scope.WORKSPACE, "")
+def switch_of(options: dict[str, Any]) -> dict[str, Any]:
+    """Return what `add_switch` asks for, as the operations take it. Raises CommandError."""
+    scope, target = Scope.WORKSPACE, ""
+    for narrower in (Scope.PATTERN, Scope.TOOL):
+        if (named := options[narrower.value]) is not None:
+            scope, target = narrower, named
+    return {
+        "workspace": workspace_named(options["workspace"]),
+        "by": user_named(options["actor"]),
+        "reason": options["reason"],
+        "at": timezone.now(),
+        "scope": scope,
+        "target": target,
+    }
 
 
 def account() -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 from django.http import QueryDict
 
 
@@ -17,7 +19,7 @@ class NotOurForm(BadForm):
     """It holds what no page of ours sends: somebody made it, or the page is of another version."""
 
 
-def only(posted: QueryDict, fields: set[str]) -> None:
+def only(posted: QueryDict, fields: Set[str]) -> None:
     """Refuse a form that carries what is not ours, or a field twice. Raises NotOurForm."""
     if set(posted) - fields or any(len(values) > 1 for _, values in posted.lists()):
         raise NotOurForm("", "The form holds fields that it should not. Load the page again.")

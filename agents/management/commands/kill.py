@@ -6,10 +6,9 @@ from argparse import ArgumentParser
 from typing import Any
 
 from django.core.management.base import BaseCommand
-from django.utils import timezone
 
 from agents import operations
-from agents.management.asked import add_switch, refusals, scope_of, user_named, workspace_named
+from agents.management.asked import add_switch, refusals, switch_of
 
 
 class Command(BaseCommand):
@@ -19,14 +18,6 @@ class Command(BaseCommand):
         add_switch(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        scope, target = scope_of(options["pattern"], options["tool"])
         with refusals():
-            switch = operations.kill(
-                workspace=workspace_named(options["workspace"]),
-                by=user_named(options["actor"]),
-                reason=options["reason"],
-                at=timezone.now(),
-                scope=scope,
-                target=target,
-            )
+            switch = operations.kill(**switch_of(options))
         self.stdout.write(f"{switch} is stopped: no write of it starts any more.")

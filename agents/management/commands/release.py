@@ -6,10 +6,9 @@ from argparse import ArgumentParser
 from typing import Any
 
 from django.core.management.base import BaseCommand
-from django.utils import timezone
 
 from agents import operations
-from agents.management.asked import add_switch, refusals, scope_of, user_named, workspace_named
+from agents.management.asked import add_switch, refusals, switch_of
 from agents.models import Stage
 
 STAGES = {"new-runs": Stage.TRIAL, "all-runs": Stage.OFF}
@@ -27,16 +26,7 @@ class Command(BaseCommand):
         parser.add_argument("--for", dest="stage", choices=STAGES, required=True)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        scope, target = scope_of(options["pattern"], options["tool"])
         to = STAGES[options["stage"]]
         with refusals():
-            switch = operations.release(
-                workspace=workspace_named(options["workspace"]),
-                by=user_named(options["actor"]),
-                reason=options["reason"],
-                at=timezone.now(),
-                to=to,
-                scope=scope,
-                target=target,
-            )
+            switch = operations.release(**switch_of(options), to=to)
         self.stdout.write(f"{switch}: {SAID[to]}")

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from urllib.parse import urlencode
 
-from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_POST, require_safe
 
 from agents import operations
 from agents.core.kinds import ADJUST, APPROVE, INSTRUCTIONS, REJECT, TEXT
@@ -24,14 +21,13 @@ from agents.web.approvals.fields import SET, filled_in
 from agents.web.approvals.form import Wanted, read_decision, read_patch
 from agents.web.approvals.wording import kind_of_request
 from agents.web.forms import BadForm, NotOurForm
+from agents.web.pages import action, page
 
 TYPED = ("comment", "ready", "refusal", "ready_refusal", "correction")
 REASONS = ("no_reason", "long_reason", "bad_reason")
 
 
-@require_safe
-@never_cache
-@login_required
+@page
 def approvals(request: HttpRequest) -> HttpResponse:
     """List what waits, soonest to expire first."""
     inbox = inboxes.inbox(
@@ -40,9 +36,7 @@ def approvals(request: HttpRequest) -> HttpResponse:
     return render(request, "approvals/list.html", {"inbox": inbox, "nav": "approvals"})
 
 
-@require_safe
-@never_cache
-@login_required
+@page
 def decided(request: HttpRequest) -> HttpResponse:
     """List what was decided, newest first."""
     outcome, before = request.GET.get("outcome", ""), request.GET.get("before", "")
@@ -57,17 +51,13 @@ def decided(request: HttpRequest) -> HttpResponse:
     return render(request, "approvals/decided.html", shown)
 
 
-@require_safe
-@never_cache
-@login_required
+@page
 def approval(request: HttpRequest, pk: int) -> HttpResponse:
     """Show one escalation with its evidence and, where it is open, the form."""
     return _page(request, access.escalation_for(access.person(request), pk))
 
 
-@require_safe
-@never_cache
-@login_required
+@page
 def judge(request: HttpRequest, pk: int) -> HttpResponse:
     """Say what policy and limits would answer to changes that are being typed."""
     user, at = access.person(request), timezone.now()
@@ -86,17 +76,13 @@ def judge(request: HttpRequest, pk: int) -> HttpResponse:
     return render(request, "approvals/_judged.html", shown)
 
 
-@require_POST
-@never_cache
-@login_required
+@action
 def claim(request: HttpRequest, pk: int) -> HttpResponse:
     """Keep an escalation for oneself; 409 where somebody else has it or it waits no longer."""
     return _claiming(request, pk, operations.claim)
 
 
-@require_POST
-@never_cache
-@login_required
+@action
 def release_claim(request: HttpRequest, pk: int) -> HttpResponse:
     """Give an escalation back to everybody."""
     return _claiming(request, pk, operations.release_claim)
@@ -112,9 +98,7 @@ def _claiming(request: HttpRequest, pk: int, change: Callable[..., Escalation]) 
     return redirect("approval", pk=pk)
 
 
-@require_POST
-@never_cache
-@login_required
+@action
 def decide(request: HttpRequest, pk: int) -> HttpResponse:
     """Decide, and show what came of it: 422 for a bad form, 409 where somebody was first."""
     user = access.person(request)

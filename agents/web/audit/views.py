@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from django.conf import settings
-from django.contrib.auth.decorators import login_required
 from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import render
 from django.utils import timezone
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_POST, require_safe
 
 from agents import operations
 from agents.audit import bundle as record_bundle
@@ -20,22 +17,19 @@ from agents.web import access
 from agents.web.audit import export as exports
 from agents.web.audit import log
 from agents.web.audit.state import check_notes, state_of
+from agents.web.pages import action, page
 from agents.web.sentences import kind_labels, read_events
 from agents.web.times import in_utc
 
 
-@require_safe
-@never_cache
-@login_required
+@page
 @in_utc
 def audit(request: HttpRequest) -> HttpResponse:
     """List decisions and money, or all events, newest first."""
     return _page(request)
 
 
-@require_POST
-@never_cache
-@login_required
+@action
 @in_utc
 def verify(request: HttpRequest) -> HttpResponse:
     """Check every chain of the person's workspaces, and say which do not hold."""
@@ -54,9 +48,7 @@ def verify(request: HttpRequest) -> HttpResponse:
     return _page(request, {"checked": found.chains, "faults": faults, "notes": check_notes(found)})
 
 
-@require_POST
-@never_cache
-@login_required
+@action
 @in_utc
 def export(request: HttpRequest) -> HttpResponse:
     """Give the filtered log as CSV; the file says where it was cut, the log that it was taken."""
@@ -76,9 +68,7 @@ def export(request: HttpRequest) -> HttpResponse:
     return response
 
 
-@require_POST
-@never_cache
-@login_required
+@action
 def bundle(request: HttpRequest) -> StreamingHttpResponse:
     """Give the whole record as JSON lines for the standalone check; that it was taken is in it."""
     workspaces = access.workspaces_to_audit(access.person(request))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
+from typing import Any
 
 from django.contrib.auth.models import User
 from django.db.models import Count, QuerySet
@@ -19,8 +20,7 @@ from agents.web.forms import BadForm, only
 
 IN_FLIGHT = 100  # effects shown on the page
 NEXT = {Stage.ON: Stage.TRIAL, Stage.TRIAL: Stage.OFF}
-PRESS_FIELDS = {"csrfmiddlewaretoken", "workspace", "scope", "reason"}
-RELEASE_FIELDS = PRESS_FIELDS | {"to"}
+PRESS_FIELDS = frozenset({"csrfmiddlewaretoken", "workspace", "scope", "reason"})
 
 
 @dataclass(frozen=True)
@@ -45,15 +45,6 @@ class Board:
     in_flight: Sequence[Effect]  # begun, and nobody knows yet what became of them
     frozen: int  # requests whose deadline stands still
     choices: Sequence[tuple[str, str]]  # what else could be pressed
-
-
-@dataclass(frozen=True)
-class SwitchRequest:
-    """A press or a release as it was filled in."""
-
-    scope: Scope
-    target: str
-    reason: str
 
 
 def boards(user: User) -> list[Board]:
@@ -132,22 +123,18 @@ def _choices() -> list[tuple[str, str]]:
     return [("workspace:", "all payments, emails and changes"), *patterns, *tools]
 
 
-def read_press(posted: QueryDict) -> SwitchRequest:
-    """Return what the form presses. Raises BadForm."""
-    return _asked(posted, PRESS_FIELDS)
-
-
-def read_release(posted: QueryDict) -> tuple[SwitchRequest, Stage]:
+def read_release(posted: QueryDict) -> dict[str, Any]:
     """Return what the form releases, and to which stage. Raises BadForm."""
-    asked, to = _asked(posted, RELEASE_FIELDS), posted.get("to", "")
+    asked, to = read_press(posted, fields=PRESS_FIELDS | {"to"}), posted.get("to", "")
     if to not in NEXT.values():
         raise BadForm("", "There is no such stage. Load the page again.")
-    return asked, Stage(to)
+    return {**asked, "to": Stage(to)}
 
 
-def _asked(posted: QueryDict, fields: set[str]) -> SwitchRequest:
+def read_press(posted: QueryDict, *, fields: Set[str] = PRESS_FIELDS) -> dict[str, Any]:
+    """Return what the form presses, and why, as operations take it. Raises BadForm."""
     only(posted, fields)
     scope, _, target = posted.get("scope", "").partition(":")
     if scope not in list(Scope):
         raise BadForm("scope", "Choose what to stop: all writes, a pattern or a tool.")
-    return SwitchRequest(Scope(scope), target, posted.get("reason", "").strip())
+    return {"scope": Scope(scope), "target": target, "reason": posted.get("reason", "").strip()}

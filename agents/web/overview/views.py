@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_POST, require_safe
 
 from agents import operations
 from agents.web import access
 from agents.web.overview.figures import overview
 from agents.web.overview.start_here import first_steps
+from agents.web.pages import action, page
 
 
-@require_safe
-@never_cache
-@login_required
+@page
 def home(request: HttpRequest) -> HttpResponse:
     """Show what waits, how decisions go and what somebody has to look at."""
     user = access.person(request)
@@ -27,9 +23,7 @@ def home(request: HttpRequest) -> HttpResponse:
     return render(request, "overview/page.html", {**shown, "nav": "home"})
 
 
-@require_POST
-@never_cache
-@login_required
+@action
 def try_now(request: HttpRequest) -> HttpResponse:
     """Have the models' servers called now that runs wait for."""
     try:

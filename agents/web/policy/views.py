@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_safe
 
 from agents.models import PolicyVersion, Workspace
 from agents.web import access
+from agents.web.pages import page
 from agents.web.policy import versions
 
 
-@require_safe
-@never_cache
-@login_required
+@page
 def policy(request: HttpRequest) -> HttpResponse:
     """Show the published version, or the one that is asked for; publishing is a command."""
     found = access.workspaces_to_audit(access.person(request), "the policy")

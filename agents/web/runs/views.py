@@ -4,27 +4,23 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_POST, require_safe
 
 from agents import operations, results
 from agents.core.states import ENDED, RunState
 from agents.models import Event, Run
 from agents.patterns import PATTERNS
 from agents.web import access
+from agents.web.pages import action, page
 from agents.web.runs import listing, trace
 from agents.web.sentences import read_events, tell_events
 
 LINES = 30  # of the audit log, on a run's page
 
 
-@require_safe
-@never_cache
-@login_required
+@page
 def runs(request: HttpRequest) -> HttpResponse:
     """List the runs that fit the filter, newest first."""
     found = listing.find_runs(access.person(request), request.GET)
@@ -34,26 +30,20 @@ def runs(request: HttpRequest) -> HttpResponse:
     )
 
 
-@require_safe
-@never_cache
-@login_required
+@page
 def run(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Show a run: what it was to do, each step, and what came of it."""
     return _page(request, access.run_for(access.person(request), pk))
 
 
-@require_safe
-@never_cache
-@login_required
+@page
 def run_json(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Give a run's result, as the command line prints it, for programs and for the files."""
     found = access.run_for(access.person(request), pk)
     return JsonResponse(results.result(found), json_dumps_params={"ensure_ascii": False})
 
 
-@require_POST
-@never_cache
-@login_required
+@action
 def cancel(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Stop a run for good; 409 where it has ended or moved on meanwhile."""
     user = access.person(request)
@@ -71,9 +61,7 @@ def cancel(request: HttpRequest, pk: UUID) -> HttpResponse:
     return redirect("run", pk=pk)
 
 
-@require_POST
-@never_cache
-@login_required
+@action
 def run_again(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Launch a run anew that stopped or failed; 409 where it may not be."""
     user = access.person(request)

@@ -5,16 +5,15 @@ from __future__ import annotations
 from django.conf import settings
 from django.contrib.auth import login
 from django.contrib.auth import views as auth
-from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.http import url_has_allowed_host_and_scheme
-from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST
 
 from agents.core.requests import Json
 from agents.web import access
 from agents.web.overview import start_here
+from agents.web.pages import action
 
 THEMES = ("light", "dark")
 YEAR = 365 * 24 * 60 * 60  # seconds
@@ -35,9 +34,7 @@ def too_many(request: HttpRequest, response: HttpResponse | None, tried: Json) -
     return said
 
 
-@require_POST
-@never_cache
-@login_required
+@action
 def become(request: HttpRequest, name: str) -> HttpResponse:
     """Go on as another of the demo's people; 404 anywhere but under `manage.py demo`."""
     user = start_here.person_to_become(access.person(request), name)
