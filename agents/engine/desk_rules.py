@@ -63,9 +63,13 @@ def _bound(desk: Desk, action: Action, facts: Facts, limits: Limits) -> Ruling |
     """A call is about what the run is about, by a tool of its desk, and of money above nought."""
     if action.get("kind") != "tool":
         return None
-    tool, subject = desk.tools.get(str(action.get("name"))), _known(facts).case.subject
-    named = action["args"].get(tool.subject) if tool else None
-    if tool and named == subject:
+    name, subject = str(action.get("name")), _known(facts).case.subject
+    tool = desk.tools.get(name)
+    if tool is None:
+        sentence = f"{name} is not a tool of this desk."
+        return Ruling(RulingKind.BLOCK, "other_desk", sentence, risk=95, observed=name)
+    named = action["args"].get(tool.subject)
+    if named == subject:
         return READS if tool.touch is Touch.READ else _measure(tool, action["args"])
     return Ruling(
         RulingKind.BLOCK,

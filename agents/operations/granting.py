@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import TypeAlias
 
 from django.contrib.auth.models import User
@@ -94,9 +95,11 @@ def grant(
         raise Refused("policy", f"The policy stops this. {judged.deciding.sentence}")
     terms = SYSTEMS[run.desk].terms_of(run, action)._replace(resource=resource)
     if terms.amount_minor is not None:
+        first_round = partial(judge, action, facts, run.limits, consent=consent)
         bounds = [
             Bound(ruling.limit, "policy", f"The policy stops this. {ruling.sentence}")
-            for ruling in judge(action, facts, run.limits, consent=consent)
+            # Without a revision no rule of the first round asked for one.
+            for ruling in (first_round() if judged.revisions else ())
             if ruling.verdict is RulingKind.REVISE and type(ruling.limit) is int
         ]
         bounds += own_bounds(escalation, person, terms, at=at)

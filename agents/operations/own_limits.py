@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from django.db.models import QuerySet, Sum
 
+from agents.core.days import utc_midnight
 from agents.core.limits import BY_REVIEWER
 from agents.core.money import format_money
 from agents.core.terms import Terms
@@ -33,17 +34,11 @@ def own_bounds(
     """
     run, limits, currency = escalation.run, escalation.run.limits, terms.currency
     wanted, bounds = format_money(terms.amount_minor or 0, currency), []
-    mine = Escalation.objects.filter(
-        run__desk=run.desk,
-        workspace=escalation.workspace_id,
-        currency=currency,
-        decided_by=person.user_id,
-        granted_minor__isnull=False,
-        not_carried_out="",
-    ).exclude(pk=escalation.pk)
     if (limit := person.limit_minor(run.desk, currency)) is not None:
         since = at - timedelta(days=limits.rolling_days)
-        same = mine.filter(resource=terms.resource, run__book=run.book_id)
+        same = _granted(escalation, person, currency).filter(
+            resource=terms.resource, run__book=run.book_id
+        )
         before = _sum(same.filter(decided_at__gte=since))
         given = f"With the {format_money(before, currency)} you already granted for this in "
         given += f"{limits.rolling_days} days, "
@@ -51,14 +46,26 @@ def own_bounds(
         sentence = f"{given}{above}" if before else above
         bounds.append(_own("above_own_limit", limit - before, currency, sentence, HIGHER))
     if (most := limits.caps_of(run.desk).get(currency, {}).get(BY_REVIEWER)) is not None:
-        midnight = at.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-        before = _sum(mine.filter(decided_at__gte=midnight))
+        midnight = utc_midnight(at)
+        before = _sum(_granted(escalation, person, currency).filter(decided_at__gte=midnight))
         sentence = (
             f"With the {format_money(before, currency)} you granted today, {wanted} is above the "
             f"{format_money(most, currency)} that one person may grant in a day (UTC)."
         )
         bounds.append(_own("above_daily_total", most - before, currency, sentence, ANOTHER))
     return bounds
+
+
+def _granted(escalation: Escalation, person: Membership, currency: str) -> QuerySet[Escalation]:
+    """Return what else the person granted at this desk in this currency, and holds."""
+    return Escalation.objects.filter(
+        run__desk=escalation.run.desk,
+        workspace=escalation.workspace_id,
+        currency=currency,
+        decided_by=person.user_id,
+        granted_minor__isnull=False,
+        not_carried_out="",
+    ).exclude(pk=escalation.pk)
 
 
 def _own(code: str, left: int, currency: str, sentence: str, others: str) -> Bound:

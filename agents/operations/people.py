@@ -100,12 +100,13 @@ def add_member(
     role: Role | str,
     at: datetime,
     desk_limits: Json = None,
-    is_simulated: bool = False,
+    is_simulated: bool | None = None,
     actor: str = "",
 ) -> Membership:
     """Give a person a role in a workspace, or change the one they have.
 
-    `desk_limits` are in minor units, by desk and currency; None leaves them.
+    `desk_limits` are in minor units, by desk and currency; `is_simulated` says that a program
+    plays the person. None leaves either as it is.
     """
     with transaction.atomic():
         membership, _ = Membership.objects.update_or_create(
@@ -113,7 +114,7 @@ def add_member(
             user=user,
             defaults={
                 "role": Role(role),
-                "is_simulated": is_simulated,
+                **({} if is_simulated is None else {"is_simulated": is_simulated}),
                 **({} if desk_limits is None else {"desk_limits": desk_limits}),
             },
         )

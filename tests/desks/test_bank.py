@@ -10,9 +10,13 @@ from django.core.management import call_command
 from django.utils import timezone
 
 from agents import operations
+from agents.core.facts import DeskFacts, Facts
 from agents.core.states import RunState
 from agents.models import Escalation, Run
+from agents.policies import RULES
+from agents.policies.profiles import STRICT
 from agents.sdk.desk import DESKS
+from agents.sdk.rulings import Case
 from agents.web.approvals.provenance import sources
 from agents.web.approvals.wording import act
 from tests.desks.bank import (
@@ -175,3 +179,14 @@ def test_a_demo_begins_with_the_bank_and_a_workspace_without() -> None:
     told = [one.policy.document.get("desks") if one.policy else None for one in (demo, own)]
 
     assert told == [{"bank": DESKS["bank"].document()}, None]
+
+
+def test_a_tool_of_another_desk_is_blocked_for_what_it_is() -> None:
+    known = DeskFacts(None, Case("ACC-1", "Noor", timezone.now().date()), (), {})
+    action = {"kind": "tool", "name": "issue_refund", "args": {"user_id": 42}}
+
+    ruling = RULES["bank.bound"](action, Facts(desk=known), STRICT)
+
+    assert ruling is not None
+    assert (ruling.verdict.word, ruling.reason) == ("block", "other_desk")
+    assert ruling.sentence == "issue_refund is not a tool of this desk."
