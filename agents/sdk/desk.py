@@ -298,12 +298,31 @@ class Desk:
 
         return declare
 
-    def document(self) -> dict[str, Json]:
-        """Return the part of a policy that this desk begins with."""
+    def document(self, held: Mapping[str, Json] | None = None) -> dict[str, Json]:
+        """Return the part of a policy that this desk begins with.
+
+        Of what a policy has `held` of it the limits stay; what is new is added, and what the desk
+        has no more is left out.
+        """
+        had = held or {}
         limits = {one.name: one.default for one in self.limit_fields}
-        rules = [f"{self.name}.{name}" for name in OF_CONSOLE] + list(self.rules)
         caps = {"caps": self.caps} if self.caps else {}
-        return {"rules": rules, "tools": list(self.tools), "limits": limits, **caps}
+        return {
+            "rules": self.console_rules + list(self.rules),
+            "tools": list(self.tools),
+            **caps,
+            **{name: had[name] for name in had if name not in ("rules", "tools")},
+            "limits": {name: had.get("limits", {}).get(name, limits[name]) for name in limits},
+        }
+
+    @property
+    def console_rules(self) -> list[str]:
+        return [f"{self.name}.{name}" for name in OF_CONSOLE]
+
+    def missing_from(self, held: Mapping[str, Json]) -> list[str]:
+        """Return which of its rules and tools a part of a policy does not name."""
+        named = {*held.get("rules", ()), *held.get("tools", ())}
+        return [n for n in (*self.console_rules, *self.rules, *self.tools) if n not in named]
 
     def scenario(
         self, title: str, *, subject: str, goal: str, expect: str, demo: Sequence[Any] = ()

@@ -16,6 +16,7 @@ from agents.policies.profiles import STRICT
 from agents.sdk.desk import DESKS, Desk
 from agents.systems import SYSTEMS
 from tests.engine.scene import Scene, fresh, go, set_scene
+from tests.web.test_pages import signed_in
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
@@ -177,3 +178,18 @@ def test_values_of_a_patch_can_be_erased_and_its_names_stay(scene: Scene, access
     assert told.facts["changed"] == ["until"]
     assert "patch" not in told.facts
     assert "patch" in told.facts["texts"]
+
+
+def test_a_rule_that_the_policy_does_not_ask_is_named_on_its_page(
+    scene: Scene, access: Desk
+) -> None:
+    ada = scene.workspace.memberships.get(user__username="ada").user
+    before = signed_in(ada).get("/policy/").text
+
+    @access.rule(access.tools["grant_access"].function)
+    def weekdays() -> None: ...
+
+    page = signed_in(ada).get("/policy/").text
+    assert "Not in this version" not in before
+    assert "<code>access.weekdays</code>" in page
+    assert "publish_policy demo --add-desk access" in page

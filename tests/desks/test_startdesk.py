@@ -70,6 +70,12 @@ def test_a_new_desk_is_tried_and_its_scenario_decided(written: Path) -> None:
         assert (state, "5 samples were sent to Anna Berg." in str(outcome)) == ("done", True)
         assert home.sql("SELECT tool, state FROM agents_effect") == [("send_samples", "done")]
 
+        with (written / FOLDER / "desk.py").open("a") as file:
+            file.write("\n\n@desk.rule(send_samples)\ndef none_at_all():\n    return None\n")
+        assert home.manage("demo", "--prepare").code == 0
+        [(policy,)] = home.sql("SELECT document FROM agents_policyversion ORDER BY id DESC LIMIT 1")
+        assert "samples.none_at_all" in str(policy)  # a rule that is new is asked
+
 
 def test_what_is_there_is_never_written_over(tmp_path: Path) -> None:
     own = tmp_path / FOLDER / "desk.py"

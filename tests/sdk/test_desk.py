@@ -223,3 +223,20 @@ def test_a_sentence_has_plain_places_only() -> None:
     values = {"a": "{b}", "b": "secret"}
 
     assert fill("{a} {b.x} {b!r} {b:>9} {{b}} {c}", values) == "{b} {b.x} {b!r} {b:>9} {secret} {c}"
+
+
+def test_a_policy_gets_what_is_new_in_a_desk_and_keeps_what_an_admin_set() -> None:
+    desk = a_desk()
+    declare(desk)
+    held = {**desk.document(), "limits": {"longest": 30, "gone": 1}, "caps": {"EUR": {}}}
+    held["rules"] = ["pay.gone", *held["rules"]]
+
+    @desk.rule(pay)
+    def small() -> None: ...
+
+    assert desk.missing_from(held) == ["pay.small"]
+    renewed = desk.document(held)
+    assert desk.missing_from(renewed) == []
+    assert renewed["rules"] == ["pay.bound", "pay.answer", "pay.caps", "pay.small"]
+    assert renewed["limits"] == {**desk.document()["limits"], "longest": 30}
+    assert renewed["caps"] == {"EUR": {}}

@@ -88,16 +88,21 @@ class Command(BaseCommand):
 
 
 def _put_in_force(workspace: Workspace, *, at: datetime) -> None:
-    """Add each desk with something to show that no version of the policy has had."""
+    """Publish of each desk with something to show what no version of the policy has had."""
+    if workspace.policy is None:
+        return
+    document, admin = workspace.policy.document, User.objects.get(username=ADMIN)
     versions = PolicyVersion.objects.filter(workspace=workspace)
-    had = {name for v in versions for name in v.document.get("desks") or ()}
-    new = {name: desk.document() for name, desk in DESKS.items() if desk.scenarios}
-    added = {name: part for name, part in new.items() if name not in had}
-    if added and workspace.policy:
-        desks = {**(workspace.policy.document.get("desks") or {}), **added}
-        document = {**workspace.policy.document, "desks": desks}
-        admin = User.objects.get(username=ADMIN)
-        publish_policy(workspace=workspace, document=document, by=admin, at=at)
+    past = [version.document.get("desks") or {} for version in versions]
+    desks = dict(document.get("desks") or {})
+    for name, desk in DESKS.items():
+        unseen = set(desk.missing_from({})).intersection(
+            *(desk.missing_from(each.get(name, {})) for each in past)
+        )
+        if desk.scenarios and unseen:
+            desks[name] = desk.document(desks.get(name))
+    if desks != (document.get("desks") or {}):
+        publish_policy(workspace=workspace, document={**document, "desks": desks}, by=admin, at=at)
 
 
 def programs(*, host: str, port: int) -> list[Program]:

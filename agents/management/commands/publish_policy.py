@@ -37,7 +37,7 @@ class Command(BaseCommand):
             "--add-desk",
             action="append",
             default=[],
-            help="add a desk of OPSCONSOLE_APPS with its rules, its tools and its own limits",
+            help="add a desk with its rules, tools and limits, or what is new in it since",
         )
         parser.add_argument("--pattern", help="add them for this pattern alone")
         parser.add_argument("--show", action="store_true", help="print it and publish nothing")
@@ -100,11 +100,11 @@ def _add(document: Json, options: dict[str, Any]) -> None:
 
 
 def _add_desk(document: Json, name: str) -> None:
-    """Add what a desk begins with; one that is there stays as it is. Raises CommandError."""
+    """Add what a desk begins with, or what is new in it. Raises CommandError."""
     if name not in DESKS:
         known = ", ".join(DESKS) or "none"
         raise CommandError(
             f"There is no desk {name!r}; OPSCONSOLE_APPS has {known}.", returncode=BAD_USAGE
         )
     desks = document.get("desks") or {}
-    document["desks"] = {name: DESKS[name].document(), **desks}
+    document["desks"] = {**desks, name: DESKS[name].document(desks.get(name))}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse
@@ -12,7 +12,10 @@ from django.utils import timezone
 
 from agents import operations
 from agents.core.kinds import ADJUST, APPROVE, INSTRUCTIONS, REJECT, TEXT
+from agents.core.requests import Json
 from agents.models import Escalation
+from agents.sdk.changes import label_of
+from agents.sdk.words import money_of
 from agents.tools import argument_in_words
 from agents.web import access
 from agents.web.approvals import card as cards
@@ -67,13 +70,22 @@ def judge(request: HttpRequest, pk: int) -> HttpResponse:
         fields = operations.fields_of(escalation, at=at)
         patch = read_patch(request.GET, fields, escalation.action.get("args") or {})
         operations.judge_change(escalation_id=escalation.pk, by=user, patch=patch, at=at)
-        tool = str(escalation.action["name"])
-        left = ", ".join(argument_in_words(tool, name, value) for name, value in patch.items())
+        left = _in_words(str(escalation.action["name"]), patch)
         judged = f"The policy allows {left}, and you may grant it."
     except (BadForm, operations.Refused) as no:
         allowed, judged = False, str(no)
     shown = {"allowed": allowed, "judged": judged}
     return render(request, "approvals/_judged.html", shown)
+
+
+def _in_words(tool: str, patch: Mapping[str, Json]) -> str:
+    """Return changes as people read them: an amount by itself, all else by its label."""
+    found = []
+    for name, value in patch.items():
+        is_money = name.endswith("_minor") or money_of(value)
+        label = "" if is_money else f"{label_of(name).lower()} "
+        found.append(label + argument_in_words(tool, name, value))
+    return "; ".join(found)
 
 
 @action

@@ -33,6 +33,7 @@ class DeskPart:
     tools: Sequence[str]
     limits: Sequence[DeskLimit]
     rules: Sequence[RuleLine]
+    missing: Sequence[str]  # rules and tools that the desk has and this version does not name
 
 
 def desk_parts(limits: Limits) -> list[DeskPart]:
@@ -49,6 +50,7 @@ def _part(name: str, part: Mapping[str, Json]) -> DeskPart:
         tools=[TOOLS[tool].request.tag if tool in TOOLS else tool for tool in part["tools"]],
         limits=[*desk_limits(name, part), *_caps(part)],
         rules=[RuleLine(rule, *words_of(rule), patterns=()) for rule in part["rules"]],
+        missing=desk.missing_from(part) if desk else (),
     )
 
 
