@@ -149,6 +149,7 @@ class DeskRule:
     tool: DeskTool
     check: Callable[..., Ruling | None]
     takes: tuple[str, ...]
+    title: str = ""  # on pages; "": its name in words
 
     def ruling(
         self, given: Json, *, facts: Any, limits: Any, case: Case, called: Called | None = None
@@ -287,13 +288,16 @@ class Desk:
 
         return declare
 
-    def rule(self, tool: Callable[..., Any]) -> Callable[[F], F]:
-        """Declare a rule of a tool; it takes what it names of args, facts, limits and case."""
+    def rule(self, tool: Callable[..., Any], *, title: str = "") -> Callable[[F], F]:
+        """Declare a rule of a tool; it takes what it names of args, facts, limits and case.
+
+        Pages call it `title`, or its name in words, and explain it by its docstring.
+        """
 
         def declare(check: F) -> F:
             takes = check_takes(check)
             name = f"{self.name}.{check.__name__}"
-            enter(self.rules, name, DeskRule(name, self.tools[tool.__name__], check, takes))
+            enter(self.rules, name, DeskRule(name, self.tools[tool.__name__], check, takes, title))
             return check
 
         return declare

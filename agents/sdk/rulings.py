@@ -57,12 +57,12 @@ def within(observed: Any, most: Any, *, reason: str, what: str) -> Ruling:
         raise TypeError(f"{observed!r} is not measured as {most!r} is")
     held = {"observed": measured(observed), "limit": measured(most), "unit": unit_of_value(most)}
     if observed <= most:
-        sentence = f"{what} {show(observed)}, within the {show(most)} that need nobody."
+        sentence = f"{what} {show(observed)}, within the automatic limit of {show(most)}."
         return Ruling(RulingKind.APPROVE, f"within_{reason}", sentence, 15, **held)
     return Ruling(
         RulingKind.ESCALATE,
         reason,
-        f"{what} {show(observed)}, more than the {show(most)} that need nobody.",
+        f"{what} {show(observed)}, over the automatic limit of {show(most)}.",
         risk=min(90, 40 + 30 * (int(observed) - int(most)) // max(int(most), 1)),
         flip=f"{show(most)} or less would have been approved automatically.",
         **held,

@@ -99,7 +99,7 @@ def test_a_rule_is_handed_what_it_names_and_its_sentence_is_filled() -> None:
     assert (large.verdict.word, large.observed, large.limit) == ("escalate", 120_000, 100_000)
     assert large.unit == "EUR"
     assert large.sentence == (
-        "Noor Haddad would get EUR 1,200.00, more than the EUR 1,000.00 that need nobody."
+        "Noor Haddad would get EUR 1,200.00, over the automatic limit of EUR 1,000.00."
     )
     # A value that looks like a place is text: there is one pass.
     assert unknown.sentence == "noor is not known; note: {subject} {amount} {0.__class__}."

@@ -100,7 +100,7 @@ def test_an_auditor_reads_what_is_in_force(scene: Scene) -> None:
     assert "Refunds up to this amount are paid without approval." in shown
     assert "<dd>USD 1,000.00</dd>" in shown
     assert "card numbers, IBANs, email addresses" in shown
-    assert "An action that names another customer than the run&#x27;s is blocked." in shown
+    assert "An action on any customer but the one the run is about is blocked." in shown
     assert "manage.py publish_policy demo --file policy.json --as NAME" in shown
     assert "Initial version." in shown
     assert 'href="/runs/?policy=1"' in shown

@@ -20,15 +20,29 @@ class BankLimits:
     """What an admin can set, per policy version."""
 
     unattended: Euros = limit(
-        Money(100_000, CURRENCY), "Transfer without approval", "Above it a person decides."
+        Money(100_000, CURRENCY),
+        "Automatic approval limit",
+        "A larger transfer waits for a reviewer.",
     )
     daily: Euros = limit(
-        Money(250_000, CURRENCY), "Leaves an account in a day", "Above it a person decides."
+        Money(250_000, CURRENCY),
+        "Total of an account in 24 hours without approval",
+        "Above it, a transfer waits for a reviewer.",
     )
-    transfers: Calls = limit(Calls(5), "Transfers of an account in a day without approval")
-    settled: Days = limit(Days(7), "A payee is new for", "Payments to a new one are asked about.")
-    repeats: Days = limit(Days(30), "Same payee and amount counts as a duplicate for")
-    ahead: Days = limit(Days(60), "A transfer is dated ahead by at most")
+    transfers: Calls = limit(
+        Calls(5),
+        "Transfers of an account in 24 hours without approval",
+        "The next waits for a reviewer.",
+    )
+    settled: Days = limit(
+        Days(7), "A payee counts as new for", "Payments to new payees wait for a reviewer."
+    )
+    repeats: Days = limit(
+        Days(30), "Same payee and amount is a duplicate within", "A duplicate waits for a reviewer."
+    )
+    ahead: Days = limit(
+        Days(60), "Furthest ahead a transfer may be dated", "One dated later is blocked."
+    )
 
 
 @dataclass(frozen=True)

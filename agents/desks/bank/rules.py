@@ -21,7 +21,7 @@ BY_PEOPLE = (Origin.GOAL, Origin.PERSON)
 
 @desk.rule(transfer_money)
 def payee_on_file(facts: BankFacts) -> Ruling | None:
-    """Only payees on file are paid, and none that is blocked."""
+    """A transfer to a payee who is not on file, or who is blocked, is blocked."""
     if not facts.is_on_file:
         return block("unknown_payee", "There is no payee {payee} on file.")
     return (
@@ -31,44 +31,44 @@ def payee_on_file(facts: BankFacts) -> Ruling | None:
     )
 
 
-@desk.rule(transfer_money)
+@desk.rule(transfer_money, title="Free balance")
 def balance(args: Args, facts: BankFacts) -> Ruling | None:
-    """No account is overdrawn: what other transfers hold is not free."""
+    """A transfer of more than is free is blocked; what other transfers reserve is not free."""
     if args.amount <= facts.available:
         return None
     return block("insufficient_funds", f"Only {facts.available} of the account is free.", risk=70)
 
 
-@desk.rule(transfer_money)
+@desk.rule(transfer_money, title="Date")
 def dated(args: Args, limits: BankLimits, case: Case) -> Ruling | None:
-    """A transfer is dated today or soon."""
+    """A transfer dated in the past, or further ahead than the limit, is blocked."""
     ahead = days_until(args.on, case.today)
     if 0 <= ahead <= limits.ahead:
         return None
     return block("bad_date", f"A transfer is dated today or up to {limits.ahead} ahead.", risk=60)
 
 
-@desk.rule(transfer_money)
+@desk.rule(transfer_money, title="Who named payee and amount")
 def named(facts: BankFacts) -> Ruling | None:
-    """Whom and how much to pay comes from people, never from a text that was sent to us."""
+    """Unless people here named payee and amount, and not only a document, a reviewer decides."""
     origins = {"payee": facts.payee_named_by, "amount": facts.amount_named_by}
     bad = {what: origin for what, origin in origins.items() if origin not in BY_PEOPLE}
     if not bad:
         return None
-    told = " and ".join(f"the {what} by {origin.words}" for what, origin in bad.items())
+    told = " and ".join(f"the {what} was named by {origin.words}" for what, origin in bad.items())
     reason = "named_by_outsider" if Origin.OUTSIDE in bad.values() else "named_by_nobody"
-    return escalate(reason, f"It was named: {told}.", risk=90)
+    return escalate(reason, f"{told[0].upper()}{told[1:]}.", risk=90)
 
 
-@desk.rule(transfer_money)
+@desk.rule(transfer_money, title="Automatic approval limit")
 def amount(args: Args, limits: BankLimits) -> Ruling:
-    """Small transfers need nobody."""
+    """A transfer up to the limit goes out without approval. A larger one waits for a reviewer."""
     return within(args.amount, limits.unattended, reason="large_transfer", what="The transfer is")
 
 
 @desk.rule(transfer_money)
 def first_payment(facts: BankFacts, limits: BankLimits) -> Ruling | None:
-    """Whoever was never paid, or entered lately, is paid with a person's yes."""
+    """The first payment to a payee, or one to a new payee, waits for a reviewer."""
     if facts.is_paid_before and facts.payee_age >= limits.settled:
         return None
     first = "was never paid before" if not facts.is_paid_before else "is new"
@@ -77,33 +77,40 @@ def first_payment(facts: BankFacts, limits: BankLimits) -> Ruling | None:
     return escalate("first_payment", sentence, risk=75, shown=facts.payee_name)
 
 
-@desk.rule(transfer_money)
+@desk.rule(transfer_money, title="Possible duplicate")
 def duplicate(facts: BankFacts, limits: BankLimits, case: Case) -> Ruling | None:
-    """The same amount to the same payee again is asked about."""
+    """The same amount to the same payee again waits for a reviewer."""
     if facts.same_on is None or days_until(case.today, facts.same_on) > limits.repeats:
         return None
     sentence = f"{{payee}} was sent {{amount}} before, on {facts.same_on}."
     return escalate("possible_duplicate", sentence, risk=80, shown=facts.same_before)
 
 
-@desk.rule(transfer_money)
+@desk.rule(transfer_money, title="Transfers in 24 hours")
 def velocity(facts: BankFacts, limits: BankLimits) -> Ruling:
-    """Many transfers in a day are asked about."""
+    """Once an account has used up its transfers of 24 hours, the next waits for a reviewer."""
     count = Calls(facts.transfers_today + 1)
-    return within(count, limits.transfers, reason="many_transfers", what="With this one it is")
+    return within(
+        count,
+        limits.transfers,
+        reason="many_transfers",
+        what="With this one, the transfers of 24 hours are",
+    )
 
 
-@desk.rule(transfer_money)
+@desk.rule(transfer_money, title="Total in 24 hours")
 def exposure(args: Args, facts: BankFacts, limits: BankLimits) -> Ruling:
-    """What leaves an account in a day adds up."""
+    """A transfer that takes its account's total of 24 hours over the limit waits for a reviewer."""
     total = facts.sent_today + args.amount
-    return within(total, limits.daily, reason="daily_exposure", what="With this one the day makes")
+    return within(
+        total, limits.daily, reason="daily_exposure", what="With this one, the total of 24 hours is"
+    )
 
 
 @desk.rule(add_payee)
 def new_payee(facts: BankFacts) -> Ruling:
-    """Nobody is entered without a person, who can only say yes or no."""
+    """Every new payee waits for a reviewer, who can only accept or refuse it."""
     if facts.is_on_file:
         return block("payee_on_file", "The payee {payee} is on file already.", risk=50)
-    sentence = f"{{name}} would be entered, a name given by {facts.payee_named_by.words}."
+    sentence = f"{{name}} would become a payee; its name was given by {facts.payee_named_by.words}."
     return escalate("new_payee", sentence, risk=80)

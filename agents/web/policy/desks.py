@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from agents.core.limits import Limits
 from agents.core.money import format_money
 from agents.core.requests import Json
-from agents.sdk.desk import DESKS
+from agents.sdk.desk import DESKS, Desk
 from agents.sdk.words import in_words
 from agents.tools import TOOLS
 from agents.web.policy.rules import RuleLine, words_of
@@ -29,7 +29,7 @@ class DeskPart:
 
     name: str
     title: str
-    brief: str
+    brief: str  # what its agents are told, or that there is no such desk here
     tools: Sequence[str]
     limits: Sequence[DeskLimit]
     rules: Sequence[RuleLine]
@@ -46,12 +46,18 @@ def _part(name: str, part: Mapping[str, Json]) -> DeskPart:
     return DeskPart(
         name=name,
         title=desk.title if desk else f"{name}: not installed here",
-        brief=desk.brief if desk else "Its runs wait for a process that has it.",
+        brief=_brief(desk),
         tools=[TOOLS[tool].request.tag if tool in TOOLS else tool for tool in part["tools"]],
         limits=[*desk_limits(name, part), *_caps(part)],
         rules=[RuleLine(rule, *words_of(rule), patterns=()) for rule in part["rules"]],
         missing=desk.missing_from(part) if desk else (),
     )
+
+
+def _brief(desk: Desk | None) -> str:
+    if desk is None:
+        return "Its runs wait for a server that has it."
+    return f"Its agents are told: “{desk.brief}”" if desk.brief else ""
 
 
 def _caps(part: Mapping[str, Json]) -> list[DeskLimit]:

@@ -63,48 +63,49 @@ MONEY = {
         "Refunds up to this amount are paid without approval. A larger one waits for a reviewer.",
     ),
     "told_limit_minor": Words(
-        "Limit shown to the agent",
+        "Limit the agent is told",
         _told_limit,
-        "What the agent is told about the automatic approval limit. It changes no decision.",
+        "What the agent's instructions give as the automatic approval limit. The policy goes by "
+        "the real one.",
     ),
     "run_limit_minor": Words(
         "Most refunded in one run",
         lambda p: format_money(p.run_limit_minor),
-        "A refund is cut to what is left of this. Once it is used up, further refunds are blocked.",
+        "A refund is lowered to what is left of this. With nothing left, further ones are blocked.",
     ),
     "window_days": Words(
         "Refund window",
         lambda p: _counted(p.window_days, "day"),
-        "A charge older than this is not refunded: the request is blocked.",
+        "A refund of a charge older than this is blocked.",
     ),
     "rolling_days": Words(
-        "Period over which refunds add up",
+        "Refunds are added up over",
         lambda p: _counted(p.rolling_days, "day"),
-        "Refunds paid without approval on one charge count together over this period, and so do "
-        "the amounts that one reviewer approves on it. Small refunds cannot replace a large one.",
+        "On one charge, refunds paid without approval in this period count as one sum, and so do "
+        "those that one reviewer approved: a large refund cannot be split into small ones.",
     ),
     "launcher_daily_minor": Words(
         "Paid without approval per day, by one launcher",
         lambda p: _cap(p.launcher_daily_minor),
-        "Beyond this, each refund of runs that the same person launched that day (UTC) waits for a "
-        "reviewer.",
+        "Once runs launched by one person have refunded this much in a day (UTC), their further "
+        "refunds wait for a reviewer.",
     ),
     "workspace_daily_minor": Words(
         "Paid without approval per day, in the workspace",
         lambda p: _cap(p.workspace_daily_minor),
-        "Beyond this, each refund of that day (UTC) waits for a reviewer.",
+        "Once this much was refunded in a day (UTC), every further refund waits for a reviewer.",
     ),
     "reviewer_daily_minor": Words(
         "Approved by one reviewer per day",
         lambda p: _cap(p.reviewer_daily_minor),
-        "Beyond this, the reviewer's approvals of that day (UTC) are refused; a colleague decides.",
+        "Once a reviewer has approved this much in a day (UTC), a colleague has to decide.",
     ),
 }
 PEOPLE = {
     "inbox": Words(
         "Human approval enabled",
         lambda p: _yes(p.inbox),
-        "If no, a run that needs a person's decision stops instead.",
+        "If no, a run stops where it would have asked a reviewer.",
     ),
     "escalation_seconds": Words(
         "Time to decide",
@@ -119,46 +120,48 @@ PEOPLE = {
     "open_per_launcher": Words(
         "Requests waiting, per launcher",
         lambda p: _most(p.open_per_launcher),
-        "Beyond this, the same person can launch no more runs until some requests are decided.",
+        "With this many waiting, the same person cannot launch more runs until some are decided.",
     ),
     "open_per_subject": Words(
         "Requests waiting, per subject",
         lambda p: _most(p.open_per_subject),
-        "Beyond this, no more runs about the same subject can be launched until some are decided.",
+        "With this many waiting about one customer (or account), nobody can launch more runs about "
+        "it until some are decided.",
     ),
     "hand_over": Words(
         "Unsolved cases go to people",
         lambda p: _yes(p.hand_over),
-        "If yes, a case that every specialist declines waits for a person to take it. If no, the "
-        "run stops.",
+        "If yes, a case that every specialist declines waits for a reviewer to take it over. If "
+        "no, its run stops.",
     ),
 }
 TOOL_LIMITS = {
-    "profile": Words("Profile", lambda p: p.profile, "The label of this set of rules and limits."),
+    "profile": Words("Profile", lambda p: p.profile, "The name of this set of rules and limits."),
     "rules": Words(
         "Rules",
         lambda p: _names(p.rules),
-        "Every action is put to each of these rules before it runs. The strictest answer counts.",
+        "Each action is checked against all of these rules before it runs. The strictest answer "
+        "counts.",
     ),
     "proposable": Words(
         "Tools the agent may propose",
         lambda p: _names(p.proposable),
-        "A proposal of any other tool is refused before a rule sees it.",
+        "Any other tool is refused before the rules are asked.",
     ),
     "executable": Words(
         "Tools that may run",
         lambda p: _names(p.executable),
-        "Any other tool is refused at the moment it would run.",
+        "A second check when the tool is called: any other is refused.",
     ),
     "tool_calls": Words(
         "Calls of one tool in a run",
         lambda p: _counts(p.tool_calls, others=p.calls_of(ANY_TOOL)),
-        "One call more stops the run: the agent is taken to be in a loop.",
+        "One more call stops the run, because the agent seems to be in a loop.",
     ),
     "tool_repeats": Words(
         "The same call in a run",
         lambda p: _counts(p.tool_repeats, others=p.repeats_of(ANY_TOOL)),
-        "Calls with exactly the same arguments. One more stops the run.",
+        "How often one tool may be called with exactly the same values. One more stops the run.",
     ),
     "call_seconds": Words(
         "Time for one call",
@@ -166,14 +169,16 @@ TOOL_LIMITS = {
         "A tool that takes longer counts as failed. A tool's own limit may be shorter.",
     ),
     "errors_fail": Words(
-        "A tool's error counts as a failed step",
+        "A tool's error fails the step",
         lambda p: _yes(p.reference.errors_fail),
-        "If no, a tool that reports an error is shown like one that worked.",
+        "If no, a step whose tool reported an error is shown as if it had worked.",
     ),
 }
 BUDGETS = {
     "max_steps": Words(
-        "Steps", lambda p: thousands(p.max_steps), "Proposals in one run. The run then stops."
+        "Steps",
+        lambda p: thousands(p.max_steps),
+        "Actions the agent may propose in one run. The next one stops the run.",
     ),
     "max_blocks": Words(
         "Second chances after a block",
@@ -182,25 +187,31 @@ BUDGETS = {
         "The next block stops the run.",
     ),
     "max_tool_calls": Words(
-        "Tool calls", lambda p: thousands(p.max_tool_calls), "In one run. The run then stops."
+        "Tool calls",
+        lambda p: thousands(p.max_tool_calls),
+        "How often one run may call tools. The next call stops the run.",
     ),
     "max_seconds": Words(
         "Working time",
         lambda p: duration(p.max_seconds),
-        "Time that models and tools take; waiting for people does not count. The run then stops.",
+        "Time that models and tools take; waiting for people does not count. When it is used up, "
+        "the run stops.",
     ),
     "max_tokens": Words(
         "Tokens",
         lambda p: thousands(p.max_tokens),
-        "Text read and written by models in one run. The run then stops.",
+        "Text that models read and write in one run, about four letters each. When they are used "
+        "up, the run stops.",
     ),
     "max_cost_micro_usd": Words(
-        "Model cost", lambda p: cost(p.max_cost_micro_usd), "In one run. The run then stops."
+        "Model cost",
+        lambda p: cost(p.max_cost_micro_usd),
+        "What one run may spend on models. When it is used up, the run stops.",
     ),
     "outlasts_outages": Words(
         "Waits out model outages",
         lambda p: _yes(p.outlasts_outages),
-        "If yes, a run waits while the model's server fails and continues afterwards. If no, it "
+        "If yes, a run waits while the model's server is down and continues afterwards. If no, it "
         "stops.",
     ),
     "tells_subject": Words(
@@ -209,32 +220,36 @@ BUDGETS = {
         "If yes, a run that has paid still emails the customer after its working time is used up.",
     ),
     "late": Words(
-        "Overtime allowed for",
+        "May run past the working time",
         lambda p: _names(p.late),
-        "These models and tools are still used after the working time is up.",
+        "Models and tools that are still used when the working time is used up.",
     ),
     "late_calls": Words(
         "Finishes calls under way",
         lambda p: _yes(p.reference.late_calls),
-        "If yes, a call that began in time is finished and used although time is up.",
+        "If yes, the result of a call that began in time is used even if it comes too late.",
     ),
     "finalize": Words(
-        "Closing text after the last step",
+        "Closing answer after the last step",
         lambda p: _yes(p.reference.finalize),
-        "If yes, an agent that runs out of steps is asked for a closing answer.",
+        "If yes, an agent that has used all its steps is asked once more, for a closing answer.",
     ),
 }
 PATTERNS = {
     "about": Words(
-        "A run is about", lambda p: f"a {p.about}", "Every run is bound to one of these at launch."
+        "A run is about",
+        lambda p: f"a {p.about}",
+        "Chosen at launch; the run can act on nothing else.",
     ),
     "call_attempts": Words(
         "Attempts at a task",
         lambda p: thousands(p.call_attempts),
-        "A task of a report that takes too long is tried this often, then counts as failed.",
+        "How often a report's task is tried when it takes too long. Then it counts as failed.",
     ),
     "at_once": Words(
-        "Tasks side by side", lambda p: thousands(p.at_once), "More of them wait their turn."
+        "Tasks side by side",
+        lambda p: thousands(p.at_once),
+        "How many tasks of a report run at the same time.",
     ),
     "required": Words(
         "Required sources",
@@ -244,17 +259,17 @@ PATTERNS = {
     "critical": Words(
         "Critical sources",
         lambda p: _names(p.critical),
-        "If one of them fails there is no report.",
+        "If one of them fails, no report is written.",
     ),
     "judge": Words(
         "A model may judge drafts",
         lambda p: _yes(p.judge),
-        "If no, no step of a workflow can be supervised by a model.",
+        "If no, workflows whose drafts a model would judge cannot be launched.",
     ),
     "max_reorients": Words(
-        "Corrections of a draft",
+        "Corrections per draft",
         lambda p: _counted(p.max_reorients, "time"),
-        "How often the judge may send one draft back. After that a person is asked.",
+        "How often the judging model may send one draft back. After that a reviewer decides.",
     ),
 }
 # What only replays of recorded cases turn on; in the strict profile all of them are off.
@@ -262,12 +277,12 @@ REPLAYS = {
     "forget_refusals": Words(
         "Only the latest refusal counts",
         lambda p: _yes(p.reference.forget_refusals),
-        "If yes, a specialist who declined earlier may be asked again.",
+        "If yes, only the specialist who declined last may not be asked again.",
     ),
     "null_is_none": Words(
         "Missing incidents count as none",
         lambda p: _yes(p.reference.null_is_none),
-        "If yes, a source that reports no incident field counts as “no incident”.",
+        "If yes, a source that says nothing about incidents counts as having none.",
     ),
     "loose_topics": Words(
         "Match keywords inside words",
@@ -277,20 +292,20 @@ REPLAYS = {
     "self_reported": Words(
         "Count only self-reported deviations",
         lambda p: _yes(p.reference.self_reported),
-        "If yes, a draft deviates only where its agent says so itself.",
+        "If yes, a draft counts as off its plan only where its agent says so itself.",
     ),
     "marker_word": Words(
         "Stop word ends iteration",
         lambda p: _yes(p.reference.marker_word),
-        "If yes, drafts are final where the agent writes CONVERGED.",
+        "If yes, a draft is final once its agent writes the word CONVERGED.",
     ),
 }
 PRIVACY = {
     "redaction": Words(
         "Masked before anything is kept",
         lambda p: _names(MASKED[kind] for kind in p.redaction),
-        "Found in texts of people, models and tools. Keys and passwords are masked under every "
-        "policy, in the forms that docs/operations.md lists.",
+        "Replaced by a placeholder wherever people, models or tools write them. Keys and passwords "
+        "are masked under every policy; docs/operations.md lists the forms that are found.",
     ),
 }
 # By topic, and each limit by its name in the document.

@@ -20,7 +20,7 @@ TITLES: Mapping[str, tuple[str, str]] = {
     ),
     "refunds.run_limit": (
         "Limit per run",
-        "A refund is cut to what the run may still pay. Beyond that it is blocked.",
+        "A refund is lowered to what the run may still pay. With nothing left it is blocked.",
     ),
     "refunds.reason_given": (
         "Reason required",
@@ -28,31 +28,31 @@ TITLES: Mapping[str, tuple[str, str]] = {
     ),
     "refunds.charge_left": (
         "No more than the charge",
-        "A refund is cut to what is left of the charge. With nothing left it is blocked.",
+        "A refund is lowered to what is left of the charge. With nothing left it is blocked.",
     ),
     "refunds.window": ("Refund window", "A charge older than the refund window is not refunded."),
     "refunds.unattended_total": (
         "Small refunds add up",
-        "Refunds on one charge that no person saw count together. Above the automatic approval "
-        "limit the next one waits for a reviewer.",
+        "Refunds on one charge that no reviewer approved are added up. Once the sum would pass the "
+        "automatic approval limit, the refund waits for a reviewer.",
     ),
     "refunds.unattended_today": (
         "Daily caps",
-        "Above what one launcher or the workspace may pay without approval in a day, a refund "
-        "waits for a reviewer.",
+        "Each day (UTC), one launcher and the workspace have a sum that is refunded without "
+        "approval. Once it is used up, further refunds wait for a reviewer.",
     ),
     "refunds.after_person": (
-        "A person's decision is final",
-        "Once a reviewer set an amount in a run, any further refund waits for a reviewer too.",
+        "After a reviewer's decision",
+        "Once a reviewer has set an amount in a run, any further refund in it waits for one too.",
     ),
     "refunds.same_again": (
         "No duplicate refunds",
-        "The same amount to the same customer again is blocked. After an earlier run of the same "
-        "request, another amount waits for a reviewer.",
+        "Refunding the same amount to the same customer twice is blocked. Where an earlier run of "
+        "the same request has paid, a different amount waits for a reviewer.",
     ),
     "subject.bound": (
         "Only the run's own customer",
-        "An action that names another customer than the run's is blocked.",
+        "An action on any customer but the one the run is about is blocked.",
     ),
     "subject.context_before_money": (
         "Read before paying",
@@ -65,7 +65,7 @@ TITLES: Mapping[str, tuple[str, str]] = {
     ),
     "mail.from_ledger": (
         "Email says what was paid",
-        "Amount and text of a confirmation come from the ledger, one email per refund.",
+        "Amount and text of a confirmation are taken from the ledger. Each refund gets one email.",
     ),
     "answers.after_context": (
         "No answer without reading",
@@ -73,33 +73,36 @@ TITLES: Mapping[str, tuple[str, str]] = {
     ),
     "answers.matches_ledger": (
         "Statements about money come from the ledger",
-        "What the agent writes about money is replaced by what was paid. Its own words stay as a "
-        "note for colleagues; a letter in its own words, or with a fact that has changed "
-        "since, waits for a reviewer.",
+        "The run's answer about money says what the ledger says, whatever the agent wrote; the "
+        "agent's text is kept as a note for staff. An email in the agent's own words, or with a "
+        "fact that has changed since, waits for a reviewer.",
     ),
     "answers.after_specialist": (
         "No answer without a specialist",
-        "An answer is blocked if no specialist has looked into the case.",
+        "An answer is blocked until a specialist has looked into the case.",
     ),
     "answers.matches_evidence": (
         "Answers say what specialists found",
-        "The answer is made of the specialist's findings. The agent's own words stay as a note.",
+        "The answer repeats what the specialist found. The agent's own text is kept as a note.",
     ),
     "delegation.reading": (
         "Specialists only look things up",
-        "Handing a ticket to a specialist is allowed: they change nothing.",
+        "Handing a case to a specialist is allowed: specialists change nothing.",
     ),
     "replies.output": (
-        "Drafts are harmless",
-        "A draft is allowed: by itself it changes nothing.",
+        "Drafting is allowed",
+        "Writing a draft is allowed: nothing is sent or changed by it.",
     ),
     "replies.as_accepted": (
         "Only approved text is sent",
-        "A reply that differs from the approved draft is blocked.",
+        "A reply that differs in any word from the approved draft is blocked.",
     ),
     "replies.once": ("One reply per run", "A second reply to the customer is blocked."),
-    "reports.planned": ("Plans only read", "A plan whose tasks only read is allowed."),
-    "reports.reading": ("Sources only read", "Asking a source is allowed: it changes nothing."),
+    "reports.planned": (
+        "Plans that only read",
+        "A plan is allowed if its tasks only read and change nothing.",
+    ),
+    "reports.reading": ("Sources may be read", "Asking a source is allowed: it changes nothing."),
     "reports.bound": (
         "Only the report's own day",
         "A plan that asks about another day or region is blocked.",
@@ -113,17 +116,20 @@ TITLES: Mapping[str, tuple[str, str]] = {
         "A plan that leaves out a required source is blocked.",
     ),
     "reports.critical": (
-        "Critical sources stay critical",
-        "A plan that calls a critical source optional is corrected.",
+        "Critical sources are kept critical",
+        "A plan that marks a critical source as optional is corrected.",
     ),
-    "reports.briefed": ("A report comes with its facts", "A report with its facts is allowed."),
+    "reports.briefed": (
+        "Reports name their facts",
+        "A report is allowed if the facts behind it are attached.",
+    ),
     "reports.headed": (
-        "Health comes first",
-        "The first sentence of a report is the health that the facts show.",
+        "Status comes first",
+        "A report opens with the status (green, yellow or red) that the facts show.",
     ),
     "reports.matches_facts": (
         "Reports say what was found",
-        "A report is made of what the sources returned. The agent's own words stay as a note.",
+        "A report repeats what the sources returned. The agent's own text is kept as a note.",
     ),
 }
 
@@ -158,13 +164,16 @@ def _place(row: tuple[str, list[str]]) -> int:
 _OF_EVERY_DESK = {
     "caps": (
         "Daily caps",
-        "Above what one launcher or the workspace may send out without approval in a day, a call "
-        "waits for a reviewer.",
+        "Each day (UTC), one launcher and the workspace have a sum that goes out without approval. "
+        "Once it is used up, further payments wait for a reviewer.",
     ),
-    "bound": ("Only what the run is about", "A call about anything else is blocked."),
+    "bound": (
+        "Only what the run is about",
+        "An action on anything but what the run was launched for is blocked.",
+    ),
     "answer": (
         "Answers say what was done",
-        "The answer is made of what the ledger says. The agent's own words stay as a note.",
+        "The run's answer says what the ledger says. The agent's own text is kept as a note.",
     ),
 }
 
@@ -177,6 +186,9 @@ def words_of(rule: str) -> tuple[str, str]:
     if desk in DESKS and name in OF_CONSOLE:
         return _OF_EVERY_DESK[name]
     title = (name if desk in DESKS else rule.replace(".", ": ")).replace("_", " ").capitalize()
-    check = DESKS[desk].rules[rule].check if desk in DESKS and rule in RULES else RULES.get(rule)
-    told = ((check.__doc__ if check else "") or "").strip().partition("\n")[0]
+    check = RULES.get(rule)
+    if desk in DESKS and rule in RULES:
+        declared = DESKS[desk].rules[rule]
+        title, check = declared.title or title, declared.check
+    told = " ".join(((check.__doc__ if check else "") or "").partition("\n\n")[0].split())
     return title, told or "This installation does not have it, so whatever it judges is blocked."
