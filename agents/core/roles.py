@@ -1,7 +1,6 @@
-"""Roles of models: those that ship, and those that a pattern brings along in its own file.
+"""Roles of models: those that a desk that ships brings along, and those of a pattern's own file.
 
-The ones that ship have a prompt each in `llm/prompts` and an actor in `llm/demo`, which registers
-them here. A name is given once, so a pattern's role never takes the place of another.
+A name is given once, so a pattern's role never takes the place of another.
 """
 
 from __future__ import annotations

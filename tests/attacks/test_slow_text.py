@@ -14,7 +14,7 @@ import pytest
 from agents.core import courtesy, redact, statements, workflow_checks
 from agents.core.money import BadAmount, minor_of_text
 from agents.core.strict_json import MAX_CHARS, BadJson, parse
-from agents.llm.demo import goals
+from agents.desks.refunds.demo import goals
 from agents.operations.launching import MAX_GOAL
 from agents.web.approvals import provenance
 

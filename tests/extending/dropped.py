@@ -9,7 +9,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import agents.llm.demo  # noqa: F401 - it enters its roles before the tables are remembered
 from agents import patterns, policies, tools
 from agents.core.registry import load
 from agents.core.roles import ROLES

@@ -13,7 +13,7 @@ from agents import llm
 from agents.core.actions import check_action
 from agents.core.money import to_model_units
 from agents.core.requests import Json
-from agents.llm.demo.goals import read_goal
+from agents.desks.refunds.demo.goals import read_goal
 from agents.llm.prices import cost_micro_usd
 from agents.policies.profiles import REFUND_TOOLS
 from tests.conformance.harness import cases

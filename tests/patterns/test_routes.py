@@ -9,7 +9,7 @@ import pytest
 from agents.core.limits import BadPolicy, read_limits
 from agents.core.requests import Json
 from agents.core.routes import InvalidRoute, check_route
-from agents.core.topics import TOPICS, is_about
+from agents.desks.refunds.topics import TOPICS, is_about
 from agents.policies.profiles import REFERENCE, SPECIALISTS, STRICT
 
 

@@ -6,9 +6,9 @@ import pytest
 from django.urls import reverse
 from playwright.sync_api import expect
 
+from agents.desks.refunds.demo.goals import Misfortune
 from agents.desks.refunds.models import Customer
 from agents.desks.refunds.scenarios import BY_KEY, SCENARIOS
-from agents.llm.demo.goals import Misfortune
 from agents.models import Run
 from tests.engine.scene import Scene, set_scene
 from tests.web.serving import chromium, served, sign_in

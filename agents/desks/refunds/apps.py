@@ -16,6 +16,6 @@ class DeskConfig(AppConfig):
         from agents.desks.refunds.system import RefundSystem
         from agents.systems import SYSTEMS
 
-        for room in ("policies", "tools"):
+        for room in ("policies", "tools", "demo"):
             load(import_module(f"{self.name}.{room}"))
         enter(SYSTEMS, FIRST_DESK, RefundSystem())

@@ -5,8 +5,8 @@ from __future__ import annotations
 from agents.core.money import format_money
 from agents.core.names import is_plain_plan
 from agents.core.requests import Json
-from agents.core.topics import TOPICS, is_about
 from agents.desks.refunds import support
+from agents.desks.refunds.topics import TOPICS, is_about
 from agents.tools import Context, Touch, tool
 
 REFUNDABLE = "pro_monthly"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from agents.core.requests import Json
-from agents.llm.demo.goals import Misfortune, read_goal
-from agents.llm.demo.writer import usd
+from agents.desks.refunds.demo.goals import Misfortune, read_goal
+from agents.desks.refunds.demo.writer import usd
 
 
 def said(inputs: Json) -> str:

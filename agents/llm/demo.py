@@ -8,44 +8,24 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
 from datetime import UTC, datetime
 
 import httpx2
 from django.conf import settings
 
 from agents.core.requests import Json
-from agents.core.roles import ROLES, role
-from agents.llm.demo import (
-    judge,
-    planner,
-    reporter,
-    responder,
-    router,
-    step_agent,
-    worker,
-    writer,
-)
-from agents.llm.demo.goals import Misfortune, read_goal
-from agents.llm.prompts import shipped
+from agents.core.roles import ROLES
 from agents.sdk.desk import DESKS
 
 MODEL = "demo"
-_SHIPPED: dict[str, Callable[[Json], str]] = {
-    "worker": worker.said,
-    "writer": writer.said,
-    "router": router.said,
-    "responder": responder.said,
-    "planner": planner.said,
-    "reporter": reporter.said,
-    "committer": step_agent.committed,
-    "executor": step_agent.executed,
-    "assessor": step_agent.assessed,
-    "judge": judge.said,
-}
-# In the table that patterns register theirs in, so that nothing takes the place of one.
-for _name, _said in _SHIPPED.items():
-    role(_name, prompt=shipped(_name), demo=_said)
+
+
+class NeverAnswers(Exception):
+    """A role's actor plays a server that is silent until the caller's deadline."""
+
+
+class RateLimited(Exception):
+    """A role's actor plays a server that refuses the call."""
 
 
 class DemoModel(httpx2.AsyncBaseTransport):
@@ -55,13 +35,13 @@ class DemoModel(httpx2.AsyncBaseTransport):
         """Answer as the role that the system message names, or fail as the goal demands."""
         system, *_, last = json.loads(request.content)["messages"]
         inputs = json.loads(last["content"])
-        match read_goal(inputs["goal"]).misfortune:
-            case Misfortune.TIMEOUT:
-                await asyncio.Event().wait()  # never set: the caller's deadline ends it
-            case Misfortune.RATE_LIMIT:
-                return httpx2.Response(429, headers={"Retry-After": "1"})
         name = system["content"].partition("\n")[0].removeprefix("Role: ")
-        said = play_scenario(name, inputs) or ROLES[name].demo(inputs)
+        try:
+            said = play_scenario(name, inputs) or ROLES[name].demo(inputs)
+        except NeverAnswers:
+            await asyncio.Event().wait()  # never set: the caller's deadline ends it
+        except RateLimited:
+            return httpx2.Response(429, headers={"Retry-After": "1"})
         await asyncio.sleep(settings.OPSCONSOLE_DEMO_PACE * _seconds_to_write(said))
         return httpx2.Response(200, json=_completion(said, asked=request.content))
 

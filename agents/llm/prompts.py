@@ -1,7 +1,4 @@
-"""The instructions of each role, one Markdown file a role; the first line names the role.
-
-A pattern may bring roles of its own along, see `core.roles`.
-"""
+"""The instructions of each role; the first line names the role."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ def prompt(role: str) -> str:
     return f"{_FIRST_LINE}{role}\n\n{ROLES[role].prompt}"
 
 
-def shipped(role: str) -> str:
-    """Return the instructions of a role that ships, as its file has them below the first line."""
-    text = Path(__file__).with_name(f"{role}.md").read_text(encoding="utf-8")
+def read_prompt(folder: Path, role: str) -> str:
+    """Return the instructions of a role, as a file of its own has them below the first line."""
+    text = (folder / f"{role}.md").read_text(encoding="utf-8")
     return text.removeprefix(f"{_FIRST_LINE}{role}\n\n")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 from agents.core.requests import Json
-from agents.llm.demo.goals import ANNA, MAX, Goal, Misfortune, read_goal
-from agents.llm.demo.writer import told_of_refund, usd
+from agents.desks.refunds.demo.goals import ANNA, MAX, Goal, Misfortune, read_goal
+from agents.desks.refunds.demo.writer import told_of_refund, usd
 
 CONTEXT, REFUND, MAIL = "get_refund_context", "issue_refund", "send_refund_email"
 UNCHECKED_USD = 100.0  # what is proposed where neither the goal nor the context names an amount

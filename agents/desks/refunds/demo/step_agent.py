@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 
 from agents.core.requests import Json
-from agents.llm.demo.goals import Goal, Misfortune, read_goal
-from agents.llm.demo.writer import usd
+from agents.desks.refunds.demo.goals import Goal, Misfortune, read_goal
+from agents.desks.refunds.demo.writer import usd
 
 CONTEXT, REPLY = "get_refund_context", "send_reply"
 NOT_KNOWN = "is not known."

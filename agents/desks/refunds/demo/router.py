@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 from agents.core.requests import Json
-from agents.core.topics import TOPICS, is_about
-from agents.llm.demo.goals import Misfortune, read_goal
+from agents.desks.refunds.demo.goals import Misfortune, read_goal
+from agents.desks.refunds.topics import TOPICS, is_about
 
 LONGEST = 300  # characters of a ticket
 

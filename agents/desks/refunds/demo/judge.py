@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from agents.core.requests import Json
-from agents.llm.demo.goals import Misfortune, read_goal
+from agents.desks.refunds.demo.goals import Misfortune, read_goal
 
 CORRECTION = "Claim no refund, because the ledger holds none. Say only what the facts say."
 

@@ -1,0 +1,54 @@
+"""What the demo model says in each role of the refund desk, and how it fails where a goal asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from agents.core.requests import Json
+from agents.core.roles import role
+from agents.desks.refunds.demo import (
+    judge,
+    planner,
+    reporter,
+    responder,
+    router,
+    step_agent,
+    worker,
+    writer,
+)
+from agents.desks.refunds.demo.goals import Misfortune, read_goal
+from agents.llm.demo import NeverAnswers, RateLimited
+from agents.llm.prompts import read_prompt
+
+PROMPTS = Path(__file__).parents[1] / "prompts"
+_ACTORS: dict[str, Callable[[Json], str]] = {
+    "worker": worker.said,
+    "writer": writer.said,
+    "router": router.said,
+    "responder": responder.said,
+    "planner": planner.said,
+    "reporter": reporter.said,
+    "committer": step_agent.committed,
+    "executor": step_agent.executed,
+    "assessor": step_agent.assessed,
+    "judge": judge.said,
+}
+
+
+def unless_it_fails(actor: Callable[[Json], str]) -> Callable[[Json], str]:
+    """Return an actor that fails as a model's server does where its goal asks for that."""
+
+    def answer(inputs: Json) -> str:
+        match read_goal(inputs["goal"]).misfortune:
+            case Misfortune.TIMEOUT:
+                raise NeverAnswers
+            case Misfortune.RATE_LIMIT:
+                raise RateLimited
+        return actor(inputs)
+
+    return answer
+
+
+for _name, _actor in _ACTORS.items():
+    role(_name, prompt=read_prompt(PROMPTS, _name), demo=unless_it_fails(_actor))
