@@ -10,11 +10,12 @@ from agents.sdk.asked import Asked, Origin
 from agents.sdk.books import Booked
 from agents.sdk.changes import Choose, Lower, Range
 from agents.sdk.demo import Answers, Says, in_days
-from agents.sdk.desk import Desk, Subject
-from agents.sdk.desk import DeskCall as Call
+from agents.sdk.desk import Desk
+from agents.sdk.desk_tools import DeskCall as Call
 from agents.sdk.evidence import Evidence, Fact, Link, Quote, Table
 from agents.sdk.rulings import Case, approve, block, days_until, escalate, tomorrow, within
 from agents.sdk.stored import limit
+from agents.sdk.subjects import Subject
 from agents.sdk.values import Calls, Count, Days, In, Money, Names
 
 __all__ = [

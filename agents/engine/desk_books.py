@@ -13,7 +13,8 @@ from agents.models import Effect
 from agents.record.told import Derived
 from agents.sdk.arguments import BadArguments
 from agents.sdk.books import Booked
-from agents.sdk.desk import Desk, DeskTool
+from agents.sdk.desk import Desk
+from agents.sdk.desk_tools import DeskTool
 from agents.sdk.values import Money, show
 
 ROWS = 500  # of a desk's books that are looked for in the ledger at once

@@ -26,7 +26,8 @@ from agents.engine.desk_rules import LONGEST, limits_of
 from agents.engine.step_facts import sentences_on_record
 from agents.models import Effect, Escalation, Run, Step, Workspace
 from agents.sdk import stored
-from agents.sdk.desk import DESKS, Desk, DeskTool
+from agents.sdk.desk import DESKS, Desk
+from agents.sdk.desk_tools import DeskTool
 from agents.sdk.evidence import Fact, write_evidence
 from agents.sdk.rulings import Case
 from agents.systems import SYSTEMS, Background, Example, KnownSubject, Shelf, UnknownSubject

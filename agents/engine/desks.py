@@ -22,7 +22,8 @@ from agents.core.requests import Json
 from agents.engine.desk_rules import rules_of
 from agents.engine.desk_system import DeclaredSystem
 from agents.policies import RULES
-from agents.sdk.desk import DESKS, Desk, DeskCall, DeskTool
+from agents.sdk.desk import DESKS, Desk
+from agents.sdk.desk_tools import DeskCall, DeskTool
 from agents.systems import SYSTEMS
 from agents.tools import TOOLS, Context, Tool, Touch
 

@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from inspect import getdoc, signature
+from inspect import signature
 from typing import Any, TypeVar
 
 from agents.core.registry import enter
 from agents.core.requests import Json
 from agents.core.rulings import Ruling
 from agents.core.touch import Touch
-from agents.sdk.arguments import Arguments, BadArguments, arguments_of
+from agents.sdk.arguments import BadArguments, arguments_of
 from agents.sdk.asked import Asked
-from agents.sdk.books import ReadBooks
 from agents.sdk.changes import Change, bare_type, check_change
 from agents.sdk.demo import Says
+from agents.sdk.desk_tools import SUBJECT, DeskRule, DeskTool
 from agents.sdk.evidence import Evidence, write_evidence
 from agents.sdk.rulings import Case
-from agents.sdk.sentences import check_places, fill
+from agents.sdk.sentences import check_places
 from agents.sdk.stored import limit_fields
+from agents.sdk.subjects import Subject
 from agents.sdk.values import Money
-from agents.sdk.words import Called, with_name
 
 F = TypeVar("F", bound=Callable[..., Any])
 # Rules that the console adds to every desk: a call is about the run's subject, an answer says
@@ -30,140 +30,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 OF_CONSOLE = ("bound", "answer", "caps")
 TAKES = ("args", "facts", "limits", "case")  # what a rule may name
 SOME_DAY = date(2027, 1, 21)  # on which a scenario's days are tried when it is declared
-SUBJECT = "subject"  # the place in a sentence where the label of the subject goes
-
-
-@dataclass(frozen=True)
-class DeskCall:
-    """What a tool is given besides its arguments."""
-
-    key: str  # one key, one effect
-    at: datetime
-    subject: str
-    book: int = 0  # what the run acts on: in a demo each launch has one of its own
-
-
-@dataclass(frozen=True)
-class Subject:
-    """What a run of the desk is about, and how it is looked up."""
-
-    kind: str  # employee, account
-    find: Callable[..., Any]  # by key, or by key and `book`; None: there is no such thing
-    label: str = "{id}"  # of the attributes of what was found
-    link: str = ""
-    # Keys of what is called so, or in part: by text, or by text and `book`.
-    search: Callable[..., Sequence[str]] | None = None
-    # Empty every text about one, by key and book, and say whether it was known there.
-    forget: Callable[[str, int], bool] | None = None
-
-    def find_all(self, text: str, book: int) -> list[tuple[str, str]]:
-        """Return key and label of what people mean by a key or a name."""
-        if label := self.label_of(text, book):
-            return [(text, label)]
-        keys = self.search(text, **_of_book(self.search, book)) if self.search else ()
-        return [(key, self.label_of(key, book)) for key in keys]
-
-    def label_of(self, key: str, book: int) -> str:
-        """Return what people call it, or "" where there is no such thing."""
-        found = self.find(key, **_of_book(self.find, book))
-        if found is None:
-            return ""
-        values = found if isinstance(found, Mapping) else vars(found)
-        return fill(self.label, {"id": key, **values})
-
-
-def _of_book(function: Callable[..., Any], book: int) -> dict[str, int]:
-    return {"book": book} if "book" in signature(function).parameters else {}
-
-
-@dataclass(frozen=True)
-class DeskTool:
-    """A function with what policy, pages and people must know of it."""
-
-    name: str
-    function: Callable[..., Json]
-    touch: Touch
-    title: str
-    before: str  # what an approval does: "Gives {subject} the role {role}."
-    after: str  # what was done, for people and for the run's answer
-    subject: str  # the argument that names what it is about
-    arguments: Arguments
-    resource: str = ""  # the argument that names what is locked and counted
-    amount: str = ""  # the argument that holds money
-    # By argument: what people call a key, of the key and the book; "" where nobody knows.
-    names: Mapping[str, Callable[[str, int], str]] = field(default_factory=dict)
-    may_change: Mapping[str, Change] = field(default_factory=dict)
-    find: Callable[[str], Json] | None = None
-    booked: ReadBooks | None = None  # what its calls left in the desk's own books
-    # Hold what the call will use, with its intent: (call, **typed arguments). Give it back by key.
-    reserve: Callable[..., object] | None = None
-    release: Callable[[str, datetime], object] | None = None
-    outside: tuple[str, ...] = ()  # of what it returns: the names of texts that outsiders wrote
-    may_say: Callable[[Json], dict[str, str]] | None = None  # of its result: sentences by name
-    timeout: float = 10.0  # seconds
-
-    @property
-    def description(self) -> str:
-        """Return what models are told of it."""
-        return (getdoc(self.function) or self.title).partition("\n")[0]
-
-    def call(self, call: DeskCall, given: Json) -> Json:
-        """Call the function with its types. Raises BadArguments."""
-        return self.function(call, **vars(self.arguments.read(given)))
-
-    def hold(self, call: DeskCall, given: Json) -> None:
-        """Hold what a call will use, with its types. Raises BadArguments."""
-        if self.reserve:
-            self.reserve(call, **vars(self.arguments.read(given)))
-
-    def amount_of(self, given: Json) -> Money | None:
-        """Return the money that a call moves, or None. Raises BadArguments."""
-        money = getattr(self.arguments.read(given), self.amount) if self.amount else None
-        return money if isinstance(money, Money) else None
-
-    def resource_of(self, given: Json) -> str:
-        """Return what a call locks and is counted on, or ""."""
-        return str(given.get(self.resource) or "") if self.resource else ""
-
-    def names_of(self, given: Json, book: int) -> dict[str, dict[str, str]]:
-        """Look up what people call the keys in these arguments."""
-        found = {name: (given[name], find(given[name], book)) for name, find in self.names.items()}
-        return {name: {key: called} for name, (key, called) in found.items() if called}
-
-    def sentence(self, sentence: str, given: Json, label: str, called: Called | None = None) -> str:
-        """Return one of its sentences with these arguments. Raises BadArguments."""
-        return fill(sentence, self.words_of(self.arguments.read(given), label, called or {}))
-
-    def words_of(self, args: Any, label: str, called: Called) -> dict[str, Any]:
-        """Return what fills the places of a sentence: a key beside its name."""
-        values = {**vars(args), SUBJECT: label}
-        known = {name: with_name(key, n) for name, ns in called.items() for key, n in ns.items()}
-        return values | known
-
-
-@dataclass(frozen=True)
-class DeskRule:
-    """A check of one tool's calls; it is handed what it names."""
-
-    name: str  # access.short
-    tool: DeskTool
-    check: Callable[..., Ruling | None]
-    takes: tuple[str, ...]
-    title: str = ""  # on pages; "": its name in words
-
-    def ruling(
-        self, given: Json, *, facts: Any, limits: Any, case: Case, called: Called | None = None
-    ) -> Ruling | None:
-        """Ask the rule, and fill its sentences. Raises whatever the rule raises."""
-        args = self.tool.arguments.read(given)
-        known = {"args": args, "facts": facts, "limits": limits, "case": case}
-        said = self.check(**{name: known[name] for name in self.takes})
-        if said is None:
-            return None
-        if not isinstance(said, Ruling):
-            raise TypeError(f"{self.name} returned {said!r}, which is no ruling")
-        values = self.tool.words_of(args, case.label, called or {})
-        return replace(said, sentence=fill(said.sentence, values), flip=fill(said.flip, values))
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,8 @@ from agents.engine.desk_system import gather_facts
 from agents.models import Effect, Run
 from agents.policies import review
 from agents.sdk.asked import Origin, is_named
-from agents.sdk.desk import DESKS, DeskCall
+from agents.sdk.desk import DESKS
+from agents.sdk.desk_tools import DeskCall
 from agents.sdk.values import Money
 from tests.desks.bank import (
     FIRST_PAYMENT,

@@ -1,0 +1,43 @@
+"""What a run of a desk is about, and how it is looked up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from inspect import signature
+from typing import Any
+
+from agents.sdk.sentences import fill
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What a run of the desk is about, and how it is looked up."""
+
+    kind: str  # employee, account
+    find: Callable[..., Any]  # by key, or by key and `book`; None: there is no such thing
+    label: str = "{id}"  # of the attributes of what was found
+    link: str = ""
+    # Keys of what is called so, or in part: by text, or by text and `book`.
+    search: Callable[..., Sequence[str]] | None = None
+    # Empty every text about one, by key and book, and say whether it was known there.
+    forget: Callable[[str, int], bool] | None = None
+
+    def find_all(self, text: str, book: int) -> list[tuple[str, str]]:
+        """Return key and label of what people mean by a key or a name."""
+        if label := self.label_of(text, book):
+            return [(text, label)]
+        keys = self.search(text, **_of_book(self.search, book)) if self.search else ()
+        return [(key, self.label_of(key, book)) for key in keys]
+
+    def label_of(self, key: str, book: int) -> str:
+        """Return what people call it, or "" where there is no such thing."""
+        found = self.find(key, **_of_book(self.find, book))
+        if found is None:
+            return ""
+        values = found if isinstance(found, Mapping) else vars(found)
+        return fill(self.label, {"id": key, **values})
+
+
+def _of_book(function: Callable[..., Any], book: int) -> dict[str, int]:
+    return {"book": book} if "book" in signature(function).parameters else {}
