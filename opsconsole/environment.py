@@ -21,15 +21,37 @@ _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 _LINE = re.compile(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)")
 
 
+_LABEL = r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)"
+_HOST = rf"(?:{_LABEL}\.)*{_LABEL}\.?|\[[0-9A-Fa-f:.]+\]|(?=.*:.*:)[0-9A-Fa-f:.]+"
+_MAILBOX = rf"[^<>@,\"\s]+@(?:{_HOST})"
+# Kinds of text: the form, and how it is told.
+KINDS = {
+    "host": (_HOST, "the name or address of a host, without a scheme and a port"),
+    "served host": (
+        rf"\*|\.?(?:{_HOST})",
+        "names of hosts, without a scheme and a port, separated by commas",
+    ),
+    "origin": (
+        rf"https?://(?:\*\.)?(?:{_HOST})(?::[0-9]{{1,5}})?",
+        "origins without a path, separated by commas, like https://ops.example.com",
+    ),
+    "sender": (
+        rf'{_MAILBOX}|(?:"[^"\r\n]*"|[^<>@,"\r\n]*)\s*<{_MAILBOX}>',
+        "an address like Refunds <refunds@example.com>",
+    ),
+}
+
+
 class Environment:
     """Typed answers from a mapping of names to text; an empty value counts as not given."""
 
     def __init__(self, values: Mapping[str, str]) -> None:
         self.values = values
 
-    def text(self, name: str, default: str = "") -> str:
-        """Return the value without the white space around it."""
-        return self.values.get(name, "").strip() or default
+    def text(self, name: str, default: str = "", *, kind: str = "") -> str:
+        """Return the value without the white space around it; it must be of the kind, of KINDS."""
+        value = self.values.get(name, "").strip()
+        return _checked(name, value, kind) if value and kind else value or default
 
     def packages(self, name: str) -> list[str]:
         """Return Python packages, each once; those given by their folder are put on the path."""
@@ -81,10 +103,10 @@ class Environment:
             raise _wrong(name, value, "one of " + ", ".join(allowed))
         return value
 
-    def items(self, name: str, *, default: Sequence[str] = ()) -> list[str]:
-        """Return the parts of a list that is separated by commas."""
-        parts = [part.strip() for part in self.text(name).split(",")]
-        return [part for part in parts if part] or list(default)
+    def items(self, name: str, *, default: Sequence[str] = (), kind: str = "") -> list[str]:
+        """Return the parts of a list that is separated by commas, each of the kind, of KINDS."""
+        parts = [part.strip() for part in self.text(name).split(",") if part.strip()]
+        return [_checked(name, part, kind) if kind else part for part in parts] or list(default)
 
     def periods(self, name: str) -> list[tuple[datetime, datetime]]:
         """Return the periods of a list, each FROM/TO: ISO times that name their zone."""
@@ -119,14 +141,11 @@ class Environment:
 
     def secret(self, name: str, *, least: int = 1) -> str:
         """Return printable ASCII of at least `least` characters; "" if none is given."""
-        value = self.text(name)
-        if value and (len(value) < least or not re.fullmatch(r"[!-~]+", value)):
-            length = f"at least {least} " if least > 1 else ""
-            raise ImproperlyConfigured(
-                f"{name} is set to something that cannot be a key (its value is not shown): "
-                f"give {length}printable ASCII characters without spaces."
-            )
-        return value
+        return _secret(name, self.text(name), least)
+
+    def secrets(self, name: str, *, least: int) -> list[str]:
+        """Return a list of such keys."""
+        return [_secret(name, part, least) for part in self.items(name)]
 
 
 def from_file(path: Path) -> dict[str, str]:
@@ -172,5 +191,24 @@ def _is_plain_address(value: str) -> bool:
     return parts.scheme in ("http", "https") and bool(parts.hostname) and clean
 
 
+def _secret(name: str, value: str, least: int) -> str:
+    if value and (len(value) < least or not re.fullmatch(r"[!-~]+", value)):
+        length = f"at least {least} " if least > 1 else ""
+        raise ImproperlyConfigured(
+            f"{name} is set to something that cannot be a key (its value is not shown): "
+            f"give {length}printable ASCII characters without spaces."
+        )
+    return value
+
+
+def _checked(name: str, value: str, kind: str) -> str:
+    form, allowed = KINDS[kind]
+    if not re.fullmatch(form, value):
+        raise _wrong(name, value, allowed)
+    return value
+
+
 def _wrong(name: str, read: str, allowed: str) -> ImproperlyConfigured:
+    if "@" in read:  # it may hold a password
+        return ImproperlyConfigured(f"{name} cannot be used as it is: it must be {allowed}.")
     return ImproperlyConfigured(f"{name} is {read[:60]!r}, but it must be {allowed}.")

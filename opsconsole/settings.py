@@ -44,20 +44,17 @@ SECRET_KEY = _env.secret("OPSCONSOLE_SECRET_KEY", least=50) or secret_key.kept_i
     DATA_DIR / "secret-key"
 )
 ALLOWED_HOSTS = _env.items(
-    "OPSCONSOLE_ALLOWED_HOSTS", default=[] if PRODUCTION else ["localhost", "127.0.0.1", "[::1]"]
+    "OPSCONSOLE_ALLOWED_HOSTS",
+    kind="served host",
+    default=[] if PRODUCTION else ["localhost", "127.0.0.1", "[::1]"],
 )
 if PRODUCTION and (not ALLOWED_HOSTS or "*" in ALLOWED_HOSTS):
     raise ImproperlyConfigured(
         "OPSCONSOLE_ALLOWED_HOSTS must name the hosts that people use, separated by commas, "
         "when OPSCONSOLE_PRODUCTION is on; * is not allowed."
     )
-CSRF_TRUSTED_ORIGINS = _env.items("OPSCONSOLE_CSRF_TRUSTED_ORIGINS")
-if any(not origin.startswith(("https://", "http://")) for origin in CSRF_TRUSTED_ORIGINS):
-    raise ImproperlyConfigured(
-        "OPSCONSOLE_CSRF_TRUSTED_ORIGINS must be origins with their scheme, separated by commas, "
-        "like https://ops.example.com."
-    )
-OPSCONSOLE_HOST = _env.text("OPSCONSOLE_HOST", "127.0.0.1")
+CSRF_TRUSTED_ORIGINS = _env.items("OPSCONSOLE_CSRF_TRUSTED_ORIGINS", kind="origin")
+OPSCONSOLE_HOST = _env.text("OPSCONSOLE_HOST", "127.0.0.1", kind="host")
 OPSCONSOLE_PORT = _env.whole("OPSCONSOLE_PORT", default=8000, low=1, high=65535)
 
 # The application
@@ -215,7 +212,7 @@ OPSCONSOLE_METRICS_TOKEN = _env.secret("OPSCONSOLE_METRICS_TOKEN", least=20)
 
 # Mail: without a server it goes to files that can be read.
 
-EMAIL_HOST = _env.text("EMAIL_HOST")
+EMAIL_HOST = _env.text("EMAIL_HOST", kind="host")
 EMAIL_PORT = _env.whole("EMAIL_PORT", default=587, low=1, high=65535)
 EMAIL_HOST_USER = _env.text("EMAIL_HOST_USER")
 EMAIL_HOST_PASSWORD = _env.text("EMAIL_HOST_PASSWORD")
@@ -225,7 +222,7 @@ EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
 if not EMAIL_HOST:
     EMAIL_BACKEND = "django.core.mail.backends.filebased.EmailBackend"
 EMAIL_FILE_PATH = DATA_DIR / "mail"
-DEFAULT_FROM_EMAIL = _env.text("DEFAULT_FROM_EMAIL", "Refunds <refunds@localhost>")
+DEFAULT_FROM_EMAIL = _env.text("DEFAULT_FROM_EMAIL", "Refunds <refunds@localhost>", kind="sender")
 
 # The model
 
@@ -279,10 +276,15 @@ if _env.text("OPSCONSOLE_AUDIT_KEY") != "none":
     OPSCONSOLE_AUDIT_KEY = _env.secret("OPSCONSOLE_AUDIT_KEY", least=32) or secret_key.kept_in(
         DATA_DIR / "audit-key", price="what the old one sealed can be checked only with it"
     )
-OPSCONSOLE_AUDIT_OLD_KEYS = _env.items("OPSCONSOLE_AUDIT_OLD_KEYS")
+OPSCONSOLE_AUDIT_OLD_KEYS = _env.secrets("OPSCONSOLE_AUDIT_OLD_KEYS", least=32)
 # What a clock showed while it is known to have been wrong: such times are believed as they are.
 OPSCONSOLE_WRONG_CLOCKS = _env.periods("OPSCONSOLE_WRONG_CLOCKS")
 OPSCONSOLE_HEADS_FILE = BASE_DIR / _env.text("OPSCONSOLE_HEADS_FILE", str(DATA_DIR / "heads.jsonl"))
+if OPSCONSOLE_HEADS_FILE.is_dir():
+    raise ImproperlyConfigured(
+        "OPSCONSOLE_HEADS_FILE is a directory, but it must be a file in one, like "
+        "/var/lib/opsconsole/heads.jsonl."
+    )
 # How often a worker's sweep seals; 0 leaves it to manage.py seal_audit.
 OPSCONSOLE_SEAL_SECONDS = _env.whole("OPSCONSOLE_SEAL_SECONDS", default=300, low=0, high=86400)
 

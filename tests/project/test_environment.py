@@ -63,6 +63,32 @@ def test_an_address_that_is_refused_is_not_repeated(value: str) -> None:
     assert "hunter2" not in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("kind", "good", "bad"),
+    [
+        ("host", ["::1", "mail", "10.0.0.1", "m-1.example.com."], ["a..b", "-a", "a:25", "a b"]),
+        ("served host", [".example.com", "*", "[::1]"], ["x.example:8000", "x.example/", "*.x"]),
+        (
+            "origin",
+            ["https://ops.example.com", "https://*.example.com:8443", "http://[::1]:8000"],
+            ["https://", "https://omar:hunter2@x.example", "https://x.example/path", "//x"],
+        ),
+        (
+            "sender",
+            ["a@localhost", "Refunds <refunds@example.com>", '"Haddad, Noor" <n@x.example>'],
+            ["nonsense", "a@b@c", "a@b, c@d", "Refunds <refunds@>", "Noor, H <n@x.example>"],
+        ),
+    ],
+)
+def test_a_text_of_a_kind_is_held_to_its_form(kind: str, good: list[str], bad: list[str]) -> None:
+    for value in good:
+        assert read(value).text("NAME", kind=kind) == value
+    for value in bad:
+        with pytest.raises(ImproperlyConfigured, match=r"^NAME .* must be ") as refused:
+            read(value).text("NAME", kind=kind)
+        assert "hunter2" not in str(refused.value)
+
+
 @pytest.mark.parametrize("value", ["two words", "line\nbreak", "schlüssel", "hunter2"])
 def test_a_key_that_is_refused_is_not_repeated(value: str) -> None:
     with pytest.raises(ImproperlyConfigured, match="cannot be a key") as refused:

@@ -41,7 +41,15 @@ def manage(*arguments: str, **given: str) -> subprocess.CompletedProcess[str]:
             "OPSCONSOLE_DEMO and OPSCONSOLE_PRODUCTION are both on",
         ),
         ({"OPSCONSOLE_DATA_DIR": "/dev/null/var"}, "OPSCONSOLE_DATA_DIR is a place that cannot"),
+        ({"OPSCONSOLE_HEADS_FILE": "/tmp"}, "OPSCONSOLE_HEADS_FILE is a directory"),  # noqa: S108
+        ({"OPSCONSOLE_APPS": "no.such.app"}, "OPSCONSOLE_APPS is 'no.such.app', but it must be a"),
+        ({"EMAIL_HOST": "a..b"}, "EMAIL_HOST is 'a..b', but it must be the name or address"),
+        ({"OPSCONSOLE_ALLOWED_HOSTS": "https://x.example"}, "OPSCONSOLE_ALLOWED_HOSTS is 'https"),
         ({"OPSCONSOLE_CSRF_TRUSTED_ORIGINS": "ops.example.com"}, "like https://ops.example.com"),
+        ({"OPSCONSOLE_HOST": "https://here"}, "OPSCONSOLE_HOST is 'https://here', but it must be"),
+        ({"OPSCONSOLE_AUDIT_OLD_KEYS": "hunter2"}, "OPSCONSOLE_AUDIT_OLD_KEYS is set to something"),
+        ({"DEFAULT_FROM_EMAIL": "nonsense"}, "DEFAULT_FROM_EMAIL is 'nonsense', but it must be an"),
+        ({"OPSCONSOLE_WRONG_CLOCKS": "10:00/11:00"}, "like 2026-11-22T10:00Z/2026-11-22T11:30Z"),
     ],
 )
 def test_a_wrong_setting_is_one_sentence_and_exit_code_2(
