@@ -16,11 +16,11 @@ from django.utils import timezone
 from agents import operations
 from agents.core.former import CURRENCY, FIRST_DESK
 from agents.core.money import BadAmount, minor_of_text
+from agents.management.exit_codes import BAD_USAGE, REFUSED
 from agents.models import Scope, Workspace
 from agents.models.event import by_command
 
 ACTOR = "command line"  # in the record; no user name has a blank
-BAD_USAGE, REFUSED = 2, 3
 
 
 def user_named(name: str) -> User:

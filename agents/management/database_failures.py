@@ -9,8 +9,8 @@ from django.db import DatabaseError, connection
 from django.utils import timezone
 
 from agents.engine.database_state import database_time, pending_migrations
+from agents.management.exit_codes import BEHIND, REFUSED, UNUSABLE
 
-REFUSED, UNUSABLE, BEHIND = 3, 5, 6  # exit codes of every command
 APART = timedelta(minutes=5)  # clocks; the record doubts a time that is ten minutes off
 # Commands that make the tables they need, or need none.
 UPGRADE = ("migrate", "demo", "record_cases", "startdesk")

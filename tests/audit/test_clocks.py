@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from agents.management.database_failures import REFUSED, refusal
+from agents.management.database_failures import refusal
+from agents.management.exit_codes import REFUSED
 from agents.models import Run
 from tests.audit.test_record import unseen
 from tests.audit.test_sealed import faults, put_at_the_end, seal_another

@@ -103,7 +103,7 @@ def test_a_port_that_is_taken_is_said_in_a_sentence(demo: Demo) -> None:
         process = demo.start()
         output, _ = process.communicate(timeout=60)
 
-    assert process.returncode == 1
+    assert process.returncode == 2
     assert f"Port {demo.port} cannot be used" in output
     assert f"OPSCONSOLE_PORT={demo.port + 1}" in output
 
@@ -113,6 +113,6 @@ def test_the_demo_is_not_served_to_other_machines(demo: Demo, host: str) -> None
     process = demo.start("--host", host)
     output, _ = process.communicate(timeout=60)
 
-    assert process.returncode == 1
+    assert process.returncode == 2
     assert f"{host} is not a loopback address" in output
     assert not (demo.data / "demo-sign-ins.json").exists()

@@ -8,7 +8,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from agents.management.database_failures import BEHIND, UNUSABLE
+from agents.management.exit_codes import BAD_USAGE, BEHIND, UNUSABLE
 from tests.installations import Installation, installation
 
 pytestmark = [pytest.mark.both, pytest.mark.slow]
@@ -74,6 +74,24 @@ def test_a_database_that_is_away_is_a_sentence_and_a_code(
     assert said.startswith("The database cannot be used (")
     assert "secret" not in ended.err
     assert command[0] == "work" or ended.err == f"{said}\n"  # a worker also logs what it tries
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        (["--host", "no.such.invalid"], "CommandError: no.such.invalid is no address to serve on"),
+        (["--port", "99999"], "CommandError: 99999 is not a port"),
+    ],
+)
+def test_a_place_that_nobody_can_serve_on_is_a_sentence_and_a_code(
+    given: list[str], sentence: str, tmp_path: Path
+) -> None:
+    away = Installation(tmp_path, "postgresql://rita:secret@127.0.0.1:1/opsconsole")
+
+    ended = away.manage("serve", *given)
+
+    assert (ended.code, ended.err.count("\n")) == (BAD_USAGE, 1)
+    assert ended.err.startswith(sentence)
 
 
 @pytest.mark.postgres

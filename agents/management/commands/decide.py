@@ -14,13 +14,12 @@ from agents.core.kinds import ADJUST, APPROVE, REJECT
 from agents.core.requests import Json
 from agents.core.states import EscalationState
 from agents.management.asked import account
+from agents.management.exit_codes import BAD_USAGE, REFUSED
 from agents.models import Escalation
 from agents.models.event import by_command
 from agents.sdk.open_fields import BadPatch
 from agents.sdk.patches import changed
 from agents.tools import ask_in_words, request_of
-
-BAD_USAGE, REFUSED = 2, 3
 
 
 class Command(BaseCommand):

@@ -18,6 +18,8 @@ from django.utils import timezone
 
 from agents.gallery.history import BEFORE_HISTORY, start_history, write_history
 from agents.gallery.recording import Recording
+from agents.management.commands.serve import must_be_port
+from agents.management.exit_codes import BAD_USAGE
 from agents.management.processes import Program, run_together
 from agents.management.sign_ins import ADMIN, PEOPLE, ensure_sign_ins
 from agents.models import PolicyVersion, Workspace
@@ -39,7 +41,8 @@ class Command(BaseCommand):
         if settings.PRODUCTION:
             raise CommandError(
                 "The demo has well-known people and speaks plain HTTP: switch "
-                "OPSCONSOLE_PRODUCTION off, or serve this installation as the README says."
+                "OPSCONSOLE_PRODUCTION off, or serve this installation as the README says.",
+                returncode=BAD_USAGE,
             )
         if not prepare:
             _must_be_free(host, port)
@@ -124,10 +127,10 @@ def _must_be_free(host: str, port: int) -> None:
     if not is_loopback:
         raise CommandError(
             f"The demo serves this machine only, and {host} is not a loopback address: "
-            "use 127.0.0.1, ::1 or localhost."
+            "use 127.0.0.1, ::1 or localhost.",
+            returncode=BAD_USAGE,
         )
-    if not 1 <= port <= 65535:
-        raise CommandError(f"{port} is not a port: give a number from 1 to 65535.")
+    must_be_port(port)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -137,5 +140,6 @@ def _must_be_free(host: str, port: int) -> None:
             raise CommandError(
                 f"Port {port} cannot be used ({error.strerror}): end the program that has it, "
                 f"or choose another one: OPSCONSOLE_PORT={port + 1 if port < 65535 else 8000} "
-                "make demo"
+                "make demo",
+                returncode=BAD_USAGE,
             ) from error

@@ -13,9 +13,8 @@ from django.utils import timezone
 
 from agents import operations
 from agents.audit import bundle
+from agents.management.exit_codes import BAD_USAGE
 from agents.models import Workspace
-
-BAD_USAGE = 2
 
 
 class Command(BaseCommand):

@@ -24,6 +24,7 @@ from agents.engine.advance import advance
 from agents.engine.database import in_database
 from agents.engine.threads import close_connections
 from agents.management.asked import account, user_named, workspace_named
+from agents.management.exit_codes import BAD_USAGE, REFUSED, WAITING
 from agents.models import Membership, PolicyVersion, Role, Run, Workspace
 from agents.models.event import by_command
 from agents.operations.refusal import Refused
@@ -32,8 +33,7 @@ from agents.policies.profiles import PROFILES
 from agents.replays.config import read_config
 from agents.replays.person import Human, decide_simulated, read_human
 
-EXIT = {"ok": 0, "waiting": 4}  # anything else: 3, stopped
-BAD_USAGE = 2
+EXIT = {"ok": 0, "waiting": WAITING}  # anything else: REFUSED, stopped
 LOOK = 0.1  # seconds between looks at a run that another worker has taken
 
 
@@ -68,7 +68,7 @@ class Command(BaseCommand):
         run.refresh_from_db()
         result = results.result(run)
         self._print(result, as_json=options["json"])
-        code = EXIT.get(result["status"], 3)
+        code = EXIT.get(result["status"], REFUSED)
         if code:
             sys.exit(code)
 

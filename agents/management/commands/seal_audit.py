@@ -12,8 +12,7 @@ from django.utils import timezone
 from agents.audit.heads_file import Unreadable
 from agents.audit.sealing import NoKey, seal
 from agents.audit.unsealed import HeadsDiffer
-
-REFUSED = 3
+from agents.management.exit_codes import REFUSED
 
 
 class Command(BaseCommand):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import socket
 from argparse import ArgumentParser
 from contextlib import suppress
 from typing import Any
 
 import uvicorn
 from django.conf import settings
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandError
+
+from agents.management.exit_codes import BAD_USAGE
 
 STREAMS_END = 2  # seconds for open pages; a stream that nobody reads would keep the server alive
 
@@ -21,6 +24,7 @@ class Command(BaseCommand):
         parser.add_argument("--port", type=int, default=settings.OPSCONSOLE_PORT)
 
     def handle(self, *, host: str, port: int, **options: Any) -> None:
+        _must_be_address(host, port)
         module, _, name = settings.ASGI_APPLICATION.rpartition(".")
         config = uvicorn.Config(
             f"{module}:{name}",
@@ -36,3 +40,20 @@ class Command(BaseCommand):
         )
         with suppress(KeyboardInterrupt):
             uvicorn.Server(config).run()
+
+
+def _must_be_address(host: str, port: int) -> None:
+    """Refuse what is no address of any host. Raises CommandError."""
+    must_be_port(port)
+    try:
+        socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError as error:
+        said = f"{host} is no address to serve on ({error.strerror}): set OPSCONSOLE_HOST."
+        raise CommandError(said, returncode=BAD_USAGE) from error
+
+
+def must_be_port(port: int) -> None:
+    """Refuse a number that is no port. Raises CommandError."""
+    if not 1 <= port <= 65535:
+        said = f"{port} is not a port: give a number from 1 to 65535."
+        raise CommandError(said, returncode=BAD_USAGE)

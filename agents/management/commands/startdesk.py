@@ -15,7 +15,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from agents.management.asked import BAD_USAGE
+from agents.management.exit_codes import BAD_USAGE
 from agents.systems import SYSTEMS
 
 SKELETON = Path(__file__).parent.parent / "skeleton"

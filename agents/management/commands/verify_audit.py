@@ -14,9 +14,8 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db.models import QuerySet
 
 from agents.audit import verify
+from agents.management.exit_codes import BAD_USAGE, REFUSED
 from agents.models import Run, Workspace
-
-BROKEN, BAD_USAGE = 3, 2
 
 
 class Command(BaseCommand):
@@ -37,7 +36,7 @@ class Command(BaseCommand):
         proof = verify.prove(runs=runs, workspaces=workspaces, file=_heads(options["head"]))
         self.stdout.write(_document(proof) if options["json"] else _sentences(proof))
         if proof.faults:
-            sys.exit(BROKEN)
+            sys.exit(REFUSED)
 
 
 def _document(proof: verify.Proof) -> str:
