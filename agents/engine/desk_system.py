@@ -55,7 +55,8 @@ class DeclaredSystem:
             Example(f"{name}/{number}", one.title, one.expect, "", one.goal, one.subject)
             for number, one in own
         ]
-        return [Shelf(f"desk-{name}", self.title, self.desk.brief, examples)] if examples else []
+        may = f"Its agents can: {', '.join(tool.title for tool in self.desk.tools.values())}."
+        return [Shelf(f"desk-{name}", self.title, may, examples)] if examples else []
 
     def find_all(self, text: str, *, book_id: int, most: int) -> list[KnownSubject]:
         with self._looking_up():

@@ -66,8 +66,10 @@ class KillSwitch(models.Model):
 
     @property
     def name(self) -> str:
-        """Return what people call it: all writes, pattern routing, tool send_reply."""
-        return "all writes" if self.scope == Scope.WORKSPACE else f"{self.scope} {self.target}"
+        """Return what people call it: everything that changes something, or a pattern or tool."""
+        if self.scope == Scope.WORKSPACE:
+            return "all payments, emails and changes"
+        return f"{self.scope} {self.target}"
 
     @property
     def stage(self) -> Stage:

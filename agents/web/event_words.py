@@ -120,7 +120,7 @@ def _amount(facts: EventFacts, name: str) -> str:
 
 _ASKS = {
     "effect_unknown": "Asked a person whether an action took effect: its answer was lost.",
-    "output": "Asked for approval of a draft{of}.",
+    "output": "Asked for approval of a draft{in_case}.",
     "letter": "Asked for approval of an email{to} ({reason}).",
     "question": "Asked a person a question about a draft.",
     "hand_over": "Asked a person to take the case{of}: no specialist took it.",
@@ -151,11 +151,11 @@ def _escalation_opened(told: EventSentence) -> str:
     of = f" of {told.whom}" if told.whom else ""
     code = str(facts.get("reason", ""))
     reason = ASK_REASONS.get(code, code.replace("_", " "))
+    case = f" for {told.whom}" if told.whom else ""
     if (kind := _kind(facts)) in _ASKS:
-        return _ASKS[kind].format(to=told.to_whom, of=of, reason=reason)
+        return _ASKS[kind].format(to=told.to_whom, of=of, in_case=case, reason=reason)
     what = f" of {amount}" if amount else "" if told.whom else " to go on"
-    whom = f" for {told.whom}" if told.whom else ""
-    return f"Asked for approval{what}{whom} ({reason})."
+    return f"Asked for approval{what}{case} ({reason})."
 
 
 _ANSWERS = {
@@ -235,7 +235,7 @@ def _member_set(told: EventSentence) -> str:
 def _switch(word: str, clocks: str) -> Callable[[EventSentence], str]:
     def tell(told: EventSentence) -> str:
         scope, target = told.facts["scope"], told.facts["target"]
-        what = f"{scope} {target}" if target else "all writes"
+        what = f"{scope} {target}" if target else "all payments, emails and changes"
         count = told.facts.get("deadlines") or 0
         deadlines = f" Deadlines {clocks}: {count}." if count else ""
         return f"{word.format(what)}.{_quoted(told.facts.get('why'))}{deadlines}"

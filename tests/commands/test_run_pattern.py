@@ -253,4 +253,6 @@ def test_a_decision_by_command_meets_the_kill_switch() -> None:
     rejected = command("decide", str(escalation.pk), "--reject", "--reason", "no", "--as", rita)
 
     assert (approved.code, rejected.code) == (3, 0)
-    assert "The kill switch “all writes” is on: ada pressed it" in approved.err
+    assert (
+        "The kill switch “all payments, emails and changes” is on: ada pressed it" in approved.err
+    )

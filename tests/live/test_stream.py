@@ -90,7 +90,12 @@ def test_everybody_sees_at_once_what_is_stopped(scene: Scene) -> None:
     with served() as site, watching(site, "", cookie=cookie_of(scene.eve)) as stream:
         before = stream.next("#stopped", "Agents may act")
         press(scene)
-        after = stream.next("#stopped", "Agents stopped", "Demo: all writes stopped", "looks odd")
+        after = stream.next(
+            "#stopped",
+            "Agents stopped",
+            "Demo: all payments, emails and changes stopped",
+            "looks odd",
+        )
 
     assert "looks odd" not in before.data
     assert "Agents may act" not in after.data

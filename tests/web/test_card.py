@@ -87,7 +87,7 @@ def press(scene: Scene, ada: User, **scope: Any) -> None:
 @pytest.mark.parametrize(
     ("scope", "name"),
     [
-        ({}, "all writes"),
+        ({}, "all payments, emails and changes"),
         ({"scope": Scope.TOOL, "target": "issue_refund"}, "tool issue_refund"),
         ({"scope": Scope.PATTERN, "target": "supervisor"}, "pattern supervisor"),
     ],

@@ -51,7 +51,7 @@ def test_one_press_stops_agents_and_everybody_sees_why(scene: Scene, admin: Clie
 
     assert answered.status_code == 302
     page = signed_in(scene.eve).get(reverse("kill")).text
-    assert "Stopped: all writes" in page
+    assert "Stopped: all payments, emails and changes" in page
     assert "turned on by <bdi>admin</bdi>" in page
     assert "Every payment, email and other change, in all runs." in page
     assert "Blocked: every payment, email and other change, in all runs. A run that" in page
@@ -112,7 +112,7 @@ def test_release_goes_by_stages_and_a_stale_tab_is_told(scene: Scene, admin: Cli
     tried = admin.post(reverse("kill-release"), form(scene.workspace, to="trial"))
     stale = admin.post(reverse("kill-release"), form(scene.workspace, to="trial"))
     assert (tried.status_code, stale.status_code) == (302, 409)
-    assert "Partly resumed: all writes" in stale.text
+    assert "Partly resumed: all payments, emails and changes" in stale.text
     assert "New runs may act already" in stale.text
 
     admin.post(reverse("kill-release"), form(scene.workspace, to="off"))
@@ -204,4 +204,6 @@ def test_the_page_takes_as_many_queries_for_many_workspaces(
     admin.get(reverse("kill"))
 
     with django_assert_num_queries(9):
-        assert admin.get(reverse("kill")).text.count("Stopped: all writes") == 5
+        assert (
+            admin.get(reverse("kill")).text.count("Stopped: all payments, emails and changes") == 5
+        )

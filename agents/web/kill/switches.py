@@ -136,5 +136,5 @@ def read_press(posted: QueryDict, *, fields: Set[str] = PRESS_FIELDS) -> dict[st
     only(posted, fields)
     scope, _, target = posted.get("scope", "").partition(":")
     if scope not in list(Scope):
-        raise BadForm("scope", "Choose what to stop: all writes, a pattern or a tool.")
+        raise BadForm("scope", "Choose what to stop: everything, a pattern or a tool.")
     return {"scope": Scope(scope), "target": target, "reason": posted.get("reason", "").strip()}
