@@ -96,10 +96,10 @@ def fetch_facts(
     daily = _fetch_daily(run, limits, at) if is_refund else NOTHING
     # What a run has done in the world it has done in a step.
     registered = simulation.registry(run)
-    only_read = {name for name, known in registered.items() if not known.writes}
     letter = registered[tool].letter if tool and tool in registered else ""
     says = is_final or bool(letter)
-    has_acted = any(s.kind == "use" and s.asked["tool"] not in only_read for s in steps)
+    called = {step.asked["tool"] for step in steps if step.kind == "use"}
+    has_acted = any(name not in registered or registered[name].writes for name in called)
     ledger = EFFECTS.fetch(run=run.pk) if has_acted else NO_EFFECTS
 
     def answer() -> tuple[Facts, str]:
