@@ -36,16 +36,9 @@ def test_a_refund_that_was_not_held_is_paid_at_once(book: Book) -> None:
     receipt = refunds.pay(**refund(book, key=KEY, reason="  partly used "))
 
     assert standing(book) == (50000, 0)
-    assert receipt == refunds.Receipt(
-        key=KEY,
-        reference=receipt.reference,
-        customer_number=42,
-        amount_minor=50000,
-        currency="USD",
-        reason="partly used",
-        state="paid",
-        paid_at=AT,
-    )
+    assert (receipt.customer_number, receipt.amount_minor, receipt.currency) == (42, 50000, "USD")
+    assert (receipt.key, receipt.reason) == (KEY, "partly used")
+    assert (receipt.state, receipt.paid_at) == ("paid", AT)
 
 
 def test_paying_again_by_the_same_key_returns_the_first_receipt(book: Book) -> None:

@@ -91,7 +91,7 @@ def _letter(held: Escalation, effect: str) -> tuple[Section, ...]:
             f"{held.step.attempts} of this step",
         ),
         Fact("Server’s answer", answer),
-        Fact("Message-ID", known.message_id),
+        Fact("Message-ID", mail.message_id(known.key)),
         Fact("Reference", known.reference),
     ]
     return (Section("What is known about this email", write_evidence(facts), FIND_IT),)

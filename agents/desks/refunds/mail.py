@@ -38,23 +38,6 @@ class MailOutcomeUnknown(Exception):
     """The mail was begun and never finished: nobody knows whether it left."""
 
 
-@dataclass(frozen=True)
-class MailReceipt:
-    """What became of a key."""
-
-    key: str
-    reference: str
-    to: str
-    template: str
-    amount_minor: int | None  # None: it is not about money
-    message: str
-    state: str  # sending, sent
-    started_at: datetime  # when it was handed to the mail server
-    sent_at: datetime | None  # when the server had taken it
-    fault: str  # how that broke off; "" where nothing was noted
-    message_id: str  # by which it is found in the server's log and in a mailbox
-
-
 def refund_message(*, name: str, amount_minor: int, currency: str, reference: str) -> str:
     """Return the letter about a refund, in words that nobody but us chose."""
     amount = format_money(amount_minor, currency)
@@ -74,7 +57,7 @@ def send_refund_mail(
     message: str,
     key: str,
     at: datetime,
-) -> MailReceipt:
+) -> SentMail:
     """Send one mail about a refund. Raises MailRefused, KeyReused, OutcomeUnknown."""
     if not 1 <= amount_minor <= MAX_MINOR:
         raise MailRefused("email_amount_out_of_range")
@@ -85,7 +68,7 @@ def send_refund_mail(
 
 def send_reply_mail(
     *, book_id: int, customer_number: int, message: str, key: str, at: datetime
-) -> MailReceipt:
+) -> SentMail:
     """Send one answer to a customer's question. Raises MailRefused, KeyReused, OutcomeUnknown."""
     letter = _Letter(REPLY_TEMPLATE, REPLY_SUBJECT, message)
     return _post(book_id, customer_number, letter, key=key, at=at)
@@ -104,7 +87,7 @@ class _Letter:
 
 def _post(
     book_id: int, customer_number: int, letter: _Letter, *, key: str, at: datetime
-) -> MailReceipt:
+) -> SentMail:
     """Send a letter once.
 
     The row is committed before the mail leaves. A crash in between leaves it "sending", and
@@ -114,26 +97,21 @@ def _post(
         begun = _begin(_recipient(book_id, customer_number), letter, key, at)
     except MailRefused:
         # What was begun keeps its receipt, also when the customer can be written to no more.
-        if _find_mail(key) is None:
+        if find(key=key) is None:
             raise
         begun = None
     if begun:
-        return _receipt(_hand_over(begun, at))
+        return _hand_over(begun, at)
     known = SentMail.objects.select_related("customer").get(key=key)
     if _order_of(known) != (book_id, customer_number, letter):
         raise KeyReused(key)
     if known.state != MailState.SENT:
         raise MailOutcomeUnknown(key)
-    return _receipt(known)
+    return known
 
 
-def find(*, key: str) -> MailReceipt | None:
-    """Return what became of a key, or None where no mail was begun."""
-    known = _find_mail(key)
-    return _receipt(known) if known else None
-
-
-def _find_mail(key: str) -> SentMail | None:
+def find(*, key: str) -> SentMail | None:
+    """Return the mail of a key, or None where none was begun."""
     return SentMail.objects.filter(key=key).first()
 
 
@@ -201,19 +179,3 @@ def _words_of(error: Exception) -> str:
 def _order_of(mail: SentMail) -> tuple[int, int, _Letter]:
     letter = _Letter(mail.template, mail.subject, mail.body, mail.amount_minor, mail.currency)
     return mail.book_id, mail.customer.number, letter
-
-
-def _receipt(mail: SentMail) -> MailReceipt:
-    return MailReceipt(
-        key=mail.key,
-        reference=mail.reference,
-        to=mail.to,
-        template=mail.template,
-        amount_minor=mail.amount_minor,
-        message=mail.body,
-        state=str(mail.state),
-        started_at=mail.started_at,
-        sent_at=mail.sent_at,
-        fault=mail.fault,
-        message_id=message_id(mail.key),
-    )

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from hashlib import sha256
-from typing import Any
+from itertools import starmap
 
 from django.db import transaction
 from django.db.models import BigIntegerField, F
@@ -39,20 +39,6 @@ class KeyReused(Exception):
 
 
 @dataclass(frozen=True)
-class Receipt:
-    """What became of a key."""
-
-    key: str
-    reference: str
-    customer_number: int
-    amount_minor: int
-    currency: str
-    reason: str
-    state: str  # held, paid, released
-    paid_at: datetime | None
-
-
-@dataclass(frozen=True)
 class _Order:
     """What is asked for by a key. The same key must always ask for the same."""
 
@@ -65,19 +51,24 @@ class _Order:
 
 
 @dataclass(frozen=True)
-class _Kept:
-    """A refund as it stands, and the order it was made for."""
+class Receipt(_Order):
+    """What became of a key."""
 
     pk: int
     charge_id: int
     reference: str
-    state: str
+    state: str  # held, paid, released
     paid_at: datetime | None
-    order: _Order
+
+    def is_for(self, order: _Order) -> bool:
+        return vars(order).items() <= vars(self).items()
 
 
-OF_ORDER = ("charge__customer__book_id", "charge__customer__number", "amount_minor", "currency")
-COLUMNS = ("pk", "charge_id", "reference", "state", "paid_at", *OF_ORDER, "reason", "key")
+# As in a receipt.
+COLUMNS = (
+    *("charge__customer__book_id", "charge__customer__number", "amount_minor", "currency"),
+    *("reason", "key", "pk", "charge_id", "reference", "state", "paid_at"),
+)
 
 
 def reserve(
@@ -97,7 +88,7 @@ def reserve(
     order = _Order(book_id, customer_number, amount_minor, currency, reason.strip(), key)
     with pipeline():  # the account too, because a key that is to hold something is mostly new
         known, account = _fetch_key(key), _fetch_account(order, at)
-    return _receipt(_reserve_once(order, known.get(), account.get, at))
+    return _reserve_once(order, known.get(), account.get, at)
 
 
 def pay(
@@ -117,33 +108,30 @@ def pay(
     """
     order = _Order(book_id, customer_number, amount_minor, currency, reason.strip(), key)
     with transaction.atomic():
-        refund = _reserve_once(
-            order, _find_refund(key), lambda: _fetch_account(order, at).get(), at
-        )
+        refund = _reserve_once(order, find(key=key), lambda: _fetch_account(order, at).get(), at)
         if _PAY(pk=refund.pk, at=at):
             _TAKE_OUT(pk=refund.charge_id, amount=amount_minor)
-            return _receipt(replace(refund, state=RefundState.PAID, paid_at=at))
+            return replace(refund, state=RefundState.PAID, paid_at=at)
         # It was settled before, or since we looked: then see what became of it.
-        refund = _find_refund(key) or refund
+        refund = find(key=key) or refund
         if refund.state == RefundState.RELEASED:
             raise RefundRefused("refund_released")
-        return _receipt(refund)
+        return refund
 
 
 def release(*, key: str, at: datetime) -> bool:
     """Give a held amount back to its charge. Return False where nothing is held."""
     with transaction.atomic():
-        refund = _find_refund(key)
+        refund = find(key=key)
         if refund is None or not _RELEASE(pk=refund.pk, at=at):
             return False
-        _GIVE_BACK(pk=refund.charge_id, amount=refund.order.amount_minor)
+        _GIVE_BACK(pk=refund.charge_id, amount=refund.amount_minor)
         return True
 
 
 def find(*, key: str) -> Receipt | None:
     """Return what became of a key, or None where it is not known."""
-    known = _find_refund(key)
-    return _receipt(known) if known else None
+    return pipelined(_fetch_key, key)
 
 
 def paid_refunds(*, book_id: int, customer_number: int) -> list[Receipt]:
@@ -154,35 +142,31 @@ def paid_refunds(*, book_id: int, customer_number: int) -> list[Receipt]:
         state=RefundState.PAID,
     )
     rows = paid.order_by("-paid_at", "-pk").values_list(*COLUMNS)
-    return [_receipt(_refund_of(row)) for row in rows]
+    return list(starmap(Receipt, rows))
 
 
-def _find_refund(key: str) -> _Kept | None:
-    return pipelined(_fetch_key, key)
-
-
-def _fetch_key(key: str) -> Pending[_Kept | None]:
+def _fetch_key(key: str) -> Pending[Receipt | None]:
     """Ask for the refund of a key, maybe together with other things."""
     found = _BY_KEY.fetch_tuples(key=key)
-    return Pending(lambda: next(map(_refund_of, found.get()), None))
+    return Pending(lambda: next(starmap(Receipt, found.get()), None))
 
 
 def _reserve_once(
     order: _Order,
-    refund: _Kept | None,
+    refund: Receipt | None,
     account: Callable[[], billing.Account | None],
     at: datetime,
-) -> _Kept:
+) -> Receipt:
     """Return the refund of a key, held now if it is not known. Raises RefundRefused, KeyReused."""
     if refund is None:
         try:
             refund = _hold_amount(order, account(), at)
         except RefundRefused:
             # Somebody may have used the key since we looked, and taken the last cents with it.
-            refund = _find_refund(order.key)
+            refund = find(key=order.key)
             if refund is None:
                 raise
-    if refund.order != order:
+    if not refund.is_for(order):
         raise KeyReused(order.key)
     return refund
 
@@ -193,7 +177,7 @@ def _fetch_account(order: _Order, at: datetime) -> Pending[billing.Account | Non
     return billing.fetch_account(book_id=order.book_id, customer_number=number, at=at)
 
 
-def _hold_amount(order: _Order, account: billing.Account | None, at: datetime) -> _Kept:
+def _hold_amount(order: _Order, account: billing.Account | None, at: datetime) -> Receipt:
     """Hold an amount under a key that was new when we looked. Raises RefundRefused."""
     charge = account.charge if account else None
     if charge is None:
@@ -213,7 +197,7 @@ def _hold_amount(order: _Order, account: billing.Account | None, at: datetime) -
     raise RefundRefused("refund_exceeds_last_charge", most)
 
 
-def _enter_refund(order: _Order, charge_id: int, at: datetime) -> _Kept:
+def _enter_refund(order: _Order, charge_id: int, at: datetime) -> Receipt:
     """Enter a refund whose amount is held, or give that back and return the key's first one."""
     refund = Refund(
         charge_id=charge_id,
@@ -225,10 +209,17 @@ def _enter_refund(order: _Order, charge_id: int, at: datetime) -> _Kept:
         held_at=at,
     )
     if insert_new(refund):
-        return _Kept(refund.pk, charge_id, refund.reference, refund.state, None, order)
+        return Receipt(
+            **vars(order),
+            pk=refund.pk,
+            charge_id=charge_id,
+            reference=refund.reference,
+            state=refund.state,
+            paid_at=None,
+        )
     _GIVE_BACK(pk=charge_id, amount=order.amount_minor)
     [first] = _BY_KEY.tuples(key=order.key)
-    return _refund_of(first)
+    return Receipt(*first)
 
 
 _BY_KEY = CompiledSelect(lambda: Refund.objects.filter(key=Param("key")).values_list(*COLUMNS))
@@ -260,23 +251,3 @@ _TAKE_OUT = CompiledUpdate(
 _GIVE_BACK = CompiledUpdate(
     lambda: Charge.objects.filter(pk=Param("pk")), held_minor=F("held_minor") - AMOUNT
 )
-
-
-def _refund_of(row: tuple[Any, ...]) -> _Kept:
-    """Return the refund that COLUMNS say."""
-    pk, charge_id, reference, state, paid_at, *order = row
-    return _Kept(pk, charge_id, reference, state, paid_at, _Order(*order))
-
-
-def _receipt(refund: _Kept) -> Receipt:
-    order = refund.order
-    return Receipt(
-        key=order.key,
-        reference=refund.reference,
-        customer_number=order.customer_number,
-        amount_minor=order.amount_minor,
-        currency=order.currency,
-        reason=order.reason,
-        state=str(refund.state),
-        paid_at=refund.paid_at,
-    )

@@ -13,7 +13,8 @@ from agents.core.money import format_money
 from agents.core.names import greeting, is_plain_name, is_plain_plan
 from agents.core.requests import Json
 from agents.desks.refunds import billing, mail, refunds
-from agents.tools import Context, Minor, OutcomeUnknown, Touch, tool
+from agents.desks.refunds.tools import letters
+from agents.tools import Context, Minor, Touch, tool
 
 REFUND = replace(
     ACTION,
@@ -156,47 +157,20 @@ def _paid(receipt: refunds.Receipt) -> Json:
     }
 
 
-def _find_mail(key: str) -> Json:
-    receipt = mail.find(key=key)
-    if receipt and receipt.state != "sent":
-        raise OutcomeUnknown(key)
-    return _sent(receipt) if receipt else None
-
-
 @tool(
     Touch.ONCE,
     timeout=20,
-    find=_find_mail,
+    find=letters.find,
     after="Customer {subject} was told by e-mail of the refund of {amount}.",
     letter="message",
 )
 def send_refund_email(context: Context, *, user_id: int, amount_minor: Minor, message: str) -> Json:
     """Write to a customer about a refund. Mail cannot be taken back nor sent twice by key."""
-    try:
-        receipt = mail.send_refund_mail(
-            book_id=context.book_id,
-            customer_number=user_id,
-            amount_minor=amount_minor,
-            currency=CURRENCY,
-            message=message,
-            key=context.key,
-            at=context.at,
-        )
-    except mail.MailRefused as error:
-        return {"status": "error", "error": error.code}
-    except mail.MailOutcomeUnknown:
-        raise OutcomeUnknown(context.key) from None
-    return _sent(receipt)
-
-
-def _sent(receipt: mail.MailReceipt) -> Json:
-    return {
-        "status": "ok",
-        "email": {
-            "to": receipt.to,
-            "template": receipt.template,
-            "amount_minor": receipt.amount_minor,
-            "message": receipt.message,
-            "email_id": receipt.reference,
-        },
-    }
+    return letters.send(
+        mail.send_refund_mail,
+        context,
+        customer_number=user_id,
+        amount_minor=amount_minor,
+        currency=CURRENCY,
+        message=message,
+    )

@@ -1,0 +1,35 @@
+"""Letters to customers, as tools send them and find them by their key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from agents.core.requests import Json
+from agents.desks.refunds import mail
+from agents.desks.refunds.models import SentMail
+from agents.tools import Context, OutcomeUnknown
+
+
+def send(post: Callable[..., SentMail], context: Context, **letter: Json) -> Json:
+    """Return what came of a letter that `post` is to send. Raises OutcomeUnknown."""
+    try:
+        sent = post(book_id=context.book_id, key=context.key, at=context.at, **letter)
+    except mail.MailRefused as error:
+        return {"status": "error", "error": error.code}
+    except mail.MailOutcomeUnknown:
+        raise OutcomeUnknown(context.key) from None
+    return _result(sent)
+
+
+def find(key: str) -> Json:
+    """Return what came of the letter of a key, None where there is none. Raises OutcomeUnknown."""
+    known = mail.find(key=key)
+    if known and known.state != "sent":
+        raise OutcomeUnknown(key)
+    return _result(known) if known else None
+
+
+def _result(sent: SentMail) -> Json:
+    money = {} if sent.amount_minor is None else {"amount_minor": sent.amount_minor}
+    letter = {"to": sent.to, "template": sent.template, **money, "message": sent.body}
+    return {"status": "ok", "email": {**letter, "email_id": sent.reference}}
