@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from inspect import signature
+from inspect import iscoroutinefunction, signature
 from typing import Any, TypeVar
 
 from agents.core.registry import enter
@@ -75,6 +75,7 @@ class Desk:
 
     def facts(self, gather: F) -> F:
         """Declare how facts are gathered: local, under lock, once for each review."""
+        check_plain(gather)
         self.gather = gather
         return gather
 
@@ -85,6 +86,7 @@ class Desk:
         """
 
         def declare(ahead: F) -> F:
+            check_plain(ahead)
             self.ahead, self.fresh = ahead, fresh
             return ahead
 
@@ -117,6 +119,7 @@ class Desk:
         """Declare a tool. `more` are the other columns of DeskTool. Raises TypeError."""
 
         def declare(function: F) -> F:
+            check_plain(function)
             arguments = arguments_of(function)
             changes, amount = dict(may_change or {}), more.get("amount", "")
             names = more.get("names", {})
@@ -159,11 +162,14 @@ class Desk:
 
         Pages call it `title`, or its name in words, and explain it by its docstring.
         """
+        called = getattr(tool, "__name__", repr(tool))
+        known = self.tools.get(called)
+        if known is None or known.function is not tool:  # or the rule would never be asked
+            raise TypeError(f"{called} is no tool of this desk: say @desk.rule(your_tool)")
 
         def declare(check: F) -> F:
-            takes = check_takes(check)
             name = f"{self.name}.{check.__name__}"
-            enter(self.rules, name, DeskRule(name, self.tools[tool.__name__], check, takes, title))
+            enter(self.rules, name, DeskRule(name, known, check, check_takes(check), title))
             return check
 
         return declare
@@ -222,8 +228,15 @@ class Desk:
         return [said for rule in rules if (said := rule.ruling(given, **known))]
 
 
+def check_plain(function: Callable[..., Any]) -> None:
+    """Raise TypeError for a coroutine: nothing of a desk is awaited."""
+    if iscoroutinefunction(function):
+        raise TypeError(f"{function.__name__} is to be a plain function, without async")
+
+
 def check_takes(function: Callable[..., Any]) -> tuple[str, ...]:
     """Return what a function asks for. Raises TypeError where that is not of TAKES."""
+    check_plain(function)
     takes = tuple(signature(function).parameters)
     unknown = sorted(set(takes) - set(TAKES))
     if unknown:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from inspect import signature
 from typing import Any
 
-from agents.sdk.sentences import fill
+from agents.sdk.sentences import check_places, fill
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,9 @@ class Subject:
         if found is None:
             return ""
         values = found if isinstance(found, Mapping) else vars(found)
-        return fill(self.label, {"id": key, **values})
+        known = {"id": key, **values}
+        check_places(f"what is found of {self.kind} {key}", self.label, known)
+        return fill(self.label, known)
 
 
 def _of_book(function: Callable[..., Any], book: int) -> dict[str, int]:

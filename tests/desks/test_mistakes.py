@@ -132,6 +132,7 @@ def test_a_tool_that_returns_no_receipt_is_asked_about(
         ("find=PEOPLE.get", "find=PEOPLE.get, search=lambda text: 1 / 0"),
         ("find=PEOPLE.get", "find=PEOPLE.get, search=lambda text: None"),
         ("find=PEOPLE.get", "find=lambda key: 'Anna'"),
+        ('label="{name}"', 'label="{nmae}"'),
     ],
 )
 def test_a_subject_that_cannot_be_looked_up_is_said_on_the_launch_page(

@@ -61,10 +61,10 @@ def test_rita_decides_a_refund_with_javascript_off(
         pay = page.get_by_role("button", name="Pay the amount above")
         amount.fill("1000")
         pay.click()
-        above_own = page.locator("#setamount_minor-error").inner_text()
+        above_own = page.locator("#set-amount_minor-error").inner_text()
         page.get_by_label("Pay Anna").fill("1300")
         page.get_by_role("button", name="Pay the amount above").click()
-        above_charge = page.locator("#setamount_minor-error").inner_text()
+        above_charge = page.locator("#set-amount_minor-error").inner_text()
         assert above_own != above_charge
         assert "your own limit of USD 800.00" in above_own
         assert "From USD 0.01 to USD 1,200.00" in above_charge

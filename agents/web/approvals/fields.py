@@ -36,6 +36,10 @@ class FormField:
         return f"{SET}{self.open.name}"
 
     @property
+    def id(self) -> str:
+        return self.name.replace(".", "-")
+
+    @property
     def argument(self) -> str:
         """Return the name of the argument that it is, or is a part of."""
         return self.open.name.partition(".")[0]
