@@ -53,6 +53,15 @@ class Background:
     recorded: frozenset[int] = frozenset()  # amounts in these books, in minor units
 
 
+class Notice(NamedTuple):
+    """What has to be written about once it is done: a tool, and the tool that writes."""
+
+    tool: str
+    letter: str
+    gauge: str  # the name of the measure of what nobody was written about
+    means: str  # what the measure counts
+
+
 class Example(NamedTuple):
     """A case that a demo offers to launch. `key` is of its form."""
 
@@ -94,6 +103,11 @@ class System(Protocol):
 
     def shelves(self) -> Sequence[Shelf]:
         """Return what it has to try it with."""
+        ...
+
+    @property
+    def notice(self) -> Notice | None:
+        """Return what its subjects have to be told of, if anything."""
         ...
 
     def find_all(self, text: str, *, book_id: int, most: int) -> Sequence[KnownSubject]:

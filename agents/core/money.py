@@ -16,6 +16,7 @@ from iso4217 import Currency
 from agents.core.former import CURRENCY
 from agents.core.requests import Json
 
+PRICED_IN = "USD"  # what models cost, whatever a desk pays in
 MAX_MINOR = 2**53 - 1  # beyond it a float, and so JSON elsewhere, loses cents
 _AMOUNT = re.compile(r"(0|[1-9][0-9]{0,8})(?:\.([0-9]{1,4}))?", re.ASCII)
 

@@ -40,6 +40,7 @@ class DeclaredSystem:
 
     desk: Desk
     patterns = ("supervisor",)
+    notice = None
 
     @property
     def title(self) -> str:

@@ -13,7 +13,7 @@ _DATE = re.compile(r"-(?:\d{4}-\d{2}-\d{2}|\d{4})", re.ASCII)  # how a dated mod
 
 
 def cost_micro_usd(model: str, *, tokens_in: int, tokens_out: int) -> int | None:
-    """Return millionths of a USD, rounded up; None for a model whose price is not known."""
+    """Return millionths of a dollar, rounded up; None for a model whose price is not known."""
     price = _price(model)
     if price is None:
         return None
@@ -36,11 +36,11 @@ def _price(model: str) -> tuple[int, int] | None:
 
 @cache
 def _prices() -> dict[str, tuple[int, int]]:
-    """Return millionths of a USD per million tokens, in and out, by model."""
+    """Return millionths of a dollar per million tokens, in and out, by model."""
     text = Path(__file__).with_name("prices.json").read_text(encoding="utf-8")
     models = json.loads(text)["models"]
     return {model: (_micro(sent), _micro(back)) for model, (sent, back) in models.items()}
 
 
-def _micro(usd: str) -> int:
-    return int(Decimal(usd) * _MILLION)
+def _micro(dollars: str) -> int:
+    return int(Decimal(dollars) * _MILLION)

@@ -17,7 +17,7 @@ def check_given(**kwargs: Any) -> list[checks.CheckMessage]:
     if not settings.OPENAI_API_KEY and not settings.OPENAI_BASE_URL:
         lacking.append(("No model is given (OPENAI_API_KEY): the demo model answers.", "W002"))
     if not settings.EMAIL_HOST:
-        lacking.append(("EMAIL_HOST is not given: mail to customers goes to files.", "W003"))
+        lacking.append(("EMAIL_HOST is not given: mail goes to files.", "W003"))
     elif settings.DEFAULT_FROM_EMAIL.endswith("@localhost>"):
         lacking.append(("DEFAULT_FROM_EMAIL is not given: mail comes from localhost.", "W004"))
     return [checks.Warning(said, id=f"opsconsole.{number}") for said, number in lacking]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from agents.core.actions import MAX_TEXT
+from agents.core.former import SUBJECT
+from agents.policies import words
 
 # By code; {0} is what stands behind its first colon, {1} behind the second.
 _ENDS = {
@@ -19,7 +21,7 @@ _ENDS = {
     "too_many_open_requests": "As many requests are open as the policy allows.",
     "too_many_open_requests:launcher": "The person who launched the run has as many open requests "
     "as the policy allows.",
-    "too_many_open_requests:customer": "There are as many open requests about this customer as the "
+    f"too_many_open_requests:{SUBJECT}": "As many requests about the same subject are open as the "
     "policy allows.",
     "max_steps": "Step limit reached before the agent finished.",
     "max_seconds": "Time limit reached: the run used all the working time its policy allows.",
@@ -78,28 +80,19 @@ _ENDS = {
 }
 # Behind "supervisor_block:", the code of the rule that blocked.
 _BLOCKS = {
+    **words.STOPS,
     "answer_contradicts_evidence": "the answer contradicts what the specialist found",
     "answer_contradicts_ledger": "the answer contradicts what the ledger says was paid",
     "args_mismatch": "a task asks about another day or region than the report's",
     "bad_resource": "what the action is about has too long a name",
     "brief_contradicts_facts": "the brief contradicts the facts that were gathered",
-    "charge_fully_refunded": "the charge has already been refunded in full",
-    "context_required": "the customer's record was not read before money was to move",
-    "duplicate_refund": "the same amount was already refunded to this customer",
     "duplicate_worker": "the plan asks {1} twice",
-    "email_before_refund": "there was no refund to write to the customer about",
-    "final_requires_context": "the agent answered without reading the customer's record",
     "final_requires_evidence": "the agent answered without asking a specialist",
-    "invalid_refund_amount": "the amount was not above zero",
     "no_amount": "the amount was not above zero",
     "facts_failed": "its desk could not gather what the rules must know",
-    "no_charge_to_refund": "the customer has no charge that could be refunded",
-    "nothing_to_mail": "the customer was already told of every refund",
-    "outside_refund_window": "the charge is older than the policy refunds",
-    "refund_budget_exhausted": "the run had refunded as much as one run may",
     "reply_not_accepted": "nobody approved this text for sending",
     "reply_sent_already": "this run has already sent a reply",
-    "review_does_not_settle": "what is known of the charge kept changing",
+    "review_does_not_settle": "what is known of it kept changing",
     "rule_failed": "a rule of the policy could not be evaluated",
     "other_desk": "the action used a tool of another desk",
     "subject_mismatch": "the action was about somebody else than the run",
@@ -110,7 +103,7 @@ _BLOCKS = {
 
 
 def end_sentence(code: str) -> str:
-    """Return why a run ended, for a stop reason such as ``tool_error:issue_refund``; "" for none.
+    """Return why a run ended, for a stop reason such as ``tool_error:add_note``; "" for none.
 
     A code that is in no table is quoted: nothing is claimed of it.
     """
@@ -128,8 +121,8 @@ def end_sentence(code: str) -> str:
 
 def _padded(rest: list[str]) -> list[str]:
     """Return what stands behind the colons as people write it; the code quotes nothing twice."""
-    words = [_plain(part) for part in rest]
-    return [*words, *["something that is not named"] * (2 - len(words))]
+    plain = [_plain(part) for part in rest]
+    return [*plain, *["something that is not named"] * (2 - len(plain))]
 
 
 def _plain(part: str) -> str:

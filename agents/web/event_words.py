@@ -8,9 +8,10 @@ from typing import Any, TypeAlias
 
 from django.utils.dateparse import parse_datetime
 
-from agents.core.former import CURRENCY
+from agents.core.former import CURRENCY, ERASED_NUMBER, SUBJECT
 from agents.core.kinds import ACTION
 from agents.core.money import format_money
+from agents.policies import words
 from agents.record.told import limits_told
 from agents.sdk.changes import label_of
 from agents.sdk.words import in_words
@@ -129,12 +130,10 @@ _ASKS = {
 
 # Why a person is asked, by the code of the ruling.
 ASK_REASONS = {
-    "high_refund_requires_human": "above the automatic approval limit",
+    **words.ASKS,
     "letter_out_of_date": "it states what no longer holds",
     "letter_in_own_words": "the agent's own words",
     "person_decided_before": "a person has set an amount in this run before",
-    "refunded_by_earlier_run": "an earlier run of this request has paid",
-    "refunds_add_up": "small refunds on the charge add up",
     "revisions_do_not_settle": "the policy kept changing the action",
     "unattended_cap_of_the_day": "above the daily cap without approval",
 }
@@ -263,8 +262,8 @@ def _erased(told: EventSentence) -> str:
     if "runs" in told.facts:
         runs, why = told.facts["runs"], told.facts.get("reason", "")
         whom = (
-            f"customer {told.facts['customer']}"
-            if "customer" in told.facts
+            f"{SUBJECT} {told.facts[ERASED_NUMBER]}"
+            if ERASED_NUMBER in told.facts
             else f"{told.facts.get('subject_key', 'a subject')} ({told.facts['desk']})"
         )
         return f"Erased {whom} from {runs} runs.{_quoted(why)}"
@@ -275,8 +274,8 @@ def _worded(form: str, *, quote: str = "") -> Callable[[EventSentence], str]:
     """Return a teller that fills facts into a sentence and quotes one of them behind it."""
 
     def tell(told: EventSentence) -> str:
-        words = {"step": told.facts.get("step") or told.facts.get("key", ""), **told.facts}
-        return f"{form.format(**words)}{_quoted(words.get(quote))}"
+        given = {"step": told.facts.get("step") or told.facts.get("key", ""), **told.facts}
+        return f"{form.format(**given)}{_quoted(given.get(quote))}"
 
     return tell
 
@@ -286,7 +285,7 @@ TELLS: Mapping[str, Callable[[EventSentence], str]] = {
     "policy.created": _worded("Created policy v{number}."),
     "policy.published": _worded("Published policy v{number}. New runs follow it."),
     "member.set": _member_set,
-    "book.imported": _worded("Imported {customers} customers and {charges} charges."),
+    **{kind: _worded(sentence) for kind, (_, sentence) in words.EVENTS.items()},
     "audit.exported": _exported,
     "audit.verified": _verified,
     "kill_switch.on": _switch("Turned the kill switch on for {}", "paused"),
@@ -352,7 +351,7 @@ LABELS: Mapping[str, str] = {
     "kill_switch.trial": "Kill switch partly off",
     "kill_switch.off": "Kill switch off",
     "audit.exported": "Log exported",
-    "book.imported": "Customers imported",
+    **{kind: label for kind, (label, _) in words.EVENTS.items()},
     "person.erased": "Texts erased",
     "workspace.created": "Workspace created",
 }

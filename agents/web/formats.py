@@ -13,7 +13,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from agents.core.former import CURRENCY
-from agents.core.money import format_money, format_sums
+from agents.core.money import PRICED_IN, format_money, format_sums
 from agents.core.units import is_currency, unit_of, with_unit
 from agents.models import Escalation, Scope, Stage
 from agents.sdk.desk import DESKS
@@ -85,14 +85,14 @@ def stop_chip(stops: Sequence[Standing]) -> SafeString:
 
 @register.simple_tag
 def measured(ruling: dict[str, Any]) -> str:
-    """Write what a rule saw against what it allows: USD 1,200.00 vs USD 1,000.00."""
+    """Write what a rule saw against what it allows: EUR 1,200.00 vs EUR 1,000.00."""
     observed, limit = ruling.get("observed"), ruling.get("limit")
     if observed is None:
         return ""
     if isinstance(limit, list):
         limit = ", ".join(map(str, limit)) or "nothing"
-    if ruling.get("rule") == "subject.bound" and limit is not None:
-        return f"proposed customer {observed}, allowed customer {limit}"
+    if str(ruling.get("rule")).endswith(".bound") and limit is not None:
+        return f"proposed {observed}, allowed {limit}"
     unit = unit_of(ruling)
     if limit is None:
         return with_unit(observed, unit)
@@ -119,7 +119,7 @@ def spelled(name: str) -> str:
 
 @register.filter
 def money(minor: int | None, currency: str = CURRENCY) -> str:
-    """Write minor units as USD 1,200.00; "none" where there is no amount."""
+    """Write minor units as EUR 1,200.00; "none" where there is no amount."""
     return "none" if minor is None else format_money(minor, currency)
 
 
@@ -143,8 +143,8 @@ def thousands(number: int) -> str:
 
 @register.filter
 def cost(micro_usd: int) -> str:
-    """Write a model's cost, which is small: USD 0.038."""
-    return f"USD {micro_usd / 1_000_000:.3f}"
+    """Write a model's cost, in dollars, which is small."""
+    return f"{PRICED_IN} {micro_usd / 1_000_000:.3f}"
 
 
 @register.filter

@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 from agents.core.budget import BUDGETS
 from agents.core.states import EffectState, EscalationState, RunState
 from agents.models import Effect, Endpoint, Escalation, Event, Run, Step, Worker
-from agents.web.untold import untold_refunds
+from agents.web.untold import notices, untold_effects
 
 FAULTS = ("llm_bad_response", "llm_error", "llm_rate_limited", "llm_timeout")  # of a server
 MISSED = 2  # lengths of a lease without a sign of life: then a worker does not count
@@ -35,11 +35,9 @@ class Measures(Collector):
             Run.objects.filter(state=RunState.QUEUED, wake_at__gt=Now()).count(),
         )
         yield from self._escalations()
-        yield _gauge(
-            "refunds_untold",
-            "Refunds of the last 14 days whose run ended before it wrote to the customer.",
-            untold_refunds(since=self.at - timedelta(days=14)).count(),
-        )
+        for one in notices():
+            untold = untold_effects(since=self.at - timedelta(days=14), of=one)
+            yield _gauge(one.gauge, one.means, untold.count())
         yield _gauge(
             "effects_unknown",
             "Writes of which nobody can tell yet whether they happened.",

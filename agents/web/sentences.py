@@ -111,7 +111,7 @@ def subject_of(run: Run) -> str:
     """Return what the record calls whom a run is about; "" for nobody."""
     if not run.subject_key or run.desk not in SYSTEMS:
         return run.subject_label
-    # Of customers the log has had numbers, and no names, from its beginning.
+    # Of some the log has had numbers, and no names, from its beginning.
     name = "" if run.desk == FIRST_DESK else run.subject_label
     return SYSTEMS[run.desk].label_of(run.subject_key, name)
 

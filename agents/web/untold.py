@@ -1,27 +1,39 @@
-"""Refunds whose customer was not told: the run ended before its mail, or without one."""
+"""What was done and nobody was told of: the run ended before its mail, or without one."""
 
 from __future__ import annotations
 
 from datetime import datetime
+from functools import reduce
+from operator import or_
 
 from django.db.models import Exists, F, OuterRef, Q, QuerySet
 
 from agents.core.states import ENDED, EffectState
 from agents.models import Effect
+from agents.systems import SYSTEMS, Notice
 
-LETTER = "send_refund_email"
 MAYBE_SENT = (EffectState.DONE, EffectState.INTENDED, EffectState.UNKNOWN)
 
 
-def untold_refunds(*, since: datetime) -> QuerySet[Effect]:
-    """Return the refunds paid since then that no mail was written about, newest first.
+def notices() -> list[Notice]:
+    """Return what the desks here have to tell their subjects of."""
+    return [system.notice for system in SYSTEMS.values() if system.notice]
+
+
+def untold_effects(*, since: datetime, of: Notice | None = None) -> QuerySet[Effect]:
+    """Return what was done since then that no mail was written about, newest first.
 
     A mail of the run that was launched anew counts; one that may have left is asked about anyway.
     """
+    wanted = [_without_letter(notice) for notice in ([of] if of else notices())]
+    done = Effect.objects.filter(state=EffectState.DONE, settled_at__gte=since)
+    found = done.filter(reduce(or_, wanted, Q(pk__in=[])), run__state__in=ENDED)
+    return found.select_related("run").order_by(F("settled_at").desc(), "-pk")
+
+
+def _without_letter(notice: Notice) -> Q:
     ours = Q(run=OuterRef("run")) | Q(run__again_of=OuterRef("run"))
     letters = Effect.objects.filter(
-        ours, tool=LETTER, state__in=MAYBE_SENT, amount_minor=OuterRef("amount_minor")
+        ours, tool=notice.letter, state__in=MAYBE_SENT, amount_minor=OuterRef("amount_minor")
     )
-    paid = Effect.objects.filter(tool="issue_refund", state=EffectState.DONE, settled_at__gte=since)
-    found = paid.filter(~Exists(letters), run__state__in=ENDED).select_related("run")
-    return found.order_by(F("settled_at").desc(), "-pk")
+    return Q(tool=notice.tool) & Q(~Exists(letters))

@@ -90,13 +90,13 @@ def test_a_paid_customer_who_was_not_told_needs_attention_until_they_are(
     eve, home = signed_in(scene.eve), reverse("home")
     first = ended_after_paying(scene, server)
     page = eve.get(home).text
-    assert "USD 500.00 for Anna #42</a>: paid, and the customer was not told" in page
+    assert "USD 500.00 for Anna #42</a>: paid, and nobody was told" in page
     assert "opsconsole_refunds_untold 1.0" in eve.get("/metrics").text
 
     server.load("model", [CONTEXT, MAIL, FINAL])
     go(again(scene, first))
 
-    assert "the customer was not told" not in eve.get(home).text
+    assert "paid, and nobody was told" not in eve.get(home).text
     assert "opsconsole_refunds_untold 0.0" in eve.get("/metrics").text
 
 
@@ -142,7 +142,7 @@ def test_it_asks_for_the_same_and_both_pages_name_the_other(
 
     second = Run.objects.get(again_of=first)
     assert answered["Location"] == twice["Location"] == reverse("run", args=[second.pk])
-    for name in ("goal", "subject", "pattern", "book_id", "model", "scope", "workflow"):
+    for name in ("goal", "subject_key", "pattern", "book_id", "model", "scope", "workflow"):
         assert getattr(second, name) == getattr(first, name)
     assert second.events.get(kind="run.queued").facts["again_of"] == str(first.pk)
     assert answered["Location"] in omar.get(page).text

@@ -76,7 +76,6 @@ def test_one_step_a_key_and_one_event_a_place(scene: Scene) -> None:
         (Escalation, {"decided_by": None}),
         (Escalation, {"decided_at": None}),
         (Membership, {"role": "king"}),
-        (Membership, {"refund_limit_minor": -1}),
     ],
 )
 def test_a_row_that_makes_no_sense_is_refused(

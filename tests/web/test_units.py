@@ -34,7 +34,7 @@ def ruling(rule: str, observed: Any, limit: Any, unit: str = "") -> dict[str, An
         (ruling("refunds.auto_limit", 120_000, 100_000), USD),
         (ruling("mail.from_ledger", 120_000, 100_000), USD),
         (ruling("refunds.window", 30, 14), "30 vs 14 days"),
-        (ruling("subject.bound", 7, 42), "proposed customer 7, allowed customer 42"),
+        (ruling("subject.bound", 7, 42), "proposed 7, allowed 42"),
     ],
 )
 def test_a_value_is_written_in_its_unit(stored: dict[str, Any], words: str) -> None:

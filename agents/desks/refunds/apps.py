@@ -13,6 +13,7 @@ class DeskConfig(AppConfig):
     label = "desk"  # as its tables and migrations are called
 
     def ready(self) -> None:
+        from agents.desks.refunds import words  # noqa: F401 - it enters them
         from agents.desks.refunds.system import RefundSystem
         from agents.systems import SYSTEMS
 

@@ -24,7 +24,7 @@ from agents.desks.refunds.scenarios import PURPOSES, SCENARIOS
 from agents.models import Effect, Run, Workspace
 from agents.patterns import PATTERNS
 from agents.record.told import Derived
-from agents.systems import Example, KnownSubject, Shelf, UnknownSubject
+from agents.systems import Example, KnownSubject, Notice, Shelf, UnknownSubject
 
 CUSTOMER = "user_id"  # the argument that names one
 CHOICE = re.compile(r"\((\d+)\)\Z", re.ASCII)  # the number in "Anna (42)"
@@ -37,6 +37,12 @@ class RefundSystem:
     """Books of customers, what they paid, got back and were written to."""
 
     title, kind, patterns = "Refunds", "customer", PATTERNS
+    notice = Notice(
+        "issue_refund",
+        "send_refund_email",
+        "refunds_untold",
+        "Refunds of the last 14 days whose run ended before it wrote to the customer.",
+    )
     fetch_facts = staticmethod(fetch_facts)
     background = staticmethod(background)
 

@@ -18,7 +18,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("slug", help="its short name, such as eu-support")
         parser.add_argument("--name", required=True, help="what people see")
-        parser.add_argument("--demo", action="store_true", help="with the demo's customers")
+        parser.add_argument("--demo", action="store_true", help="with the demo's books")
 
     def handle(self, *args: Any, **options: Any) -> None:
         with refusals():

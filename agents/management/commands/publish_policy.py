@@ -28,9 +28,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("workspace", help="its short name")
         parser.add_argument("--file", type=Path, help="the whole document, as JSON")
-        parser.add_argument(
-            "--rule", action="append", default=[], help="add a rule, such as refunds.window"
-        )
+        parser.add_argument("--rule", action="append", default=[], help="add a rule, by its name")
         parser.add_argument(
             "--tool", action="append", default=[], help="add a tool, to propose and to execute"
         )

@@ -14,7 +14,7 @@ from agents.core.money import format_money
 from agents.core.states import EffectState, RunState
 from agents.models import Effect, Escalation, Run
 from agents.web.approvals.outcomes import why_not
-from agents.web.untold import untold_refunds
+from agents.web.untold import untold_effects
 
 MOST = 10  # shown, newest first
 NO_KEY, NO_NAME = Cast(Value(None), BigIntegerField()), Value("", CharField())
@@ -51,7 +51,7 @@ class Attention:
             return "nobody can tell whether it took effect; look it up and answer the request"
         if self.kind == "failed":
             return "failed because of a system error"
-        untold = "paid, and the customer was not told"
+        untold = "paid, and nobody was told"
         if self.code == "success":
             return f"{untold}, because the agent sent no email; write to them"
         return f"{untold}, because the run ended first; run it again or write to them"
@@ -60,7 +60,7 @@ class Attention:
 def attention(workspaces: Sequence[int], *, since: datetime) -> list[Attention]:
     """Return the newest cases of some workspaces, in one query.
 
-    A refund that nobody was told of counts where its run began after `since`.
+    What nobody was told of counts where its run began after `since`.
     """
     failed = Run.objects.filter(workspace__in=workspaces, state=RunState.FAILED).values_list(
         Value("failed", CharField()),
@@ -78,7 +78,7 @@ def attention(workspaces: Sequence[int], *, since: datetime) -> list[Attention]:
         *("run_id", "pk", "decided_at", Coalesce("granted_minor", "amount_minor"), "currency"),
         *("run__subject_label", "not_carried_out", "decided_by__username"),
     )
-    quiet = untold_refunds(since=since).filter(
+    quiet = untold_effects(since=since).filter(
         run__workspace__in=workspaces, run__created_at__gte=since
     )
     untold = quiet.order_by().values_list(

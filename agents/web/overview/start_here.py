@@ -1,4 +1,4 @@
-"""The demo's first steps: launch a refund, decide about it as its reviewer, check the record."""
+"""The demo's first steps: launch a run, decide about it as its reviewer, check the record."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def first_steps(user: User) -> list[FirstStep]:
         .get()
     )
     given = (
-        ("Launch a refund over the limit", "omar", "operator", "launch", is_launched),
+        ("Launch a run that needs approval", "omar", "operator", "launch", is_launched),
         ("Approve or reject it", "rita", "reviewer", "approvals", is_decided),
         ("Verify that nothing was changed", "auditor", "auditor", "audit", is_checked),
     )

@@ -9,6 +9,7 @@ from typing import TypeAlias
 from agents.core.limits import Limits
 from agents.core.money import format_money
 from agents.core.redact import CARDS, EMAILS, IBANS
+from agents.policies.words import LIMITS
 from agents.web.formats import cost, duration, thousands
 
 Told: TypeAlias = Callable[[Limits], str]
@@ -24,6 +25,12 @@ class Words:
     told: Told
     means: str
 
+    @classmethod
+    def of_desk(cls, limit: str, told: Told) -> Words:
+        """Return what the desk that has this limit says of it."""
+        name, means = LIMITS[limit]
+        return cls(name, told, means)
+
 
 def _names(names: Iterable[str]) -> str:
     return ", ".join(names) or "none"
@@ -38,7 +45,7 @@ def _counted(count: int, noun: str) -> str:
 
 
 def _counts(counts: Mapping[str, int] | None, *, others: int) -> str:
-    """Say how often each tool may be called: get_refund_context 3, any other 2."""
+    """Say how often each tool may be called: read_account 3, any other 2."""
     named = [f"{tool} {count}" for tool, count in sorted((counts or {}).items())]
     return ", ".join([*named, f"any other {others}" if named else f"any {others}"])
 
@@ -57,10 +64,8 @@ def _most(count: int | None) -> str:
 
 
 MONEY = {
-    "auto_limit_minor": Words(
-        "Automatic approval limit",
-        lambda p: format_money(p.auto_limit_minor),
-        "Refunds up to this amount are paid without approval. A larger one waits for a reviewer.",
+    "auto_limit_minor": Words.of_desk(
+        "auto_limit_minor", lambda p: format_money(p.auto_limit_minor)
     ),
     "told_limit_minor": Words(
         "Limit the agent is told",
@@ -68,32 +73,14 @@ MONEY = {
         "What the agent's instructions give as the automatic approval limit. The policy goes by "
         "the real one.",
     ),
-    "run_limit_minor": Words(
-        "Most refunded in one run",
-        lambda p: format_money(p.run_limit_minor),
-        "A refund is lowered to what is left of this. With nothing left, further ones are blocked.",
+    "run_limit_minor": Words.of_desk("run_limit_minor", lambda p: format_money(p.run_limit_minor)),
+    "window_days": Words.of_desk("window_days", lambda p: _counted(p.window_days, "day")),
+    "rolling_days": Words.of_desk("rolling_days", lambda p: _counted(p.rolling_days, "day")),
+    "launcher_daily_minor": Words.of_desk(
+        "launcher_daily_minor", lambda p: _cap(p.launcher_daily_minor)
     ),
-    "window_days": Words(
-        "Refund window",
-        lambda p: _counted(p.window_days, "day"),
-        "A refund of a charge older than this is blocked.",
-    ),
-    "rolling_days": Words(
-        "Refunds are added up over",
-        lambda p: _counted(p.rolling_days, "day"),
-        "On one charge, refunds paid without approval in this period count as one sum, and so do "
-        "those that one reviewer approved: a large refund cannot be split into small ones.",
-    ),
-    "launcher_daily_minor": Words(
-        "Paid without approval per day, by one launcher",
-        lambda p: _cap(p.launcher_daily_minor),
-        "Once runs launched by one person have refunded this much in a day (UTC), their further "
-        "refunds wait for a reviewer.",
-    ),
-    "workspace_daily_minor": Words(
-        "Paid without approval per day, in the workspace",
-        lambda p: _cap(p.workspace_daily_minor),
-        "Once this much was refunded in a day (UTC), every further refund waits for a reviewer.",
+    "workspace_daily_minor": Words.of_desk(
+        "workspace_daily_minor", lambda p: _cap(p.workspace_daily_minor)
     ),
     "reviewer_daily_minor": Words(
         "Approved by one reviewer per day",
@@ -125,7 +112,7 @@ PEOPLE = {
     "open_per_subject": Words(
         "Requests waiting, per subject",
         lambda p: _most(p.open_per_subject),
-        "With this many waiting about one customer (or account), nobody can launch more runs about "
+        "With this many waiting about one subject, nobody can launch more runs about "
         "it until some are decided.",
     ),
     "hand_over": Words(
@@ -214,11 +201,7 @@ BUDGETS = {
         "If yes, a run waits while the model's server is down and continues afterwards. If no, it "
         "stops.",
     ),
-    "tells_subject": Words(
-        "Confirms a refund even when time is up",
-        lambda p: _yes(p.tells_subject),
-        "If yes, a run that has paid still emails the customer after its working time is used up.",
-    ),
+    "tells_subject": Words.of_desk("tells_subject", lambda p: _yes(p.tells_subject)),
     "late": Words(
         "May run past the working time",
         lambda p: _names(p.late),

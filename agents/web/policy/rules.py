@@ -6,71 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from agents.core.limits import Limits
-from agents.policies import RULES
+from agents.policies import RULES, words
 from agents.sdk.desk import DESKS, OF_CONSOLE
 
 TITLES: Mapping[str, tuple[str, str]] = {
-    "refunds.positive": (
-        "Amount above zero",
-        "A refund of nothing, or of less, is blocked.",
-    ),
-    "refunds.auto_limit": (
-        "Automatic approval limit",
-        "A refund up to the limit is allowed. A larger one waits for a reviewer.",
-    ),
-    "refunds.run_limit": (
-        "Limit per run",
-        "A refund is lowered to what the run may still pay. With nothing left it is blocked.",
-    ),
-    "refunds.reason_given": (
-        "Reason required",
-        "A refund without a reason gets the standard reason.",
-    ),
-    "refunds.charge_left": (
-        "No more than the charge",
-        "A refund is lowered to what is left of the charge. With nothing left it is blocked.",
-    ),
-    "refunds.window": ("Refund window", "A charge older than the refund window is not refunded."),
-    "refunds.unattended_total": (
-        "Small refunds add up",
-        "Refunds on one charge that no reviewer approved are added up. Once the sum would pass the "
-        "automatic approval limit, the refund waits for a reviewer.",
-    ),
-    "refunds.unattended_today": (
-        "Daily caps",
-        "Each day (UTC), one launcher and the workspace have a sum that is refunded without "
-        "approval. Once it is used up, further refunds wait for a reviewer.",
-    ),
-    "refunds.after_person": (
-        "After a reviewer's decision",
-        "Once a reviewer has set an amount in a run, any further refund in it waits for one too.",
-    ),
-    "refunds.same_again": (
-        "No duplicate refunds",
-        "Refunding the same amount to the same customer twice is blocked. Where an earlier run of "
-        "the same request has paid, a different amount waits for a reviewer.",
-    ),
-    "subject.bound": (
-        "Only the run's own customer",
-        "An action on any customer but the one the run is about is blocked.",
-    ),
-    "subject.context_before_money": (
-        "Read before paying",
-        "Money and email are blocked until the customer's record was read in the run.",
-    ),
-    "subject.reading": ("Reading is allowed", "Looking up a customer's record changes nothing."),
-    "mail.after_refund": (
-        "No confirmation without a refund",
-        "An email about a refund that was not paid is blocked.",
-    ),
-    "mail.from_ledger": (
-        "Email says what was paid",
-        "Amount and text of a confirmation are taken from the ledger. Each refund gets one email.",
-    ),
-    "answers.after_context": (
-        "No answer without reading",
-        "An answer is blocked if the customer's record was not read.",
-    ),
+    **words.RULES,
     "answers.matches_ledger": (
         "Statements about money come from the ledger",
         "The run's answer about money says what the ledger says, whatever the agent wrote; the "
@@ -97,7 +37,6 @@ TITLES: Mapping[str, tuple[str, str]] = {
         "Only approved text is sent",
         "A reply that differs in any word from the approved draft is blocked.",
     ),
-    "replies.once": ("One reply per run", "A second reply to the customer is blocked."),
     "reports.planned": (
         "Plans that only read",
         "A plan is allowed if its tasks only read and change nothing.",
@@ -107,10 +46,7 @@ TITLES: Mapping[str, tuple[str, str]] = {
         "Only the report's own day",
         "A plan that asks about another day or region is blocked.",
     ),
-    "reports.one_task_each": (
-        "Each source once",
-        "A plan that asks one source twice is blocked.",
-    ),
+    "reports.one_task_each": ("Each source once", "A plan that asks one source twice is blocked."),
     "reports.complete": (
         "All required sources",
         "A plan that leaves out a required source is blocked.",

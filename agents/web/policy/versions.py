@@ -39,7 +39,7 @@ class Shown:
     is_published: bool  # what new runs follow
     topics: Sequence[tuple[str, Sequence[LimitLine]]]  # [] where the version cannot be read
     rules: Sequence[RuleLine]
-    desks: Sequence[DeskPart]  # declared ones; refunds are the rest of the version
+    desks: Sequence[DeskPart]  # declared ones; the rest of the version is of the first
     history: Sequence[Publication]
     has_older: bool
 

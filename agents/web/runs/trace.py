@@ -17,11 +17,12 @@ from django.utils import timezone
 from agents import results
 from agents.core.budget import Spent, active
 from agents.core.limits import Limits
-from agents.core.money import format_money, format_sums
+from agents.core.money import PRICED_IN, format_money, format_sums
 from agents.core.requests import Json
 from agents.core.states import ENDED, EffectState, EscalationState, RunState
 from agents.core.units import with_unit
 from agents.models import Effect, Escalation, Run, Step
+from agents.systems import SYSTEMS
 from agents.tools import TOOLS
 from agents.web.ends import end_sentence
 from agents.web.formats import duration, thousands
@@ -91,7 +92,8 @@ def trace(run: Run, *, at: datetime | None = None) -> Trace:
     asked = [turn.money for turn in turns if turn.money]
     acts = [turn for turn in turns if turn.writes]
     is_of_money = bool(asked) or not acts
-    has_paid = any(e.tool == "issue_refund" for e in done)
+    notice = SYSTEMS[run.desk].notice if run.desk in SYSTEMS else None
+    has_paid = any(notice and e.tool == notice.tool for e in done)
     return Trace(
         run=run,
         turns=turns,
@@ -150,7 +152,7 @@ def _meters(
         ("Tool calls", calls, limits.max_tool_calls, thousands),
         ("Working time", spent.seconds, limits.max_seconds, duration),
         ("Tokens", spent.tokens, limits.max_tokens, thousands),
-        ("Cost in USD", spent.cost_micro_usd, limits.max_cost_micro_usd, _usd),
+        (f"Cost in {PRICED_IN}", spent.cost_micro_usd, limits.max_cost_micro_usd, _usd),
     ]
     return [
         Meter(name, form(used), form(most), round(min(100 * used / most, 100), 1))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from agents.core.budget import active
+from agents.core.money import PRICED_IN
 from agents.core.requests import Json
 from agents.models import Effect, Escalation, Step
 from agents.patterns.blocks import UNREADABLE
@@ -92,7 +93,7 @@ def cost_of(steps: Sequence[Step]) -> str:
         return ""
     if any(step.cost_micro_usd is None for step in asked):
         return "unknown"
-    return f"USD {sum(step.cost_micro_usd or 0 for step in asked) / 1_000_000:.3f}"
+    return f"{PRICED_IN} {sum(step.cost_micro_usd or 0 for step in asked) / 1_000_000:.3f}"
 
 
 def _group(key: str) -> str:

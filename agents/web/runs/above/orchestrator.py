@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from agents.core.former import CURRENCY
 from agents.core.requests import Json
 from agents.models import Step
 from agents.web.runs.timeline import Axis, Bar, axis
@@ -153,7 +154,7 @@ def _fact(fact: tuple[str, Json]) -> str:
     if name.endswith("_rate") and isinstance(value, float):
         return f"{word} {value:.1%}"
     if name.endswith("_usd"):
-        return f"{word} USD {value:,.2f}"
+        return f"{word} {CURRENCY} {value:,.2f}"
     if isinstance(value, list):
         return f"{word} {', '.join(map(str, value)) or 'none'}"
     return f"{word} {value:,}" if isinstance(value, int) else f"{word} {value}"

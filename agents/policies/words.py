@@ -1,0 +1,12 @@
+"""What pages say of a desk that ships: of its rules and limits, what they stop and why they ask.
+
+The desk enters its own. A declared desk has its words in its declarations.
+"""
+
+from __future__ import annotations
+
+RULES: dict[str, tuple[str, str]] = {}  # title and sentence, by rule
+STOPS: dict[str, str] = {}  # by the code of a ruling that blocks
+ASKS: dict[str, str] = {}  # by the code of a ruling that asks a person
+LIMITS: dict[str, tuple[str, str]] = {}  # label and sentence, by the name in a policy document
+EVENTS: dict[str, tuple[str, str]] = {}  # label and sentence, by kind; the facts stand in braces
