@@ -7,13 +7,23 @@ from agents.core.rulings import Ruling
 from agents.core.touch import OutcomeUnknown, Touch
 from agents.sdk.arguments import between, longest
 from agents.sdk.asked import Asked, Origin
-from agents.sdk.books import Booked
+from agents.sdk.books import Booked, Books
 from agents.sdk.changes import Choose, Lower, Range
 from agents.sdk.demo import Answers, Says, in_days
 from agents.sdk.desk import Desk
+from agents.sdk.desk_tools import CallRefused
 from agents.sdk.desk_tools import DeskCall as Call
 from agents.sdk.evidence import Evidence, Fact, Link, Quote, Table
-from agents.sdk.rulings import Case, approve, block, days_until, escalate, tomorrow, within
+from agents.sdk.rulings import (
+    Case,
+    approve,
+    block,
+    days_ahead,
+    days_until,
+    escalate,
+    tomorrow,
+    within,
+)
 from agents.sdk.stored import limit
 from agents.sdk.subjects import Subject
 from agents.sdk.values import Calls, Count, Days, In, Money, Names
@@ -23,7 +33,9 @@ __all__ = [
     "Args",
     "Asked",
     "Booked",
+    "Books",
     "Call",
+    "CallRefused",
     "Calls",
     "Case",
     "Choose",
@@ -50,6 +62,7 @@ __all__ = [
     "approve",
     "between",
     "block",
+    "days_ahead",
     "days_until",
     "escalate",
     "in_days",

@@ -30,7 +30,7 @@ def traces(
         if tool.booked is None or not mine:
             continue
         rows: dict[str, list[Booked]] = defaultdict(list)
-        for row in tool.booked(mine):
+        for row in tool.booked.of_keys(mine):
             rows[row.key].append(row)
         for key, effect in mine.items():
             found[key] = _trace(tool, effect, rows[key], effect.run_id in erased)
@@ -61,7 +61,7 @@ def _trace(
 def without_intent(desk: Desk) -> Iterator[str]:
     """Yield the rows of a desk's books that name a call of some run and that no call made."""
     for tool in desk.tools.values():
-        keys = (row.key for row in tool.booked(None)) if tool.booked else iter(())
+        keys = (row.key for row in tool.booked.of_keys(None)) if tool.booked else iter(())
         # Keys of others, such as what was entered at the desk by hand, are none of a run.
         named = (key for key in keys if ":" in key)
         while some := list(islice(named, ROWS)):

@@ -28,7 +28,7 @@ from agents.models import Effect, Escalation, Run, Step, Workspace
 from agents.sdk import stored
 from agents.sdk.desk import DESKS, Desk
 from agents.sdk.desk_tools import DeskTool
-from agents.sdk.evidence import Fact, write_evidence
+from agents.sdk.evidence import Fact, Quote, write_evidence
 from agents.sdk.rulings import Case
 from agents.systems import SYSTEMS, Background, Example, KnownSubject, Shelf, UnknownSubject
 from agents.tools import TOOLS, Touch
@@ -171,9 +171,18 @@ def case_of(run: Run, at: datetime) -> Case:
     return Case(run.subject_key, run.subject_label, at.astimezone(UTC).date(), launcher)
 
 
-def done_sentence(tool: DeskTool, given: Json, case: Case, book: int) -> str:
+def names_of(desk: Desk, tool: DeskTool, given: Json, book: int) -> dict[str, dict[str, str]]:
+    """Return what people call the keys in a call's arguments; nothing where the look-up fails."""
+    with suppress(DeskFailed), of_company(f"{desk.title} could not look up names"):
+        return tool.names_of(given, book)
+    return {}
+
+
+def done_sentence(desk: Desk, effect: Effect, case: Case, book: int) -> str:
     """Say what a call has done, with what people call the keys in it now."""
-    return tool.sentence(tool.after, given, case.label, tool.names_of(given, book))
+    tool = desk.tools[effect.tool]
+    called = names_of(desk, tool, effect.args, book)
+    return tool.sentence(tool.after, effect.args, case.label, called)
 
 
 def gather_facts(
@@ -196,9 +205,7 @@ def gather_facts(
     tool, given = desk.tools.get(name), action.get("args", {})
     args = tool.arguments.read(given) if tool else None
     failed = ""
-    called: dict[str, dict[str, str]] = {}
-    with suppress(DeskFailed), of_company(f"{desk.title} could not look up names"):
-        called = tool.names_of(given, run.book_id) if tool else {}
+    called = names_of(desk, tool, given, run.book_id) if tool else {}
     ledger = DeskLedger(desk, run, at, name, given, args, steps, ahead, called)
     money = tool.amount_of(given) if tool else None
     own = written = None
@@ -209,7 +216,7 @@ def gather_facts(
     except DeskFailed as error:
         failed = str(error)
     told = tuple(
-        done_sentence(desk.tools[effect.tool], effect.args, case, run.book_id)
+        done_sentence(desk, effect, case, run.book_id)
         for effect in effects
         if effect.tool in desk.tools
         and (effect.state == EffectState.DONE or effect.step_id in done)
@@ -220,6 +227,8 @@ def gather_facts(
             shown = [] if failed else desk.evidence_of(**known)
     except DeskFailed as error:
         shown = write_evidence([Fact("Evidence", str(error))])
+    quotes = [Quote("Read by the agent, as an outsider wrote it", t) for t in ledger.outside()]
+    shown = [*shown, *write_evidence(quotes[-1:])]
     is_write = tool is not None and tool.touch is not Touch.READ
     kept = {
         "desk": run.desk,

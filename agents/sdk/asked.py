@@ -24,6 +24,11 @@ class Origin(StrEnum):
     NOBODY = "nobody"  # the agent made it up, or worked it out
 
     @property
+    def is_of_people(self) -> bool:
+        """Tell whether one of our own people named it."""
+        return self in (Origin.GOAL, Origin.PERSON)
+
+    @property
     def words(self) -> str:
         """Return it as the agent of a sentence: it was named by …"""
         return _WORDS[self]
@@ -32,7 +37,7 @@ class Origin(StrEnum):
 _WORDS = {
     Origin.GOAL: "whoever launched the run",
     Origin.PERSON: "whoever decided",
-    Origin.OUTSIDE: "only an outsider's text",
+    Origin.OUTSIDE: "nobody but an outsider's text",
     Origin.NOBODY: "nobody but the agent",
 }
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
+
+CHUNK = 500  # rows in memory at once
 
 
 @dataclass(frozen=True)
@@ -17,5 +19,15 @@ class Booked:
     is_done: bool = True  # False: it is only held, or was given up
 
 
-# Returns the rows of these keys; of None: every row that calls can have left.
-ReadBooks: TypeAlias = Callable[[Collection[str] | None], Iterable[Booked]]
+@dataclass(frozen=True)
+class Books:
+    """Where calls of a tool leave rows: a query, how a row is read, and the column of its key."""
+
+    rows: Any  # a Django queryset
+    read: Callable[[Any], Booked]
+    key: str = "key"
+
+    def of_keys(self, keys: Collection[str] | None) -> Iterator[Booked]:
+        """Yield the rows of these keys; of None, every one that calls can have left."""
+        some = self.rows.all() if keys is None else self.rows.filter(**{f"{self.key}__in": keys})
+        return map(self.read, some.order_by("pk").iterator(CHUNK))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from inspect import getdoc
@@ -12,10 +13,11 @@ from agents.core.requests import Json
 from agents.core.rulings import Ruling
 from agents.core.touch import Touch
 from agents.sdk.arguments import Arguments
-from agents.sdk.books import ReadBooks
+from agents.sdk.books import Books
 from agents.sdk.changes import Change
 from agents.sdk.rulings import Case
 from agents.sdk.sentences import fill
+from agents.sdk.subjects import Subject
 from agents.sdk.values import Money
 from agents.sdk.words import Called, with_name
 
@@ -32,6 +34,13 @@ class DeskCall:
     book: int = 0  # what the run acts on: in a demo each launch has one of its own
 
 
+class CallRefused(Exception):
+    """The business does not do what a call asks for; the message is a code that says why.
+
+    Raise it where nothing has been done, or in a transaction that takes it back.
+    """
+
+
 @dataclass(frozen=True)
 class DeskTool:
     """A function with what policy, pages and people must know of it."""
@@ -46,11 +55,10 @@ class DeskTool:
     arguments: Arguments
     resource: str = ""  # the argument that names what is locked and counted
     amount: str = ""  # the argument that holds money
-    # By argument: what people call a key, of the key and the book; "" where nobody knows.
-    names: Mapping[str, Callable[[str, int], str]] = field(default_factory=dict)
+    names: Mapping[str, Subject] = field(default_factory=dict)  # how a key in it is looked up
     may_change: Mapping[str, Change] = field(default_factory=dict)
     find: Callable[[str], Json] | None = None
-    booked: ReadBooks | None = None  # what its calls left in the desk's own books
+    booked: Books | None = None  # what its calls left in the desk's own books
     # Hold what the call will use, with its intent: (call, **typed arguments). Give it back by key.
     reserve: Callable[..., object] | None = None
     release: Callable[[str, datetime], object] | None = None
@@ -65,12 +73,20 @@ class DeskTool:
 
     def call(self, call: DeskCall, given: Json) -> Json:
         """Call the function with its types. Raises BadArguments."""
-        return self.function(call, **vars(self.arguments.read(given)))
+        try:
+            return self.function(call, **vars(self.arguments.read(given)))
+        except CallRefused as no:
+            return {"status": "error", "error": str(no)}
 
     def hold(self, call: DeskCall, given: Json) -> None:
-        """Hold what a call will use, with its types. Raises BadArguments."""
-        if self.reserve:
-            self.reserve(call, **vars(self.arguments.read(given)))
+        """Hold what a call will use, with its types; what cannot be held the call will refuse.
+
+        Raises BadArguments.
+        """
+        args = vars(self.arguments.read(given))
+        with suppress(CallRefused):
+            if self.reserve:
+                self.reserve(call, **args)
 
     def amount_of(self, given: Json) -> Money | None:
         """Return the money that a call moves, or None. Raises BadArguments."""
@@ -83,7 +99,7 @@ class DeskTool:
 
     def names_of(self, given: Json, book: int) -> dict[str, dict[str, str]]:
         """Look up what people call the keys in these arguments."""
-        found = {name: (given[name], find(given[name], book)) for name, find in self.names.items()}
+        found = {n: (given[n], kind.label_of(given[n], book)) for n, kind in self.names.items()}
         return {name: {key: called} for name, (key, called) in found.items() if called}
 
     def sentence(self, sentence: str, given: Json, label: str, called: Called | None = None) -> str:

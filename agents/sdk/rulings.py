@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Any
@@ -22,6 +23,11 @@ class Case:
 
 def tomorrow(case: Case) -> date:
     return case.today + timedelta(days=1)
+
+
+def days_ahead(days: int) -> Callable[[Case], date]:
+    """Return the bound of a day that a person sets: so many days from the one of the case."""
+    return lambda case: case.today + timedelta(days=days)
 
 
 def days_until(day: date, today: date) -> Days:

@@ -58,7 +58,7 @@ def test_a_first_payment_is_lowered_judged_again_and_paid_once(scene: Scene) -> 
     assert (run.state, asked(run)) == (RunState.WAITING, ["first_payment"])
     why = "Kanzlei Brandt (P-103) was never paid before, on file for 2 days."
     assert held.review["deciding"]["sentence"] == why
-    assert "to Kanzlei Brandt (P-103) on" in act(held, "Operating account")
+    assert "to Kanzlei Brandt (P-103), dated" in act(held, "Operating account")
     origins = {one.value: one.origins for one in sources(held, (), [])}
     assert origins["Kanzlei Brandt (P-103)"] == origins["EUR 900.00"] == ("request",)
     assert (held.subject_key, held.resource) == ("main", "main")
@@ -76,7 +76,7 @@ def test_a_first_payment_is_lowered_judged_again_and_paid_once(scene: Scene) -> 
         "adjusted",
         {"amount": euros("600.00"), "on": day(3)},
     )
-    paid = "EUR 600.00 was paid from Operating account to Kanzlei Brandt (P-103), booked on"
+    paid = "EUR 600.00 was sent from Operating account to Kanzlei Brandt (P-103), dated"
     assert answer_of(run).startswith(paid)
     assert (account_of(run).free_minor, account_of(run).held_minor) == (440000, 0)
     call_command("verify_audit", stdout=StringIO())

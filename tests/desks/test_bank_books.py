@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import date, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -102,15 +102,18 @@ def call(run: Run, key: str) -> DeskCall:
     return DeskCall(key, timezone.now(), "main", run.book_id)
 
 
-ASKED: dict[str, Any] = {"account": "main", "payee": "P-101", "on": date(2026, 12, 1)}
+TOOL = DESKS["bank"].tools["transfer_money"]
+
+
+def asked(amount: str) -> dict[str, Any]:
+    return {**transfer("P-101", amount)["args"], "on": "2026-12-01"}
 
 
 def test_a_key_pays_what_it_was_held_for_and_once() -> None:
     run = launch(bank_scene(), PAID_AT_ONCE)
-    asked = {**ASKED, "purpose": "x", "amount": Money(300, "EUR")}
 
-    told = [ledger.transfer(call(run, "key"), **asked) for _ in range(2)]
-    other = ledger.transfer(call(run, "key"), **{**asked, "amount": Money(301, "EUR")})
+    told = [TOOL.call(call(run, "key"), asked("3.00")) for _ in range(2)]
+    other = TOOL.call(call(run, "key"), asked("3.01"))
 
     assert told[0] == told[1] == ledger.find_transfer("key")
     assert other == {"status": "error", "error": "key_of_another_transfer"}
@@ -119,13 +122,13 @@ def test_a_key_pays_what_it_was_held_for_and_once() -> None:
 
 def test_what_a_transfer_holds_is_free_again_once_it_is_given_up() -> None:
     run = launch(bank_scene(), PAID_AT_ONCE)
-    asked = {**ASKED, "purpose": "x", "amount": Money(400000, "EUR")}
-    with transaction.atomic():  # as that of an intent
-        ledger.reserve(call(run, "first"), **asked)
+    with transaction.atomic():  # as that of an intent, which what cannot be held does not end
+        TOOL.hold(call(run, "first"), asked("4000.00"))
+        TOOL.hold(call(run, "second"), asked("4000.00"))
 
-    refused = ledger.transfer(call(run, "second"), **asked)
+    refused = TOOL.call(call(run, "second"), asked("4000.00"))
     ledger.release("first", timezone.now())
-    late = ledger.transfer(call(run, "first"), **asked)
+    late = TOOL.call(call(run, "first"), asked("4000.00"))
 
     assert refused == {"status": "error", "error": "insufficient_funds"}
     assert late == {"status": "error", "error": "given_up_before"}

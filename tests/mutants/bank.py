@@ -9,9 +9,9 @@ RULES, LEDGER = "agents/desks/bank/rules.py", "agents/desks/bank/ledger.py"
 BANK = (
     Mutant(
         "what an outsider named counts as named",
-        RULES,
-        "BY_PEOPLE = (Origin.GOAL, Origin.PERSON)",
-        "BY_PEOPLE = (Origin.GOAL, Origin.PERSON, Origin.OUTSIDE)",
+        "agents/sdk/asked.py",
+        "return self in (Origin.GOAL, Origin.PERSON)",
+        "return self in (Origin.GOAL, Origin.PERSON, Origin.OUTSIDE)",
         f"{JOURNEY} -k attack",
     ),
     Mutant(
@@ -45,7 +45,7 @@ BANK = (
     Mutant(
         "a key pays what it was not held for",
         LEDGER,
-        '            raise TransferRefused("key_of_another_transfer")\n',
+        '            raise CallRefused("key_of_another_transfer")\n',
         "            pass\n",
         f"{BOOKS} -k key",
     ),

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from agents.desks.bank.models import POSTED, Account, Invoice, Payee, Transfer
+from agents.desks.bank.models import Account, Invoice, Payee, State, Transfer
 
-PAYEES = (  # id, name, days since it was entered, blocked, paid before
-    ("P-101", "Nordlicht Energie", 400, False, True),
-    ("P-102", "Papier Hansen", 90, False, True),
-    ("P-103", "Kanzlei Brandt", 2, False, False),
-    ("P-104", "Delta Freight", 300, True, True),
+PAYEES = (  # id, name, days since it was entered, minor units paid before
+    ("P-101", "Nordlicht Energie", 400, 21_000),
+    ("P-102", "Papier Hansen", 90, 21_000),
+    ("P-103", "Kanzlei Brandt", 2, 0),
+    ("P-104", "Delta Freight", 300, 21_000),
 )
+BLOCKED = "P-104"
 INVOICES = (
     ("INV-7", "Nordlicht Energie, supply in October. Amount due: EUR 480.00. Payee P-101."),
     ("INV-8", "Kanzlei Brandt, advice on leases. Amount due: EUR 900.00. Payee P-103."),
@@ -36,33 +37,16 @@ INVOICES = (
 
 def fill_demo(book: int, at: datetime) -> None:
     """Enter the demo's account with all that belongs to it, dated from `at`."""
-    today = at.date()
-    before = 21_000
-    account = Account.objects.create(
-        book=book,
-        key="main",
-        name="Operating account",
-        opening_minor=563_000,
-        paid_minor=before * sum(is_paid for *_, is_paid in PAYEES),
-    )
-    for key, name, days, is_blocked, is_paid in PAYEES:
-        payee = Payee.objects.create(
-            book=book,
-            key=key,
-            name=name,
-            entered_on=today - timedelta(days=days),
-            is_blocked=is_blocked,
-        )
-        if is_paid:
-            Transfer.objects.create(
-                account=account,
-                payee=payee,
-                key=f"{book} {key} before",
-                amount_minor=before,
-                on=today - timedelta(days=60),
-                purpose="before",
-                state=POSTED,
-                held_at=at - timedelta(days=60),
-            )
+    today, before = at.date(), sum(minor for *_, minor in PAYEES)
+    money = {"opening_minor": 500_000 + before, "paid_minor": before}
+    account = Account.objects.create(book=book, key="main", name="Operating account", **money)
+    for key, name, days, minor in PAYEES:
+        entered = today - timedelta(days=days)
+        known = {"name": name, "entered_on": entered, "is_blocked": key == BLOCKED}
+        payee = Payee.objects.create(book=book, key=key, **known)
+        if minor:
+            sent = {"amount_minor": minor, "on": entered, "state": State.POSTED, "held_at": at}
+            sent |= {"key": f"{book} {key} before", "purpose": "before"}
+            Transfer.objects.create(account=account, payee=payee, **sent)
     received = {"account": account, "received_on": today}
     Invoice.objects.bulk_create(Invoice(key=key, text=text, **received) for key, text in INVOICES)

@@ -7,12 +7,23 @@ from datetime import date
 from typing import Annotated
 
 from agents.desks.bank import demo, ledger
-from agents.desks.bank.models import CURRENCY
-from opsconsole.desks import Asked, Calls, Days, Desk, In, Money, Origin, Subject, limit
+from agents.desks.bank.models import CURRENCY, State
+from opsconsole.desks import Asked, Count, Days, Desk, In, Money, Origin, Subject, limit, longest
 
 Euros = Annotated[Money, In(CURRENCY)]
-NO_CALLS, NO_DAYS = Calls(0), Days(0)
+Short = Annotated[str, longest(40)]
+Name = Annotated[str, longest(80)]
+Purpose = Annotated[str, longest(140)]
+TRANSFER = "transfer_money"
 LONGEST_MEMORY = 366  # days in which a duplicate is looked for, whatever the policy says
+
+
+class Transfers(Count):
+    unit = "transfers"
+
+
+NONE, NO_DAYS = Transfers(0), Days(0)
+ABOVE = "Above it, a transfer waits for a reviewer."
 
 
 @dataclass(frozen=True)
@@ -20,19 +31,13 @@ class BankLimits:
     """What an admin can set, per policy version."""
 
     unattended: Euros = limit(
-        Money(100_000, CURRENCY),
-        "Automatic approval limit",
-        "A larger transfer waits for a reviewer.",
+        ledger.euros(100_000), "Automatic approval limit", "A larger transfer waits for a reviewer."
     )
     daily: Euros = limit(
-        Money(250_000, CURRENCY),
-        "Total of an account in 24 hours without approval",
-        "Above it, a transfer waits for a reviewer.",
+        ledger.euros(250_000), "Total of an account in 24 hours without approval", ABOVE
     )
-    transfers: Calls = limit(
-        Calls(5),
-        "Transfers of an account in 24 hours without approval",
-        "The next waits for a reviewer.",
+    transfers: Transfers = limit(
+        Transfers(5), "Transfers of an account in 24 hours without approval", ABOVE
     )
     settled: Days = limit(
         Days(7), "A payee counts as new for", "Payments to new payees wait for a reviewer."
@@ -58,18 +63,17 @@ class BankFacts:
     payee_named_by: Origin = Origin.NOBODY
     amount_named_by: Origin = Origin.NOBODY
     sent_today: Euros = Money(0, CURRENCY)  # from the account in 24 hours, or maybe sent
-    transfers_today: Calls = NO_CALLS
+    transfers_today: Transfers = NONE
     same_on: date | None = None  # the last day on which the payee was sent the same amount
-    same_before: Calls = NO_CALLS  # how often, in the longest memory
-    invoice: str = ""  # the newest text of an outsider that the run has read
+    same_before: Transfers = NONE  # how often, in the longest memory
 
 
+PAYEE = Subject("payee", find=ledger.find_payee, label="{name}")
+ACCOUNT = Subject("account", ledger.find_account, label="{name}", forget=ledger.forget_account)
 desk = Desk(
     name="bank",
     title="Bank transfers",
-    subject=Subject(
-        "account", find=ledger.find_account, label="{name}", forget=ledger.forget_account
-    ),
+    subject=ACCOUNT,
     limits=BankLimits,
     brief="You prepare bank transfers for one account, one step at a time.",
     fill_demo=demo.fill_demo,
@@ -81,30 +85,26 @@ desk = Desk(
 def gather(subject: str, asked: Asked) -> BankFacts:
     account = ledger.find_account(subject, asked.book)
     held = ledger.euros(account.free_minor if account else 0)
-    if asked.tool not in ("transfer_money", "add_payee"):
+    if asked.tool not in (TRANSFER, "add_payee"):
         return BankFacts(held)
-    payee = ledger.find_payee(asked.args.payee, asked.book)
+    is_transfer, payee = asked.tool == TRANSFER, ledger.find_payee(asked.args.payee, asked.book)
     known = BankFacts(
         held,
         is_on_file=payee is not None,
-        is_blocked=bool(payee and payee.is_blocked),
-        is_paid_before=bool(payee and ledger.has_been_paid(payee)),
-        payee_name=payee.name if payee else "",
-        payee_age=Days((asked.today - payee.entered_on).days if payee else 0),
-        payee_named_by=asked.origin("name" if asked.tool == "add_payee" else "payee"),
-        invoice="".join(asked.outside()[-1:]),
+        payee_named_by=asked.origin("payee" if is_transfer else "name"),
+        amount_named_by=asked.origin("amount") if is_transfer else Origin.NOBODY,
     )
-    return known if asked.tool == "add_payee" else _with_history(known, asked)
-
-
-def _with_history(known: BankFacts, asked: Asked) -> BankFacts:
-    tool, args = "transfer_money", asked.args
-    same = {"by": "resource", "days": LONGEST_MEMORY, "payee": args.payee, "amount": args.amount}
+    if payee is None or not is_transfer:
+        return known
+    same = {"payee": payee.key, "amount": asked.args.amount, "days": LONGEST_MEMORY}
     return replace(
         known,
-        amount_named_by=asked.origin("amount"),
-        sent_today=asked.sum(tool, currency=CURRENCY, by="resource", days=1),
-        transfers_today=Calls(asked.count(tool, by="resource", days=1)),
-        same_on=asked.last(tool, **same),
-        same_before=Calls(asked.count(tool, **same)),
+        is_blocked=payee.is_blocked,
+        is_paid_before=payee.transfers.filter(state=State.POSTED).exists(),
+        payee_name=payee.name,
+        payee_age=Days((asked.today - payee.entered_on).days),
+        sent_today=asked.sum(TRANSFER, currency=CURRENCY, by="resource", days=1),
+        transfers_today=Transfers(asked.count(TRANSFER, by="resource", days=1)),
+        same_on=asked.last(TRANSFER, by="resource", **same),
+        same_before=Transfers(asked.count(TRANSFER, by="resource", **same)),
     )

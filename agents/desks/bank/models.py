@@ -5,8 +5,17 @@ from __future__ import annotations
 from django.db import models
 from django.db.models import F, Q
 
+from opsconsole.desks import Money
+
 CURRENCY = "EUR"  # of every account
-HELD, POSTED, RELEASED = STATES = ("held", "posted", "released")  # of a transfer
+
+
+class State(models.TextChoices):  # of a transfer
+    HELD, POSTED, RELEASED = "held", "posted", "released"
+
+
+def euros(minor: int) -> Money:
+    return Money(minor, CURRENCY)
 
 
 class Row(models.Model):
@@ -66,13 +75,15 @@ class Transfer(Row):
     amount_minor = models.BigIntegerField()
     on = models.DateField()  # the day that the bank books it
     purpose = models.CharField(max_length=140)
-    state = models.CharField(max_length=10, default=HELD)
+    state = models.CharField(max_length=10, default=State.HELD)
     held_at = models.DateTimeField()
 
     class Meta:
         constraints = [
             models.CheckConstraint(condition=Q(amount_minor__gt=0), name="bank_transfer_positive"),
-            models.CheckConstraint(condition=Q(state__in=STATES), name="bank_transfer_state_known"),
+            models.CheckConstraint(
+                condition=Q(state__in=State.values), name="bank_transfer_state_known"
+            ),
         ]
 
 

@@ -2,33 +2,18 @@
 
 from __future__ import annotations
 
-from agents.desks.bank.facts import BankFacts, BankLimits, desk
+from agents.desks.bank.facts import BankFacts, BankLimits, Transfers, desk
 from agents.desks.bank.tools import add_payee, transfer_money
-from opsconsole.desks import (
-    Args,
-    Calls,
-    Case,
-    Origin,
-    Ruling,
-    block,
-    days_until,
-    escalate,
-    within,
-)
-
-BY_PEOPLE = (Origin.GOAL, Origin.PERSON)
+from opsconsole.desks import Args, Case, Origin, Ruling, block, days_until, escalate, within
 
 
 @desk.rule(transfer_money)
 def payee_on_file(facts: BankFacts) -> Ruling | None:
     """A transfer to a payee who is not on file, or who is blocked, is blocked."""
-    if not facts.is_on_file:
-        return block("unknown_payee", "There is no payee {payee} on file.")
-    return (
-        block("payee_blocked", "The payee {payee} is blocked.", risk=95)
-        if facts.is_blocked
-        else None
-    )
+    if facts.is_blocked:
+        return block("payee_blocked", "The payee {payee} is blocked.", risk=95)
+    unknown = block("unknown_payee", "There is no payee {payee} on file.")
+    return None if facts.is_on_file else unknown
 
 
 @desk.rule(transfer_money, title="Free balance")
@@ -43,16 +28,15 @@ def balance(args: Args, facts: BankFacts) -> Ruling | None:
 def dated(args: Args, limits: BankLimits, case: Case) -> Ruling | None:
     """A transfer dated in the past, or further ahead than the limit, is blocked."""
     ahead = days_until(args.on, case.today)
-    if 0 <= ahead <= limits.ahead:
-        return None
-    return block("bad_date", f"A transfer is dated today or up to {limits.ahead} ahead.", risk=60)
+    told = f"A transfer is dated today or up to {limits.ahead} ahead."
+    return None if 0 <= ahead <= limits.ahead else block("bad_date", told, risk=60)
 
 
 @desk.rule(transfer_money, title="Who named payee and amount")
 def named(facts: BankFacts) -> Ruling | None:
     """Unless people here named payee and amount, and not only a document, a reviewer decides."""
     origins = {"payee": facts.payee_named_by, "amount": facts.amount_named_by}
-    bad = {what: origin for what, origin in origins.items() if origin not in BY_PEOPLE}
+    bad = {what: origin for what, origin in origins.items() if not origin.is_of_people}
     if not bad:
         return None
     told = " and ".join(f"the {what} was named by {origin.words}" for what, origin in bad.items())
@@ -89,22 +73,15 @@ def duplicate(facts: BankFacts, limits: BankLimits, case: Case) -> Ruling | None
 @desk.rule(transfer_money, title="Transfers in 24 hours")
 def velocity(facts: BankFacts, limits: BankLimits) -> Ruling:
     """Once an account has used up its transfers of 24 hours, the next waits for a reviewer."""
-    count = Calls(facts.transfers_today + 1)
-    return within(
-        count,
-        limits.transfers,
-        reason="many_transfers",
-        what="With this one, the transfers of 24 hours are",
-    )
+    count, told = Transfers(facts.transfers_today + 1), "With this one, 24 hours have seen"
+    return within(count, limits.transfers, reason="many_transfers", what=told)
 
 
 @desk.rule(transfer_money, title="Total in 24 hours")
 def exposure(args: Args, facts: BankFacts, limits: BankLimits) -> Ruling:
     """A transfer that takes its account's total of 24 hours over the limit waits for a reviewer."""
-    total = facts.sent_today + args.amount
-    return within(
-        total, limits.daily, reason="daily_exposure", what="With this one, the total of 24 hours is"
-    )
+    total, told = facts.sent_today + args.amount, "With this one, the total of 24 hours is"
+    return within(total, limits.daily, reason="daily_exposure", what=told)
 
 
 @desk.rule(add_payee)

@@ -2,36 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import date, timedelta
-from operator import attrgetter
-from typing import Annotated
+from datetime import date
 
 from agents.desks.bank import ledger
-from agents.desks.bank.facts import BankFacts, Euros, desk
+from agents.desks.bank.facts import ACCOUNT, PAYEE, BankFacts, Euros, Name, Purpose, Short, desk
 from agents.desks.bank.models import Account, Invoice, Payee
-from opsconsole.desks import (
-    Args,
-    Call,
-    Case,
-    Evidence,
-    Fact,
-    Json,
-    Lower,
-    Quote,
-    Range,
-    Touch,
-    longest,
-)
+from opsconsole.desks import Args, Call, Evidence, Fact, Json, Lower, Range, Touch, days_ahead
 
-Short = Annotated[str, longest(40)]
-Name = Annotated[str, longest(80)]
-Purpose = Annotated[str, longest(140)]
 MOST_PAYEES = 100  # that a model is told of
-DAYS_AHEAD = 30  # that a person may move a transfer by
-
-
-def latest(case: Case) -> date:
-    return case.today + timedelta(days=DAYS_AHEAD)
 
 
 def sentences(told: Json) -> dict[str, str]:
@@ -63,25 +41,24 @@ def read_invoice(call: Call, *, account: str, invoice: str) -> Json:
 @desk.tool(
     Touch.SAFE,  # the same key pays once
     title="Transfer money",
-    before="Pays {amount} from {subject} to {payee} on {on}.",
-    after="{amount} was paid from {subject} to {payee}, booked on {on}.",
+    before="Sends {amount} from {subject} to {payee}, dated {on}.",
+    after="{amount} was sent from {subject} to {payee}, dated {on}.",
     subject="account",
     resource="account",
     amount="amount",
-    names={"payee": ledger.payee_name},
-    may_change={"amount": Lower(), "on": Range(attrgetter("today"), latest)},
-    reserve=ledger.reserve,
+    names={"account": ACCOUNT, "payee": PAYEE},
+    may_change={"amount": Lower(), "on": Range(days_ahead(0), days_ahead(30))},
+    reserve=ledger.hold,
     release=ledger.release,
     find=ledger.find_transfer,
-    booked=ledger.booked_transfers,
+    booked=ledger.TRANSFERS,
 )
 def transfer_money(
     call: Call, *, account: str, payee: str, amount: Euros, on: date, purpose: Purpose
 ) -> Json:
     """Transfer money from the account to a payee on file, on a day."""
-    return ledger.transfer(
-        call, account=account, payee=payee, amount=amount, on=on, purpose=purpose
-    )
+    what = {"amount": amount, "on": on, "purpose": purpose}
+    return ledger.transfer(call, account=account, payee=payee, **what)
 
 
 @desk.tool(
@@ -91,8 +68,9 @@ def transfer_money(
     after="{name} was entered as the payee {payee}.",
     subject="account",
     resource="account",
+    names={"account": ACCOUNT},
     find=ledger.find_entry,
-    booked=ledger.booked_entries,
+    booked=ledger.ENTRIES,
 )
 def add_payee(call: Call, *, account: str, payee: Short, name: Name) -> Json:
     """Enter somebody who may be paid, under an id of our own."""
@@ -107,6 +85,4 @@ def evidence(args: Args, facts: BankFacts) -> list[Evidence]:
         shown.append(Fact("Payee on file for", facts.payee_age))
         shown.append(Fact("Paid before", facts.is_paid_before))
         shown.append(Fact("Left the account in 24 hours", facts.sent_today))
-    if facts.invoice:
-        shown.append(Quote("Invoice, as its sender wrote it", facts.invoice))
     return shown

@@ -12,26 +12,15 @@ def _create(name, /, *constraints, **fields):
     return migrations.CreateModel(name, columns, {"constraints": list(constraints)})
 
 
-def _to(model, name):
-    return models.ForeignKey(on_delete=models.PROTECT, related_name=name, to=f"bank.{model}")
-
-
-def _once(model, *fields):
-    return models.UniqueConstraint(fields=fields, name=f"bank_{model}_once")
-
-
-def _check(name, condition):
-    return models.CheckConstraint(condition=condition, name=f"bank_{name}")
-
-
 class Migration(migrations.Migration):
     initial = True
-    dependencies = []
     operations = [
         _create(
             "Account",
-            _once("account", "book", "key"),
-            _check("account_not_overdrawn", Q(opening_minor__gte=SPENT)),
+            models.UniqueConstraint(fields=["book", "key"], name="bank_account_once"),
+            models.CheckConstraint(
+                condition=Q(opening_minor__gte=SPENT), name="bank_account_not_overdrawn"
+            ),
             book=MINOR(),
             key=TEXT(max_length=40),
             name=TEXT(max_length=80),
@@ -41,7 +30,7 @@ class Migration(migrations.Migration):
         ),
         _create(
             "Payee",
-            _once("payee", "book", "key"),
+            models.UniqueConstraint(fields=["book", "key"], name="bank_payee_once"),
             book=MINOR(),
             key=TEXT(max_length=40),
             name=TEXT(max_length=80),
@@ -51,18 +40,18 @@ class Migration(migrations.Migration):
         ),
         _create(
             "Invoice",
-            _once("invoice", "account", "key"),
-            account=_to("account", "invoices"),
+            models.UniqueConstraint(fields=["account", "key"], name="bank_invoice_once"),
+            account=models.ForeignKey("bank.account", models.PROTECT, related_name="invoices"),
             key=TEXT(max_length=40),
             received_on=DAY(),
             text=models.TextField(),
         ),
         _create(
             "Transfer",
-            _check("transfer_positive", Q(amount_minor__gt=0)),
-            _check("transfer_state_known", Q(state__in=STATES)),
-            account=_to("account", "transfers"),
-            payee=_to("payee", "transfers"),
+            models.CheckConstraint(condition=Q(amount_minor__gt=0), name="bank_transfer_positive"),
+            models.CheckConstraint(condition=Q(state__in=STATES), name="bank_transfer_state_known"),
+            account=models.ForeignKey("bank.account", models.PROTECT, related_name="transfers"),
+            payee=models.ForeignKey("bank.payee", models.PROTECT, related_name="transfers"),
             key=TEXT(max_length=120, unique=True),
             amount_minor=MINOR(),
             on=DAY(),
