@@ -1,6 +1,7 @@
 """Django's settings, from the environment and an optional .env beside manage.py.
 
 docs/settings.md lists the variables. What is given in the environment wins over .env.
+One file, where whoever knows Django looks for a setting.
 """
 
 from __future__ import annotations

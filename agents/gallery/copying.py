@@ -2,6 +2,7 @@
 
 Models are copied by their own description, parents before children, so a column that is added
 comes along. Hashes are made again: the copy's chain holds, its effects match their arguments.
+Long, as each table that holds a copy of something else has its own function.
 """
 
 from __future__ import annotations

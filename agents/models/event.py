@@ -2,6 +2,7 @@
 
 What a person could be known by lies beside the event, and only its salted digest in the chain: so
 it can be erased, and the chain holds as before. See record.erasable_texts and decision 11.
+Both tables are in one file, because they are written together.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Decide an escalation."""
+"""Decide an escalation. One file, to be read beside the list of what refuses a decision."""
 
 from __future__ import annotations
 

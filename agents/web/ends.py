@@ -1,4 +1,4 @@
-"""Why a run ended, as a sentence for people: one table for every stop reason there is."""
+"""Why a run ended, or an approval came to nothing, in words: a table for every code there is."""
 
 from __future__ import annotations
 
@@ -100,6 +100,16 @@ _BLOCKS = {
     "unknown_tool_for_supervisor": "no rule covers the tool {1}",
     "worker_required": "the plan leaves out {1}",
 }
+# Of an approval that came to nothing, where this differs from the end of its run. Each is the half
+# of a sentence that follows a colon.
+_NOT_CARRIED_OUT = {
+    "asked_again": "the policy needed approval for a new reason and asked again",
+    "amount_changed": "the amount that could be paid had changed, and the policy allowed that one",
+    "refused": "the system of record refused it",
+    "human_rejected": "a later request of the run was rejected",
+    "escalation_expired": "no one answered a later request of the run in time",
+    "success": "the run went on without it",
+}
 
 
 def end_sentence(code: str) -> str:
@@ -117,6 +127,17 @@ def end_sentence(code: str) -> str:
         return f"The run ended with the code “{code}”."
     sentence = form.format(*_padded(rest))
     return sentence[:1].upper() + sentence[1:]
+
+
+def why_not(code: str) -> str:
+    """Return the words for a code of `Escalation.not_carried_out`; "" for none."""
+    if not code or code in _NOT_CARRIED_OUT:
+        return _NOT_CARRIED_OUT.get(code, "")
+    sentence = end_sentence(code).removesuffix(".")
+    because = sentence.removeprefix("Blocked by policy: ")
+    if because != sentence:
+        return f"the policy no longer allowed it, because {because}"
+    return sentence[:1].lower() + sentence[1:]
 
 
 def _padded(rest: list[str]) -> list[str]:

@@ -1,4 +1,7 @@
-"""The words for each kind of event. `sentences` reads events and fills these in."""
+"""The words for each kind of event. `sentences` reads events and fills these in.
+
+One table, to be looked up rather than read.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,7 @@ from agents.record.told import limits_told
 from agents.sdk.changes import label_of
 from agents.sdk.words import in_words
 from agents.tools import TOOLS
-from agents.web.approvals.outcomes import why_not
-from agents.web.ends import end_sentence
+from agents.web.ends import end_sentence, why_not
 from agents.web.formats import desk_title, rule_title, spelled, up_to
 
 EventFacts: TypeAlias = Mapping[str, Any]

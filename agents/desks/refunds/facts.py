@@ -1,4 +1,7 @@
-"""Gather what a review of a refund may know, from the ledger, the run and the books."""
+"""Gather what a review of a refund may know, from the ledger, the run and the books.
+
+One file: what is sent together is answered together.
+"""
 
 from __future__ import annotations
 

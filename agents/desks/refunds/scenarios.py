@@ -1,7 +1,7 @@
 """The gallery: runs that show the interesting paths, each with what will be seen.
 
-They are data. With the demo model each goal comes to the end that is named; a real model may take
-another way, and the policy holds all the same.
+They are data, in one list as the page shows them. With the demo model each goal comes to the end
+that is named; a real model may take another way, and the policy holds all the same.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The card: an escalation with its evidence, for one person."""
+"""The card: an escalation with its evidence, for one person. One page, so one read model."""
 
 from __future__ import annotations
 

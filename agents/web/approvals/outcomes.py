@@ -1,4 +1,4 @@
-"""Why an approval was not carried out, in words: the half of a sentence that follows a colon."""
+"""What became of a request that was decided, or waits no longer, in words."""
 
 from __future__ import annotations
 
@@ -8,28 +8,7 @@ from agents.core.states import ENDED, GRANTED, EffectState, EscalationState
 from agents.engine.approvals import CARRIED_OUT, OWN_ENDS
 from agents.models import Effect, Escalation
 from agents.web.approvals.wording import filled, kind_of_request
-from agents.web.ends import end_sentence
-
-# Where an approval's end says more, or something else, than the run's own end does.
-_WHY = {
-    "asked_again": "the policy needed approval for a new reason and asked again",
-    "amount_changed": "the amount that could be paid had changed, and the policy allowed that one",
-    "refused": "the system of record refused it",
-    "human_rejected": "a later request of the run was rejected",
-    "escalation_expired": "no one answered a later request of the run in time",
-    "success": "the run went on without it",
-}
-
-
-def why_not(code: str) -> str:
-    """Return the words for a code of `Escalation.not_carried_out`; "" for none."""
-    if not code or code in _WHY:
-        return _WHY.get(code, "")
-    sentence = end_sentence(code).removesuffix(".")
-    because = sentence.removeprefix("Blocked by policy: ")
-    if because != sentence:
-        return f"the policy no longer allowed it, because {because}"
-    return sentence[:1].lower() + sentence[1:]
+from agents.web.ends import why_not
 
 
 def came_to_nothing(escalation: Escalation, effect: Effect | None) -> str:

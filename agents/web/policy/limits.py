@@ -1,4 +1,7 @@
-"""Each limit of a policy in words: page, history of versions and docs draw from this table."""
+"""Each limit of a policy in words: page, history of versions and docs draw from this table.
+
+One table, to be looked up rather than read.
+"""
 
 from __future__ import annotations
 
