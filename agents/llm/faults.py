@@ -15,7 +15,7 @@ import httpx2
 from agents.llm.exchange import RATE_LIMITED, ModelFailed
 
 _SECONDS = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
-_RETRYABLE = (408, 409)  # and every 5xx
+_RETRYABLE = (408, 409)  # and every 5xx, and what is no answer: 1xx
 _ADVICE = {  # what other settings mend, for every run at once
     401: "refused the key (401). Set OPENAI_API_KEY to a valid one.",
     402: "wants to be paid first (402). Look at the account that OPENAI_API_KEY belongs to.",
@@ -36,7 +36,7 @@ def fault(status: int, hint: str | None, *, at: datetime) -> ModelFailed:
     if status == 429:
         message = "The model's server is limiting our rate (429)."
         return ModelFailed(RATE_LIMITED, message, retry=True, retry_after=wait, outage=True)
-    if status >= 500 or status in _RETRYABLE:
+    if status >= 500 or status < 200 or status in _RETRYABLE:
         message = f"The model's server is in trouble ({status})."
         return ModelFailed("llm_error", message, retry=True, retry_after=wait, outage=True)
     if 300 <= status < 400:

@@ -30,6 +30,7 @@ NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
         ({"fault": "http", "status": 503}, "llm_error", True),
         ({"fault": "http", "status": 408}, "llm_error", True),
         ({"fault": "http", "status": 409}, "llm_error", True),
+        ({"fault": "http", "status": 101}, "llm_error", True),
         ({"fault": "http", "status": 400}, "llm_error", False),
         ({"fault": "http", "status": 401}, "llm_error", False),
         ({"fault": "http", "status": 403}, "llm_error", False),
