@@ -19,6 +19,7 @@ from agents.systems import SYSTEMS
 from agents.tools import argument_in_words
 from agents.web import access
 from agents.web.approvals.wording import act, kind_of_request
+from agents.web.newest import newest
 from agents.web.times import read_time
 
 INBOX = 100  # escalations on one page
@@ -113,15 +114,15 @@ def decided(user: User, before: str, outcome: str = "") -> tuple[list[InboxRow],
 
     `outcome` is one of OUTCOMES; anything else leaves out nothing.
     """
-    found = access.escalations_of(user).filter(decided_at__isnull=False)
+    found = Escalation.objects.filter(decided_at__isnull=False)
     if outcome in OUTCOMES:
         found = found.filter(state=outcome)
     at, _, pk = before.partition("_")
     when = read_time(at)
     if when and pk.isascii() and pk.isdigit() and len(pk) < 19:
         found = found.filter(Q(decided_at__lt=when) | Q(decided_at=when, pk__lt=int(pk)))
-    newest = found.select_related("run", "decided_by", "claimed_by").order_by("-decided_at", "-pk")
-    rows = _rows(newest[: DECIDED_PAGE + 1], at=timezone.now())
+    found = newest(found, access.workspaces_of(user), "decided_at", DECIDED_PAGE + 1)
+    rows = _rows(found.select_related("run", "decided_by", "claimed_by"), at=timezone.now())
     if len(rows) <= DECIDED_PAGE:
         return rows, ""
     last = rows[DECIDED_PAGE - 1].escalation

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
 from django.db.models import Case, Count, DateField, F, Q, Sum, Value, When
-from django.db.models.functions import Cast, Coalesce, TruncDate
+from django.db.models.functions import Cast, Coalesce
 
 from agents.core.kinds import ACTION
 from agents.core.states import EffectState, EscalationState
@@ -18,6 +18,7 @@ from agents.engine.desk_ledger import MAYBE_DONE
 from agents.models import Effect, Escalation
 from agents.tools import TOOLS
 
+DAYS = 14  # of the charts
 LONGEST_RUN = timedelta(days=7)  # a call of the charts is of a run that began no earlier
 
 
@@ -37,9 +38,9 @@ def count_requests(workspaces: Sequence[int], *, since: datetime) -> list[Reques
     """Count what was decided or expired since then, and what waits, in one query."""
     ours = Escalation.objects.filter(workspace__in=workspaces).order_by()
     parts = (
-        ours.filter(decided_at__gte=since).annotate(day=TruncDate("decided_at")),
+        ours.filter(decided_at__gte=since).annotate(day=_day("decided_at", since)),
         ours.filter(state=EscalationState.EXPIRED, expires_at__gte=since).annotate(
-            day=TruncDate("expires_at")
+            day=_day("expires_at", since)
         ),
         ours.filter(state=EscalationState.OPEN).annotate(day=Cast(Value(None), DateField())),
     )
@@ -51,13 +52,25 @@ def count_requests(workspaces: Sequence[int], *, since: datetime) -> list[Reques
         When(kind=ACTION.stored, state=EscalationState.ADJUSTED, then=lowered),
         default=0,
     )
+    # Not the column: SQLite would group by an index of states, and read all that was ever asked.
+    came_to = Coalesce("state", Value(""))
     sums = [
-        part.values_list("day", "state", "currency").annotate(
+        part.values_list("day", came_to, "currency").annotate(
             n=Count("pk"), a=Coalesce(Sum(asked), 0), w=Coalesce(Sum(withheld), 0)
         )
         for part in parts
     ]
     return [Requests(*row) for row in sums[0].union(*sums[1:], all=True)]
+
+
+def _day(column: str, since: datetime) -> Case:
+    """Return the day of a time, as `since` counts them: it is where the first of DAYS begins.
+
+    By comparing: on SQLite a function of a date is Python, called for each row.
+    """
+    begins = [since + timedelta(days=number) for number in reversed(range(DAYS))]
+    days = [When(**{f"{column}__gte": day}, then=Value(day.date(), DateField())) for day in begins]
+    return Case(*days, default=Value(None, DateField()))
 
 
 @dataclass(frozen=True)
@@ -84,7 +97,7 @@ def count_calls(workspaces: Sequence[int], *, since: datetime, today: datetime) 
         Effect.objects.filter(state__in=MAYBE_DONE)
         .exclude(tool__in=[name for name, tool in TOOLS.items() if tool.letter])
         .filter(run__workspace__in=workspaces, run__created_at__gte=since - LONGEST_RUN)
-        .annotate(day=TruncDate("settled_at"), is_automatic=is_automatic)
+        .annotate(day=_day("settled_at", since), is_automatic=is_automatic)
         .values_list("day", "is_automatic", "run__workspace", "run__desk", "currency")
         .annotate(
             n=Count("pk", filter=is_done),

@@ -22,12 +22,19 @@ from agents.models import Escalation, Workspace
 from agents.web import access
 from agents.web.approvals.inbox import InboxRow, inbox
 from agents.web.formats import desk_title
+from agents.web.newest import newest
 from agents.web.overview.attention import Attention, attention
 from agents.web.overview.chart import Chart, Layer, chart
-from agents.web.overview.counts import LONGEST_RUN, Calls, Requests, count_calls, count_requests
+from agents.web.overview.counts import (
+    DAYS,
+    LONGEST_RUN,
+    Calls,
+    Requests,
+    count_calls,
+    count_requests,
+)
 from agents.web.overview.system import System, system
 
-DAYS = 14  # of the charts
 SOONEST = 5  # requests shown
 NEWEST = 100  # decisions that the median is of
 AUTOMATIC, APPROVED, REJECTED, EXPIRED = (
@@ -142,9 +149,10 @@ def _sums(amounts: Iterable[tuple[str, int]]) -> str:
 
 def _seconds_to_decide(workspaces: Sequence[int]) -> list[float]:
     """Return how long the newest decisions took; deadlines that ran out are none."""
-    taken = Escalation.objects.filter(workspace__in=workspaces, decided_at__isnull=False)
-    newest = taken.order_by("-decided_at", "-pk").annotate(taken=F("decided_at") - F("created_at"))
-    return [length.total_seconds() for length in newest.values_list("taken", flat=True)[:NEWEST]]
+    decided = Escalation.objects.filter(decided_at__isnull=False)
+    found = newest(decided, workspaces, "decided_at", NEWEST)
+    lengths = found.annotate(taken=F("decided_at") - F("created_at"))
+    return [length.total_seconds() for length in lengths.values_list("taken", flat=True)]
 
 
 def _by_outcome(

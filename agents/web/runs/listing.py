@@ -20,6 +20,7 @@ from agents.models import Effect, Escalation, Run
 from agents.tools import TOOLS
 from agents.web import access
 from agents.web.ends import end_sentence
+from agents.web.newest import newest
 from agents.web.times import read_time
 
 PAGE = 50
@@ -64,10 +65,9 @@ def find_runs(user: User, asked: QueryDict) -> Runs:
     """Return one page of the person's runs, newest first."""
     said = {name: asked.get(name, "").strip() for name in FILTERS}
     given = {name: text for name, text in said.items() if text}
-    found = _filtered(access.runs_of(user), given).order_by("-created_at", "-pk")
-    found = _after(found, asked.get("before", ""))
-    found = found.select_related("launched_by").defer("workflow", "simulation", "scope")
-    runs = list(found[: PAGE + 1])
+    found = _after(_filtered(Run.objects.all(), given), asked.get("before", ""))
+    found = newest(found, access.workspaces_of(user), "created_at", PAGE + 1)
+    runs = list(found.select_related("launched_by").defer("workflow", "simulation", "scope"))
     older = _mark(runs[PAGE - 1]) if len(runs) > PAGE else ""
     return Runs(_rows(runs[:PAGE], timezone.now()), given, older)
 
