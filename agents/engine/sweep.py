@@ -14,6 +14,7 @@ from django.utils import timezone
 from agents.audit.sealing import seal_when_due
 from agents.core.replay import Reply
 from agents.core.states import ENDED, EffectState, EscalationState, RunState
+from agents.db.statistics import keep_statistics_when_due
 from agents.engine.answering import expire
 from agents.engine.calling import CallOutcome
 from agents.engine.commit import Commit
@@ -35,6 +36,7 @@ def sweep() -> int:
     put_right = _expire() + _requeue_abandoned() + _requeue_decided() + _settle_orphans()
     put_right += _ring_again()
     crashpoint("sweep.after_commit")
+    keep_statistics_when_due()
     seal_when_due(at=timezone.now())
     return put_right
 
