@@ -1,5 +1,6 @@
 """The application as an ASGI server runs it: the pages, and live updates in front of them."""
 
+import gc
 import os
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -15,6 +16,8 @@ from agents.web.live.app import PATH, live  # noqa: E402 - Django has to be set 
 from opsconsole.intake import Intake  # noqa: E402
 
 BODY_SECONDS = 15.0  # for a form to arrive
+gc.collect()
+gc.freeze()  # what was imported stays; to look through it again takes a page 100 ms now and then
 pages = Intake(django, most=settings.DATA_UPLOAD_MAX_MEMORY_SIZE, seconds=BODY_SECONDS)
 
 
