@@ -21,7 +21,7 @@ PYTEST_ARGS ?=
 BENCH_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev demo test test-quick check lint format tests bench bench-load screenshots lock clean
+.PHONY: help install install-dev demo test test-quick check lint format tests bench bench-load bench-size screenshots lock clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,6 +59,9 @@ bench: .bench-venv/.installed ## Measure the engine beside LangGraph and the bar
 
 bench-load: install ## Measure worker, web and live updates under load
 	$(BIN)/python -m bench.load $(BENCH_ARGS)
+
+bench-size: install ## Time every page with a hundred thousand runs
+	$(BIN)/python -m bench.size $(BENCH_ARGS)
 
 screenshots: install-dev ## Make the pictures under docs/images anew
 	$(BIN)/python -m scripts.screenshots

@@ -48,12 +48,12 @@ from agents.models import (
 from agents.models.event import Entry, chain_events, facts_of
 
 # Parents first. Events are made by the chain's own functions.
-_COPIED: tuple[type[Model], ...] = (
+COPIED: tuple[type[Model], ...] = (
     *(Book, Customer, Charge, Subscription, DailyMetrics),
     *(Run, Step, Escalation, Effect, Refund, SentMail),
 )
 _NUMBERS = {"user_id", "customer", "subject", "number", "id"}  # keys of JSON that name the customer
-_UNIQUE = ("reference", "launch_token")  # columns whose values must not come twice
+UNIQUE = ("reference", "launch_token")  # columns whose values must not come twice
 _BUSY = ("ask", "use")  # kinds of steps that take a run's time; a wait for a person takes none
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)")
 
@@ -100,7 +100,7 @@ def read_original(run_id: UUID) -> Original:
     }
     rows: dict[type[Model], list[Any]] = {
         model: list(model._default_manager.filter(**owned[model]).order_by("pk"))
-        for model in _COPIED
+        for model in COPIED
     }
     _part_steps(rows[Step])
     number = int(run.subject_key or 0) or min(customer.number for customer in rows[Customer])
@@ -229,7 +229,7 @@ def kept_rows(original: Original, workspace: Workspace) -> Rows:
 def write_copies(copies: Sequence[Copy]) -> None:
     """Insert copies, table by table, in one transaction. Their chains are not sealed yet."""
     with transaction.atomic():
-        for model in _COPIED:
+        for model in COPIED:
             rows = [row for copy in copies for row in copy.rows(model)]
             if model is not Run:  # whose chain has to end first; its key is known
                 model._default_manager.bulk_create(rows, batch_size=500)
@@ -246,7 +246,7 @@ def write_copies(copies: Sequence[Copy]) -> None:
 def _new_references(original: Original) -> dict[str, str]:
     """Return a new value for each that may not come twice."""
     rows = [row for model in original.rows for row in original.rows[model]]
-    references = [getattr(row, name, None) for row in rows for name in _UNIQUE]
+    references = [getattr(row, name, None) for row in rows for name in UNIQUE]
     return {old: f"{old.partition('_')[0]}_{secrets.token_hex(8)}" for old in references if old}
 
 

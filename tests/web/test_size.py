@@ -1,0 +1,103 @@
+"""What a page reads does not grow with a year of runs that it does not show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from functools import partial
+from operator import add
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from agents import operations
+from agents.db.statistics import keep_statistics
+from agents.gallery.copying import Copy, kept_rows, read_original, write_copies
+from agents.models import Effect, Role, Workspace
+from agents.web.approvals import inbox
+from agents.web.audit import log
+from agents.web.overview import figures
+from agents.web.runs import listing
+from bench.size.fill import multiply
+from tests.engine.scene import REFUND_500, go, set_scene
+from tests.settings import ON_POSTGRES
+from tests.web.test_pages import signed_in
+
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.skipif(ON_POSTGRES, reason="counts the steps of SQLite's machine"),
+]
+
+RUNS, TIMES, MONTH = 36, 12, timedelta(days=30)
+STEP = 100  # instructions of SQLite's machine, at each of which it is counted
+MOST_TIMES, FEW = 1.5, 60  # another plan may take that much more, whatever there is to read
+
+
+@contextmanager
+def counted() -> Iterator[list[int]]:
+    """Count the steps that SQLite takes for this thread's questions."""
+    steps = [0]
+
+    def count() -> int:
+        steps[0] += 1
+        return 0
+
+    connection.connection.set_progress_handler(count, STEP)
+    try:
+        yield steps
+    finally:
+        connection.connection.set_progress_handler(None, 0)
+
+
+def steps_of(client: Client, address: str) -> int:
+    client.get(address)
+    with counted() as steps:
+        assert client.get(address).status_code == 200
+    return steps[0]
+
+
+@pytest.mark.breaks("I18", "I20", "I32", "I33")  # the hashes are those of what was copied
+def test_a_page_reads_no_more_of_a_year_of_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module, name in (
+        (listing, "PAGE"),
+        (inbox, "DECIDED_PAGE"),
+        (log, "PAGE"),
+        (figures, "NEWEST"),
+    ):
+        monkeypatch.setattr(module, name, 4)
+    scene, now = set_scene(), timezone.now()
+    places = [operations.add_workspace(slug=f"w{n}", name=f"W {n}", at=now) for n in range(5)]
+    places = [Workspace.objects.get(pk=made.pk) for made in (scene.workspace, *places)]
+    for workspace in places[:2]:  # a database with few does not care for their index
+        operations.add_member(workspace=workspace, user=scene.rita, role=Role.ADMIN, at=now)
+    held = scene.launch()
+    go(held)
+    scene.decide(held)
+    originals = [read_original(go(run).pk) for run in (held, scene.launch(REFUND_500))]
+    first = now - TIMES * MONTH
+    copies: list[Copy] = []
+    for number in range(RUNS):
+        for original in originals:
+            place = places[number % len(places)]
+            clock = partial(add, first + timedelta(hours=number) - original.run.created_at)
+            kept = kept_rows(original, place)
+            copies.append(Copy(original, kept, clock=clock, name="Ben", number=100 + len(copies)))
+    write_copies(copies)
+    run = go(scene.launch())  # and waits
+    client = signed_in(scene.rita)
+    names = ("home", "runs", "approvals", "decided", "audit", "kill", "members")
+    addresses = [*map(reverse, names), reverse("run", args=[run.pk])]
+    before = {address: steps_of(client, address) for address in addresses}
+
+    multiply(TIMES, MONTH)
+    keep_statistics()
+
+    assert Effect.objects.count() > TIMES * RUNS
+    after = {address: steps_of(client, address) for address in addresses}
+    assert {
+        a: (before[a], after[a]) for a in after if after[a] > MOST_TIMES * before[a] + FEW
+    } == {}
