@@ -28,6 +28,8 @@ from agents.engine.kill_switch import switch_against
 from agents.models import Effect, Escalation, Membership, Role, Run, Workspace
 from agents.operations import deciding, granting
 from agents.systems import SYSTEMS
+from tests.desks.bank import LARGE, PAID_AT_ONCE, bank_scene, launch, sent
+from tests.desks.bank import decide as decide_at_bank
 from tests.engine.scene import REFUND_500, Scene, fresh, go, paid, refund_by_phone, set_scene
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.postgres]
@@ -101,6 +103,31 @@ def test_a_decision_and_the_intent_of_another_run_want_the_same_charge(
     assert fresh(held).state == RunState.QUEUED
     assert fresh(other).state == RunState.DONE
     assert paid(held) == [50000]
+
+
+def test_a_decision_and_the_intent_of_another_run_want_the_same_account(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What a declared desk's call uses has no row of ours: its key alone is locked."""
+    scene = bank_scene()
+    held, other = go(launch(scene, LARGE)), launch(scene, PAID_AT_ONCE)
+    Run.objects.filter(pk=other.pk).update(book_id=held.book_id)
+    stopped = stop_before(monkeypatch, granting, "review")
+
+    def decide_transfer() -> None:
+        try:
+            decide_at_bank(scene, held)
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(1) as threads:
+        decision = threads.submit(decide_transfer)
+        assert stopped.wait(30)
+        go(other)
+        decision.result()
+
+    assert fresh(held).state == RunState.QUEUED
+    assert [minor for _, minor in sent(go(held))] == [48000, 195000]
 
 
 def test_a_decision_and_a_press_of_the_kill_switch_want_the_same_request(
