@@ -20,4 +20,5 @@ class AgentsConfig(AppConfig):
         pre_migrate.connect(protection.before_migrate, sender=self)
         post_migrate.connect(protection.after_migrate, sender=self)
         register(protection.check_record, Tags.database)
+        register(deploy_checks.check_desks, Tags.database)
         register(deploy_checks.check_given, deploy=True)

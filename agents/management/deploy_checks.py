@@ -1,11 +1,38 @@
-"""What `check --deploy` says of an installation that lacks what only a demo can do without."""
+"""What `check` says of an installation that lacks what it needs."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.conf import settings
 from django.core import checks
+from django.db.utils import DatabaseError
+
+from agents.core.states import ENDED
+from agents.engine.desks import known_desks
+from agents.models import PolicyVersion, Run, Workspace
+
+
+def check_desks(
+    *, databases: Sequence[str] | None = None, **kwargs: Any
+) -> list[checks.CheckMessage]:
+    """Name the desks that open runs or policies in force need and this installation has not."""
+    if not databases:
+        return []
+    published = PolicyVersion.objects.filter(pk__in=Workspace.objects.values("policy"))
+    going = Run.objects.exclude(state__in=ENDED).order_by("desk")
+    try:
+        needed = set(going.values_list("desk", flat=True).distinct())
+        needed |= {desk for version in published for desk in version.document.get("desks") or {}}
+    except DatabaseError:
+        return []  # no database yet, or one that is to be migrated
+    lacking = ", ".join(sorted(needed - set(known_desks())))
+    if not lacking:
+        return []
+    said = f"Workspaces need desks that are not installed: {lacking}. Their runs are left alone."
+    hint = "Give their apps in OPSCONSOLE_APPS, or publish a policy without them."
+    return [checks.Warning(said, hint=hint, id="opsconsole.W005")]
 
 
 def check_given(**kwargs: Any) -> list[checks.CheckMessage]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.core.checks import run_checks
 from django.core.management import CommandError, call_command
 from django.test import Client
 from django.utils import timezone
@@ -184,8 +185,10 @@ def test_a_process_without_the_desk_decides_nothing_and_says_what_it_lacks(
     with pytest.raises(operations.Refused) as no:
         decide(scene, run)
     told = Client().get("/readyz")
+    [warned] = [one for one in run_checks(databases=["default"]) if one.id == "opsconsole.W005"]
 
     assert no.value.code == "unknown_desk"
+    assert "not installed: bank." in warned.msg
     assert told.json()["desks"] == "missing: bank"
     assert decide(scene, run, approve=False).state == "rejected"
 
