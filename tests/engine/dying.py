@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
+from agents import results
+from agents.core.states import RunState
 from agents.engine import crashpoints
+from agents.models import Run
 from tests.engine.memory import Crash
+from tests.engine.scene import fresh, go, has_ended, recover
 from tests.whole import died_at
 
 # What a run passes that asks a model, calls a tool and commits, however it goes about it.
@@ -35,3 +40,49 @@ def _dying(number: int, only: str) -> Callable[[str], None]:
             raise Crash(name)
 
     return hook
+
+
+def to_the_end(run: Run, decide: Callable[[Run], object] | None = None) -> None:
+    """Work, decide what waits for a person, and recover until the run has ended."""
+    for _ in range(12):
+        try:
+            if go(run).state == RunState.WAITING and decide:
+                decide(run)
+        except Crash:
+            recover(run.pk)
+        if has_ended(run):
+            return
+    raise AssertionError(f"it never ended: {fresh(run).state}")
+
+
+def result_and_steps(run: Run) -> dict[str, Any]:
+    """Return what a run came to, and its steps; those side by side end in any order."""
+    keys = sorted(run.steps.values_list("key", flat=True))
+    return {**results.result(fresh(run)), "run_id": "", "steps": keys}
+
+
+def die_everywhere(
+    launch: Callable[[], Run],
+    ending: Callable[[Run], Any],
+    decide: Callable[[Run], object] | None = None,
+) -> tuple[list[str], Any]:
+    """Let a run end undisturbed, then let one die at each crash point that the first passed.
+
+    Every one has to have the same `ending`. Return the points, and that ending.
+    """
+    points: list[str] = []
+    crashpoints.watch(points.append)
+    try:
+        calm = launch()
+        to_the_end(calm, decide)
+        crashpoints.watch(None)
+        expected = ending(calm)
+        for number, point in enumerate(points, 1):
+            run = launch()
+            die_at(number)
+            to_the_end(run, decide)
+            crashpoints.watch(None)
+            assert ending(run) == expected, f"{number}: {point}"
+    finally:
+        crashpoints.watch(None)
+    return points, expected

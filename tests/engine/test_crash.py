@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,9 +13,9 @@ from agents.core.states import RunState
 from agents.engine import crashpoints
 from agents.models import Run
 from tests.desks import bank
-from tests.engine.dying import die_at
+from tests.engine.dying import die_at, die_everywhere, to_the_end
 from tests.engine.memory import Crash
-from tests.engine.scene import Scene, fresh, go, has_ended, mailed, paid, recover, set_scene
+from tests.engine.scene import Scene, fresh, go, mailed, paid, recover, set_scene
 from tests.processes import ROOT
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both, pytest.mark.slow]
@@ -28,23 +28,6 @@ def reached() -> Iterator[list[str]]:
     crashpoints.watch(seen.append)
     yield seen
     crashpoints.watch(None)
-
-
-Decide = Callable[[Scene, Run], object]
-
-
-def to_the_end(scene: Scene, run: Run, decide: Decide = Scene.decide) -> None:
-    """Work, decide and recover until the run has ended."""
-    for _ in range(12):
-        try:
-            state = go(run).state
-            if state == RunState.WAITING:
-                decide(scene, run)
-        except Crash:
-            recover(run.pk)
-        if has_ended(run):
-            return
-    raise AssertionError(f"it never ended: {fresh(run).state}")
 
 
 def told(run: Run) -> dict[str, Any]:
@@ -95,26 +78,18 @@ TRANSFER = (
 
 
 @pytest.mark.parametrize("case", [REFUND, TRANSFER], ids=["refund", "transfer"])
-def test_a_crash_at_any_point_changes_nothing(reached: list[str], case: Any) -> None:
+def test_a_crash_at_any_point_changes_nothing(case: Any) -> None:
     set_it, launch, decide, did, done, least = case
     scene = set_it()
-    calm = launch(scene)
-    to_the_end(scene, calm, decide)
-    points = list(reached)
-    expected = told(calm)
-    assert len(points) > least
-    assert did(calm) == done
 
-    for number in range(1, len(points) + 1):
-        run = launch(scene)
-        die_at(number)
-        to_the_end(scene, run, decide)
-        crashpoints.watch(None)
-        where = f"{number}: {points[number - 1]}"
-        assert did(run) == done, where
-        assert told(run) == expected, where
-        keys = list(run.steps.order_by("position").values_list("key", flat=True))
-        assert keys == list(calm.steps.order_by("position").values_list("key", flat=True)), where
+    points, (came_to, _, _) = die_everywhere(
+        lambda: launch(scene),
+        lambda run: (did(run), told(run), list(run.steps.order_by("position").values_list("key"))),
+        lambda run: decide(scene, run),
+    )
+
+    assert len(points) > least
+    assert came_to == done
 
 
 def test_a_sweep_that_dies_is_made_again(reached: list[str]) -> None:
@@ -130,7 +105,7 @@ def test_a_sweep_that_dies_is_made_again(reached: list[str]) -> None:
     assert fresh(run).state == RunState.QUEUED
 
     crashpoints.watch(None)
-    to_the_end(scene, run)
+    to_the_end(run, scene.decide)
     assert (paid(run), mailed(run)) == ([80000], [80000])
 
 
@@ -138,7 +113,7 @@ def test_every_crash_point_of_the_registry_is_reached(reached: list[str]) -> Non
     scene = set_scene()
     run = scene.launch()
 
-    to_the_end(scene, run)
+    to_the_end(run, scene.decide)
     recover(run.pk)
 
     assert set(reached) == set(crashpoints.POINTS)

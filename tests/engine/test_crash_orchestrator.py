@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -15,12 +14,16 @@ import pytest
 
 from agents import results
 from agents.desks.refunds import metrics
-from agents.engine import crashpoints
 from agents.models import Run, Step
 from agents.tools import TOOLS, Context
-from tests.engine.dying import AROUND_CALLS_AND_COMMITS, die_at
+from tests.engine.dying import (
+    AROUND_CALLS_AND_COMMITS,
+    die_everywhere,
+    result_and_steps,
+    to_the_end,
+)
 from tests.engine.memory import Crash
-from tests.engine.scene import Scene, fresh, go, has_ended, recover, set_scene
+from tests.engine.scene import Scene, fresh, set_scene
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both, pytest.mark.slow]
 
@@ -28,51 +31,23 @@ GOAL = "Prepare the morning report."
 
 
 @pytest.fixture(autouse=True)
-def _sources_answer_at_once(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _sources_answer_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     for source in metrics.DEMO_SECONDS:
         monkeypatch.setitem(metrics.DEMO_SECONDS, source, (0.0, 0.0))
-    yield
-    crashpoints.watch(None)
-
-
-def to_the_end(run: Run) -> None:
-    for _ in range(12):
-        try:
-            go(run)
-        except Crash:
-            recover(run.pk)
-        if has_ended(run):
-            return
-    raise AssertionError(f"it never ended: {fresh(run).state}")
 
 
 def launched(scene: Scene) -> Run:
     return scene.launch(GOAL, pattern="orchestrator")
 
 
-def told(run: Run) -> dict[str, Any]:
-    """Return what a run came to, and which steps it took."""
-    keys = sorted(run.steps.values_list("key", flat=True))
-    return {**results.result(fresh(run)), "run_id": "", "steps": keys}
-
-
 def test_a_crash_at_any_point_changes_nothing() -> None:
     scene = set_scene()
-    points: list[str] = []
-    crashpoints.watch(points.append)
-    calm = launched(scene)
-    to_the_end(calm)
-    expected = told(calm)
+
+    points, expected = die_everywhere(lambda: launched(scene), result_and_steps)
+
     assert expected["aggregate"]["health"] == "yellow"
     assert set(points) >= AROUND_CALLS_AND_COMMITS
     assert len(points) > 9  # how many commits side by side take is a race
-
-    for number in range(1, len(points) + 1):
-        run = launched(scene)
-        die_at(number)
-        to_the_end(run)
-        crashpoints.watch(None)
-        assert told(run) == expected, f"{number}: {points[number - 1]}"
 
 
 def exchange(monkeypatch: pytest.MonkeyPatch, name: str, call: Any) -> None:

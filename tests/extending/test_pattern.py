@@ -12,19 +12,23 @@ from django.core.management import call_command
 from django.test import Client, override_settings
 from django.utils import timezone
 
-from agents import operations, results
+from agents import operations
 from agents.core.replay import Reply
 from agents.core.requests import Json, Request
 from agents.core.states import RunState
-from agents.engine import crashpoints
 from agents.engine.drive import drive
 from agents.models import Escalation, Run
 from agents.patterns import PATTERNS, Brief, Notes
 from agents.policies.profiles import STRICT
 from tests.conformance import harness
-from tests.engine.dying import AROUND_CALLS_AND_COMMITS, die_at
-from tests.engine.memory import Crash, MemoryWorld
-from tests.engine.scene import Scene, fresh, go, has_ended, recover, set_scene
+from tests.engine.dying import (
+    AROUND_CALLS_AND_COMMITS,
+    die_everywhere,
+    result_and_steps,
+    to_the_end,
+)
+from tests.engine.memory import MemoryWorld
+from tests.engine.scene import Scene, go, set_scene
 
 AGREED = "Customer 42 asks whether a refund of the annual plan is due."
 LATE = "Customer 7 asks whether a refund is due."
@@ -107,51 +111,28 @@ def test_each_reader_may_have_a_model_of_its_own() -> None:
     assert dict(asked) == {"read/first/ask": "one", "read/second/ask": "other"}
 
 
-def to_the_end(scene: Scene, run: Run) -> None:
-    for _ in range(12):
-        try:
-            if go(run).state == RunState.WAITING:
-                scene.decide(run, amount_minor=None)
-        except Crash:
-            recover(run.pk)
-        if has_ended(run):
-            return
-    raise AssertionError(f"it never ended: {fresh(run).state}")
-
-
-def told(run: Run) -> Json:
-    keys = sorted(run.steps.values_list("key", flat=True))
-    return {**results.result(fresh(run)), "run_id": "", "steps": keys}
-
-
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.both
 @pytest.mark.slow
 def test_a_crash_at_any_point_changes_nothing() -> None:
     scene = set_scene()
-    points: list[str] = []
-    crashpoints.watch(points.append)
-    calm = launched(scene, LATE, 7)
-    to_the_end(scene, calm)
-    expected = told(calm)
+
+    points, (_, asked) = die_everywhere(
+        lambda: launched(scene, LATE, 7),
+        lambda run: (result_and_steps(run), Escalation.objects.filter(run=run).count()),
+        lambda run: scene.decide(run, amount_minor=None),
+    )
+
     assert set(points) >= AROUND_CALLS_AND_COMMITS
     assert len(points) > 9  # how many commits side by side take is a race
-
-    for number in range(1, len(points) + 1):
-        run = launched(scene, LATE, 7)
-        die_at(number)
-        to_the_end(scene, run)
-        crashpoints.watch(None)
-        where = f"{number}: {points[number - 1]}"
-        assert told(run) == expected, where
-        assert Escalation.objects.filter(run=run).count() == 1, where
+    assert asked == 1
 
 
 @pytest.mark.django_db(transaction=True)
 def test_it_has_a_page_and_a_command_without_another_line_of_code() -> None:
     scene = set_scene()
     run = launched(scene, LATE, 7)
-    to_the_end(scene, run)
+    to_the_end(run, lambda run: scene.decide(run, amount_minor=None))
     client = Client()
     client.force_login(User.objects.get(pk=scene.omar.pk))
 
