@@ -26,7 +26,7 @@ from tests.commands.test_run_pattern import command
 from tests.engine.scene import Scene
 from tests.web.test_pages import signed_in, stranger
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 VERIFIER = Path(__file__).parents[2] / "scripts" / "verify_bundle.py"
 

@@ -11,7 +11,7 @@ from agents.desks.refunds import metrics
 from agents.models import Run
 from tests.commands.test_run_pattern import Ended, command
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 GOAL = "Prepare the morning operations report."
 

@@ -19,7 +19,7 @@ from agents.management.asked import first_limit
 from agents.models import Escalation, Membership, Role, Run
 from tests.engine.scene import mailed, paid
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 GOAL_1200 = "User Anna (user_id=42) requests a refund of 1200 USD for the annual plan."
 GOAL_500 = "User Anna (user_id=42) requests a refund of 500 USD for the annual plan."

@@ -37,7 +37,7 @@ from tests.desks.bank import (
 )
 from tests.engine.scene import Scene, go
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from agents.models import Endpoint, Run
 from tests.engine.faulty import advance_all, as_demo, faulty_server, let_time_pass
 from tests.engine.scene import REFUND_500, Scene, mailed, paid, set_scene
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 MOVED = 5  # how often time is moved on within a fault
 FAULTS = ("429", "hang", "drip", "half", "reset", "500", "503", "html", "empty", "408")

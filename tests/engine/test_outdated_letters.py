@@ -18,7 +18,7 @@ from agents.operations.refusal import Refused
 from tests.engine.faulty import advance_all, as_demo, faulty_server
 from tests.engine.scene import Scene, go, set_scene
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 OURS = "[[greeting]]\n\nthank you for your question.\n\n[[charge]] [[window]]"
 OWN = OURS.replace("thank", "Max says thank")

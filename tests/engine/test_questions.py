@@ -19,7 +19,7 @@ from agents.patterns import Brief, Notes, supervisor
 from agents.tools import TOOLS
 from tests.engine.scene import Scene, fresh, go, paid, set_scene
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 Change: TypeAlias = Callable[[pytest.MonkeyPatch], None]
 TOLD = "Returns the customer and the charges."

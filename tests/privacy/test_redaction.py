@@ -27,7 +27,7 @@ from tests.engine.scene import REFUND_1200, Scene, go, set_scene
 from tests.llm.asking import send, serving
 from tests.privacy.searching import places_of
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 CARD, IBAN, MAIL = "4111 1111 1111 1111", "DE89 3704 0044 0532 0130 00", "eve@elsewhere.example"
 ALL = f"card {CARD}, account {IBAN}, write to {MAIL}"

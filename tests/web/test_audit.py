@@ -66,6 +66,7 @@ def test_decisions_and_money_are_shown_by_default_and_all_events_on_demand(
     assert '<a href="/policy/?version=1">policy v1</a>' in everything
 
 
+@pytest.mark.both
 def test_every_filter_narrows(scene: Scene, auditor: Client) -> None:
     mine, small = go(scene.launch()), go(scene.launch(REFUND_500))
 
