@@ -6,6 +6,7 @@ import ipaddress
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,12 +20,15 @@ from agents.engine import journal
 from tests import checker, database
 from tests.processes import SIX, Contenders, contenders
 from tests.settings import ON_POSTGRES
+from tests.suite import PART
 from tests.whole import ELSEWHERE, Whole
 
 hypothesis_settings.register_profile("suite", deadline=None, database=None, derandomize=True)
 hypothesis_settings.register_profile("search", deadline=None, max_examples=2000)
 hypothesis_settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))
 
+# What is in the text of every module with a test for PostgreSQL; `dispatch` is a fixture below.
+OF_POSTGRES = ("mark.both", "mark.postgres", "dispatch")
 _attempts: list[str] = []
 
 
@@ -134,6 +138,15 @@ def dispatch(
 
 def pytest_report_header() -> str:
     return f"database: {'PostgreSQL' if ON_POSTGRES else 'SQLite, in a file'}"
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Spare PostgreSQL's part the import of modules without any test of it."""
+    is_module = collection_path.name.startswith("test_") and collection_path.suffix == ".py"
+    if not (ON_POSTGRES and is_module and config.option.markexpr == PART[-1]):
+        return None
+    text = collection_path.read_text(encoding="utf-8")
+    return None if any(word in text for word in OF_POSTGRES) else True
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist writes the groups into the names

@@ -1,8 +1,8 @@
 """Run the tests on SQLite and, where a server answers, their PostgreSQL part on that beside it.
 
 A browser is fetched where none is found; what cannot be had is left out, and the last lines say so.
-What PostgreSQL's pass prints comes when SQLite's has ended. A whole pass is shared out to several
-processes, each with a database of its own; a part is not worth the start of more.
+What PostgreSQL's pass and the checks print comes when SQLite's has ended. A whole pass is shared
+out to several processes, each with a database of its own; a part is not worth the start of more.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from typing import IO
 
 from tests import browsers, postgres
 
+CHECK = "--check"  # beside the tests, types and the like
+CHECKS = ("make", "--no-print-directory", "types")
 PART = ("-m", "postgres or both")  # of the tests, for PostgreSQL
 NO_TESTS = 5  # pytest's exit code when nothing was selected
 CORES = os.cpu_count() or 1
@@ -25,30 +27,47 @@ PROCESSES = {"sqlite": CORES + 1, "postgres": CORES}
 SHARED_OUT = ("--dist", "loadgroup", "--no-loadscope-reorder")
 
 
+class Beside:
+    """A program that runs beside SQLite's pass; what it prints is kept until that has ended."""
+
+    def __init__(self, command: Sequence[str], on: str = "") -> None:
+        self._kept = tempfile.TemporaryFile("w+")  # noqa: SIM115 - `end` closes it
+        self._process = start(command, on=on, output=self._kept)
+
+    def end(self) -> tuple[str, int]:
+        """Print what was kept. Return its last line, and the exit code."""
+        code = self._process.wait()
+        with self._kept:
+            self._kept.seek(0)
+            return print_lines(self._kept), code
+
+
 def main(arguments: Sequence[str]) -> int:
     """Return 0 when everything that could run has passed; the last lines say what did not run."""
+    checks = Beside(CHECKS) if CHECK in arguments else None
+    arguments = [one for one in arguments if one != CHECK]
     browser = browsers.find() or browsers.fetch()
     refusal = postgres.refusal()
-    with tempfile.TemporaryFile("w+") as kept:
-        if not refusal:
-            beside = start(arguments, on="postgres", output=kept, chosen=PART)
-        sqlite = start(arguments, on="sqlite", output=subprocess.PIPE)
-        assert sqlite.stdout is not None
-        on_sqlite, code = print_lines(sqlite.stdout), sqlite.wait()
-        if not refusal:
-            other = beside.wait()
-            kept.seek(0)
-            on_postgres = print_lines(kept)
-            is_empty_choice = bool(arguments) and other == NO_TESTS
-            code = code or (0 if is_empty_choice else other)
-        elif postgres.is_expected():
-            on_postgres = f"FAILED: {postgres.VARIABLE} does not answer: {refusal}"
-            code = code or 1
-        else:
-            on_postgres = (
-                "SKIPPED: its races, crashes and contracts. No server answers at "
-                f"{postgres.DEFAULT_URL}; {postgres.VARIABLE} may name one."
-            )
+    beside = None if refusal else Beside(tests_on("postgres", arguments), on="postgres")
+    sqlite = start(tests_on("sqlite", arguments), on="sqlite", output=subprocess.PIPE)
+    assert sqlite.stdout is not None
+    on_sqlite, code = print_lines(sqlite.stdout), sqlite.wait()
+    if beside:
+        on_postgres, other = beside.end()
+        is_empty_choice = bool(arguments) and other == NO_TESTS
+        code = code or (0 if is_empty_choice else other)
+    elif postgres.is_expected():
+        on_postgres = f"FAILED: {postgres.VARIABLE} does not answer: {refusal}"
+        code = code or 1
+    else:
+        on_postgres = (
+            "SKIPPED: its races, crashes and contracts. No server answers at "
+            f"{postgres.DEFAULT_URL}; {postgres.VARIABLE} may name one."
+        )
+    if checks:
+        _, other = checks.end()
+        print(f"\nChecks:     {'FAILED: see above' if other else 'passed'}", end="")
+        code = code or other
     print(f"\nSQLite:     {on_sqlite}\nPostgreSQL: {on_postgres}", flush=True)
     if not browser:
         is_expected = bool(os.environ.get(browsers.VARIABLE))
@@ -59,17 +78,17 @@ def main(arguments: Sequence[str]) -> int:
     return code
 
 
-def start(
-    arguments: Sequence[str], *, on: str, output: IO[str] | int, chosen: Sequence[str] = ()
-) -> subprocess.Popen[str]:
-    """Start pytest on a database, shared out where no part of the tests was asked for."""
-    shares = () if arguments else ("-n", str(PROCESSES[on]), *SHARED_OUT)
-    return subprocess.Popen(
-        [sys.executable, "-m", "pytest", *chosen, *shares, *arguments],
-        env={**os.environ, "OPSCONSOLE_TEST_ON": on},
-        stdout=output,
-        text=True,
-    )
+def tests_on(database: str, arguments: Sequence[str]) -> list[str]:
+    """Return pytest's command for a database, shared out where no part was asked for."""
+    chosen = PART if database == "postgres" else ()
+    shares = () if arguments else ("-n", str(PROCESSES[database]), *SHARED_OUT)
+    return [sys.executable, "-m", "pytest", *chosen, *shares, *arguments]
+
+
+def start(command: Sequence[str], *, on: str, output: IO[str] | int) -> subprocess.Popen[str]:
+    """Start a program; where it is pytest, `on` a database."""
+    env = {**os.environ, "OPSCONSOLE_TEST_ON": on}
+    return subprocess.Popen(command, env=env, stdout=output, stderr=subprocess.STDOUT, text=True)
 
 
 def print_lines(lines: Iterable[str]) -> str:
