@@ -189,7 +189,7 @@ HAND_OVER = Kind(
     stored="hand_over",
     tag="case",
     asks="Take over the case of {subject}",
-    note="The agent has answered nothing, and its run ends either way.",
+    note="The agent has not answered, and its run ends either way.",
     answers=(
         Answer(APPROVE, "Take this case", "You answer {subject} yourself", "Take this case"),
         Answer(REJECT, "Close it", "Close the case without an answer", "Close without an answer"),

@@ -37,7 +37,8 @@ def workspace_named(slug: str) -> Workspace:
     if found is None:
         known = ", ".join(Workspace.objects.order_by("slug").values_list("slug", flat=True))
         raise CommandError(
-            f"There is no workspace {slug!r}; there is {known or 'none yet'}.", returncode=BAD_USAGE
+            f"There is no workspace {slug!r}. Workspaces: {known or 'none yet'}.",
+            returncode=BAD_USAGE,
         )
     return found
 

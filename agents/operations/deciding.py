@@ -62,7 +62,7 @@ class AlreadyDecided(Exception):
 
     def __init__(self, escalation: Escalation) -> None:
         by, at = escalation.decided_by, escalation.decided_at
-        late = "Its time is over: nothing can be decided any more."
+        late = "The request has expired and can no longer be decided."
         first = f"{by} decided at {at:%H:%M} UTC: it is {escalation.state}." if by else late
         super().__init__(first)
         self.escalation = escalation

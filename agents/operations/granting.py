@@ -138,5 +138,5 @@ def look_ahead(run: Run) -> LookedUp | None:
     try:
         return look_up_now(run)
     except LookupFailed:
-        sentence = "What the desk has to look up cannot be had now. Try again in a minute."
+        sentence = "The desk cannot look this up right now. Try again in a minute."
         raise Refused("lookup_failed", sentence) from None

@@ -227,7 +227,7 @@ def _check_desk(desk: str, pattern: str, version: PolicyVersion) -> None:
         raise Refused("unknown_desk", f"The policy has no rules for the desk {desk!r}.")
     if pattern not in patterns.PATTERNS:
         known = ", ".join(sorted(patterns.PATTERNS))
-        raise Refused("unknown_pattern", f"There is no pattern {pattern!r}; there is {known}.")
+        raise Refused("unknown_pattern", f"There is no pattern {pattern!r}. Patterns: {known}.")
     if pattern not in (of := SYSTEMS[desk].patterns):
         known = " and ".join(of)
         raise Refused("other_pattern", f"The desk {desk!r} has no {pattern}, only a {known}.")

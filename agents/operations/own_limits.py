@@ -49,8 +49,8 @@ def own_bounds(
         midnight = utc_midnight(at)
         before = _sum(_granted(escalation, person, currency).filter(decided_at__gte=midnight))
         sentence = (
-            f"With the {format_money(before, currency)} you granted today, {wanted} is above the "
-            f"{format_money(most, currency)} that one person may grant in a day (UTC)."
+            f"You approved {format_money(before, currency)} today; with {wanted} that is above the "
+            f"{format_money(most, currency)} that one person may approve in a day (UTC)."
         )
         bounds.append(_own("above_daily_total", most - before, currency, sentence, ANOTHER))
     return bounds

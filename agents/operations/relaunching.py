@@ -24,7 +24,9 @@ def launch_again(*, run_id: UUID, by: User, at: datetime) -> Run:
     require_member(ended.workspace, by, Role.OPERATOR, Role.ADMIN)
     if ended.state not in (RunState.STOPPED, RunState.FAILED):
         why = "is done" if ended.state == RunState.DONE else "has not ended"
-        raise Refused("not_again", f"This run {why}; only one that stopped or failed is run again.")
+        raise Refused(
+            "not_again", f"This run {why}; only a run that stopped or failed can be run again."
+        )
     if ended.erased_at or ended.simulation:
         raise Refused("not_again", "What this run was asked for is gone, or was only simulated.")
     followed = ended.workflow

@@ -29,8 +29,14 @@ def answer(run: Run) -> str:
     [
         (0, "A refund of USD 49.00 is possible; this run paid nothing. Pro monthly"),
         (2000, "A refund of USD 29.00 is possible; this run paid nothing. USD 20.00 of the last"),
-        (4900, "No refund is possible for pro_monthly. USD 49.00 of the last charge was refunded"),
-        (120000, "No refund is possible for pro_monthly. USD 1,200.00 of the last charge was"),
+        (
+            4900,
+            "No refund is possible on the plan pro_monthly. USD 49.00 of the last charge was",
+        ),
+        (
+            120000,
+            "No refund is possible on the plan pro_monthly. USD 1,200.00 of the last charge was",
+        ),
     ],
 )
 def test_what_was_refunded_before_is_not_possible_again(refunded: int, told: str) -> None:
@@ -65,7 +71,7 @@ def imported(scene: Scene, *, days: int | None) -> Run:
     ("days", "told"),
     [
         (3, "A refund of USD 1,200.00 is possible; this run paid nothing. A charge can be"),
-        (30, "No refund is possible for annual. A charge can be refunded for 14 days."),
+        (30, "No refund is possible on the plan annual. A charge can be refunded for 14 days."),
         (None, "No refund is possible. The customer has paid nothing yet."),
     ],
 )

@@ -246,7 +246,7 @@ def test_who_may_grant_less_is_told_who_may_grant_it_all(scene: Scene) -> None:
 
     card = words(card_of("rita", escalation))
 
-    assert "USD 1,200.00 takes a higher limit: ada." in card
+    assert "USD 1,200.00 needs a higher limit: ada." in card
     assert "higher limit" not in words(card_of("ada", escalation))
 
 

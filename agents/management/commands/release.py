@@ -19,7 +19,7 @@ SAID = {
 
 
 class Command(BaseCommand):
-    help = "Let new runs write again, and after that all runs. Exit code: 0 released, 3 refused."
+    help = "Let new runs act again, and after that all runs. Exit code: 0 released, 3 refused."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         add_switch(parser)

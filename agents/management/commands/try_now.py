@@ -24,4 +24,4 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         with refusals():
             woken = operations.try_models(by=user_named(options["actor"]), at=timezone.now())
-        self.stdout.write(f"Runs that waited and are tried now: {woken}.")
+        self.stdout.write(f"Waiting runs that try again now: {woken}.")

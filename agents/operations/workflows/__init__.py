@@ -30,7 +30,7 @@ def shipped_workflow(name: str) -> Json:
     known = shipped_workflows()
     if name not in known:
         raise Refused(
-            "unknown_workflow", f"There is no workflow {name!r}; there is {', '.join(known)}."
+            "unknown_workflow", f"There is no workflow {name!r}. Workflows: {', '.join(known)}."
         )
     return json.loads((HERE / f"{name}.json").read_text(encoding="utf-8"))
 

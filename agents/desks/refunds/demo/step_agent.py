@@ -21,8 +21,8 @@ def committed(inputs: Json) -> str:
     tools = [f"call {tool}" for tool in inputs["tools"]]
     return json.dumps(
         {
-            "interpretation": f"The step {inputs['step']}, as it is described.",
-            "scope_in": [*tools, "put out the text that is asked for"],
+            "interpretation": f"Do the step {inputs['step']} as described.",
+            "scope_in": [*tools, "write the text that is asked for"],
             "scope_out": ["moving money", "writing to anybody else"],
             "approach": "Use what earlier steps found and nothing else.",
             "predicted_output": "A short text in plain sentences.",

@@ -20,7 +20,7 @@ def _eligible(seen: Json) -> dict[str, str]:
         first = f"A refund of {amount} is possible; this run paid nothing."
     else:
         plan = found["plan"]
-        first = f"No refund is possible{f' for {plan}' if is_plain_plan(plan) else ''}."
+        first = f"No refund is possible{f' on the plan {plan}' if is_plain_plan(plan) else ''}."
     return {"finding": f"{first} {found['reason']}"}
 
 
