@@ -18,11 +18,13 @@ from agents.db.driver import pipelined
 from agents.engine.desk_lookup import LookedUp, LookupFailed, look_up_now
 from agents.engine.desk_system import case_of
 from agents.engine.facts import fetch_facts
+from agents.engine.redaction import redact_for
 from agents.models import Escalation, Membership, Role, Run, Step
 from agents.operations.own_limits import Bound, own_bounds
 from agents.operations.refusal import Refused, require_member
 from agents.policies import judge, review
 from agents.sdk.arguments import BadArguments
+from agents.sdk.changes import label_of
 from agents.sdk.open_fields import BadPatch, OpenField, open_fields
 from agents.sdk.patches import patched
 from agents.sdk.rulings import Case
@@ -86,6 +88,7 @@ def grant(
     run, args = escalation.run, escalation.action["args"]
     if patch is not None:
         args = _changed(tool, args, patch, case_of(run, at))
+        _check_masked(run, patch)
     action = {**escalation.action, "args": args}
     asked = (run, action, run.limits, steps)
     facts, resource = pipelined(fetch_facts, *asked, at=at, lock=lock, ahead=ahead)
@@ -122,6 +125,15 @@ def _changed(tool: Tool, args: Json, patch: Patch, case: Case) -> dict[str, Json
         return patched(tool.typed, tool.may_change, args, patch, case)
     except BadPatch as error:
         raise Refused("bad_patch", str(error), field=error.name) from None
+
+
+def _check_masked(run: Run, patch: Patch) -> None:
+    """Refuse what would not be kept as it was typed: a call with a mask in it helps nobody."""
+    masked = [name for name, value in patch.items() if redact_for(run, value) != value]
+    if masked:
+        label = label_of(masked[0])
+        said = f"{label} holds what the policy masks, such as a card number or an address of mail."
+        raise Refused("masked", f"{said} Write it without.", field=masked[0])
 
 
 def judge_change(*, escalation_id: int, by: User, patch: Patch, at: datetime) -> Grant | None:

@@ -51,7 +51,7 @@ def patched(
     rest = {name: left[name] for name in patch}
     for field in fields:
         name, _, part = field.name.partition(".")
-        if name not in patch:
+        if name not in patch or left[name] == given.get(name):
             continue
         value, typed = left[name], getattr(args, name)
         if part and typed is not None:

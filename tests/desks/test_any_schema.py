@@ -22,7 +22,7 @@ from agents.engine import desks
 from agents.models import Escalation, Role, Run
 from agents.sdk.rulings import escalate
 from agents.sdk.words import in_words
-from opsconsole.desks import Answers, Desk, Says, Subject, Touch
+from opsconsole.desks import Answers, Desk, Range, Says, Subject, Touch
 from tests.checker.terms import TERMS, Terms
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import Scene, go, set_scene
@@ -105,8 +105,10 @@ class Shown(HTMLParser):
             self._name = has["name"]
             self.fields[self._name] = has.get("value", "")
             self._within = tag if tag in ("textarea", "select") else ""
-        if tag == "option" and self._within == "select" and "selected" in has:
-            self.fields[self._name] = has["value"]
+        if tag == "option" and self._within == "select":
+            is_first = not self.fields[self._name]  # which a browser shows where none is selected
+            if is_first or "selected" in has:
+                self.fields[self._name] = has["value"]
 
     def handle_endtag(self, tag: str) -> None:
         if tag == self._within:
@@ -121,10 +123,11 @@ class Shown(HTMLParser):
             self.fields[self._name] += data
 
 
-def posted(client: Client, held: Escalation, changes: dict[str, str]) -> int:
+def posted(client: Client, held: Escalation, changes: dict[str, str]) -> tuple[int, str]:
     page = reverse("decide", args=[held.pk])
     form = {"verdict": "adjust", "comment": "less", "action_sha256": held.action_sha256}
-    return client.post(page, {**form, **changes}).status_code
+    answered = client.post(page, {**form, **changes})
+    return answered.status_code, answered.text
 
 
 @given(named=st.dictionaries(st.sampled_from("abcd"), opened(TODAY), min_size=2))
@@ -150,14 +153,14 @@ def test_any_tool_is_shown_and_changed_alike_everywhere(
     assert sorted(shown.values) == sorted(read)  # each once; PostgreSQL has an order of its own
     fields = {f"set.{name}" + (f".{one.part}" if one.part else "") for name, one in named.items()}
     assert shown.fields.keys() == fields
-    assert posted(client, held, shown.fields) == 422  # nothing is changed
+    assert "Nothing is changed" in posted(client, held, shown.fields)[1]
 
     name = sorted(named)[0]
     one, field = named[name], f"{name}.{named[name].part}" if named[name].part else name
     outside, wrong = {name: whole(one, one.outside)}, typed(one.outside)
     judged = client.get(reverse("judge", args=[held.pk]), {f"set.{field}": wrong})
     assert 'data-allowed="no"' in judged.text
-    assert posted(client, held, {f"set.{field}": wrong}) == 422
+    assert posted(client, held, {f"set.{field}": wrong})[0] == 422
     with pytest.raises(operations.Refused) as no:
         decide(scene, held, outside)
     assert no.value.code == "bad_patch"
@@ -172,11 +175,23 @@ def test_any_tool_is_shown_and_changed_alike_everywhere(
         return
     judged = client.get(reverse("judge", args=[held.pk]), {f"set.{field}": typed(one.inside)})
     assert 'data-allowed="yes"' in judged.text
-    assert posted(client, held, {f"set.{field}": typed(one.inside)}) == 302
+    assert posted(client, held, {f"set.{field}": typed(one.inside)})[0] == 302
     held.refresh_from_db()
     assert (held.state, held.patch) == ("adjusted", inside)
     run = go(Run.objects.get(pk=held.run_id))
     assert (run.state, run.effects.get().args) == ("done", {**asked, **inside})
+
+
+def test_a_text_that_would_be_masked_is_refused(scene: Scene) -> None:
+    desk = desk_of({"note": Open(str, Range(1, 80), "for Anna", "", "")})
+    held = waiting(scene, desk)
+
+    for text in ("card 4111 1111 1111 1111", "write to anna@example.com"):
+        with pytest.raises(operations.Refused) as no:
+            decide(scene, held, {"note": text})
+        assert (no.value.code, no.value.field) == ("masked", "note")
+    decide(scene, held, {"note": "for Anna's fair"})
+    assert go(held.run).effects.get().args["note"] == "for Anna's fair"
 
 
 def decide(scene: Scene, held: Escalation, patch: dict[str, Any]) -> None:

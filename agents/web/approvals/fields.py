@@ -46,7 +46,9 @@ class FormField:
 
     @property
     def options(self) -> list[str]:
-        return [self.open.text(one) for one in self.open.choices]
+        """Return what can be chosen, and what was asked for: else a browser shows another."""
+        choices = [self.open.text(one) for one in self.open.choices]
+        return choices if self.asked in choices else [self.asked, *choices]
 
     @property
     def digits(self) -> int:
