@@ -88,7 +88,7 @@ def chains(
     The cost is every event of them, in a few queries for a hundred runs.
     """
     sealed = sealed or TrustedHeads()
-    for workspace in workspaces.select_related("policy").order_by("pk"):
+    for workspace in workspaces.select_related("policy", "book").order_by("pk"):
         yield _readable(f"workspace {workspace.slug}", workspace, sealed)
     keys = runs.order_by("created_at", "pk").values_list("pk", flat=True).iterator(RUNS)
     while some := list(islice(keys, RUNS)):

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from typing import Any
 from uuid import UUID
+
+from django.db.models import F, QuerySet
 
 from agents.core.digest import sha256
 from agents.core.kinds import EFFECT_UNKNOWN
 from agents.core.requests import Json
+from agents.core.states import ENDED, EffectState
 from agents.models import Effect, Escalation, KillSwitch, Membership, PolicyVersion, Run, Workspace
+from agents.models.belonging import has_own_book, references
 from agents.record.told import REPLY, Derived, Row, Rows
 from agents.systems import SYSTEMS
 
@@ -18,15 +23,26 @@ REPLAYED = "reference"  # a policy under which recorded cases exchange what tool
 def rows_of_runs(runs: Collection[Run]) -> dict[UUID, Rows]:
     """Return the rows of each run by their names, in a fixed number of queries."""
     found: dict[UUID, Rows] = {run.pk: {"run": _run(run)} for run in runs}
+    mine = Run.objects.filter(pk__in=found)
+    for pk, _, stray in strays(mine):
+        found[pk]["run"] |= stray
+    for pk, book, own in mine.exclude(has_own_book()).values_list("pk", "book", "workspace__book"):
+        found[pk]["run"]["its book"] = Derived(book, own)
     erased = {run.pk for run in runs if run.erased_at}
     replayed = {run.pk for run in runs if run.policy.document.get("profile") == REPLAYED}
     escalations = Escalation.objects.filter(run__in=runs).select_related(
         "decided_by", "step", "run"
     )
+    writes = Effect.objects.filter(run__in=runs).select_related("run", "step", "review")
+    effects = list(writes.defer("step__reply", "review__reply", "review__asked").order_by("pk"))
+    carried_out = {one.escalation_id for one in effects if one.state != EffectState.REFUSED}
     for escalation in escalations.order_by("pk"):
         row = _escalation(escalation, escalation.run_id in erased)
+        if _is_closed_untold(escalation) and escalation.pk not in carried_out:
+            del row["not_carried_out"]
         found[escalation.run_id][f"escalation {escalation.pk}"] = row
-    effects = list(Effect.objects.filter(run__in=runs).select_related("run").order_by("pk"))
+    for pk, run_id, stray in strays(Escalation.objects.filter(run__in=runs)):
+        found[run_id][f"escalation {pk}"] |= stray
     traces: dict[str, Row] = {}
     for name, system in SYSTEMS.items():
         traces |= system.traces_of([e for e in effects if e.run.desk == name], erased)
@@ -35,15 +51,39 @@ def rows_of_runs(runs: Collection[Run]) -> dict[UUID, Rows]:
         if effect.run_id in replayed:
             row.pop("took_place", None)
         found[effect.run_id][f"effect {effect.key}"] = row
+    names = {effect.pk: f"effect {effect.key}" for effect in effects}
+    for pk, run_id, stray in strays(Effect.objects.filter(run__in=runs)):
+        found[run_id][names[pk]] |= stray
     return found
+
+
+def strays(rows: QuerySet[Any]) -> Iterator[tuple[Any, Any, Row]]:
+    """Yield each reference of these rows that leads to another run or workspace than theirs.
+
+    With it the keys of the row and of its run.
+    """
+    is_run = rows.model is Run
+    for leads, home in references(rows.model):
+        name, _, of = leads.partition("__")
+        wrong = rows.filter(**{f"{name}__isnull": False}).exclude(**{leads: F(home)})
+        for pk, run, there, here in wrong.values_list("pk", "pk" if is_run else "run", leads, home):
+            yield pk, run, {f"{of} of its {name}": Derived(str(there), str(here))}
 
 
 def rows_of_workspace(workspace: Workspace) -> Rows:
     """Return the rows of a workspace itself: policies, people, switches."""
-    policy = workspace.policy
-    rows: Rows = {"workspace": {"policy": policy.number if policy else None}}
+    policy, book = workspace.policy, workspace.book
+    row: Row = {"slug": workspace.slug, "policy": policy.number if policy else None}
+    if policy:
+        row["workspace of its policy"] = Derived(policy.workspace_id, workspace.pk)
+    row["is_demo"] = Derived(workspace.is_demo, book.is_isolated)
+    others = Workspace.objects.filter(book=book).exclude(pk=workspace.pk).order_by("pk")
+    row["others with its book"] = Derived(list(others.values_list("slug", flat=True)), [])
+    rows: Rows = {"workspace": row}
     for version in PolicyVersion.objects.filter(workspace=workspace).order_by("number"):
-        rows[f"policy {version.number}"] = {"sha256": sha256(version.document)}
+        digest = sha256(version.document)
+        row = {"sha256": digest, "sha256 beside it": Derived(version.sha256, digest)}
+        rows[f"policy {version.number}"] = row
     members = Membership.objects.filter(workspace=workspace).select_related("user")
     for member in members.order_by("pk"):
         rows[f"member {member.user.get_username()}"] = {
@@ -105,13 +145,11 @@ def _escalation(escalation: Escalation, is_erased: bool) -> Row:
         "created_at": escalation.created_at,
         "not_carried_out": escalation.not_carried_out,
     }
-    if escalation.not_carried_out == _code_of_end(escalation.run):
-        del row["not_carried_out"]  # of a run from before there were events of it
     if is_erased:
         return row
     action = escalation.action
     row["action_sha256 beside it"] = Derived(escalation.action_sha256, sha256(action))
-    row |= _about(escalation, action)
+    row |= _about(escalation, action, escalation.patch)
     if escalation.decided_at:
         row["patch"] = Derived(escalation.patch, reply.get("patch") if reply else None)
     if escalation.kind != EFFECT_UNKNOWN.stored:  # whose reply is what became of the call
@@ -129,23 +167,41 @@ def _effect(effect: Effect, is_erased: bool) -> Row:
         return row
     row |= _digest("args_sha256", _action(effect, effect.args))
     row["args_sha256 beside it"] = Derived(effect.args_sha256, row["args_sha256"])
+    row["its step"] = Derived(effect.key, f"{effect.run_id}:{effect.step.key}")
+    row["its review"] = Derived(effect.review.key, effect.step.asked["allowed_by"])
     return row | _about(effect, _action(effect, effect.args))
 
 
-def _about(row: Effect | Escalation, action: Json) -> Row:
-    """Return whom a row names, beside whom its action names."""
+def _about(row: Effect | Escalation, action: Json, patch: Json = None) -> Row:
+    """Return whom and how much of what a row names, beside what its action names.
+
+    A person may have made it use another resource: `patch` are the arguments that they set.
+    """
     system = SYSTEMS.get(row.run.desk)
     if system is None:
         return {}
     try:
-        named = system.terms_of(row.run, action).subject_key
+        terms = system.terms_of(row.run, action)
+        if patch:
+            left = {**action, "args": {**action["args"], **patch}}
+            terms = terms._replace(resource=system.terms_of(row.run, left).resource)
     except (AttributeError, KeyError, TypeError, ValueError):  # it is no action of ours
-        named = None
-    return {"subject_key": Derived(row.subject_key, named)}
+        return {"action": Derived(action, None)}
+    named = terms._asdict()
+    if not terms.resource:  # it comes with the facts of a review
+        del named["resource"]
+    return {f"its {name}": Derived(getattr(row, name), value) for name, value in named.items()}
 
 
-def _code_of_end(run: Run) -> str:
-    return ":".join(run.stop_reason.split(":")[:2])[:120] or "unknown"
+def _is_closed_untold(escalation: Escalation) -> bool:
+    """Tell whether an approval came to nothing before there were events of it.
+
+    Then the migration that brought the column has put the run's own end there.
+    """
+    run = escalation.run
+    code = ":".join(run.stop_reason.split(":")[:2])[:120] or "unknown"
+    is_granted = escalation.granted_minor is not None and run.state in ENDED
+    return is_granted and escalation.not_carried_out == code
 
 
 def _action(effect: Effect, args: Json) -> Json:

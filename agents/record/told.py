@@ -188,7 +188,12 @@ def _policy(rows: Rows, what: str, facts: Row, event: Row) -> None:
     if what == "created":
         rows[f"policy {facts['number']}"] = _known(facts, "sha256")
     elif what == "published":
-        rows["workspace"] = {"policy": facts["number"]}
+        rows.setdefault("workspace", {})["policy"] = facts["number"]
+
+
+def _workspace(rows: Rows, what: str, facts: Row, event: Row) -> None:
+    if what == "created":
+        rows["workspace"] = _known(facts, "slug")
 
 
 def _member(rows: Rows, what: str, facts: Row, event: Row) -> None:
@@ -219,6 +224,7 @@ _TELLS: dict[str, Callable[[Rows, str, Row, Row], None]] = {
     "escalation": _escalation,
     "effect": _effect,
     "policy": _policy,
+    "workspace": _workspace,
     "member": _member,
     "kill_switch": _switch,
     "person": _person,

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
+from django.utils import timezone
 
-from agents.models import Run
+from agents import operations
+from agents.desks.refunds.importing import COLUMNS, import_customers
+from agents.models import Role, Run
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import REFUND_500, Scene, go, set_scene
+
+CUSTOMER = "42,Anna,anna@example.com,US,enterprise,annual_enterprise,1200.00,USD"
 
 
 @pytest.fixture(autouse=True)
@@ -31,3 +39,25 @@ def run(scene: Scene) -> Run:
     assert command("seal_audit").code == 0
     ended.refresh_from_db()
     return ended
+
+
+@pytest.fixture
+def other(scene: Scene) -> Scene:
+    """A workspace that is no demo, with the same people, customers and policy numbers."""
+    at = timezone.now()
+    eu = operations.add_workspace(slug="eu", name="EU", at=at)
+    for name in ("rita", "omar"):
+        part = scene.workspace.memberships.get(user__username=name)
+        operations.add_member(
+            workspace=eu,
+            user=part.user,
+            role=Role(part.role),
+            desk_limits=part.desk_limits,
+            at=at,
+        )
+    operations.add_member(
+        workspace=eu, user=User.objects.create_user("ada"), role=Role.ADMIN, at=at
+    )
+    table = [",".join(COLUMNS), f"{CUSTOMER},{at - timedelta(days=2):%Y-%m-%d}"]
+    import_customers(workspace=eu, lines=table, at=at, actor="ada")
+    return replace(scene, workspace=eu)

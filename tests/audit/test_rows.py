@@ -75,6 +75,16 @@ def answer(**given: Any) -> Callable[[Run], None]:
     return change
 
 
+def approval_undone(run: Run) -> None:
+    """Give the reviewer their own limit back, with the very code of the run's end."""
+    Escalation.objects.filter(run=run).update(not_carried_out=run.stop_reason)
+
+
+def another_currency(run: Run) -> None:
+    for model in (Effect, Refund, SentMail):
+        model._default_manager.update(currency="EUR")
+
+
 def answer_gone(run: Run) -> None:
     Step.objects.filter(run=run, kind="escalate").update(reply=None)
 
@@ -153,6 +163,8 @@ TAMPERED = {
     answer(granted_minor=120000): "reply_granted_minor is 120000; the record says 80000",
     answer(simulated=True): "reply_simulated is True; the record says False",
     answer(correction="pay it all"): "reply_correction is 'pay it all'; the record says ''",
+    approval_undone: "not_carried_out is 'success'; the record says ''",
+    another_currency: "its currency is 'EUR'; the record says 'USD'",
     answer_gone: "reply_decision is None; the record says 'adjusted'",
     end: "stop_reason is 'cancelled'; the record says 'success'",
     refund_gone: "took_place is False; the record says True",

@@ -157,9 +157,12 @@ def _trace(effect: Effect, refund: Refund | None, mail: SentMail | None, is_eras
         row["paid_minor"] = refund.amount_minor
         row["paid_currency"] = Derived(refund.currency, effect.currency)
         row["paid_to"] = Derived(*_to(refund.charge.customer, effect))
+        row["its charge"] = Derived(effect.resource, str(refund.charge_id))
     if mail:
         row["mailed_minor"] = mail.amount_minor
         row["mailed_to"] = Derived(*_to(mail.customer, effect))
+        row["mailed_currency"] = Derived(mail.currency, effect.currency)
+        row["mailed from book"] = Derived(mail.book_id, effect.run.book_id)
         if not is_erased and isinstance(effect.args, dict) and "message" in effect.args:
             written = {**effect.args, "message": mail.body}
             row["mailed_sha256"] = sha256({"kind": "tool", "name": effect.tool, "args": written})

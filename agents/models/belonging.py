@@ -1,0 +1,58 @@
+"""Where the references of a row have to lead: to rows of its own run, and of its own workspace.
+
+A foreign key holds that there is such a row, and not whose it is. Who drives a run or decides in
+it asks by these conditions, and so does who proves the record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from django.db.models import F, ForeignKey, Model, Q
+
+from agents.models.escalation import Escalation
+from agents.models.run import Run
+
+HOMES = ("run", "workspace")
+
+
+def references(model: type[Model]) -> Iterator[tuple[str, str]]:
+    """Yield what a reference leads to, and what that has to equal: policy__workspace, workspace."""
+    fields = [field for field in model._meta.concrete_fields if isinstance(field, ForeignKey)]
+    own = {field.name: field.name for field in fields} | {model._meta.model_name or "": "pk"}
+    for field in fields:
+        theirs = {one.name for one in field.related_model._meta.concrete_fields}
+        for home in HOMES:
+            if home in theirs and home in own and field.name != home:
+                yield f"{field.name}__{home}", own[home]
+
+
+def belongs(model: type[Model], at: str = "") -> Q:
+    """Return the condition that every reference of a row leads where it has to.
+
+    `at` leads to the row, such as "run__", from that which is asked.
+    """
+    found = Q()
+    for leads, home in references(model):
+        name = leads.partition("__")[0]
+        is_right = Q(**{f"{at}{leads}": F(f"{at}{home}")})
+        if model._meta.get_field(name).null:
+            is_right |= Q(**{f"{at}{name}__isnull": True})
+        found &= is_right
+    return found
+
+
+def has_own_book(at: str = "") -> Q:
+    """Return the condition that a run acts on its workspace's book; in a demo, on a copy."""
+    is_own = Q(**{f"{at}book": F(f"{at}workspace__book")})
+    return is_own | Q(**{f"{at}workspace__is_demo": True, f"{at}book__is_isolated": True})
+
+
+def run_belongs(at: str = "") -> Q:
+    """Return the condition that a run is of one workspace in every part."""
+    return belongs(Run, at) & has_own_book(at)
+
+
+def request_belongs() -> Q:
+    """Return the condition that a request and its run are of one workspace in every part."""
+    return belongs(Escalation) & run_belongs("run__")
