@@ -1,8 +1,9 @@
 """The triggers that keep the record append-only, and what has ended as it ended.
 
-They refuse to change or delete an event or a head, to move a run that has ended and to decide what
-was answered once more, also outside this program. To forget a person they let pass exactly this:
-the text beside an event, and what a run that has ended quotes, become empty once.
+They refuse to change or delete an event or a head, to move a run that has ended, to decide what
+was answered once more and to point a row at another one, also outside this program. To forget a
+person they let pass exactly this: the text beside an event, and what a run that has ended quotes,
+become empty once.
 """
 
 from __future__ import annotations
@@ -34,16 +35,17 @@ $$ BEGIN PERFORM pg_notify('{CHANNEL}', ''); RETURN NULL; END $$;
 CREATE OR REPLACE TRIGGER agents_event_wake AFTER INSERT ON agents_event
 FOR EACH STATEMENT EXECUTE FUNCTION agents_event_wake()
 """
-# What stays once it is over: (table, when it is over, the columns that no longer change, and those
-# that may change once in a way). Other texts are not among them, because a person may have to be
-# forgotten.
+# What stays: (table, the columns that never change, when it is over, those that no longer change
+# then, and those that may change once in a way). Other texts are not among them, because a person
+# may have to be forgotten. Whose rules hold and who answers hang on what a row refers to.
 _ERASES = "OLD.erased_at IS NULL AND NEW.erased_at IS NOT NULL"
 _OF_ERASED = "EXISTS (SELECT 1 FROM agents_run WHERE id = OLD.run_id AND erased_at IS NOT NULL)"
-_OVER: tuple[tuple[str, str, tuple[str, ...], dict[str, str]], ...] = (
+_STAY: tuple[tuple[str, tuple[str, ...], str, tuple[str, ...], dict[str, str]], ...] = (
     (
         "agents_run",
+        ("workspace_id", "policy_id", "launched_by_id", "again_of_id"),
         "OLD.ended_at IS NOT NULL",
-        ("state", "ended_at", "pattern", "policy_id", "launched_by_id"),
+        ("state", "ended_at", "pattern"),
         {
             "erased_at": "OLD.erased_at IS NULL",
             # The code stays; what it quoted goes.
@@ -52,6 +54,7 @@ _OVER: tuple[tuple[str, str, tuple[str, ...], dict[str, str]], ...] = (
     ),
     (
         "agents_escalation",
+        ("workspace_id", "run_id", "step_id"),
         "OLD.state <> 'open'",
         (
             "state",
@@ -59,23 +62,24 @@ _OVER: tuple[tuple[str, str, tuple[str, ...], dict[str, str]], ...] = (
             "decided_from",
             "decided_at",
             "granted_minor",
-            "step_id",
         ),
         {
             "action_sha256": f"NEW.action_sha256 = '' AND {_OF_ERASED}",
             "patch": f"NEW.patch IS NULL AND {_OF_ERASED}",
         },
     ),
+    ("agents_effect", ("run_id", "step_id", "review_id", "escalation_id", "key"), "", (), {}),
     (
         TEXTS,
-        "1 = 1",
         ("id", "event_id", "name"),
+        "1 = 1",
+        (),
         dict.fromkeys(("text", "salt", "erased_at"), f"{_ERASES} AND NEW.text = ''"),
     ),
 )
 _SQLITE_OVER = """
 CREATE TRIGGER {table}_stays BEFORE UPDATE ON {table}
-WHEN {over} AND ({changed})
+WHEN {changed}
 BEGIN SELECT RAISE(ABORT, 'what has ended stays as it is'); END
 """
 # The columns are named within a function, which a later migration may still alter; a WHEN of the
@@ -83,7 +87,7 @@ BEGIN SELECT RAISE(ABORT, 'what has ended stays as it is'); END
 _POSTGRES_OVER = """
 CREATE OR REPLACE FUNCTION {table}_stays() RETURNS trigger LANGUAGE plpgsql AS
 $$ BEGIN
-IF {over} AND ({changed}) THEN
+IF {changed} THEN
 RAISE EXCEPTION 'what has ended stays as it is' USING ERRCODE = 'integrity_constraint_violation';
 END IF;
 RETURN NEW;
@@ -125,23 +129,27 @@ def triggers_of(connection: BaseDatabaseWrapper) -> list[Trigger]:
         found.append(Trigger(table, f"{table}_no_{verb}", statement, kind))
     if EVENTS in tables and not is_sqlite:
         found.append(Trigger(EVENTS, "agents_event_wake", _POSTGRES_WAKE, _VERBS["insert"]))
-    for table, over, columns, once in _OVER:
+    for table, always, over, then, once in _STAY:
         if table not in tables:
             continue
-        changed = _changed(columns, once, "IS NOT" if is_sqlite else "IS DISTINCT FROM")
+        is_not = "IS NOT" if is_sqlite else "IS DISTINCT FROM"
+        changed = _changed(always, over, then, once, is_not=is_not)
         template = _SQLITE_OVER if is_sqlite else _POSTGRES_OVER
-        statement = template.format(table=table, over=over, changed=changed)
+        statement = template.format(table=table, changed=changed)
         kind = 0 if is_sqlite else _BEFORE + _ROW + _VERBS["update"]
         found.append(Trigger(table, f"{table}_stays", statement, kind))
     return found
 
 
-def _changed(columns: Sequence[str], once: Mapping[str, str], is_not: str) -> str:
-    """Return the condition under which a row that is over would become another."""
-    differs = {name: f"NEW.{name} {is_not} OLD.{name}" for name in (*columns, *once)}
-    wrong = [differs[name] for name in columns]
+def _changed(
+    always: Sequence[str], over: str, then: Sequence[str], once: Mapping[str, str], *, is_not: str
+) -> str:
+    """Return the condition under which a row would become what it may not be."""
+    differs = {name: f"NEW.{name} {is_not} OLD.{name}" for name in (*always, *then, *once)}
+    wrong = [differs[name] for name in then]
     wrong += [f"({differs[name]} AND NOT ({may}))" for name, may in once.items()]
-    return " OR ".join(wrong)
+    at_end = [f"({over} AND ({' OR '.join(wrong)}))"] if wrong else []
+    return " OR ".join([*(differs[name] for name in always), *at_end])
 
 
 def _refused(tables: Sequence[str], is_sqlite: bool) -> list[tuple[str, str]]:
@@ -151,5 +159,5 @@ def _refused(tables: Sequence[str], is_sqlite: bool) -> list[tuple[str, str]]:
         (table, verb)
         for table in TABLES
         for verb in verbs
-        if table in tables and (table, verb) != (TEXTS, "update")  # which may be emptied: see _OVER
+        if table in tables and (table, verb) != (TEXTS, "update")  # which may be emptied: see _STAY
     ]

@@ -20,16 +20,19 @@ from agents.core.requests import Json
 from agents.core.states import RunState
 from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import pipeline
+from agents.engine.approvals import close_approvals
 from agents.engine.commit import Commit
 from agents.engine.database import in_time
 from agents.engine.desks import known_desks
 from agents.engine.dispatch import ring
 from agents.models import PolicyVersion, Run, Worker
+from agents.models.belonging import run_belongs
 from agents.patterns import QUESTION_VERSION
 
 log = logging.getLogger(__name__)
 
 OWNER = uuid.uuid4().hex  # this process
+MISPLACED = "misplaced"  # the stop reason of a run that refers to another workspace's rows
 RENEWALS = 3  # of a lease in its length
 TOGETHER = 50  # runs in one transaction: a commit each would take a thousand of them ten seconds
 
@@ -52,7 +55,11 @@ def claim(run_id: UUID, *, owner: str, lease: timedelta, at: datetime) -> Run | 
         run = next(iter(claimable.get()), None)
         if run is None or run.desk not in known_desks():
             return None
-        [run.policy] = policy.get()
+        found = policy.get()
+        if not found:
+            _stop_misplaced(run, at)
+            return None
+        [run.policy] = found
         with Commit(run, at=at, lease=lease) as commit:
             commit.change(
                 state=RunState.RUNNING,
@@ -74,11 +81,19 @@ _CLAIMABLE = CompiledSelect(
         .select_for_update()
     )
 )
+# None where the run refers to another workspace's rows: nothing is done under rules not its own.
 _POLICY = CompiledSelect(
     lambda: PolicyVersion.objects.filter(
-        pk__in=Run.objects.filter(pk=Param("run")).values("policy_id")
+        pk__in=Run.objects.filter(run_belongs(), pk=Param("run")).values("policy_id")
     )
 )
+
+
+def _stop_misplaced(run: Run, at: datetime) -> None:
+    log.error("Run %s refers to another workspace and is stopped: run verify_audit", run.pk)
+    with Commit(run, at=at) as commit:
+        commit.tell(close_approvals(run, why=MISPLACED))
+        commit.move(RunState.STOPPED, facts={"stop_reason": MISPLACED}, stop_reason=MISPLACED)
 
 
 @contextmanager

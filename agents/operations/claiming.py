@@ -11,6 +11,8 @@ from django.db.models.functions import Now
 
 from agents.core.states import EscalationState
 from agents.models import Escalation, Role, Run
+from agents.models.belonging import request_belongs
+from agents.operations.escalation_lock import MISPLACED
 from agents.operations.refusal import Refused, require_member
 
 CLAIM = timedelta(minutes=15)
@@ -82,7 +84,10 @@ def _open(pk: int, by: User) -> Escalation:
     """Lock an escalation that still waits, its run first as everybody does. Raises Refused."""
     run_id = Escalation.objects.values_list("run_id", flat=True).get(pk=pk)
     run = Run.objects.select_related("policy").select_for_update(of=("self",)).get(pk=run_id)
-    found = Escalation.objects.select_related("workspace", "step", "claimed_by").get(pk=pk)
+    whole = Escalation.objects.select_related("workspace", "step", "claimed_by")
+    found = whole.filter(request_belongs(), pk=pk).first()
+    if found is None:
+        raise Refused("misplaced", MISPLACED)
     found.run = run
     require_member(found.workspace, by, Role.REVIEWER, Role.ADMIN)
     if found.state != EscalationState.OPEN:

@@ -275,4 +275,5 @@ def record_refusal(*, escalation_id: int, by: User, why: str, at: datetime) -> N
     escalation = Escalation.objects.select_related("run").get(pk=escalation_id)
     facts = {"escalation": escalation_id, "why": why}
     said = Entry("decision.refused", facts, by.get_username())
-    append_events([said], run_id=escalation.run_id, workspace_id=escalation.workspace_id, at=at)
+    run = escalation.run  # whose chain it is: the request itself may have been moved elsewhere
+    append_events([said], run_id=run.pk, workspace_id=run.workspace_id, at=at)

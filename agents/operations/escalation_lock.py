@@ -14,13 +14,20 @@ from django.db.models import QuerySet
 from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import pipeline
 from agents.models import Escalation, Membership, PolicyVersion, Run, Step, Workspace
-from agents.operations.refusal import members
+from agents.models.belonging import request_belongs
+from agents.operations.refusal import Refused, members
+
+MISPLACED = (
+    "Data of this request was changed to point at another run or workspace, so nobody can decide "
+    "it. Run manage.py verify_audit."
+)
 
 
 def lock_escalation(pk: int, by: User) -> tuple[Escalation, list[Step], list[Membership]]:
     """Lock the run of an escalation. Return the escalation, the run's steps, and who `by` is there.
 
-    The escalation's `run`, its policy, `step` and `workspace` are read too. Raises DoesNotExist.
+    The escalation's `run`, its policy, `step` and `workspace` are read too. Raises DoesNotExist,
+    and Refused where one of them is not its own.
     """
     with pipeline():
         run, policy = _RUN.fetch(pk=pk), _POLICY.fetch(pk=pk)
@@ -30,7 +37,9 @@ def lock_escalation(pk: int, by: User) -> tuple[Escalation, list[Step], list[Mem
     if escalation is None:
         raise Escalation.DoesNotExist
     [escalation.run], [escalation.workspace] = run.get(), workspace.get()
-    [escalation.run.policy] = policy.get()
+    if not (found := policy.get()):
+        raise Refused("misplaced", MISPLACED)
+    [escalation.run.policy] = found
     by_key = {step.pk: step for step in steps.get()}
     escalation.step = by_key[escalation.step_id]
     return escalation, list(by_key.values()), memberships.get()
@@ -43,7 +52,9 @@ def _own(column: str) -> QuerySet[Escalation, Any]:
 
 _ESCALATION = CompiledSelect(lambda: Escalation.objects.filter(pk=Param("pk")))
 _RUN = CompiledSelect(lambda: Run.objects.filter(pk__in=_own("run")).select_for_update())
-_POLICY = CompiledSelect(lambda: PolicyVersion.objects.filter(pk__in=_own("run__policy")))
+_POLICY = CompiledSelect(
+    lambda: PolicyVersion.objects.filter(pk__in=_own("run__policy").filter(request_belongs()))
+)
 _STEPS = CompiledSelect(lambda: Step.objects.filter(run__in=_own("run")).order_by("position"))
 _WORKSPACE = CompiledSelect(lambda: Workspace.objects.filter(pk__in=_own("workspace")))
 _MEMBER = CompiledSelect(lambda: members(Param("user")).filter(workspace__in=_own("workspace")))

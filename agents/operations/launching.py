@@ -24,6 +24,7 @@ from agents.engine.dispatch import ring
 from agents.engine.open_requests import LAUNCHER, fetch_full
 from agents.engine.redaction import redact
 from agents.models import PolicyVersion, Role, Run, Workspace
+from agents.models.belonging import belongs
 from agents.operations.people import policy_version
 from agents.operations.refusal import Refused, require_member
 from agents.operations.workflows import checked_workflow
@@ -117,7 +118,7 @@ def launch(
 
 _PUBLISHED = CompiledSelect(
     lambda: PolicyVersion.objects.filter(
-        pk__in=Workspace.objects.filter(pk=Param("workspace")).values("policy")
+        pk__in=Workspace.objects.filter(belongs(Workspace), pk=Param("workspace")).values("policy")
     )
 )
 

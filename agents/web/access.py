@@ -16,6 +16,7 @@ from django.db.models import Prefetch, QuerySet, prefetch_related_objects
 from django.http import Http404, HttpRequest
 
 from agents.models import Escalation, Membership, PolicyVersion, Role, Run, Workspace
+from agents.models.belonging import belongs
 from agents.operations.roles import DECIDES as DECIDES
 
 CANCELS = (Role.OPERATOR, Role.REVIEWER, Role.ADMIN)
@@ -52,8 +53,8 @@ def workspaces_of(user: User) -> list[int]:
 
 
 def escalations_of(user: User) -> QuerySet[Escalation]:
-    """Return the escalations of the person's workspaces."""
-    return Escalation.objects.filter(workspace_id__in=workspaces_of(user))
+    """Return the escalations of the person's workspaces; none whose run is elsewhere."""
+    return Escalation.objects.filter(belongs(Escalation), workspace_id__in=workspaces_of(user))
 
 
 def runs_of(user: User) -> QuerySet[Run]:

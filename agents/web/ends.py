@@ -38,6 +38,8 @@ _ENDS = {
     "no_report_scope": "The policy of this run has no settings for reports.",
     "bad_workflow": "The workflow's document cannot be used.",
     "internal_error": "A fault of the console ended the run. The server's log has the details.",
+    "misplaced": "Data of this run was changed to point at another workspace, so it was stopped. "
+    "Check the record (verify_audit).",
     "diverged": "A fault of the console: the run no longer matched its record and ended.",
     "invalid_action": "The agent's answer was not a valid action ({0}).",
     "invalid_action:text_too_long": f"The agent's text was longer than the {MAX_TEXT:,} characters "

@@ -2,6 +2,7 @@
 
 from tests.mutants.plant import Mutant
 
+COLUMNS = "tests/audit/test_columns.py"
 SEALED = "tests/audit/test_sealed.py"
 BUNDLE = "tests/audit/test_bundle.py"
 ATTACKS = "tests/audit/test_bundle_attacks.py"
@@ -14,6 +15,54 @@ def _left_out(name: str, path: str, guard: str, tests: str) -> Mutant:
 
 
 RECORD = (
+    Mutant(
+        "a reference need not be of its own run or workspace",
+        "agents/audit/stored.py",
+        'wrong = rows.filter(**{f"{name}__isnull": False}).exclude(**{leads: F(home)})',
+        "wrong = rows.none()",
+        f"{COLUMNS} -k Escalation",
+    ),
+    Mutant(
+        "a run may act on another workspace's book",
+        "agents/models/belonging.py",
+        "return belongs(Run, at) & has_own_book(at)",
+        "return belongs(Run, at)",
+        "tests/audit/test_misplaced.py -k book",
+    ),
+    _left_out(
+        "a run goes on under another workspace's policy",
+        "agents/engine/lease.py",
+        "not found",
+        "tests/audit/test_misplaced.py -k policy",
+    ),
+    Mutant(
+        "a request that was moved is decided",
+        "agents/models/belonging.py",
+        'return belongs(Escalation) & run_belongs("run__")',
+        'return run_belongs("run__")',
+        "tests/audit/test_misplaced.py -k moved",
+    ),
+    Mutant(
+        "an approval that was paid may say that it was not",
+        "agents/audit/stored.py",
+        "if _is_closed_untold(escalation) and escalation.pk not in carried_out:",
+        "if _is_closed_untold(escalation):",
+        "tests/audit/test_rows.py -k undone",
+    ),
+    Mutant(
+        "amounts need not be those of the arguments",
+        "agents/audit/stored.py",
+        "    named = terms._asdict()",
+        "    named = dict[str, Json]()",
+        "tests/audit/test_rows.py -k currency",
+    ),
+    Mutant(
+        "who launched the first run decides about the next",
+        "agents/operations/claiming.py",
+        "before = run.again_of_id",
+        "before = None",
+        "tests/engine/test_run.py -k launched_a_run",
+    ),
     _left_out(
         "an event's content is not hashed again",
         "agents/record/chain_faults.py",

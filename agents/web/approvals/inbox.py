@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from itertools import groupby
 
 from django.contrib.auth.models import User
-from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
+from django.db.models import BooleanField, ExpressionWrapper, F, Q, QuerySet
 from django.utils import timezone
 
 from agents.core.kinds import TEXT
@@ -61,6 +61,7 @@ def inbox(workspaces: Iterable[int], after: str = "", *, most: int = 0) -> Inbox
     mark = _read_mark(after)
     found = waiting.filter(_beyond(*mark)) if mark else waiting
     found = found.annotate(is_frozen=ExpressionWrapper(_FROZEN, BooleanField()))
+    found = found.filter(run__workspace=F("workspace"))  # one that was moved shows nobody's money
     soonest = found.select_related("run", "claimed_by").order_by("is_frozen", "expires_at", "pk")
     rows = _rows(soonest[: most + 1], at=timezone.now())
     is_cut = len(rows) > most

@@ -1,0 +1,104 @@
+"""What was pointed at another workspace's row is neither driven, nor read, nor decided."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.db import IntegrityError, connection, transaction
+from django.db.models import Q
+from django.utils import timezone
+
+from agents import operations
+from agents.audit import protection
+from agents.core.states import EscalationState, RunState
+from agents.desks.refunds.models import Refund
+from agents.models import Escalation, Run, Step
+from agents.web import access
+from agents.web.approvals.inbox import inbox
+from tests.engine.scene import Scene, fresh, go
+
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.both,
+    pytest.mark.breaks(*(f"I{number}" for number in range(1, 60))),
+]
+
+# The columns, each with what it is pointed at: something of a run or workspace that is another's.
+OF_RUN: dict[str, Any] = {
+    "policy": lambda run: run.workspace.policy_id,
+    "book": lambda run: run.workspace.book_id,
+    "book of a demo's run": lambda run: run.book_id,
+    "workspace": lambda run: run.workspace_id,
+}
+OF_REQUEST: dict[str, Any] = {
+    "workspace": lambda run: run.workspace_id,
+    "run": lambda run: run.pk,
+    "step": lambda run: Step.objects.filter(run=run, kind="review").latest("pk").pk,
+}
+
+
+def point(row: Run | Escalation, name: str, to: Any) -> None:
+    """Point a reference of a row elsewhere; where a trigger holds it, it refuses."""
+    this: Any = type(row)._default_manager.filter(Q(pk=row.pk))
+    column = {f"{name.partition(' ')[0]}_id": to}
+    if not name.startswith("book"):  # which tests of a demo share
+        with pytest.raises(IntegrityError, match="stays as it is"), transaction.atomic():
+            this.update(**column)
+    protection.unprotect(connection)
+    this.update(**column)
+
+
+@pytest.mark.parametrize("name", OF_RUN)
+def test_a_run_that_refers_to_another_workspace_is_stopped(
+    scene: Scene, other: Scene, name: str
+) -> None:
+    run, elsewhere = other.launch(), scene.launch()
+
+    point(run, name, OF_RUN[name](elsewhere))
+
+    stopped = go(run)
+    assert (stopped.state, stopped.stop_reason) == (RunState.STOPPED, "misplaced")
+    assert not Refund.objects.exists()
+
+
+def test_a_demos_run_pays_nobody_of_another_workspace(scene: Scene, other: Scene) -> None:
+    run = scene.launch()
+
+    point(run, "book", other.workspace.book_id)
+
+    assert go(run).stop_reason == "misplaced"
+
+
+@pytest.mark.parametrize("name", OF_RUN)
+def test_a_request_of_such_a_run_is_not_decided(scene: Scene, other: Scene, name: str) -> None:
+    run, elsewhere = go(other.launch()), go(scene.launch())
+
+    point(run, name, OF_RUN[name](elsewhere))
+
+    assert_undecided(other, Escalation.objects.get(run=run))
+
+
+@pytest.mark.parametrize("name", OF_REQUEST)
+def test_a_request_that_was_moved_is_not_read_or_decided(
+    scene: Scene, other: Scene, name: str
+) -> None:
+    run, elsewhere = go(other.launch()), go(scene.launch())
+    request = Escalation.objects.get(run=run)
+
+    point(request, name, OF_REQUEST[name](elsewhere))
+
+    assert_undecided(other, request)
+    assert request not in access.escalations_of(other.rita)
+    assert [row.escalation.run for row in inbox([scene.workspace.pk]).rows] == [elsewhere]
+
+
+def assert_undecided(scene: Scene, request: Escalation) -> None:
+    """Check that a request can be neither claimed nor decided, with a sentence."""
+    at = timezone.now()
+    with pytest.raises(operations.Refused, match="nobody can decide it"):
+        operations.claim(escalation_id=request.pk, by=scene.rita, at=at)
+    with pytest.raises(operations.Refused, match="nobody can decide it"):
+        operations.decide(escalation_id=request.pk, by=scene.rita, approve=True, at=at)
+    assert Escalation.objects.get(pk=request.pk).state == EscalationState.OPEN
+    assert fresh(request.run).state == RunState.WAITING
