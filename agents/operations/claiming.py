@@ -28,13 +28,22 @@ class Claimed(Exception):
         self.escalation = escalation
 
 
-OWN = "You launched this run, so someone else has to decide."
+OWN = "You launched this run, or the one it repeats, so someone else has to decide."
 
 
 def is_own(run: Run, user_id: int) -> bool:
     """Tell whether the policy keeps a person from deciding about a run because it is their own."""
-    limits = run.limits
-    return limits.four_eyes and run.launched_by_id == user_id
+    return run.limits.four_eyes and user_id in launchers_of(run)
+
+
+def launchers_of(run: Run) -> set[int]:
+    """Return who launched a run, or any of those that it was launched anew from: it is one goal."""
+    chain = {run.pk: run.launched_by_id}
+    before = run.again_of_id
+    while before and before not in chain:
+        earlier = Run.objects.filter(pk=before).values_list("launched_by_id", "again_of_id")
+        chain[before], before = earlier.get()
+    return set(chain.values())
 
 
 def claim(*, escalation_id: int, by: User, at: datetime) -> Escalation:

@@ -19,7 +19,7 @@ from agents.engine import journal
 from agents.engine.database import in_database
 from agents.engine.lease import claim
 from agents.engine.sweep import sweep
-from agents.models import Effect, Escalation, Event, LostRun, Run, Step, Workspace
+from agents.models import Effect, Escalation, Event, LostRun, Role, Run, Step, Workspace
 from agents.patterns import PATTERNS, Brief, Notes
 from tests.engine.scene import (
     REFUND_500,
@@ -128,11 +128,16 @@ def test_the_second_decision_is_told_who_was_first(scene: Scene) -> None:
     assert late.value.escalation.granted_minor == 80000
 
 
-def test_who_launched_a_run_may_not_decide_about_it(scene: Scene) -> None:
+@pytest.mark.parametrize("anew", [False, True], ids=["it", "the run it repeats"])
+def test_who_launched_a_run_may_not_decide_about_it(scene: Scene, anew: bool) -> None:
+    run = go(scene.launch())
+    if anew:
+        scene.decide(run, approve=False)
+        ada = scene.add("ada", Role.ADMIN)
+        run = go(operations.launch_again(run_id=go(run).pk, by=ada, at=timezone.now()))
     operations.add_member(
         workspace=scene.workspace, user=scene.omar, role="admin", at=timezone.now()
     )
-    run = go(scene.launch())
     escalation = Escalation.objects.get(run=run)
 
     with pytest.raises(operations.Refused, match="You launched this run"):

@@ -20,7 +20,7 @@ from agents.engine.approvals import ASKED_AGAIN, turn_of
 from agents.engine.kill_switch import standing_against
 from agents.models import Effect, Escalation, KillSwitch, Membership, Role, Step
 from agents.operations import fields_of
-from agents.operations.claiming import OWN, is_own
+from agents.operations.claiming import OWN, is_own, launchers_of
 from agents.operations.own_limits import own_bounds
 from agents.systems import SYSTEMS, Background, Section
 from agents.web import access
@@ -167,8 +167,8 @@ def _others(escalation: Escalation) -> list[str]:
         role__in=access.DECIDES,
         is_simulated=False,
     )
-    if is_own(escalation.run, escalation.run.launched_by_id):
-        able = able.exclude(user=escalation.run.launched_by_id)
+    if escalation.run.limits.four_eyes:
+        able = able.exclude(user__in=launchers_of(escalation.run))
     desk, currency = escalation.run.desk, escalation.currency
     limits = [
         (inf if (most := one.limit_minor(desk, currency)) is None else most, str(one.user))

@@ -105,7 +105,8 @@ PEOPLE = {
     "four_eyes": Words(
         "No self-approval",
         lambda p: _yes(p.four_eyes),
-        "If yes, whoever launched a run cannot decide its requests.",
+        "If yes, whoever launched a run, or one that it was launched anew from, cannot decide its "
+        "requests.",
     ),
     "open_per_launcher": Words(
         "Requests waiting, per launcher",
