@@ -38,7 +38,7 @@ def lines(workspaces: QuerySet[Workspace], *, at: datetime) -> Iterator[str]:
 
 
 def _documents(workspaces: QuerySet[Workspace], at: datetime) -> Iterator[Json]:
-    # Heads before chains: a head of this moment would seal events that the copy does not have.
+    # Heads before chains: a newer head would seal events that the copy does not have.
     newest = Head.objects.order_by("-number").first()
     shared = list(workspaces.order_by("pk"))
     runs = Run.objects.filter(workspace__in=shared).order_by("created_at", "pk")

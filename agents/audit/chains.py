@@ -29,7 +29,7 @@ from agents.record.told import Row, Told
 CHUNK = 500  # rows in memory at once
 RUNS = 100  # whose events are in memory at once
 LATE = timedelta(minutes=10)  # between what an event says and its seal, where nothing is wrong
-# What a value raises that somebody put into a row and that is none of its column's.
+# What a value raises that does not belong in its column.
 UNREADABLE = (
     *(AttributeError, KeyError, TypeError, ValueError, OverflowError, DataError),
     ObjectDoesNotExist,  # a row that is referred to is gone

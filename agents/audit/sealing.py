@@ -97,7 +97,7 @@ def _compare(last: seals.SealedHead | None, begin_file: bool) -> None:
 
 def _seal_once(at: datetime, final: int | None) -> seals.SealedHead | None:
     """Make the next head of at most EVENTS events. None: nothing is new, or somebody else did."""
-    # Read before the events: who seals them meanwhile takes the number, and we write nothing.
+    # Read before the events: another sealer takes this number first, and our insert fails.
     newest = Head.objects.order_by("-number").first()
     since = (newest.upto or 0) if newest else 0
     if not Event.objects.filter(pk__gte=since).exists():  # no seal covers `upto`: do not trust it
@@ -126,7 +126,7 @@ def _seal_once(at: datetime, final: int | None) -> seals.SealedHead | None:
                 before=before,
                 moved={},
                 workspaces=parts,
-                # What was under way while we read may still come with a lower key.
+                # A transaction under way may still commit an event with a lower key.
                 upto=since if final is None else min(seen, final),
                 seal=head.seal,
             )

@@ -66,7 +66,7 @@ def prove(*, runs: QuerySet[Run], workspaces: QuerySet[Workspace], file: Path) -
     Where all workspaces are checked, so is that no sealed chain is gone. It costs every event
     and every head.
     """
-    # Before the database, which is written first: else a head of this moment would be missing.
+    # Read before the database, which is written first: else its newest head would seem lost.
     kept, is_torn, faults = _kept(file)
     stored, counts, unreadable = _stored()
     faults += unreadable

@@ -11,7 +11,7 @@ from agents.llm.exchange import ModelFailed
 
 LONGEST_ADDRESS = 500  # characters of it that count
 OFFICIAL = "https://api.openai.com/v1"
-NO_KEY = "not-needed"  # what servers that want no key are sent, because the header must be there
+NO_KEY = "not-needed"  # for servers without keys: the header must be sent
 
 
 @dataclass(frozen=True)

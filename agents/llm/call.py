@@ -43,7 +43,7 @@ async def ask(question: Question, *, timeout: float) -> ModelAnswer:
     except (openai.APIConnectionError, httpx2.RequestError) as error:
         message = f"The connection to the model failed ({type(error).__name__})."
         raise ModelFailed("llm_timeout", message, retry=True, outage=True) from None
-    except aiohttp.ClientError:  # the client lets pass what it has no name for: it is not HTTP
+    except aiohttp.ClientError:  # not HTTP at all, which the client does not translate
         message = "The model's server does not speak HTTP. Check OPENAI_BASE_URL."
         raise bad_response(message) from None
     return _answer(body, request, demo=server.demo)

@@ -40,7 +40,7 @@ def fault(status: int, hint: str | None, *, at: datetime) -> ModelFailed:
         message = f"The model's server is in trouble ({status})."
         return ModelFailed("llm_error", message, retry=True, retry_after=wait, outage=True)
     if 300 <= status < 400:
-        # Following would send what people said to an address that nobody has configured.
+        # Following a redirect would send people's words to an address that nobody configured.
         message = f"redirects ({status}), which is not followed. Set OPENAI_BASE_URL to its end."
         return ModelFailed("llm_error", f"The model's server {message}", outage=True)
     advice = _ADVICE.get(status, f"refused the request ({status}).")

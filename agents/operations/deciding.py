@@ -143,7 +143,7 @@ def _decide(
         raise Claimed(escalation)
     _check_person(escalation, person, wanted)
     if wanted.approve and not kind_of(escalation.kind, escalation.action).settles_call:
-        # This locks the workspace too: what its people have granted stays as it is until we commit.
+        # This locks the workspace too: sums of what people granted cannot grow until we commit.
         switch = switch_against(escalation.run, escalation.action.get("name", ""))
         if switch:
             raise KillSwitchStands(switch)

@@ -62,10 +62,10 @@ def erase_subject(
     except UnknownSubject as no:
         raise Refused("unknown_subject", str(no)) from None
     with transaction.atomic():
-        # Before the workspace, as everyone else takes them: who holds one writes to its record.
+        # Runs before the workspace, in everyone's order: who holds a run writes to its record.
         runs = _runs_about(workspace, desk, key)
         list(runs.select_for_update().order_by("pk").values_list("pk"))
-        # A run that is launched meanwhile commits after us: its foreign key waits for this row.
+        # A run launched meanwhile commits after us: its foreign key waits for this row.
         Workspace.objects.select_for_update().get(pk=workspace.pk)
         books = {workspace.book_id, *runs.values_list("book_id", flat=True)}
         _check_at_rest(runs, called)

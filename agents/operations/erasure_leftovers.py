@@ -78,4 +78,4 @@ def _masks(version: PolicyVersion, pattern: str) -> bool:
     try:
         return bool(version.limits().of(pattern).redaction)
     except BadPolicy:
-        return False  # nobody can say what it masked
+        return False  # it cannot be read: assume that it masked nothing

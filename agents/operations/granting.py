@@ -53,7 +53,7 @@ def fields_of(escalation: Escalation, *, at: datetime) -> list[OpenField]:
     try:
         args = escalation.action["args"]
         return open_fields(tool.typed, tool.may_change, args, case_of(escalation.run, at))
-    except BadArguments:  # of an older form of the tool: it can be approved or rejected
+    except BadArguments:  # the tool has changed since: only a yes or a no is possible
         return []
 
 
@@ -108,10 +108,10 @@ def grant(
         bounds += own_bounds(escalation, person, terms, at=at)
         exceeded = [bound for bound in bounds if terms.amount_minor > bound.most_minor]
         if exceeded:
-            # What the policy cuts anybody to comes before what this person may grant of it.
+            # The policy's bound, which holds for everybody, is told first.
             tightest = min(exceeded, key=lambda bound: (bound.code != "policy", bound.most_minor))
             raise Refused(tightest.code, tightest.sentence)
-    # A new reason to ask is no reason to refuse: the run will put it as a new question.
+    # A new reason to ask does not refuse the decision: the run asks again for it.
     if judged.action != action:
         raise Refused("policy", f"The policy stops this. {judged.deciding.sentence}")
     return Grant(args, terms)

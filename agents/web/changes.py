@@ -127,7 +127,7 @@ def _approved(verdict: str, text: str, escalation: Escalation | None) -> Stage:
         by = "blocked by the policy"
         return Stage("Approved", "block", "block", "nothing", by, None, is_ahead=True)
     if escalation.state == EscalationState.OPEN:
-        # Where a kill switch holds it, its end moves on with every minute that it stands still.
+        # While a kill switch holds it, its deadline moves on.
         held = escalation.frozen_at is not None
         by, due = ("deadline paused", None) if held else ("due", escalation.expires_at)
         return Stage("Awaiting approval", "human", "human", "not yet", by, due, is_now=True)

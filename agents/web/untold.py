@@ -35,6 +35,6 @@ def _without_letter(notice: Notice) -> Q:
     letters = Effect.objects.filter(
         tool=notice.letter, state__in=MAYBE_SENT, amount_minor=OuterRef("amount_minor")
     )
-    # Apart: for both in one question a database reads every letter of that amount.
+    # Two queries: with one, a database reads every letter of that amount.
     own, again = (letters.filter(**{run: OuterRef("run")}) for run in ("run", "run__again_of"))
     return Q(tool=notice.tool) & ~Exists(own) & ~Exists(again)

@@ -71,7 +71,7 @@ def sources(
         if proposed.get(name) != value:
             origins: tuple[str, ...] = ("policy",)
         else:
-            # As the rules of a declared desk were told it; two answers would contradict each other.
+            # As the rules of a declared desk saw it, so that card and ruling agree.
             known = OF_REVIEW.get(named_by.get(name, ""))
             origins = (
                 (known,) if known else _origins(name, value, escalation, recorded, fields, texts)

@@ -105,7 +105,7 @@ class Found:
 def find_events(workspace: Workspace, wanted: Filter) -> Found:
     """Return the events that a filter lets through."""
     found = Event.objects.filter(workspace=workspace).order_by("-pk")
-    # Of the run only whom it is about: a row that cannot be read must not hide its events.
+    # Only the subject of its run is read: a broken row must not hide its events.
     found = found.select_related("run").only(*_COLUMNS, *ABOUT).prefetch_related("texts")
     given = wanted.given
     if wanted.unreadable:
@@ -152,7 +152,7 @@ def _runs(workspace: Workspace, given: dict[str, str]) -> list[UUID]:
     """
     found = Run.objects.filter(workspace=workspace).order_by("-created_at", "pk")
     if "subject" in given:
-        # In the other order of keys the list's own index would serve, and be read whole.
+        # Ordered otherwise, the list's own index would be chosen and read whole.
         found = found.filter(subject_key=given["subject"]).order_by("-created_at", "-pk")
     if given.keys() & set(AMOUNTS):
         wanted = _of_amount(given)

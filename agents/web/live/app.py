@@ -26,7 +26,7 @@ MOST = 30  # streams of one person in this process
 HEADERS = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-store"),
-    (b"x-accel-buffering", b"no"),  # or a proxy keeps events back until it has a page of them
+    (b"x-accel-buffering", b"no"),  # a proxy would buffer events
 ]
 
 

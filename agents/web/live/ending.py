@@ -34,7 +34,7 @@ class Ending:
     def _listen(self, number: signal.Signals) -> None:
         """Hear a signal before the server does, which puts back what was there when it ends."""
         served = signal.getsignal(number)
-        # Where the server has no handler of its own, the signal ends the process: nobody waits.
+        # Without a handler of the server's own the signal ends the process at once.
         if not callable(served):
             return
 

@@ -103,7 +103,7 @@ class Hub:
                 self._updates.pop(topic, None)
 
     async def _watch(self) -> None:
-        # Somebody who comes while the connection is put away finds this task still at work.
+        # A viewer may join while the connection is closed: the task then looks again.
         while self._viewers:
             await self._watch_while_watched()
 
@@ -135,9 +135,9 @@ class Hub:
     async def _look(self) -> None:
         known = {t: self._updates[t].version if t in self._updates else "" for t in self._viewers}
         for topic, version in (await self._read(lambda: changed(known))).items():
-            # One after another: an update takes a while, and nobody waits for those of others.
+            # One by one: viewers of one topic do not wait for the others.
             found = await self._read(partial(_drawn, topic, version))
-            # Somebody may have left while it was read; then nobody waits for the update.
+            # Its last viewer may have left meanwhile.
             if topic in self._viewers:
                 self._updates[topic] = found
                 for viewer in self._viewers[topic]:

@@ -97,7 +97,7 @@ def _run_versions(topics: Collection[RunTopic]) -> Iterable[tuple[Topic, str]]:
 def _card_versions(topics: Collection[CardTopic]) -> Iterable[tuple[Topic, str]]:
     if topics:
         rows = Escalation.objects.filter(pk__in=[t.pk for t in topics])
-        # A kill switch moves the deadline, and tells it to the workspace's record only.
+        # A kill switch moves deadlines, with an event of the workspace, not of the run.
         seen = rows.values_list("pk", "run__event_count", "expires_at", "frozen_at")
         yield from ((CardTopic(pk), _digest(rest)) for pk, *rest in seen)
 

@@ -62,7 +62,7 @@ def attention(workspaces: Sequence[int], *, since: datetime) -> list[Attention]:
 
     What nobody was told of counts where its run began after `since`.
     """
-    # A sum has no index: otherwise SQLite begins with every run of a workspace.
+    # Adding 0 hides the column from its index: SQLite would begin with every run of a workspace.
     of = Run.objects.alias(of=F("workspace") + 0).filter(of__in=list(workspaces))
     failed = of.filter(state=RunState.FAILED).values_list(
         Value("failed", CharField()),

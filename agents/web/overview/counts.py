@@ -52,7 +52,7 @@ def count_requests(workspaces: Sequence[int], *, since: datetime) -> list[Reques
         When(kind=ACTION.stored, state=EscalationState.ADJUSTED, then=lowered),
         default=0,
     )
-    # Not the column: SQLite would group by an index of states, and read all that was ever asked.
+    # Not the plain column: SQLite would group by its index, and read every request there is.
     came_to = Coalesce("state", Value(""))
     sums = [
         part.values_list("day", came_to, "currency").annotate(

@@ -37,7 +37,7 @@ def healthz(request: HttpRequest) -> HttpResponse:
 def readyz(request: HttpRequest) -> HttpResponse:
     """Say whether the process can do its part; 503 takes it out of the proxy's turn."""
     found = _readiness()
-    # A desk that is gone while its runs wait is told, and no reason to take the pages away.
+    # A desk that is gone while its runs wait is reported, but pages are served all the same.
     ready = all(word == OK for name, word in found.items() if name != "desks")
     return JsonResponse(found, status=200 if ready else 503)
 
