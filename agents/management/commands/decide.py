@@ -75,7 +75,6 @@ class Command(BaseCommand):
         except operations.AlreadyDecided as first:
             raise CommandError(_who(first.escalation), returncode=REFUSED) from None
         granted = f": {decided.granted}" if decided.granted else ""
-        granted = f": {decided.granted}" if decided.granted else ""
         self.stdout.write(f"escalation {decided.pk} {decided.state}{granted}")
         self.stdout.write(_what(decided))
 
@@ -94,7 +93,7 @@ def _patch(options: dict[str, Any]) -> dict[str, Json] | None:
     if unknown:
         raise BadPatch(unknown[0], f"{unknown[0]} cannot be changed.")
     typed = {name: "\n".join(text for n, text in given if n == name) for name, _ in given}
-    return changed(list(fields.values()), typed, asked.action["args"])
+    return changed(list(fields.values()), typed, asked.action["args"]) or None  # as proposed
 
 
 def _what(decided: Escalation) -> str:
