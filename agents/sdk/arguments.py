@@ -84,9 +84,9 @@ class Arguments:
         for name, value in given.items():
             if json.dumps(value, sort_keys=True) != json.dumps(written[name], sort_keys=True):
                 raise BadArguments(f"{name}: it is written {written[name]!r}")
-        hidden = next((text for text in _texts(given) if not is_text(text)), None)
-        if hidden is not None:
-            raise BadArguments("a text is blank, too long, or holds characters that hide others")
+            if not all(map(is_text, _texts(value))):
+                what = "a text is blank, too long, or holds characters that hide others"
+                raise BadArguments(f"{name}: {what}")
         return args
 
     def write(self, args: Any) -> dict[str, Json]:
@@ -170,7 +170,9 @@ def _described(schema: Json) -> str:
     if "anyOf" in schema:
         return " or ".join(_described(branch) for branch in schema["anyOf"])
     if "enum" in schema:
-        return " or ".join(schema["enum"])
+        return " or ".join(map(str, schema["enum"]))
+    if "items" in schema:
+        return f"list of {_described(schema['items'])}"
     names = ", ".join(schema.get("properties", ()))
     return names or str(schema.get("format", schema["type"]))
 

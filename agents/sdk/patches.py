@@ -46,8 +46,10 @@ def patched(
     try:
         args = arguments.read(left)
     except BadArguments as error:
-        name = str(error).partition(":")[0]
-        raise BadPatch(name if name in may else "", f"{error}.") from None
+        name, _, said = str(error).partition(": ")
+        is_known = name in may or name in {field.name for field in fields}
+        sentence = f"{label_of(name)}: {said}." if is_known else f"{error}."
+        raise BadPatch(name if is_known else "", sentence) from None
     rest = {name: left[name] for name in patch}
     for field in fields:
         name, _, part = field.name.partition(".")

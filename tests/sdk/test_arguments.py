@@ -149,3 +149,9 @@ def takes_what_it_does_not_say(call, *, x): ...  # type: ignore[no-untyped-def]
 def test_what_no_ledger_holds_exactly_cannot_be_declared(function: Callable[..., Any]) -> None:
     with pytest.raises(TypeError, match=function.__name__):
         arguments_of(function)
+
+
+def test_a_model_is_told_of_numbers_to_choose_and_of_what_a_list_holds() -> None:
+    def pack(call: Any, *, boxes: Literal[1, 2], speeds: list[Literal["slow", "fast"]]) -> None: ...
+
+    assert arguments_of(pack).description == "boxes (1 or 2), speeds (list of slow or fast)"
