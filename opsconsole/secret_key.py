@@ -16,6 +16,16 @@ def kept_in(path: Path, *, price: str = "everybody will have to sign in again") 
 
     `price` is what a new key costs, for the sentence about a file that cannot be used.
     """
+    try:
+        return _kept_in(path, price)
+    except OSError as error:
+        raise ImproperlyConfigured(
+            f"The key {path.name} can be neither read nor made in the data directory "
+            f"({error.strerror}): give this user that directory, or set the key."
+        ) from error
+
+
+def _kept_in(path: Path, price: str) -> str:
     if not path.exists():
         _make(path)
     if stat.S_IMODE(path.stat().st_mode) & 0o077:

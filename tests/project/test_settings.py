@@ -40,6 +40,10 @@ def manage(*arguments: str, **given: str) -> subprocess.CompletedProcess[str]:
             {**HOSTED, "OPSCONSOLE_DEMO": "1"},
             "OPSCONSOLE_DEMO and OPSCONSOLE_PRODUCTION are both on",
         ),
+        (
+            {"OPSCONSOLE_DATA_DIR": "/proc", "OPSCONSOLE_SECRET_KEY": ""},
+            "The key secret-key can be neither read nor made in the data directory",
+        ),
         ({"OPSCONSOLE_DATA_DIR": "/dev/null/var"}, "OPSCONSOLE_DATA_DIR is a place that cannot"),
         ({"OPSCONSOLE_HEADS_FILE": "/tmp"}, "OPSCONSOLE_HEADS_FILE is a directory"),  # noqa: S108
         ({"OPSCONSOLE_APPS": "no.such.app"}, "OPSCONSOLE_APPS is 'no.such.app', but it must be a"),
