@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import socket
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from threading import Thread
 
 from django.core.mail import EmailMessage
 from django.core.mail.backends.base import BaseEmailBackend
@@ -12,6 +15,28 @@ from agents.desks.refunds.models import SentMail
 from tests.engine.memory import Crash
 
 seen: list[tuple[str, bool]] = []
+
+
+@contextmanager
+def refusing(word: str) -> Iterator[int]:
+    """Serve one client on a port, a mail server that answers 550 to this word ("" at once)."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            client, _ = server.accept()
+            with client, client.makefile("rw", newline="") as lines:
+                said = "" if word == "" else "220 here"
+                while True:
+                    print(said or "550 not by us", end="\r\n", file=lines, flush=True)
+                    asked = lines.readline()[:4].strip()
+                    if not asked:
+                        return
+                    said = "" if asked == word else "250 fine"
+
+        thread = Thread(target=serve)
+        thread.start()
+        yield server.getsockname()[1]
+        thread.join()
 
 
 class Watching(BaseEmailBackend):

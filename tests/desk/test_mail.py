@@ -102,6 +102,20 @@ def test_a_mail_that_broke_off_is_never_sent_again(
     assert mailoutbox == []
 
 
+@pytest.mark.parametrize("word", ["", "mail", "rcpt", "data"])
+def test_a_mail_that_a_server_does_not_take_was_not_begun(
+    book: Book, settings: Settings, word: str
+) -> None:
+    settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
+    settings.EMAIL_HOST, settings.EMAIL_USE_TLS = "127.0.0.1", False
+    with letterboxes.refusing(word) as port:
+        settings.EMAIL_PORT = port
+        with pytest.raises(mail.MailRefused, match="email_not_taken:550"):
+            mail.send_refund_mail(**letter(book, key="a key"))
+
+    assert mail.find(key="a key") is None
+
+
 def test_a_mail_within_a_transaction_is_refused(book: Book, mailoutbox: list[EmailMessage]) -> None:
     """The transaction could be rolled back after the mail has left."""
     with pytest.raises(RuntimeError, match="durable"), transaction.atomic():

@@ -40,6 +40,22 @@ def test_the_card_tells_what_the_mail_server_said(scene: Scene, settings: Any) -
     assert "on attempt 1 of this step" in page
 
 
+def test_where_no_mail_server_listens_nobody_is_asked_and_the_answer_says_so(
+    scene: Scene, settings: Any
+) -> None:
+    settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
+    settings.EMAIL_HOST, settings.EMAIL_PORT, settings.EMAIL_USE_TLS = "127.0.0.1", 1, False
+
+    run = go(scene.launch(REFUND_500))
+
+    mail = Effect.objects.get(run=run, tool="send_refund_email")
+    assert mail.result == {"status": "error", "error": "email_not_taken:ConnectionRefusedError"}
+    assert (run.outcome or {})["answer"].endswith("The customer has not been told.")
+    assert not Escalation.objects.filter(run=run).exists()
+    page = signed_in(scene.omar).get(reverse("run", args=[run.pk])).text
+    assert "was paid in this run, and no email was sent" in page
+
+
 def test_a_worker_that_died_meanwhile_noted_no_answer(scene: Scene, settings: Any) -> None:
     settings.EMAIL_BACKEND = "tests.desk.letterboxes.Deadly"
     run = scene.launch(REFUND_500)

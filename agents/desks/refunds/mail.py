@@ -5,7 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
-from smtplib import SMTPResponseException
+from smtplib import (
+    SMTPAuthenticationError,
+    SMTPConnectError,
+    SMTPDataError,
+    SMTPHeloError,
+    SMTPNotSupportedError,
+    SMTPRecipientsRefused,
+    SMTPResponseException,
+    SMTPSenderRefused,
+)
+from socket import gaierror
 
 from django.core.exceptions import ValidationError
 from django.core.mail import EmailMessage
@@ -24,6 +34,13 @@ TEMPLATE = "refund_confirmation_v2"
 SUBJECT = "Your refund of {0}"
 REPLY_TEMPLATE = "reply_v1"
 REPLY_SUBJECT = "Reply to your question"
+
+
+# After these nothing has left: nobody was reached, or a server said that it does not take it.
+NOT_TAKEN = (
+    *(ConnectionRefusedError, gaierror, SMTPConnectError, SMTPHeloError, SMTPNotSupportedError),
+    *(SMTPAuthenticationError, SMTPSenderRefused, SMTPRecipientsRefused, SMTPDataError),
+)
 
 
 class MailRefused(Exception):
@@ -148,11 +165,17 @@ def _begin(customer: Customer, letter: _Letter, key: str, at: datetime) -> SentM
 
 
 def _hand_over(mail: SentMail, at: datetime) -> SentMail:
-    """Hand a mail over and note that it left. What is raised here leaves it "sending"."""
+    """Hand a mail over and note that it left. Raises MailRefused where nobody took it.
+
+    What else is raised leaves it "sending".
+    """
     headers = {"Message-ID": message_id(mail.key)}
     message = EmailMessage(subject=mail.subject, body=mail.body, to=[mail.to], headers=headers)
     try:
         message.send()
+    except NOT_TAKEN as error:
+        SentMail.objects.filter(pk=mail.pk).delete()  # it was never begun
+        raise MailRefused(f"email_not_taken:{_code_of(error)}") from error
     except Exception as error:  # whatever it was, a person may have to find out by it
         mail.fault = _words_of(error)
         update_row(mail, "fault")
@@ -165,6 +188,13 @@ def _hand_over(mail: SentMail, at: datetime) -> SentMail:
 def message_id(key: str) -> str:
     """Return the Message-ID of the mail of a key."""
     return f"<{sha256(key.encode()).hexdigest()[:32]}@opsconsole>"
+
+
+def _code_of(error: Exception) -> str:
+    """Return the mail server's code, or the name of what kept it from being reached."""
+    if isinstance(error, SMTPRecipientsRefused):
+        return str(next(iter(error.recipients.values()))[0])
+    return str(getattr(error, "smtp_code", type(error).__name__))
 
 
 def _words_of(error: Exception) -> str:
