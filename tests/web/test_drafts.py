@@ -13,15 +13,12 @@ from playwright.sync_api import Page, expect
 from agents import operations
 from agents.engine import answering
 from agents.models import Escalation, Role
-from tests.engine.scene import Scene, go, set_scene
-from tests.web.serving import chromium, served, sign_in
+from tests.engine.scene import Scene
+from tests.web.serving import served, sign_in
+from tests.web.test_journeys import Browser, browser, moved, opened, scene
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
-
-
-@pytest.fixture
-def scene() -> Scene:
-    return set_scene()
+__all__ = ["browser", "opened", "scene"]
 
 
 @pytest.fixture
@@ -31,13 +28,13 @@ def ada(scene: Scene) -> User:
 
 @pytest.fixture
 def open_one(scene: Scene) -> Escalation:
-    return Escalation.objects.get(run=go(scene.launch()))
+    return Escalation.objects.get(run=moved(scene.launch()))
 
 
 @pytest.fixture
-def page(open_one: Escalation) -> Iterator[Page]:
+def page(open_one: Escalation, browser: Browser) -> Iterator[Page]:
     """Rita's tab, in which she has begun to type a reason."""
-    with served() as site, chromium() as browser:
+    with served() as site:
         page = browser.new_context().new_page()
         sign_in(page, site, "rita")
         page.goto(f"{site}/approvals/{open_one.pk}/")
