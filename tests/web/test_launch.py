@@ -13,6 +13,7 @@ from agents.models import Run
 from tests.engine.scene import Scene, set_scene
 from tests.web.serving import chromium, served, sign_in
 from tests.web.test_pages import signed_in
+from tests.web.words import words
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -30,6 +31,21 @@ def test_a_customer_is_chosen_by_name_or_number(scene: Scene, given: str) -> Non
 
     assert answered.status_code == 302
     assert Run.objects.get().subject_key == "42"
+
+
+@pytest.mark.parametrize(("subject", "status"), [("main", 302), ("savings", 422)])
+def test_a_desk_with_books_of_its_own_for_each_demo_run_is_launched(
+    scene: Scene, subject: str, status: int
+) -> None:
+    """The workspace's own book has no account: only the run's will."""
+    fields = {"goal": "Pay INV-7.", "desk": "bank", "subject": subject, "token": "a1b2"}
+
+    answered = signed_in(scene.omar).post(reverse("launch"), fields)
+    again = signed_in(scene.omar).post(reverse("launch"), {"scenario": "bank/0", "token": "c3d4"})
+
+    assert answered.status_code == status
+    assert ("account" in words(answered.text)) == (status == 422)
+    assert again.status_code == 302
 
 
 def test_a_name_that_several_have_is_asked_about(scene: Scene) -> None:
