@@ -18,7 +18,7 @@ from django.db.models import ForeignKey
 
 from agents.audit.triggers import POSTGRES_FUNCTION, triggers_of
 
-OURS = ("agents", "desk")  # the apps whose tables nothing but our triggers acts on
+OURS = ("agents", "desk")  # the apps whose triggers, whoever made them, a migration lifts
 
 _SQLITE_TRIGGERS = "SELECT name, tbl_name, sql, 0, 1 FROM sqlite_master WHERE type = 'trigger'"
 _SQLITE_TABLES = """
@@ -76,7 +76,7 @@ def unprotect(connection: BaseDatabaseWrapper) -> None:
 def _lift(connection: BaseDatabaseWrapper, cursor: CursorWrapper) -> None:
     is_sqlite, quoted = connection.vendor == "sqlite", connection.ops.quote_name
     for name, table, _, kind, _ in _acting(connection, cursor):
-        if kind != _CONSTRAINT and not name.startswith("rule "):
+        if _is_lifted(table) and kind != _CONSTRAINT and not name.startswith("rule "):
             on = "" if is_sqlite else f" ON {quoted(table)}"
             cursor.execute(f"DROP TRIGGER {quoted(name)}{on}")
 
@@ -115,7 +115,7 @@ def _wrong_tables(
     connection: BaseDatabaseWrapper, cursor: CursorWrapper
 ) -> Iterator[tuple[str, str]]:
     is_sqlite = connection.vendor == "sqlite"
-    ours = {model._meta.db_table for app in OURS for model in apps.get_app_config(app).get_models()}
+    ours = _tables()
     cursor.execute(_SQLITE_TABLES if is_sqlite else _POSTGRES_TABLES)
     for name, is_plain in cursor.fetchall():
         if _folded(connection, name) in ours and not is_plain:
@@ -132,7 +132,7 @@ def _missing_keys(
 ) -> Iterator[tuple[str, str]]:
     """Yield the foreign keys of our models that no constraint holds."""
     there = set(connection.introspection.table_names(cursor))
-    models = [model for app in OURS for model in apps.get_app_config(app).get_models()]
+    models = [model for model in apps.get_models() if model._meta.managed]
     for meta in [model._meta for model in models if model._meta.db_table in there]:
         constraints = connection.introspection.get_constraints(cursor, meta.db_table).values()
         held = {
@@ -151,12 +151,25 @@ def _missing_keys(
 def _acting(
     connection: BaseDatabaseWrapper, cursor: CursorWrapper
 ) -> list[tuple[str, str, str, int, bool]]:
-    """Return what acts on our tables: name, table, text, kind, and whether it is on."""
+    """Return what acts on a table of the console or of a desk.
+
+    That is its name, table, text, kind, and whether it is on.
+    """
     is_sqlite = connection.vendor == "sqlite"
     cursor.execute(_SQLITE_TRIGGERS if is_sqlite else _POSTGRES_TRIGGERS)
-    ours = tuple(f"{app}_" for app in OURS)
+    ours = _tables()
     rows = [(row[0], _folded(connection, row[1]), *row[2:]) for row in cursor.fetchall()]
-    return [row for row in rows if row[1].startswith(ours)]
+    return [row for row in rows if row[1] in ours or _is_lifted(row[1])]
+
+
+def _tables() -> set[str]:
+    """Return the tables of every app: a desk's are wherever a company keeps it."""
+    models = apps.get_models(include_auto_created=True)
+    return {model._meta.db_table for model in models if model._meta.managed}
+
+
+def _is_lifted(table: str) -> bool:
+    return table.startswith(tuple(f"{app}_" for app in OURS))
 
 
 def _folded(connection: BaseDatabaseWrapper, name: str) -> str:

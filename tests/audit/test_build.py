@@ -138,6 +138,15 @@ ON_DESK = {
         "trigger intruder",
     ),
 }
+# Of a desk that is declared, and of the people: their tables are no prefix's.
+ON_BANK = {
+    vendor: tuple(text.replace("desk_charge", "bank_transfer") for text in texts)
+    for vendor, texts in ON_DESK.items()
+}
+ON_PEOPLE = {
+    vendor: tuple(text.replace("desk_charge", "auth_user") for text in texts)
+    for vendor, texts in ON_DESK.items()
+}
 VIEW = (
     "ALTER TABLE agents_eventtext RENAME TO hidden; CREATE VIEW agents_eventtext AS "
     "SELECT * FROM hidden",
@@ -151,7 +160,11 @@ REFUNDS = (
 )
 
 
-@pytest.mark.parametrize("change", [ON_DESK, VIEW, REFUNDS], ids=["desk", "view", "refunds"])
+@pytest.mark.parametrize(
+    "change",
+    [ON_DESK, ON_BANK, ON_PEOPLE, VIEW, REFUNDS],
+    ids=["desk", "bank", "people", "view", "refunds"],
+)
 def test_a_table_that_is_not_ours_alone_is_found(
     run: Run, change: dict[str, tuple[str, str, str]] | tuple[str, str, str]
 ) -> None:
