@@ -39,17 +39,10 @@ def test_a_decision_by_command_is_told_from_one_in_the_browser(
     waiting = [go(scene.launch()), go(scene.launch())]
     by_command, in_browser = (Escalation.objects.get(run=run) for run in waiting)
 
-    ended = command(
-        "decide",
-        str(by_command.pk),
-        "--approve",
-        "--amount",
-        "800",
-        "--reason",
-        "x",
-        "--as",
-        "rita",
-    )
+    approve = ["decide", str(by_command.pk), "--approve", "--amount", "800", "--as", "rita"]
+    twice = command(*approve, "--reason", "x", "--set", "amount_minor=700")
+    assert (twice.code, "given more than once" in twice.err) == (2, True)
+    ended = command(*approve, "--reason", "x")
     told = facts("escalation.decided")
     scene.decide(waiting[1])
 

@@ -80,6 +80,8 @@ def test_a_table_is_imported_once_and_a_run_can_refund_from_it(
         ("1,A,a@example.com,US,,annual,5.00,,\n", "line 3: plan, amount, currency and paid_on"),
         (f"1,A,a@example.com,US,,annual,5.001,USD,{DAY}\n", "line 3: amount: "),
         (f"1,A,a@example.com,US,,annual,-5,USD,{DAY}\n", "line 3: amount: "),
+        (f"1,A,a@example.com,US,,annual,0.00,USD,{DAY}\n", "line 3: amount is above 0"),
+        (f"1,A,a@example.com,US,,annual,{'9' * 19},USD,{DAY}\n", "line 3: amount"),
         (f"1,A,a@example.com,US,,annual,5,EUR,{DAY}\n", "line 3: currency must be USD"),
         ("1,A,a@example.com,US,,annual,5,USD,2999-01-01\n", "line 3: paid_on is a day that was"),
         ("1,A,a@example.com,US,,annual,5,USD,2026-02-31\n", "line 3: paid_on is a day that was"),

@@ -15,7 +15,7 @@ from django.utils.dateparse import parse_date
 
 from agents.core.actions import has_hidden
 from agents.core.former import CURRENCY
-from agents.core.money import BadAmount, minor_of_text
+from agents.core.money import MAX_MINOR, BadAmount, minor_of_text, plain_amount
 from agents.core.names import holds_address, is_plain_plan
 from agents.desks.refunds import billing
 from agents.desks.refunds.models import Charge, Customer
@@ -139,6 +139,8 @@ def _charge(read: dict[str, str], at: datetime) -> dict[str, Any] | None:
         raise ValueError(f"amount: {error}") from None
     except ValueError:
         day = None
+    if not 0 < amount <= MAX_MINOR:
+        raise ValueError(f"amount is above 0 and at most {plain_amount(MAX_MINOR, CURRENCY)}")
     if day is None or day > at.date():
         raise ValueError("paid_on is a day that was, such as 2026-11-02")
     paid_at = datetime.combine(day, time(), UTC)

@@ -92,6 +92,10 @@ def _patch(options: dict[str, Any]) -> dict[str, Json] | None:
     unknown = [name for name, _ in given if name not in fields]
     if unknown:
         raise BadPatch(unknown[0], f"{unknown[0]} cannot be changed.")
+    names = [name for name, _ in given]
+    twice = [n for n in names if names.count(n) > 1 and fields[n].kind != "lines"]
+    if twice:
+        raise BadPatch(twice[0], f"{twice[0]} is given more than once.")
     typed = {name: "\n".join(text for n, text in given if n == name) for name, _ in given}
     return changed(list(fields.values()), typed, asked.action["args"]) or None  # as proposed
 
@@ -120,7 +124,6 @@ def _who(escalation: Escalation) -> str:
     """Say who was first, when, and what they decided."""
     if escalation.decided_by is None:
         return f"Escalation {escalation.pk} is {escalation.state}; nothing was changed."
-    granted = f": {escalation.granted}" if escalation.granted else ""
     granted = f": {escalation.granted}" if escalation.granted else ""
     return (
         f"{escalation.decided_by.get_username()} decided this at "
