@@ -5,6 +5,7 @@ Every worker sweeps; conditional updates make many sweepers harmless.
 
 from __future__ import annotations
 
+import time
 from datetime import timedelta
 
 from django.db import transaction
@@ -14,7 +15,7 @@ from django.utils import timezone
 from agents.audit.sealing import seal_when_due
 from agents.core.replay import Reply
 from agents.core.states import ENDED, EffectState, EscalationState, RunState
-from agents.db.statistics import keep_statistics_when_due
+from agents.db.statistics import keep_statistics
 from agents.engine.answering import expire
 from agents.engine.calling import CallOutcome
 from agents.engine.commit import Commit
@@ -22,13 +23,17 @@ from agents.engine.crashpoints import crashpoint
 from agents.engine.dispatch import ring, unheard
 from agents.engine.lease import TOGETHER, requeue_runs
 from agents.engine.lookup import LookupBroken, outcome_of
+from agents.engine.model_use import sum_next_day
 from agents.engine.redaction import redact_for
 from agents.engine.settling import settle
 from agents.models import Effect, Escalation, LostRun, Run
 from agents.tools import TOOLS, OutcomeUnknown
 
 ORPHANED = timedelta(minutes=1)  # longer than any tool may take
+HOUR = 3600.0  # seconds
 BATCH = 100  # rows put right in one sweep; the next one does the rest
+
+_kept_at = -HOUR
 
 
 def sweep() -> int:
@@ -36,9 +41,18 @@ def sweep() -> int:
     put_right = _expire() + _requeue_abandoned() + _requeue_decided() + _settle_orphans()
     put_right += _ring_again()
     crashpoint("sweep.after_commit")
-    keep_statistics_when_due()
+    sum_next_day(at=timezone.now())
+    _keep_statistics()
     seal_when_due(at=timezone.now())
     return put_right
+
+
+def _keep_statistics() -> None:
+    """Have the database count anew once an hour of this process."""
+    global _kept_at
+    if time.monotonic() - _kept_at >= HOUR:
+        keep_statistics()
+        _kept_at = time.monotonic()
 
 
 def _expire() -> int:

@@ -6,6 +6,7 @@ from agents.models.escalation import Escalation
 from agents.models.event import Event, EventText
 from agents.models.head import Head, Sealed
 from agents.models.kill_switch import KillSwitch, Scope, Stage
+from agents.models.model_use import ModelUse
 from agents.models.policy import PolicyVersion
 from agents.models.run import LostRun, Run
 from agents.models.step import Step
@@ -22,6 +23,7 @@ __all__ = [
     "KillSwitch",
     "LostRun",
     "Membership",
+    "ModelUse",
     "PolicyVersion",
     "Role",
     "Run",

@@ -75,6 +75,8 @@ class Effect(models.Model):
             # What a tool did to a subject, and on a resource, since some time, over all runs.
             models.Index(fields=["tool", "subject_key", "intended_at"], name="effect_of_subject"),
             models.Index(fields=["tool", "resource", "intended_at"], name="effect_of_resource"),
+            # What was done lately: who of them was not told?
+            models.Index(fields=["tool", "settled_at"], name="effect_settled"),
             # What went out today without a person.
             models.Index(
                 fields=["intended_at"],

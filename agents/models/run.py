@@ -98,6 +98,8 @@ class Run(models.Model):
             models.Index(fields=["workspace", "subject_key", "-created_at"], name="run_of_subject"),
             # For the worker: what is claimable, and whose lease ran out.
             models.Index(fields=["state", "wake_at", "created_at"], name="run_claimable"),
+            # What ended on a day, and what has not: the sums of what models were asked.
+            models.Index(fields=["ended_at"], name="run_ended"),
             # For the sweep: waiting runs without an open escalation, from this index and
             # escalation_open alone, as the rows themselves are wide.
             # (SQLite reads the state from the index only where it is one of its columns.)

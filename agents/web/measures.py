@@ -6,14 +6,15 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from django.conf import settings
-from django.db.models import Count, Min, OuterRef, Q, QuerySet, Subquery, Sum
+from django.db.models import Count, Min, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce, Now
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from agents.core.budget import BUDGETS
 from agents.core.states import EffectState, EscalationState, RunState
-from agents.models import Effect, Endpoint, Escalation, Event, Run, Step, Worker
+from agents.engine.model_use import uses
+from agents.models import Effect, Endpoint, Escalation, Event, Run, Worker
 from agents.web.untold import notices, untold_effects
 
 FAULTS = ("llm_bad_response", "llm_error", "llm_rate_limited", "llm_timeout")  # of a server
@@ -123,19 +124,12 @@ def _models() -> Iterator[Metric]:
     cost = CounterMetricFamily(
         "opsconsole_model_cost_usd", "Cost of answers whose price is known.", labels=["model"]
     )
-    asked = Step.objects.filter(kind="ask").order_by("model").values("model")
-    for row in asked.annotate(
-        calls=Sum("attempts"),
-        input=Sum("tokens_in"),
-        output=Sum("tokens_out"),
-        lost=Sum("tokens_lost"),
-        micro_usd=Coalesce(Sum("cost_micro_usd"), 0),
-    ):
-        model = row["model"]
-        calls.add_metric([model], row["calls"])
-        for kind in ("input", "output", "lost"):
-            tokens.add_metric([model, kind], row[kind])
-        cost.add_metric([model], row["micro_usd"] / 1_000_000)
+    for use in uses():
+        model = use["model"]
+        calls.add_metric([model], use["calls"])
+        for kind, column in (("input", "in"), ("output", "out"), ("lost", "lost")):
+            tokens.add_metric([model, kind], use[f"tokens_{column}"])
+        cost.add_metric([model], use["cost_micro_usd"] / 1_000_000)
     yield from (calls, tokens, cost)
 
 

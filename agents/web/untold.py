@@ -6,10 +6,11 @@ from datetime import datetime
 from functools import reduce
 from operator import or_
 
-from django.db.models import Exists, F, OuterRef, Q, QuerySet
+from django.db.models import Exists, OuterRef, Q
 
 from agents.core.states import ENDED, EffectState
 from agents.models import Effect
+from agents.models.effect import EffectQuerySet
 from agents.systems import SYSTEMS, Notice
 
 MAYBE_SENT = (EffectState.DONE, EffectState.INTENDED, EffectState.UNKNOWN)
@@ -20,15 +21,14 @@ def notices() -> list[Notice]:
     return [system.notice for system in SYSTEMS.values() if system.notice]
 
 
-def untold_effects(*, since: datetime, of: Notice | None = None) -> QuerySet[Effect]:
-    """Return what was done since then that no mail was written about, newest first.
+def untold_effects(*, since: datetime, of: Notice | None = None) -> EffectQuerySet:
+    """Return what was done since then that no mail was written about.
 
     A mail of the run that was launched anew counts; one that may have left is asked about anyway.
     """
     wanted = [_without_letter(notice) for notice in ([of] if of else notices())]
     done = Effect.objects.filter(state=EffectState.DONE, settled_at__gte=since)
-    found = done.filter(reduce(or_, wanted, Q(pk__in=[])), run__state__in=ENDED)
-    return found.select_related("run").order_by(F("settled_at").desc(), "-pk")
+    return done.filter(reduce(or_, wanted, Q(pk__in=[])), run__state__in=ENDED)
 
 
 def _without_letter(notice: Notice) -> Q:

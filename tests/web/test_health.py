@@ -17,6 +17,7 @@ from django.utils import timezone
 from prometheus_client.parser import text_string_to_metric_families
 
 from agents.engine import lease
+from agents.engine.model_use import sum_next_day
 from agents.models import Effect, Endpoint, Escalation, Run, Step, Worker
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import REFUND_500, Scene, go, set_scene
@@ -145,6 +146,11 @@ def test_models_are_counted_by_name_over_all_attempts(scene: Scene) -> None:
     asked.filter(key="1/propose").update(cost_micro_usd=None, tokens_lost=5)
 
     found = measured()
+    assert sum_next_day(at=timezone.now()) == 0
+    for _ in range(2):  # a day that is over is summed once, and its runs are not read again
+        sum_next_day(at=timezone.now() + timedelta(days=2))
+        asked.filter(run__ended_at__isnull=False).update(tokens_in=10**6)
+        assert measured() == found
 
     assert found["model_calls_total", "m-1"] == 2 * count
     assert found["model_tokens_total", "input", "m-1"] == 10 * count

@@ -60,13 +60,14 @@ class Attention:
 def attention(workspaces: Sequence[int], *, since: datetime) -> list[Attention]:
     """Return the newest cases of some workspaces, in one query.
 
-    What nobody was told of counts where its run began after `since`.
+    What nobody was told of counts where it was done after `since`.
     """
-    # Adding 0 hides the column from its index: SQLite would begin with every run of a workspace.
+    # Neither a sum nor the later of two has an index: SQLite would begin with every run.
     of = Run.objects.alias(of=F("workspace") + 0).filter(of__in=list(workspaces))
+    of = of.annotate(over_at=Coalesce("ended_at", "created_at"))
     failed = of.filter(state=RunState.FAILED).values_list(
         Value("failed", CharField()),
-        *("pk", NO_KEY, "ended_at", NO_KEY, NO_NAME, "subject_label", "stop_reason", NO_NAME),
+        *("pk", NO_KEY, "over_at", NO_KEY, NO_NAME, "subject_label", "stop_reason", NO_NAME),
     )
     lost = Effect.objects.unsettled().filter(state=EffectState.UNKNOWN)
     unknown = lost.in_workspaces(workspaces).values_list(
@@ -80,13 +81,14 @@ def attention(workspaces: Sequence[int], *, since: datetime) -> list[Attention]:
         *("run_id", "pk", "decided_at", Coalesce("granted_minor", "amount_minor"), "currency"),
         *("run__subject_label", "not_carried_out", "decided_by__username"),
     )
-    quiet = untold_effects(since=since).filter(
-        run__workspace__in=workspaces, run__created_at__gte=since
+    untold = (
+        untold_effects(since=since)
+        .in_workspaces(workspaces)
+        .values_list(
+            Value("untold", CharField()),
+            *("run_id", NO_KEY, "settled_at", "amount_minor", "currency", "run__subject_label"),
+            *("run__stop_reason", NO_NAME),
+        )
     )
-    untold = quiet.order_by().values_list(
-        Value("untold", CharField()),
-        *("run_id", NO_KEY, "settled_at", "amount_minor", "currency", "run__subject_label"),
-        *("run__stop_reason", NO_NAME),
-    )
-    rows = failed.union(unknown, not_carried_out, untold, all=True).order_by("-ended_at")
+    rows = failed.union(unknown, not_carried_out, untold, all=True).order_by("-over_at")
     return [Attention(*row) for row in rows[:MOST]]

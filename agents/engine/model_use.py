@@ -1,0 +1,67 @@
+"""Sum what models were asked: days that are over once, by the sweep, and the rest when asked."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, time, timedelta
+
+from django.db.models import Max, Min, Q, QuerySet, Sum
+from django.db.models.functions import Coalesce
+
+from agents.core.requests import Json
+from agents.models import ModelUse, Run, Step
+
+GRACE = timedelta(hours=1)  # after midnight, in which runs that have ended are still written
+SUMS = {
+    "calls": Sum("attempts"),
+    "tokens_in": Sum("tokens_in"),
+    "tokens_out": Sum("tokens_out"),
+    "tokens_lost": Sum("tokens_lost"),
+    "cost_micro_usd": Coalesce(Sum("cost_micro_usd"), 0),
+}
+
+
+def sum_next_day(*, at: datetime) -> int:
+    """Sum the first day that is over and not summed yet. Return how many rows that made."""
+    since = _summed_until()
+    ended = Run.objects.filter(ended_at__gte=since) if since else Run.objects.all()
+    first = ended.aggregate(first=Min("ended_at"))["first"]
+    if first is None:
+        return 0
+    begin = _midnight(first)
+    end = begin + timedelta(days=1)
+    if end + GRACE > at:
+        return 0
+    asked = Step.objects.filter(kind="ask", run__ended_at__gte=begin, run__ended_at__lt=end)
+    sums = asked.order_by().values("model").annotate(**SUMS)
+    rows = [ModelUse(day=begin.date(), **row) for row in sums]
+    # A day on which nothing was asked has a row too, or it would be looked at for ever. Another
+    # worker may have been quicker; it summed the same.
+    none = ModelUse(day=begin.date(), model="", **dict.fromkeys(SUMS, 0))
+    return len(ModelUse.objects.bulk_create(rows or [none], ignore_conflicts=True))
+
+
+def uses() -> list[Json]:
+    """Return by model what was asked of it until now, as SUMS names it."""
+    columns = ("model", *SUMS)
+    kept = ModelUse.objects.values("model").annotate(**{name: Sum(name) for name in SUMS})
+    rest = _asked(_summed_until()).values("model").annotate(**SUMS)
+    found: dict[str, Json] = {}
+    for row in (*kept.values(*columns), *rest.values(*columns)):
+        one = found.setdefault(row["model"], {"model": row["model"], **dict.fromkeys(SUMS, 0)})
+        one.update({name: one[name] + row[name] for name in SUMS})
+    return [use for _, use in sorted(found.items()) if use["calls"]]
+
+
+def _asked(since: datetime | None) -> QuerySet[Step]:
+    """Return the questions of runs that ended since then, or have not ended."""
+    asked = Step.objects.filter(kind="ask").order_by()
+    return asked.filter(Q(run__ended_at__gte=since) | Q(run__ended_at=None)) if since else asked
+
+
+def _summed_until() -> datetime | None:
+    newest = ModelUse.objects.aggregate(newest=Max("day"))["newest"]
+    return datetime.combine(newest + timedelta(days=1), time(), UTC) if newest else None
+
+
+def _midnight(at: datetime) -> datetime:
+    return at.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
