@@ -19,6 +19,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.types import interrupt
 
 from agents.core.actions import Action, check_action
+from agents.core.former import CURRENCY, FIRST_DESK
 from agents.core.requests import Json, Stop
 from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import pipeline
@@ -38,7 +39,7 @@ _SPECS = specs()
 _MEMBER = CompiledSelect(
     lambda: Membership.objects.filter(
         workspace=Param("workspace"), user=Param("user"), user__is_active=True
-    ).only("role", "refund_limit_minor")
+    ).only("role", "desk_limits")
 )
 
 
@@ -193,7 +194,8 @@ def _limit(found: list[tuple[Any, ...]], role: Role) -> int | None:
     """Return what a member of this role may grant, None for any amount. Raises Refused."""
     for _, has, limit in found:
         if has == role:
-            return int(limit) if limit is not None else None
+            own = (json.loads(limit) if isinstance(limit, str) else limit).get(FIRST_DESK, {})
+            return own.get(CURRENCY)
     raise Refused(f"this takes the role {role}")
 
 

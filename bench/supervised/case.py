@@ -62,7 +62,7 @@ class Case(Ledger):
         change = tables.INTEND, (*bound, *about, spelled(at))
         self.thread.put([*told, intended], change, at=at)
         if reserve := TOOLS[tool].reserve:
-            reserve(Context(self.book, key, at, LIMITS, self.customer), **args)
+            reserve(Context(self.book, key, at, LIMITS, str(self.customer)), **args)
 
     def end(self, state: str, told: Sequence[Entry], at: datetime) -> None:
         self.thread.state = state
