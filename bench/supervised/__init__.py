@@ -8,6 +8,7 @@ came to is committed with what comes next: until then the checkpoint holds it.
 
 from __future__ import annotations
 
+import json
 import uuid
 from datetime import datetime
 from typing import Any
