@@ -143,6 +143,8 @@ if (live) {
   document.addEventListener("htmx-sse-before-connection", (event) => {
     if (event.detail.connection.attempt > 0) showLive(false);
   });
+  // htmx begins when it has come, which may be before its extension has: then nothing was opened.
+  setTimeout(() => live.dataset.htmxPowered ?? htmx.process(live));
   // A stream that broke is opened again by the extension; one that never came, by us.
   live.addEventListener("htmx-finally-request", ({ detail }) => {
     if (detail.ctx.response?.raw.ok) return;
