@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 
 import pytest
 from django.contrib.auth.models import User
 from django.utils import timezone
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from agents import operations
 from agents.engine import answering
@@ -37,11 +38,18 @@ def page(open_one: Escalation, browser: Browser) -> Iterator[Page]:
     with served() as site:
         page = browser.new_context().new_page()
         sign_in(page, site, "rita")
+        page.route("**/hx-sse*", come_late)
         page.goto(f"{site}/approvals/{open_one.pk}/")
         expect(page.locator("#live")).to_have_text("Live")
         page.get_by_label("Pay Anna").fill("800.00")
         page.get_by_label("Reason").fill("Four seats")
         yield page
+
+
+def come_late(route: Route) -> None:
+    """Let a slow line deliver what extends htmx after htmx has begun."""
+    time.sleep(0.2)
+    route.continue_()
 
 
 def decide(open_one: Escalation, by: User) -> None:
