@@ -365,7 +365,7 @@ def test_rita_answers_for_outputs_while_omar_watches(
 
         launch_memo(omar, site)
         answered(rita, site, "Reject", {"Why not": "The terms are clear."})
-        expect(omar.locator("#run")).to_contain_text("denied_by_human")
+        expect(omar.locator("#run")).to_contain_text("A reviewer rejected the draft.")
         expect(omar.locator("#run[data-ended]")).to_be_visible()
 
     ends = list(Run.objects.order_by("created_at").values_list("state", flat=True))
