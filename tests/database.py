@@ -63,8 +63,7 @@ SELECT md5(string_agg(concat_ws(' ', tgrelid::regclass, tgname, tgenabled, prosr
 FROM pg_trigger JOIN pg_proc ON pg_proc.oid = tgfoid WHERE NOT tgisinternal
 """
 
-# What fills the database again, and what `make` returned that filled it first; by name.
-_kept: dict[str, tuple[Callable[[], object], Any]] = {}
+_images: dict[str, tuple[sqlite3.Connection, Any]] = {}  # name -> a filled database, what made it
 
 
 def open_copy(connection: BaseDatabaseWrapper) -> None:
@@ -87,54 +86,26 @@ def open_copy(connection: BaseDatabaseWrapper) -> None:
 def make_once(name: str, make: Callable[[], T]) -> T:
     """Return what `make` returns once it has filled the empty database.
 
-    It does so once a session. Later the rows that it left are put back, which takes milliseconds;
-    they keep the times of the first. What is there already is not written over.
+    On SQLite it does so once a session. Later the database becomes a copy of what it left, in a
+    millisecond; rows keep the times of the first. What is there already is not written over.
     """
-    filled = _filled_tables()
-    if filled or (name not in _kept and connection.in_atomic_block):
-        return make()  # what a transaction keeps ends with it
-    if name not in _kept:
-        made = make()
-        kept = _image() if connection.vendor == "sqlite" else _copies(name)
-        _kept[name] = kept, deepcopy(made)
-        return made
-    put_back, made = _kept[name]
-    put_back()
+    if connection.vendor != "sqlite" or not _is_empty():
+        return make()
+    if name not in _images:
+        made, image = make(), sqlite3.connect(":memory:", check_same_thread=False)
+        connection.connection.backup(image)
+        _images[name] = image, made
+    image, made = _images[name]
+    image.backup(connection.connection)
     return deepcopy(made)
 
 
-def _filled_tables() -> list[str]:
-    """Return the tables that hold what a test has written."""
-    names = connection.introspection.django_table_names(only_existing=True, include_views=False)
-    tables = sorted(set(names) - KEPT)
-    counted = "SELECT '{0}' WHERE EXISTS (SELECT 1 FROM \"{0}\")"
+def _is_empty() -> bool:
+    tables = set(connection.introspection.table_names()) - KEPT - {"django_migrations"}
+    exists = 'EXISTS (SELECT 1 FROM "{}")'
     with connection.cursor() as cursor:
-        cursor.execute(" UNION ALL ".join(map(counted.format, tables)))
-        return [name for (name,) in cursor.fetchall()]
-
-
-def _image() -> Callable[[], object]:
-    """Keep SQLite's database as it is now. Return what makes it so again."""
-    image = sqlite3.connect(":memory:", check_same_thread=False)
-    connection.connection.backup(image)
-    return lambda: image.backup(connection.connection)
-
-
-def _copies(name: str) -> Callable[[], object]:
-    """Keep the rows of PostgreSQL's tables, in tables beside them. Return what puts them back.
-
-    Keys are those of the first: sequences only go on, so nobody else was given them.
-    """
-    copies = {table: f'kept."{name} {table}"' for table in _filled_tables()}
-    keep = "".join(f'CREATE TABLE {copy} AS TABLE "{table}";' for table, copy in copies.items())
-    back = "".join(f'INSERT INTO "{table}" TABLE {copy};' for table, copy in copies.items())
-
-    def run(statements: str) -> None:
-        with transaction.atomic(), connection.cursor() as cursor:
-            cursor.execute(f"DO $$ BEGIN {statements} END $$")
-
-    run(f"CREATE SCHEMA IF NOT EXISTS kept; {keep}")
-    return lambda: run(back)
+        cursor.execute("SELECT " + " OR ".join(map(exists.format, sorted(tables))))
+        return not cursor.fetchone()[0]
 
 
 def resetter(connection: BaseDatabaseWrapper) -> Callable[[Any], None]:
