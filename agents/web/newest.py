@@ -17,6 +17,8 @@ M = TypeVar("M", bound=Model)
 
 def newest(found: QuerySet[M], workspaces: Iterable[int], column: str, most: int) -> QuerySet[M]:
     """Return the `most` rows of these workspaces that are newest by `column`, then by key."""
+    if found.query.is_empty():
+        return found
     ordered = found.order_by(f"-{column}", "-pk")
     parts = [ordered.filter(workspace=one).values_list(column, "pk")[:most] for one in workspaces]
     if len(parts) < 2:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 from django.urls import reverse
+from django.utils import timezone
 
-from agents import results
+from agents import operations, results
 from agents.core.states import EscalationState, RunState
 from agents.models import Escalation, Role, Step
 from agents.web.runs import listing
@@ -52,8 +53,11 @@ def test_runs_are_found_by_what_is_known_of_them(
 
 def test_pages_of_runs_follow_each_other(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listing, "PAGE", 2)
+    other = operations.add_workspace(slug="other", name="Other", at=timezone.now())
+    operations.add_member(workspace=other, user=scene.eve, role=Role.VIEWER, at=timezone.now())
     launched = [scene.launch() for _ in range(5)]
     client = signed_in(scene.eve)
+    assert client.get(reverse("runs"), {"policy": "none"}).context["found"].rows == []
 
     seen: list[str] = []
     address = reverse("runs")
