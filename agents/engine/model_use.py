@@ -7,6 +7,7 @@ from datetime import UTC, datetime, time, timedelta
 from django.db.models import Max, Min, Q, QuerySet, Sum
 from django.db.models.functions import Coalesce
 
+from agents.core.days import utc_midnight
 from agents.core.requests import Json
 from agents.models import ModelUse, Run, Step
 
@@ -27,7 +28,7 @@ def sum_next_day(*, at: datetime) -> int:
     first = ended.aggregate(first=Min("ended_at"))["first"]
     if first is None:
         return 0
-    begin = _midnight(first)
+    begin = utc_midnight(first)
     end = begin + timedelta(days=1)
     if end + GRACE > at:
         return 0
@@ -42,9 +43,11 @@ def sum_next_day(*, at: datetime) -> int:
 
 def uses() -> list[Json]:
     """Return by model what was asked of it until now, as SUMS names it."""
-    columns = ("model", *SUMS)
-    kept = ModelUse.objects.values("model").annotate(**{name: Sum(name) for name in SUMS})
-    rest = _asked(_summed_until()).values("model").annotate(**SUMS)
+    columns, since = ("model", *SUMS), _summed_until()
+    # Up to the same day for both: another is perhaps summed between the two questions.
+    days = ModelUse.objects.filter(day__lt=since.date()) if since else ModelUse.objects.none()
+    kept = days.values("model").annotate(**{name: Sum(name) for name in SUMS})
+    rest = _asked(since).values("model").annotate(**SUMS)
     found: dict[str, Json] = {}
     for row in (*kept.values(*columns), *rest.values(*columns)):
         one = found.setdefault(row["model"], {"model": row["model"], **dict.fromkeys(SUMS, 0)})
@@ -61,7 +64,3 @@ def _asked(since: datetime | None) -> QuerySet[Step]:
 def _summed_until() -> datetime | None:
     newest = ModelUse.objects.aggregate(newest=Max("day"))["newest"]
     return datetime.combine(newest + timedelta(days=1), time(), UTC) if newest else None
-
-
-def _midnight(at: datetime) -> datetime:
-    return at.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)

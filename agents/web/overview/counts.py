@@ -12,6 +12,7 @@ from datetime import date, datetime, timedelta
 from django.db.models import Case, Count, DateField, F, Q, Sum, Value, When
 from django.db.models.functions import Cast, Coalesce
 
+from agents.core.days import utc_midnight
 from agents.core.kinds import ACTION
 from agents.core.states import EffectState, EscalationState
 from agents.engine.desk_ledger import MAYBE_DONE
@@ -89,10 +90,9 @@ class Calls:
 
 def count_calls(workspaces: Sequence[int], *, since: datetime, today: datetime) -> list[Calls]:
     """Count the writes since then, other than letters, in one query."""
-    midnight = today.replace(hour=0, minute=0, second=0, microsecond=0)
     is_automatic = Case(When(escalation=None, then=Value(True)), default=Value(False))
     is_done = Q(state=EffectState.DONE, settled_at__gte=since)
-    is_exposed = Q(escalation=None, intended_at__gte=midnight)
+    is_exposed = Q(escalation=None, intended_at__gte=utc_midnight(today))
     rows = (
         Effect.objects.filter(state__in=MAYBE_DONE)
         .exclude(tool__in=[name for name, tool in TOOLS.items() if tool.letter])

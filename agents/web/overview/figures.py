@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from statistics import median
 
 from django.contrib.auth.models import User
@@ -116,7 +116,7 @@ def overview(user: User, *, at: datetime) -> Overview:
     dates = [midnight.date() - timedelta(days=n) for n in reversed(range(DAYS))]
     since = midnight - timedelta(days=DAYS - 1)
     requests = count_requests(keys, since=since)
-    calls = count_calls(keys, since=since, today=at.astimezone(UTC))
+    calls = count_calls(keys, since=since, today=at)
     outcomes = _by_outcome(requests, calls, dates)
     waiting = [s for s in requests if s.state == EscalationState.OPEN]
     decided = [s for s in requests if s.state in {*DECIDED, EscalationState.EXPIRED}]
