@@ -115,7 +115,7 @@ def decided(user: User, before: str, outcome: str = "") -> tuple[list[InboxRow],
 
     `outcome` is one of OUTCOMES; anything else leaves out nothing.
     """
-    found = Escalation.objects.filter(decided_at__isnull=False)
+    found = Escalation.objects.filter(decided_at__isnull=False, run__workspace=F("workspace"))
     if outcome in OUTCOMES:
         found = found.filter(state=outcome)
     at, _, pk = before.partition("_")
