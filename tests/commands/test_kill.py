@@ -42,7 +42,7 @@ def test_a_switch_is_pressed_tried_and_released() -> None:
     [
         ("kill", {"who": "rita"}, 3, "takes the role admin"),
         ("kill", {"who": "nobody"}, 2, "no user 'nobody'"),
-        ("kill", {"workspace": "shop"}, 2, "no workspace 'shop'; there is demo"),
+        ("kill", {"workspace": "shop"}, 2, "There is no workspace 'shop'. Workspaces: demo."),
         ("release", {}, 3, "off already"),
     ],
 )

@@ -26,7 +26,7 @@ LACKING = {
     "OPSCONSOLE_SECRET_KEY": "OPSCONSOLE_SECRET_KEY is not given",
     "OPSCONSOLE_AUDIT_KEY": "OPSCONSOLE_AUDIT_KEY is not given",
     "OPENAI_API_KEY": "the demo model answers",
-    "EMAIL_HOST": "mail to customers goes to files",
+    "EMAIL_HOST": "mail goes to files",
     "DEFAULT_FROM_EMAIL": "mail comes from localhost",
 }
 

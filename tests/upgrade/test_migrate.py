@@ -13,7 +13,7 @@ from tests.settings import ON_POSTGRES
 pytestmark = [pytest.mark.both, pytest.mark.slow]
 
 RELEASED = "0013"  # the newest migration of version 0.1.0
-ALL = 12 if ON_POSTGRES else 8
+ALL = 13 if ON_POSTGRES else 9
 _TRIGGERS = (
     "SELECT tgname FROM pg_trigger WHERE NOT tgisinternal AND tgname LIKE 'agents_%'"
     if ON_POSTGRES
