@@ -256,6 +256,14 @@ def test_the_command_says_what_it_did(run: Run) -> None:
     assert (nobody.code, nobody.err.strip()) == (3, "Demo knows no customer 99.")
 
 
+def test_a_number_that_is_written_otherwise_forgets_nobody_in_part(run: Run) -> None:
+    for key in ("042", "٤٢", "4" * 5000):
+        refused = command("erase_subject", "demo", key, "--reason", "asked for by letter 7")
+
+        assert (refused.code, "is no customer's number" in refused.err) == (3, True), key
+    assert Customer.objects.get(book=run.book, number=42).name == NAME
+
+
 def test_a_table_that_is_imported_again_brings_nobody_back(scene: Scene, tmp_path: Path) -> None:
     eu = operations.add_workspace(slug="eu", name="EU", at=timezone.now())
     table = tmp_path / "customers.csv"

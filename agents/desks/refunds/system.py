@@ -28,6 +28,7 @@ from agents.systems import Example, KnownSubject, Notice, Shelf, UnknownSubject
 
 CUSTOMER = "user_id"  # the argument that names one
 CHOICE = re.compile(r"\((\d+)\)\Z", re.ASCII)  # the number in "Anna (42)"
+NUMBER = re.compile(r"0|[1-9]\d{0,18}", re.ASCII)  # as keys write it: one number, one key
 DIGITS = 18  # of the longest number
 SHORTEST_NAME = 3  # letters: shorter parts of a name stand in every other sentence
 IN_BOOKS = {"issue_refund", "send_refund_email", "send_reply"}  # tools that write to them
@@ -116,7 +117,7 @@ class RefundSystem:
         return Terms(key, amount_minor=amount, currency="" if amount is None else CURRENCY)
 
     def label_of(self, key: str, name: str) -> str:
-        if not key.isdecimal() or not billing.could_be(int(key)):
+        if not NUMBER.fullmatch(key) or not billing.could_be(int(key)):
             raise UnknownSubject(f"{key!r} is no customer's number.")
         return billing.label_of(int(key), name)
 
