@@ -130,7 +130,7 @@ def _wrong_tables(
 def _missing_keys(
     connection: BaseDatabaseWrapper, cursor: CursorWrapper
 ) -> Iterator[tuple[str, str]]:
-    """Yield the foreign keys of our models that no constraint holds."""
+    """Yield the foreign keys of our models that no constraint holds, where one is to."""
     there = set(connection.introspection.table_names(cursor))
     models = [model for model in apps.get_models() if model._meta.managed]
     for meta in [model._meta for model in models if model._meta.db_table in there]:
@@ -141,7 +141,7 @@ def _missing_keys(
             for table, column in [each["foreign_key"] or ("", "")]
         }
         for field in meta.local_fields:
-            if not isinstance(field, ForeignKey):
+            if not (isinstance(field, ForeignKey) and getattr(field, "db_constraint", True)):
                 continue
             to = field.target_field
             if (field.column, to.model._meta.db_table, to.column) not in held:
