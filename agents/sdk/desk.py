@@ -14,7 +14,7 @@ from agents.core.rulings import Ruling
 from agents.core.touch import Touch
 from agents.sdk.arguments import BadArguments, arguments_of
 from agents.sdk.asked import Asked
-from agents.sdk.changes import Change, bare_type, check_change
+from agents.sdk.changes import Change, Lower, bare_type, check_change
 from agents.sdk.demo import Says
 from agents.sdk.desk_tools import SUBJECT, DeskRule, DeskTool
 from agents.sdk.evidence import Evidence, write_evidence
@@ -131,6 +131,9 @@ class Desk:
                 raise TypeError(f"{function.__name__}: say what it does, before and after it")
             if amount and bare_type(arguments.hints[amount]) is not Money:
                 raise TypeError(f"{function.__name__}: {amount} is to be Money")
+            # What is granted is never above what was asked for, here as in the ledger.
+            if not isinstance(changes.get(amount, Lower()), Lower):
+                raise TypeError(f"{function.__name__}: {amount} can only be lowered: use Lower()")
             if any(bare_type(arguments.hints[name]) is not str for name in names):
                 raise TypeError(f"{function.__name__}: only a text has a name beside it")
             if subject in changes:

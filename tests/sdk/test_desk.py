@@ -24,6 +24,7 @@ from opsconsole.desks import (
     Lower,
     Money,
     Names,
+    Range,
     Ruling,
     Subject,
     Touch,
@@ -128,6 +129,10 @@ def test_a_tool_is_called_with_its_types_and_says_what_it_does() -> None:
         {"subject": "employee"},
         {"resource": "account"},
         {"amount": "sum"},
+        {
+            "amount": "amount",
+            "may_change": {"amount": Range(Money(1, "EUR"), Money(9, "EUR"))},
+        },
         {"may_change": {"system": Lower()}},
         {"may_change": {"payee": Lower()}},
         {"may_change": {"note": Lower()}},
