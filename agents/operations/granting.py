@@ -29,7 +29,7 @@ from agents.sdk.open_fields import BadPatch, OpenField, open_fields
 from agents.sdk.patches import patched
 from agents.sdk.rulings import Case
 from agents.systems import SYSTEMS
-from agents.tools import TOOLS, Tool
+from agents.tools import TOOLS, Tool, accepts
 
 Patch: TypeAlias = Mapping[str, Json]  # arguments that a person sets, by name
 
@@ -53,7 +53,7 @@ def fields_of(escalation: Escalation, *, at: datetime) -> list[OpenField]:
     try:
         args = escalation.action["args"]
         return open_fields(tool.typed, tool.may_change, args, case_of(escalation.run, at))
-    except BadArguments:  # the tool has changed since: only a yes or a no is possible
+    except BadArguments:  # the tool has changed since: only a no is possible
         return []
 
 
@@ -86,6 +86,8 @@ def grant(
     if tool is None:
         return None
     run, args = escalation.run, escalation.action["args"]
+    if not accepts(tool, args):  # nobody can say any more what a yes would do
+        raise Refused("tool_changed", "The tool takes other arguments now. Reject this request.")
     if patch is not None:
         args = _changed(tool, args, patch, case_of(run, at))
         _check_masked(run, patch)

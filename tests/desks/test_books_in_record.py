@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
 from agents import operations
+from agents.core.requests import Json
 from agents.desks.bank.models import Account, Payee, Transfer
 from agents.models import Event, Run
+from agents.sdk.arguments import arguments_of
+from agents.sdk.desk import DESKS
+from agents.sdk.values import Money
+from agents.tools import TOOLS
 from agents.web.sentences import tell_events
 from tests.audit.test_rows import reasons
 from tests.commands.test_run_pattern import command
 from tests.desks.bank import (
     ATTACKS,
+    LARGE,
     NEW_PAYEE,
     PAID_AT_ONCE,
     bank_scene,
@@ -126,6 +135,30 @@ def test_a_row_of_the_books_that_no_call_left_so_is_named() -> None:
             transaction.set_rollback(True)
 
         assert any(expected in reason for reason in found), (tamper.__name__, found)
+
+
+def test_what_was_called_stays_proved_where_a_tool_takes_other_arguments_or_is_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scene = bank_scene()
+    go(launch(scene, PAID_AT_ONCE))
+    asked = go(launch(scene, LARGE))
+    tools, name = DESKS["bank"].tools, "transfer_money"
+
+    def transfer_money(call: Any, *, account: str, amount: Money, reason: str) -> Json:
+        """Send money otherwise."""
+
+    other = arguments_of(transfer_money)
+    monkeypatch.setitem(tools, name, replace(tools[name], arguments=other))
+    monkeypatch.setitem(TOOLS, name, replace(TOOLS[name], spec=other, typed=other))
+
+    for patch in (None, {"amount": euros("100.00")}):
+        with pytest.raises(operations.Refused, match="takes other arguments now") as no:
+            decide(scene, asked, patch)
+        assert no.value.code == "tool_changed"
+    monkeypatch.delitem(tools, name)
+    monkeypatch.delitem(TOOLS, name)
+    assert decide(scene, asked, approve=False).state == "rejected"
 
 
 def test_an_account_is_forgotten_everywhere_and_the_record_holds() -> None:
