@@ -15,7 +15,9 @@ from agents.core.states import ENDED, EffectState
 from agents.models import Effect, Escalation, KillSwitch, Membership, PolicyVersion, Run, Workspace
 from agents.models.belonging import has_own_book, references
 from agents.record.told import REPLY, Derived, Row, Rows
+from agents.sdk.arguments import BadArguments
 from agents.systems import SYSTEMS
+from agents.tools import TOOLS
 
 REPLAYED = "reference"  # a policy under which recorded cases exchange what tools answer
 
@@ -175,18 +177,23 @@ def _effect(effect: Effect, is_erased: bool) -> Row:
 def _about(row: Effect | Escalation, action: Json, patch: Json = None) -> Row:
     """Return whom and how much of what a row names, beside what its action names.
 
-    A person may have made it use another resource: `patch` are the arguments that they set.
+    A person may have made it use another resource: `patch` are the arguments that they set. Of a
+    tool that has gone, or has other arguments, nothing is compared but what events tell.
     """
     system = SYSTEMS.get(row.run.desk)
     if system is None:
         return {}
     try:
+        if action.get("kind") == "tool" and action["name"] not in TOOLS:
+            return {}
         terms = system.terms_of(row.run, action)
         if patch:
             left = {**action, "args": {**action["args"], **patch}}
             terms = terms._replace(resource=system.terms_of(row.run, left).resource)
-    except (AttributeError, KeyError, TypeError, ValueError):  # it is no action of ours
-        return {"action": Derived(action, None)}
+    except (BadArguments, KeyError):  # its tool takes other arguments now
+        return {}
+    except (AttributeError, TypeError, ValueError):  # it is no action of ours
+        return {"action": Derived("unreadable", "an action")}  # whose texts stay out of faults
     named = terms._asdict()
     if not terms.resource:  # it comes with the facts of a review
         del named["resource"]

@@ -156,8 +156,10 @@ def test_what_was_called_stays_proved_where_a_tool_takes_other_arguments_or_is_g
         with pytest.raises(operations.Refused, match="takes other arguments now") as no:
             decide(scene, asked, patch)
         assert no.value.code == "tool_changed"
+    assert reasons() == []
     monkeypatch.delitem(tools, name)
     monkeypatch.delitem(TOOLS, name)
+    assert reasons() == []
     assert decide(scene, asked, approve=False).state == "rejected"
 
 
