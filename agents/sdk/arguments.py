@@ -136,7 +136,7 @@ def _check_argument(place: str, hint: Any, default: Any) -> None:
         raise TypeError(f"{place} cannot be of type {called}: {KINDS}") from None
     if default is not MISSING:
         try:
-            adapter.validate_python(default)
+            adapter.validate_python(default, strict=True)
         except ValidationError:
             raise TypeError(f"{place} cannot be {default!r} where it is left out") from None
 

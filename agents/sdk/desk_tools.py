@@ -99,8 +99,9 @@ class DeskTool:
 
     def names_of(self, given: Json, book: int) -> dict[str, dict[str, str]]:
         """Look up what people call the keys in these arguments."""
-        found = {n: (given[n], kind.label_of(given[n], book)) for n, kind in self.names.items()}
-        return {name: {key: called} for name, (key, called) in found.items() if called}
+        asked = {n: given[n] for n in self.names if isinstance(given.get(n), str)}
+        found = {n: {key: self.names[n].label_of(key, book)} for n, key in asked.items()}
+        return {name: called for name, called in found.items() if all(called.values())}
 
     def sentence(self, sentence: str, given: Json, label: str, called: Called | None = None) -> str:
         """Return one of its sentences with these arguments. Raises BadArguments."""

@@ -185,7 +185,8 @@ def _field(
 ) -> OpenField:
     among: tuple[Json, ...] = how.among if isinstance(how, Choose) else ()
     if get_origin(hint) is list:
-        least = bound_for(getattr(how, "least", None), case, int) or 1
+        least = bound_for(getattr(how, "least", None), case, int)
+        least = 1 if least is None else least
         is_part = isinstance(how, Lower)
         most = len(value) if is_part else len(among) or bound_for(how.most, case, int)
         choices = tuple(value) if is_part else among or choices_of(bare_type(get_args(hint)[0]))

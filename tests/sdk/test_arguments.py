@@ -131,6 +131,8 @@ def takes_a_moment(call: Any, *, x: datetime) -> None: ...
 def takes_a_mapping(call: Any, *, x: dict[str, int]) -> None: ...
 def takes_bytes(call: Any, *, x: bytes) -> None: ...
 def takes_a_place(call: Any, x: int) -> None: ...
+def takes_a_text_for_a_number(call: Any, *, x: int = "1") -> None: ...  # type: ignore[assignment]
+def takes_a_number_for_a_yes(call: Any, *, x: bool = 1) -> None: ...  # type: ignore[assignment]
 def takes_what_it_does_not_say(call, *, x): ...  # type: ignore[no-untyped-def]
 
 
@@ -143,6 +145,8 @@ def takes_what_it_does_not_say(call, *, x): ...  # type: ignore[no-untyped-def]
         takes_a_mapping,
         takes_bytes,
         takes_a_place,
+        takes_a_text_for_a_number,
+        takes_a_number_for_a_yes,
         takes_what_it_does_not_say,
     ],
 )

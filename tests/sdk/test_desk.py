@@ -108,7 +108,8 @@ def test_a_rule_is_handed_what_it_names_and_its_sentence_is_filled() -> None:
 
 def test_a_tool_is_called_with_its_types_and_says_what_it_does() -> None:
     desk = a_desk()
-    declare(desk, may_change={"amount": Lower(), "due": Lower()})
+    names = {"payee": desk.subject, "note": desk.subject}
+    declare(desk, names=names, may_change={"amount": Lower(), "due": Lower()})
     given = {"payee": "noor", "amount": {"amount": "12", "currency": "JPY"}, "due": "2026-12-01"}
 
     [tool] = desk.tools.values()
@@ -119,6 +120,7 @@ def test_a_tool_is_called_with_its_types_and_says_what_it_does() -> None:
     )
     assert (tool.description, desk.subject.label_of("noor", 1)) == ("Pay somebody.", "Noor (noor)")
     assert desk.subject.label_of("ben", 1) == ""
+    assert tool.names_of(given, 1) == {"payee": {"noor": "Noor (noor)"}}
 
 
 @pytest.mark.parametrize(

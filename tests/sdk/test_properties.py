@@ -196,6 +196,12 @@ def test_a_change_without_an_order_or_a_bound_cannot_be_declared(hint: Any, how:
         check_change(declared({"x": Kind(hint, st.none(), ())}), "x", how)
 
 
+def test_a_list_whose_least_is_none_may_be_emptied() -> None:
+    arguments = declared({"x": Kind(list[str], st.none(), ())})
+
+    assert patched(arguments, {"x": Range(0, 1)}, {"x": ["a"]}, {"x": []}, CASE) == {"x": []}
+
+
 def test_another_argument_and_another_currency_are_no_change() -> None:
     arguments = declared({"to": SCALARS[0], "x": SCALARS[8]})
     given = {"to": "Anna", "x": {"amount": "10.00", "currency": "EUR"}}
