@@ -66,9 +66,10 @@ def set_limit(
     at: datetime,
     actor: str = "",
 ) -> Membership:
-    """Let a reviewer grant a desk's calls up to an amount of a currency; None: any. Raises Refused.
+    """Let a reviewer grant a desk's calls up to an amount of a currency. Raises Refused.
 
-    An amount of another currency is not theirs to grant once one is limited at a desk.
+    None takes the limit away: then they grant any amount, but nothing in this currency while
+    another one stays limited at the desk.
     """
     with transaction.atomic():
         _lock(workspace)

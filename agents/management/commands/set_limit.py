@@ -28,7 +28,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("workspace", help="its short name")
         parser.add_argument("user", help="the person's user name")
-        parser.add_argument("limit", help='such as 800.00, or "none" for any amount')
+        parser.add_argument("limit", help='such as 800.00, or "none" to take it away')
         parser.add_argument("--desk", default=FIRST_DESK, help=f"of this desk; else {FIRST_DESK}")
         parser.add_argument("--currency", help=f"of its amounts; of {FIRST_DESK} {CURRENCY}")
 
@@ -51,4 +51,7 @@ class Command(BaseCommand):
                 actor=ACTOR,
             )
         granted = "any amount" if limit is None else f"at most {format_money(limit, currency)}"
+        if limit is None and (others := part.desk_limits.get(desk)):
+            limited = ", ".join(format_money(most, name) for name, most in sorted(others.items()))
+            granted = f"nothing in {currency} (limited: {limited})"
         self.stdout.write(f"{part}, may grant {granted}")
