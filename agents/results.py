@@ -9,17 +9,20 @@ from agents.core.requests import Json
 from agents.core.states import EscalationState, RunState
 from agents.engine.advance import brief_of
 from agents.models import Escalation, Run
+from agents.systems import SYSTEMS
 
 
 def result(run: Run) -> dict[str, Json]:
     """Return a run as the reference prints one, with our `run_id` and what it waits for.
 
     It is derived from the run's steps; where the engine ended the run, its reason counts. Of a
-    run that was erased only that is left.
+    run that was erased only that is left, and of a desk that has gone no more is read.
     """
     if run.erased_at:
         left = {"status": run.state, "stop_reason": run.stop_reason}
         return {**left, "erased_at": run.erased_at.isoformat(), **_identity(run)}
+    if run.desk not in SYSTEMS:  # whose tools nobody here knows
+        return {"status": run.state, "stop_reason": run.stop_reason, **_identity(run)}
     steps = list(run.steps.order_by("position"))
     replies = {step.key: Reply(step.reply, step.failed) for step in steps if step.ended_at}
     found = patterns.result(run.pattern, brief_of(run), replies)

@@ -65,12 +65,12 @@ def _answer_unknown(
     if reply["decision"] not in (EscalationState.APPROVED, EscalationState.REJECTED):
         step.failed = "effect_unknown"
         return
-    tool = TOOLS[effect.tool]
+    tool = TOOLS.get(effect.tool)  # None: a desk's that has gone
     happened = reply["decision"] == EscalationState.APPROVED and effect.state != EffectState.REFUSED
-    if not happened and tool.release:
+    if not happened and tool and tool.release:
         tool.release(effect.key, commit.at)  # a late call then finds no hold to use
     is_recorded = effect.state == EffectState.DONE
-    told = effect.result if is_recorded else _result_by_key(tool, effect.key)
+    told = effect.result if is_recorded else tool and _result_by_key(tool, effect.key)
     step.reply = redact_for(escalation.run, told)
     if step.reply is None and happened:
         step.reply = {"status": "ok", "confirmed_by": reply["by"]}

@@ -21,6 +21,7 @@ from agents.models import Effect, Escalation, Run, Workspace
 from agents.policies.profiles import STRICT
 from agents.sdk.desk import DESKS
 from agents.systems import SYSTEMS
+from agents.tools import TOOLS
 from tests.audit.test_rows import reasons
 from tests.desks.bank import (
     FIRST_PAYMENT,
@@ -95,8 +96,9 @@ def test_caps_that_are_none_are_refused(caps: Any) -> None:
         read_limits(document)
 
 
-def set_limit(limit: str, *more: str) -> None:
-    call_command("set_limit", "demo", "rita", limit, *more, stdout=StringIO())
+def set_limit(limit: str, *more: str) -> str:
+    call_command("set_limit", "demo", "rita", limit, *more, stdout=(out := StringIO()))
+    return out.getvalue()
 
 
 IN_EUR = ("--desk", "bank", "--currency", "EUR")
@@ -146,7 +148,9 @@ def test_a_limit_in_one_currency_is_none_of_another() -> None:
     told = "approving up to USD 5,000.00 at bank transfers, up to USD 800.00 at refunds."
     assert told in ada.get("/audit/").text
 
-    set_limit("none", "--desk", "bank", "--currency", "USD")
+    set_limit("1000.00", *IN_EUR)
+    assert "may grant nothing in EUR (limited: USD 5,000.00)" in set_limit("none", *IN_EUR)
+    assert "any amount" in set_limit("none", "--desk", "bank", "--currency", "USD")
     assert decide(scene, run).state == "approved"
     decide(scene, go(launch(scene, NEW_PAYEE)))  # of no money, and so of no limit
 
@@ -178,9 +182,10 @@ def test_a_process_without_the_desk_decides_nothing_and_says_what_it_lacks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     scene = bank_scene()
-    run = go(launch(scene, FIRST_PAYMENT))
+    run, paid = go(launch(scene, FIRST_PAYMENT)), go(launch(scene, PAID_AT_ONCE))
     monkeypatch.delitem(DESKS, "bank")
     monkeypatch.delitem(SYSTEMS, "bank")
+    monkeypatch.delitem(TOOLS, paid.effects.get().tool)
 
     with pytest.raises(operations.Refused) as no:
         decide(scene, run)
@@ -191,6 +196,7 @@ def test_a_process_without_the_desk_decides_nothing_and_says_what_it_lacks(
     assert "not installed: bank." in warned.msg
     assert told.json()["desks"] == "missing: bank"
     assert decide(scene, run, approve=False).state == "rejected"
+    assert signed_in(scene.rita).get(f"/runs/{paid.pk}/").status_code == 200
 
 
 def test_the_log_and_its_csv_name_calls_with_their_own_currency() -> None:

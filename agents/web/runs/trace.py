@@ -131,7 +131,8 @@ def _calls(count: int) -> str:
 
 
 def _is_letter(effect: Effect) -> bool:
-    return effect.state == EffectState.DONE and bool(TOOLS[effect.tool].letter)
+    tool = TOOLS.get(effect.tool)  # None: a desk's that has gone
+    return effect.state == EffectState.DONE and bool(tool and tool.letter)
 
 
 def _spent(steps: Sequence[Step]) -> Spent:
