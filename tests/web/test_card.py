@@ -12,6 +12,7 @@ from django.utils import timezone
 from agents import operations
 from agents.desks.refunds.models import Customer
 from agents.models import Escalation, Membership, Role, Run, Scope
+from agents.tools import TOOLS
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import Scene, go, set_scene
 from tests.web.test_pages import signed_in, waiting
@@ -251,15 +252,19 @@ def test_who_may_grant_less_is_told_who_may_grant_it_all(scene: Scene) -> None:
 
 
 def test_an_answer_about_a_call_says_nothing_that_the_ledger_denies(
-    scene: Scene, settings: Any
+    scene: Scene, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.EMAIL_BACKEND = "tests.desk.letterboxes.Broken"
     escalation = waiting(scene, "User Anna (user_id=42) requests a refund of 500 USD.")
     assert escalation.kind == "effect_unknown"
+    assert "Search the mail server" in shown(scene, escalation)
 
-    pay("rita", escalation, verdict="reject", comment="not in the log")
+    with monkeypatch.context() as later:  # an answer needs no tool that has gone since
+        later.delitem(TOOLS, "send_refund_email")
+        pay("rita", escalation, verdict="reject", comment="not in the log")
 
     card = words(card_of("rita", escalation))
+    assert "Search the mail server" not in shown(scene, escalation)
     assert "rita answered that it did not happen." in card
     assert "Nothing was paid" not in card  # the refund before the email was
 

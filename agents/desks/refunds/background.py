@@ -6,6 +6,7 @@ from datetime import datetime
 
 from agents.core.kinds import EFFECT_UNKNOWN
 from agents.core.money import format_money
+from agents.core.states import EscalationState
 from agents.desks.refunds import billing, mail, refunds
 from agents.models import Escalation
 from agents.sdk.evidence import Evidence, Fact, Table, write_evidence
@@ -94,4 +95,5 @@ def _letter(held: Escalation, effect: str) -> tuple[Section, ...]:
         Fact("Message-ID", mail.message_id(known.key)),
         Fact("Reference", known.reference),
     ]
-    return (Section("What is known about this email", write_evidence(facts), FIND_IT),)
+    advice = FIND_IT if held.state == EscalationState.OPEN else ""
+    return (Section("What is known about this email", write_evidence(facts), advice),)
