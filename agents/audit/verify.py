@@ -52,6 +52,11 @@ class Proof:
             span = f"{first:%Y-%m-%d %H:%M:%S} to {last:%Y-%m-%d %H:%M:%S} UTC"
             events = "1 event is" if self.loose == 1 else f"{self.loose} events are"
             said.append(f"{events} in no seal yet, {span}.")
+        return said + self.clock_notes()
+
+    def clock_notes(self) -> list[str]:
+        """Return in sentences which times were believed, and whether only times do not hold."""
+        said = []
         for since, until in settings.OPSCONSOLE_WRONG_CLOCKS:
             span = f"{since:%Y-%m-%d %H:%M:%S} to {until:%Y-%m-%d %H:%M:%S} UTC"
             said.append(f"Times of {span} were believed: a clock was wrong that showed them.")

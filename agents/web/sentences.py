@@ -14,7 +14,7 @@ from agents.core.money import format_money
 from agents.models import Event, Run
 from agents.models.event import facts_of
 from agents.sdk.values import Money
-from agents.systems import SYSTEMS
+from agents.systems import SYSTEMS, UnknownSubject
 from agents.tools import TOOLS
 from agents.web.event_words import LABELS, TELLS, EventContext, EventFacts, EventSentence
 
@@ -113,7 +113,10 @@ def subject_of(run: Run) -> str:
         return run.subject_label
     # Of some the log has had numbers, and no names, from its beginning.
     name = "" if run.desk == FIRST_DESK else run.subject_label
-    return SYSTEMS[run.desk].label_of(run.subject_key, name)
+    try:
+        return SYSTEMS[run.desk].label_of(run.subject_key, name)
+    except UnknownSubject:  # a row that was altered; verifying names it
+        return run.subject_label
 
 
 def _number(value: object) -> int | None:

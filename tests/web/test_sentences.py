@@ -68,7 +68,7 @@ ODD: list[Any] = [{}, [], "text", None, 7, {"decision": [], "key": {}}, {"key": 
 def test_no_facts_are_too_odd_to_be_told(kind: str, facts: Any, monkeypatch: Any) -> None:
     monkeypatch.setattr("agents.web.sentences._context", lambda events: EventContext())
     monkeypatch.setattr("agents.web.sentences.facts_of", lambda event: dict(event.facts.items()))
-    event = Event(pk=1, kind=kind, facts=facts, run=Run(subject_key="42"), at="2026-11-21")
+    event = Event(pk=1, kind=kind, facts=facts, run=Run(subject_key="no number"), at="2026-11-21")
 
     (line,) = tell_events([event])
 

@@ -64,7 +64,7 @@ def check_notes(proof: Proof) -> list[str]:
     if proof.loose:
         some = "1 entry has" if proof.loose == 1 else f"{proof.loose} entries have"
         notes.append(f"{some} no seal yet; a worker seals new entries every few minutes.")
-    return notes
+    return notes + proof.clock_notes()
 
 
 def _time(at: datetime | None) -> datetime:
