@@ -178,11 +178,3 @@ def _account(
         return Account(name, country, tier, charge)
     known = customer(book_id=book_id, customer_number=customer_number)
     return Account(known.name, known.country, known.tier, None) if known else None
-
-
-def latest_charge(
-    *, book_id: int, customer_number: int, at: datetime, lock: bool = False
-) -> ChargeFacts | None:
-    """Return a customer's newest charge, or None. `lock` holds it until the transaction ends."""
-    found = account(book_id=book_id, customer_number=customer_number, at=at, lock=lock)
-    return found.charge if found else None

@@ -14,7 +14,7 @@ from django.contrib.auth.models import User
 from django.db.models import F
 from django.utils import timezone
 
-from agents.core.former import CURRENCY, FIRST_DESK
+from agents.core.former import FIRST_DESK
 from agents.core.limits import BadPolicy
 from agents.core.money import format_money, format_sums
 from agents.core.states import DECIDED, EscalationState
@@ -201,8 +201,9 @@ def _caps(workspace: Workspace) -> dict[tuple[str, str], int]:
         return {}
     if limits is None:
         return {}
-    caps = {(FIRST_DESK, CURRENCY): limits.workspace_daily_minor}
-    for desk, part in (limits.desks or {}).items():
-        for currency, of_day in part.get("caps", {}).items():
-            caps[desk, currency] = of_day.get("workspace_daily_minor")
-    return {key: cap for key, cap in caps.items() if cap is not None}
+    return {
+        (desk, currency): caps["workspace_daily_minor"]
+        for desk in (FIRST_DESK, *(limits.desks or {}))
+        for currency, caps in limits.caps_of(desk).items()
+        if caps.get("workspace_daily_minor") is not None
+    }
