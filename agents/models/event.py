@@ -172,7 +172,8 @@ def chain_events(
     account = commanding_account()
     via = {"via": "command", "account": account} if account else {}
     for place, entry in enumerate(entries, 1):
-        # Only runs are about outsiders; events of a workspace are about its own people.
+        # Texts about outsiders stand in chains of runs. Those of a workspace tell of its own
+        # people; an erasure there holds whose texts went, as a key that has to stay.
         plain, words = without_texts(entry.kind, entry.facts) if run_id else (entry.facts, {})
         seq = count + place
         beside = [_text(name, value, {"run": run_id, "seq": seq}) for name, value in words.items()]

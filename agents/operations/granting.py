@@ -134,7 +134,7 @@ def _check_masked(run: Run, patch: Patch) -> None:
     masked = [name for name, value in patch.items() if redact_for(run, value) != value]
     if masked:
         label = label_of(masked[0])
-        said = f"{label} holds what the policy masks, such as a card number or an address of mail."
+        said = f"{label} holds what the policy masks, such as a card number or an email address."
         raise Refused("masked", f"{said} Write it without.", field=masked[0])
 
 

@@ -192,4 +192,4 @@ def test_a_rule_that_the_policy_does_not_ask_is_named_on_its_page(
     page = signed_in(ada).get("/policy/").text
     assert "Not in this version" not in before
     assert "<code>access.weekdays</code>" in page
-    assert "publish_policy demo --add-desk access" in page
+    assert "publish_policy demo --add-desk access --as ADMIN" in page

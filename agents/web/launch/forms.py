@@ -92,7 +92,7 @@ def find_subject(text: str, *, desk: str, book_id: int) -> str | None:
         raise BadForm("desk", "There is no such desk. Load the page again.")
     if not text:
         return None
-    enter = f"Enter the name or number of one {system.kind}."
+    enter = f"Enter the name or ID of one {system.kind}."
     if len(text) > LONGEST_NAME or "\0" in text:
         raise BadForm("subject", f"That is no name. {enter}")
     try:
@@ -103,7 +103,7 @@ def find_subject(text: str, *, desk: str, book_id: int) -> str | None:
         raise BadForm("subject", f"No {system.kind} is called {text}. {enter}")
     if len(found) > 1:
         known = ", ".join(f"{one.label}: {one.key}" for one in found[:MOST])
-        raise BadForm("subject", f"Several fit: {known}. Enter one number.")
+        raise BadForm("subject", f"Several fit: {known}. Enter one ID.")
     return found[0].key
 
 
