@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from io import StringIO
 from typing import Any
 
@@ -122,7 +123,9 @@ def test_a_person_grants_up_to_their_own_limit_and_what_they_granted_counts() ->
     call_command("verify_audit", stdout=StringIO())
 
 
-def test_a_card_offers_as_proposed_to_nobody_above_their_own_limit(client: Client) -> None:
+def test_a_card_offers_as_proposed_to_nobody_above_their_own_limit(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     scene = bank_scene()
     held = Escalation.objects.get(run=go(launch(scene, LARGE)))
     client.force_login(scene.rita)
@@ -134,6 +137,15 @@ def test_a_card_offers_as_proposed_to_nobody_above_their_own_limit(client: Clien
     set_limit("1000.00", *IN_EUR)
     assert 'value="approve"' not in card()
     assert "Up to EUR 1,000.00, your approval limit." in card()
+
+    tool = TOOLS["transfer_money"]
+    of_day = replace(tool, may_change={"on": tool.may_change["on"]})
+    fixed = replace(tool.request, change="", answers=tool.request.answers[1:])
+    for other in (of_day, replace(tool, may_change={}, request=fixed)):
+        monkeypatch.setitem(TOOLS, "transfer_money", other)
+        shown = card()
+        answers = [verdict for verdict in ("adjust", "approve") if f'value="{verdict}"' in shown]
+        assert (answers, "There is no amount that you can approve." in shown) == ([], True)
 
 
 def test_a_limit_in_one_currency_is_none_of_another() -> None:

@@ -12,7 +12,7 @@ from django.utils.safestring import SafeString
 
 from agents.core.actions import MAX_TEXT
 from agents.core.homoglyphs import homoglyph_warnings
-from agents.core.kinds import ARGUMENTS, INSTRUCTIONS, TEXT, Kind
+from agents.core.kinds import INSTRUCTIONS, TEXT, Kind
 from agents.core.requests import Json
 from agents.core.states import ENDED, EscalationState
 from agents.core.terms import Terms
@@ -90,6 +90,8 @@ def card(escalation: Escalation, user: User, *, at: datetime) -> Card:
     name = known.name
     called = name or run.subject_label or "nobody in particular"
     fields = [] if most == 0 else _fields(escalation, kind, called, most, at=at)
+    if not may_grant_all and not any(field.open.currency for field in fields):
+        fields = []  # whatever else they change, the amount stays above their limit
     claimed_by, switch = claimant(escalation, at=at), _switch(escalation, kind)
     is_mine = bool(claimed_by) and escalation.claimed_by_id == user.pk
     withheld = _withheld(escalation, refusal, is_free=not claimed_by or is_mine, switch=switch)
@@ -237,7 +239,7 @@ def _most(
 ) -> int | None:
     """Return the least of what was asked for, what is left and what the person may grant."""
     asked = escalation.amount_minor
-    if asked is None or kind.change != ARGUMENTS:
+    if asked is None or not kind.runs_tool or kind.change == TEXT:
         return None
     resource, left = known.resource or escalation.resource, known.left_minor
     terms = Terms(escalation.subject_key, resource, asked, escalation.currency)
