@@ -30,7 +30,8 @@ def own_bounds(
 ) -> list[Bound]:
     """Return what the person's own limits leave of an amount: on its resource, and today.
 
-    An approval that came to nothing does not count. Call with the workspace locked to decide.
+    Of a tool that names no resource it is the subject. An approval that came to nothing does not
+    count. Call with the workspace locked to decide.
     """
     run, limits, currency = escalation.run, escalation.run.limits, terms.currency
     wanted, bounds = format_money(terms.amount_minor or 0, currency), []
@@ -39,6 +40,8 @@ def own_bounds(
         same = _granted(escalation, person, currency).filter(
             resource=terms.resource, run__book=run.book_id
         )
+        if not terms.resource:  # its tool names none: grants to others are none of it
+            same = same.filter(subject_key=terms.subject_key)
         before = _sum(same.filter(decided_at__gte=since))
         given = f"With the {format_money(before, currency)} you already granted for this in "
         given += f"{limits.rolling_days} days, "

@@ -105,8 +105,10 @@ def set_limit(limit: str, *more: str) -> str:
 IN_EUR = ("--desk", "bank", "--currency", "EUR")
 
 
-def test_a_person_grants_up_to_their_own_limit_and_what_they_granted_counts() -> None:
-    scene = bank_scene()
+def test_a_person_grants_up_to_their_own_limit_and_what_they_granted_counts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scene, tool = bank_scene(), DESKS["bank"].tools["transfer_money"]
     set_limit("1000.00", *IN_EUR)
     large, first = go(launch(scene, LARGE)), go(launch(scene, FIRST_PAYMENT))
     Run.objects.filter(pk=first.pk).update(book_id=large.book_id)
@@ -121,6 +123,16 @@ def test_a_person_grants_up_to_their_own_limit_and_what_they_granted_counts() ->
     assert no.value.code == "above_own_limit"
     assert [amount for _, amount in sent(go(large))] == [70000]
     call_command("verify_audit", stdout=StringIO())
+
+    # A tool that names no resource is counted on its subject, and on nobody else's.
+    monkeypatch.setitem(DESKS["bank"].tools, "transfer_money", replace(tool, resource=""))
+    runs = [go(launch(scene, FIRST_PAYMENT)) for _ in range(2)]
+    Run.objects.filter(pk__in=[run.pk for run in runs]).update(book_id=large.book_id)
+    granted = decide(scene, runs[0], {"amount": euros("800.00")})
+    with pytest.raises(operations.Refused, match=r"With the EUR 800\.00 you already granted"):
+        decide(scene, runs[1], {"amount": euros("800.00")})
+    Escalation.objects.filter(pk=granted.pk).update(subject_key="another")
+    assert decide(scene, runs[1], {"amount": euros("800.00")}).resource == ""
 
 
 def test_a_card_offers_as_proposed_to_nobody_above_their_own_limit(
