@@ -25,7 +25,7 @@ async function look() {
   const isFresh = isThere && (await refresh(PARTS.filter((part) => !isInUse(document.querySelector(part) ?? live))));
   if (!live.classList.contains("stale")) return;
   if (isFresh) known = new Date();
-  showAway(!isFresh);
+  showAway(!isThere);
   if (isFresh) live.firstElementChild.textContent = `Updated every ${POLL / 1000} s`;
 }
 

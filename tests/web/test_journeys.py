@@ -285,6 +285,16 @@ def test_a_restart_while_pages_are_open_loses_nothing(
         for page in pages:
             expect(page.locator("#live")).to_have_text("Live")
             expect(page.locator("#away")).to_be_hidden()
+        scene.add("audrey", Role.AUDITOR)
+        checked = desk(browser, site, "audrey", complaints)
+        checked.route("**/live/**", lambda route: route.abort())
+        checked.goto(f"{site}/audit/")
+        checked.get_by_role("button", name="Verify log").click()
+        for _ in range(2):  # the page looks; the server answers, and has no such page to get
+            checked.wait_for_event("response", lambda answer: answer.status == 405)
+        expect(checked.locator("#live")).to_have_text("Not live")
+        expect(checked.locator("#away")).to_be_hidden()
+        checked.close()
     for page in pages:
         expect(page.locator("#live")).to_have_text("Not live")
         expect(page.locator("#away")).to_contain_text(
