@@ -12,7 +12,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.db import connection
 from django.utils import timezone
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from agents import operations
 from agents.core.states import EscalationState, RunState
@@ -27,7 +27,7 @@ from tests.web.serving import chromium, free_port, served, sign_in
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
-CUT = ("Failed to load resource", "Failed to fetch", "network error", "ERR_")
+CUT = ("Failed to load resource", "Failed to fetch", "network error", "ERR_", "reconnect failed")
 MARKUP = "<img src=x onerror=document.title='gotcha'>"
 
 
@@ -137,6 +137,15 @@ def test_two_people_see_one_refund_to_its_end(
             "Pay Anna USD 750.00 instead of USD 1,200.00"
         )
         expect(rita.get_by_role("button", name="Pay USD 750.00 to Anna")).to_be_visible()
+
+        held: list[Route] = []  # an answer that never comes holds back none to what is typed later
+        judging = "**/judge/**"
+        rita.route(judging, lambda route: route.continue_() if held else held.append(route))
+        with rita.expect_request(judging):
+            rita.get_by_label("Pay Anna").fill("760")
+        rita.get_by_label("Pay Anna").fill("900")
+        expect(rita.locator("#judged[data-allowed=no]")).to_contain_text("USD 900.00")
+        rita.unroute(judging)
 
         sentences = []
         for amount in ("1000", "1300"):
