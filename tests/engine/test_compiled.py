@@ -145,7 +145,7 @@ def test_postgresql_keeps_the_plan_of_a_statement_whatever_its_numbers(scene: Sc
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT count(*) FROM pg_prepared_statements WHERE statement LIKE %s",
-            ['%event_count" = %'],
+            ['%WHERE "agents_run"."event_count" = %'],
         )
         assert cursor.fetchone() == (1,)
 
