@@ -49,6 +49,7 @@ class Trace:
     """A run with everything it wrote down."""
 
     run: Run
+    steps: Sequence[Step]  # in their order
     turns: Sequence[Turn]
     meters: Sequence[Meter]
     end: str  # why it ended, as a sentence; "" while it has not, or where it ended well
@@ -96,6 +97,7 @@ def trace(run: Run, *, at: datetime | None = None) -> Trace:
     has_paid = any(notice and e.tool == notice.tool for e in done)
     return Trace(
         run=run,
+        steps=steps,
         turns=turns,
         meters=[] if run.erased_at else _meters(limits, steps, spent, turns),
         end=end_sentence(run.stop_reason) if run.state in _BAD_ENDS else "",
@@ -184,5 +186,5 @@ def shown(run: Run) -> dict[str, Json]:
         "newer": run.launched_again.first() if run.state in ENDED else None,
         "outage": outage_of_run() if waits else None,
         "part": part,
-        "above": read(list(run.steps.order_by("position")), timezone.now()) if read else {},
+        "above": read(found.steps, timezone.now()) if read else {},
     }
