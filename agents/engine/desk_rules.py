@@ -13,8 +13,9 @@ from agents.core.rulings import Ruling, RulingKind
 from agents.core.statements import referenced_sentences
 from agents.policies import Rule
 from agents.sdk import stored
-from agents.sdk.desk import OF_CONSOLE, Desk
+from agents.sdk.desk import Desk
 from agents.sdk.desk_tools import DeskRule, DeskTool
+from agents.sdk.reserved import OF_CONSOLE
 from agents.sdk.values import Money
 from agents.tools import Touch
 

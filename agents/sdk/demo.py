@@ -26,7 +26,7 @@ def in_days(days: int) -> DayAhead:
 class Says:
     """The model proposes a call; arguments as JSON, days by `in_days`."""
 
-    def __init__(self, tool: str, **args: Any) -> None:
+    def __init__(self, tool: str, /, **args: Any) -> None:
         self.tool, self.args = tool, args
 
     def reply(self, today: date) -> Json:

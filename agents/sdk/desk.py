@@ -18,6 +18,13 @@ from agents.sdk.changes import Change, Lower, bare_type, check_change
 from agents.sdk.demo import Says
 from agents.sdk.desk_tools import SUBJECT, DeskRule, DeskTool
 from agents.sdk.evidence import Evidence, write_evidence
+from agents.sdk.reserved import (
+    OF_CONSOLE,
+    check_desk_name,
+    check_limit_names,
+    check_rule_name,
+    check_tool_name,
+)
 from agents.sdk.rulings import Case
 from agents.sdk.sentences import check_places
 from agents.sdk.stored import limit_fields
@@ -25,9 +32,6 @@ from agents.sdk.subjects import Subject
 from agents.sdk.values import Money
 
 F = TypeVar("F", bound=Callable[..., Any])
-# Rules that the console adds to every desk: a call is about the run's subject, an answer says
-# what the ledger says, and what goes out without a person has a cap a day.
-OF_CONSOLE = ("bound", "answer", "caps")
 TAKES = ("args", "facts", "limits", "case")  # what a rule may name
 SOME_DAY = date(2027, 1, 21)  # on which a scenario's days are tried when it is declared
 
@@ -57,11 +61,11 @@ class Desk:
         fill_demo: Callable[[int, datetime], object] | None = None,
         caps: Mapping[str, Mapping[str, int]] | None = None,
     ) -> None:
-        if not name.isidentifier():
-            raise TypeError(f"a desk cannot be called {name!r}")
+        check_desk_name(name)
         self.name, self.title, self.subject, self.brief = name, title, subject, brief
         self.limits_type = limits
         self.limit_fields = limit_fields(limits) if limits else []
+        check_limit_names(one.name for one in self.limit_fields)
         self.tools: dict[str, DeskTool] = {}
         self.rules: dict[str, DeskRule] = {}
         self.scenarios: list[Scenario] = []
@@ -121,6 +125,7 @@ class Desk:
         def declare(function: F) -> F:
             check_plain(function)
             arguments = arguments_of(function)
+            check_tool_name(function.__name__, subject=subject, arguments=arguments.hints)
             changes, amount = dict(may_change or {}), more.get("amount", "")
             names = more.get("names", {})
             named = {subject, *changes, *names, more.get("resource"), amount}
@@ -171,6 +176,7 @@ class Desk:
             raise TypeError(f"{called} is no tool of this desk: say @desk.rule(your_tool)")
 
         def declare(check: F) -> F:
+            check_rule_name(check.__name__)
             name = f"{self.name}.{check.__name__}"
             enter(self.rules, name, DeskRule(name, known, check, check_takes(check), title))
             return check

@@ -15,6 +15,10 @@ from django.core.exceptions import ImproperlyConfigured
 
 from agents.engine import desks
 from agents.management.commands import startdesk
+from agents.patterns import PATTERNS
+from agents.policies import RULES
+from agents.sdk.desk import DESKS
+from agents.sdk.reserved import RESERVED
 from opsconsole.environment import Environment
 
 TYPED = "send_samples: weight cannot be of type"
@@ -42,6 +46,18 @@ WRONG: list[tuple[str, str, str]] = [
     ("args: Args, limits", "args: Args, clock", "few asks for clock"),
     ("send_samples", "add_payee", "the name add_payee is taken"),
     ('name="samples"', 'name="bank"', "the name bank is taken"),
+    ('name="samples"', 'name="approvals"', "called approvals, which is a word of the console's"),
+    ('name="samples"', f'name="{"a" * 41}"', "up to 40 letters, digits, underscores"),
+    ("send_samples", "final", "a tool cannot be called final: that is a kind of reply"),
+    ("send_samples", "s" * 61, "that is more than 60 characters"),
+    (
+        "pieces: Pieces) ->",
+        "pieces: Pieces, subject: str) ->",
+        "{subject} is what the run is",
+    ),
+    ("pieces: Pieces) ->", "pieces: Pieces, fee_minor: int) ->", "fee_minor is to be Money"),
+    ("    most: ", "    max_steps: ", "a policy has a max_steps for all desks"),
+    ("def few(", "def caps(", "every desk has the console's rule caps"),
     ('Says("send_samples"', 'Says("send"', "'More samples than usual': no tool above it is called"),
     (
         'person="anna", pieces=20',
@@ -105,3 +121,10 @@ def test_an_app_that_is_not_there_is_named(
 
     with pytest.raises(ImproperlyConfigured, match=r"OPSCONSOLE_APPS is .*, but it must be"):
         Environment(given).packages("OPSCONSOLE_APPS")
+
+
+def test_topics_and_patterns_that_ship_are_reserved() -> None:
+    topics = {rule.partition(".")[0] for rule in RULES} - DESKS.keys()
+
+    assert {"refunds", "answers"} < topics
+    assert topics | PATTERNS.keys() <= RESERVED

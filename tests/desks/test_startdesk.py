@@ -86,6 +86,7 @@ def test_what_is_there_is_never_written_over(tmp_path: Path) -> None:
         (FOLDER, "is there already"),
         ("json", "has a package of that name"),
         ("bank", "is taken"),
+        ("approvals", "is a word of the console's own"),
         ("Two Words", "small letters"),
         ("class", "small letters"),
     ):

@@ -16,6 +16,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from agents.management.exit_codes import BAD_USAGE
+from agents.sdk.reserved import RESERVED
 from agents.systems import SYSTEMS
 
 SKELETON = Path(__file__).parent.parent / "skeleton"
@@ -72,6 +73,8 @@ def _refusal(name: str, place: Path) -> str:
         return f"{place} is the console's own: choose a folder outside, which no update meets."
     if (place / name).exists() or (place / f"test_{name}.py").exists():
         return f"{place / name} is there already: choose another name, or another folder."
+    if name in RESERVED:
+        return f"{name!r} is a word of the console's own: choose another name."
     if name in SYSTEMS:
         return f"The name {name} is taken: the console has a desk of that name."
     if find_spec(name):

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from agents.core.limits import Limits
 from agents.policies import RULES, words
-from agents.sdk.desk import DESKS, OF_CONSOLE
+from agents.sdk.desk import DESKS
+from agents.sdk.reserved import OF_CONSOLE
 
 TITLES: Mapping[str, tuple[str, str]] = {
     **words.RULES,

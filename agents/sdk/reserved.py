@@ -1,0 +1,58 @@
+"""Names that a desk cannot take: the console's own, and what ledger and pages could not hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from agents.core.former import FIRST_DESK
+from agents.core.limits import KEYS
+
+LONGEST_DESK, LONGEST_TOOL = 40, 60  # characters, as runs and ledger keep them
+# Rules that the console adds to every desk: a call is about the run's subject, an answer says
+# what the ledger says, and what goes out without a person has a cap a day.
+OF_CONSOLE = ("bound", "answer", "caps")
+# Topics of the rules that ship, patterns, and pages: what people read would have two meanings.
+_TOPICS = {FIRST_DESK, "answers", "delegation", "mail", "policy", "replies", "reports", "subject"}
+_PATTERNS = {"orchestrator", "routing", "supervisor", "workflow"}
+_PAGES = {"approvals", "audit", "become", "healthz", "keys", "kill", "launch", "members"}
+_PAGES |= {"metrics", "overview", "readyz", "runs", "static", "theme"}
+RESERVED = _TOPICS | _PATTERNS | _PAGES
+_REPLIES = {"final", "tool"}  # kinds of a model's reply
+_UNITS = ("_minor", "_usd")  # how the first desk's amounts are stored, and told to its models
+
+
+def check_desk_name(name: str) -> None:
+    """Raise TypeError for a name that no desk may have."""
+    if not name.isidentifier() or len(name) > LONGEST_DESK:
+        raise TypeError(
+            f"a desk cannot be called {name!r}: up to {LONGEST_DESK} letters, digits, underscores"
+        )
+    if name in RESERVED:
+        raise TypeError(f"a desk cannot be called {name}, which is a word of the console's own")
+
+
+def check_limit_names(names: Iterable[str]) -> None:
+    """Raise TypeError for a limit that would read like one of the whole policy."""
+    if taken := sorted(set(names) & KEYS.keys()):
+        raise TypeError(f"a policy has a {taken[0]} for all desks: give the limit another name")
+
+
+def check_tool_name(name: str, *, subject: str, arguments: Iterable[str]) -> None:
+    """Raise TypeError for a tool's or an argument's name that means something else already."""
+    if name in _REPLIES or len(name) > LONGEST_TOOL:
+        what = "a kind of reply" if name in _REPLIES else f"more than {LONGEST_TOOL} characters"
+        raise TypeError(f"a tool cannot be called {name}: that is {what}")
+    for argument in arguments:
+        if argument == "subject" and subject != argument:
+            raise TypeError(
+                f"{name}: in sentences {{subject}} is what the run is about: "
+                "give the argument another name"
+            )
+        if argument.endswith(_UNITS):
+            raise TypeError(f"{name}: {argument} is to be Money, and named without its unit")
+
+
+def check_rule_name(name: str) -> None:
+    """Raise TypeError for a rule that would stand in place of the console's own."""
+    if name in OF_CONSOLE:
+        raise TypeError(f"every desk has the console's rule {name}: give yours another name")
