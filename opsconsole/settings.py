@@ -7,6 +7,7 @@ One file, where whoever knows Django looks for a setting.
 from __future__ import annotations
 
 import os
+import sys
 from datetime import timedelta
 from pathlib import Path
 
@@ -16,14 +17,28 @@ from django.core.exceptions import ImproperlyConfigured
 from opsconsole import databases, secret_key
 from opsconsole.environment import Environment, from_file
 
-BASE_DIR = Path(__file__).resolve().parent.parent
+# A checkout has all in one folder; a wheel has templates and static files in the package, its data
+# where it is told, and .env where it is called.
+CODE_DIR = Path(__file__).resolve().parent.parent
+_is_checkout = (CODE_DIR / "manage.py").is_file()
+BASE_DIR = CODE_DIR if _is_checkout else Path.cwd()
+ASSETS_DIR = CODE_DIR if _is_checkout else CODE_DIR / "opsconsole"
+# -P: what lies where it is called hides no package.
+_start = [str(CODE_DIR / "manage.py")] if _is_checkout else ["-P", "-m", "opsconsole"]
+OPSCONSOLE_MANAGE = [sys.executable, *_start]  # what runs a command in a process of its own
 # OPSCONSOLE_ENV_FILE names another file; set and empty, none is read.
 _env_file = os.environ.get("OPSCONSOLE_ENV_FILE", ".env")
 _given = from_file(BASE_DIR / _env_file) if _env_file else {}
 _env = Environment({**_given, **os.environ})
 
 # Everything that the machine writes: database, secret key, mail, collected static files.
-DATA_DIR = BASE_DIR / _env.text("OPSCONSOLE_DATA_DIR", "var")
+_data = _env.text("OPSCONSOLE_DATA_DIR", "var" if _is_checkout else "")
+if not _data:
+    raise ImproperlyConfigured(
+        "OPSCONSOLE_DATA_DIR is not set: name the folder for database, keys and mail, which is the "
+        "same for every command, like /var/lib/opsconsole."
+    )
+DATA_DIR = BASE_DIR / _data
 try:
     DATA_DIR.mkdir(mode=0o700, parents=True, exist_ok=True)
 except OSError as error:
@@ -98,7 +113,7 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
-        "DIRS": [BASE_DIR / "templates"],
+        "DIRS": [ASSETS_DIR / "templates"],
         "APP_DIRS": True,
         "OPTIONS": {
             "context_processors": [
@@ -202,7 +217,7 @@ if OPSCONSOLE_BEHIND_PROXY:
 
 STATIC_URL = "/static/"
 STATIC_ROOT = DATA_DIR / "static"
-STATICFILES_DIRS = [BASE_DIR / "static"]
+STATICFILES_DIRS = [ASSETS_DIR / "static"]
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {"BACKEND": "servestatic.storage.CompressedManifestStaticFilesStorage"},

@@ -10,7 +10,6 @@ import asyncio
 import os
 import pickle
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -43,7 +42,7 @@ class Recording:
             "OPSCONSOLE_DEMO_PACE": "0",
         }
         self._process = subprocess.Popen(  # noqa: S603 - our own command
-            [sys.executable, settings.BASE_DIR / "manage.py", "record_cases", folder],
+            [*settings.OPSCONSOLE_MANAGE, "record_cases", folder],
             env={**os.environ, **scratch},
         )
 

@@ -25,6 +25,12 @@ def _here(commands: str) -> str:
     return commands.replace(f"{there}/.venv/bin/python", sys.executable).replace(there, str(ROOT))
 
 
+def package() -> str:
+    """Return the pyproject.toml that makes a wheel of the desk."""
+    [text] = re.findall(r"^```toml\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    return str(text)
+
+
 def files() -> dict[str, str]:
     """Return the text of every file of the desk, parts with two empty lines between them."""
     parts: dict[str, list[str]] = {}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ipaddress
 import socket
-import sys
 from argparse import ArgumentParser
 from datetime import datetime
 from pathlib import Path
@@ -62,7 +61,7 @@ class Command(BaseCommand):
         self.stdout.write(f"\nServing http://{shown}:{port}/ until Ctrl-C.\n\n")
         self.stdout.flush()
         run_together(programs(host=host, port=port))
-        self.stdout.write("Stopped. The data stays; `make demo` goes on with it.")
+        self.stdout.write("Stopped. The data stays; the same command goes on with it.")
 
     def _fill(self, workspace: Workspace, *, until: datetime, begun: Recording | None) -> None:
         """Write the demo's history and what is to wait; say so."""
@@ -110,7 +109,7 @@ def _put_in_force(workspace: Workspace, *, at: datetime) -> None:
 
 def programs(*, host: str, port: int) -> list[Program]:
     """Return the demo's processes."""
-    manage = [sys.executable, str(settings.BASE_DIR / "manage.py")]
+    manage = settings.OPSCONSOLE_MANAGE
     web = [*manage, "serve", "--host", host, "--port", str(port)]
     # At a model's own pace a run can be watched.
     pace = {"OPSCONSOLE_DEMO_PACE": str(settings.OPSCONSOLE_DEMO_PACE or 1)}

@@ -41,7 +41,7 @@ class Command(BaseCommand):
         if no := _refusal(name, place):
             raise CommandError(no, returncode=BAD_USAGE)
         title = name.replace("_", " ").capitalize()
-        words = {"name": name, "title": title, "console": str(settings.BASE_DIR)}
+        words = {"name": name, "title": title, "console": str(settings.CODE_DIR)}
         console = shlex.quote(words["console"])
         texts = {
             f"{name}/__init__.py": "",
@@ -55,13 +55,14 @@ class Command(BaseCommand):
             if not file.exists():  # a pytest.ini that is there is of another desk
                 file.write_text(text, encoding="utf-8")
         python, app = shlex.quote(sys.executable), shlex.quote(str(place / name))
+        manage = shlex.join(settings.OPSCONSOLE_MANAGE)
         self.stdout.write(
             f"{place / name} is written, and its test beside it. In {place}:\n\n"
             f"  {python} -m pytest\n"
-            f"  OPSCONSOLE_APPS={app} {python} {console}/manage.py demo\n\n"
+            f"  OPSCONSOLE_APPS={app} {manage} demo\n\n"
             f"A workspace that is there already gets the desk by\n\n"
-            f"  OPSCONSOLE_APPS={app} {python} {console}/manage.py publish_policy demo "
-            f"--add-desk {name} --as admin"
+            f"  OPSCONSOLE_APPS={app} {manage} publish_policy demo --add-desk {name} "
+            "--as admin"
         )
 
 
@@ -69,7 +70,7 @@ def _refusal(name: str, place: Path) -> str:
     """Return why nothing can be written there under this name, or ""."""
     if not NAME.fullmatch(name) or iskeyword(name):
         return f"{name!r} is no name for a desk: up to 30 small letters, digits and underscores."
-    if place.is_relative_to(settings.BASE_DIR):
+    if place.is_relative_to(settings.CODE_DIR):
         return f"{place} is the console's own: choose a folder outside, which no update meets."
     if (place / name).exists() or (place / f"test_{name}.py").exists():
         return f"{place / name} is there already: choose another name, or another folder."

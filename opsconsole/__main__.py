@@ -1,0 +1,72 @@
+"""Run opsconsole's commands: `manage.py` of a checkout, `opsconsole` where it is installed."""
+
+import os
+import signal
+import sys
+from types import FrameType
+
+os.umask(0o077)  # what is written here is its owner's alone: database, mail, keys, logs
+
+
+def end(number: int, frame: FrameType | None) -> None:
+    """End as a program does that was told to, before and after it listens for the word itself.
+
+    At once: an exception would be lost where the signal meets a finalizer. Nothing is at stake
+    then, since what was not committed is rolled back.
+    """
+    os._exit(0)
+
+
+if sys.argv[1:2] in (["work"], ["serve"]):
+    signal.signal(signal.SIGTERM, end)
+
+
+# What help needs of an installation: nothing of it, and nothing is written for it.
+NOWHERE = {
+    "OPSCONSOLE_DATA_DIR": ".",
+    "OPSCONSOLE_SECRET_KEY": "-" * 50,
+    "OPSCONSOLE_AUDIT_KEY": "none",
+}
+
+
+def is_help(arguments: list[str]) -> bool:
+    """Tell whether no command will run: help is printed, or what was asked wrongly."""
+    options = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    return options[:1] in ([], ["help"]) or not {"-h", "--help"}.isdisjoint(options)
+
+
+def main() -> None:
+    """Run the command that was asked for.
+
+    A wrong setting is one sentence and exit 2; a database that cannot be used 5, an old one 6.
+    """
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "opsconsole.settings")
+    import django
+    from django.conf import settings
+    from django.core.exceptions import ImproperlyConfigured
+    from django.core.management import execute_from_command_line
+    from django.db import DatabaseError
+
+    try:
+        if is_help(sys.argv[1:]):
+            os.environ.update(NOWHERE)
+        _ = settings.INSTALLED_APPS  # Django would swallow a wrong setting and go on half set up
+        django.setup()
+        from agents.management.database_failures import explanation, refusal
+
+        no, code = ("", 0) if is_help(sys.argv[1:]) else refusal("".join(sys.argv[1:2]))
+        if no:
+            print(no, file=sys.stderr)
+            sys.exit(code)
+        execute_from_command_line(sys.argv)
+    except ImproperlyConfigured as error:
+        print(f"opsconsole cannot start: {error}", file=sys.stderr)
+        sys.exit(2)
+    except DatabaseError as error:
+        sentence, code = explanation(error, "".join(sys.argv[1:2]))
+        print(sentence, file=sys.stderr)
+        sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()
