@@ -13,8 +13,10 @@ from procrastinate.contrib.django import connector_params
 from procrastinate.psycopg_connector import PsycopgConnector
 
 from agents.engine import lease
-from agents.engine.active_runs import ActiveRuns
+from agents.engine.active_runs import ActiveRuns, slots
+from agents.engine.database import in_database
 from agents.engine.jobs import QUEUE, TASK
+from agents.engine.turns import SHARE, Turns
 from agents.engine.worker import run_sweep, sweep_interval
 
 log = logging.getLogger(__name__)
@@ -31,6 +33,8 @@ class Listener:
     def __init__(self, stop: asyncio.Event, active_runs: ActiveRuns) -> None:
         self.stop = stop
         self.active_runs = active_runs
+        self.turns = Turns()
+        self.choosing = asyncio.Lock()  # one at a time, or two would choose the same run
 
     async def run(self) -> None:
         """Take jobs until told to stop, through every fault of the database."""
@@ -83,9 +87,31 @@ class Listener:
             raise ended
 
     async def _advance(self, run_id: str) -> None:
+        """Start the run of a job, or while others wait for a slot the one whose turn it is.
+
+        There is a job for each, so each gets its slot; a job whose run was taken takes another.
+        """
+        found = (
+            UUID(run_id)
+            if len(self.active_runs.drives) < int(slots() * SHARE)
+            else await self._choose()
+        )
         # Shielded: when the queue is lost, its jobs are broken off, and the runs go on. They have
         # leases of their own.
-        await asyncio.shield(self.active_runs.start(UUID(run_id)))
+        while found and not await asyncio.shield(self.active_runs.start(found)):
+            found = await self._choose()
+
+    async def _choose(self) -> UUID | None:
+        """Return the run whose turn it is; wait while a workspace's share keeps it back."""
+        async with self.choosing:
+            while not self.stop.is_set():
+                turn = await in_database(self.turns.choose, set(self.active_runs.drives.values()))
+                if turn.runs or not turn.is_held_back:
+                    return next(iter(turn.runs), None)
+                self.active_runs.ended.clear()
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self.active_runs.ended.wait(), LATER)
+        return None
 
     async def _retry(self, app: App, seconds: float) -> None:
         while not await self._wait_for_stop(seconds):

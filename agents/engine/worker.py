@@ -6,23 +6,19 @@ import asyncio
 import logging
 import signal
 import time
-from uuid import UUID
 
 from django.conf import settings
 from django.db import DatabaseError
-from django.db.models.functions import Now
 from django.utils.module_loading import import_string
 
 from agents import llm
-from agents.core.states import RunState
 from agents.engine import lease
 from agents.engine.active_runs import ActiveRuns
 from agents.engine.database import in_database
-from agents.engine.desks import known_desks
 from agents.engine.sweep import sweep
 from agents.engine.threads import close_connections
-from agents.models import Run, Worker
-from agents.patterns import QUESTION_VERSION
+from agents.engine.turns import Turn, Turns
+from agents.models import Worker
 
 log = logging.getLogger(__name__)
 
@@ -93,6 +89,7 @@ class Poller:
     def __init__(self, stop: asyncio.Event, active_runs: ActiveRuns) -> None:
         self.stop = stop
         self.active_runs = active_runs
+        self.turns = Turns()
         self.swept_at = 0.0
 
     async def run(self, *, once: bool = False) -> None:
@@ -100,40 +97,37 @@ class Poller:
             if time.monotonic() - self.swept_at >= sweep_interval():
                 self.swept_at = time.monotonic()
                 await run_sweep()
-            taken = await self._take(once=once)
-            if once and not taken and not self.active_runs.drives:
+            turn = await self._take(once=once)
+            if once and not turn.runs and not self.active_runs.drives:
                 return
-            await self._pause(taken)
+            await self._pause(turn)
 
-    async def _take(self, *, once: bool) -> int:
-        """Start every claimable run there is room for. Return how many.
+    async def _take(self, *, once: bool) -> Turn:
+        """Start the runs whose turn it is, as many as there is room for. Return them.
 
         Who works on until none is left must not take a database that is away for an empty one.
         """
-        room, busy = self.active_runs.room, set(self.active_runs.drives.values())
-        if not room:
-            return 0
         try:
-            found = await in_database(claimable_runs, room + len(busy))
+            turn = await in_database(self.turns.choose, set(self.active_runs.drives.values()))
         except Exception:
             if once:
                 raise
             log.exception("Looking for runs failed")
-            return 0
-        fresh = [run_id for run_id in found if run_id not in busy][:room]
-        for run_id in fresh:
+            return Turn([])
+        for run_id in turn.runs:
             self.active_runs.start(run_id)
-        return len(fresh)
+        return turn
 
-    async def _pause(self, taken: int) -> None:
+    async def _pause(self, turn: Turn) -> None:
         """Wait for the next poll, for room where there is none, or for the word to stop."""
-        if taken:
+        if turn.runs:
             await asyncio.sleep(0)
             return
         # While there is room, a run that ends is no reason to look: with a thousand under way
         # one ends every moment, and looking costs the more the more of them there are.
         self.active_runs.ended.clear()
-        words = [self.stop] if self.active_runs.room else [self.stop, self.active_runs.ended]
+        may_take = self.active_runs.room and not turn.is_held_back
+        words = [self.stop] if may_take else [self.stop, self.active_runs.ended]
         told = {asyncio.create_task(word.wait()) for word in words}
         await asyncio.wait(
             told,
@@ -155,10 +149,3 @@ async def run_sweep() -> None:
         await in_database(sweep)
     except Exception:
         log.exception("The sweep failed")
-
-
-def claimable_runs(limit: int) -> list[UUID]:
-    """Return runs that may be claimed now, the longest waiting first."""
-    known = Run.objects.filter(state=RunState.QUEUED, question_version__lte=QUESTION_VERSION)
-    queued = known.filter(desk__in=known_desks()).exclude(wake_at__gt=Now())
-    return list(queued.order_by("created_at", "pk").values_list("pk", flat=True)[:limit])

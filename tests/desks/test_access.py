@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from agents import operations
 from agents.core.states import RunState
-from agents.engine.worker import claimable_runs
+from agents.engine.turns import claimable_runs
 from agents.models import Escalation, Event, Role, Run
 from agents.policies.profiles import STRICT
 from agents.sdk.desk import DESKS, Desk

@@ -24,7 +24,7 @@ from agents.core.states import RunState
 from agents.engine.advance import advance
 from agents.engine.database import in_database
 from agents.engine.threads import close_connections
-from agents.engine.worker import claimable_runs
+from agents.engine.turns import claimable_runs
 from agents.models import Endpoint, Run
 from tests.llm.asking import send, serving
 

@@ -19,7 +19,7 @@ from agents.core.states import RunState
 from agents.engine import breaker
 from agents.engine.asking import MAX_CLAIMS
 from agents.engine.commit import Commit
-from agents.engine.worker import claimable_runs
+from agents.engine.turns import claimable_runs
 from agents.models import Endpoint, Run
 from agents.policies.profiles import STRICT
 from tests.conformance import harness

@@ -13,7 +13,7 @@ from agents.core.digest import sha256
 from agents.core.requests import Json
 from agents.core.states import RunState
 from agents.engine import advance
-from agents.engine.worker import claimable_runs
+from agents.engine.turns import claimable_runs
 from agents.models import Run, Step
 from agents.patterns import Brief, Notes, supervisor
 from agents.tools import TOOLS

@@ -16,7 +16,7 @@ from agents import operations, results
 from agents.core.digest import sha256
 from agents.core.requests import Flow
 from agents.core.states import RunState
-from agents.engine.worker import claimable_runs
+from agents.engine.turns import claimable_runs
 from agents.models import Run
 from agents.patterns import PATTERNS, Brief, Notes
 from agents.policies.profiles import STRICT

@@ -16,7 +16,7 @@ from playwright.sync_api import expect
 from agents.core.states import RunState
 from agents.engine.lease import claim
 from agents.engine.sweep import sweep
-from agents.engine.worker import claimable_runs
+from agents.engine.turns import claimable_runs
 from agents.models import Effect, Endpoint, Escalation, Event, Run
 from agents.web.overview.figures import DAYS, Exposure, overview
 from tests.desks import bank

@@ -1,0 +1,103 @@
+"""Whose run goes next: one workspace with many keeps no other waiting."""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agents import operations
+from agents.core.states import RunState
+from agents.engine.turns import Turns, in_turn
+from agents.models import Role, Run
+from tests.engine.scene import REFUND_500, Scene, has_ended, set_scene
+from tests.engine.test_dispatch import worked
+
+FLOOD = 40
+
+
+@pytest.fixture
+def flooded(dispatch: str) -> tuple[Scene, Run]:
+    """Return a scene with FLOOD queued runs, and one of another workspace that came later."""
+    scene, at = set_scene(), timezone.now()
+    for _ in range(FLOOD):
+        scene.launch(REFUND_500)
+    elsewhere = operations.add_workspace(slug="other", name="Other", is_demo=True, at=at)
+    operations.add_member(workspace=elsewhere, user=scene.omar, role=Role.OPERATOR, at=at)
+    return scene, replace(scene, workspace=elsewhere).launch(REFUND_500)
+
+
+@given(
+    waiting=st.dictionaries(st.integers(1, 5), st.integers(0, 30), max_size=5),
+    held=st.dictionaries(st.integers(1, 5), st.integers(0, 12)),
+    room=st.integers(0, 20),
+    share=st.integers(1, 16),
+)
+def test_whoever_has_fewest_goes_first_and_nobody_beyond_their_share(
+    waiting: dict[int, int], held: dict[int, int], room: int, share: int
+) -> None:
+    queues = {whose: [uuid.uuid4() for _ in range(count)] for whose, count in waiting.items()}
+    owner = {run: whose for whose, runs in queues.items() for run in runs}
+
+    turn = in_turn(queues, held, Counter(), room=room, share=share)
+
+    after = Counter(held) + Counter(owner[run] for run in turn.runs)
+    left = {whose: [run for run in runs if run not in turn.runs] for whose, runs in queues.items()}
+    for whose, runs in queues.items():
+        mine = [run for run in turn.runs if owner[run] == whose]
+        assert mine == runs[: len(mine)]  # each in its workspace's order
+        assert not mine or after[whose] <= share
+        for other in left:
+            # Who waits for a slot has at most one run less than anybody who was given one.
+            assert (
+                not (mine and left[other])
+                or after[whose] <= after[other] + 1
+                or (after[other] >= share)
+            )
+    assert turn.is_held_back == (len(turn.runs) < room and any(left.values()))
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.both
+@pytest.mark.parametrize("slots", [1, 10])
+def test_a_flood_keeps_nobody_else_waiting(
+    flooded: tuple[Scene, Run], settings: Any, slots: int
+) -> None:
+    scene, late = flooded
+    settings.OPSCONSOLE_WORKER_CONCURRENCY = slots
+
+    worked(lambda: has_ended(late))
+
+    ended = Run.objects.filter(workspace=scene.workspace).exclude(state=RunState.QUEUED).count()
+    assert ended <= 2 * slots + 2, "claims of the other workspace before it"
+
+
+@pytest.mark.django_db
+def test_what_has_begun_goes_on_before_what_is_new(dispatch: str) -> None:
+    scene = set_scene()
+    new, begun = [scene.launch(REFUND_500) for _ in range(2)]
+    Run.objects.filter(pk=begun.pk).update(fence=3)
+
+    assert Turns().choose([]).runs == [begun.pk, new.pk]
+
+
+@pytest.mark.django_db
+def test_one_question_is_asked_while_there_is_room_for_all(dispatch: str) -> None:
+    scene = set_scene()
+    runs = [scene.launch(REFUND_500) for _ in range(3)]
+
+    with CaptureQueriesContext(
+        connection,
+    ) as asked:
+        turn = Turns().choose([])
+
+    assert turn.runs == [run.pk for run in runs]
+    assert len(asked) <= 2
