@@ -22,7 +22,7 @@ from agents.patterns import QUESTION_VERSION
 SHARE = 0.8
 FRESH = 0.25  # seconds
 
-# Within a workspace what has begun goes on first: a person or a customer waits for it already.
+# Within a workspace what has begun goes on first: somebody waits for it already.
 _ORDER = Case(When(fence=0, then=1), default=0), F("created_at"), F("pk")
 
 
