@@ -12,7 +12,16 @@ from agents.core.digest import sha256
 from agents.core.kinds import EFFECT_UNKNOWN
 from agents.core.requests import Json
 from agents.core.states import ENDED, EffectState
-from agents.models import Effect, Escalation, KillSwitch, Membership, PolicyVersion, Run, Workspace
+from agents.models import (
+    Effect,
+    Escalation,
+    KillSwitch,
+    Membership,
+    PolicyVersion,
+    Run,
+    Team,
+    Workspace,
+)
 from agents.models.belonging import has_own_book, references
 from agents.record.told import REPLY, Derived, Row, Rows
 from agents.sdk.arguments import BadArguments
@@ -33,8 +42,9 @@ def rows_of_runs(runs: Collection[Run]) -> dict[UUID, Rows]:
     erased = {run.pk for run in runs if run.erased_at}
     replayed = {run.pk for run in runs if run.policy.document.get("profile") == REPLAYED}
     escalations = Escalation.objects.filter(run__in=runs).select_related(
-        "decided_by", "step", "run"
+        *("decided_by", "step", "run", "assigned_to", "assigned_team")
     )
+    escalations = escalations.prefetch_related("snoozes__user")
     writes = Effect.objects.filter(run__in=runs).select_related("run", "step", "review")
     effects = list(writes.defer("step__reply", "review__reply", "review__asked").order_by("pk"))
     carried_out = {one.escalation_id for one in effects if one.state != EffectState.REFUSED}
@@ -92,6 +102,14 @@ def rows_of_workspace(workspace: Workspace) -> Rows:
             "role": member.role,
             "desk_limits": member.desk_limits,
         }
+    teams = Team.objects.filter(workspace=workspace).prefetch_related("members__user")
+    for team in teams.order_by("pk"):
+        parts = team.members.all()
+        rows[f"team {team.slug}"] = {
+            "name": team.name,
+            "members": sorted(part.user.get_username() for part in parts),
+            "others in it": Derived([p.pk for p in parts if p.workspace_id != workspace.pk], []),
+        }
     for switch in KillSwitch.objects.filter(workspace=workspace).order_by("pk"):
         rows[f"kill switch {switch}"] = {"stage": switch.stage.value}
     return rows
@@ -133,6 +151,7 @@ def _run(run: Run) -> Row:
 
 def _escalation(escalation: Escalation, is_erased: bool) -> Row:
     by, reply = escalation.decided_by, escalation.step.reply
+    to, team = escalation.assigned_to, escalation.assigned_team
     row: Row = {
         "kind": escalation.kind,
         "key": escalation.step.key,
@@ -146,6 +165,12 @@ def _escalation(escalation: Escalation, is_erased: bool) -> Row:
         "granted_minor": escalation.granted_minor,
         "created_at": escalation.created_at,
         "not_carried_out": escalation.not_carried_out,
+        "assigned_to": to.get_username() if to else "",
+        "assigned_team": team.slug if team else "",
+        "snoozed": {
+            snooze.user.get_username(): snooze.until.isoformat()
+            for snooze in escalation.snoozes.all()
+        },
     }
     if is_erased:
         return row

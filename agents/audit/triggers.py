@@ -62,6 +62,8 @@ _STAY: tuple[tuple[str, tuple[str, ...], str, tuple[str, ...], dict[str, str]], 
             "decided_from",
             "decided_at",
             "granted_minor",
+            "assigned_to_id",
+            "assigned_team_id",
         ),
         {
             "action_sha256": f"NEW.action_sha256 = '' AND {_OF_ERASED}",

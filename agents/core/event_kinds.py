@@ -21,5 +21,6 @@ LEDGER = (
     "policy.published",
     "run.failed",
     "run.stopped",
+    "team.set",
     "workspace.created",
 )

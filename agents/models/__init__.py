@@ -9,7 +9,9 @@ from agents.models.kill_switch import KillSwitch, Scope, Stage
 from agents.models.model_use import ModelUse
 from agents.models.policy import PolicyVersion
 from agents.models.run import LostRun, Run
+from agents.models.snooze import Snooze
 from agents.models.step import Step
+from agents.models.team import Team
 from agents.models.worker import Worker
 from agents.models.workspace import Membership, Role, Workspace
 
@@ -29,8 +31,10 @@ __all__ = [
     "Run",
     "Scope",
     "Sealed",
+    "Snooze",
     "Stage",
     "Step",
+    "Team",
     "Worker",
     "Workspace",
 ]

@@ -38,6 +38,14 @@ class Escalation(models.Model):
     )
     claimed_until = models.DateTimeField(null=True)
 
+    # Who should decide: a person, a team, or whoever comes first. It keeps nobody from deciding.
+    assigned_to = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.PROTECT, null=True, related_name="+", db_index=False
+    )
+    assigned_team = models.ForeignKey(
+        "agents.Team", models.PROTECT, null=True, related_name="+", db_index=False
+    )
+
     decided_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, models.PROTECT, null=True, related_name="+"
     )
@@ -67,6 +75,10 @@ class Escalation(models.Model):
                 name="escalation_claim_has_end",
             ),
             models.CheckConstraint(
+                condition=Q(assigned_to__isnull=True) | Q(assigned_team__isnull=True),
+                name="escalation_assigned_to_one",
+            ),
+            models.CheckConstraint(
                 condition=Q(granted_minor__isnull=True)
                 | Q(granted_minor__gt=0, granted_minor__lte=F("amount_minor")),
                 name="escalation_granted_within_request",
@@ -85,6 +97,17 @@ class Escalation(models.Model):
                 fields=["expires_at"],
                 condition=Q(state=EscalationState.OPEN),
                 name="escalation_due",
+            ),
+            # What waits for a person, and for their teams, soonest to expire first.
+            models.Index(
+                fields=["assigned_to", "expires_at"],
+                condition=Q(state=EscalationState.OPEN, assigned_to__isnull=False),
+                name="escalation_of_person",
+            ),
+            models.Index(
+                fields=["assigned_team", "expires_at"],
+                condition=Q(state=EscalationState.OPEN, assigned_team__isnull=False),
+                name="escalation_of_team",
             ),
             # The audit log's filter by amount.
             models.Index(fields=["workspace", "amount_minor"], name="escalation_amount"),

@@ -3,8 +3,10 @@
 The clock comes in as `at`. What is refused is refused with a sentence for the person.
 """
 
+from agents.operations.assigning import assign, deciders
 from agents.operations.auditing import record_command_export, record_export, record_verification
 from agents.operations.claiming import Claimed, claim, release_claim
+from agents.operations.commenting import comment
 from agents.operations.deciding import (
     AlreadyDecided,
     KillSwitchStands,
@@ -27,7 +29,9 @@ from agents.operations.publishing import publish_policy
 from agents.operations.refusal import Refused
 from agents.operations.relaunching import launch_again
 from agents.operations.roles import join, set_limit, set_role
+from agents.operations.snoozing import snooze, wake
 from agents.operations.stopping import cancel
+from agents.operations.teams import set_team
 from agents.operations.trying import try_models
 
 __all__ = [
@@ -39,9 +43,12 @@ __all__ = [
     "Refused",
     "add_member",
     "add_workspace",
+    "assign",
     "cancel",
     "claim",
+    "comment",
     "decide",
+    "deciders",
     "ensure_demo_workspace",
     "ensure_simulated_person",
     "erase_subject",
@@ -61,6 +68,9 @@ __all__ = [
     "release_claim",
     "set_limit",
     "set_role",
+    "set_team",
+    "snooze",
     "stoppable_tools",
     "try_models",
+    "wake",
 ]

@@ -9,11 +9,13 @@ from django.db import transaction
 from django.db.models import Q
 from django.db.models.functions import Now
 
+from agents.core.requests import Json
 from agents.core.states import EscalationState
 from agents.models import Escalation, Role, Run
 from agents.models.belonging import request_belongs
 from agents.operations.escalation_lock import MISPLACED
 from agents.operations.refusal import Refused, require_member
+from agents.operations.roles import DECIDES
 
 CLAIM = timedelta(minutes=15)
 
@@ -52,7 +54,7 @@ def claim(*, escalation_id: int, by: User, at: datetime) -> Escalation:
     A claim that ran out can be taken by anybody.
     """
     with transaction.atomic():
-        found = _open(escalation_id, by)
+        found = lock_open(escalation_id, by, at=at)
         if is_own(found.run, by.pk):
             raise Refused("four_eyes", OWN)
         free = Q(claimed_by__isnull=True) | Q(claimed_by=by) | Q(claimed_until__lte=Now())
@@ -60,7 +62,7 @@ def claim(*, escalation_id: int, by: User, at: datetime) -> Escalation:
         if not mine.update(claimed_by=by, claimed_until=at + CLAIM):
             raise Claimed(found)
         if found.claimed_by_id != by.pk or (found.claimed_until or at) <= at:
-            _say(found, "escalation.claimed", by, at)
+            tell_of(found, "escalation.claimed", by, at)
         found.claimed_by, found.claimed_until = by, at + CLAIM
         return found
 
@@ -71,14 +73,14 @@ def release_claim(*, escalation_id: int, by: User, at: datetime) -> Escalation:
     An admin may release anybody's.
     """
     with transaction.atomic():
-        found = _open(escalation_id, by)
-        role = require_member(found.workspace, by, Role.REVIEWER, Role.ADMIN).role
+        found = lock_open(escalation_id, by, at=at)
+        role = require_member(found.workspace, by, *DECIDES).role
         if found.claimed_by_id is None:
             return found
         if found.claimed_by_id != by.pk and role != Role.ADMIN:
             raise Claimed(found)
         Escalation.objects.filter(pk=found.pk).update(claimed_by=None, claimed_until=None)
-        _say(found, "escalation.released", by, at)
+        tell_of(found, "escalation.released", by, at)
         found.claimed_by, found.claimed_until = None, None
         return found
 
@@ -89,21 +91,30 @@ def is_kept_from(escalation: Escalation, user: User, *, at: datetime) -> bool:
     return until is not None and until > at and escalation.claimed_by_id != user.pk
 
 
-def _open(pk: int, by: User) -> Escalation:
-    """Lock an escalation that still waits, its run first as everybody does. Raises Refused."""
+def lock_open(pk: int, by: User | None, *, at: datetime) -> Escalation:
+    """Lock an escalation that still waits, its run first as everybody does. Raises Refused.
+
+    `by` has to be somebody who decides; None is the engine.
+    """
     run_id = Escalation.objects.values_list("run_id", flat=True).get(pk=pk)
     run = Run.objects.select_related("policy").select_for_update(of=("self",)).get(pk=run_id)
-    whole = Escalation.objects.select_related("workspace", "step", "claimed_by")
+    whole = Escalation.objects.select_related("workspace", "step", "claimed_by", "assigned_to")
     found = whole.filter(request_belongs(), pk=pk).first()
     if found is None:
         raise Refused("misplaced", MISPLACED)
     found.run = run
-    require_member(found.workspace, by, Role.REVIEWER, Role.ADMIN)
+    if by:
+        require_member(found.workspace, by, *DECIDES)
     if found.state != EscalationState.OPEN:
         raise Refused("not_open", f"This request is no longer open: it is {found.state}.")
+    if found.frozen_at is None and found.expires_at <= at:
+        raise Refused("not_open", "The request has expired and can no longer be decided.")
     return found
 
 
-def _say(escalation: Escalation, kind: str, by: User, at: datetime) -> None:
-    facts = {"escalation": escalation.pk, "key": escalation.step.key}
-    escalation.run.say(kind, at=at, facts=facts, actor=by.get_username())
+def tell_of(
+    escalation: Escalation, kind: str, by: User | None, at: datetime, **facts: Json
+) -> None:
+    """Put on record what somebody did with a request; None is the engine."""
+    about = {"escalation": escalation.pk, "key": escalation.step.key, **facts}
+    escalation.run.say(kind, at=at, facts=about, actor=by.get_username() if by else "")

@@ -28,6 +28,29 @@ SIMULATED = "simulated-reviewer"
 SLUG = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?")
 
 
+def check_slug(slug: str) -> None:
+    """Refuse what does not fit into an address. Raises Refused."""
+    if not SLUG.fullmatch(slug):
+        raise Refused(
+            "bad_slug",
+            "A short name is up to 40 small letters, digits and hyphens, such as eu-support.",
+        )
+
+
+def check_name(name: str) -> None:
+    """Refuse a name that is none, or cannot be shown as it was written. Raises Refused."""
+    if not name.strip() or len(name) > 80 or has_hidden(name):
+        raise Refused("bad_name", "A name is a line of up to 80 characters.")
+
+
+def find_part(workspace: Workspace, user: User) -> Membership:
+    """Return a person's membership, whatever their role. Raises Refused."""
+    found = Membership.objects.filter(workspace=workspace, user=user).first()
+    if found is None:
+        raise Refused("no_member", f"{user.get_username()} is not a member of {workspace.name}.")
+    return found
+
+
 def ensure_demo_workspace(*, at: datetime) -> Workspace:
     """Return the demo workspace with its book and its strict policy; make what is missing."""
     with transaction.atomic():
@@ -39,13 +62,8 @@ def add_workspace(
     *, slug: str, name: str, at: datetime, is_demo: bool = False, actor: str = ""
 ) -> Workspace:
     """Make a workspace with a book and a strict policy, and nobody in it yet. Raises Refused."""
-    if not SLUG.fullmatch(slug):
-        raise Refused(
-            "bad_slug",
-            "A short name is up to 40 small letters, digits and hyphens, such as eu-support.",
-        )
-    if not name.strip() or len(name) > 80 or has_hidden(name):
-        raise Refused("bad_name", "A name is a line of up to 80 characters.")
+    check_slug(slug)
+    check_name(name)
     with transaction.atomic():
         if Workspace.objects.filter(slug=slug).exists():
             raise Refused("taken", f"There is a workspace {slug!r} already.")

@@ -9,7 +9,7 @@ from django.db import transaction
 
 from agents.core.requests import Json
 from agents.models import Membership, Role, Workspace
-from agents.operations.people import add_member
+from agents.operations.people import add_member, find_part
 from agents.operations.refusal import Refused
 
 DECIDES = (Role.REVIEWER, Role.ADMIN)
@@ -43,7 +43,7 @@ def set_role(
     """Give a member another role; a limit goes with a role that decides. Raises Refused."""
     with transaction.atomic():
         _lock(workspace)
-        part = _part(workspace, user)
+        part = find_part(workspace, user)
         admins = Membership.objects.filter(workspace=workspace, role=Role.ADMIN)
         others = admins.filter(user__is_active=True).exclude(pk=part.pk)
         if part.role == Role.ADMIN and role is not Role.ADMIN and not others:
@@ -73,7 +73,7 @@ def set_limit(
     """
     with transaction.atomic():
         _lock(workspace)
-        part = _part(workspace, user)
+        part = find_part(workspace, user)
         own = {**part.desk_limits.get(desk, {}), currency: limit_minor}
         left = {name: most for name, most in own.items() if most is not None}
         limits = {**part.desk_limits, desk: left}
@@ -84,13 +84,6 @@ def set_limit(
 def _lock(workspace: Workspace) -> None:
     """Queue up changes of roles: of two admins who leave at once, one has to stay."""
     Workspace.objects.select_for_update().get(pk=workspace.pk)
-
-
-def _part(workspace: Workspace, user: User) -> Membership:
-    found = Membership.objects.filter(workspace=workspace, user=user).first()
-    if found is None:
-        raise Refused("no_member", f"{user.get_username()} is not a member of {workspace.name}.")
-    return found
 
 
 def _put(

@@ -52,6 +52,7 @@ def unfit(facts: Json, kept: Mapping[str, Text]) -> str:
 _WORDS = {
     "comment",
     "correction",
+    "note",
     "patch",
     "subject_key",
     "question",

@@ -140,8 +140,16 @@ def _escalation(rows: Rows, what: str, facts: Row, event: Row) -> None:
         row |= _known(facts, "kind", "key", "currency", "action_sha256")
         row |= {"amount_minor": facts["requested_minor"]} if "requested_minor" in facts else {}
         row |= {"state": EscalationState.OPEN.value, "decided_by": "", "granted_minor": None}
-        row |= {"created_at": event["at"], "not_carried_out": ""}
-        row |= _reply({})
+        row |= {"created_at": event["at"], "not_carried_out": "", "snoozed": {}}
+        row |= _assigned(facts) | _reply({})
+    elif what == "assigned":
+        row |= _assigned(facts)
+        awake = facts.get("woken", ())
+        row["snoozed"] = {who: until for who, until in row["snoozed"].items() if who not in awake}
+    elif what == "snoozed":
+        row["snoozed"] = {**row["snoozed"], event["actor"]: facts["until"]}
+    elif what == "woken":
+        row["snoozed"] = {w: until for w, until in row["snoozed"].items() if w != event["actor"]}
     elif what == "decided":
         row |= {
             "state": facts["decision"],
@@ -160,6 +168,10 @@ def _escalation(rows: Rows, what: str, facts: Row, event: Row) -> None:
         row |= _reply({"decision": row["state"], "revised": False, "by": ""})
     elif what == "not_carried_out":
         row |= {"not_carried_out": facts["reason"]}
+
+
+def _assigned(facts: Row) -> Row:
+    return {"assigned_to": facts.get("to", ""), "assigned_team": facts.get("team", "")}
 
 
 def _reply(given: Row) -> Row:
@@ -200,6 +212,10 @@ def _member(rows: Rows, what: str, facts: Row, event: Row) -> None:
     rows[f"member {facts['user']}"] = {"role": facts["role"], "desk_limits": limits_told(facts)}
 
 
+def _team(rows: Rows, what: str, facts: Row, event: Row) -> None:
+    rows[f"team {facts['team']}"] = {"name": facts["name"], "members": facts["members"]}
+
+
 def limits_told(facts: Row) -> Row:
     """Return up to what a person may grant since an event: by desk and currency, minor units."""
     limits, first = facts.get("desk_limits") or {}, facts.get(LIMIT)
@@ -226,6 +242,7 @@ _TELLS: dict[str, Callable[[Rows, str, Row, Row], None]] = {
     "policy": _policy,
     "workspace": _workspace,
     "member": _member,
+    "team": _team,
     "kill_switch": _switch,
     "person": _person,
 }

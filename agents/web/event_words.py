@@ -194,6 +194,22 @@ def _escalation_decided(told: EventSentence) -> str:
     return f"{what}{whom}{by}.{_quoted(facts.get('comment'))}"
 
 
+def _escalation_assigned(told: EventSentence) -> str:
+    facts = told.facts
+    to = facts.get("to") or (f"the team {facts['team_name']}" if "team" in facts else "")
+    if to == told.actor:
+        what = "Took the request on"
+    elif to:
+        what = f"Handed the request over to {to}" if told.actor else f"Passed on to {to}"
+    else:
+        what = "Gave the request back to everybody"
+    return f"{what}.{_quoted(facts.get('note'))}"
+
+
+def _time(text: str) -> str:
+    return f"{parse_datetime(text):%d %B %Y, %H:%M} UTC"
+
+
 def _changes(facts: EventFacts) -> str:
     """Say what a person changed: until 6 December 2026; nothing where it was erased."""
     patch = facts.get("patch")
@@ -231,6 +247,11 @@ def _member_set(told: EventSentence) -> str:
     may = ["any amount"] if facts["role"] in ("reviewer", "admin") else []
     granted = ", ".join(at or may)
     return f"Gave {facts['user']} the role of {facts['role']}{granted and ', approving '}{granted}."
+
+
+def _team_set(told: EventSentence) -> str:
+    people = ", ".join(told.facts["members"]) or "nobody"
+    return f"Set the team {told.facts['name']} ({told.facts['team']}): {people}."
 
 
 def _switch(word: str, clocks: str) -> Callable[[EventSentence], str]:
@@ -287,6 +308,7 @@ TELLS: Mapping[str, Callable[[EventSentence], str]] = {
     "policy.created": _worded("Created policy v{number}."),
     "policy.published": _worded("Published policy v{number}. New runs follow it."),
     "member.set": _member_set,
+    "team.set": _team_set,
     **{kind: _worded(sentence) for kind, (_, sentence) in words.EVENTS.items()},
     "audit.exported": _exported,
     "audit.verified": _verified,
@@ -330,6 +352,12 @@ TELLS: Mapping[str, Callable[[EventSentence], str]] = {
     ),
     "escalation.claimed": _worded("Claimed the request."),
     "escalation.released": _worded("Released the request."),
+    "escalation.assigned": _escalation_assigned,
+    "escalation.commented": lambda told: f"Commented:{_quoted(told.facts['comment'])}",
+    "escalation.snoozed": lambda told: (
+        f"Snoozed the request until {_time(told.facts['until'])}. Its deadline stays."
+    ),
+    "escalation.woken": _worded("Ended their snooze of the request."),
     "decision.refused": _decision_refused,
     "call.late": _worded("A reply of {tool} came too late and was not used."),
 }
@@ -349,6 +377,7 @@ LABELS: Mapping[str, str] = {
     "policy.created": "Policy created",
     "policy.published": "Policy published",
     "member.set": "Member changed",
+    "team.set": "Team changed",
     "kill_switch.on": "Kill switch on",
     "kill_switch.trial": "Kill switch partly off",
     "kill_switch.off": "Kill switch off",

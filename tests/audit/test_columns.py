@@ -14,6 +14,7 @@ from django.db import IntegrityError, connection, models, transaction
 from django.db.models import Q
 from django.utils import timezone
 
+from agents import operations
 from agents.audit import protection
 from agents.desks.refunds.models import Refund, SentMail
 from agents.models import Effect, Escalation, Membership, PolicyVersion, Run, Workspace
@@ -84,6 +85,8 @@ def faults() -> set[str]:
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
 def test_a_column_that_somebody_changed_is_named(scene: Scene, other: Scene, model: Any) -> None:
     waiting = go(other.launch())
+    for each in (scene, other):  # a team that a request could be with
+        operations.set_team(workspace=each.workspace, slug="leads", name="L", at=timezone.now())
     other.decide(waiting)
     of = go(waiting)
     for each in (scene, other):

@@ -54,6 +54,11 @@ class Dump:
     accounts: list[Row]
     payees: list[Row]
     transfers: list[Row]
+    users: list[Row]
+    teams: list[Row]
+    members: list[Row]
+    team_members: list[Row]
+    snoozes: list[Row]
 
     @cached_property
     def run(self) -> dict[str, Row]:
@@ -107,6 +112,11 @@ _TABLES = {
     "accounts": "bank_account",
     "payees": "bank_payee",
     "transfers": "bank_transfer",
+    "users": "auth_user",
+    "teams": "agents_team",
+    "members": "agents_membership",
+    "team_members": "agents_team_members",
+    "snoozes": "agents_snooze",
 }
 
 
@@ -130,7 +140,7 @@ def _value(name: str, value: Any) -> Any:
         return value.hex
     if isinstance(value, str) and name in _JSON:
         return json.loads(value)
-    if (name == "at" or name.endswith("_at")) and value is not None:
+    if (name in ("at", "until") or name.endswith("_at")) and value is not None:
         at = datetime.fromisoformat(value) if isinstance(value, str) else value
         return at if at.tzinfo else at.replace(tzinfo=UTC)
     return value

@@ -12,7 +12,7 @@ from django.utils import timezone
 from agents import operations
 from agents.audit.chains import chains
 from agents.management.asked import first_limit
-from agents.models import Event, Membership, Role, Run, Workspace
+from agents.models import Event, Membership, Role, Run, Team, Workspace
 from tests.commands.test_run_pattern import Ended, command
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -175,6 +175,20 @@ def test_who_is_no_member_is_told_so() -> None:
 
     assert "not a member of Shop" in command("set_role", "shop", "max", "viewer").err
     assert "not a member of Shop" in command("set_limit", "shop", "max", "5").err
+    made = command("set_team", "shop", "leads", "--name", "Leads", "--add", "max")
+    assert "not a member of Shop" in made.err
+    assert not Team.objects.exists()
+
+
+def test_a_team_is_made_renamed_and_emptied(rita: User) -> None:
+    nameless = command("set_team", "shop", "leads")
+    made = command("set_team", "shop", "leads", "--name", "Leads", "--add", "rita")
+    emptied = command("set_team", "shop", "leads", "--name", "Seniors", "--remove", "rita")
+
+    assert (nameless.code, command("set_team", "shop", "No one", "--name", "x").code) == (3, 3)
+    said = [(ended.code, ended.out.strip()) for ended in (made, emptied)]
+    assert said == [(0, "Leads (leads): rita"), (0, "Seniors (leads): nobody")]
+    assert command("verify_audit").code == 0
 
 
 def test_the_chain_holds_after_every_change(rita: User) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from agents.core.former import FIRST_DESK
-from agents.models import Membership, Role, Workspace
+from agents.models import Membership, Role, Team, Workspace
 from agents.web.access import DECIDES
 from agents.web.formats import desk_title, up_to
 
@@ -33,22 +33,33 @@ class Member:
 
 
 @dataclass(frozen=True)
-class Team:
+class WorkspaceMembers:
     """A workspace and its people, those who decide first."""
 
     workspace: Workspace
     members: Sequence[Member]
+    teams: Sequence[tuple[Team, Sequence[str]]]  # each with the names of who is in it
 
 
-def teams(workspaces: Iterable[Workspace]) -> list[Team]:
-    """Return the people of some workspaces, in one query."""
+def members_of(workspaces: Iterable[Workspace]) -> list[WorkspaceMembers]:
+    """Return the people of some workspaces and their teams, in three queries."""
     found = Membership.objects.filter(workspace__in=list(workspaces))
     rows = found.select_related("user", "workspace__policy")
+    with_people = Team.objects.filter(workspace__in=list(workspaces)).order_by("name", "pk")
+    teams = list(with_people.prefetch_related("members__user"))
     rows = rows.order_by("workspace_id", "user__username")
     return [
-        Team(own[0].workspace, [_member(row) for row in sorted(own, key=_rank)])
+        WorkspaceMembers(
+            own[0].workspace,
+            [_member(row) for row in sorted(own, key=_rank)],
+            [(team, _names(team)) for team in teams if team.workspace_id == own[0].workspace_id],
+        )
         for own in (list(rows) for _, rows in groupby(rows, key=lambda row: row.workspace_id))
     ]
+
+
+def _names(team: Team) -> list[str]:
+    return sorted(part.user.get_username() for part in team.members.all())
 
 
 def _rank(row: Membership) -> int:

@@ -14,5 +14,9 @@ from agents.web.pages import page
 def members(request: HttpRequest) -> HttpResponse:
     """List people, roles and limits of the workspaces that the person may audit."""
     workspaces = access.workspaces_to_audit(access.person(request), "the list of members")
-    shown = {"nav": "members", "teams": people.teams(workspaces), "roles": people.ROLES.items()}
+    shown = {
+        "nav": "members",
+        "staff": people.members_of(workspaces),
+        "roles": people.ROLES.items(),
+    }
     return render(request, "members/page.html", shown)

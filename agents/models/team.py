@@ -1,0 +1,24 @@
+"""A team: members of a workspace whom a request can be assigned to together."""
+
+from __future__ import annotations
+
+from django.db import models
+
+from agents.models.workspace import Membership, Workspace
+
+
+class Team(models.Model):
+    """A named group of members of one workspace. Commands change it, each change is an event."""
+
+    workspace = models.ForeignKey(Workspace, models.PROTECT, related_name="teams", db_index=False)
+    slug = models.SlugField(max_length=40, db_index=False)  # in policies and addresses
+    name = models.CharField(max_length=80)
+    members = models.ManyToManyField(Membership, related_name="teams")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["workspace", "slug"], name="team_slug_once"),
+        ]
+
+    def __str__(self) -> str:
+        return self.name

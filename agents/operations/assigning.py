@@ -1,0 +1,103 @@
+"""Say who should decide a request: a person, a team, or whoever comes first.
+
+An assignment keeps nobody from deciding; a claim does, for a while.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.db.models import QuerySet
+
+from agents.core.requests import Json
+from agents.engine.redaction import redact_for
+from agents.models import Escalation, Membership, Role, Snooze, Team
+from agents.operations.claiming import Claimed, is_kept_from, launchers_of, lock_open, tell_of
+from agents.operations.refusal import Refused, check_text, require_member
+from agents.operations.roles import DECIDES
+
+MAX_NOTE = 500  # characters
+
+
+def deciders(escalation: Escalation) -> QuerySet[Membership]:
+    """Return who may decide a request, whatever their limits: people, and not its launcher."""
+    may = Membership.objects.filter(
+        workspace=escalation.workspace_id,
+        role__in=DECIDES,
+        user__is_active=True,
+        is_simulated=False,
+    )
+    run = escalation.run
+    return may.exclude(user__in=launchers_of(run)) if run.limits.four_eyes else may
+
+
+def assign(
+    *,
+    escalation_id: int,
+    by: User | None,
+    at: datetime,
+    to_user: User | None = None,
+    to_team: Team | None = None,
+    note: str = "",
+) -> Escalation:
+    """Hand a request over, with a note; to neither, it is anybody's. Raises Refused, Claimed.
+
+    A claim of anybody but the receiver ends with it, and so do the receivers' snoozes. What
+    somebody else has claimed only an admin may hand over. `by` None is the engine, which leaves
+    claims alone.
+    """
+    if to_user and to_team:
+        raise Refused("two_receivers", "Choose a person or a team.")
+    check_text(note, most=MAX_NOTE)
+    with transaction.atomic():
+        found = lock_open(escalation_id, by, at=at)
+        _check_giver(found, by, at=at)
+        receivers = _receivers(found, to_user, to_team)
+        note = redact_for(found.run, note.strip())
+        if (found.assigned_to, found.assigned_team) == (to_user, to_team) and not note:
+            return found
+        found.assigned_to, found.assigned_team = to_user, to_team
+        if by and found.claimed_by != to_user:
+            found.claimed_by = found.claimed_until = None
+        columns = ["assigned_to", "assigned_team", "claimed_by", "claimed_until"]
+        found.save(update_fields=columns)
+        facts: Json = {"to": to_user.get_username()} if to_user else {}
+        facts |= {"team": to_team.slug, "team_name": to_team.name} if to_team else {}
+        facts |= {"note": note} if note else {}
+        if woken := _wake(found, receivers):
+            facts["woken"] = woken
+        tell_of(found, "escalation.assigned", by, at, **facts)
+        return found
+
+
+def _check_giver(found: Escalation, by: User | None, *, at: datetime) -> None:
+    """Leave what somebody else works on to them and to admins. Raises Claimed."""
+    if by is None or not is_kept_from(found, by, at=at):
+        return
+    if require_member(found.workspace, by, *DECIDES).role != Role.ADMIN:
+        raise Claimed(found)
+
+
+def _receivers(found: Escalation, to_user: User | None, to_team: Team | None) -> list[int]:
+    """Return who of those who receive it may decide, as numbers of users. Raises Refused."""
+    if to_user is None and to_team is None:
+        return []
+    able = deciders(found)
+    if to_team and to_team.workspace_id != found.workspace_id:
+        raise Refused("no_receiver", "That team is not of this workspace.")
+    them = able.filter(teams=to_team) if to_team else able.filter(user=to_user)
+    receivers = list(them.values_list("user", flat=True))
+    if not receivers:
+        whom = f"Nobody in {to_team.name}" if to_team else f"{to_user} is not one who"
+        raise Refused("no_receiver", f"{whom} can decide this request. Choose somebody who can.")
+    return receivers
+
+
+def _wake(found: Escalation, users: list[int]) -> list[str]:
+    """End the snoozes of some users. Return their names."""
+    snoozes = Snooze.objects.filter(escalation=found, user__in=users)
+    woken = sorted(snoozes.values_list("user__username", flat=True))
+    snoozes.delete()
+    return woken

@@ -1,0 +1,37 @@
+"""Say something about a request, for whoever decides it. What was said stays, on record."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.contrib.auth.models import User
+from django.db import transaction
+
+from agents.engine.redaction import redact_for
+from agents.models import Event
+from agents.models.event import facts_of
+from agents.operations.claiming import lock_open, tell_of
+from agents.operations.refusal import Refused, check_text
+
+MAX_COMMENT = 2000  # characters
+COMMENTED = "escalation.commented"
+
+
+def comment(*, escalation_id: int, by: User, text: str, at: datetime) -> None:
+    """Add a comment to a request that waits. Raises Refused.
+
+    It is the event, and a text beside it that can be erased. What the person said last is not
+    said twice: a form that is sent again adds nothing.
+    """
+    if not text.strip():
+        raise Refused("no_comment", "Write a comment first.")
+    check_text(text, most=MAX_COMMENT)
+    with transaction.atomic():
+        found = lock_open(escalation_id, by, at=at)
+        said = redact_for(found.run, text.strip())
+        about = Event.objects.filter(run=found.run, kind=COMMENTED, facts__escalation=found.pk)
+        before = about.prefetch_related("texts").order_by("seq").last()
+        is_repeated = before is not None and before.actor == by.get_username()
+        if before and is_repeated and facts_of(before).get("comment") == said:
+            return
+        tell_of(found, COMMENTED, by, at, comment=said)

@@ -1,0 +1,49 @@
+"""Take a request out of one's own views for a while. Its clock goes on; others still see it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from django.contrib.auth.models import User
+from django.db import transaction
+
+from agents.models import Escalation, Snooze
+from agents.operations.claiming import lock_open, tell_of
+from agents.operations.refusal import Refused
+
+
+def deadline_of(escalation: Escalation, *, at: datetime) -> datetime:
+    """Return when a request expires; while a kill switch stops its clock, at the earliest."""
+    left = escalation.expires_at - (escalation.frozen_at or at)
+    return at + left
+
+
+def snooze(*, escalation_id: int, by: User, until: datetime, at: datetime) -> Snooze:
+    """Leave a request alone until a time before its deadline; again, it moves. Raises Refused.
+
+    The person's own claim ends with it.
+    """
+    with transaction.atomic():
+        found = lock_open(escalation_id, by, at=at)
+        deadline = deadline_of(found, at=at)
+        if not at < until < deadline:
+            raise Refused(
+                "bad_snooze",
+                f"Choose a time from now on and before the deadline, {deadline:%d %B, %H:%M} UTC.",
+            )
+        made, _ = Snooze.objects.update_or_create(
+            escalation=found, user=by, defaults={"until": until}
+        )
+        if found.claimed_by == by:
+            found.claimed_by = found.claimed_until = None
+            found.save(update_fields=["claimed_by", "claimed_until"])
+        tell_of(found, "escalation.snoozed", by, at, until=until.astimezone(UTC).isoformat())
+        return made
+
+
+def wake(*, escalation_id: int, by: User, at: datetime) -> None:
+    """Have a request back in one's own views. Raises Refused."""
+    with transaction.atomic():
+        found = lock_open(escalation_id, by, at=at)
+        if Snooze.objects.filter(escalation=found, user=by).delete()[0]:
+            tell_of(found, "escalation.woken", by, at)
