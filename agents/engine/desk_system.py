@@ -230,7 +230,7 @@ def gather_facts(
             shown = [] if failed else desk.evidence_of(**known)
     except DeskFailed as error:
         shown = write_evidence([Fact("Evidence", str(error))])
-    quotes = [Quote("Read by the agent, as an outsider wrote it", t) for t in ledger.outside()]
+    quotes = [Quote("What the agent read, written by an outsider", t) for t in ledger.outside()]
     shown = [*shown, *write_evidence(quotes[-1:])]
     is_write = tool is not None and tool.touch is not Touch.READ
     kept = {

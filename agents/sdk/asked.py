@@ -37,8 +37,8 @@ class Origin(StrEnum):
 _WORDS = {
     Origin.GOAL: "whoever launched the run",
     Origin.PERSON: "whoever decided",
-    Origin.OUTSIDE: "nobody but an outsider's text",
-    Origin.NOBODY: "nobody but the agent",
+    Origin.OUTSIDE: "an outside text alone",
+    Origin.NOBODY: "the agent alone",
 }
 
 

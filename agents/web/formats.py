@@ -211,8 +211,10 @@ def past(verdict: str) -> str:
 
 @register.filter
 def duration(seconds: float) -> str:
-    """Write a length of time: 8 s, 26 min, 2 h 14."""
+    """Write a length of time: 8 s, 26 min, 2 h, 2 h 14."""
     if seconds < 60:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d}"
+    if minutes < 60:
+        return f"{minutes} min"
+    return f"{minutes // 60} h {minutes % 60:02d}".removesuffix(" 00")

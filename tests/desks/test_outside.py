@@ -96,7 +96,7 @@ def written(when: date) -> str:
 
 def launch(company: Company, omar: Page) -> None:
     omar.goto(f"{company.site}/launch/")
-    expect(omar.get_by_role("button", name="Launch: A grant that is too long")).to_be_visible()
+    expect(omar.get_by_role("button", name="Launch: Long grant waits for approval")).to_be_visible()
     omar.get_by_label("Desk").select_option(label="Access grants")
     omar.get_by_label("About").fill("Noor")
     omar.get_by_label("Goal", exact=True).fill(GOAL)

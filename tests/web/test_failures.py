@@ -56,7 +56,9 @@ def nowhere(scene: Scene) -> Any:
 
 
 def not_permitted(scene: Scene) -> Any:
-    return signed_in(scene.eve).post(reverse("kill-press"))
+    client = signed_in(scene.eve)
+    client.cookies["theme"] = "dark"
+    return client.post(reverse("kill-press"))
 
 
 def from_elsewhere(scene: Scene) -> Any:
@@ -89,6 +91,7 @@ def test_an_error_page_has_the_id_that_stands_in_the_log(
     (name,) = ID.findall(answered.text)
     assert answered.status_code == status
     assert answered[HEADER] == name
+    assert ('data-theme="dark"' in answered.text) == (ask is not_permitted)  # as they chose
     assert f" [{name}] " in log.getvalue()
 
 

@@ -131,7 +131,7 @@ def test_the_runs_page_tells_the_answer_from_the_agents_note(scene: Scene) -> No
 
     assert (run.outcome or {})["answer"] == "No money was moved."
     assert '<p class="soft">No money was moved.</p>' in page
-    assert "The agent’s note, for colleagues: not checked, and sent to nobody" in page
+    assert "The agent’s own note, unchecked and not sent" in page
 
 
 def test_a_run_whose_judge_is_its_executor_says_so(scene: Scene) -> None:
@@ -139,7 +139,7 @@ def test_a_run_whose_judge_is_its_executor_says_so(scene: Scene) -> None:
 
     page = signed_in(scene.rita).get(reverse("run", args=[run.pk])).text
 
-    assert "Judge and executor are the same model here (demo)" in page
+    assert "The same model (demo) did this work and judged it" in page
 
 
 def test_a_letter_too_long_to_be_sent_says_so(scene: Scene) -> None:

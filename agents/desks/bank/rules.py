@@ -73,14 +73,14 @@ def duplicate(facts: BankFacts, limits: BankLimits, case: Case) -> Ruling | None
 @desk.rule(transfer_money, title="Transfers in 24 hours")
 def velocity(facts: BankFacts, limits: BankLimits) -> Ruling:
     """Once an account has used up its transfers of 24 hours, the next waits for a reviewer."""
-    count, told = Transfers(facts.transfers_today + 1), "With this one, 24 hours have seen"
+    count, told = Transfers(facts.transfers_today + 1), "Including this one, the last 24 hours have"
     return within(count, limits.transfers, reason="many_transfers", what=told)
 
 
 @desk.rule(transfer_money, title="Total in 24 hours")
 def exposure(args: Args, facts: BankFacts, limits: BankLimits) -> Ruling:
     """A transfer that takes its account's total of 24 hours over the limit waits for a reviewer."""
-    total, told = facts.sent_today + args.amount, "With this one, the total of 24 hours is"
+    total, told = facts.sent_today + args.amount, "Including this one, the last 24 hours total"
     return within(total, limits.daily, reason="daily_exposure", what=told)
 
 

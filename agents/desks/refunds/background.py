@@ -10,6 +10,7 @@ from agents.core.states import EscalationState
 from agents.desks.refunds import billing, mail, refunds
 from agents.models import Escalation
 from agents.sdk.evidence import Evidence, Fact, Table, write_evidence
+from agents.sdk.values import show
 from agents.systems import Background, Section
 
 FIND_IT = (
@@ -40,7 +41,7 @@ def background(held: Escalation, *, at: datetime, effect: str) -> Background:
         )
         for one in paid
     ]
-    alone = ": each run of the demo has books of its own" if held.run.book.is_isolated else ""
+    alone = " In the demo, each run has its own books." if held.run.book.is_isolated else ""
     earlier: Evidence = Table("", ("Amount", "Paid", "Reason", "Reference"), rows)
     sections = (
         *letter,
@@ -48,7 +49,7 @@ def background(held: Escalation, *, at: datetime, effect: str) -> Background:
         Section(
             f"Earlier refunds to {name or held.run.subject_label}",
             write_evidence([earlier] if rows else []),
-            "" if rows else f"None{alone}.",
+            "" if rows else f"None.{alone}",
         ),
     )
     if charge is None:
@@ -69,7 +70,7 @@ def _charge(charge: billing.ChargeFacts | None) -> list[Evidence]:
 
     return [
         Fact("Paid", f"{money(charge.amount_minor)}, {charge.plan}"),
-        Fact("When", f"{charge.paid_at:%Y-%m-%d}, {charge.age_days} days ago"),
+        Fact("When", f"{show(charge.paid_at.date())}, {charge.age_days} days ago"),
         Fact("Refunded", money(charge.refunded_minor)),
         Fact("Reserved", money(charge.held_minor)),
         Fact("Refundable", money(charge.refundable_minor)),

@@ -8,6 +8,7 @@ from itertools import groupby
 
 from agents.core.former import FIRST_DESK
 from agents.models import Membership, Role, Team, Workspace
+from agents.sdk.desk import DESKS
 from agents.web.access import DECIDES
 from agents.web.formats import desk_title, up_to
 
@@ -86,4 +87,11 @@ def _limits(row: Membership) -> list[str]:
     own = dict.fromkeys([FIRST_DESK, *others]) | row.desk_limits
     if len(own) == 1:
         return [up_to(own[FIRST_DESK])]
-    return [f"{desk_title(desk)}: {up_to(most)}" for desk, most in own.items()]
+    return [
+        f"{desk_title(desk)}: {up_to(most) if _has_amounts(desk) else 'any request'}"
+        for desk, most in own.items()
+    ]
+
+
+def _has_amounts(desk: str) -> bool:
+    return desk not in DESKS or any(tool.amount for tool in DESKS[desk].tools.values())

@@ -48,9 +48,11 @@ def _counted(count: int, noun: str) -> str:
 
 
 def _counts(counts: Mapping[str, int] | None, *, others: int) -> str:
-    """Say how often each tool may be called: read_account 3, any other 2."""
-    named = [f"{tool} {count}" for tool, count in sorted((counts or {}).items())]
-    return ", ".join([*named, f"any other {others}" if named else f"any {others}"])
+    """Say how often each tool may be called: read_account 3 times, any other once."""
+    named = {**dict(sorted((counts or {}).items())), "any other" if counts else "any tool": others}
+    return ", ".join(
+        f"{tool} {'once' if count == 1 else f'{count} times'}" for tool, count in named.items()
+    )
 
 
 def _told_limit(limits: Limits) -> str:

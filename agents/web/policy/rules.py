@@ -114,11 +114,20 @@ _OF_EVERY_DESK = {
     ),
 }
 
+# What a person is asked without a rule: it stands where others have the rule that asks.
+_WITHOUT_RULE = {
+    "routing.hand_over": "Every specialist declined",
+    "workflow.by_person": "This step needs a reviewer",
+    "workflow.judge": "The judging model is unsure",
+}
+
 
 def words_of(rule: str) -> tuple[str, str]:
     """Return title and sentence of a rule; of one that ships elsewhere, what its docstring says."""
     if rule in TITLES:
         return TITLES[rule]
+    if rule in _WITHOUT_RULE:
+        return _WITHOUT_RULE[rule], ""
     desk, _, name = rule.rpartition(".")
     if desk in DESKS and name in OF_CONSOLE:
         return _OF_EVERY_DESK[name]

@@ -19,7 +19,8 @@ def title_of(name: str, steps: Sequence[Step], action: Json) -> str:
         return "Handed over: a case that no specialist takes"
     if not action:
         held = (first.get("action") or {}).get("name")  # put to a person without a review
-        word = str(first.get("role") or first.get("tool") or held or "step").replace("_", " ")
+        asked = f"model asked as {first['role']}" if first.get("role") else ""
+        word = str(asked or first.get("tool") or held or "step").replace("_", " ")
         return f"{name}: {word}" if "/" in name else word.capitalize()  # one of several at once
     kind = action.get("kind")
     if is_output_of_step(name, action):
