@@ -114,16 +114,19 @@ _NOT_CARRIED_OUT = {
 }
 
 
-def end_sentence(code: str) -> str:
+def end_sentence(code: str, ruling: str = "") -> str:
     """Return why a run ended, for a stop reason such as ``tool_error:add_note``; "" for none.
 
-    A code that is in no table is quoted: nothing is claimed of it.
+    A code that is in no table is quoted: nothing is claimed of it. Of a desk's own code the
+    sentence of its `ruling` is told instead, where it is at hand.
     """
     if not code:
         return ""
     head, *rest = code.split(":", 2)
     if head == "supervisor_block" and rest and rest[0] in _BLOCKS:
         return f"Blocked by policy: {_BLOCKS[rest[0]].format(*_padded(rest))}."
+    if head == "supervisor_block" and ruling:
+        return f"Blocked by policy: {ruling}"
     form = _ENDS.get(":".join([head, *rest[:1]])) or _ENDS.get(head)
     if form is None:
         return f"The run ended with the code “{code}”."

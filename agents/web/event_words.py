@@ -20,7 +20,7 @@ from agents.sdk.changes import label_of
 from agents.sdk.words import in_words
 from agents.tools import TOOLS
 from agents.web.ends import end_sentence, why_not
-from agents.web.formats import desk_title, rule_title, spelled, up_to
+from agents.web.formats import desk_title, rule_title, spelled, up_to, within_sentence
 
 EventFacts: TypeAlias = Mapping[str, Any]
 
@@ -243,7 +243,7 @@ def _decision_refused(told: EventSentence) -> str:
 def _member_set(told: EventSentence) -> str:
     facts = told.facts
     limits = sorted(limits_told(dict(facts)).items())  # PostgreSQL keeps no order of keys
-    at = [f"{up_to(most)} at {desk_title(desk).lower()}" for desk, most in limits]
+    at = [f"{up_to(most)} at {within_sentence(desk_title(desk))}" for desk, most in limits]
     may = ["any amount"] if facts["role"] in ("reviewer", "admin") else []
     granted = ", ".join(at or may)
     return f"Gave {facts['user']} the role of {facts['role']}{granted and ', approving '}{granted}."

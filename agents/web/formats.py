@@ -136,6 +136,12 @@ def desk_title(name: str) -> str:
 
 
 @register.filter
+def within_sentence(title: str) -> str:
+    """Return a title as it stands within a sentence: bank transfers, SIM swaps."""
+    return title if title[1:2].isupper() else title[:1].lower() + title[1:]
+
+
+@register.filter
 def thousands(number: int) -> str:
     """Write a count as 15,362."""
     return f"{number:,}"

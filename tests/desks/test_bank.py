@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from django.core.management import call_command
+from django.urls import reverse
 from django.utils import timezone
 
 from agents import operations
@@ -36,6 +37,7 @@ from tests.desks.bank import (
     sent,
 )
 from tests.engine.scene import Scene, go
+from tests.web.test_pages import signed_in
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -102,6 +104,8 @@ def test_a_blocked_payee_is_paid_by_nobody(scene: Scene) -> None:
 
     assert run.stop_reason == "supervisor_block:payee_blocked"
     assert (run.escalations.count(), sent(run)) == (0, [])
+    page = signed_in(scene.omar).get(reverse("run", args=[run.pk]))
+    assert "Blocked by policy: The payee Delta Freight (P-104) is blocked." in page.text
 
 
 @pytest.mark.parametrize("approve", [True, False])

@@ -100,7 +100,7 @@ def trace(run: Run, *, at: datetime | None = None) -> Trace:
         steps=steps,
         turns=turns,
         meters=[] if run.erased_at else _meters(limits, steps, spent, turns),
-        end=end_sentence(run.stop_reason) if run.state in _BAD_ENDS else "",
+        end=_end(run.stop_reason, turns) if run.state in _BAD_ENDS else "",
         counts=_counts(turns),
         result=found,
         waiting=open_ones[0] if open_ones else None,
@@ -135,6 +135,14 @@ def _calls(count: int) -> str:
 def _is_letter(effect: Effect) -> bool:
     tool = TOOLS.get(effect.tool)  # None: a desk's that has gone
     return effect.state == EffectState.DONE and bool(tool and tool.letter)
+
+
+def _end(stop_reason: str, turns: Sequence[Turn]) -> str:
+    """Say why a run ended badly, in the words of the rule that blocked where there are no ours."""
+    code = stop_reason.partition(":")[2]
+    rulings = [ruling for turn in turns for ruling in (turn.ruling, turn.again) if ruling]
+    said = [str(ruling["sentence"]) for ruling in rulings if ruling["reason"] == code]
+    return end_sentence(stop_reason, said[-1] if said else "")
 
 
 def _spent(steps: Sequence[Step]) -> Spent:
