@@ -28,10 +28,10 @@ class BadAmount(ValueError):
 def minor_of_text(text: str, currency: str = CURRENCY) -> int:
     """Read "800", "800.5" or "800.00" as minor units. Raises BadAmount for anything else.
 
-    The one parser for forms, API, command line and policy files: ASCII digits, a point, no
-    sign, no separator, no exponent, no blanks.
+    The one parser for forms, filters, commands and imported tables: ASCII digits, a point, no
+    sign, no separator, no exponent. Blanks around it, as a pasted cell has, are no part of it.
     """
-    match, digits = _AMOUNT.fullmatch(text), exponent(currency)
+    match, digits = _AMOUNT.fullmatch(text.strip()), exponent(currency)
     whole, part = match.groups() if match else ("", None)
     if not match or len(part or "") > digits:
         such = plain_amount(800 * 10**digits, currency)

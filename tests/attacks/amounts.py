@@ -13,6 +13,8 @@ AS_TEXT: dict[str, int] = {
     "999.99": 99999,
     "1200": 120000,
 }
+# Blanks around an amount, as a pasted cell has them, are no part of it.
+PADDED: dict[str, int] = {" 5.00": 500, "5.00\u00a0": 500, "\u3000800.00\t": 80000, "1\n": 100}
 # Written as a number into JSON: every text above, and what only JSON knows.
 AS_NUMBER: dict[str, int] = {**AS_TEXT, "1e3": 100000, "1E+2": 10000, "1e-2": 1, "1.0e1": 1000}
 # Neither: nobody may take these for an amount. A refund of nought is none either.

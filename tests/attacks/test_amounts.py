@@ -19,7 +19,7 @@ from agents.management.asked import first_limit
 from agents.models import Escalation, Membership, PolicyVersion, Role, Run, Workspace
 from agents.policies.profiles import STRICT
 from agents.replays.person import read_human
-from tests.attacks.amounts import AS_NUMBER, AS_TEXT, NEITHER, TABLE
+from tests.attacks.amounts import AS_NUMBER, AS_TEXT, NEITHER, PADDED, TABLE
 from tests.attacks.test_compromised_worker import attack, context, final
 from tests.commands.test_run_pattern import command
 from tests.conformance import harness
@@ -57,7 +57,8 @@ def asked(scene: Scene) -> Escalation:
 
 
 def test_the_table_is_the_parsers() -> None:
-    assert {text: minor_of_text(text) for text in AS_TEXT} == AS_TEXT
+    texts = AS_TEXT | PADDED
+    assert {text: minor_of_text(text) for text in texts} == texts
     assert {minor_of_text(plain_amount(minor)) for minor in AS_TEXT.values()} == {*AS_TEXT.values()}
     assert len(TABLE) == len(set(TABLE)) >= 40
     for token in NOT_AS_TEXT:
@@ -70,14 +71,15 @@ def test_the_form_grants_what_was_typed(scene: Scene) -> None:
     client = signed_in(admin(scene))
     granted = {}
 
-    for token in AS_TEXT:
+    texts = AS_TEXT | PADDED
+    for token in texts:
         escalation = asked(scene)
         client.post(reverse("decide", args=[escalation.pk]), with_amount(escalation, token))
         escalation.refresh_from_db()
         granted[token] = escalation.granted_minor
 
     # What was asked for is no change: the form says so, and nothing is decided.
-    assert granted == {text: minor if minor != 120000 else None for text, minor in AS_TEXT.items()}
+    assert granted == {text: minor if minor != 120000 else None for text, minor in texts.items()}
 
 
 def with_amount(escalation: Escalation, text: str) -> dict[str, str]:
@@ -97,23 +99,11 @@ def test_the_form_takes_no_other_text(scene: Scene) -> None:
     assert (escalation.state, paid(escalation.run)) == (EscalationState.OPEN, [])
 
 
-def test_blanks_around_an_amount_in_the_form_change_nothing(scene: Scene) -> None:
-    escalation = asked(scene)
-
-    signed_in(admin(scene)).post(
-        reverse("decide", args=[escalation.pk]),
-        with_amount(escalation, " 800.00\t"),
-    )
-
-    escalation.refresh_from_db()
-    assert escalation.granted_minor == 80000
-
-
 def test_the_commands_take_the_same_texts_and_no_other(scene: Scene) -> None:
     part = Membership.objects.get(user=scene.rita)
     taken = {}
 
-    for token in TABLE:
+    for token in (*TABLE, *PADDED):
         Membership.objects.filter(pk=part.pk).update(desk_limits=first_limit(777))
         ended = command("set_limit", "demo", "rita", "--", token)
         part.refresh_from_db()
@@ -122,7 +112,7 @@ def test_the_commands_take_the_same_texts_and_no_other(scene: Scene) -> None:
         else:
             assert (ended.code, part.limit_minor("refunds", "USD")) == (2, 777), token
 
-    assert taken == {**AS_TEXT, "0": 0, "0.00": 0}
+    assert taken == {**AS_TEXT, **PADDED, "0": 0, "0.00": 0}
 
 
 def test_a_decision_on_the_command_line_takes_the_same_texts_and_no_other(scene: Scene) -> None:
@@ -136,7 +126,7 @@ def test_a_decision_on_the_command_line_takes_the_same_texts_and_no_other(scene:
     escalation.refresh_from_db()
     assert escalation.state == EscalationState.OPEN
 
-    for token, minor in AS_TEXT.items():
+    for token, minor in (AS_TEXT | PADDED).items():
         escalation = asked(scene)
         command("decide", str(escalation.pk), "--approve", f"--amount={token}", "--as", "ada")
         escalation.refresh_from_db()
