@@ -15,7 +15,8 @@ from agents.core.states import EscalationState, RunState
 from agents.desks.refunds.models import Refund
 from agents.models import Escalation, Run, Step
 from agents.web import access
-from agents.web.approvals.inbox import inbox
+from agents.web.approvals.inbox import inbox, next_of, open_in
+from agents.web.overview.figures import overview
 from tests.engine.scene import Scene, fresh, go
 
 pytestmark = [
@@ -90,7 +91,11 @@ def test_a_request_that_was_moved_is_not_read_or_decided(
 
     assert_undecided(other, request)
     assert request not in access.escalations_of(other.rita)
-    assert [row.escalation.run for row in inbox([scene.workspace.pk]).rows] == [elsewhere]
+    both = [other.workspace.pk, scene.workspace.pk]
+    mine = elsewhere.escalations.exclude(pk=request.pk).get()
+    assert [row.escalation for row in inbox(both).rows] == [mine]
+    assert (open_in(both).count(), next_of(both, mine)) == (1, None)
+    assert overview(other.rita, at=timezone.now()).waiting == 1
 
 
 def assert_undecided(scene: Scene, request: Escalation) -> None:

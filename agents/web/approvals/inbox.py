@@ -14,6 +14,7 @@ from django.utils import timezone
 from agents.core.kinds import TEXT
 from agents.core.states import EscalationState
 from agents.models import Escalation
+from agents.models.belonging import belongs
 from agents.sdk.changes import label_of
 from agents.systems import SYSTEMS
 from agents.tools import argument_in_words
@@ -61,7 +62,6 @@ def inbox(workspaces: Iterable[int], after: str = "", *, most: int = 0) -> Inbox
     mark = _read_mark(after)
     found = waiting.filter(_beyond(*mark)) if mark else waiting
     found = found.annotate(is_frozen=ExpressionWrapper(_FROZEN, BooleanField()))
-    found = found.filter(run__workspace=F("workspace"))  # one that was moved shows nobody's money
     soonest = found.select_related("run", "claimed_by").order_by("is_frozen", "expires_at", "pk")
     rows = _rows(soonest[: most + 1], at=timezone.now())
     is_cut = len(rows) > most
@@ -70,8 +70,9 @@ def inbox(workspaces: Iterable[int], after: str = "", *, most: int = 0) -> Inbox
 
 
 def open_in(workspaces: Iterable[int]) -> QuerySet[Escalation]:
-    """Return what waits for a person in some workspaces."""
-    return Escalation.objects.filter(state=EscalationState.OPEN, workspace__in=list(workspaces))
+    """Return what waits for a person in some workspaces; none whose run is elsewhere."""
+    waiting = Escalation.objects.filter(state=EscalationState.OPEN, workspace__in=list(workspaces))
+    return waiting.filter(belongs(Escalation))
 
 
 _FROZEN = Q(frozen_at__isnull=False)

@@ -17,6 +17,7 @@ from agents.core.kinds import ACTION
 from agents.core.states import EffectState, EscalationState
 from agents.engine.desk_ledger import MAYBE_DONE
 from agents.models import Effect, Escalation
+from agents.models.belonging import belongs
 from agents.tools import TOOLS
 
 DAYS = 14  # of the charts
@@ -43,7 +44,9 @@ def count_requests(workspaces: Sequence[int], *, since: datetime) -> list[Reques
         ours.filter(state=EscalationState.EXPIRED, expires_at__gte=since).annotate(
             day=_day("expires_at", since)
         ),
-        ours.filter(state=EscalationState.OPEN).annotate(day=Cast(Value(None), DateField())),
+        ours.filter(belongs(Escalation), state=EscalationState.OPEN).annotate(
+            day=Cast(Value(None), DateField())
+        ),
     )
     # A letter names an amount too, and a lost call was asked about before.
     asked = Case(When(kind=ACTION.stored, then="amount_minor"), default=0)
