@@ -61,7 +61,7 @@ function button(label, act) {
 // Where a request can no longer be answered, what was typed is shown to be copied.
 function showDraft() {
   document.querySelector("#draft")?.remove();
-  const place = document.querySelector("#deciding[data-withheld]:not([data-withheld=switch])");
+  const place = document.querySelector("#deciding[data-withheld]:not([data-withheld=yes])");
   const draft = storedDraft();
   if (!place || !draft || draft.isSent) return;
   const form = place.querySelector("#dform");
@@ -89,7 +89,7 @@ function settleDraft(isNew) {
   if (!draftKey()) return;
   const draft = storedDraft();
   if (draft?.isSent && !isNew) return;
-  const form = document.querySelector("#deciding:is(:not([data-withheld]), [data-withheld=switch]) #dform");
+  const form = document.querySelector("#deciding:is(:not([data-withheld]), [data-withheld=yes]) #dform");
   const isRefused = Boolean(document.querySelector("#notice")?.childElementCount);
   if (draft?.isSent && (form || isRefused)) store({ ...draft, isSent: false });
   else if (draft?.isSent) store(null);
@@ -114,7 +114,7 @@ document.addEventListener("submit", async (event) => {
   const isThere = await fetch("/healthz", { cache: "no-store" }).then(() => true, () => false);
   delete form.dataset.sending;
   if (!isThere) return sayUnsent();
-  if (!form.isConnected || form.closest("[data-withheld]:not([data-withheld=switch])")) return;
+  if (!form.isConnected || form.closest("[data-withheld]:not([data-withheld=yes])")) return;
   form.dataset.sending = "now";
   if (isBegun(form)) store({ ...storedDraft(), isSent: true });
   form.requestSubmit(event.submitter);

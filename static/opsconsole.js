@@ -52,7 +52,7 @@ function keepNotice(part, fresh) {
 // buttons: the swap keeps what is typed in it, and where the caret is.
 function keepForm(part, fresh) {
   const form = document.querySelector(`${part} #dform`);
-  const place = fresh.querySelector("[data-withheld]:not([data-withheld=switch])");
+  const place = fresh.querySelector("[data-withheld]:not([data-withheld=yes])");
   if (form && place && (form.contains(document.activeElement) || isBegun(form))) place.append(form.closest(".cq").cloneNode(true));
 }
 

@@ -15,7 +15,7 @@ from agents.operations.deciding import (
 )
 from agents.operations.erasing import Erasure, erase_subject
 from agents.operations.erasure_leftovers import ErasureLeftovers
-from agents.operations.granting import fields_of, judge_change
+from agents.operations.granting import fields_of, judge_change, obstacle
 from agents.operations.killing import kill, release, stoppable_tools
 from agents.operations.launching import launch
 from agents.operations.people import (
@@ -58,6 +58,7 @@ __all__ = [
     "kill",
     "launch",
     "launch_again",
+    "obstacle",
     "policy_version",
     "publish_policy",
     "record_command_export",

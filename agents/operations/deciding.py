@@ -22,7 +22,6 @@ from agents.engine.answering import answer, expire
 from agents.engine.commit import Commit
 from agents.engine.crashpoints import crashpoint
 from agents.engine.desk_lookup import LookedUp
-from agents.engine.desks import known_desks
 from agents.engine.facts import fetch_facts
 from agents.engine.kill_switch import switch_against
 from agents.engine.redaction import redact_for
@@ -37,7 +36,7 @@ from agents.models import (
 from agents.models.event import Entry, append_events, commanding_account
 from agents.operations.claiming import OWN, Claimed, is_kept_from, is_own
 from agents.operations.escalation_lock import lock_escalation
-from agents.operations.granting import Grant, Patch, grant, look_ahead
+from agents.operations.granting import Grant, Patch, grant, look_ahead, obstacle
 from agents.operations.refusal import Refused, check_text, require_role
 from agents.policies.answers import outdated_sentences
 from agents.sdk.desk import DESKS
@@ -170,9 +169,9 @@ def _check_person(escalation: Escalation, person: Membership, wanted: _Answer) -
     if not wanted.approve and not wanted.comment:
         raise Refused("no_reason", "Enter a reason for the rejection.")
     check_text(wanted.comment, most=MAX_COMMENT)
-    asked, desk = kind_of(escalation.kind, escalation.action), escalation.run.desk
-    if (wanted.approve or asked.settles_call) and desk not in known_desks():
-        raise Refused("unknown_desk", f"This server has no desk {desk!r}: decide on one that has.")
+    asked = kind_of(escalation.kind, escalation.action)
+    if (wanted.approve or asked.settles_call) and (no := obstacle(escalation)):
+        raise no
     change = asked.change
     if wanted.correction and (change not in (TEXT, INSTRUCTIONS) or not wanted.approve):
         raise Refused("no_correction", "Only an email or the result of a step can be corrected.")

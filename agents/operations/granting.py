@@ -64,6 +64,22 @@ def _tool(escalation: Escalation) -> Tool | None:
     return TOOLS.get(escalation.action.get("name", ""))
 
 
+def obstacle(escalation: Escalation) -> Refused | None:
+    """Return why this server could not carry out a yes; None where it could. A no is possible."""
+    asked, action = kind_of(escalation.kind, escalation.action), escalation.action
+    desk, name = escalation.run.desk, action.get("name", "")
+    if desk not in SYSTEMS:
+        return Refused("unknown_desk", f"This server has no desk {desk!r}: decide on one that has.")
+    if not asked.runs_tool:
+        return None
+    if name not in TOOLS:
+        sentence = f"This server has no tool {name!r}: reject this, or approve on one that has."
+        return Refused("unknown_tool", sentence)
+    if not accepts(TOOLS[name], action["args"]):  # nobody can say any more what a yes would do
+        return Refused("tool_changed", "The tool takes other arguments now. Reject this request.")
+    return None
+
+
 def grant(
     escalation: Escalation,
     steps: list[Step],
@@ -78,7 +94,8 @@ def grant(
 
     Call with the run and the workspace locked, so that what people granted does not grow
     meanwhile; to ask before anything is decided nothing is locked. Whoever wants too much is told
-    the tightest bound. `ahead` is what the desk was told by another machine before.
+    the tightest bound. Ask for an `obstacle` before. `ahead` is what the desk was told by another
+    machine before.
     """
     tool = _tool(escalation)
     if patch is not None and (tool is None or not patch):
@@ -86,8 +103,6 @@ def grant(
     if tool is None:
         return None
     run, args = escalation.run, escalation.action["args"]
-    if not accepts(tool, args):  # nobody can say any more what a yes would do
-        raise Refused("tool_changed", "The tool takes other arguments now. Reject this request.")
     if patch is not None:
         args = _changed(tool, args, patch, case_of(run, at))
         _check_masked(run, patch)
@@ -142,6 +157,8 @@ def judge_change(*, escalation_id: int, by: User, patch: Patch, at: datetime) ->
     """Return what a person might grant now, with these changes. Changes nothing. Raises Refused."""
     found = Escalation.objects.select_related("run__policy", "workspace").get(pk=escalation_id)
     person = require_member(found.workspace, by, Role.REVIEWER, Role.ADMIN)
+    if no := obstacle(found):
+        raise no
     steps = list(found.run.steps.order_by("position"))
     ahead = look_ahead(found.run)
     return grant(found, steps, person, patch=patch, at=at, ahead=ahead, lock=False)

@@ -31,7 +31,7 @@ from tests.desks.bank import (
     euros,
     launch,
 )
-from tests.engine.scene import Scene, go
+from tests.engine.scene import Scene, fresh, go
 from tests.privacy.searching import places_of
 from tests.web.test_pages import signed_in
 
@@ -160,7 +160,19 @@ def test_what_was_called_stays_proved_where_a_tool_takes_other_arguments_or_is_g
     monkeypatch.delitem(tools, name)
     monkeypatch.delitem(TOOLS, name)
     assert reasons() == []
-    assert decide(scene, asked, approve=False).state == "rejected"
+
+    gone = "This server has no tool &#x27;transfer_money&#x27;: reject this"
+    held = asked.escalations.get()
+    said = command("decide", str(held.pk), "--approve", "--as", "rita")
+    assert (said.code, gone.replace("&#x27;", "'") in said.err) == (3, True)
+    card = signed_in(scene.rita).get(f"/approvals/{held.pk}/").text
+    assert (gone in card, 'value="approve"' in card, 'value="reject"' in card) == (
+        True,
+        False,
+        True,
+    )
+    said = command("decide", str(held.pk), "--reject", "--reason", "Gone.", "--as", "rita")
+    assert (said.code, fresh(asked).state) == (0, "queued"), said.err
 
 
 def test_an_account_is_forgotten_everywhere_and_the_record_holds() -> None:

@@ -19,7 +19,7 @@ from agents.core.terms import Terms
 from agents.engine.approvals import ASKED_AGAIN, turn_of
 from agents.engine.kill_switch import standing_against
 from agents.models import Effect, Escalation, KillSwitch, Membership, Role, Step
-from agents.operations import fields_of
+from agents.operations import fields_of, obstacle
 from agents.operations.claiming import OWN, is_own, launchers_of
 from agents.operations.own_limits import own_bounds
 from agents.systems import SYSTEMS, Background, Section
@@ -73,6 +73,7 @@ class Card:
     too_long: str  # why a later step cannot email this result, or ""
     lookalikes: Sequence[str]  # what to look at twice, a sentence each
     switch: KillSwitch | None  # stands in the way of an approval
+    obstacle: str  # so does this, as a sentence; "" for nothing
     asked_again: int | None  # the request that took its place
 
 
@@ -94,8 +95,14 @@ def card(escalation: Escalation, user: User, *, at: datetime) -> Card:
         fields = []  # whatever else they change, the amount stays above their limit
     claimed_by, switch = claimant(escalation, at=at), _switch(escalation, kind)
     is_mine = bool(claimed_by) and escalation.claimed_by_id == user.pk
-    withheld = _withheld(escalation, refusal, is_free=not claimed_by or is_mine, switch=switch)
     is_open = escalation.state == EscalationState.OPEN
+    hindered = obstacle(escalation) if is_open else None
+    withheld = _withheld(
+        escalation,
+        refusal,
+        is_free=not claimed_by or is_mine,
+        is_possible=switch is None and hindered is None,
+    )
     why = came_to_nothing(escalation, effect)
     return Card(
         escalation=escalation,
@@ -110,7 +117,7 @@ def card(escalation: Escalation, user: User, *, at: datetime) -> Card:
             called,
             fields,
             may_grant_all=may_grant_all,
-            may_say_yes=switch is None,
+            may_say_yes=not withheld,
         ),
         fields=fields,
         withheld=withheld,
@@ -138,6 +145,7 @@ def card(escalation: Escalation, user: User, *, at: datetime) -> Card:
         too_long=_too_long(escalation, kind),
         lookalikes=_lookalikes(escalation, name),
         switch=switch,
+        obstacle=str(hindered or ""),
         asked_again=_asked_again(escalation),
     )
 
@@ -149,17 +157,15 @@ def _background(escalation: Escalation, effect: Effect | None, *, at: datetime) 
     return system.background(escalation, at=at, effect=key) if system else Background()
 
 
-def _withheld(
-    escalation: Escalation, refusal: str, *, is_free: bool, switch: KillSwitch | None
-) -> str:
-    """Return why this person gets no form, or under a kill switch only a part of it."""
+def _withheld(escalation: Escalation, refusal: str, *, is_free: bool, is_possible: bool) -> str:
+    """Return why this person gets no form; "yes" where they may only reject."""
     if escalation.state != EscalationState.OPEN:
         return "ended"
     if not is_free:
         return "claim"
     if refusal:
         return "role"
-    return "switch" if switch else ""
+    return "" if is_possible else "yes"
 
 
 def _others(escalation: Escalation) -> list[str]:
