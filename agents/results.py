@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from agents import patterns
 from agents.core.money import to_model_units
 from agents.core.replay import Reply
 from agents.core.requests import Json
 from agents.core.states import EscalationState, RunState
 from agents.engine.advance import brief_of
-from agents.models import Escalation, Run
+from agents.models import Escalation, Run, Step
 from agents.systems import SYSTEMS
 
 
-def result(run: Run) -> dict[str, Json]:
+def result(run: Run, steps: Sequence[Step] | None = None) -> dict[str, Json]:
     """Return a run as the reference prints one, with our `run_id` and what it waits for.
 
     It is derived from the run's steps; where the engine ended the run, its reason counts. Of a
-    run that was erased only that is left, and of a desk that has gone no more is read.
+    run that was erased only that is left, and of a desk that has gone no more is read. `steps`
+    are all of the run in their order, where the caller has read them.
     """
     if run.erased_at:
         left = {"status": run.state, "stop_reason": run.stop_reason}
         return {**left, "erased_at": run.erased_at.isoformat(), **_identity(run)}
     if run.desk not in SYSTEMS:  # whose tools nobody here knows
         return {"status": run.state, "stop_reason": run.stop_reason, **_identity(run)}
-    steps = list(run.steps.order_by("position"))
+    steps = list(run.steps.order_by("position")) if steps is None else steps
     replies = {step.key: Reply(step.reply, step.failed) for step in steps if step.ended_at}
     found = patterns.result(run.pattern, brief_of(run), replies)
     if run.state in (RunState.STOPPED, RunState.FAILED):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from agents.core.digest import args_hash
 from agents.core.limits import Limits
@@ -53,7 +54,7 @@ class Call:
     tool: str
     args: Json
 
-    @property
+    @cached_property
     def signature(self) -> str:
         return f"{self.tool}:{args_hash(to_model_units(self.args))}"
 

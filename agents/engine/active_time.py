@@ -40,6 +40,8 @@ class ActiveTime:
                 ended = time.monotonic()
                 step.seconds += ended - started
                 self._spans.append((started, ended))
+            if not self._since:  # what comes overlaps none of these
+                self._past, self._spans = self._past + active(self._spans), []
 
     def assume(self, step: Step, seconds: float) -> None:
         """Count time as used by a step though nobody waited for it."""

@@ -96,7 +96,7 @@ def _ledger_outcome(step: Step) -> CallOutcome | None:
 
 def _nth(tool: str, step: Step, journal: Journal) -> int:
     """Return which call of a tool this is in its run, from 1."""
-    calls = [s for s in list(journal.steps.values()) if s.kind == "use" and s.asked["tool"] == tool]
+    calls = [other for other in list(journal.uses) if other.asked["tool"] == tool]
     return 1 + sum(other.position < step.position for other in calls)
 
 

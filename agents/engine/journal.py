@@ -10,6 +10,7 @@ One class, as all of it guards the same draft.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from operator import attrgetter
@@ -39,9 +40,16 @@ from agents.models.event import Entry
 T = TypeVar("T")
 
 MOST_ATTEMPTS = 32_767  # that its column counts; an outage may last for weeks
+USE = "use"  # the kind of a step that calls a tool
 SOON = 0.05  # seconds into a call after which waiting writes are committed: people watch
 
 _STEPS = CompiledSelect(lambda: Step.objects.filter(run=Param("run")).order_by("position"))
+
+_POSITION = attrgetter("position")
+
+
+def _tokens_of(step: Step) -> int:
+    return step.tokens_in + step.tokens_out + step.tokens_lost
 
 
 class Journal:
@@ -56,7 +64,15 @@ class Journal:
         self.done: dict[int, Json] = {}  # results of writes in the world, by their step's key
         self.escalated: set[int] = set()
         self.ahead: LookedUp | None = None  # what the run's desk was told by another machine
-        under_way = [step.pk for step in self.steps.values() if not step.ended_at]
+        # What each step asks again and again is kept, or a long run would cost by its square.
+        self.uses = sorted((s for s in self.steps.values() if s.kind == USE), key=_POSITION)
+        self._calls: dict[str, Call] = {}
+        self._position = max(map(_POSITION, self.steps.values()), default=0)
+        self._used: Counter[str] = Counter()  # by the steps that have ended
+        self._open: dict[str, Step] = {}
+        for step in self.steps.values():
+            self._count_in(step) if step.ended_at else self._open.setdefault(step.key, step)
+        under_way = [step.pk for step in self._open.values()]
         if under_way:
             # By the step, not by its end: somebody may have decided since.
             asked = Escalation.objects.filter(step__in=under_way)
@@ -93,11 +109,11 @@ class Journal:
             return known
         digest, asked = digest_request(request)
         with self._guard:
+            self._position += 1  # not their count: a failed commit may have left a gap
             step = self.steps[key] = new_row(
                 Step,
                 run_id=self.run.pk,
-                # Not their count: a failed commit may have left a gap.
-                position=1 + max(map(attrgetter("position"), self.steps.values()), default=0),
+                position=self._position,
                 key=key,
                 kind=type(request).__name__.lower(),
                 fingerprint=digest,
@@ -105,8 +121,12 @@ class Journal:
                 begun_at=timezone.now(),
             )
             step.run = self.run
+            if step.kind == USE:
+                self.uses.append(step)
             if isinstance(request, Say):
                 step.ended_at = step.begun_at
+            else:
+                self._open[key] = step
             self._draft.begin(step)
             if isinstance(request, Say):
                 self.tell(Entry(request.kind, {"key": key, **asked["facts"]}))
@@ -136,6 +156,8 @@ class Journal:
         told = {"key": step.key, **facts, **({"failed": step.failed} if step.failed else {})}
         with self._guard:
             self._draft.end(step)
+            if self._open.pop(step.key, None):
+                self._count_in(step)
             self.tell(Entry("step.failed" if step.failed else "step.done", told))
         return Reply(step.reply, step.failed)
 
@@ -261,12 +283,18 @@ class Journal:
 
     def spent(self) -> Spent:
         """Return what the run has used, calls that are under way included."""
-        steps = list(self.steps.values())
-        return Spent(
-            seconds=self.active_time.seconds(),
-            tokens=sum(s.tokens_in + s.tokens_out + s.tokens_lost for s in steps),
-            cost_micro_usd=sum(step.cost_micro_usd or 0 for step in steps),
-        )
+        with self._guard:
+            open_steps, used = list(self._open.values()), self._used
+            return Spent(
+                seconds=self.active_time.seconds(),
+                tokens=used["tokens"] + sum(map(_tokens_of, open_steps)),
+                cost_micro_usd=used["cost"] + sum(s.cost_micro_usd or 0 for s in open_steps),
+            )
+
+    def _count_in(self, step: Step) -> None:
+        """Add what a step has used, once it has ended."""
+        self._used["tokens"] += _tokens_of(step)
+        self._used["cost"] += step.cost_micro_usd or 0
 
     def calls(self, *, but: str) -> list[Call]:
         """Return the tool calls begun so far, except the step `but` and what was not called.
@@ -274,11 +302,13 @@ class Journal:
         A call that was refused because its review no longer held is asked for again, and that
         is no repetition; patterns bound how often.
         """
-        return [
-            Call(step.asked["tool"], step.asked["args"])
-            for step in list(self.steps.values())
-            if step.kind == "use" and step.key != but and step.failed != REVIEW_CHANGED
+        made = [
+            step for step in list(self.uses) if step.key != but and step.failed != REVIEW_CHANGED
         ]
+        for step in made:
+            if step.key not in self._calls:
+                self._calls[step.key] = Call(step.asked["tool"], step.asked["args"])
+        return [self._calls[step.key] for step in made]
 
     def replies(self) -> dict[str, Reply]:
         return {k: Reply(s.reply, s.failed) for k, s in self.steps.items() if s.ended_at}

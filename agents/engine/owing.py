@@ -19,7 +19,7 @@ def owes_letter(journal: Journal, limits: Limits) -> bool:
     letters = {n for n, tool in registered.items() if tool.letter and "amount_usd" in tool.spec}
     letters &= set(limits.executable)
     owes = False
-    for step in sorted(journal.steps.values(), key=lambda step: step.position):
+    for step in list(journal.uses):
         if _is_done(step):
             if step.asked["tool"] in letters:
                 owes = False
@@ -36,4 +36,4 @@ def moves_money(journal: Journal, tool: str) -> bool:
 
 def _is_done(step: Step) -> bool:
     reply = step.reply
-    return step.kind == "use" and isinstance(reply, dict) and reply.get("status") == "ok"
+    return isinstance(reply, dict) and reply.get("status") == "ok"

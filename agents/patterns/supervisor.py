@@ -25,6 +25,7 @@ from agents.patterns.steps import (
 )
 
 RECENT = 3  # steps that the worker is reminded of
+NAMED = 20  # steps of which it is told tool and decision: all of 200 in each question are 200²
 ROUNDS = 3  # of asking and of calling for one action, because facts move while a person thinks
 # Of the ruling that decided a step, for the trace.
 SHOWN = ("verdict", "rule", "reason", "observed", "limit", "sentence", "risk")
@@ -98,13 +99,14 @@ def closing_answer(brief: Brief, notes: Notes) -> Steps[Json]:
 def situation(brief: Brief, notes: Notes) -> Json:
     """Return what the worker is told: the goal, the state in brief, the last few steps."""
     history: list[Json] = notes.history
+    named = history[-NAMED:] if brief.question_version >= 2 else history
     return to_model_units(
         {
             "goal": brief.goal,
             "state_summary": {
                 "steps_completed": len(history),
-                "tools_used": [past["executed_action"]["name"] for past in history],
-                "supervisor_decisions": [past["supervisor"]["decision"] for past in history],
+                "tools_used": [past["executed_action"]["name"] for past in named],
+                "supervisor_decisions": [past["supervisor"]["decision"] for past in named],
                 "last_step": history[-1] if history else None,
             },
             "recent_step_summaries": [

@@ -6,6 +6,8 @@ from collections.abc import Set
 
 from django.http import QueryDict
 
+DIGITS = 19
+
 
 class BadForm(Exception):
     """The form cannot be acted on. `field` is where, the message what to do."""
@@ -17,6 +19,11 @@ class BadForm(Exception):
 
 class NotOurForm(BadForm):
     """It holds what no page of ours sends: somebody made it, or the page is of another version."""
+
+
+def whole_number(text: str) -> int | None:
+    """Return the number that an address names; None for what fits no column of 64 bits."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < DIGITS else None
 
 
 def only(posted: QueryDict, fields: Set[str]) -> None:

@@ -43,6 +43,7 @@ urlpatterns: list[URLPattern] = [
     path("runs/", runs.runs, name="runs"),
     path("runs/<uuid:pk>/", runs.run, name="run"),
     path("runs/<uuid:pk>/result.json", runs.run_json, name="run-json"),
+    path("runs/<uuid:pk>/steps/<int:number>/", runs.run_turn, name="run-turn"),
     path("runs/<uuid:pk>/again/", runs.run_again, name="run-again"),
     path("runs/<uuid:pk>/cancel/", runs.cancel, name="cancel"),
 ]

@@ -92,6 +92,7 @@ ADDRESSES: dict[str, tuple[tuple[int, int], ...]] = {
     "launch": ((302, 302), (200, 422), (403, 403), (403, 403)),
     "runs": ((302, 405), (200, 405), (200, 405), (200, 405)),
     "run": ((302, 405), (404, 405), (200, 405), (200, 405)),
+    "run-turn": ((302, 405), (404, 405), (200, 405), (200, 405)),
     "run-json": ((302, 405), (404, 405), (200, 405), (200, 405)),
     "cancel": ((405, 302), (405, 404), (405, 403), (405, 422)),
     "run-again": ((405, 302), (405, 404), (405, 403), (405, 403)),
@@ -99,14 +100,15 @@ ADDRESSES: dict[str, tuple[tuple[int, int], ...]] = {
 
 
 OF_ESCALATION = ("approval", "judge", "decide", "claim", "release-claim")
-OF_RUN = ("run", "run-json", "cancel", "run-again")
+OF_RUN = ("run", "run-turn", "run-json", "cancel", "run-again")
 
 
 def address(name: str, *, run: object, escalation: object) -> str:
     """Return an address about this run or this escalation, by their keys."""
     parts = dict.fromkeys(OF_ESCALATION, escalation) | dict.fromkeys(OF_RUN, run)
     parts["become"] = "rita"
-    return reverse(name, args=[parts[name]] if name in parts else None)
+    more = [1] if name == "run-turn" else []
+    return reverse(name, args=[parts[name], *more] if name in parts else None)
 
 
 def status(answered: HttpResponseBase) -> int:
@@ -153,7 +155,7 @@ def test_rita_adjusts_and_sees_what_really_happened(scene: Scene) -> None:
     page = client.get(answered["Location"]).text
     assert "USD 800.00 was paid to Anna" in words(page)
     assert paid(fresh(escalation.run)) == [80000]
-    assert "human_revised" in client.get(reverse("run", args=[escalation.run_id])).text
+    assert "human_revised" in client.get(reverse("run-json", args=[escalation.run_id])).text
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from agents.core.money import (
     minor_of_text,
 )
 from agents.models import Effect, Escalation, Event, Run, Workspace
+from agents.web.forms import whole_number
 from agents.web.sentences import EventLine, read_events, tell_events
 from agents.web.times import read_time
 
@@ -34,7 +35,6 @@ UNUSUAL = (0, 3, 4)  # digits of an amount that are minor; nearly every currency
 ABOUT = ("run__desk", "run__subject_key", "run__subject_label")
 FILTERS = ("event", "person", "subject", *AMOUNTS, "run", "since", "until", "all", "workspace")
 MOST_DIGITS = "CLF"  # the currency of which most digits are minor: any amount is read by it
-DIGITS = 19  # fewer than this fit a column of 64 bits
 # Events of a moment may be written in another order than their times are.
 DISORDER = timedelta(hours=1)
 
@@ -191,7 +191,7 @@ class Page:
 
 def page_of(found: QuerySet[Event], before: str) -> Page:
     """Return one page by keyset: it costs the same however long the log is."""
-    if _whole_number(before) is not None:
+    if whole_number(before) is not None:
         found = found.filter(pk__lt=int(before))
     rows = read_events(found, PAGE + 1)
     lines = tell_events(rows[:PAGE])
@@ -208,10 +208,6 @@ def _uuid(text: str) -> UUID | None:
         return UUID(text)
     except ValueError:
         return None
-
-
-def _whole_number(text: str) -> int | None:
-    return int(text) if text.isascii() and text.isdigit() and len(text) < DIGITS else None
 
 
 def _amount(text: str) -> int | None:

@@ -30,6 +30,7 @@ from agents.web.outage import outage_of_run
 from agents.web.runs.above import ABOVE
 from agents.web.runs.turns import Turn, cost_of, turns_of
 
+TURNS = 25  # on one page, and in one live update
 _BAD_ENDS = frozenset({RunState.STOPPED, RunState.FAILED})
 _NOT_COUNTED = frozenset({"done", "running"})
 
@@ -51,6 +52,7 @@ class Trace:
     run: Run
     steps: Sequence[Step]  # in their order
     turns: Sequence[Turn]
+    shown: Sequence[Turn]  # TURNS of them
     meters: Sequence[Meter]
     end: str  # why it ended, as a sentence; "" while it has not, or where it ended well
     counts: Sequence[tuple[str, str, int]]  # role, word and number of the turns that stand so
@@ -66,14 +68,17 @@ class Trace:
     waited: float  # seconds for people
 
 
-def trace(run: Run, *, at: datetime | None = None) -> Trace:
-    """Return a run with its steps, escalations and effects, in four queries."""
+def trace(run: Run, *, at: datetime | None = None, before: int | None = None) -> Trace:
+    """Return a run with its steps, escalations and effects, in three queries.
+
+    Its newest turns are shown, or those before the turn of this number.
+    """
     now = at or timezone.now()
     steps = list(run.steps.order_by("position"))
     held = {e.step_id: e for e in run.escalations.select_related("decided_by", "claimed_by")}
     effects = {effect.step_id: effect for effect in run.effects.all()}
     limits = run.limits
-    found = results.result(run)
+    found = results.result(run, steps)
     turns = (
         []
         if run.erased_at
@@ -99,6 +104,7 @@ def trace(run: Run, *, at: datetime | None = None) -> Trace:
         run=run,
         steps=steps,
         turns=turns,
+        shown=turns[: before - 1 if before and 1 < before <= len(turns) else None][-TURNS:],
         meters=[] if run.erased_at else _meters(limits, steps, spent, turns),
         end=_end(run.stop_reason, turns) if run.state in _BAD_ENDS else "",
         counts=_counts(turns),
@@ -182,15 +188,16 @@ def _counts(turns: Sequence[Turn]) -> list[tuple[str, str, int]]:
     return [(role, word.lower() + by.get(role, ""), n) for (role, word), n in stands.items()]
 
 
-def shown(run: Run) -> dict[str, Json]:
-    """Return what the live part of a run's page is rendered from."""
-    found = trace(run)
+def shown(run: Run, *, before: int | None = None) -> dict[str, Json]:
+    """Return what the live part of a run's page is rendered from, as `trace` does."""
+    found = trace(run, before=before)
     part, read = ("", None) if run.erased_at else ABOVE.get(run.pattern, ("", None))
     waits = run.state == RunState.QUEUED and run.wake_at
     return {
         "run": run,
         "page": found,
         "has_ended": run.state in ENDED,
+        "is_older": bool(found.shown) and found.shown[-1].number < len(found.turns),
         "newer": run.launched_again.first() if run.state in ENDED else None,
         "outage": outage_of_run() if waits else None,
         "part": part,

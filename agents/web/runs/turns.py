@@ -27,7 +27,6 @@ from agents.web.runs.texts import (
     ignored_calls,
     is_output_of_step,
     note_of,
-    raw_of,
     summary_of,
     title_of,
 )
@@ -38,6 +37,7 @@ from agents.web.runs.timeline import Bar, axis
 class Turn:
     """What was proposed at once, and everything that came of it."""
 
+    number: int  # from 1, as people count them
     name: str  # 2, dispatch/sales, finalize
     title: str
     asked: str  # what is watched of a call, as proposed: an amount, else a date or a choice
@@ -61,7 +61,6 @@ class Turn:
     wait: Bar | None
     seconds: float
     cost: str
-    raw: str
 
     @property
     def asked_of(self) -> str:
@@ -96,6 +95,21 @@ def cost_of(steps: Sequence[Step]) -> str:
     return f"{PRICED_IN} {sum(step.cost_micro_usd or 0 for step in asked) / 1_000_000:.3f}"
 
 
+def steps_of_turn(steps: Sequence[Step], number: int) -> list[Step]:
+    """Return the steps of a turn by its number; none where there is no such turn."""
+    groups = list(_groups(steps).values())
+    return groups[number - 1] if 0 < number <= len(groups) else []
+
+
+def _groups(steps: Sequence[Step]) -> dict[str, list[Step]]:
+    """Return the steps of each turn, in their order."""
+    groups: dict[str, list[Step]] = {}
+    for step in steps:
+        if step.kind != "say":
+            groups.setdefault(_group(step.key), []).append(step)
+    return groups
+
+
 def _group(key: str) -> str:
     """Return the turn a step belongs to: 2/review#2 is of 2, finalize/review of finalize."""
     head, slash, _ = key.rpartition("/")
@@ -113,16 +127,13 @@ def turns_of(
     errors_fail: bool,
 ) -> list[Turn]:
     """Return the turns of a run; `blocks` are those that it ended with."""
-    groups: dict[str, list[Step]] = {}
-    for step in steps:
-        if step.kind != "say":
-            groups.setdefault(_group(step.key), []).append(step)
     spans = {step.pk: _span(step, now) for step in steps if step.kind in ("ask", "use")}
     waits = {pk: (_clock(e.created_at), _clock(e.decided_at or now)) for pk, e in held.items()}
     scale = axis(list(spans.values()))
     unusable = _unusable_replies(steps, blocks)
     return [
         _turn(
+            number,
             name,
             own,
             unusable=unusable.get(name, ""),
@@ -134,7 +145,7 @@ def turns_of(
             is_over=is_over,
             errors_fail=errors_fail,
         )
-        for name, own in groups.items()
+        for number, (name, own) in enumerate(_groups(steps).items(), start=1)
     ]
 
 
@@ -156,6 +167,7 @@ def _clock(at: datetime) -> float:
 
 
 def _turn(
+    number: int,
     name: str,
     steps: Sequence[Step],
     *,
@@ -179,6 +191,7 @@ def _turn(
     is_output = bool(action) and is_output_of_step(name, action)
     said = summary_of(steps, action, is_output=is_output)
     return Turn(
+        number=number,
         name=name,
         title=title_of(name, steps, action),
         asked=watched_of(action),
@@ -202,7 +215,6 @@ def _turn(
         wait=wait,
         seconds=active(step.span for step in steps),
         cost=cost_of(steps),
-        raw="\n\n".join(raw_of(steps)),
     )
 
 

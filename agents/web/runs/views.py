@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 
@@ -13,8 +13,11 @@ from agents.core.states import ENDED, RunState
 from agents.models import Event, Run
 from agents.patterns import PATTERNS
 from agents.web import access
+from agents.web.forms import whole_number
 from agents.web.pages import action, page
 from agents.web.runs import listing, trace
+from agents.web.runs.texts import raw_of
+from agents.web.runs.turns import steps_of_turn
 from agents.web.sentences import read_events, tell_events
 
 LINES = 30  # of the audit log, on a run's page
@@ -41,6 +44,16 @@ def run_json(request: HttpRequest, pk: UUID) -> HttpResponse:
     """Give a run's result, as the command line prints it, for programs and for the files."""
     found = access.run_for(access.person(request), pk)
     return JsonResponse(results.result(found), json_dumps_params={"ensure_ascii": False})
+
+
+@page
+def run_turn(request: HttpRequest, pk: UUID, number: int) -> HttpResponse:
+    """Give what the steps of a turn asked and were answered, as text: it can be long."""
+    found = access.run_for(access.person(request), pk)
+    steps = [] if found.erased_at else steps_of_turn(list(found.steps.order_by("position")), number)
+    if not steps:
+        raise Http404
+    return HttpResponse("\n\n".join(raw_of(steps)), content_type="text/plain; charset=utf-8")
 
 
 @action
@@ -81,7 +94,7 @@ def _page(
     events = Event.objects.filter(run=found).order_by("-pk").select_related("run")
     newest = read_events(events.prefetch_related("texts"), LINES) if may_audit else []
     shown = {
-        **trace.shown(found),
+        **trace.shown(found, before=whole_number(request.GET.get("before", ""))),
         "may_audit_here": may_audit,
         "lines": tell_events(newest),
         "most_lines": LINES,
