@@ -42,7 +42,7 @@ def rows_of_runs(runs: Collection[Run]) -> dict[UUID, Rows]:
     erased = {run.pk for run in runs if run.erased_at}
     replayed = {run.pk for run in runs if run.policy.document.get("profile") == REPLAYED}
     escalations = Escalation.objects.filter(run__in=runs).select_related(
-        *("decided_by", "step", "run", "assigned_to", "assigned_team")
+        *("decided_by", "claimed_by", "step", "run", "assigned_to", "assigned_team")
     )
     escalations = escalations.prefetch_related("snoozes__user")
     writes = Effect.objects.filter(run__in=runs).select_related("run", "step", "review")
@@ -128,6 +128,7 @@ def _run(run: Run) -> Row:
         "desk": run.desk,
         "subject_key": run.subject_key,
         "policy": run.policy.number,
+        "book": run.book_id,
         "model": run.model,
         "state": run.state,
         "created_at": run.created_at,
@@ -152,6 +153,7 @@ def _run(run: Run) -> Row:
 def _escalation(escalation: Escalation, is_erased: bool) -> Row:
     by, reply = escalation.decided_by, escalation.step.reply
     to, team = escalation.assigned_to, escalation.assigned_team
+    claimed_by, until = escalation.claimed_by, escalation.claimed_until
     row: Row = {
         "kind": escalation.kind,
         "key": escalation.step.key,
@@ -171,6 +173,8 @@ def _escalation(escalation: Escalation, is_erased: bool) -> Row:
             snooze.user.get_username(): snooze.until.isoformat()
             for snooze in escalation.snoozes.all()
         },
+        "claimed_by": claimed_by.get_username() if claimed_by else "",
+        "claimed_until": until.isoformat() if until else None,
     }
     if is_erased:
         return row
@@ -182,7 +186,7 @@ def _escalation(escalation: Escalation, is_erased: bool) -> Row:
     if escalation.kind != EFFECT_UNKNOWN.stored:  # whose reply is what became of the call
         given = reply if isinstance(reply, dict) else {}
         row |= {f"reply_{name}": given.get(name, blank) for name, blank in REPLY.items()}
-    row |= {"comment": escalation.comment}
+    row |= {"comment": escalation.comment, "resource": escalation.resource}
     return row | _digest("action_sha256", escalation.action)
 
 

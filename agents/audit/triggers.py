@@ -45,7 +45,7 @@ _STAY: tuple[tuple[str, tuple[str, ...], str, tuple[str, ...], dict[str, str]], 
         "agents_run",
         ("workspace_id", "policy_id", "launched_by_id", "again_of_id"),
         "OLD.ended_at IS NOT NULL",
-        ("state", "ended_at", "pattern"),
+        ("state", "ended_at", "pattern", "book_id"),
         {
             "erased_at": "OLD.erased_at IS NULL",
             # The code stays; what it quoted goes.

@@ -61,8 +61,7 @@ def claim(*, escalation_id: int, by: User, at: datetime) -> Escalation:
         mine = Escalation.objects.filter(free, pk=found.pk, state=EscalationState.OPEN)
         if not mine.update(claimed_by=by, claimed_until=at + CLAIM):
             raise Claimed(found)
-        if found.claimed_by_id != by.pk or (found.claimed_until or at) <= at:
-            tell_of(found, "escalation.claimed", by, at)
+        tell_of(found, "escalation.claimed", by, at, until=(at + CLAIM).isoformat())
         found.claimed_by, found.claimed_until = by, at + CLAIM
         return found
 

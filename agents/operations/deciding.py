@@ -211,6 +211,9 @@ def _take(
     """Make the decision, if nobody was first: the UPDATE decides. Raises AlreadyDecided."""
     terms = granted.terms if granted else Terms()
     state = _state(escalation, wanted, granted)
+    facts: dict[str, Json] = {"escalation": escalation.pk, "key": escalation.step.key}
+    if terms.resource not in ("", escalation.resource):  # which the request does not name
+        facts["resource"] = terms.resource
     columns = {
         "state": state,
         "decided_by": by,
@@ -236,7 +239,7 @@ def _take(
         **({"correction": wanted.correction} if wanted.correction else {}),
         **({"patch": wanted.patch} if wanted.patch else {}),
     }
-    facts = {"escalation": escalation.pk, "key": escalation.step.key, **reply}
+    facts |= reply
     facts |= {"currency": terms.currency} if terms.currency else {}
     if wanted.patch:
         facts["changed"] = sorted(wanted.patch)

@@ -149,6 +149,7 @@ def _launch_facts(run: Run, published: PolicyVersion | None) -> dict[str, Json]:
         "desk": run.desk,
         "subject_key": run.subject_key,
         "policy": run.policy.number,
+        "book": run.book_id,
         **({"published": published.number} if published and is_other else {}),
         "model": run.model,
         "goal_sha256": sha256(run.goal),

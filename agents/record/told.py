@@ -108,7 +108,7 @@ def _facts(event: Linked) -> Row:
 
 
 _LAUNCHED = (
-    *("pattern", "subject_key", "policy", "model", "scope"),
+    *("pattern", "subject_key", "policy", "book", "model", "scope"),
     *("goal_sha256", "workflow_sha256", "simulation_sha256"),
 )
 
@@ -141,17 +141,26 @@ def _escalation(rows: Rows, what: str, facts: Row, event: Row) -> None:
         row |= {"amount_minor": facts["requested_minor"]} if "requested_minor" in facts else {}
         row |= {"state": EscalationState.OPEN.value, "decided_by": "", "granted_minor": None}
         row |= {"created_at": event["at"], "not_carried_out": "", "snoozed": {}}
-        row |= _assigned(facts) | _reply({})
+        row |= {"claimed_by": "", "claimed_until": None, **_assigned(facts), **_reply({})}
     elif what == "assigned":
         row |= _assigned(facts)
+        if event["actor"] and row.get("claimed_by") != facts.get("to", ""):  # it ended with it
+            row |= {"claimed_by": "", "claimed_until": None}
         awake = facts.get("woken", ())
         row["snoozed"] = {who: until for who, until in row["snoozed"].items() if who not in awake}
     elif what == "snoozed":
         row["snoozed"] = {**row["snoozed"], event["actor"]: facts["until"]}
     elif what == "woken":
         row["snoozed"] = {w: until for w, until in row["snoozed"].items() if w != event["actor"]}
+    elif what in ("claimed", "released"):
+        is_claim = what == "claimed"
+        row["claimed_by"] = event["actor"] if is_claim else ""
+        row["claimed_until"] = facts.get("until")
+        if is_claim and not row["claimed_until"]:  # told before events said how long
+            del row["claimed_until"]
     elif what == "decided":
         row |= {
+            **_known(facts, "resource"),
             "state": facts["decision"],
             "decided_by": event["actor"],
             "decided_from": facts.get("account", ""),

@@ -32,8 +32,8 @@ NOT_COMPARED = {
     Run: "fence lease_owner lease_ends_at wake_at attempts launch_token question_version "
     # Of a report its day; of a declared desk its subject.
     "subject_label scope",
-    # Evidence, the clock, and what a refund is taken from.
-    Escalation: "review expires_at frozen_at resource",
+    # Evidence, and the clock.
+    Escalation: "review expires_at frozen_at",
     # What the tool returned.
     Effect: "result settled_at",
     Refund: "reason reference held_at paid_at",
@@ -43,7 +43,7 @@ NOT_COMPARED = {
     PolicyVersion: "is_replay created_at",
     Membership: "is_simulated",
 }
-# No row holds another value by itself: test_rows.py changes states, and a claim is none of it.
+# No row holds another value by itself: test_rows.py changes states and claims.
 REFUSED = {
     Run: "state",
     Escalation: "state claimed_by_id claimed_until",

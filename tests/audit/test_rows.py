@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from agents import operations
+from agents.desks.refunds.books import open_demo_book
 from agents.desks.refunds.models import Charge, Refund, SentMail
 from agents.models import (
     Effect,
@@ -32,7 +34,10 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 def run(scene: Scene) -> Run:
     """A refund of 1,200 that Rita lowered to 800; it was paid, and the customer was told."""
     scene.add("ada", Role.ADMIN)
-    waiting = go(scene.launch())
+    waiting, at = go(scene.launch()), timezone.now()
+    asked = Escalation.objects.get(run=waiting).pk
+    for later in (0, 60):  # seconds; the second begins the claim anew
+        operations.claim(escalation_id=asked, by=scene.rita, at=at + timedelta(seconds=later))
     scene.decide(waiting)
     return go(waiting)
 
@@ -83,6 +88,27 @@ def approval_undone(run: Run) -> None:
 def another_currency(run: Run) -> None:
     for model in (Effect, Refund, SentMail):
         model._default_manager.update(currency="EUR")
+
+
+def claim_kept(run: Run) -> None:
+    Escalation.objects.filter(run=run).update(claimed_until=timezone.now() + timedelta(days=365))
+
+
+def claim_taken(run: Run) -> None:
+    Escalation.objects.filter(run=run).update(claimed_by=ada())
+
+
+def claim_dropped(run: Run) -> None:
+    Escalation.objects.filter(run=run).update(claimed_by=None, claimed_until=None)
+
+
+def charge_of_the_approval(run: Run) -> None:
+    """Give the reviewer their own limit on the charge back."""
+    Escalation.objects.filter(run=run).update(resource="another")
+
+
+def book(run: Run) -> None:
+    Run.objects.filter(pk=run.pk).update(book=open_demo_book(at=timezone.now()))
 
 
 def answer_gone(run: Run) -> None:
@@ -165,6 +191,11 @@ TAMPERED = {
     answer(correction="pay it all"): "reply_correction is 'pay it all'; the record says ''",
     approval_undone: "not_carried_out is 'success'; the record says ''",
     another_currency: "its currency is 'EUR'; the record says 'USD'",
+    claim_kept: "claimed_until is '",
+    claim_taken: "claimed_by is 'ada'; the record says 'rita'",
+    claim_dropped: "claimed_by is ''; the record says 'rita'",
+    charge_of_the_approval: "resource is 'another'; the record says ",
+    book: "run: book is ",
     answer_gone: "reply_decision is None; the record says 'adjusted'",
     end: "stop_reason is 'cancelled'; the record says 'success'",
     refund_gone: "took_place is False; the record says True",
