@@ -6,16 +6,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from itertools import product
 from typing import Any, NamedTuple
 
 import pytest
 from django.contrib.auth.models import User
-from django.db import transaction
+from django.db import connection, transaction
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, ViewportSize, expect
 
 from agents import operations
 from agents.core.money import format_money
@@ -30,6 +32,10 @@ from tests.web.words import words
 pytestmark = pytest.mark.django_db(transaction=True)
 
 ROLES = ("rita", "ada", "omar", "eve", "audrey")
+WIDTHS: tuple[ViewportSize, ...] = (
+    {"width": 1440, "height": 900},
+    {"width": 390, "height": 844},
+)
 VERDICTS = {
     "adjust": {"comment": "partly used"},
     "approve": {"comment": "as agreed"},
@@ -78,6 +84,20 @@ FOCUSED = f"""() => {{ {CONTROLS}
   const at = one.getBoundingClientRect();
   return [named(one), at.top >= top && at.bottom <= bottom];
 }}"""
+# What can be seen of cards: the headline, the answers that can be chosen, and the buttons.
+SEEN = """(pages) => pages.map((sent) => {
+  document.body.replaceWith(new DOMParser().parseFromString(sent, "text/html").body);
+  const texts = (them) => [...document.querySelectorAll(them)]
+    .filter((one) => one.checkVisibility() && one.getBoundingClientRect().width > 0)
+    .map((one) => one.innerText);
+  return {
+    isWide: document.documentElement.scrollWidth > innerWidth,
+    headline: texts("#consequence h2").join(" "),
+    answers: texts("#dform .choices label").length,
+    sends: texts("#dform .acts button").length,
+    claims: texts("#claim button").length,
+  };
+})"""
 REACHABLE = f"""() => {{ {CONTROLS}
   return controls.filter((one) => !one.disabled).map(named);
 }}"""
@@ -305,32 +325,69 @@ def test_a_card_is_true_for_everybody(
 
 
 @pytest.mark.slow
-def test_a_card_shows_its_buttons_at_both_widths(desk: Desk) -> None:
+def test_a_card_shows_its_buttons_at_both_widths(desk: Desk, settings: Any) -> None:
     """One browser over all states and kinds: nothing is cut off, covered, or says two things."""
-    found = [state(desk) for state in STATES if state not in (unknown, frozen, *OTHERS)]
-    kinds = [desk.ask(), *(state(desk) for state in OTHERS if state.__name__ in ASKED)]
+    found = {state: state(desk) for state in STATES if state not in (unknown, frozen)}
     transfers = (bank.launch(desk.scene, number) for number in (bank.LARGE, bank.NEW_PAYEE))
+    kinds = [desk.ask(), *(found.pop(state) for state in OTHERS if state.__name__ in ASKED)]
     kinds += [Escalation.objects.get(run=go(run)) for run in transfers]
+    settings.EMAIL_BACKEND = "tests.desk.letterboxes.Broken"
+    found[unknown] = unknown(desk)
     with served() as site, chromium() as browser:
         page = browser.new_context().new_page()
         sign_in(page, site, "rita")
-        for one in found:
-            check_widths(page, f"{site}/approvals/{one.pk}/")
         for one in kinds:
             assert check_widths(page, f"{site}/approvals/{one.pk}/") > 1
+        check_looks(page, [*found.values(), *kinds])
         desk.kill()
+        check_looks(page, kinds[:1])
         for one in kinds:
             assert check_widths(page, f"{site}/approvals/{one.pk}/") == 1
             desk.decide(one, approve=False)
             assert check_widths(page, f"{site}/approvals/{one.pk}/") == 0
 
 
+def check_looks(page: Page, found: list[Escalation]) -> None:
+    """Hold what a browser shows of cards to each role against what the server sends of them."""
+    with ThreadPoolExecutor(1) as pool:  # this thread has the browser's event loop
+        pages = pool.submit(pages_of, found).result()
+    for size in WIDTHS:
+        page.set_viewport_size(size)
+        shown = page.evaluate(SEEN, pages)
+        for (one, _), sent, seen in zip(product(found, ROLES), pages, shown, strict=True):
+            check_look(seen, one, sent)
+
+
+def pages_of(found: list[Escalation]) -> list[str]:
+    clients = [client_of(name) for name in ROLES]
+    try:
+        return [
+            client.get(reverse("approval", args=[one.pk])).text
+            for one, client in product(found, clients)
+        ]
+    finally:
+        connection.close()
+
+
+def check_look(seen: dict[str, Any], one: Escalation, sent: str) -> None:
+    verdicts = offered(sent)
+    assert not seen["isWide"]
+    assert (seen["answers"], seen["sends"]) == (len(verdicts), int(bool(verdicts)))
+    claiming = [reverse(verb, args=[one.pk]) for verb in ("claim", "release-claim")]
+    assert seen["claims"] == sum(f'action="{address}"' in sent for address in claiming)
+    _, _, headline = sent.partition('id="consequence"')
+    told = words(headline.partition("<h2>")[2].partition("</h2>")[0])
+    assert seen["headline"]
+    assert " ".join(seen["headline"].split()) in told  # of a form's headlines that of one answer
+
+
 def check_widths(page: Page, address: str) -> int:
     """Look at a card at both widths. Return how many answers it offers."""
     page.goto(address)
     tabs = page.locator("#dform .choices label")
-    for width, height in ((1440, 900), (390, 844)):
-        page.set_viewport_size({"width": width, "height": height})
+    for size in WIDTHS:
+        width = size["width"]
+        page.set_viewport_size(size)
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), address
         headline = page.locator("#consequence h2")
         for number in range(tabs.count()):
