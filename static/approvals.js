@@ -68,20 +68,50 @@ function showDraft() {
   const isOver = place.dataset.withheld === "ended";
   if (form && !isOver) return; // claimed for now: it stays to be typed in
   if (form) form.querySelectorAll(TYPED).forEach((field) => (field.matches("select") ? (field.disabled = true) : (field.readOnly = true)));
-  const box = Object.assign(document.createElement("section"), { id: "draft", className: "draft" });
-  const title = Object.assign(document.createElement("h3"), { textContent: isOver ? "Your draft was not sent" : "Your draft is kept" });
+  const title = isOver ? "Your draft was not sent" : "Your draft is kept";
+  place.prepend(keptText("draft", title, words(draft), !form, () => (store(null), form?.closest(".cq").remove())));
+}
+
+function keptText(id, title, text, isShown, discard) {
+  const box = Object.assign(document.createElement("section"), { id, className: "draft" });
   const acts = Object.assign(document.createElement("div"), { className: "row" });
   acts.append(
     button("Copy text", async (made) => {
-      await navigator.clipboard.writeText(words(draft));
+      await navigator.clipboard.writeText(text);
       made.textContent = "Copied";
     }),
-    button("Discard", () => (store(null), form?.closest(".cq").remove(), box.remove())),
+    button("Discard", () => (discard(), box.remove())),
   );
-  box.append(title);
-  if (!form) box.append(Object.assign(document.createElement("pre"), { textContent: words(draft) }));
+  box.append(Object.assign(document.createElement("h3"), { textContent: title }));
+  if (isShown) box.append(Object.assign(document.createElement("pre"), { textContent: text }));
   box.append(acts);
-  place.prepend(box);
+  return box;
+}
+
+// Comments and notes are kept as drafts are, until a page comes that does not refuse them.
+const NOTES = { "hand-over": "Your note was not sent", comment: "Your comment was not sent" };
+
+function keepNote(form) {
+  const text = form.querySelector("textarea").value;
+  if (text) sessionStorage.setItem(`${draftKey()}/${form.dataset.unsent}`, text);
+  else sessionStorage.removeItem(`${draftKey()}/${form.dataset.unsent}`);
+}
+
+function settleNotes(isNew) {
+  const isRefused = Boolean(document.querySelector("#notice")?.childElementCount);
+  for (const [name, title] of Object.entries(draftKey() ? NOTES : {})) {
+    const key = `${draftKey()}/${name}`;
+    const wasSent = isNew && sessionStorage.getItem(`${key}/sent`);
+    if (isNew) sessionStorage.removeItem(`${key}/sent`);
+    if (wasSent && !isRefused) sessionStorage.removeItem(key);
+    const text = sessionStorage.getItem(key);
+    document.querySelector(`#unsent-${name}`)?.remove();
+    if (!text || sessionStorage.getItem(`${key}/sent`)) continue;
+    const field = document.querySelector(`[data-unsent="${name}"] textarea`);
+    if (!field) document.querySelector("#deciding")?.prepend(keptText(`unsent-${name}`, title, text, true, () => sessionStorage.removeItem(key)));
+    else if (!field.value) field.value = text;
+    if (field?.closest("details")) field.closest("details").open = true;
+  }
 }
 
 // A page that is new knows what became of what was sent; one in which it is under way does not.
@@ -99,15 +129,16 @@ function settleDraft(isNew) {
 
 for (const kind of ["input", "change"]) {
   document.addEventListener(kind, (event) => {
-    const form = event.target.closest?.("#dform");
-    if (form) keepDraft(form);
+    const form = event.target.closest?.("#dform, [data-unsent]");
+    if (form?.id === "dform") keepDraft(form);
+    else if (form) keepNote(form);
   });
 }
 
-// A decision that cannot arrive is not sent off to an error page of the browser.
+// What cannot arrive is not sent off to an error page of the browser.
 document.addEventListener("submit", async (event) => {
   const form = event.target;
-  if (form.id !== "dform" || form.dataset.sending === "now") return;
+  if (!form.matches("#dform, [data-unsent]") || form.dataset.sending === "now") return;
   event.preventDefault();
   if (form.dataset.sending) return;
   form.dataset.sending = "asked";
@@ -116,7 +147,8 @@ document.addEventListener("submit", async (event) => {
   if (!isThere) return sayUnsent();
   if (!form.isConnected || form.closest("[data-withheld]:not([data-withheld=yes])")) return;
   form.dataset.sending = "now";
-  if (isBegun(form)) store({ ...storedDraft(), isSent: true });
+  if (form.id !== "dform") sessionStorage.setItem(`${draftKey()}/${form.dataset.unsent}/sent`, "yes");
+  else if (isBegun(form)) store({ ...storedDraft(), isSent: true });
   form.requestSubmit(event.submitter);
 });
 
@@ -204,11 +236,13 @@ document.addEventListener("htmx-before-swap", (event) => {
 
 document.addEventListener("htmx-after-swap", () => {
   settleDraft(false);
+  settleNotes(false);
   showChanges();
   mayChange(document.querySelector("#judged")?.dataset.allowed !== "no");
 });
 document.addEventListener("DOMContentLoaded", () => {
   settleDraft(true);
+  settleNotes(true);
   showChanges();
   mayChange(true);
   showPlace();

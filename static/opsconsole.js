@@ -268,10 +268,21 @@ function press(selector) {
   return Boolean(button);
 }
 
-const KEYS = { j: () => step(1), k: () => step(-1), c: () => press("#claim button"), n: () => press("#next"), "/": search, "?": help };
+// Opens what is folded and goes to its first field.
+function unfold(selector) {
+  const part = document.querySelector(selector);
+  if (part?.matches("details")) part.open = true;
+  part?.querySelector("select, textarea").focus();
+  return Boolean(part);
+}
+
+const SHARES = { h: () => unfold("#hand-over"), s: () => press("#wake button") || unfold("#snooze"), m: () => unfold("#comment-form") };
+const KEYS = { ...SHARES, j: () => step(1), k: () => step(-1), c: () => press("#claim button"), n: () => press("#next"), "/": search, "?": help };
 
 document.addEventListener("keydown", (event) => {
   if ((event.ctrlKey || event.metaKey) && event.key === "Enter") {
+    const other = event.target.closest?.(".share form, [data-unsent]");
+    if (other) return other.requestSubmit();
     const form = event.target.closest?.(".dform") ?? document.querySelector(".dform");
     const button = [...(form?.querySelectorAll(".acts [type=submit]") ?? [])].find((b) => b.offsetParent !== null && !b.disabled);
     if (button) form.requestSubmit(button);

@@ -2,6 +2,7 @@
 
 from django.urls import URLPattern, path
 
+from agents.web.approvals import sharing_views as sharing
 from agents.web.approvals import views as approvals
 from agents.web.audit import views as audit
 from agents.web.kill import views as kill
@@ -29,6 +30,10 @@ urlpatterns: list[URLPattern] = [
     path("approvals/<int:pk>/judge/", approvals.judge, name="judge"),
     path("approvals/<int:pk>/claim/", approvals.claim, name="claim"),
     path("approvals/<int:pk>/release/", approvals.release_claim, name="release-claim"),
+    path("approvals/<int:pk>/hand-over/", sharing.hand_over, name="hand-over"),
+    path("approvals/<int:pk>/snooze/", sharing.snooze, name="snooze"),
+    path("approvals/<int:pk>/wake/", sharing.wake, name="wake"),
+    path("approvals/<int:pk>/comment/", sharing.comment, name="comment"),
     path("approvals/<int:pk>/decide/", approvals.decide, name="decide"),
     path("audit/", audit.audit, name="audit"),
     path("audit/verify/", audit.verify, name="verify"),

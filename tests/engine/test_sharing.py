@@ -13,6 +13,7 @@ from django.utils import timezone
 from agents import operations
 from agents.models import Escalation, Event, Role, Snooze, Team
 from agents.models.event import facts_of
+from agents.models.kill_switch import Stage
 from tests import checker
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import Scene, go, set_scene
@@ -132,3 +133,96 @@ def test_who_should_decide_stays_when_it_is_decided(
     for act in (lambda: give(waiting, ada, to_user=scene.rita), lambda: later(waiting, ada)):
         with pytest.raises(operations.Refused, match="no longer open"):
             act()
+
+
+def say(request: Escalation, by: User, text: str) -> None:
+    operations.comment(escalation_id=request.pk, by=by, text=text, at=timezone.now())
+
+
+def test_who_cannot_decide_neither_gives_nor_gets_a_request(
+    scene: Scene, ada: User, waiting: Escalation
+) -> None:
+    """Its launcher, though a reviewer since, whoever only looks or is away, another workspace."""
+    at = timezone.now()
+    shop = operations.add_workspace(slug="shop", name="Shop", at=at)
+    mara, away = (User.objects.create_user(name) for name in ("mara", "away"))
+    operations.add_member(workspace=shop, user=mara, role=Role.ADMIN, at=at)
+    operations.add_member(workspace=scene.workspace, user=away, role=Role.REVIEWER, at=at)
+    User.objects.filter(pk=away.pk).update(is_active=False)
+    scene.omar.memberships.update(role=Role.REVIEWER)
+    theirs = operations.set_team(workspace=shop, slug="leads", name="L", add=[mara], at=at)
+    unable = leads(scene, scene.omar, scene.eve, slug="unable")
+
+    for to in ({"to_user": who} for who in (scene.omar, scene.eve, mara, away)):
+        with pytest.raises(operations.Refused, match="can decide"):
+            give(waiting, scene.rita, **to)
+    for team in (theirs, unable, leads(scene, slug="empty")):
+        with pytest.raises(operations.Refused, match=r"can decide|not of this workspace"):
+            give(waiting, scene.rita, to_team=team)
+    with pytest.raises(operations.Refused, match="a person or a team"):
+        give(waiting, scene.rita, to_team=unable, to_user=ada)
+    for by in (scene.eve, mara, away):
+        for act in (give, later, lambda one, who: say(one, who, "x")):
+            with pytest.raises(operations.Refused, match="takes the role"):
+                act(waiting, by)
+    operations.claim(escalation_id=waiting.pk, by=scene.rita, at=at)
+    with pytest.raises(operations.Claimed):
+        give(waiting, scene.omar, to_user=ada)
+    give(waiting, ada, to_user=ada)
+    assert [event["kind"] for event in told(waiting)] == ["claimed", "assigned"]
+    assert Escalation.objects.get(pk=waiting.pk).claimed_by is None
+
+
+def test_a_snooze_ends_before_the_deadline_which_stays(
+    scene: Scene, ada: User, waiting: Escalation
+) -> None:
+    operations.claim(escalation_id=waiting.pk, by=scene.rita, at=timezone.now())
+    left = (waiting.expires_at - timezone.now()).total_seconds() / 60
+
+    for minutes in (-1, 0, left, left + 1):
+        with pytest.raises(operations.Refused, match="before the deadline"):
+            later(waiting, scene.rita, minutes)
+    later(waiting, scene.rita)
+    later(waiting, scene.rita, 10)
+    after = Escalation.objects.get(pk=waiting.pk)
+    assert (after.expires_at, after.claimed_by) == (waiting.expires_at, None)
+    assert Snooze.objects.filter(user=scene.rita).count() == 1
+    operations.kill(workspace=scene.workspace, by=ada, reason="look", at=timezone.now())
+    give(waiting, scene.rita, to_user=ada)  # a kill switch stops approvals, not hand-overs
+    later(waiting, scene.rita, left - 1)
+    off: dict[str, Any] = {"workspace": scene.workspace, "by": ada, "reason": "go"}
+    for stage in (Stage.TRIAL, Stage.OFF):
+        operations.release(**off, to=stage, at=timezone.now())
+    for _ in range(2):
+        operations.wake(escalation_id=waiting.pk, by=scene.rita, at=timezone.now())
+    assert [event["kind"] for event in told(waiting)].count("woken") == 1
+
+    over = timezone.now() - timedelta(seconds=1)
+    Escalation.objects.filter(pk=waiting.pk).update(expires_at=over)
+    for act in (lambda: give(waiting, ada), lambda: say(waiting, ada, "late")):
+        with pytest.raises(operations.Refused, match="has expired"):
+            act()
+
+
+def test_a_comment_is_kept_masked_once_and_can_be_forgotten(
+    scene: Scene, ada: User, waiting: Escalation
+) -> None:
+    for text in (" She pays with 4242 4242 4242 4242. ", "She pays with 4242 4242 4242 4242."):
+        say(waiting, scene.rita, text)  # a form that was sent twice
+    for text, why in ((" ", "Write"), ("x" * 2001, "2000"), ("a\u202eb", "plain text")):
+        with pytest.raises(operations.Refused, match=why):
+            say(waiting, ada, text)
+    give(waiting, scene.rita, to_user=ada, note="Anna is a friend of mine.")
+    assert [event["comment"] for event in told(waiting) if event["kind"] == "commented"] == [
+        "She pays with [card number]."
+    ]
+
+    scene.decide(waiting.run, approve=False)
+    go(waiting.run)
+    asked: dict[str, Any] = {"reason": "asked to", "actor": "ada", "at": timezone.now()}
+    operations.erase_subject(workspace=scene.workspace, key="42", **asked)
+
+    texts = str([facts_of(event) for event in Event.objects.filter(run=waiting.run)])
+    assert "card number" not in texts
+    assert "friend" not in texts
+    assert command("verify_audit").code == 0

@@ -154,3 +154,28 @@ def sweeps() -> int:
     from agents.engine.sweep import sweep
 
     return sweep()
+
+
+def shares(verb: str, escalation: int, user: str, other: str) -> str:
+    """Do with a request what people do who work on it together."""
+    from django.contrib.auth.models import User
+    from django.utils import timezone
+
+    from agents import operations
+
+    by, at = User.objects.get(username=user), timezone.now()
+    given: dict[str, Any] = {"escalation_id": escalation, "by": by, "at": at}
+    acts = {
+        "claim": lambda: operations.claim(**given),
+        "assign": lambda: operations.assign(**given, to_user=User.objects.get(username=other)),
+        "snooze": lambda: operations.snooze(**given, until=at + timedelta(minutes=5)),
+        "comment": lambda: operations.comment(**given, text=f"{user} was here"),
+        "decide": lambda: operations.decide(**given, approve=False, comment="no"),
+    }
+    try:
+        acts[verb]()
+    except operations.Claimed:
+        return "claimed"
+    except operations.Refused as no:
+        return no.code
+    return "done"

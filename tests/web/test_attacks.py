@@ -11,7 +11,7 @@ from django.urls import reverse
 from agents.core.states import EscalationState
 from agents.models import Escalation, Event, Membership, Role, Run
 from tests.engine.scene import Scene, set_scene
-from tests.web.test_pages import ADDRESSES, address, form, signed_in, stranger, waiting
+from tests.web.test_pages import ADDRESSES, SHARES, address, form, signed_in, stranger, waiting
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -34,6 +34,7 @@ MAY: dict[str, set[Role]] = {
     "decide": {Role.REVIEWER, Role.ADMIN},
     "claim": {Role.REVIEWER, Role.ADMIN},
     "release-claim": {Role.REVIEWER, Role.ADMIN},
+    **{name: {Role.REVIEWER, Role.ADMIN} for name in SHARES},
     "cancel": {Role.OPERATOR, Role.REVIEWER, Role.ADMIN},
     "run-again": {Role.OPERATOR, Role.ADMIN},
     "try-now": {Role.OPERATOR, Role.ADMIN},

@@ -79,6 +79,10 @@ ADDRESSES: dict[str, tuple[tuple[int, int], ...]] = {
     "decide": ((405, 302), (405, 404), (405, 403), (405, 422)),
     "claim": ((405, 302), (405, 404), (405, 403), (405, 302)),
     "release-claim": ((405, 302), (405, 404), (405, 403), (405, 302)),
+    "hand-over": ((405, 302), (405, 404), (405, 403), (405, 422)),
+    "snooze": ((405, 302), (405, 404), (405, 403), (405, 422)),
+    "wake": ((405, 302), (405, 404), (405, 403), (405, 302)),
+    "comment": ((405, 302), (405, 404), (405, 403), (405, 409)),
     "keys": ((405, 302), (405, 302), (405, 302), (405, 302)),
     "audit": ((302, 405), (200, 405), (403, 405), (403, 405)),
     "verify": ((405, 302), (405, 200), (405, 403), (405, 403)),
@@ -99,7 +103,8 @@ ADDRESSES: dict[str, tuple[tuple[int, int], ...]] = {
 }
 
 
-OF_ESCALATION = ("approval", "judge", "decide", "claim", "release-claim")
+SHARES = ("hand-over", "snooze", "wake", "comment")
+OF_ESCALATION = ("approval", "judge", "decide", "claim", "release-claim", *SHARES)
 OF_RUN = ("run", "run-turn", "run-json", "cancel", "run-again")
 
 

@@ -141,6 +141,34 @@ def claimed_by_ada(desk: Desk) -> Escalation:
     return operations.claim(escalation_id=desk.ask().pk, by=desk.ada, at=timezone.now())
 
 
+def assigned_to_rita(desk: Desk) -> Escalation:
+    """Handed to Rita, who had snoozed it, and claimed by Ada since."""
+    one = desk.ask()
+    at = timezone.now()
+    operations.assign(escalation_id=one.pk, by=desk.ada, to_user=desk.scene.rita, note="x", at=at)
+    return operations.claim(escalation_id=one.pk, by=desk.ada, at=at)
+
+
+def with_a_team(desk: Desk) -> Escalation:
+    """With the team Leads, that is Ada, who has snoozed it."""
+    one, at = desk.ask(), timezone.now()
+    ours = desk.scene.workspace
+    team = operations.set_team(workspace=ours, slug="leads", name="Leads", add=[desk.ada], at=at)
+    operations.assign(escalation_id=one.pk, by=desk.scene.rita, to_team=team, at=at)
+    until = at + timedelta(minutes=5)
+    operations.snooze(escalation_id=one.pk, by=desk.ada, until=until, at=at)
+    return one
+
+
+def assigned_to_nobody_able(desk: Desk) -> Escalation:
+    """With somebody who has become a viewer since."""
+    one, max_ = desk.ask(), desk.scene.add("max", Role.REVIEWER)
+    at = timezone.now()
+    operations.assign(escalation_id=one.pk, by=desk.ada, to_user=max_, at=at)
+    operations.set_role(workspace=desk.scene.workspace, user=max_, role=Role.VIEWER, at=at)
+    return one
+
+
 def expired(desk: Desk) -> Escalation:
     one = desk.ask()
     over = timezone.now() - timedelta(seconds=1)
@@ -216,6 +244,7 @@ ASKED = ("own-words", "exception", "judge-asks", "nobodys")
 OTHERS = tuple(scenario(key, approve=approve) for key in ASKED for approve in (None, True, False))
 STATES: tuple[Callable[[Desk], Escalation], ...] = (
     *(open_one, claimed_by_rita, claimed_by_ada, expired, rejected, cancelled),
+    *(assigned_to_rita, with_a_team, assigned_to_nobody_able),
     *(approved_by_another, superseded, not_carried_out, carried_out, unknown, frozen),
     *OTHERS,
 )
@@ -282,6 +311,44 @@ def check_money(one: Escalation, card: str) -> None:
         assert not done
 
 
+HOLDERS = {
+    "open_one": dict.fromkeys(ROLES, "Unclaimed"),
+    "claimed_by_ada": dict.fromkeys(ROLES, "ada has claimed it") | {"ada": "You have claimed it"},
+    "assigned_to_rita": dict.fromkeys(ROLES, "ada has claimed it, assigned to rita")
+    | {"rita": "ada has claimed it, assigned to you"}
+    | {"ada": "You have claimed it, assigned to rita"},
+    "with_a_team": dict.fromkeys(ROLES, "Assigned to the team Leads"),
+    "assigned_to_nobody_able": dict.fromkeys(ROLES, "Assigned to max, who can no longer decide it"),
+}
+SHARES = {
+    "hand-over": {"to": "person:rita", "note": "please"},
+    "snooze": {"minutes": "5"},
+    "wake": {},
+    "comment": {"text": "Seen."},
+}
+
+
+def check_sharing(client: Client, one: Escalation, state: str, name: str) -> None:
+    """Who has it is one sentence; what is offered works, what is not is refused."""
+    page = client.get(reverse("approval", args=[one.pk])).text
+    if state in HOLDERS:
+        place = page[page.index('id="claim"') :]
+        assert words(place[place.index("<h3>") : place.index("</h3>")]) == HOLDERS[state][name]
+    if state == "with_a_team":
+        assert ("You are in this team" in page) == (name == "ada")
+        assert ("Snoozed for you until" in page) == (name == "ada")
+    for verb, form in SHARES.items():
+        address = reverse(verb, args=[one.pk])
+        is_live = f'action="{address}"' in page
+        with transaction.atomic():
+            status = client.post(address, form).status_code
+            transaction.set_rollback(True)
+        # To end no snooze changes nothing; a snooze that stands can be moved.
+        may_be = verb in ("wake", "snooze") and one.state == EscalationState.OPEN
+        assert (status == 302) == is_live or (may_be and status == 302), (name, verb, status)
+        assert not is_live or name in ("rita", "ada")
+
+
 def check_buttons(client: Client, one: Escalation, card: str) -> None:
     """Press every button, and send what no button is there for."""
     live = offered(card)
@@ -322,6 +389,7 @@ def test_a_card_is_true_for_everybody(
         assert card.count("<h2>") == 1, name
         check_money(one, card)
         check_buttons(client, one, card)
+        check_sharing(client, one, state.__name__, name)
 
 
 @pytest.mark.slow

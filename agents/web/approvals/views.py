@@ -22,6 +22,7 @@ from agents.web.approvals import card as cards
 from agents.web.approvals import inbox as inboxes
 from agents.web.approvals.fields import SET, filled_in
 from agents.web.approvals.form import Wanted, read_decision, read_patch
+from agents.web.approvals.sharing import sharing
 from agents.web.approvals.wording import kind_of_request
 from agents.web.forms import BadForm, NotOurForm
 from agents.web.pages import action, page
@@ -57,7 +58,7 @@ def decided(request: HttpRequest) -> HttpResponse:
 @page
 def approval(request: HttpRequest, pk: int) -> HttpResponse:
     """Show one escalation with its evidence and, where it is open, the form."""
-    return _page(request, access.escalation_for(access.person(request), pk))
+    return show_card(request, access.escalation_for(access.person(request), pk))
 
 
 @page
@@ -106,7 +107,7 @@ def _claiming(request: HttpRequest, pk: int, change: Callable[..., Escalation]) 
     try:
         change(escalation_id=escalation.pk, by=user, at=timezone.now())
     except (operations.Claimed, operations.Refused) as no:
-        return _page(request, access.escalation_for(user, pk), notice=str(no), status=409)
+        return show_card(request, access.escalation_for(user, pk), notice=str(no), status=409)
     return redirect("approval", pk=pk)
 
 
@@ -128,9 +129,9 @@ def decide(request: HttpRequest, pk: int) -> HttpResponse:
             at=timezone.now(),
         )
     except BadForm as bad:
-        return _page(request, escalation, field=bad.field, sentence=str(bad), status=422)
+        return show_card(request, escalation, field=bad.field, sentence=str(bad), status=422)
     except operations.KillSwitchStands as no:
-        return _page(request, access.escalation_for(user, pk), notice=str(no), status=409)
+        return show_card(request, access.escalation_for(user, pk), notice=str(no), status=409)
     except operations.Refused as no:
         changed = next(iter(wanted.patch or ()), "")
         field = f"{SET}{no.field or changed}" if changed else "verdict"
@@ -138,9 +139,9 @@ def decide(request: HttpRequest, pk: int) -> HttpResponse:
             field = "correction"
         elif no.code in REASONS:
             field = "comment" if wanted.approve else "refusal"
-        return _page(request, escalation, field=field, sentence=str(no), status=422)
+        return show_card(request, escalation, field=field, sentence=str(no), status=422)
     except (operations.Claimed, operations.AlreadyDecided) as first:
-        return _page(request, access.escalation_for(user, pk), notice=str(first), status=409)
+        return show_card(request, access.escalation_for(user, pk), notice=str(first), status=409)
     after = request.GET.get("after", "")
     page = reverse("approval", args=[pk])
     return redirect(f"{page}?{urlencode({'after': after})}" if after else page)
@@ -162,7 +163,7 @@ def _wanted(request: HttpRequest, escalation: Escalation) -> Wanted:
         raise
 
 
-def _page(
+def show_card(
     request: HttpRequest,
     escalation: Escalation,
     *,
@@ -176,7 +177,8 @@ def _page(
     A `notice` is of no field: it stands above the card until it is dismissed.
     """
     user = access.person(request)
-    card = cards.card(escalation, user, at=timezone.now())
+    at = timezone.now()
+    card = cards.card(escalation, user, at=at)
     inbox = inboxes.inbox(access.workspaces_of(user), request.GET.get("after", ""))
     waits = card.withheld != "ended"
     typed = {name: request.POST.get(name, "") for name in TYPED}
@@ -184,6 +186,8 @@ def _page(
         **typed,
         "nav": "approvals",
         "card": card,
+        "sharing": sharing(escalation, user, at=at),
+        "unsent": {name: request.POST.get(name, "") for name in ("to", "note", "text")},
         "escalation": escalation,
         "stages": card.stages,
         "inbox": inbox,

@@ -1,0 +1,127 @@
+"""Who has a request, what was said about it, and to whom this person may hand it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.contrib.auth.models import User
+
+from agents.core.states import EscalationState
+from agents.models import Escalation, Event, Role, Snooze, Team
+from agents.models.event import facts_of
+from agents.operations.assigning import deciders
+from agents.operations.commenting import COMMENTED
+from agents.operations.snoozing import deadline_of
+from agents.web import access
+from agents.web.approvals.inbox import claimant
+
+SAID = 30  # entries that a card shows, the newest
+PERIODS = (5, 10, 30, 60, 4 * 60, 24 * 60)  # minutes that a snooze may take
+
+
+@dataclass(frozen=True)
+class Said:
+    """A comment, or a hand-over with its note."""
+
+    event: Event
+    is_handed: bool
+    to: str  # whom it was handed to; "" for everybody
+    is_team: bool
+    text: str
+
+
+@dataclass(frozen=True)
+class Holder:
+    """With whom a request is while it waits."""
+
+    claimed_by: str
+    to: str  # the person or the team that it is assigned to; "" for nobody
+    is_team: bool
+    is_reader: bool  # it is assigned to who reads this, or to a team of theirs
+    is_able: bool  # whom it is assigned to may still decide it
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """What a card says of working together, for one person."""
+
+    holder: Holder
+    said: Sequence[Said]
+    is_cut: bool  # more was said than is shown
+    may_comment: bool
+    people: Sequence[str]  # whom this person may hand it to; none where they may not
+    teams: Sequence[Team]
+    snoozed_until: datetime | None  # by who reads this
+    periods: Sequence[tuple[int, str]]  # for which they may leave it, minutes and words
+
+    @property
+    def may_hand_over(self) -> bool:
+        return bool(self.people or self.teams)
+
+
+def sharing(escalation: Escalation, user: User, *, at: datetime) -> Sharing:
+    """Read who has a request and what was said, and what this person may do about it."""
+    part = access.membership(user, escalation.workspace_id)
+    waits = escalation.state == EscalationState.OPEN and deadline_of(escalation, at=at) > at
+    acts = waits and part.role in access.DECIDES
+    claimed_by = claimant(escalation, at=at)
+    is_kept = bool(claimed_by) and escalation.claimed_by_id != user.pk and part.role != Role.ADMIN
+    able = deciders(escalation)
+    people, teams = [], []
+    if acts and not is_kept:
+        people = sorted(able.values_list("user__username", flat=True))
+        ours = Team.objects.filter(workspace=escalation.workspace_id, members__in=able)
+        teams = list(ours.distinct().order_by("name", "pk"))
+    own = Snooze.objects.filter(escalation=escalation, user=user, until__gt=at).first()
+    said = _said(escalation)
+    return Sharing(
+        holder=_holder(escalation, user, claimed_by),
+        said=said[-SAID:],
+        is_cut=len(said) > SAID,
+        may_comment=acts,
+        people=people,
+        teams=teams,
+        snoozed_until=own.until if own and waits else None,
+        periods=_periods(deadline_of(escalation, at=at) - at) if acts else [],
+    )
+
+
+def _holder(escalation: Escalation, user: User, claimed_by: str) -> Holder:
+    to, team = escalation.assigned_to, escalation.assigned_team
+    able = deciders(escalation)
+    if team:
+        is_mine = team.members.filter(user=user).exists()
+        return Holder(claimed_by, team.name, True, is_mine, able.filter(teams=team).exists())
+    if to:
+        is_able = able.filter(user=to).exists()
+        return Holder(claimed_by, to.get_username(), False, to == user, is_able)
+    return Holder(claimed_by, "", False, False, True)
+
+
+def _said(escalation: Escalation) -> list[Said]:
+    """Return what people said about it, oldest first: one more than is shown, where there is."""
+    kinds = (COMMENTED, "escalation.assigned")
+    found = Event.objects.filter(run=escalation.run_id, kind__in=kinds)
+    mine = found.filter(facts__escalation=escalation.pk).prefetch_related("texts")
+    return [_entry(event) for event in reversed(mine.order_by("-seq")[: SAID + 1])]
+
+
+def _entry(event: Event) -> Said:
+    facts = facts_of(event)
+    is_handed, is_team = event.kind != COMMENTED, "team" in facts
+    to = facts.get("team_name", "") if is_team else facts.get("to", "")
+    return Said(event, is_handed, to, is_team, facts.get("comment") or facts.get("note", ""))
+
+
+def _periods(left: timedelta) -> list[tuple[int, str]]:
+    return [
+        (minutes, f"{minutes} minutes" if minutes < 60 else _hours(minutes // 60))
+        for minutes in PERIODS
+        if timedelta(minutes=minutes) < left
+    ]
+
+
+def _hours(hours: int) -> str:
+    return f"{hours} hour{'s' * (hours > 1)}"

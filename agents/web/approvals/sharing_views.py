@@ -1,0 +1,92 @@
+"""Work on a request with others: hand it over, leave it for later, say something about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+from django.contrib.auth.models import User
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.utils import timezone
+
+from agents import operations
+from agents.models import Escalation, Team
+from agents.web import access
+from agents.web.approvals.sharing import PERIODS
+from agents.web.approvals.views import show_card
+from agents.web.forms import BadForm, only
+from agents.web.pages import action
+
+TOKEN = "csrfmiddlewaretoken"  # noqa: S105 - the name of a field
+
+
+@action
+def hand_over(request: HttpRequest, pk: int) -> HttpResponse:
+    """Hand a request to a person, a team or everybody, with a note."""
+
+    def change(one: Escalation, by: User, at: datetime) -> None:
+        only(request.POST, {TOKEN, "to", "note"})
+        kind, _, name = request.POST.get("to", "").partition(":")
+        user = User.objects.filter(username=name).first() if kind == "person" else None
+        ours = Team.objects.filter(workspace=one.workspace_id, slug=name)
+        team = ours.first() if kind == "team" else None
+        if user is None and team is None and kind != "everybody":
+            raise BadForm("to", "Choose who gets it.")
+        note = request.POST.get("note", "")
+        operations.assign(escalation_id=one.pk, by=by, to_user=user, to_team=team, note=note, at=at)
+
+    return _change(request, pk, change)
+
+
+@action
+def snooze(request: HttpRequest, pk: int) -> HttpResponse:
+    """Leave a request for some minutes."""
+
+    def change(one: Escalation, by: User, at: datetime) -> None:
+        only(request.POST, {TOKEN, "minutes"})
+        minutes = request.POST.get("minutes", "")
+        if minutes not in map(str, PERIODS):
+            raise BadForm("minutes", "Choose for how long.")
+        until = at + timedelta(minutes=int(minutes))
+        operations.snooze(escalation_id=one.pk, by=by, until=until, at=at)
+
+    return _change(request, pk, change)
+
+
+@action
+def wake(request: HttpRequest, pk: int) -> HttpResponse:
+    """Have a request back before its snooze is over."""
+
+    def change(one: Escalation, by: User, at: datetime) -> None:
+        only(request.POST, {TOKEN})
+        operations.wake(escalation_id=one.pk, by=by, at=at)
+
+    return _change(request, pk, change)
+
+
+@action
+def comment(request: HttpRequest, pk: int) -> HttpResponse:
+    """Say something about a request, on record."""
+
+    def change(one: Escalation, by: User, at: datetime) -> None:
+        only(request.POST, {TOKEN, "text"})
+        text = request.POST.get("text", "").replace("\r\n", "\n")
+        operations.comment(escalation_id=one.pk, by=by, text=text, at=at)
+
+    return _change(request, pk, change)
+
+
+def _change(
+    request: HttpRequest, pk: int, change: Callable[[Escalation, User, datetime], None]
+) -> HttpResponse:
+    """Change something of a request: 422 for a bad form, 409 where it may not be (any more)."""
+    user = access.person(request)
+    escalation = access.escalation_to_decide(user, pk)
+    try:
+        change(escalation, user, timezone.now())
+    except BadForm as bad:
+        return show_card(request, escalation, notice=str(bad), status=422)
+    except (operations.Claimed, operations.Refused) as no:
+        return show_card(request, access.escalation_for(user, pk), notice=str(no), status=409)
+    return redirect("approval", pk=pk)
