@@ -27,6 +27,7 @@ FLAGS = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    "--force-prefers-reduced-motion",
 ]
 expect.set_options(timeout=30_000)  # milliseconds for a state to come: a machine may be busy
 PASSWORD = "a-password-of-the-test"
