@@ -21,7 +21,7 @@ from agents.models import Effect, Escalation, Membership, PolicyVersion, Run, Wo
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import Scene, go
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
 MODELS: tuple[type[models.Model], ...] = (
     *(Run, Escalation, Effect, Refund, SentMail),

@@ -28,7 +28,7 @@ from tests.commands.test_run_pattern import command
 from tests.engine.scene import REFUND_500, Scene, go
 from tests.processes import together
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 OWN_KEY = "a-key-that-the-intruder-made-up-0001"
 
@@ -51,6 +51,7 @@ def hash_again(run: Run) -> None:
     Run.objects.filter(pk=run.pk).update(event_count=count, head_hash=previous)
 
 
+@pytest.mark.slow
 @pytest.mark.breaks("I23", "I32")
 @pytest.mark.parametrize(
     ("tamper", "seq"), [(edit, 3), (delete, 3), (insert, 3), (swap, 3), (cut, None)]
@@ -78,6 +79,7 @@ def remove(run: Run) -> None:
     run.delete()
 
 
+@pytest.mark.both
 def test_a_run_that_is_gone_is_found(run: Run) -> None:
     gone = run.pk
 
@@ -171,6 +173,7 @@ def test_the_tail_cut_with_its_heads_is_found_by_the_copy(
     assert {name for name, _ in without} == {f"run {another.pk}"}
 
 
+@pytest.mark.both
 def test_an_older_copy_of_the_database_is_found_by_the_heads_kept_elsewhere(
     run: Run, scene: Scene, heads_file: Path, tmp_path: Path
 ) -> None:
@@ -238,6 +241,7 @@ def test_a_chain_that_is_said_to_be_sealed_and_is_not_stops_the_sealing(
     assert faults() == []
 
 
+@pytest.mark.both
 @pytest.mark.parametrize("change", [{"event_count": 1}, None])
 def test_a_count_that_was_lowered_or_removed_is_found(
     run: Run, change: dict[str, int] | None
@@ -289,6 +293,7 @@ def test_the_oldest_seal_is_checked_with_a_key_that_seals_no_more(
     assert faults() == [("heads", 1)]
 
 
+@pytest.mark.both
 def test_a_database_that_lost_its_newest_head_is_not_sealed_over(
     run: Run, scene: Scene, heads_file: Path
 ) -> None:
@@ -303,6 +308,7 @@ def test_a_database_that_lost_its_newest_head_is_not_sealed_over(
     assert (Head.objects.count(), heads_file.read_bytes()) == (1, kept)
 
 
+@pytest.mark.both
 def test_a_chain_longer_than_a_head_takes_is_sealed_by_several(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -318,6 +324,7 @@ def test_a_chain_longer_than_a_head_takes_is_sealed_by_several(
     assert faults() == []
 
 
+@pytest.mark.both
 def test_the_sweep_seals_when_the_period_is_over_and_not_before(
     scene: Scene, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -346,6 +353,7 @@ def test_a_sweep_that_finds_nothing_new_does_not_look_again_at_once(
         sealing.seal_when_due(at=at + timedelta(seconds=5))
 
 
+@pytest.mark.both
 def test_the_head_of_a_crash_between_database_and_file_is_added_by_the_next_seal(
     run: Run, scene: Scene, heads_file: Path
 ) -> None:
@@ -421,6 +429,7 @@ def put_at_the_end(run: Run, at: datetime) -> None:
     Run.objects.filter(pk=run.pk).update(event_count=forged.seq, head_hash=forged.hash)
 
 
+@pytest.mark.both
 @pytest.mark.breaks("I32", "I33")
 @pytest.mark.parametrize("days", [-1, 1])
 def test_an_event_put_at_the_end_by_sql_is_found_by_its_time(
@@ -509,6 +518,7 @@ def test_an_event_that_comes_late_with_a_lower_key_is_sealed_by_the_next_head(
     assert faults() == []
 
 
+@pytest.mark.both
 @pytest.mark.parametrize("runs", [1, 4])
 def test_a_seal_costs_what_is_new_however_many_chains_there_are(
     run: Run,
@@ -538,6 +548,7 @@ def seal_beside(file: str) -> list[int]:
     return [head.number for head in made]
 
 
+@pytest.mark.both
 @pytest.mark.slow
 def test_hosts_that_seal_at_the_same_moment_make_one_history(
     run: Run, scene: Scene, settings: Any, tmp_path: Path

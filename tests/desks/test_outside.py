@@ -23,7 +23,7 @@ from tests.e2e.workers import until
 from tests.installations import LONGEST, Installation, installation
 from tests.web.serving import chromium, free_port, is_up, sign_in_by_form
 
-pytestmark = [pytest.mark.both, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 GOAL = "Give Noor editor on billing until the end of the quarter; she covers for Ben."
 
 

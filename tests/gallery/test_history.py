@@ -79,6 +79,7 @@ def test_a_fortnight_is_written_once_and_holds(workspace: Workspace) -> None:
     assert proof.faults == []
 
 
+@pytest.mark.slow
 def test_a_copy_is_of_somebody_else_and_takes_its_time(past: Past) -> None:
     refund = Effect.objects.filter(tool="issue_refund", run__subject_key__regex=COPIED).first()
     assert refund is not None
@@ -102,6 +103,7 @@ def test_a_copy_is_of_somebody_else_and_takes_its_time(past: Past) -> None:
     assert event.facts["escalation"] == decided[0].pk
 
 
+@pytest.mark.slow
 def test_the_log_and_the_numbers_follow_the_time(past: Past) -> None:
     about = Event.objects.filter(run__subject_key__regex=COPIED).order_by("pk")
     moments = list(about.values_list("at", flat=True))
@@ -111,6 +113,7 @@ def test_the_log_and_the_numbers_follow_the_time(past: Past) -> None:
     assert runs == sorted(runs, key=lambda run: run.created_at)
 
 
+@pytest.mark.slow
 def test_pages_show_it(past: Past, client: Client) -> None:
     client.force_login(User.objects.get(username="admin"))
     run = Run.objects.filter(escalations__isnull=False, subject_key__regex=COPIED).first()
@@ -121,6 +124,7 @@ def test_pages_show_it(past: Past, client: Client) -> None:
         assert client.get(path).status_code == 200, path
 
 
+@pytest.mark.slow
 def test_six_requests_of_different_kinds_and_customers_wait(past: Past) -> None:
     waiting = Escalation.objects.filter(state="open").select_related("run")
     assert len({e.subject_key for e in waiting}) == len({e.run.subject_key for e in waiting}) == 6
@@ -130,7 +134,7 @@ def test_six_requests_of_different_kinds_and_customers_wait(past: Past) -> None:
     assert history.write_history(past.workspace, until=past.until) == (0, 0)
 
 
-@pytest.mark.both
+@pytest.mark.slow
 @pytest.mark.parametrize("approve", [True, False])
 def test_what_waits_goes_on_as_if_the_engine_had_asked_here(past: Past, approve: bool) -> None:
     waiting = list(Escalation.objects.filter(state="open").select_related("run"))

@@ -20,7 +20,7 @@ from tests.live.watching import Message, cookie_of, watching
 from tests.web.serving import free_port, served
 from tests.web.test_pages import stranger
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both, pytest.mark.slow]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
 VIEWERS = 60
 
@@ -39,6 +39,7 @@ def count(run: Run) -> int:
     return Run.objects.values_list("event_count", flat=True).get(pk=run.pk)
 
 
+@pytest.mark.both
 def test_a_run_fills_while_it_is_watched(scene: Scene) -> None:
     run = scene.launch()
 
@@ -109,6 +110,7 @@ def press(scene: Scene) -> None:
     operations.kill(workspace=scene.workspace, by=admin, reason="looks odd", at=at)
 
 
+@pytest.mark.both
 def test_a_restart_loses_and_doubles_nothing(scene: Scene) -> None:
     run, cookie, port = scene.launch(), cookie_of(scene.eve), free_port()
 
@@ -149,6 +151,7 @@ def test_a_stream_is_refused_where_the_page_is(scene: Scene) -> None:
     assert answers == wanted
 
 
+@pytest.mark.both
 def test_access_that_is_lost_ends_the_stream(scene: Scene) -> None:
     run = scene.launch()
     watch = {"member": scene.eve, "signed out": scene.omar, "inactive": scene.rita}
@@ -171,6 +174,7 @@ def _take_access(why: str, user: User) -> None:
         User.objects.filter(pk=user.pk).update(is_active=False)
 
 
+@pytest.mark.both
 def test_everybody_who_watches_gets_the_newest_state(scene: Scene) -> None:
     runs = [scene.launch(), scene.launch()]
     people = [User.objects.create_user(f"watcher-{n}") for n in range(VIEWERS // 20)]
@@ -196,6 +200,7 @@ def test_everybody_who_watches_gets_the_newest_state(scene: Scene) -> None:
     assert len(set(states)) <= VIEWERS // 4
 
 
+@pytest.mark.both
 def test_a_form_is_answered_while_many_streams_are_idle(scene: Scene) -> None:
     run = go(scene.launch())
     people = [scene.rita, scene.omar, scene.eve]

@@ -11,7 +11,7 @@ import pytest
 from agents.management.exit_codes import BAD_USAGE, BEHIND, UNUSABLE
 from tests.installations import Installation, installation
 
-pytestmark = [pytest.mark.both, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 COMMANDS = {
     "work": ["work"],
@@ -37,6 +37,7 @@ def old(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
         yield found
 
 
+@pytest.mark.both
 @pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
 def test_a_database_that_lacks_migrations_is_a_sentence_and_a_code(
     old: Installation, command: list[str]
