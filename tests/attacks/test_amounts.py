@@ -86,6 +86,7 @@ def with_amount(escalation: Escalation, text: str) -> dict[str, str]:
     return form(escalation, **{"set.amount_minor": text})
 
 
+@pytest.mark.slow
 def test_the_form_takes_no_other_text(scene: Scene) -> None:
     client, escalation = signed_in(admin(scene)), asked(scene)
     at = reverse("decide", args=[escalation.pk])
@@ -199,6 +200,7 @@ def test_a_case_file_sets_the_limit_it_says_or_none(token: str, tmp_path: Path) 
         assert not Run.objects.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("token", TABLE)
 def test_a_model_asks_for_the_amount_it_wrote_or_for_none(
     token: str, server: ReplayServer, tmp_path: Path

@@ -167,6 +167,7 @@ def driven(scene: Scene, journey: Journey, lie: str, role: str) -> Run:
         return go(scene.launch(journey.goal, pattern=journey.pattern, workflow=journey.workflow))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "role"), LOST)
 def test_no_lie_leaves_and_no_run_dies_of_it(
     name: str, role: str, monkeypatch: pytest.MonkeyPatch

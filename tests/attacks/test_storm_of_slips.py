@@ -112,6 +112,7 @@ def driven(scene: Scene, nth: int, often: float) -> tuple[Run, str]:
     return run, lost
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("often", "how"), [(0.2, "each fifth reply"), (1.0, "every reply")])
 def test_nothing_false_leaves_and_the_share_of_good_ends_is_what_the_docs_say(
     often: float, how: str, monkeypatch: pytest.MonkeyPatch

@@ -63,6 +63,7 @@ def do_nothing_postgres(name: str) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["agents_event_no_update", "agents_escalation_stays"])
 def test_a_trigger_of_the_same_name_that_does_nothing_is_found(run: Run, name: str) -> None:
     replaced = (do_nothing_sqlite if connection.vendor == "sqlite" else do_nothing_postgres)(name)
@@ -160,6 +161,7 @@ REFUNDS = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [ON_DESK, ON_BANK, ON_PEOPLE, VIEW, REFUNDS],

@@ -374,6 +374,7 @@ def test_what_is_in_no_seal_is_counted(copy: Copy) -> None:
     assert f"In no seal: {loose} events of 2 chains, 20" in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_a_copy_that_somebody_made_over_is_found(
     copy: Copy, attack: Callable[[Copy], None]

@@ -124,6 +124,7 @@ def rehash(run: Run) -> None:
         event.save()
 
 
+@pytest.mark.slow
 @pytest.mark.breaks("I23", "I32", "I33")
 @pytest.mark.parametrize(
     ("tamper", "seq"),

@@ -217,6 +217,7 @@ def test_rows_that_nobody_touched_are_as_told(run: Run) -> None:
     assert reasons() == []
 
 
+@pytest.mark.slow
 @pytest.mark.breaks(*(f"I{number}" for number in range(1, 60)))
 @pytest.mark.parametrize(
     ("tamper", "expected"), TAMPERED.items(), ids=[one.__name__ for one in TAMPERED]

@@ -58,6 +58,7 @@ def test_a_row_that_refers_to_nothing_is_named(run: Run, column: str) -> None:
     assert f"{place}: a row of it cannot be read" in checked.out.replace(": event 0", "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("statement", "place"),
     [

@@ -121,6 +121,7 @@ TAMPERED = {
 }
 
 
+@pytest.mark.slow
 def test_a_row_of_the_books_that_no_call_left_so_is_named() -> None:
     scene = bank_scene()
     paid, entered = go(launch(scene, PAID_AT_ONCE)), go(launch(scene, NEW_PAYEE))

@@ -262,6 +262,7 @@ def assert_told(before: tuple[dict[str, list[Any]], int], where: str) -> None:
         assert checker.violations(cursor) == [], where
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_an_operation_that_breaks_off_leaves_no_change_without_its_event(
     scene: Scene, ada: User, name: str

@@ -41,6 +41,7 @@ def last_through(runs: list[Run], moved: int = MOVED) -> list[Run]:
     return advance_all(runs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS + SETTINGS)
 def test_an_outage_of_any_kind_ends_no_run(scene: Scene, fault: str) -> None:
     with faulty_server() as server:
@@ -59,6 +60,7 @@ def test_an_outage_of_any_kind_ends_no_run(scene: Scene, fault: str) -> None:
     assert [(paid(run), mailed(run)) for run in after] == [([50000], [50000])] * 3
 
 
+@pytest.mark.slow
 def test_an_hour_of_rests_ends_no_run_and_costs_it_nothing(scene: Scene) -> None:
     with faulty_server(retry_after="3600", fault="429") as server:
         runs = [scene.launch(REFUND_500) for _ in range(2)]

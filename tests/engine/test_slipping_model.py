@@ -68,6 +68,7 @@ def driven(scene: Scene, key: str, kind: str, nth: int) -> Run:
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("nth", [1, 2, 3, 4, 5])
 @pytest.mark.parametrize("kind", ["cut off", "prose", "false claim"])
 @pytest.mark.parametrize("key", PATTERNS)

@@ -241,6 +241,7 @@ ECHOES: dict[str, tuple[int, str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ECHOES)
 def test_a_server_that_quotes_our_key_has_it_kept_and_logged_nowhere(
     scene: Scene, caplog: pytest.LogCaptureFixture, where: str

@@ -226,6 +226,7 @@ def test_a_failure_of_ours_tells_nothing_of_the_inside(
     assert not re.search(r"SELECT|passwd|RuntimeError|Traceback", answered.text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "hidden",
     [

@@ -129,6 +129,7 @@ def test_every_address_has_its_row() -> None:
     assert names() == set(ADDRESSES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("htmx", [False, True])
 @pytest.mark.parametrize("name", sorted(ADDRESSES))
 def test_who_gets_what(scene: Scene, name: str, htmx: bool) -> None:

@@ -61,6 +61,7 @@ def steps_of(client: Client, address: str) -> int:
     return steps[0]
 
 
+@pytest.mark.slow
 @pytest.mark.breaks("I18", "I20", "I32", "I33")  # the hashes are those of what was copied
 def test_a_page_reads_no_more_of_a_year_of_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, name in (
