@@ -141,15 +141,17 @@ def _escalation(rows: Rows, what: str, facts: Row, event: Row) -> None:
         row |= {"amount_minor": facts["requested_minor"]} if "requested_minor" in facts else {}
         row |= {"state": EscalationState.OPEN.value, "decided_by": "", "granted_minor": None}
         row |= {"created_at": event["at"], "not_carried_out": "", "snoozed": {}}
-        row |= {"claimed_by": "", "claimed_until": None, **_assigned(facts), **_reply({})}
+        row |= {**_UNCLAIMED, **_assigned(facts), **_reply({})}
     elif what == "assigned":
         row |= _assigned(facts)
         if event["actor"] and row.get("claimed_by") != facts.get("to", ""):  # it ended with it
-            row |= {"claimed_by": "", "claimed_until": None}
+            row |= _UNCLAIMED
         awake = facts.get("woken", ())
         row["snoozed"] = {who: until for who, until in row["snoozed"].items() if who not in awake}
     elif what == "snoozed":
         row["snoozed"] = {**row["snoozed"], event["actor"]: facts["until"]}
+        if row.get("claimed_by") == event["actor"]:  # it ended with it
+            row |= _UNCLAIMED
     elif what == "woken":
         row["snoozed"] = {w: until for w, until in row["snoozed"].items() if w != event["actor"]}
     elif what in ("claimed", "released"):
@@ -177,6 +179,9 @@ def _escalation(rows: Rows, what: str, facts: Row, event: Row) -> None:
         row |= _reply({"decision": row["state"], "revised": False, "by": ""})
     elif what == "not_carried_out":
         row |= {"not_carried_out": facts["reason"]}
+
+
+_UNCLAIMED: Row = {"claimed_by": "", "claimed_until": None}
 
 
 def _assigned(facts: Row) -> Row:

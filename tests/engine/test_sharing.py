@@ -187,6 +187,7 @@ def test_a_snooze_ends_before_the_deadline_which_stays(
     after = Escalation.objects.get(pk=waiting.pk)
     assert (after.expires_at, after.claimed_by) == (waiting.expires_at, None)
     assert Snooze.objects.filter(user=scene.rita).count() == 1
+    assert command("verify_audit").code == 0
     operations.kill(workspace=scene.workspace, by=ada, reason="look", at=timezone.now())
     give(waiting, scene.rita, to_user=ada)  # a kill switch stops approvals, not hand-overs
     later(waiting, scene.rita, left - 1)
