@@ -60,6 +60,7 @@ class Notice(NamedTuple):
     letter: str
     gauge: str  # the name of the measure of what nobody was written about
     means: str  # what the measure counts
+    limit: str  # of the policy: whether that is still done once a run's time is up
 
 
 class Example(NamedTuple):

@@ -6,7 +6,7 @@ The document is plain JSON, checked here once, immutable once published, pinned 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TypeAlias
 
 from agents.core.former import CURRENCY, FIRST_DESK, LIMITS, SUBJECT
@@ -26,6 +26,22 @@ CAPS = BY_LAUNCHER, IN_WORKSPACE, BY_REVIEWER = (
     "reviewer_daily_minor",
 )
 Overrides: TypeAlias = Mapping[str, Mapping[str, Json]]
+
+
+@dataclass(frozen=True)
+class LimitField:
+    """One limit as its desk declares it."""
+
+    name: str
+    label: str
+    help: str
+    unit: str
+    default: Json
+    schema: Json
+
+
+# Of the first desk, whose limits stand among those of the whole policy: it enters them.
+FIRST_LIMITS: dict[str, LimitField] = {}
 
 
 @dataclass(frozen=True)
@@ -60,9 +76,6 @@ class Limits:
     max_seconds: float = 30  # of active time; waiting for a person does not count
     max_tokens: int = 60_000
     max_cost_micro_usd: int = 500_000
-    auto_limit_minor: int = 100_000  # above it a person decides
-    run_limit_minor: int = 200_000
-    window_days: int = 14  # an older amount is not given back
     rolling_days: int = 30  # over which what nobody saw, and what one reviewer granted, adds up
     # What goes out without a person in a day (UTC), beyond which one is asked; None: no cap.
     launcher_daily_minor: int | None = 100_000_000
@@ -83,13 +96,13 @@ class Limits:
     about: str = SUBJECT  # or "day": what a run is bound to from its launch on
     late: tuple[str, ...] = ()  # out of time, these models and tools are still heard
     outlasts_outages: bool = True  # a run waits for a model's server that fails; else it stops
-    tells_subject: bool = True  # out of time, a run that has paid still writes about it
     hand_over: bool = True  # a case that no specialist takes is put to people
     max_reorients: int = 1  # times that a judge may have one step run again
     inbox: bool = True  # there are people to ask; without them what wants one stops
     judge: bool = True  # a model may judge steps; without one no step can be supervised
     redaction: tuple[str, ...] = ()  # kinds of personal data that are masked, see core.redact
     reference: ReferenceQuirks = ReferenceQuirks()
+    first: Mapping[str, Json] = field(default_factory=dict)  # of FIRST_LIMITS; absent: its default
     patterns: Overrides | None = None  # what is different for one pattern, by its name
     desks: Overrides | None = None  # rules, tools and limits of each declared desk, by its name
 
@@ -113,7 +126,12 @@ class Limits:
         own = {key: _frozen(value) for key, value in (self.patterns or {}).get(pattern, {}).items()}
         quirks = {name: own.pop(name) for name in _QUIRKS & own.keys()}
         reference = replace(self.reference, **quirks) if quirks else self.reference
-        return replace(self, **{**own, "reference": reference, "patterns": None})
+        first = {**self.first, **{name: own.pop(name) for name in FIRST_LIMITS.keys() & own.keys()}}
+        return replace(self, **{**own, "reference": reference, "first": first, "patterns": None})
+
+    def first_limit(self, name: str) -> Json:
+        """Return a limit of the first desk."""
+        return self.first.get(name, FIRST_LIMITS[name].default)
 
     def covers(self, desk: str) -> bool:
         """Tell whether there are rules for a desk."""
@@ -130,6 +148,7 @@ class Limits:
     def as_json(self) -> dict[str, Json]:
         flat = asdict(self)
         flat |= flat.pop("reference")
+        flat |= {name: one.default for name, one in FIRST_LIMITS.items()} | flat.pop("first")
         if self.desks is None:  # to the letter what it was before there were any
             del flat["desks"]
         return {key: list(v) if isinstance(v, tuple) else v for key, v in flat.items()}
@@ -137,7 +156,13 @@ class Limits:
 
 _QUIRKS = frozenset(field.name for field in fields(ReferenceQuirks))
 # What a policy document may hold, by its name there.
-KEYS = {f.name: f for of in (Limits, ReferenceQuirks) for f in fields(of) if f.name != "reference"}
+KEYS = {
+    f.name: str(f.type)
+    for of in (Limits, ReferenceQuirks)
+    for f in fields(of)
+    if f.name not in ("reference", "first")
+}
+_KINDS = {"integer": "int", "boolean": "bool"}  # of a limit of the first desk
 
 
 def read_limits(document: Json) -> Limits:
@@ -145,13 +170,16 @@ def read_limits(document: Json) -> Limits:
     if not isinstance(document, dict):
         raise BadPolicy("A policy is a JSON object.")
     document = _renamed(document)
+    kinds = KEYS | {name: _KINDS[one.schema["type"]] for name, one in FIRST_LIMITS.items()}
     for key in document:
-        if key not in KEYS:
-            raise BadPolicy(f"A policy has no {key!r}; it has {', '.join(sorted(KEYS))}.")
-    read = {key: _value(key, str(KEYS[key].type), value) for key, value in document.items()}
+        if key not in kinds:
+            raise BadPolicy(f"A policy has no {key!r}; it has {', '.join(sorted(kinds))}.")
+    read = {key: _value(key, kinds[key], value) for key, value in document.items()}
+    first = {name: read.pop(name) for name in FIRST_LIMITS.keys() & read.keys()}
+    first = {name: value for name, value in first.items() if value != FIRST_LIMITS[name].default}
     try:
         quirks = ReferenceQuirks(**{name: read.pop(name) for name in _QUIRKS & read.keys()})
-        limits = Limits(**read, reference=quirks)
+        limits = Limits(**read, reference=quirks, first=first)
     except TypeError as error:
         raise BadPolicy(f"The policy is not complete: {error}.") from None
     for kind in limits.redaction:

@@ -6,6 +6,7 @@ from agents.core.limits import Limits
 from agents.engine import simulation
 from agents.engine.journal import Journal
 from agents.models import Step
+from agents.systems import SYSTEMS
 
 
 def owes_letter(journal: Journal, limits: Limits) -> bool:
@@ -13,7 +14,8 @@ def owes_letter(journal: Journal, limits: Limits) -> bool:
 
     Until it has, its time is not what ends it: nobody would be told.
     """
-    if not limits.tells_subject:
+    system = SYSTEMS.get(journal.run.desk)
+    if system is None or not system.notice or not limits.first_limit(system.notice.limit):
         return False
     registered = simulation.registry(journal.run)
     letters = {n for n, tool in registered.items() if tool.letter and "amount_usd" in tool.spec}

@@ -86,7 +86,7 @@ REFERENCE = Limits(
     open_per_subject=None,
     late=REFUND_TOOLS,
     outlasts_outages=False,
-    tells_subject=False,
+    first={"tells_subject": False},
     patterns={
         "routing": {
             **_ROUTING,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from agents.core.former import FIRST_DESK
-from agents.core.limits import KEYS
+from agents.core.limits import FIRST_LIMITS, KEYS
 
 LONGEST_DESK, LONGEST_TOOL = 40, 60  # characters, as runs and ledger keep them
 # Rules that the console adds to every desk: a call is about the run's subject, an answer says
@@ -33,7 +33,7 @@ def check_desk_name(name: str) -> None:
 
 def check_limit_names(names: Iterable[str]) -> None:
     """Raise TypeError for a limit that would read like one of the whole policy."""
-    if taken := sorted(set(names) & KEYS.keys()):
+    if taken := sorted(set(names) & {*KEYS, *FIRST_LIMITS}):
         raise TypeError(f"a policy has a {taken[0]} for all desks: give the limit another name")
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, field, fields, is_dataclass
 from typing import Any, TypeVar, get_type_hints
 
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 
+from agents.core.limits import LimitField
 from agents.core.requests import Json
 from agents.sdk.arguments import STRICT
 
@@ -50,18 +51,6 @@ def read(kind: type[T], stored: Json) -> T:
 def limit(default: Any, label: str, help: str = "") -> Any:  # noqa: A002 - as a form calls it
     """Declare a limit of a desk: its default, and what an admin reads beside its field."""
     return field(default=default, metadata={"label": label, "help": help})
-
-
-@dataclass(frozen=True)
-class LimitField:
-    """One limit as the policy page shows it."""
-
-    name: str
-    label: str
-    help: str
-    unit: str
-    default: Json
-    schema: Json
 
 
 def limit_fields(kind: type[Any]) -> list[LimitField]:

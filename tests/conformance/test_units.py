@@ -76,7 +76,7 @@ def test_one_round_of_the_reference_rules_says_what_was_recorded(vector: dict[st
     amount = (said.get("args") or {}).get("amount_usd")
     limit = minor(vector["policy"].get("auto_refund_limit_usd", 1000.0))
     assert limit is not None
-    limits = replace(REFERENCE, auto_limit_minor=limit)
+    limits = replace(REFERENCE, first={"auto_limit_minor": limit})
     if facts is None:
         return  # such a total cannot come about: amounts are whole cents before they are added
 

@@ -169,7 +169,7 @@ class Engine(RuleBasedStateMachine):
 
     @rule(limit=st.sampled_from([10000, 50000, 100000]), hours=st.sampled_from([1, 24]))
     def change_policy(self, limit: int, hours: int) -> None:
-        limits = replace(STRICT, auto_limit_minor=limit, escalation_seconds=hours * 3600)
+        limits = replace(STRICT, first={"auto_limit_minor": limit}, escalation_seconds=hours * 3600)
         workspace = self.scene.workspace
         found = PolicyVersion.objects.filter(document=limits.as_json()).first()
         version = found or operations.policy_version(workspace, limits, at=self.now())

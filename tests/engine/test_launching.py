@@ -29,7 +29,7 @@ def tightened(scene: Scene) -> tuple[PolicyVersion, User]:
     assert before is not None
     operations.publish_policy(
         workspace=scene.workspace,
-        document=replace(STRICT, auto_limit_minor=1000).as_json(),
+        document=replace(STRICT, first={"auto_limit_minor": 1000}).as_json(),
         by=ada,
         at=timezone.now(),
     )

@@ -132,7 +132,7 @@ def check_money(run: Run) -> None:
         assert charge.refunded_minor == mine <= charge.amount_minor
         assert charge.held_minor == 0
     alone = Effect.objects.filter(run=run, tool="issue_refund", state="done", escalation=None)
-    assert sum(e.amount_minor or 0 for e in alone) <= STRICT.auto_limit_minor
+    assert sum(e.amount_minor or 0 for e in alone) <= STRICT.first_limit("auto_limit_minor")
     amounts = [refund.amount_minor for refund in paid]
     assert len(amounts) == len(set(amounts))
     for letter in SentMail.objects.filter(book_id=run.book_id):

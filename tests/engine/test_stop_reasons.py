@@ -194,7 +194,7 @@ def test_time_that_is_up_does_not_keep_a_paid_customer_from_being_told(
     wait = {"delay_s": 2.2} if slow == "the model" else {}
     scripted(CONTEXT, REFUND, {"text": MAIL, **wait}, REFUND.replace("500", "100"), FINAL)
 
-    run = go(launched_under(scene, max_seconds=2, tells_subject=tells))
+    run = go(launched_under(scene, max_seconds=2, first={"tells_subject": tells}))
 
     assert run.stop_reason == "max_seconds"
     assert (paid(run), mailed(run)) == ([50000], told)

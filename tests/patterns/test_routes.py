@@ -53,7 +53,7 @@ def test_a_pattern_is_held_to_its_own_part_of_the_policy() -> None:
 
     assert (routing.proposable, routing.max_steps, routing.max_seconds) == (SPECIALISTS, 3, 600)
     assert (supervisor.proposable, supervisor.max_steps) == (STRICT.proposable, 8)
-    assert routing.auto_limit_minor == STRICT.auto_limit_minor
+    assert routing.first == STRICT.first
 
 
 @pytest.mark.parametrize("limits", [STRICT, REFERENCE])

@@ -106,8 +106,8 @@ def test_what_may_run_may_run_by_itself(facts: RefundFacts, amount: int, reason:
         assert facts.charge is not None
         paid = ruled.action["args"]["amount_minor"]
         assert paid <= facts.charge.refundable_minor
-        assert facts.unattended_minor + paid <= STRICT.auto_limit_minor
-        assert facts.refunded_minor + paid <= STRICT.run_limit_minor
+        assert facts.unattended_minor + paid <= STRICT.first_limit("auto_limit_minor")
+        assert facts.refunded_minor + paid <= STRICT.first_limit("run_limit_minor")
 
 
 @given(facts=situations(), amount=st.integers(-1, 250_000))

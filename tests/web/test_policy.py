@@ -13,7 +13,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from agents import operations
-from agents.core.limits import KEYS, Limits
+from agents.core.limits import FIRST_LIMITS, KEYS, Limits
 from agents.models import PolicyVersion, Role
 from agents.patterns import PATTERNS
 from agents.policies import RULES
@@ -54,7 +54,7 @@ def page(client: Client) -> str:
 def test_every_limit_has_words() -> None:
     said = [name for words in WORDS.values() for name in words]
 
-    assert sorted(said) == sorted(KEYS.keys() - {"patterns", "desks"})
+    assert sorted(said) == sorted({*KEYS, *FIRST_LIMITS} - {"patterns", "desks"})
     assert len(said) == len(set(said))
 
 
@@ -108,7 +108,7 @@ def test_an_auditor_reads_what_is_in_force(scene: Scene) -> None:
 
 
 def test_a_version_that_runs_were_held_to_can_be_opened(scene: Scene, ada: User) -> None:
-    publish(scene, ada, replace(STRICT, window_days=7))
+    publish(scene, ada, replace(STRICT, first={"window_days": 7}))
     client = signed_in(ada)
     at = reverse("policy")
 
@@ -129,7 +129,7 @@ def test_what_a_version_changed_is_said_where_it_did(scene: Scene, ada: User) ->
     assert before is not None
     own = dict(STRICT.patterns or {})
     own["workflow"] = {**own["workflow"], "max_reorients": 2}
-    publish(scene, ada, replace(before.limits(), auto_limit_minor=500_00, patterns=own))
+    publish(scene, ada, replace(before.limits(), first={"auto_limit_minor": 500_00}, patterns=own))
 
     shown = page(signed_in(ada))
 
@@ -180,7 +180,7 @@ def test_a_list_in_another_order_is_said_whole() -> None:
 def test_a_version_that_is_published_again_is_another_publication(scene: Scene, ada: User) -> None:
     first = scene.workspace.policy
     assert first is not None
-    publish(scene, ada, replace(first.limits(), window_days=7))
+    publish(scene, ada, replace(first.limits(), first={"window_days": 7}))
     publish(scene, ada, first.limits())
 
     shown = page(signed_in(ada))
@@ -193,7 +193,7 @@ def test_a_version_that_is_published_again_is_another_publication(scene: Scene, 
 def test_a_version_that_cannot_be_read_is_said_to_be_and_breaks_nothing(
     scene: Scene, ada: User
 ) -> None:
-    publish(scene, ada, replace(STRICT, window_days=7))
+    publish(scene, ada, replace(STRICT, first={"window_days": 7}))
     PolicyVersion.objects.filter(number=2).update(document={"profile": "from another time"})
 
     shown = page(signed_in(ada))
@@ -204,7 +204,7 @@ def test_a_version_that_cannot_be_read_is_said_to_be_and_breaks_nothing(
 
 def test_a_long_history_ends_and_says_where_the_rest_is(scene: Scene, ada: User) -> None:
     for days in range(PUBLISHED + 1):
-        publish(scene, ada, replace(STRICT, window_days=days))
+        publish(scene, ada, replace(STRICT, first={"window_days": days}))
 
     shown = page(signed_in(ada))
 
@@ -225,7 +225,7 @@ def test_the_page_takes_as_many_queries_however_often_was_published(
     scene: Scene, ada: User, count: int, django_assert_num_queries: Any
 ) -> None:
     for days in range(count):
-        publish(scene, ada, replace(STRICT, window_days=days))
+        publish(scene, ada, replace(STRICT, first={"window_days": days}))
     client = signed_in(ada)
     page(client)  # the first request of a minute moves the session's end
 

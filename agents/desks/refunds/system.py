@@ -43,6 +43,7 @@ class RefundSystem:
         "send_refund_email",
         "refunds_untold",
         "Refunds of the last 14 days whose run ended before it wrote to the customer.",
+        "tells_subject",
     )
     fetch_facts = staticmethod(fetch_facts)
     background = staticmethod(background)

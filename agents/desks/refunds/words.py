@@ -83,15 +83,6 @@ words.ASKS |= {
     "refunds_add_up": "small refunds on the charge add up",
 }
 words.LIMITS |= {
-    "auto_limit_minor": (
-        "Automatic approval limit",
-        "Refunds up to this amount are paid without approval. A larger one waits for a reviewer.",
-    ),
-    "run_limit_minor": (
-        "Most refunded in one run",
-        "A refund is lowered to what is left of this. With nothing left, further ones are blocked.",
-    ),
-    "window_days": ("Refund window", "A refund of a charge older than this is blocked."),
     "rolling_days": (
         "Refunds are added up over",
         "On one charge, refunds paid without approval in this period count as one sum, and so do "
@@ -105,10 +96,6 @@ words.LIMITS |= {
     "workspace_daily_minor": (
         "Paid without approval per day, in the workspace",
         "Once this much was refunded in a day (UTC), every further refund waits for a reviewer.",
-    ),
-    "tells_subject": (
-        "Confirms a refund even when time is up",
-        "If yes, a run that has paid still emails the customer after its working time is used up.",
     ),
 }
 words.EVENTS |= {

@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from agents.core.limits import Limits
+from agents.core.limits import FIRST_LIMITS, Limits
 from agents.core.money import format_money
 from agents.core.redact import CARDS, EMAILS, IBANS
 from agents.policies.words import LIMITS
+from agents.sdk.words import in_words
 from agents.web.formats import cost, duration, thousands
 
 Told: TypeAlias = Callable[[Limits], str]
@@ -33,6 +34,13 @@ class Words:
         """Return what the desk that has this limit says of it."""
         name, means = LIMITS[limit]
         return cls(name, told, means)
+
+    @classmethod
+    def of_first(cls, limit: str) -> Words:
+        """Return what the first desk declares of a limit of its own."""
+        one = FIRST_LIMITS[limit]
+        unit = {"unit": one.unit}
+        return cls(one.label, lambda p: in_words(p.first_limit(limit), unit), one.help)
 
 
 def _names(names: Iterable[str]) -> str:
@@ -69,17 +77,15 @@ def _most(count: int | None) -> str:
 
 
 MONEY = {
-    "auto_limit_minor": Words.of_desk(
-        "auto_limit_minor", lambda p: format_money(p.auto_limit_minor)
-    ),
+    "auto_limit_minor": Words.of_first("auto_limit_minor"),
     "told_limit_minor": Words(
         "Limit the agent is told",
         _told_limit,
         "What the agent's instructions give as the automatic approval limit. The policy goes by "
         "the real one.",
     ),
-    "run_limit_minor": Words.of_desk("run_limit_minor", lambda p: format_money(p.run_limit_minor)),
-    "window_days": Words.of_desk("window_days", lambda p: _counted(p.window_days, "day")),
+    "run_limit_minor": Words.of_first("run_limit_minor"),
+    "window_days": Words.of_first("window_days"),
     "rolling_days": Words.of_desk("rolling_days", lambda p: _counted(p.rolling_days, "day")),
     "launcher_daily_minor": Words.of_desk(
         "launcher_daily_minor", lambda p: _cap(p.launcher_daily_minor)
@@ -207,7 +213,7 @@ BUDGETS = {
         "If yes, a run waits while the model's server is down and continues afterwards. If no, it "
         "stops.",
     ),
-    "tells_subject": Words.of_desk("tells_subject", lambda p: _yes(p.tells_subject)),
+    "tells_subject": Words.of_first("tells_subject"),
     "late": Words(
         "May run past the working time",
         lambda p: _names(p.late),

@@ -9,6 +9,7 @@ from agents.core.money import format_money
 from agents.core.requests import Json
 from agents.core.rulings import Ruling, RulingKind
 from agents.desks.refunds.known import RefundFacts
+from agents.desks.refunds.limits import refund_limits
 from agents.policies import rule
 
 DEFAULT_REASON = "Customer requested refund within policy review"
@@ -47,12 +48,13 @@ def positive(action: Action, facts: RefundFacts, limits: Limits) -> Ruling | Non
 def run_limit(action: Action, facts: RefundFacts, limits: Limits) -> Ruling | None:
     """One run never refunds more than its cap: the rest is cut off, then reviewed again."""
     amount = _amount(action)
-    left = limits.run_limit_minor - facts.refunded_minor
+    most = refund_limits(limits).run_limit_minor
+    left = most - facts.refunded_minor
     if amount is None or amount <= left:
         return None
     judged: Json = {"observed": amount, "limit": max(left, 0), "unit": CURRENCY}
     if left <= 0:
-        sentence = f"This run has refunded all of its {format_money(limits.run_limit_minor)}."
+        sentence = f"This run has refunded all of its {format_money(most)}."
         return Ruling(RulingKind.BLOCK, "refund_budget_exhausted", sentence, 70, **judged)
     return Ruling(
         RulingKind.REVISE,
@@ -83,7 +85,7 @@ def reason_given(action: Action, facts: RefundFacts, limits: Limits) -> Ruling |
 @rule
 def auto_limit(action: Action, facts: RefundFacts, limits: Limits) -> Ruling | None:
     """Refund automatically up to the limit; above it ask for approval."""
-    amount, limit = _amount(action), limits.auto_limit_minor
+    amount, limit = _amount(action), refund_limits(limits).auto_limit_minor
     if amount is None:
         return None
     if amount <= limit:
@@ -143,7 +145,7 @@ def window(action: Action, facts: RefundFacts, limits: Limits) -> Ruling | None:
     """A charge is refunded only within the refund window (SUP-Q12)."""
     if _amount(action) is None or facts.charge is None:
         return None
-    age, days = facts.charge.age_days, limits.window_days
+    age, days = facts.charge.age_days, refund_limits(limits).window_days
     if age <= days:
         return None
     return Ruling(
@@ -161,7 +163,7 @@ def window(action: Action, facts: RefundFacts, limits: Limits) -> Ruling | None:
 @rule
 def unattended_total(action: Action, facts: RefundFacts, limits: Limits) -> Ruling | None:
     """Refunds that no person saw add up, over all runs of the rolling window (SUP-Q7)."""
-    amount, limit = _amount(action), limits.auto_limit_minor
+    amount, limit = _amount(action), refund_limits(limits).auto_limit_minor
     if amount is None or facts.unattended_minor == 0:
         return None
     total = facts.unattended_minor + amount

@@ -13,6 +13,7 @@ from agents.core.money import format_money
 from agents.core.names import greeting, is_plain_name, is_plain_plan
 from agents.core.requests import Json
 from agents.desks.refunds import billing, mail, refunds
+from agents.desks.refunds.limits import refund_limits
 from agents.desks.refunds.tools import letters
 from agents.tools import Context, Minor, Touch, tool
 
@@ -78,10 +79,10 @@ def get_refund_context(context: Context, *, user_id: int) -> Json:
 
 def policy_hint(limits: Limits) -> dict[str, Json]:
     """Return what a context says of the policy."""
-    told = limits.reference.told_limit_minor
+    own, told = refund_limits(limits), limits.reference.told_limit_minor
     return {
-        "auto_refund_limit_minor": limits.auto_limit_minor if told is None else told,
-        "refund_window_days": limits.window_days,
+        "auto_refund_limit_minor": own.auto_limit_minor if told is None else told,
+        "refund_window_days": own.window_days,
     }
 
 

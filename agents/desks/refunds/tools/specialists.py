@@ -6,6 +6,7 @@ from agents.core.money import format_money
 from agents.core.names import is_plain_plan
 from agents.core.requests import Json
 from agents.desks.refunds import support
+from agents.desks.refunds.limits import refund_limits
 from agents.desks.refunds.topics import TOPICS, is_about
 from agents.tools import Context, Touch, tool
 
@@ -34,7 +35,7 @@ def billing_specialist(context: Context, *, ticket: str) -> Json:
     )
     if found is None:
         return {"status": "error", "domain": "billing", "error": "subscription_not_found"}
-    days = context.limits.window_days
+    days = refund_limits(context.limits).window_days
     may_go_back = found.plan == REFUNDABLE or not found.is_subscription
     eligible = may_go_back and found.age_days <= days and found.refundable_minor > 0
     result = {
