@@ -135,13 +135,17 @@ class Limits:
 
     def covers(self, desk: str) -> bool:
         """Tell whether there are rules for a desk."""
-        return desk == FIRST_DESK or desk in (self.desks or {})
+        if desk != FIRST_DESK:
+            return desk in (self.desks or {})
+        return bool(self.rules or any(own.get("rules") for own in (self.patterns or {}).values()))
 
     def caps_of(self, desk: str) -> Mapping[str, Mapping[str, int]]:
         """Return the caps of a day of one desk, by currency and name; what is absent has none."""
         if desk != FIRST_DESK:
             caps: Json = (self.desks or {}).get(desk, {}).get("caps", {})
             return dict(caps)
+        if not self.covers(desk):
+            return {}
         own = {name: getattr(self, name) for name in CAPS}
         return {CURRENCY: {name: most for name, most in own.items() if most is not None}}
 

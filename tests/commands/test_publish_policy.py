@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from django.contrib.auth.models import User
+from django.urls import reverse
 from django.utils import timezone
 
 from agents import operations
@@ -14,6 +15,7 @@ from agents.models import Event, Role, Workspace
 from agents.policies.profiles import REFERENCE, STRICT
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import Scene, set_scene
+from tests.web.test_pages import signed_in
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
@@ -112,3 +114,20 @@ def test_bad_usage_publishes_nothing(scene: Scene, arguments: tuple[str, ...]) -
 
     assert command("publish_policy", "demo", *arguments).code == 2
     assert published() == before
+
+
+def test_a_workspace_can_be_without_refunds(scene: Scene) -> None:
+    names = ("--drop-desk", "refunds", "--add-desk", "bank", "--as", "ada")
+
+    assert command("publish_policy", "demo", *names).code == 0
+
+    page = signed_in(scene.omar).get(reverse("launch")).text
+    assert ("Transfer money" in page, "efund" in page, "customer" in page) == (True, False, False)
+    assert '<input type="hidden" name="desk" value="bank">' in page
+    overview = signed_in(User.objects.get(username="ada")).get(reverse("home")).text
+    assert ("bank transfers" in overview, ", refunds" in overview) == (True, False)
+    scene.workspace.refresh_from_db()
+    with pytest.raises(operations.Refused, match="no rules for the desk 'refunds'"):
+        scene.launch()
+    again = command("publish_policy", "demo", "--drop-desk", "access", "--as", "ada")
+    assert (again.code, "has no desk 'access'" in again.err) == (2, True)

@@ -35,6 +35,7 @@ AUDIT_KEY = "stored-databases-are-sealed-with-this-key"
 INSIDE = """
 import asyncio
 from dataclasses import replace
+from inspect import signature
 from django.contrib.auth.models import User
 from django.utils import timezone
 from agents import llm, operations
@@ -43,20 +44,25 @@ from agents.engine.drive import Later
 from agents.engine.perform import RunExecutor
 from agents.engine.threads import close_connections
 from agents.models import Workspace
-from agents.desks.refunds.scenarios import BY_KEY
+try:
+    from agents.desks.refunds.scenarios import BY_KEY
+except ModuleNotFoundError:  # before there were desks
+    from agents.gallery.scenarios import BY_KEY
 from agents.policies.profiles import STRICT
 
 CENTURY = 100 * 365
 at = timezone.now()
 workspace = operations.ensure_demo_workspace(at=at)
-limits = replace(STRICT, window_days=CENTURY, escalation_seconds=CENTURY * 86400)
+own = {"window_days": CENTURY}  # until 0.2.0 a field of all limits
+own = {"first": own} if hasattr(STRICT, "first") else own
+limits = replace(STRICT, **own, escalation_seconds=CENTURY * 86400)
 policy = operations.policy_version(workspace, limits, at=at, is_replay=True)
 do, left = RunExecutor.do, [99]
 
 async def some(self, key, effect):
     left[0] -= 1
     if left[0] < 0:  # as where the model's server rests: the run waits in the queue
-        raise Later(timezone.timedelta())
+        raise Later(timezone.timedelta() if "pause" in signature(Later).parameters else at)
     return await do(self, key, effect)
 
 RunExecutor.do = some

@@ -11,6 +11,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from agents import operations
+from agents.core.former import FIRST_DESK
 from agents.core.requests import Json
 from agents.core.strict_json import BadJson, parse
 from agents.management.asked import refusals, user_named, workspace_named
@@ -38,19 +39,24 @@ class Command(BaseCommand):
             default=[],
             help="add a desk with its rules, tools and limits, or what is new in it since",
         )
+        parser.add_argument(
+            "--drop-desk", action="append", default=[], help="leave a desk out: no run is of it"
+        )
         parser.add_argument("--pattern", help="add them for this pattern alone")
         parser.add_argument("--show", action="store_true", help="print it and publish nothing")
         parser.add_argument("--as", dest="actor", help="an admin's user name")
 
     def handle(self, *args: Any, **options: Any) -> None:
         workspace = workspace_named(options["workspace"])
-        added = ("rule", "tool", "pattern", "add_desk")
+        added = ("rule", "tool", "pattern", "add_desk", "drop_desk")
         if options["file"] and any(options[name] for name in added):
             raise CommandError("--file is the whole document.", returncode=BAD_USAGE)
         document = _document(workspace, options["file"])
         _add(document, options)
         for name in options["add_desk"]:
             _add_desk(document, name)
+        for name in options["drop_desk"]:
+            _drop_desk(document, name)
         if options["show"]:
             self.stdout.write(json.dumps(document, ensure_ascii=False, indent=2))
             return
@@ -107,3 +113,19 @@ def _add_desk(document: Json, name: str) -> None:
         )
     desks = document.get("desks") or {}
     document["desks"] = {**desks, name: DESKS[name].document(desks.get(name))}
+
+
+def _drop_desk(document: Json, name: str) -> None:
+    """Leave a desk out; of the first, whose rules stand above those of others, all of them.
+
+    Raises CommandError.
+    """
+    desks = dict(document.get("desks") or {})
+    if name != FIRST_DESK and desks.pop(name, None) is None:
+        raise CommandError(f"The policy has no desk {name!r}.", returncode=BAD_USAGE)
+    document["desks"] = desks
+    if name == FIRST_DESK:
+        nothing: Json = {"rules": [], "proposable": [], "executable": []}
+        own = document.get("patterns") or {}
+        document |= nothing
+        document["patterns"] = {pattern: {**part, **nothing} for pattern, part in own.items()}

@@ -16,7 +16,6 @@ from agents import operations
 from agents.models import Run, Workspace
 from agents.operations.workflows import shipped_workflows
 from agents.patterns import PATTERNS
-from agents.systems import SYSTEMS
 from agents.web import access
 from agents.web.forms import BadForm
 from agents.web.launch.forms import Launch, find_subject, read_launch
@@ -75,22 +74,24 @@ def _page(
     sentence: str = "",
     status: int = 200,
 ) -> HttpResponse:
+    desks = desks_of(workspace)
+    offered = {pattern for system in desks.values() for pattern in system.patterns}
     shown = {
         "workspace": workspace,
         "gallery": gallery(workspace),
         "suggested": [
             one
-            for system in SYSTEMS.values()
+            for system in desks.values()
             for one in system.first_subjects(book_id=workspace.book_id, most=SUGGESTED)
         ],
         "token": uuid4().hex,
         "field": field,
         "sentence": sentence,
         "given": {name: request.POST.get(name, "") for name in GIVEN},
-        "patterns": PATTERNS,
-        "desks": desks_of(workspace),
+        "patterns": [pattern for pattern in PATTERNS if pattern in offered],
+        "desks": desks,
         "policies": access.policies_to_launch_under(workspace),
-        "workflows": shipped_workflows(),
+        "workflows": shipped_workflows() if "workflow" in offered else [],
         "models": settings.OPENAI_MODEL_CHOICES,
         "nav": "launch",
     }
