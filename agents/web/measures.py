@@ -14,8 +14,8 @@ from prometheus_client.registry import Collector
 from agents.core.budget import BUDGETS
 from agents.core.states import EffectState, EscalationState, RunState
 from agents.engine.model_use import uses
+from agents.engine.untold import notices, untold_effects
 from agents.models import Effect, Endpoint, Escalation, Event, Run, Worker
-from agents.web.untold import notices, untold_effects
 
 FAULTS = ("llm_bad_response", "llm_error", "llm_rate_limited", "llm_timeout")  # of a server
 MISSED = 2  # lengths of a lease without a sign of life: then a worker does not count

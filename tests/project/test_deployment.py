@@ -21,9 +21,9 @@ import yaml
 from django.core.management import get_commands
 
 from agents.engine.threads import LEASE_THREADS, TOOL_THREADS
+from agents.engine.untold import notices
 from agents.engine.worker import CLOSING, ENDING
 from agents.management.commands.serve import STREAMS_END
-from agents.web.untold import notices
 from tests.processes import ROOT
 
 COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text())
