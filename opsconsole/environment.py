@@ -35,6 +35,10 @@ KINDS = {
         rf"https?://(?:\*\.)?(?:{_HOST})(?::[0-9]{{1,5}})?",
         "origins without a path, separated by commas, like https://ops.example.com",
     ),
+    "site": (
+        rf"https?://(?:{_HOST})(?::[0-9]{{1,5}})?/?",
+        "an address without a path, like https://ops.example.com",
+    ),
     "sender": (
         rf'{_MAILBOX}|(?:"[^"\r\n]*"|[^<>@,"\r\n]*)\s*<{_MAILBOX}>',
         "an address like Refunds <refunds@example.com>",

@@ -240,6 +240,18 @@ if not EMAIL_HOST:
 EMAIL_FILE_PATH = DATA_DIR / "mail"
 DEFAULT_FROM_EMAIL = _env.text("DEFAULT_FROM_EMAIL", "Refunds <refunds@localhost>", kind="sender")
 
+# Notifications: where their links lead, and which hosts webhooks may call. Without hosts every
+# public one; of a host that is listed by name the address may be a private one.
+
+OPSCONSOLE_PUBLIC_URL = _env.text("OPSCONSOLE_PUBLIC_URL", kind="site").rstrip("/") or (
+    f"https://{ALLOWED_HOSTS[0].lstrip('.')}"
+    if PRODUCTION
+    else f"http://127.0.0.1:{OPSCONSOLE_PORT}"
+)
+OPSCONSOLE_WEBHOOK_HOSTS = [
+    name.lower() for name in _env.items("OPSCONSOLE_WEBHOOK_HOSTS", kind="served host")
+]
+
 # The model
 
 OPENAI_API_KEY = _env.secret("OPENAI_API_KEY")

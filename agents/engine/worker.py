@@ -6,6 +6,8 @@ import asyncio
 import logging
 import signal
 import time
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeAlias
 
 from django.conf import settings
 from django.db import DatabaseError
@@ -33,8 +35,13 @@ TAKERS = {
 }
 
 
-async def work(*, once: bool = False) -> bool:
+Beside: TypeAlias = Callable[[asyncio.Event], Coroutine[Any, Any, None]]
+
+
+async def work(*, once: bool = False, beside: Beside | None = None) -> bool:
     """Take runs until told to stop (SIGTERM, SIGINT); with `once`, until none is claimable.
+
+    `beside` is done meanwhile, and left where it is at the end; with `once`, it comes last.
 
     Return False where a thread has not come back, of a tool or for want of a database: the process
     need not wait for it.
@@ -44,7 +51,10 @@ async def work(*, once: bool = False) -> bool:
     if not once:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop.set)
-    working, told = asyncio.create_task(_work(stop, once=once)), asyncio.create_task(stop.wait())
+    working, told = (
+        asyncio.create_task(_work(stop, once=once, beside=beside)),
+        asyncio.create_task(stop.wait()),
+    )
     await asyncio.wait({working, told}, return_when=asyncio.FIRST_COMPLETED)
     told.cancel()
     longest = settings.OPSCONSOLE_DRAIN_SECONDS + ENDING if stop.is_set() else None
@@ -58,17 +68,21 @@ async def work(*, once: bool = False) -> bool:
     return False
 
 
-async def _work(stop: asyncio.Event, *, once: bool) -> bool:
+async def _work(stop: asyncio.Event, *, once: bool, beside: Beside | None) -> bool:
     active_runs = ActiveRuns()
+    also = asyncio.create_task(beside(stop)) if beside and not once else None
     try:
         async with lease.keep_leases(is_worker=True):
             if once:  # the rows say what is left to do, however bells are rung
                 await Poller(stop, active_runs).run(once=True)
+                await (beside(stop) if beside else asyncio.sleep(0))
             else:
                 await import_string(TAKERS[settings.OPSCONSOLE_DISPATCH])(stop, active_runs).run()
             await active_runs.finish()
         await _give_back()
     finally:
+        if also:
+            also.cancel()
         await llm.close()
         came_back = close_connections(CLOSING)
     return came_back

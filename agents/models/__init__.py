@@ -7,6 +7,14 @@ from agents.models.event import Event, EventText
 from agents.models.head import Head, Sealed
 from agents.models.kill_switch import KillSwitch, Scope, Stage
 from agents.models.model_use import ModelUse
+from agents.models.notification import (
+    Delivery,
+    DeliveryState,
+    Notification,
+    NotificationPreference,
+    Shape,
+    Webhook,
+)
 from agents.models.policy import PolicyVersion
 from agents.models.run import LostRun, Run
 from agents.models.snooze import Snooze
@@ -16,6 +24,8 @@ from agents.models.worker import Worker
 from agents.models.workspace import Membership, Role, Workspace
 
 __all__ = [
+    "Delivery",
+    "DeliveryState",
     "Effect",
     "Endpoint",
     "Escalation",
@@ -26,15 +36,19 @@ __all__ = [
     "LostRun",
     "Membership",
     "ModelUse",
+    "Notification",
+    "NotificationPreference",
     "PolicyVersion",
     "Role",
     "Run",
     "Scope",
     "Sealed",
+    "Shape",
     "Snooze",
     "Stage",
     "Step",
     "Team",
+    "Webhook",
     "Worker",
     "Workspace",
 ]

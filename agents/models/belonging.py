@@ -56,3 +56,13 @@ def run_belongs(at: str = "") -> Q:
 def request_belongs() -> Q:
     """Return the condition that a request and its run are of one workspace in every part."""
     return belongs(Escalation) & run_belongs("run__")
+
+
+def launchers_of(run: Run) -> set[int]:
+    """Return who launched a run, or any of those that it was launched anew from: it is one goal."""
+    chain = {run.pk: run.launched_by_id}
+    before = run.again_of_id
+    while before and before not in chain:
+        earlier = Run.objects.filter(pk=before).values_list("launched_by_id", "again_of_id")
+        chain[before], before = earlier.get()
+    return set(chain.values())

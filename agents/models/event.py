@@ -27,6 +27,7 @@ from agents.core.requests import Json
 from agents.db.compiled import CompiledSelect, CompiledUpdate, Param
 from agents.db.driver import pipeline
 from agents.db.inserts import send_columns
+from agents.models.notification import Notification, notifications_of
 from agents.record.chain import link
 from agents.record.erasable_texts import TEXTS, Text, digest_of, without_texts
 
@@ -155,6 +156,8 @@ class Lines:
             send_columns(Event, self.events)
         if self.texts:
             send_columns(EventText, self.texts, keys={"event_id": _EVENT})
+        if told := notifications_of(self.events):  # in the same transaction, so none is missed
+            send_columns(Notification, told)
 
 
 def chain_events(

@@ -18,6 +18,14 @@ from agents.operations.erasure_leftovers import ErasureLeftovers
 from agents.operations.granting import fields_of, judge_change, obstacle
 from agents.operations.killing import kill, release, stoppable_tools
 from agents.operations.launching import launch
+from agents.operations.notifying import (
+    add_webhook,
+    remove_webhook,
+    rotate_webhook,
+    set_email,
+    set_preference,
+    try_webhook,
+)
 from agents.operations.people import (
     add_member,
     add_workspace,
@@ -42,6 +50,7 @@ __all__ = [
     "KillSwitchStands",
     "Refused",
     "add_member",
+    "add_webhook",
     "add_workspace",
     "assign",
     "cancel",
@@ -67,11 +76,16 @@ __all__ = [
     "record_verification",
     "release",
     "release_claim",
+    "remove_webhook",
+    "rotate_webhook",
+    "set_email",
     "set_limit",
+    "set_preference",
     "set_role",
     "set_team",
     "snooze",
     "stoppable_tools",
     "try_models",
+    "try_webhook",
     "wake",
 ]

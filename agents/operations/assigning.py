@@ -14,7 +14,8 @@ from django.db.models import QuerySet
 from agents.core.requests import Json
 from agents.engine.redaction import redact_for
 from agents.models import Escalation, Membership, Role, Snooze, Team
-from agents.operations.claiming import Claimed, is_kept_from, launchers_of, lock_open, tell_of
+from agents.models.belonging import launchers_of
+from agents.operations.claiming import Claimed, is_kept_from, lock_open, tell_of
 from agents.operations.refusal import Refused, check_text, require_member
 from agents.operations.roles import DECIDES
 

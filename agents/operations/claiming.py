@@ -12,7 +12,7 @@ from django.db.models.functions import Now
 from agents.core.requests import Json
 from agents.core.states import EscalationState
 from agents.models import Escalation, Role, Run
-from agents.models.belonging import request_belongs
+from agents.models.belonging import launchers_of, request_belongs
 from agents.operations.escalation_lock import MISPLACED
 from agents.operations.refusal import Refused, require_member
 from agents.operations.roles import DECIDES
@@ -36,16 +36,6 @@ OWN = "You launched this run, or the one it repeats, so someone else has to deci
 def is_own(run: Run, user_id: int) -> bool:
     """Tell whether the policy keeps a person from deciding about a run because it is their own."""
     return run.limits.four_eyes and user_id in launchers_of(run)
-
-
-def launchers_of(run: Run) -> set[int]:
-    """Return who launched a run, or any of those that it was launched anew from: it is one goal."""
-    chain = {run.pk: run.launched_by_id}
-    before = run.again_of_id
-    while before and before not in chain:
-        earlier = Run.objects.filter(pk=before).values_list("launched_by_id", "again_of_id")
-        chain[before], before = earlier.get()
-    return set(chain.values())
 
 
 def claim(*, escalation_id: int, by: User, at: datetime) -> Escalation:

@@ -15,7 +15,7 @@ from django.core.exceptions import PermissionDenied
 from django.db.models import Prefetch, QuerySet, prefetch_related_objects
 from django.http import Http404, HttpRequest
 
-from agents.models import Escalation, Membership, PolicyVersion, Role, Run, Workspace
+from agents.models import Escalation, Membership, PolicyVersion, Role, Run, Webhook, Workspace
 from agents.models.belonging import belongs
 from agents.operations.roles import DECIDES as DECIDES
 
@@ -147,6 +147,28 @@ def workspaces_to_audit(user: User, what: str = "the audit log") -> QuerySet[Wor
     if not mine:
         raise PermissionDenied(f"Only auditors and admins can open {what}.")
     return Workspace.objects.filter(pk__in=mine)
+
+
+def workspaces_to_notify(user: User) -> list[Workspace]:
+    """Return the workspaces whose webhooks a person may change. Raises PermissionDenied."""
+    found = [part.workspace for part in parts_of(user) if part.role == Role.ADMIN]
+    if not found:
+        raise PermissionDenied("Only admins can open webhooks and the delivery log.")
+    return found
+
+
+def webhook_to_change(user: User, pk: int) -> Webhook:
+    """Return a webhook that a person may change. Raises Http404, PermissionDenied."""
+    mine = workspaces_to_notify(user)
+    found = Webhook.objects.select_related("workspace").filter(pk=pk, workspace__in=mine).first()
+    if found is None:
+        raise Http404
+    return found
+
+
+def workspace_of(user: User, slug: str) -> Workspace:
+    """Return a workspace that a person is a member of. Raises Http404."""
+    return chosen([part.workspace for part in parts_of(user) if slug], slug)
 
 
 def chosen(workspaces: Sequence[Workspace], slug: str) -> Workspace:

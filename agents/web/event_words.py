@@ -315,6 +315,16 @@ TELLS: Mapping[str, Callable[[EventSentence], str]] = {
     "kill_switch.on": _switch("Turned the kill switch on for {}", "paused"),
     "kill_switch.trial": _switch("Resumed new runs for {}", "resumed"),
     "kill_switch.off": _switch("Turned the kill switch off for {}", "resumed"),
+    "notifications.set": lambda told: (
+        f"Chose what {'they are' if told.facts['of'] else 'members who chose nothing are'} told of."
+    ),
+    "notifications.address": lambda told: (
+        f"{'Set' if told.facts['email'] else 'Removed'} the mail address of {told.facts['user']}."
+    ),
+    "webhook.added": _worded("Added the webhook {name} to {host}."),
+    "webhook.rotated": _worded("Made a new secret for the webhook {name}."),
+    "webhook.removed": _worded("Removed the webhook {name}."),
+    "webhook.tried": _worded("Sent a test to the webhook {name}."),
     "person.erased": _erased,
     "models.tried": _worded("Made {woken} waiting runs try the model again."),
     "run.queued": _run_queued,

@@ -65,6 +65,11 @@ def _chip(role: str, word: str) -> SafeString:
 
 
 @register.simple_tag
+def state_chip(role: str, word: str) -> SafeString:
+    return _chip(role, word)
+
+
+@register.simple_tag
 def run_chip(state: str) -> SafeString:
     return _chip(*RUN_ROLES[state])
 

@@ -8,6 +8,7 @@ from agents.web.audit import views as audit
 from agents.web.kill import views as kill
 from agents.web.launch import views as launch
 from agents.web.members import views as members
+from agents.web.notifications import views as notifications
 from agents.web.overview import views as overview
 from agents.web.policy import views as policy
 from agents.web.runs import views as runs
@@ -44,6 +45,12 @@ urlpatterns: list[URLPattern] = [
     path("kill/release/", kill.release, name="kill-release"),
     path("launch/", launch.launch, name="launch"),
     path("members/", members.members, name="members"),
+    path("notifications/", notifications.notifications, name="notifications"),
+    path("notifications/prefer/", notifications.prefer, name="notifications-prefer"),
+    path("notifications/log/", notifications.deliveries, name="deliveries"),
+    path("webhooks/", notifications.webhooks, name="webhooks"),
+    path("webhooks/add/", notifications.webhook_add, name="webhook-add"),
+    path("webhooks/<int:pk>/change/", notifications.webhook_change, name="webhook-change"),
     path("policy/", policy.policy, name="policy"),
     path("runs/", runs.runs, name="runs"),
     path("runs/<uuid:pk>/", runs.run, name="run"),

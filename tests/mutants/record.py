@@ -58,7 +58,7 @@ RECORD = (
     ),
     Mutant(
         "who launched the first run decides about the next",
-        "agents/operations/claiming.py",
+        "agents/models/belonging.py",
         "before = run.again_of_id",
         "before = None",
         "tests/engine/test_run.py -k launched_a_run",

@@ -40,6 +40,9 @@ MAY: dict[str, set[Role]] = {
     "try-now": {Role.OPERATOR, Role.ADMIN},
     "become": set(Role),  # 404 but in the demo
     "launch": {Role.OPERATOR, Role.ADMIN},
+    "notifications-prefer": set(Role),
+    "webhook-add": {Role.ADMIN},
+    "webhook-change": {Role.ADMIN},
     "kill-press": {Role.ADMIN},
     "kill-release": {Role.ADMIN},
     "verify": {Role.AUDITOR, Role.ADMIN},
@@ -51,6 +54,8 @@ MAY_READ: dict[str, set[Role]] = {
     "judge": MAY["decide"],
     "audit": {Role.AUDITOR, Role.ADMIN},
     "members": {Role.AUDITOR, Role.ADMIN},
+    "webhooks": {Role.ADMIN},
+    "deliveries": {Role.ADMIN},
     "policy": {Role.AUDITOR, Role.ADMIN},
 }
 

@@ -92,6 +92,12 @@ ADDRESSES: dict[str, tuple[tuple[int, int], ...]] = {
     "kill-press": ((405, 302), (405, 404), (405, 403), (405, 403)),
     "kill-release": ((405, 302), (405, 404), (405, 403), (405, 403)),
     "members": ((302, 405), (200, 405), (403, 405), (403, 405)),
+    "notifications": ((302, 405), (200, 405), (200, 405), (200, 405)),
+    "notifications-prefer": ((405, 302), (405, 404), (405, 404), (405, 404)),
+    "webhooks": ((302, 405), (200, 405), (403, 405), (403, 405)),
+    "webhook-add": ((405, 302), (405, 422), (405, 403), (405, 403)),
+    "webhook-change": ((405, 302), (405, 404), (405, 403), (405, 403)),
+    "deliveries": ((302, 405), (200, 405), (403, 405), (403, 405)),
     "policy": ((302, 405), (200, 405), (403, 405), (403, 405)),
     "launch": ((302, 302), (200, 422), (403, 403), (403, 403)),
     "runs": ((302, 405), (200, 405), (200, 405), (200, 405)),
@@ -111,7 +117,7 @@ OF_RUN = ("run", "run-turn", "run-json", "cancel", "run-again")
 def address(name: str, *, run: object, escalation: object) -> str:
     """Return an address about this run or this escalation, by their keys."""
     parts = dict.fromkeys(OF_ESCALATION, escalation) | dict.fromkeys(OF_RUN, run)
-    parts["become"] = "rita"
+    parts |= {"become": "rita", "webhook-change": 1}
     more = [1] if name == "run-turn" else []
     return reverse(name, args=[parts[name], *more] if name in parts else None)
 

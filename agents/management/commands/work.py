@@ -12,6 +12,7 @@ from typing import Any
 from django.core.management.base import BaseCommand
 
 from agents.engine.worker import work
+from agents.notifications.outbox import deliver_all, deliver_until
 
 
 class Command(BaseCommand):
@@ -28,7 +29,7 @@ class Command(BaseCommand):
         gc.collect()
         gc.freeze()  # what was imported stays; to look through it again takes 90 ms a time
         runner = asyncio.Runner()
-        if runner.run(work(once=once)):
+        if runner.run(work(once=once, beside=deliver_all if once else deliver_until)):
             runner.close()
             return
         # Runner and interpreter would wait for tasks and threads that hang. What a tool was called

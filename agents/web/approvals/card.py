@@ -19,8 +19,9 @@ from agents.core.terms import Terms
 from agents.engine.approvals import ASKED_AGAIN, turn_of
 from agents.engine.kill_switch import standing_against
 from agents.models import Effect, Escalation, KillSwitch, Membership, Role, Step
+from agents.models.belonging import launchers_of
 from agents.operations import fields_of, obstacle
-from agents.operations.claiming import OWN, is_own, launchers_of
+from agents.operations.claiming import OWN, is_own
 from agents.operations.own_limits import own_bounds
 from agents.systems import SYSTEMS, Background, Section
 from agents.web import access

@@ -1,0 +1,185 @@
+"""Who is told of what, and when: decided from rows and the time, without a database.
+
+A notification is one thing that happened to a request, a run or a kill switch. Each person and
+each webhook is told of it at most once, by mail or by a signed call; nobody decides by either.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, time, timedelta
+from enum import StrEnum
+from zoneinfo import ZoneInfo
+
+from agents.core.requests import Json
+
+DAY = 24 * 60  # minutes
+FIRST_WAIT, LONGEST_WAIT = 30.0, 3600.0  # seconds between two tries
+GIVEN_UP = timedelta(hours=24)  # after the first try
+SOON = timedelta(minutes=10)  # before the end, what is short or long
+DECIDERS, ADMIN = ("reviewer", "admin"), "admin"
+
+
+class Kind(StrEnum):
+    """What a person or a webhook can be told of."""
+
+    OPENED = "opened"
+    ASSIGNED = "assigned"
+    HALF_TIME = "half_time"
+    EXPIRING = "expiring"
+    EXPIRED = "expired"
+    NOT_CARRIED_OUT = "not_carried_out"
+    ATTENTION = "attention"
+    KILL_SWITCH = "kill_switch"
+
+
+class Mode(StrEnum):
+    NOW = "now"
+    DIGEST = "digest"
+    OFF = "off"
+
+
+TITLES: Mapping[Kind, str] = {
+    Kind.OPENED: "New request",
+    Kind.ASSIGNED: "Assigned to me or my team",
+    Kind.HALF_TIME: "Unclaimed at half time",
+    Kind.EXPIRING: "About to expire",
+    Kind.EXPIRED: "Expired",
+    Kind.NOT_CARRIED_OUT: "Approved, not carried out",
+    Kind.ATTENTION: "Needs attention",
+    Kind.KILL_SWITCH: "Kill switch on or off",
+}
+DEFAULTS: Mapping[Kind, Mode] = dict.fromkeys(Kind, Mode.NOW) | {Kind.OPENED: Mode.OFF}
+# Told only while the request is open; whoever is not asked any more is not told that they are.
+WHILE_OPEN = (Kind.OPENED, Kind.ASSIGNED, Kind.HALF_TIME, Kind.EXPIRING)
+
+# By the event that is written in the same transaction.
+OF_EVENTS: Mapping[str, Kind] = {
+    "escalation.opened": Kind.OPENED,
+    "escalation.assigned": Kind.ASSIGNED,
+    "escalation.expired": Kind.EXPIRED,
+    "escalation.not_carried_out": Kind.NOT_CARRIED_OUT,
+    "run.failed": Kind.ATTENTION,
+    "effect.unknown": Kind.ATTENTION,
+    "kill_switch.on": Kind.KILL_SWITCH,
+    "kill_switch.trial": Kind.KILL_SWITCH,
+    "kill_switch.off": Kind.KILL_SWITCH,
+}
+
+
+@dataclass(frozen=True)
+class Hours:
+    """When a person wants to hear nothing, and when what was collected; minutes of their day."""
+
+    quiet_from: int | None = None
+    quiet_until: int | None = None
+    digest_at: int = 8 * 60
+    zone: str = "UTC"
+
+
+@dataclass(frozen=True)
+class Person:
+    """A member of the workspace, as far as it matters who is told."""
+
+    user: int
+    role: str
+    may_grant: bool = True  # the whole amount that is asked for
+    teams: frozenset[int] = frozenset()
+    modes: Mapping[str, str] = field(default_factory=dict)  # where other than DEFAULTS
+    hears_all: bool = False  # asked to be told of what others decide too
+    hours: Hours = Hours()
+
+
+@dataclass(frozen=True)
+class Case:
+    """What happened, and who has to do with it."""
+
+    kind: Kind
+    kept_from: frozenset[int] = frozenset()  # who launched the run, where the policy says so
+    launcher: int | None = None
+    decided_by: int | None = None
+    assigned_to: int | None = None
+    assigned_team: int | None = None
+    done_by: int | None = None  # needs no telling
+    snoozed_by: frozenset[int] = frozenset()  # want to see it later
+
+
+def recipients(case: Case, people: Iterable[Person]) -> list[Person]:
+    """Return who is told: those who can act, have asked for the run, or asked to hear of all."""
+    known = list(people)
+    able = {person.user for person in _able(case, known)}
+    spared = {case.done_by} if case.kind is Kind.ASSIGNED else set()
+    spared |= case.snoozed_by if case.kind is Kind.HALF_TIME else set()
+    told = [p for p in known if p.user not in spared and (p.user in able or p.hears_all)]
+    return [p for p in told if mode_of(case.kind, p.modes) is not Mode.OFF]
+
+
+def _able(case: Case, people: Collection[Person]) -> list[Person]:
+    if case.kind is Kind.KILL_SWITCH:
+        return [p for p in people if p.role == ADMIN]
+    concerned = {case.launcher, case.decided_by}
+    if case.kind in (Kind.NOT_CARRIED_OUT, Kind.ATTENTION):
+        return [p for p in people if p.role == ADMIN or p.user in concerned]
+    decide = [p for p in people if p.role in DECIDERS and p.user not in case.kept_from]
+    assigned = [p for p in decide if p.user == case.assigned_to or case.assigned_team in p.teams]
+    if case.kind is Kind.ASSIGNED:
+        return assigned
+    decide = assigned or decide  # where nobody it is assigned to is left, it is everybody's
+    # Above everybody's limit it can still be lowered or rejected.
+    decide = [p for p in decide if p.may_grant] or decide
+    if case.kind is Kind.EXPIRED:
+        decide += [p for p in people if p.user == case.launcher and p not in decide]
+    return decide
+
+
+def mode_of(kind: Kind, modes: Mapping[str, str]) -> Mode:
+    """Return how somebody is told of a kind."""
+    return Mode(modes.get(kind, DEFAULTS[kind]))
+
+
+def send_at(mode: Mode, hours: Hours, at: datetime) -> datetime:
+    """Return when a person is told of what happened now: at once, after the night, or together."""
+    local = at.astimezone(ZoneInfo(hours.zone))
+    minute = local.hour * 60 + local.minute
+    if mode is Mode.DIGEST:
+        return _next(local, hours.digest_at)
+    begin, end = hours.quiet_from, hours.quiet_until
+    if begin is None or end is None or begin == end:
+        return at
+    is_quiet = begin <= minute < end if begin < end else minute >= begin or minute < end
+    return _next(local, end) if is_quiet else at
+
+
+def _next(local: datetime, minute: int) -> datetime:
+    """Return the next moment at which a clock there shows a minute of its day."""
+    at = time(minute // 60, minute % 60)
+    day = local.date()
+    if (local.time().replace(tzinfo=None)) >= at:
+        day += timedelta(days=1)
+    return datetime.combine(day, at, local.tzinfo)
+
+
+def half_time(created_at: datetime, expires_at: datetime) -> datetime:
+    """Return when half of a request's time is over."""
+    return created_at + (expires_at - created_at) / 2
+
+
+def last_call(created_at: datetime, expires_at: datetime) -> datetime:
+    """Return when a request is about to expire: a tenth of its time before, SOON to an hour."""
+    before = min(max((expires_at - created_at) / 10, SOON), timedelta(hours=1))
+    return max(expires_at - before, half_time(created_at, expires_at))
+
+
+def wait_after(tries: int) -> timedelta:
+    """Return the time to the next try, doubled each time up to LONGEST_WAIT, a tenth at random."""
+    seconds = min(FIRST_WAIT * 2 ** min(tries - 1, 16), LONGEST_WAIT)
+    return timedelta(seconds=seconds * random.uniform(0.9, 1.1))  # noqa: S311 - no secret
+
+
+def about(facts: Json, *, run: object, event: str) -> str:
+    """Return what an event is about, as the key that its messages are told apart by."""
+    if facts.get("escalation"):
+        return f"request:{facts['escalation']}"
+    return f"run:{run}" if run else f"event:{event}"

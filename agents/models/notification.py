@@ -1,0 +1,217 @@
+"""Notifications: what happened, who is to be told, and how far each message has come.
+
+Rows hold no text of anybody's: a message is worded from the request when it is sent, so an
+erasure has nothing to look for here.
+"""
+
+from __future__ import annotations
+
+import base64
+from enum import StrEnum
+from hashlib import sha256
+from typing import Any
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+from django.utils.crypto import salted_hmac
+
+from agents.core.notifications import OF_EVENTS, Hours, about
+from agents.core.requests import Json
+
+LONGEST_FAULT = 120  # characters
+
+
+class Notification(models.Model):
+    """What happened, from its event's own transaction on; `addressed_at` is when it was shared out.
+
+    Of a request that opened, two more rows follow for later: its half time and its last minutes.
+    """
+
+    workspace = models.ForeignKey("agents.Workspace", models.CASCADE, related_name="+")
+    kind = models.CharField(max_length=20)
+    about = models.CharField(max_length=60)  # request:12; with the kind what messages are one by
+    detail = models.CharField(max_length=120, blank=True)  # of a kill switch: "on tool:pay"
+    run = models.ForeignKey("agents.Run", models.CASCADE, null=True, db_index=False)
+    escalation = models.ForeignKey("agents.Escalation", models.CASCADE, null=True, db_index=False)
+    actor = models.CharField(max_length=150, blank=True)
+    due_at = models.DateTimeField()
+    addressed_at = models.DateTimeField(null=True)
+
+    class Meta:
+        indexes = [
+            # What is to be shared out; and what is old enough to go.
+            models.Index(
+                fields=["due_at"], condition=Q(addressed_at=None), name="notification_due"
+            ),
+            models.Index(fields=["addressed_at"], name="notification_addressed"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.about}"
+
+
+def notifications_of(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the columns of what is to be told of events that are about to be written."""
+    return [_columns(event) for event in events if event["kind"] in OF_EVENTS]
+
+
+def _columns(event: dict[str, Any]) -> dict[str, Any]:
+    facts: Json = event["facts"]
+    scope = f"{facts.get('scope')}:{facts.get('target')}" if "scope" in facts else ""
+    return {
+        "workspace_id": event["workspace_id"],
+        "kind": OF_EVENTS[event["kind"]].value,
+        "about": about(facts, run=event["run_id"], event=f"{event['workspace_id']}:{event['seq']}"),
+        "detail": f"{event['kind'].rpartition('.')[2]} {scope}" if scope else "",
+        "run_id": event["run_id"],
+        "escalation_id": facts.get("escalation"),
+        "actor": event["actor"],
+        "due_at": event["at"],
+        "addressed_at": None,
+    }
+
+
+class NotificationPreference(models.Model):
+    """How a person wants to be told; without one, what holds for a workspace's members."""
+
+    workspace = models.ForeignKey("agents.Workspace", models.CASCADE, related_name="+")
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, null=True, related_name="+")
+    modes = models.JSONField(default=dict)  # {"half_time": "digest"}
+    hears_all = models.BooleanField(default=False)
+    quiet_from = models.PositiveSmallIntegerField(null=True)  # minutes of the day in `zone`
+    quiet_until = models.PositiveSmallIntegerField(null=True)
+    digest_at = models.PositiveSmallIntegerField(default=480)
+    zone = models.CharField(max_length=60, default="UTC")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["workspace", "user"],
+                condition=Q(user__isnull=False),
+                name="preference_once",
+            ),
+            models.UniqueConstraint(
+                fields=["workspace"], condition=Q(user=None), name="preference_of_all_once"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"how {self.user or 'everybody'} is told in {self.workspace}"
+
+    @property
+    def hours(self) -> Hours:
+        return Hours(self.quiet_from, self.quiet_until, self.digest_at, self.zone)
+
+
+class Shape(StrEnum):
+    JSON = "json"
+    SLACK = "slack"
+    TEAMS = "teams"
+
+
+class Webhook(models.Model):
+    """An address that is called. Its secret is derived, so that the database alone cannot sign."""
+
+    workspace = models.ForeignKey("agents.Workspace", models.CASCADE, related_name="+")
+    name = models.CharField(max_length=80)
+    url = models.CharField(max_length=1000)  # pages, log and record show its host only
+    shape = models.CharField(max_length=10)
+    kinds = models.JSONField()
+    # Called of requests that are assigned to it only; without one of everything.
+    team = models.ForeignKey("agents.Team", models.CASCADE, null=True, related_name="+")
+    salt = models.CharField(max_length=32)
+    former_salt = models.CharField(max_length=32, blank=True)  # signs beside it for a day
+    salted_at = models.DateTimeField()
+    check_sha256 = models.CharField(max_length=64)  # of the secret: tells a changed server key
+    removed_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["workspace", "name"], condition=Q(removed_at=None), name="webhook_once"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def secret(self) -> str:
+        """Return what the receiver checks signatures with, in the form of Standard Webhooks."""
+        return secret_of(self.salt)
+
+
+def secret_of(salt: str) -> str:
+    """Return the secret of a salt, under this installation's secret key."""
+    digest = salted_hmac("opsconsole.webhook", salt, algorithm="sha256").digest()
+    return f"whsec_{base64.b64encode(digest).decode()}"
+
+
+def check_of(secret: str) -> str:
+    """Return what tells a secret again."""
+    return sha256(secret.encode()).hexdigest()
+
+
+class DeliveryState(StrEnum):
+    WAITING = "waiting"
+    SENT = "sent"
+    FAILED = "failed"  # given up
+    DROPPED = "dropped"  # it was no longer true, or nobody's
+
+
+class Delivery(models.Model):
+    """One person or webhook to be told of one thing: a row of the outbox.
+
+    Rows of one mail have one `message`. Who sends it takes it by moving `next_at`: where that
+    worker dies, it is sent again then, under the same id.
+    """
+
+    workspace = models.ForeignKey(
+        "agents.Workspace", models.CASCADE, related_name="+", db_index=False
+    )
+    notification = models.ForeignKey(Notification, models.CASCADE, related_name="deliveries")
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.CASCADE, null=True, related_name="+", db_index=False
+    )
+    webhook = models.ForeignKey(
+        Webhook, models.CASCADE, null=True, related_name="+", db_index=False
+    )
+    key = models.CharField(max_length=90)  # kind and what it is about
+    state = models.CharField(max_length=10, default=DeliveryState.WAITING.value)
+    message = models.UUIDField(null=True)  # by which a receiver tells it again
+    due_at = models.DateTimeField()  # when it should have been sent
+    next_at = models.DateTimeField()
+    tries = models.PositiveSmallIntegerField(default=0)
+    ended_at = models.DateTimeField(null=True)
+    fault = models.CharField(max_length=LONGEST_FAULT, blank=True)  # of the newest try
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["user", "key"], condition=Q(user__isnull=False), name="delivery_once"
+            ),
+            models.UniqueConstraint(
+                fields=["webhook", "key"],
+                condition=Q(webhook__isnull=False),
+                name="delivery_call_once",
+            ),
+            models.CheckConstraint(
+                condition=Q(user=None, webhook__isnull=False) | Q(user__isnull=False, webhook=None),
+                name="delivery_has_one_recipient",
+            ),
+            models.CheckConstraint(
+                condition=Q(state__in=list(DeliveryState)), name="delivery_state_known"
+            ),
+        ]
+        indexes = [
+            models.Index(
+                fields=["next_at"], condition=Q(state=DeliveryState.WAITING), name="delivery_due"
+            ),
+            # One message; and a page of the log.
+            models.Index(fields=["message"], name="delivery_message"),
+            models.Index(fields=["workspace", "-id"], name="delivery_log"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.key}: {self.state}"

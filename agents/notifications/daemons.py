@@ -1,0 +1,27 @@
+"""Work that may hang for good, in a thread that nobody waits for at the end of the process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Future
+from threading import Thread
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+async def in_daemon(work: Callable[..., T], *args: Any) -> T:
+    """Do it in a thread of its own; whoever stops waiting leaves the thread to itself."""
+    done: Future[T] = Future()
+
+    def run() -> None:
+        if not done.set_running_or_notify_cancel():
+            return
+        try:
+            done.set_result(work(*args))
+        except BaseException as error:
+            done.set_exception(error)
+
+    Thread(target=run, name="notification", daemon=True).start()
+    return await asyncio.wrap_future(done)

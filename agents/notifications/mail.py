@@ -1,0 +1,90 @@
+"""Send a mail, within a limit that holds for all of it: a server that drips ends there too."""
+
+from __future__ import annotations
+
+import asyncio
+import smtplib
+import time
+from email.utils import parseaddr
+from smtplib import SMTPException, SMTPRecipientsRefused, SMTPResponseException
+from socket import socket
+from typing import Any
+
+from django.conf import settings
+from django.core.exceptions import ValidationError
+from django.core.mail import EmailMessage, get_connection
+from django.core.mail.backends.smtp import EmailBackend
+from django.core.validators import validate_email
+
+from agents.notifications.daemons import in_daemon
+from agents.notifications.webhooks import NotDelivered
+
+TOTAL = 20.0  # seconds
+SMTP = "django.core.mail.backends.smtp.EmailBackend"
+
+
+class _Reader:
+    """Reads a server's lines until a moment; each byte would else begin a new time limit."""
+
+    def __init__(self, sock: socket, end: float) -> None:
+        self._sock, self._end = sock, end
+
+    def readline(self, most: int) -> bytes:
+        line = b""
+        while len(line) < most and not line.endswith(b"\n"):
+            left = self._end - time.monotonic()
+            if left <= 0:
+                raise TimeoutError
+            self._sock.settimeout(left)
+            if not (byte := self._sock.recv(1)):
+                break
+            line += byte
+        return line
+
+    def close(self) -> None:
+        """Leave the socket to its owner."""
+
+
+class _Limited(smtplib.SMTP):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._end = time.monotonic() + TOTAL
+        super().__init__(*args, **kwargs)
+
+    def getreply(self) -> tuple[int, bytes]:
+        if self.file is None and self.sock is not None:
+            self.file = _Reader(self.sock, self._end)
+        return super().getreply()
+
+
+class LimitedBackend(EmailBackend):
+    """Django's, whose connection as a whole has TOTAL."""
+
+    connection_class = _Limited
+
+
+async def send(address: str, subject: str, text: str, *, message: str) -> None:
+    """Send one mail to one address. Raises NotDelivered."""
+    try:
+        validate_email(address)
+    except ValidationError:
+        raise NotDelivered("no usable address", is_final=True, is_server=False) from None
+    try:
+        async with asyncio.timeout(2 * TOTAL):  # a name that is looked up has no limit of its own
+            await in_daemon(_send, address, subject, text, message)
+    except SMTPRecipientsRefused as error:
+        code = max((code for code, _ in error.recipients.values()), default=0)
+        fault = f"the mail server refused the address ({code})"
+        raise NotDelivered(fault, is_final=code >= 500, is_server=False) from None
+    except SMTPResponseException as error:
+        raise NotDelivered(f"the mail server answered {error.smtp_code}") from None
+    except (SMTPException, OSError) as error:
+        raise NotDelivered(f"no answer of a mail server ({type(error).__name__})") from None
+
+
+def _send(address: str, subject: str, text: str, message: str) -> None:
+    limited = f"{__name__}.LimitedBackend"
+    backend = limited if settings.EMAIL_BACKEND == SMTP else settings.EMAIL_BACKEND
+    domain = parseaddr(settings.DEFAULT_FROM_EMAIL)[1].rpartition("@")[2]
+    headers = {"Message-ID": f"<{message}@{domain}>", "Auto-Submitted": "auto-generated"}
+    connection = get_connection(backend)
+    EmailMessage(subject, text, to=[address], headers=headers, connection=connection).send()

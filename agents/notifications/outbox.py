@@ -1,0 +1,189 @@
+"""Send what waits in the outbox, outside of every transaction, until it has arrived.
+
+At least once: a worker that dies between sending and noting it leaves a row that is sent again,
+under the same id. No run, decision or sweep waits for a server that is called here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TypeAlias
+from uuid import UUID, uuid4
+
+from django.db import DatabaseError
+from django.db.models import F, Q
+from django.utils import timezone
+
+from agents.core.notifications import GIVEN_UP, WHILE_OPEN, wait_after
+from agents.core.states import EscalationState
+from agents.engine.database import in_database
+from agents.models import Delivery, DeliveryState, Membership
+from agents.notifications import mail, webhooks
+from agents.notifications.messages import Note, body_of, mail_of, note_of
+from agents.notifications.sharing import share_out
+from agents.notifications.webhooks import NotDelivered
+
+log = logging.getLogger(__name__)
+
+PAUSE = 2.0  # seconds between two looks
+AT_ONCE = 8  # messages under way in one worker, one to each recipient
+LOOKED_AT = 200  # rows that are due
+IN_ONE_MAIL = 20  # things
+LEASE = timedelta(seconds=90)  # longer than any message may take
+Clock: TypeAlias = Callable[[], datetime]
+
+
+@dataclass(frozen=True)
+class Message:
+    """What is sent now: one call, or one mail about all that is due to a person."""
+
+    id: UUID
+    rows: Sequence[Delivery]
+    notes: Sequence[Note]
+
+    @property
+    def first(self) -> Delivery:
+        return self.rows[0]
+
+
+async def deliver_until(stop: asyncio.Event) -> None:
+    """Share out and send, until told to stop. What fails is tried again; the runs go on."""
+    while not stop.is_set():
+        sent = 0
+        try:
+            sent = await deliver()
+        except DatabaseError:
+            log.exception("Notifications could not be read")
+        except Exception:
+            log.exception("Notifications could not be sent")
+        if not sent:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), PAUSE)
+
+
+async def deliver_all(stop: asyncio.Event, now: Clock = timezone.now) -> None:
+    """Share out and send until nothing is due."""
+    while not stop.is_set() and await deliver(now):
+        pass
+
+
+async def deliver(now: Clock = timezone.now) -> int:
+    """Share out what happened, and send what is due once. Return how much there was."""
+    shared = await in_database(lambda: share_out(at=now()))
+    messages = await in_database(lambda: take(at=now()))
+    await asyncio.gather(*(_deliver(message, now) for message in messages))
+    return shared + len(messages)
+
+
+async def _deliver(message: Message, now: Clock) -> None:
+    fault: NotDelivered | None = None
+    try:
+        await _send(message, at=now())
+    except NotDelivered as no:
+        fault = no
+    except Exception:  # it is tried again with ever longer pauses, as any other
+        log.exception("A notification could not be sent")
+        fault = NotDelivered("a fault of the console", is_server=False)
+    await in_database(lambda: record(message, fault, at=now()))
+
+
+async def _send(message: Message, *, at: datetime) -> None:
+    row, key = message.first, str(message.id)
+    if row.webhook is not None:
+        body = body_of(message.notes[0], row.webhook.shape, message=key, at=at)
+        await webhooks.call(row.webhook, body, message=key, at=at)
+    elif row.user is not None:
+        subject, text = mail_of(message.notes)
+        await mail.send(row.user.email, subject, text, message=key)
+
+
+def take(*, at: datetime) -> list[Message]:
+    """Take what is due, for LEASE: of each recipient one message, the longest due first."""
+    waiting = Delivery.objects.filter(state=DeliveryState.WAITING, next_at__lte=at)
+    order = waiting.order_by("next_at", "pk").values_list("user_id", "webhook_id", "message")
+    due: dict[tuple[int | None, int | None], UUID | None] = {}
+    for user, webhook, message in order[:LOOKED_AT]:
+        due.setdefault((user, webhook), message)
+    taken = [_take(*to, message, at=at) for to, message in list(due.items())[:AT_ONCE]]
+    return [message for message in taken if message]
+
+
+def _take(
+    user: int | None, webhook: int | None, message: UUID | None, *, at: datetime
+) -> Message | None:
+    """Take one message of a recipient; None where another worker has, or nothing is left to say."""
+    mine = Delivery.objects.filter(
+        state=DeliveryState.WAITING, next_at__lte=at, user=user, webhook=webhook, message=message
+    )
+    if message is None:
+        keys = mine.order_by("due_at", "pk").values_list("pk", flat=True)
+        mine = mine.filter(pk__in=list(keys[: 1 if webhook else IN_ONE_MAIL]))
+    taken = message or uuid4()
+    if not mine.update(message=taken, next_at=at + LEASE, tries=F("tries") + 1):
+        return None
+    whole = Delivery.objects.filter(message=taken, state=DeliveryState.WAITING)
+    rows = list(
+        whole.select_related("user", "webhook", "notification__workspace")
+        .select_related("notification__run__policy", "notification__escalation")
+        .order_by("due_at", "pk")
+    )
+    kept = [row for row in rows if not _drop(row, at=at)]
+    if not kept:
+        return None
+    try:
+        return Message(taken, kept, [note_of(row.notification) for row in kept])
+    except Exception:  # a desk's own words may fail; the messages of others must not wait for it
+        log.exception("A notification could not be worded")
+        whole.update(state=DeliveryState.FAILED, fault="it could not be worded", ended_at=at)
+        return None
+
+
+def _drop(row: Delivery, *, at: datetime) -> bool:
+    """Tell whether a row says what is not so any more, or to whom it is no business; say so."""
+    request, why = row.notification.escalation, ""
+    if row.webhook is not None and row.webhook.removed_at:
+        why = "the webhook was removed"
+    elif row.user_id is not None:
+        part = Membership.objects.filter(
+            workspace=row.workspace_id, user=row.user_id, user__is_active=True
+        )
+        why = "" if part.exists() else "no longer a member"
+    if not why and row.notification.kind in WHILE_OPEN and request is not None:
+        why = "" if request.state == EscalationState.OPEN else "the request no longer waits"
+    if why:
+        Delivery.objects.filter(pk=row.pk).update(
+            state=DeliveryState.DROPPED, fault=why, ended_at=at
+        )
+    return bool(why)
+
+
+def record(message: Message, fault: NotDelivered | None, *, at: datetime) -> None:
+    """Note what became of a message; where it failed, when it is tried again."""
+    rows = Delivery.objects.filter(message=message.id, state=DeliveryState.WAITING)
+    if fault is None:
+        rows.update(state=DeliveryState.SENT, ended_at=at, fault="")
+        return
+    first = message.first
+    again = at + wait_after(first.tries)
+    rows.update(next_at=again, fault=fault.fault)
+    over = rows
+    if fault.is_server:  # nothing else is sent there before then, nor what is too old by now
+        to = Q(webhook=first.webhook_id) if first.webhook_id else Q(user__isnull=False)
+        theirs = Delivery.objects.filter(to, state=DeliveryState.WAITING)
+        theirs.filter(next_at__lt=again).update(next_at=again)
+        over = theirs
+    if not fault.is_final:
+        over = over.filter(due_at__lt=at - GIVEN_UP)
+    elif fault.is_server:
+        over = rows
+    given_up = over.update(state=DeliveryState.FAILED, fault=fault.fault, ended_at=at)
+    log.warning(
+        "A notification was not delivered (%s); %s",
+        fault.fault,
+        "it is given up" if given_up else "it is tried again",
+    )

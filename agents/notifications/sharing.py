@@ -1,0 +1,259 @@
+"""Share out what happened: a row of the outbox for each person and webhook that is to be told.
+
+Every worker does it. The conditional update of a notification's row decides who did, in the same
+transaction as the rows it makes; a key for each recipient keeps one thing to one message.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from typing import NamedTuple, TypeAlias
+
+from django.db import DatabaseError, transaction
+from django.db.models import Exists, OuterRef
+
+from agents.core.limits import BadPolicy
+from agents.core.notifications import (
+    WHILE_OPEN,
+    Case,
+    Kind,
+    Person,
+    half_time,
+    last_call,
+    mode_of,
+    recipients,
+    send_at,
+)
+from agents.core.states import EscalationState
+from agents.engine.untold import untold_effects
+from agents.models import (
+    Delivery,
+    DeliveryState,
+    Escalation,
+    Membership,
+    Notification,
+    NotificationPreference,
+    Run,
+    Snooze,
+    Webhook,
+)
+from agents.models.belonging import launchers_of
+
+log = logging.getLogger(__name__)
+
+BATCH = 100  # notifications shared out at a time
+KEPT = timedelta(days=30)  # how long the delivery log reaches back
+FORGOTTEN = 500  # rows a time
+PAUSED = timedelta(minutes=1)  # until a clock that stands still is looked at again
+MINUTE = 60.0  # seconds between two looks for what is not told by an event
+LOOK_BACK = timedelta(days=1)
+
+_looked_at = -MINUTE
+
+
+Members: TypeAlias = list[tuple[Membership, NotificationPreference]]
+
+
+class Circle(NamedTuple):
+    """Whom there is to tell in a workspace."""
+
+    members: Members
+    webhooks: list[Webhook]
+
+
+def share_out(*, at: datetime) -> int:
+    """Share out what is due. Return how many notifications there were."""
+    _look_around(at=at)
+    due = Notification.objects.filter(addressed_at=None, due_at__lte=at)
+    found = due.select_related("run__policy", "escalation").order_by("due_at", "pk")[:BATCH]
+    circles = _Circles()
+    return sum(_share_or_wait(one, circles, at=at) for one in found)
+
+
+def _share_or_wait(notification: Notification, circles: _Circles, *, at: datetime) -> int:
+    try:
+        return _share(notification, circles, at=at)
+    except DatabaseError:
+        raise
+    except Exception:  # one that cannot be read must not keep the others
+        log.exception("Notification %s could not be shared out", notification.pk)
+        Notification.objects.filter(pk=notification.pk).update(due_at=at + PAUSED)
+        return 0
+
+
+def _look_around(*, at: datetime) -> None:
+    """Once a minute of this process, note what no event tells of, and let go of what is old."""
+    global _looked_at
+    if time.monotonic() - _looked_at < MINUTE:
+        return
+    _looked_at = time.monotonic()
+    known = Notification.objects.filter(kind=Kind.ATTENTION, run=OuterRef("run_id"))
+    untold = untold_effects(since=at - LOOK_BACK).filter(~Exists(known)).select_related("run")
+    # Two workers may both note it: its key keeps that to one message.
+    Notification.objects.bulk_create(
+        Notification(
+            workspace_id=effect.run.workspace_id,
+            kind=Kind.ATTENTION,
+            about=f"run:{effect.run_id}",
+            run=effect.run,
+            due_at=at,
+        )
+        for effect in untold[:BATCH]
+    )
+    old = Notification.objects.filter(addressed_at__lt=at - KEPT).exclude(
+        deliveries__state=DeliveryState.WAITING
+    )
+    keys = list(old.order_by("addressed_at").values_list("pk", flat=True)[:FORGOTTEN])
+    Notification.objects.filter(pk__in=keys).delete()
+
+
+def _share(notification: Notification, circles: _Circles, *, at: datetime) -> int:
+    request, kind = notification.escalation, Kind(notification.kind)
+    mine = Notification.objects.filter(pk=notification.pk, addressed_at=None)
+    if (later := _later(kind, request, at=at)) is not None:
+        mine.update(due_at=later)
+        return 0
+    deliveries, following = [], []
+    if request is None or kind not in WHILE_OPEN or _still_concerns(kind, request, at=at):
+        deliveries = list(_deliveries(notification, circles, at=at))
+        following = list(_following(notification)) if kind is Kind.OPENED else []
+    with transaction.atomic():
+        if not mine.update(addressed_at=at):
+            return 0  # another worker has
+        Notification.objects.bulk_create(following)
+        Delivery.objects.bulk_create(deliveries, ignore_conflicts=True)
+    return 1
+
+
+def _later(kind: Kind, request: Escalation | None, *, at: datetime) -> datetime | None:
+    """Return when to look again: a kill switch stops the clock, and moves the deadline."""
+    due = _DUE.get(kind)
+    if due is None or request is None or request.state != EscalationState.OPEN:
+        return None
+    if request.frozen_at is not None:
+        return at + PAUSED
+    moved = due(request.created_at, request.expires_at)
+    return moved if moved > at else None
+
+
+_DUE = {Kind.HALF_TIME: half_time, Kind.EXPIRING: last_call}
+
+
+def _still_concerns(kind: Kind, request: Escalation, *, at: datetime) -> bool:
+    if request.state != EscalationState.OPEN:
+        return False
+    until = request.claimed_until
+    return kind is not Kind.HALF_TIME or until is None or until <= at
+
+
+def _following(opened: Notification) -> Iterator[Notification]:
+    """Return what will be due of a request that has just opened."""
+    request = opened.escalation
+    if request is None:
+        return
+    for kind, due in _DUE.items():
+        yield Notification(
+            workspace_id=opened.workspace_id,
+            kind=kind,
+            about=opened.about,
+            run_id=opened.run_id,
+            escalation=request,
+            due_at=due(request.created_at, request.expires_at),
+        )
+
+
+def _deliveries(
+    notification: Notification, circles: _Circles, *, at: datetime
+) -> Iterator[Delivery]:
+    kind, about = Kind(notification.kind), f"{notification.kind}:{notification.about}"
+    members, webhooks = circles.of(notification.workspace_id)
+    row = {"workspace_id": notification.workspace_id, "notification": notification, "key": about}
+    run, request = notification.run, notification.escalation
+    people = [_person(part, own, request, run) for part, own in members]
+    for person in recipients(_case(notification, members, at=at), people):
+        when = send_at(mode_of(kind, person.modes), person.hours, at)
+        yield Delivery(**row, user_id=person.user, due_at=when, next_at=when)
+    for webhook in webhooks:
+        if kind in webhook.kinds and webhook.team_id in (
+            None,
+            request and request.assigned_team_id,
+        ):
+            yield Delivery(**row, webhook=webhook, due_at=at, next_at=at)
+
+
+def _case(notification: Notification, members: Members, *, at: datetime) -> Case:
+    run, request = notification.run, notification.escalation
+    snoozes = Snooze.objects.filter(escalation=request, until__gt=at)
+    is_half = notification.kind == Kind.HALF_TIME
+    snoozed = snoozes.values_list("user", flat=True) if is_half else ()
+    kept: set[int] = set()
+    if run is not None and request is not None:
+        try:
+            kept = launchers_of(run) if run.limits.four_eyes else set()
+        except BadPolicy:
+            kept = launchers_of(run)
+    return Case(
+        Kind(notification.kind),
+        kept_from=frozenset(kept),
+        launcher=run.launched_by_id if run else None,
+        decided_by=request.decided_by_id if request else None,
+        assigned_to=request.assigned_to_id if request else None,
+        assigned_team=request.assigned_team_id if request else None,
+        done_by=next(
+            (p.user_id for p, _ in members if p.user.username == notification.actor), None
+        ),
+        snoozed_by=frozenset(snoozed),
+    )
+
+
+def _person(
+    part: Membership, own: NotificationPreference, request: Escalation | None, run: Run | None
+) -> Person:
+    may_grant = True
+    if run is not None and request is not None and request.amount_minor is not None:
+        limit = part.limit_minor(run.desk, request.currency)
+        may_grant = limit is None or request.amount_minor <= limit
+    return Person(
+        part.user_id,
+        part.role,
+        may_grant=may_grant,
+        teams=frozenset(team.pk for team in part.teams.all()),
+        modes=own.modes,
+        hears_all=own.hears_all,
+        hours=own.hours,
+    )
+
+
+class _Circles:
+    """Whom there is to tell, read once a workspace."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, Circle] = {}
+
+    def of(self, workspace: int) -> Circle:
+        """Return the members with how they want to be told, and the webhooks."""
+        if workspace not in self._known:
+            preferences = preferences_of(workspace)
+            parts = Membership.objects.filter(
+                workspace=workspace, user__is_active=True, is_simulated=False
+            )
+            whole = parts.select_related("user").prefetch_related("teams").order_by("pk")
+            members = [(part, preferences(part.user_id)) for part in whole]
+            webhooks = Webhook.objects.filter(workspace=workspace, removed_at=None)
+            self._known[workspace] = Circle(members, list(webhooks.order_by("pk")))
+        return self._known[workspace]
+
+
+def preferences_of(workspace: int) -> Callable[[int], NotificationPreference]:
+    """Return what tells how a member wants to be told: as they say, else as the workspace does."""
+    rows = NotificationPreference.objects.filter(workspace=workspace)
+    said = {row.user_id: row for row in rows}
+    common = said.get(None) or NotificationPreference(workspace_id=workspace)
+
+    def preference(user: int) -> NotificationPreference:
+        return said.get(user, common)
+
+    return preference

@@ -1,0 +1,170 @@
+"""Call a webhook: https, to an address that was allowed and looked up once, signed, in a limit.
+
+Signed as Standard Webhooks says: HMAC-SHA256 over id, time and body, under a secret that is
+derived from the installation's secret key. The database holds only a salt of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hmac
+import ipaddress
+import socket
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from functools import cache
+from ssl import SSLContext
+from urllib.parse import SplitResult, urlsplit
+
+import httpx2
+from django.conf import settings
+
+from agents.models import Webhook
+from agents.models.notification import check_of, secret_of
+from agents.notifications.daemons import in_daemon
+
+TOTAL = 10.0  # seconds from looking up its name to its answer
+LARGEST = 32 * 1024  # bytes of a body
+OVERLAP = timedelta(hours=24)  # for which a former secret signs too
+PORT = 443
+# IPv6 that leads to an IPv4 address, which has to be allowed itself.
+_NAT64 = (ipaddress.ip_network("64:ff9b::/96"), ipaddress.ip_network("64:ff9b:1::/48"))
+
+
+class NotDelivered(Exception):
+    """Nobody took it. `is_final`: nobody will; `is_server`: nor anything else sent there now."""
+
+    def __init__(self, fault: str, *, is_final: bool = False, is_server: bool = True) -> None:
+        super().__init__(fault)
+        self.fault, self.is_final, self.is_server = fault, is_final, is_server
+
+
+class BadAddress(ValueError):
+    """It may not be called; the message says why."""
+
+
+def read_url(url: str) -> SplitResult:
+    """Return an address that may be called, as far as its text tells. Raises BadAddress."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port or PORT
+    except ValueError:
+        raise BadAddress("This is no address.") from None
+    if parts.scheme != "https" or not host:
+        raise BadAddress("The address has to begin with https://.")
+    if parts.username or parts.password or parts.fragment:
+        raise BadAddress("The address may hold no user, password or fragment.")
+    if not url.isascii() or not url.isprintable() or " " in url or "\\" in url:
+        raise BadAddress("The address holds characters that an address cannot have.")
+    allowed = settings.OPSCONSOLE_WEBHOOK_HOSTS
+    if allowed and not _is_listed(host) and not any(host.endswith(s) for s in _suffixes(allowed)):
+        raise BadAddress(f"{host} is not among OPSCONSOLE_WEBHOOK_HOSTS.")
+    if port != PORT and not _is_listed(host):
+        raise BadAddress("Another port than 443 is called only of a host that is listed by name.")
+    return parts
+
+
+def _is_listed(host: str) -> bool:
+    return host in (name.strip("[]").lower() for name in settings.OPSCONSOLE_WEBHOOK_HOSTS)
+
+
+def _suffixes(allowed: Sequence[str]) -> list[str]:
+    return [name.lower() for name in allowed if name.startswith(".")]
+
+
+def is_public(text: str) -> bool:
+    """Tell whether an IP address is one of the open internet's, also where it stands for one."""
+    address = ipaddress.ip_address(text.partition("%")[0])
+    if isinstance(address, ipaddress.IPv6Address):
+        within = address.ipv4_mapped or address.sixtofour
+        if address.teredo or any(address in network for network in _NAT64):
+            return False
+        if within is not None:
+            return is_public(str(within))
+        if int(address) >> 32 == 0:  # ::127.0.0.1, as it was written once
+            return False
+    return address.is_global and not address.is_multicast and not address.is_reserved
+
+
+async def resolve(host: str, port: int) -> str:
+    """Return the one address that is called. Raises NotDelivered where any may not be."""
+    try:
+        found = await in_daemon(socket.getaddrinfo, host, port, 0, socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        raise NotDelivered("the name of the host is not known") from None
+    addresses = [str(entry[4][0]) for entry in found]
+    if not _is_listed(host) and not all(map(is_public, addresses)):
+        raise NotDelivered("the host's address is not a public one, and the host is not listed")
+    return addresses[0]
+
+
+async def call(webhook: Webhook, body: bytes, *, message: str, at: datetime) -> None:
+    """Send one message, within TOTAL. Raises NotDelivered."""
+    if len(body) > LARGEST:
+        raise NotDelivered("the message is too large", is_final=True, is_server=False)
+    headers = signed_headers(webhook, body, message=message, at=at)
+    try:
+        async with asyncio.timeout(TOTAL):
+            status = await _post(read_url(webhook.url), body, headers)
+    except BadAddress as no:
+        raise NotDelivered(str(no)) from None
+    except TimeoutError:
+        raise NotDelivered(f"no answer within {TOTAL:g} s") from None
+    except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
+        # Not its text, which may quote the address and what stands in it.
+        raise NotDelivered(f"no answer ({type(error).__name__})") from None
+    if 300 <= status < 400:
+        raise NotDelivered(f"answered {status}, and redirects are not followed")
+    if not 200 <= status < 300:
+        raise NotDelivered(f"answered {status}", is_final=status == 410)
+
+
+async def _post(parts: SplitResult, body: bytes, headers: dict[str, str]) -> int:
+    host, port = parts.hostname or "", parts.port or PORT
+    address = await resolve(host, port)
+    place = f"[{address}]" if ":" in address else address
+    path = f"{parts.path or '/'}{'?' if parts.query else ''}{parts.query}"
+    named = {**headers, "Host": parts.netloc}
+    # The name is not looked up again: it is called at this address, and has to prove its name.
+    async with (
+        httpx2.AsyncClient(
+            verify=_tls(), trust_env=False, follow_redirects=False, timeout=TOTAL
+        ) as client,
+        client.stream(
+            "POST",
+            f"https://{place}:{port}{path}",
+            content=body,
+            headers=named,
+            extensions={"sni_hostname": host},
+        ) as response,
+    ):
+        return response.status_code  # what it says beside that is not read
+
+
+def signed_headers(webhook: Webhook, body: bytes, *, message: str, at: datetime) -> dict[str, str]:
+    """Return the headers by which a receiver knows us. Raises NotDelivered."""
+    secrets = [webhook.secret]
+    if check_of(secrets[0]) != webhook.check_sha256:
+        raise NotDelivered("the installation's secret key has changed: make a new secret")
+    if webhook.former_salt and at - webhook.salted_at < OVERLAP:
+        secrets.append(secret_of(webhook.former_salt))
+    seconds = str(int(at.timestamp()))
+    signed = b".".join((message.encode(), seconds.encode(), body))
+    return {
+        "Content-Type": "application/json",
+        "User-Agent": "opsconsole",
+        "webhook-id": message,
+        "webhook-timestamp": seconds,
+        "webhook-signature": " ".join(f"v1,{_signature(secret, signed)}" for secret in secrets),
+    }
+
+
+def _signature(secret: str, signed: bytes) -> str:
+    key = base64.b64decode(secret.removeprefix("whsec_"))
+    return base64.b64encode(hmac.digest(key, signed, "sha256")).decode()
+
+
+@cache
+def _tls() -> SSLContext:
+    return httpx2.create_ssl_context()

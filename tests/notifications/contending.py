@@ -1,0 +1,20 @@
+"""What six workers do at the same moment."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from django.utils import timezone
+
+from agents.notifications.outbox import take
+from agents.notifications.sharing import share_out
+
+
+def share() -> int:
+    """Share out what is due in an hour."""
+    return share_out(at=timezone.now() + timedelta(hours=1))
+
+
+def take_messages() -> list[str]:
+    """Take what is to be sent in an hour."""
+    return [str(message.id) for message in take(at=timezone.now() + timedelta(hours=1))]

@@ -1,0 +1,74 @@
+"""A scene with mailboxes, a server for them, and the outbox as a worker empties it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+from datetime import datetime
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.utils import timezone
+
+from agents import operations
+from agents.core.notifications import Hours, Kind, Mode
+from agents.core.states import EscalationState
+from agents.engine.threads import close_connections
+from agents.models import Escalation, Role, Shape, Webhook
+from agents.notifications import outbox
+from tests.engine.scene import Scene, go, set_scene
+from tests.notifications.sinks import Sink
+
+ALL = dict.fromkeys(Kind, Mode.NOW)
+
+
+def with_mailboxes() -> tuple[Scene, User]:
+    """Return the scene, and ada, its admin; everybody has an address."""
+    scene = set_scene()
+    ada = scene.add("ada", Role.ADMIN)
+    for user in User.objects.all():
+        User.objects.filter(pk=user.pk).update(email=f"{user.username}@example.com")
+    return scene, ada
+
+
+def by_mail(settings: Any, sink: Sink) -> None:
+    """Have mail go to the sink."""
+    settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
+    settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", sink.port
+    settings.EMAIL_USE_TLS = False
+
+
+def waiting(scene: Scene) -> Escalation:
+    """Return a request for USD 1,200.00, which ada may grant and Rita may not."""
+    return Escalation.objects.get(run=go(scene.launch()), state=EscalationState.OPEN)
+
+
+def tell(at: datetime | None = None) -> None:
+    """Share out and send what is due at a time, as a worker does."""
+
+    async def once() -> None:
+        try:
+            await outbox.deliver_all(asyncio.Event(), lambda: at or timezone.now())
+        finally:
+            close_connections()
+
+    asyncio.run(once())
+
+
+def prefer(scene: Scene, by: User, *, hours: Hours | None = None, **modes: Mode) -> None:
+    """Have a person say how they want to be told."""
+    chosen = {**ALL, **{Kind(kind): mode for kind, mode in modes.items()}}
+    operations.set_preference(
+        workspace=scene.workspace, by=by, modes=chosen, hours=hours or Hours(), at=timezone.now()
+    )
+
+
+def hook(
+    scene: Scene, ada: User, sink: Sink, kinds: Collection[Kind] = tuple(Kind), **more: Any
+) -> Webhook:
+    """Have a sink called."""
+    given: dict[str, Any] = {"name": "ops", "shape": Shape.JSON, **more}
+    url = given.pop("url", f"https://localhost:{sink.port}/in?key=of-the-receiver")
+    return operations.add_webhook(
+        workspace=scene.workspace, by=ada, url=url, kinds=kinds, at=timezone.now(), **given
+    )

@@ -1,0 +1,217 @@
+"""A request that nobody takes: who is told, when, how often, and what a message can do."""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import json
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.utils import timezone
+
+from agents import operations
+from agents.core.notifications import Hours, Mode, half_time, last_call
+from agents.core.states import EscalationState
+from agents.engine.sweep import sweep
+from agents.models import Escalation, Stage
+from agents.notifications import webhooks
+from tests.engine.scene import Scene
+from tests.notifications.sinks import AUTHORITY, Sink, mail_server, receiver
+from tests.notifications.telling import by_mail, hook, prefer, tell, waiting, with_mailboxes
+from tests.web.test_pages import signed_in
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+
+
+@pytest.fixture
+def people() -> tuple[Scene, User]:
+    return with_mailboxes()
+
+
+@pytest.fixture
+def mail(settings: Any) -> Iterator[Sink]:
+    with mail_server() as sink:
+        by_mail(settings, sink)
+        yield sink
+
+
+@pytest.fixture
+def webhook(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sink]:
+    settings.OPSCONSOLE_WEBHOOK_HOSTS = ["localhost"]
+    monkeypatch.setenv("SSL_CERT_FILE", str(AUTHORITY))
+    webhooks._tls.cache_clear()
+    with receiver() as sink:
+        yield sink
+    webhooks._tls.cache_clear()
+
+
+def to(mail: Sink) -> list[str]:
+    return sorted(str(one["To"]).partition("@")[0] for one in mail.got)
+
+
+def subject(one: Any) -> str:
+    return "".join(str(one["Subject"]).splitlines())
+
+
+def text(one: Any) -> str:
+    return str(one.get_payload(decode=True).decode())
+
+
+def test_a_request_that_nobody_takes_is_told_once_to_those_who_can(
+    people: tuple[Scene, User], mail: Sink, webhook: Sink
+) -> None:
+    scene, ada = people
+    secret = hook(scene, ada, webhook).secret
+    request = waiting(scene)
+    tell()
+    assert mail.got == []  # a new request is told of by mail only where somebody chose so
+    middle = half_time(request.created_at, request.expires_at)
+
+    tell(middle - timedelta(seconds=1))
+    assert mail.got == []
+    for seconds in (1, 2, 60):
+        tell(middle + timedelta(seconds=seconds))
+
+    assert to(mail) == ["ada"]  # above Rita's limit; Omar launched it, Eve only looks
+    one = mail.got[0]
+    assert subject(one) == (
+        "[opsconsole] Still unclaimed, half of its time is over: Refund USD 1,200.00 to Anna #42"
+    )
+    address = re.findall(r"http\S+", text(one))[0]
+    assert not urlsplit(address).query
+    page = signed_in(scene.rita).get(urlsplit(address).path)
+    assert "Anna" in page.text
+    anonymous = Client().get(urlsplit(address).path)
+    assert anonymous.status_code == 302  # to the sign-in: a link carries nothing
+    request.refresh_from_db()
+    assert request.state == EscalationState.OPEN
+
+    calls = [json.loads(call.body) for call in webhook.got]
+    assert [call["kind"] for call in calls] == ["opened", "half_time"]
+    assert calls[1]["amount_minor"] == 120000
+    assert calls[1]["url"] == address
+    headers, body = webhook.got[1].headers, webhook.got[1].body
+    signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body
+    key = base64.b64decode(secret.removeprefix("whsec_"))
+    right = base64.b64encode(hmac.digest(key, signed, "sha256")).decode()
+    assert headers["webhook-signature"] == f"v1,{right}"
+
+    tell(last_call(request.created_at, request.expires_at) + timedelta(seconds=1))
+    Escalation.objects.filter(pk=request.pk).update(
+        expires_at=timezone.now() - timedelta(minutes=1)
+    )
+    sweep()
+    tell(timezone.now() + timedelta(hours=1))
+
+    assert to(mail) == ["ada", "ada", "ada", "omar"]  # who launched it learns how it ended
+    kinds = [json.loads(call.body)["kind"] for call in webhook.got]
+    assert kinds == ["opened", "half_time", "expiring", "expired"]
+
+
+def test_who_claimed_it_in_time_is_not_reminded_and_who_decided_ends_it(
+    people: tuple[Scene, User], mail: Sink
+) -> None:
+    scene, ada = people
+    request = waiting(scene)
+    tell()
+    middle = half_time(request.created_at, request.expires_at) + timedelta(seconds=1)
+    operations.claim(escalation_id=request.pk, by=ada, at=middle - timedelta(seconds=5))
+
+    tell(middle)
+    operations.decide(
+        escalation_id=request.pk, by=ada, approve=False, comment="no", at=timezone.now()
+    )
+    tell(request.expires_at)
+
+    assert mail.got == []
+
+
+def test_who_is_given_a_request_is_told_and_so_is_their_teams_webhook_alone(
+    people: tuple[Scene, User], mail: Sink, webhook: Sink
+) -> None:
+    scene, ada = people
+    at = timezone.now()
+    workspace, rita = scene.workspace, scene.rita
+    team = operations.set_team(
+        workspace=workspace, slug="night", name="Night", add=[rita, ada], at=at
+    )
+    hook(scene, ada, webhook, team=team)
+    request, other = waiting(scene), waiting(scene)
+
+    operations.assign(escalation_id=request.pk, by=ada, to_team=team, note="please", at=at)
+    tell()
+    operations.assign(escalation_id=other.pk, by=ada, to_user=rita, at=at)
+    tell()
+
+    assert to(mail) == ["rita", "rita"]  # and not ada, who did it
+    assert "please" not in "".join(map(text, mail.got))
+    assert {json.loads(call.body)["request"] for call in webhook.got} == {request.pk}
+
+
+def test_quiet_hours_hold_and_a_digest_collects(people: tuple[Scene, User], mail: Sink) -> None:
+    scene, ada = people
+    first, second = waiting(scene), waiting(scene)
+    at = timezone.now()
+    minute = at.hour * 60 + at.minute
+    hours = Hours((minute - 60) % 1440, (minute + 120) % 1440, digest_at=(minute + 180) % 1440)
+    prefer(scene, ada, hours=hours, opened=Mode.DIGEST, half_time=Mode.NOW)
+    Escalation.objects.update(expires_at=at + timedelta(hours=8))
+
+    tell(at)
+    tell(at + timedelta(hours=1, minutes=55))
+    assert mail.got == []
+    tell(at + timedelta(hours=3, minutes=1))
+
+    [digest] = mail.got
+    assert subject(digest) == "[opsconsole] 2 things to look at"
+    assert all(f"/approvals/{one.pk}/" in text(digest) for one in (first, second))
+    tell(at + timedelta(hours=4, minutes=1))
+    assert to(mail) == ["ada", "ada"]  # both half times, in one mail
+
+
+def test_a_kill_switch_is_told_and_stops_the_clock_of_what_it_holds(
+    people: tuple[Scene, User], mail: Sink
+) -> None:
+    scene, ada = people
+    request = waiting(scene)
+    tell()
+    middle = half_time(request.created_at, request.expires_at)
+    at = timezone.now()
+    given: dict[str, Any] = {"workspace": scene.workspace, "by": ada, "reason": "it loops"}
+    operations.kill(at=at, **given)
+
+    tell(middle + timedelta(minutes=1))
+    operations.release(at=at + timedelta(hours=1), to=Stage.TRIAL, **given)
+    operations.release(at=at + timedelta(hours=1), to=Stage.OFF, **given)
+    tell(at + timedelta(hours=1, seconds=1))
+
+    assert [subject(one) for one in mail.got] == [
+        "[opsconsole] Kill switch turned on by ada: all payments, emails and changes",
+        "[opsconsole] 3 things to look at",  # two stages of its release, and what it had held
+    ]
+    assert "half of its time" in text(mail.got[1])
+    assert "it loops" not in "".join(map(text, mail.got))
+
+
+def test_only_members_are_told_and_nothing_of_another_workspace(
+    people: tuple[Scene, User], mail: Sink
+) -> None:
+    scene, ada = people
+    request = waiting(scene)
+    tell()
+    scene.workspace.memberships.filter(user=ada).update(role="viewer")
+
+    tell(half_time(request.created_at, request.expires_at) + timedelta(seconds=1))
+    assert to(mail) == ["rita"]  # she may lower or reject it
+    tell(timezone.now())
+    scene.workspace.memberships.filter(user=scene.rita).delete()
+    tell(last_call(request.created_at, request.expires_at) + timedelta(seconds=1))
+
+    assert to(mail) == ["rita"]

@@ -1,0 +1,330 @@
+"""Servers that fail, hang, drip and redirect: nothing is lost, multiplied or held up."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from threading import Thread
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from django.utils import timezone
+
+from agents import operations
+from agents.core.notifications import GIVEN_UP, LONGEST_WAIT, Kind, half_time
+from agents.core.states import EscalationState
+from agents.models import Delivery, DeliveryState, Escalation, Notification, Run, Shape
+from agents.notifications import mail as mailing
+from agents.notifications import sharing, webhooks
+from agents.notifications.webhooks import BadAddress, is_public, read_url
+from tests.engine.scene import Scene
+from tests.notifications.sinks import AUTHORITY, mail_server, receiver
+from tests.notifications.telling import by_mail, hook, tell, waiting, with_mailboxes
+from tests.nursery import Program
+from tests.processes import ROOT, SIX, Contenders, environment
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+
+
+@pytest.fixture
+def people() -> tuple[Scene, User]:
+    return with_mailboxes()
+
+
+@pytest.fixture(autouse=True)
+def tls(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    settings.OPSCONSOLE_WEBHOOK_HOSTS = ["localhost"]
+    monkeypatch.setenv("SSL_CERT_FILE", str(AUTHORITY))
+    webhooks._tls.cache_clear()
+    yield
+    webhooks._tls.cache_clear()
+
+
+def later(at: datetime, tries: int = 1) -> datetime:
+    """Return a time at which the next try is surely due."""
+    return at + timedelta(seconds=2 * LONGEST_WAIT * tries)
+
+
+@pytest.mark.parametrize(
+    ("answers", "fault"),
+    [
+        ("500", "answered 500"),
+        ("302", "answered 302, and redirects are not followed"),
+        ("hang", "no answer within 0.5 s"),
+        ("drip", "no answer within 0.5 s"),
+    ],
+)
+def test_a_call_that_goes_wrong_is_made_again_under_its_id(
+    people: tuple[Scene, User], monkeypatch: pytest.MonkeyPatch, answers: str, fault: str
+) -> None:
+    scene, ada = people
+    with receiver() as sink, monkeypatch.context() as patch:
+        hook(scene, ada, sink, [Kind.OPENED])
+        waiting(scene)
+        sink.answers = answers
+        if not answers.isdigit():
+            patch.setattr(webhooks, "TOTAL", 0.5)
+        at = timezone.now()
+        tell(at)
+        tell(at)
+        [row] = Delivery.objects.all()
+        assert (row.state, row.tries, row.fault) == (DeliveryState.WAITING, 1, fault)
+        patch.undo()
+        sink.answers = "200"
+
+        tell(later(at))
+        tell(later(at, 2))
+
+        ids = [call.headers["webhook-id"] for call in sink.got]
+        assert ids[-1] == str(row.message)
+        assert set(ids) == {str(row.message)}
+        assert len(ids) == 2 or answers != "500"
+        assert {call.path for call in sink.got} == {"/in?key=of-the-receiver"}
+    row.refresh_from_db()
+    assert (row.state, row.tries, row.fault) == (DeliveryState.SENT, 2, "")
+
+
+def test_a_receiver_that_hangs_holds_up_neither_decision_nor_mail(
+    people: tuple[Scene, User], settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene, ada = people
+    monkeypatch.setattr(webhooks, "TOTAL", 600.0)
+    with receiver() as sink, mail_server() as mail:
+        by_mail(settings, mail)
+        sink.answers = "hang"
+        hook(scene, ada, sink)
+        request = waiting(scene)
+
+        def told() -> None:
+            tell(half_time(request.created_at, request.expires_at) + timedelta(seconds=1))
+            connection.close()
+
+        teller = Thread(target=told)
+        teller.start()
+        assert sink.arrived.wait(30)
+        operations.decide(
+            escalation_id=request.pk, by=ada, approve=False, comment="no", at=timezone.now()
+        )
+        assert teller.is_alive()
+        sink.over.set()
+        teller.join()
+    request.refresh_from_db()
+    assert request.state == EscalationState.REJECTED
+
+
+@pytest.mark.parametrize(
+    ("answers", "state", "fault"),
+    [
+        ("refuse", DeliveryState.FAILED, "the mail server refused the address (550)"),
+        ("hang", DeliveryState.WAITING, "no answer of a mail server (SMTPServerDisconnected)"),
+        ("drip", DeliveryState.WAITING, "no answer of a mail server (SMTPServerDisconnected)"),
+    ],
+)
+def test_a_mail_that_goes_wrong_is_sent_again_unless_its_address_is_refused(
+    people: tuple[Scene, User],
+    settings: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    answers: str,
+    state: str,
+    fault: str,
+) -> None:
+    scene, _ = people
+    with mail_server() as sink, monkeypatch.context() as patch:
+        by_mail(settings, sink)
+        request = waiting(scene)
+        tell()
+        sink.answers = answers
+        if answers != "refuse":
+            patch.setattr(mailing, "TOTAL", 0.5)
+        at = half_time(request.created_at, request.expires_at) + timedelta(seconds=1)
+        tell(at)
+        [row] = Delivery.objects.all()
+        assert (row.state, row.fault) == (state, fault)
+        patch.undo()
+        sink.answers = "take"
+
+        Escalation.objects.update(expires_at=at + timedelta(days=9))
+        tell(later(at))
+        tell(later(at, 2))
+
+        ids = [one["Message-ID"] for one in sink.got]
+        assert ids == ([] if answers == "refuse" else [f"<{row.message}@localhost>"])
+
+
+def test_who_never_answers_is_given_up_with_all_that_waited_for_it(
+    people: tuple[Scene, User],
+) -> None:
+    scene, ada = people
+    with receiver("elsewhere") as sink:  # it cannot prove the name it is called by
+        hook(scene, ada, sink, [Kind.OPENED])
+        for _ in range(3):
+            waiting(scene)
+        at = timezone.now()
+        tell(at)
+        assert sink.got == []
+        assert Delivery.objects.filter(fault="no answer (ConnectError)", tries=1).count() == 1
+        tell(at + GIVEN_UP + timedelta(hours=1))
+    assert {row.state for row in Delivery.objects.exclude(webhook=None)} == {DeliveryState.FAILED}
+    sharing._looked_at = -sharing.MINUTE
+    tell(at + sharing.KEPT + timedelta(days=3))  # the log has an end
+    assert not Delivery.objects.exists()
+
+
+@pytest.mark.slow
+def test_six_workers_make_one_message_of_each_thing(
+    people: tuple[Scene, User], crowd: Contenders
+) -> None:
+    scene, ada = people
+    with receiver() as sink:
+        hook(scene, ada, sink)
+    for _ in range(3):
+        waiting(scene)
+    everybody: list[list[Any]] = [[] for _ in range(SIX)]
+
+    crowd.meet("tests.notifications.contending:share", everybody)
+    crowd.meet("tests.notifications.contending:share", everybody)
+    taken = crowd.meet("tests.notifications.contending:take_messages", everybody)
+
+    # Of each request: opened (webhook), half time and last minutes (webhook and ada).
+    assert Delivery.objects.count() == 3 * (3 + 2)
+    assert Notification.objects.count() == 9
+    ids = [one for messages in taken for one in messages]
+    assert len(ids) == len(set(ids))
+    assert Delivery.objects.exclude(message=None).count() == len(ids) - 1 + 6  # ada's in one mail
+
+
+@pytest.mark.slow
+def test_a_worker_that_dies_after_sending_leaves_it_to_be_sent_again_under_its_id(
+    people: tuple[Scene, User],
+) -> None:
+    scene, ada = people
+    with receiver() as sink:
+        hook(scene, ada, sink, [Kind.OPENED])
+        request = waiting(scene)
+        sink.answers = "hang"  # it has the call, and the worker has no answer yet
+        worker = Program(
+            [sys.executable, "manage.py", "work"],
+            cwd=ROOT,
+            env=environment(
+                OPSCONSOLE_WEBHOOK_HOSTS="localhost",
+                SSL_CERT_FILE=str(AUTHORITY),
+                DJANGO_SETTINGS_MODULE="tests.settings",
+            ),
+        )
+        assert sink.arrived.wait(120)
+        os.kill(worker.pid, signal.SIGKILL)
+        worker.wait()
+        sink.answers = "200"
+
+        tell(later(timezone.now()))
+
+        assert len({call.headers["webhook-id"] for call in sink.got}) == 1
+        assert len(sink.got) == 2
+    assert Delivery.objects.get(key=f"opened:request:{request.pk}").state == DeliveryState.SENT
+
+
+def test_what_names_hold_ends_no_header_and_becomes_no_link(
+    people: tuple[Scene, User], settings: Any
+) -> None:
+    scene, ada = people
+    label = "Anna\r\nBcc: eve@evil.example\u202e <https://evil.example|here> 4111 1111 1111 1111"
+    with mail_server() as mail, receiver() as sink:
+        by_mail(settings, mail)
+        for shape in Shape:
+            hook(scene, ada, sink, [Kind.HALF_TIME], name=shape.value, shape=shape)
+        request = waiting(scene)
+        tell()
+        Run.objects.update(subject_label=label)
+        tell(half_time(request.created_at, request.expires_at) + timedelta(seconds=1))
+        [one] = mail.got
+        bodies = {call.body.decode() for call in sink.got}
+    assert one["Bcc"] is None
+    assert one["X-Envelope-To"].upper() == "RCPT TO:<ADA@EXAMPLE.COM>"
+    assert len(bodies) == 3
+    text = one.get_payload(decode=True).decode()
+    for told in (str(one["Subject"]), text, *bodies):
+        assert "\u202e" not in told
+        assert "4111" not in told
+    [slack] = [json.loads(body) for body in bodies if '"unfurl_links"' in body]
+    assert "&lt;https://evil.example|here&gt;" in slack["text"]
+    [teams] = [json.loads(body) for body in bodies if "AdaptiveCard" in body]
+    [block] = teams["attachments"][0]["content"]["body"]
+    assert block["type"] == "RichTextBlock"
+
+
+def test_a_secret_is_made_anew_and_is_worth_nothing_without_the_installations_key(
+    people: tuple[Scene, User], settings: Any
+) -> None:
+    scene, ada = people
+    with receiver() as sink:
+        webhook = hook(scene, ada, sink, [Kind.OPENED])
+        first = webhook.secret
+        fresh = operations.rotate_webhook(webhook=webhook, by=ada, at=timezone.now())
+        waiting(scene)
+        tell()
+        assert fresh.secret != first
+        assert len(sink.got[0].headers["webhook-signature"].split()) == 2
+        settings.SECRET_KEY = "another" * 10
+        waiting(scene)
+        tell()
+        assert len(sink.got) == 1
+    fault = Delivery.objects.order_by("-pk")[0].fault
+    assert fault == "the installation's secret key has changed: make a new secret"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://localhost/in",
+        "https://user:word@localhost/in",
+        "https://localhost/in#part",
+        "https://elsewhere.example/in",  # not listed
+        "https://localhost\\@evil.example/",
+        "https://local\nhost/",
+        "https://[::1/",
+        "ftp://localhost/",
+        "https:///in",
+    ],
+)
+def test_an_address_that_may_not_be_called_is_refused(url: str) -> None:
+    with pytest.raises(BadAddress):
+        read_url(url)
+
+
+def test_a_private_address_is_called_only_where_its_host_is_listed(
+    people: tuple[Scene, User], settings: Any
+) -> None:
+    scene, ada = people
+    with receiver() as sink:
+        hook(scene, ada, sink, [Kind.OPENED])
+        settings.OPSCONSOLE_WEBHOOK_HOSTS = []
+        with pytest.raises(BadAddress):
+            read_url(f"https://localhost:{sink.port}/")  # another port
+        read_url("https://localhost/")
+        webhook = hook(scene, ada, sink, [Kind.OPENED], name="b", url="https://localhost/")
+        waiting(scene)
+        tell()
+        assert sink.got == []
+    fault = Delivery.objects.get(webhook=webhook).fault
+    assert fault == "the host's address is not a public one, and the host is not listed"
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("127.0.0.1", "10.1.2.3", "172.16.0.1", "192.168.1.1", "169.254.169.254"),
+        *("100.64.0.1", "224.0.0.1", "255.255.255.255", "192.0.2.1", "::1", "::", "fe80::1%eth0"),
+        *("fc00::1", "ff02::1", "::ffff:127.0.0.1", "::ffff:10.0.0.1", "2002:7f00:1::"),
+        *("64:ff9b::7f00:1", "64:ff9b::808:808", "2001:0:4136:e378:8000:63bf:3fff:fdd2"),
+        *("::127.0.0.1", "2001:db8::1"),
+    ],
+)
+def test_addresses_that_lead_within_are_none_of_the_open_internet(address: str) -> None:
+    assert not is_public(address)
+    assert all(map(is_public, ("8.8.8.8", "2606:4700::1111", "::ffff:8.8.8.8")))
