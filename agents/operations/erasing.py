@@ -51,7 +51,9 @@ def erase_subject(
     in the answer.
     """
     if not reason.strip() or has_hidden(reason):
-        raise Refused("no_reason", "Say why, in a line that names nobody: the record keeps it.")
+        raise Refused(
+            "no_reason", "Give a reason in one line without names: it stays in the audit log."
+        )
     check_text(reason, most=MAX_REASON)
     reason = redact_in(workspace, reason.strip())
     if desk not in SYSTEMS:

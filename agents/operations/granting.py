@@ -76,7 +76,9 @@ def obstacle(escalation: Escalation) -> Refused | None:
         sentence = f"This server has no tool {name!r}: reject this, or approve on one that has."
         return Refused("unknown_tool", sentence)
     if not accepts(TOOLS[name], action["args"]):  # nobody can say any more what a yes would do
-        return Refused("tool_changed", "The tool takes other arguments now. Reject this request.")
+        return Refused(
+            "tool_changed", "The tool has changed since. This request can only be rejected."
+        )
     return None
 
 

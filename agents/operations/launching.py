@@ -137,7 +137,7 @@ def _check_version(
         raise Refused(
             "other_policy",
             f"New runs follow the published policy, {now}. Launching under v{version.number} "
-            "takes the role admin.",
+            "is for admins only.",
         )
 
 
@@ -163,10 +163,10 @@ def _launch_facts(run: Run, published: PolicyVersion | None) -> dict[str, Json]:
 def _full(full: str, run: Run, limits: Limits) -> str:
     """Say whose requests fill the inbox, and what to do."""
     of = {
-        LAUNCHER: f"{limits.open_per_launcher} requests of {run.launched_by.get_username()}",
+        LAUNCHER: f"{limits.open_per_launcher} requests from {run.launched_by.get_username()}",
         SUBJECT: f"{limits.open_per_subject} requests about {run.subject_label}",
     }
-    return f"{of[full]} wait for people already. Launch again once some are decided."
+    return f"{of[full]} are already waiting for approval. Launch again once some are decided."
 
 
 def _already_launched(workspace: Workspace, token: str | None) -> Run:
@@ -188,17 +188,16 @@ def _check(
 ) -> None:
     """Refuse what no run can be made of. Raises Refused."""
     if not goal.strip():
-        raise Refused("no_goal", "Say in a sentence what the run is to achieve.")
+        raise Refused("no_goal", "Describe in a sentence what the run should achieve.")
     if len(goal) > MAX_GOAL or has_hidden(goal) or invisible_characters(goal):
         raise Refused(
             "bad_goal",
-            f"A goal is at most {MAX_GOAL} characters, without control characters "
-            "and letters that nobody sees.",
+            f"A goal has at most {MAX_GOAL:,} characters, without control or invisible characters.",
         )
     limits = version.limits_of(pattern, desk)
     profile, kind = limits.profile, SYSTEMS[desk].kind
     if subject is None and limits.about != "day" and profile != "reference":
-        raise Refused("no_subject", f"Say which {kind} the run may act on.")
+        raise Refused("no_subject", f"Enter the {kind} that this run is about.")
     if profile == "reference" and not workspace.is_demo:
         raise Refused(
             "reference_elsewhere",

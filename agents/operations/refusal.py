@@ -45,7 +45,7 @@ def require_role(
         has = f"has the role {found.role}" if found else "is not a member"
         raise Refused(
             "not_permitted",
-            f"{user.get_username()} {has} in {workspace.name}; this takes the role {wanted}.",
+            f"{user.get_username()} {has} in {workspace.name}; this needs the role {wanted}.",
         )
     return found
 
@@ -57,5 +57,5 @@ def check_text(text: str, *, most: int) -> None:
     if has_hidden(text) or invisible_characters(text):
         raise Refused(
             "bad_reason",
-            "A reason is plain text, without control characters and letters that nobody sees.",
+            "A reason must be plain text, without control or invisible characters.",
         )

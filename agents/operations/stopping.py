@@ -41,5 +41,5 @@ def cancel(*, run_id: UUID, by: User, reason: str, at: datetime) -> Run:
                 stop_reason="cancelled",
             )
         except LostRun:
-            raise Refused("moved", "The run moved on just now. Look again.") from None
+            raise Refused("moved", "The run has just changed. Check it again.") from None
         return run

@@ -23,7 +23,9 @@ def try_models(*, by: User, at: datetime) -> int:
     parts = Membership.objects.filter(user=by, role__in=TRIES, user__is_active=True)
     mine = list(parts.order_by("workspace_id").values_list("workspace_id", flat=True))
     if not mine:
-        raise Refused("not_permitted", "Trying a model now takes the role operator or admin.")
+        raise Refused(
+            "not_permitted", "Only operators and admins can make runs try the model again."
+        )
     Endpoint.end_rests()
     return sum(_wake(workspace_id, by, at) for workspace_id in mine)
 

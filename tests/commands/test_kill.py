@@ -40,7 +40,7 @@ def test_a_switch_is_pressed_tried_and_released() -> None:
 @pytest.mark.parametrize(
     ("verb", "more", "code", "says"),
     [
-        ("kill", {"who": "rita"}, 3, "takes the role admin"),
+        ("kill", {"who": "rita"}, 3, "needs the role admin"),
         ("kill", {"who": "nobody"}, 2, "no user 'nobody'"),
         ("kill", {"workspace": "shop"}, 2, "There is no workspace 'shop'. Workspaces: demo."),
         ("release", {}, 3, "off already"),

@@ -104,7 +104,7 @@ def test_only_an_admin_publishes(scene: Scene) -> None:
     ended = command("publish_policy", "demo", "--tool", "send_reply", "--as", "eve")
 
     assert ended.code == 3
-    assert "takes the role admin" in ended.err
+    assert "needs the role admin" in ended.err
     assert published() == before
 
 

@@ -346,7 +346,7 @@ def test_an_inbox_that_is_full_of_one_launcher_takes_no_more(scene: Scene, ada: 
 
     assert [run.state for run in ended] == ["waiting", "waiting", "stopped"]
     assert ended[2].stop_reason == "too_many_open_requests:launcher"
-    with pytest.raises(operations.Refused, match="2 requests of omar wait"):
+    with pytest.raises(operations.Refused, match="2 requests from omar are already waiting"):
         scene.launch()
     approve(runs[0], ada)
     assert go(scene.launch()).state == "waiting"

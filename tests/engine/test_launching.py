@@ -48,7 +48,7 @@ def test_an_operator_launches_under_no_superseded_version(scene: Scene) -> None:
 
     assert send(scene.omar, before) == 422
     assert 'name="policy"' not in signed_in(scene.omar).get(reverse("launch")).text
-    with pytest.raises(operations.Refused, match="takes the role admin"):
+    with pytest.raises(operations.Refused, match="is for admins only"):
         operations.launch(
             workspace=scene.workspace,
             pattern="supervisor",

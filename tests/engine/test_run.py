@@ -151,7 +151,7 @@ def test_eve_may_neither_launch_nor_decide_nor_cancel(scene: Scene) -> None:
     escalation = Escalation.objects.get(run=run)
     at = timezone.now()
 
-    with pytest.raises(operations.Refused, match="takes the role"):
+    with pytest.raises(operations.Refused, match="needs the role"):
         operations.launch(
             workspace=scene.workspace,
             pattern="supervisor",
@@ -160,9 +160,9 @@ def test_eve_may_neither_launch_nor_decide_nor_cancel(scene: Scene) -> None:
             by=scene.eve,
             at=at,
         )
-    with pytest.raises(operations.Refused, match="takes the role"):
+    with pytest.raises(operations.Refused, match="needs the role"):
         operations.decide(escalation_id=escalation.pk, by=scene.eve, approve=True, at=at)
-    with pytest.raises(operations.Refused, match="takes the role"):
+    with pytest.raises(operations.Refused, match="needs the role"):
         operations.cancel(run_id=run.pk, by=scene.eve, reason="", at=at)
 
 

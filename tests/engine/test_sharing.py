@@ -163,7 +163,7 @@ def test_who_cannot_decide_neither_gives_nor_gets_a_request(
         give(waiting, scene.rita, to_team=unable, to_user=ada)
     for by in (scene.eve, mara, away):
         for act in (give, later, lambda one, who: say(one, who, "x")):
-            with pytest.raises(operations.Refused, match="takes the role"):
+            with pytest.raises(operations.Refused, match="needs the role"):
                 act(waiting, by)
     operations.claim(escalation_id=waiting.pk, by=scene.rita, at=at)
     with pytest.raises(operations.Claimed):

@@ -57,7 +57,7 @@ def test_a_name_that_several_have_is_asked_about(scene: Scene) -> None:
     answered = signed_in(scene.omar).post(reverse("launch"), fields)
 
     assert answered.status_code == 422
-    assert "Several fit: Anna: 42, Anna: 44. Enter one ID." in answered.text
+    assert "Several match: Anna: 42, Anna: 44. Enter one ID." in answered.text
     assert not Run.objects.exists()
 
 

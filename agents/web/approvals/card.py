@@ -274,7 +274,7 @@ def _fields(
 
 def _refusal(escalation: Escalation, user: User, role: str) -> str:
     if role not in access.DECIDES:
-        return f"Your role here is {role}. Deciding takes the role reviewer or admin."
+        return f"Your role here is {role}. Deciding needs the role reviewer or admin."
     return OWN if is_own(escalation.run, user.pk) else ""
 
 

@@ -59,7 +59,7 @@ def read_decision(
 def _reason(field: str, ready: str, posted: QueryDict, allowed: Sequence[str]) -> str:
     """Return a ready reason and what was typed, as one text. Raises BadForm."""
     if ready and ready not in allowed:
-        raise BadForm(field, "There is no such ready reason. Load the page again.")
+        raise BadForm(field, "That reason is not on the list. Reload the page and choose again.")
     return ". ".join(filter(None, (ready, posted.get(field, "").strip())))
 
 
@@ -85,5 +85,5 @@ def read_patch(
         raise BadForm(f"{SET}{error.name}", str(error)) from None
     if not patch:
         first = f"{SET}{fields[0].name}" if fields else "verdict"
-        raise BadForm(first, "Nothing is changed.")
+        raise BadForm(first, "Nothing is changed. Change a value first.")
     return patch

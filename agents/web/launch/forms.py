@@ -46,7 +46,7 @@ def read_launch(posted: QueryDict) -> Launch:
     only(posted, LAUNCH_FIELDS)
     token = posted.get("token", "")
     if not (token.isascii() and token.isalnum()) or len(token) > 64:
-        raise BadForm("goal", "The form has lost its token. Load the page again.")
+        raise BadForm("goal", "This form is no longer valid. Reload the page and try again.")
     if "scenario" in posted:
         desk, chosen = examples().get(posted.get("scenario", ""), ("", None))
         if chosen is None:
@@ -94,7 +94,7 @@ def find_subject(text: str, *, desk: str, book_id: int) -> str | None:
         return None
     enter = f"Enter the name or ID of one {system.kind}."
     if len(text) > LONGEST_NAME or "\0" in text:
-        raise BadForm("subject", f"That is no name. {enter}")
+        raise BadForm("subject", f"That is not a valid name. {enter}")
     try:
         found = system.find_all(text, book_id=book_id, most=MOST + 1)
     except UnknownSubject as error:
@@ -103,7 +103,7 @@ def find_subject(text: str, *, desk: str, book_id: int) -> str | None:
         raise BadForm("subject", f"No {system.kind} is called {text}. {enter}")
     if len(found) > 1:
         known = ", ".join(f"{one.label}: {one.key}" for one in found[:MOST])
-        raise BadForm("subject", f"Several fit: {known}. Enter one ID.")
+        raise BadForm("subject", f"Several match: {known}. Enter one ID.")
     return found[0].key
 
 
