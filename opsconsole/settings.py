@@ -75,6 +75,7 @@ OPSCONSOLE_PORT = _env.whole("OPSCONSOLE_PORT", default=8000, low=1, high=65535)
 
 # The application
 
+OPSCONSOLE_APPS = _env.packages("OPSCONSOLE_APPS")  # a company's desks, from its own folders
 INSTALLED_APPS = [
     "django.contrib.contenttypes",
     "django.contrib.auth",
@@ -86,7 +87,7 @@ INSTALLED_APPS = [
     "agents.desks.refunds",
     "agents.desks.bank",
     "agents",
-    *_env.packages("OPSCONSOLE_APPS"),  # a company's desks, from its own folders
+    *OPSCONSOLE_APPS,
 ]
 MIDDLEWARE = [
     "opsconsole.request_ids.request_ids",

@@ -6,11 +6,13 @@ migrate` lifts all of them first and makes them again, as this version words the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from django.apps import AppConfig, apps
-from django.core.checks import CheckMessage, Error
+from django.conf import settings
+from django.core import checks
 from django.db import DEFAULT_DB_ALIAS, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.utils import CursorWrapper
@@ -81,55 +83,70 @@ def _lift(connection: BaseDatabaseWrapper, cursor: CursorWrapper) -> None:
             cursor.execute(f"DROP TRIGGER {quoted(name)}{on}")
 
 
-def faults(connection: BaseDatabaseWrapper) -> dict[str, str]:
-    """Return what of the database's build is not as this version makes it, with what is wrong.
+@dataclass(frozen=True)
+class Build:
+    """What of a database's build is not as this version makes it, each with what is wrong.
 
-    What acts on a table and is not ours might do anything. A table that is not there is not missed.
+    What acts on a table and is not ours might do anything. On a company's own tables it is theirs
+    to know what: that is `foreign`, and no fault.
     """
+
+    faults: dict[str, str]
+    foreign: dict[str, str]
+
+
+def inspect(connection: BaseDatabaseWrapper) -> Build:
+    """Compare the database's build with this version's. A table that is not there is not missed."""
+    build, theirs = Build({}, {}), _tables_of_company()
     with connection.cursor() as cursor:
-        wrong = (_wrong_triggers, _wrong_tables, _missing_keys)
-        return dict(pair for find in wrong for pair in find(connection, cursor))
+        for find in (_wrong_triggers, _wrong_tables, _missing_keys):
+            for table, name, why in find(connection, cursor):
+                is_theirs = table in theirs and not _is_lifted(table)
+                (build.foreign if is_theirs else build.faults)[name] = why
+    return build
 
 
 def _wrong_triggers(
     connection: BaseDatabaseWrapper, cursor: CursorWrapper
-) -> Iterator[tuple[str, str]]:
+) -> Iterator[tuple[str, str, str]]:
     wanted = {trigger.name: trigger for trigger in triggers_of(connection)}
     found = _acting(connection, cursor)
     for name in wanted.keys() - {row[0] for row in found}:
-        yield f"trigger {name}", "it is missing"
+        yield wanted[name].table, f"trigger {name}", "it is missing"
     for name, table, body, kind, is_on in found:
         mine = wanted.get(name)
         if kind == _CONSTRAINT:
             if not is_on:
-                yield f"foreign key {name}", "it is switched off"
+                yield table, f"foreign key {name}", "it is switched off"
         elif mine is None:
-            yield f"trigger {name}", "it is none of ours"
+            yield table, f"trigger {name}", f"it is none of ours, on {table}"
         elif (mine.table, mine.body, mine.kind) != (table, body if kind else body.strip(), kind):
-            yield f"trigger {name}", "it is not as it was made"
+            yield table, f"trigger {name}", "it is not as it was made"
         elif not is_on:
-            yield f"trigger {name}", "it is switched off"
+            yield table, f"trigger {name}", "it is switched off"
 
 
 def _wrong_tables(
     connection: BaseDatabaseWrapper, cursor: CursorWrapper
-) -> Iterator[tuple[str, str]]:
+) -> Iterator[tuple[str, str, str]]:
     is_sqlite = connection.vendor == "sqlite"
     ours = _tables()
     cursor.execute(_SQLITE_TABLES if is_sqlite else _POSTGRES_TABLES)
     for name, is_plain in cursor.fetchall():
-        if _folded(connection, name) in ours and not is_plain:
-            yield f"table {name}", "it is no plain table, whose rows are those that were written"
+        table = _folded(connection, name)
+        if table in ours and not is_plain:
+            why = "it is no plain table, whose rows are those that were written"
+            yield table, f"table {name}", why
     if not is_sqlite:
         cursor.execute(_POSTGRES_ROLE)
         if (role := cursor.fetchone()[0]) != "origin":
             why = f"it is {role} for this user: foreign keys are not held"
-            yield "session_replication_role", why
+            yield "", "session_replication_role", why
 
 
 def _missing_keys(
     connection: BaseDatabaseWrapper, cursor: CursorWrapper
-) -> Iterator[tuple[str, str]]:
+) -> Iterator[tuple[str, str, str]]:
     """Yield the foreign keys of our models that no constraint holds, where one is to."""
     there = set(connection.introspection.table_names(cursor))
     models = [model for model in apps.get_models() if model._meta.managed]
@@ -145,7 +162,8 @@ def _missing_keys(
                 continue
             to = field.target_field
             if (field.column, to.model._meta.db_table, to.column) not in held:
-                yield f"foreign key {meta.db_table}.{field.column}", "it is missing"
+                name = f"foreign key {meta.db_table}.{field.column}"
+                yield meta.db_table, name, "it is missing"
 
 
 def _acting(
@@ -166,6 +184,16 @@ def _tables() -> set[str]:
     """Return the tables of every app: a desk's are wherever a company keeps it."""
     models = apps.get_models(include_auto_created=True)
     return {model._meta.db_table for model in models if model._meta.managed}
+
+
+def _tables_of_company() -> set[str]:
+    """Return the tables that only models of OPSCONSOLE_APPS have."""
+    of_company, others = set[str](), set[str]()
+    for model in apps.get_models(include_auto_created=True):
+        app = apps.get_app_config(model._meta.app_label).name
+        tables = of_company if app in settings.OPSCONSOLE_APPS else others
+        tables.add(model._meta.db_table)
+    return of_company - others
 
 
 def _is_lifted(table: str) -> bool:
@@ -190,21 +218,33 @@ def after_migrate(sender: AppConfig, using: str = DEFAULT_DB_ALIAS, **kwargs: An
     protect(connections[using])
 
 
-def check_record(*, databases: Sequence[str] | None = None, **kwargs: Any) -> list[CheckMessage]:
+def check_record(
+    *, databases: Sequence[str] | None = None, **kwargs: Any
+) -> list[checks.CheckMessage]:
     """Say when the record could be changed: `check --database default` asks.
 
     Raises DatabaseError: of a database that is away nothing is known, which is no "no issues".
     """
-    said: list[CheckMessage] = []
+    said: list[checks.CheckMessage] = []
     for alias in databases or []:
-        if wrong := faults(connections[alias]):
-            each = "; ".join(f"{name}: {why}" for name, why in sorted(wrong.items()))
+        build = inspect(connections[alias])
+        if build.faults:
             said.append(
-                Error(
-                    f"The record could be changed, as the database is not built as it was: {each}.",
+                checks.Error(
+                    "The record could be changed, as the database is not built as it was: "
+                    f"{listed(build.faults)}.",
                     hint="Run manage.py migrate: it makes triggers again; what else is named has "
                     "to be put right by hand. Then run verify_audit.",
                     id="agents.E001",
                 )
             )
+        if build.foreign:
+            said.append(
+                checks.Warning(f"Of your own tables: {listed(build.foreign)}.", id="agents.W001")
+            )
     return said
+
+
+def listed(found: Mapping[str, str]) -> str:
+    """Return what was found in a database's build in a line, each with what is wrong."""
+    return "; ".join(f"{name}: {why}" for name, why in sorted(found.items()))

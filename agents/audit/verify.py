@@ -36,6 +36,7 @@ class Proof:
     faults: list[Chain]
     is_torn: bool = False  # the last line of the heads outside was left out
     only_times: bool = False  # are what does not hold
+    foreign: str = ""  # what acts on a company's own tables
 
     def limits(self) -> list[str]:
         """Return in sentences what was compared, and what was not."""
@@ -52,6 +53,8 @@ class Proof:
             span = f"{first:%Y-%m-%d %H:%M:%S} to {last:%Y-%m-%d %H:%M:%S} UTC"
             events = "1 event is" if self.loose == 1 else f"{self.loose} events are"
             said.append(f"{events} in no seal yet, {span}.")
+        if self.foreign:
+            said.append(f"Not checked is what acts on your own tables: {self.foreign}.")
         return said + self.clock_notes()
 
     def clock_notes(self) -> list[str]:
@@ -82,8 +85,8 @@ def prove(*, runs: QuerySet[Run], workspaces: QuerySet[Workspace], file: Path) -
     faults += [Chain("heads", fault, of="head") for fault in bad]
     if not bad:
         faults += _miscounted(counts, seals.sealed_hashes(stored))
-    wrong = protection.faults(connections[DEFAULT_DB_ALIAS])
-    faults += [Chain(name, Fault(0, why)) for name, why in sorted(wrong.items())]
+    build = protection.inspect(connections[DEFAULT_DB_ALIAS])
+    faults += [Chain(name, Fault(0, why)) for name, why in sorted(build.faults.items())]
     sealed, count, loose, ends = TrustedHeads.by(trusted), 0, 0, list[datetime]()
     doubts: list[Chain] = []
     for chain in chains(runs, workspaces, sealed):
@@ -100,7 +103,9 @@ def prove(*, runs: QuerySet[Run], workspaces: QuerySet[Workspace], file: Path) -
     between = (ends[0], ends[1]) if ends else None
     only_times = bool(doubts) and not faults
     counts_of_heads = len(stored), len(sealing.keys()), len(kept)
-    return Proof(count, *counts_of_heads, loose, between, faults + doubts, is_torn, only_times)
+    found = faults + doubts
+    foreign = protection.listed(build.foreign)
+    return Proof(count, *counts_of_heads, loose, between, found, is_torn, only_times, foreign)
 
 
 def _kept(file: Path) -> tuple[list[seals.SealedHead], bool, list[Chain]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 from django.db import DatabaseError, connection, transaction
@@ -178,6 +179,20 @@ def test_a_table_that_is_not_ours_alone_is_found(
     assert (name, 0) in found
     assert command("migrate").code == 0  # SQLite words triggers anew as a table is renamed
     assert faults() == []
+
+
+def test_a_trigger_on_a_companys_own_table_is_named_and_no_fault(run: Run, settings: Any) -> None:
+    statement, back, name = ON_BANK[connection.vendor]
+    settings.OPSCONSOLE_APPS = ["agents.desks.bank"]
+
+    with rebuilt(statement, back):
+        ended = command("verify_audit")
+        [said] = protection.check_record(databases=["default"])
+
+    assert ended.code == 0, ended.out
+    named = f"{name}: it is none of ours, on bank_transfer"
+    assert f"Not checked is what acts on your own tables: {named}." in ended.out
+    assert (said.id, named in said.msg) == ("agents.W001", True)
 
 
 @pytest.mark.postgres

@@ -150,6 +150,7 @@ def test_verify_audit_says_which_event_and_why(run: Run) -> None:
 
     assert ended.code == 3
     assert f"run {run.pk}: event 3: its content is not what was hashed" in ended.out
+    assert ended.err == "The record does not hold: 1 place."
 
 
 def test_verify_audit_of_nothing_known_is_bad_usage(run: Run) -> None:

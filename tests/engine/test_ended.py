@@ -103,7 +103,7 @@ def test_the_check_says_when_a_trigger_is_gone(scene: Scene) -> None:
     with connection.cursor() as cursor:
         cursor.execute(f"DROP TRIGGER agents_run_stays{on}")
 
-    assert protection.faults(connection) == {"trigger agents_run_stays": "it is missing"}
+    assert protection.inspect(connection).faults == {"trigger agents_run_stays": "it is missing"}
     assert [error.id for error in protection.check_record(databases=["default"])] == ["agents.E001"]
     protection.protect(connection)
-    assert protection.faults(connection) == {}
+    assert protection.inspect(connection).faults == {}

@@ -127,8 +127,8 @@ RECORD = (
     Mutant(
         "triggers may be missing",
         "agents/audit/verify.py",
-        "wrong = protection.faults(connections[DEFAULT_DB_ALIAS])",
-        "wrong = dict[str, str]()",
+        "build = protection.inspect(connections[DEFAULT_DB_ALIAS])",
+        "build = protection.Build({}, {})",
         "tests/audit/test_build.py -k trigger",
     ),
     _left_out(

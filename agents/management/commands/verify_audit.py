@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
@@ -35,8 +34,9 @@ class Command(BaseCommand):
         runs, workspaces = _chosen(options["run"], options["workspace"])
         proof = verify.prove(runs=runs, workspaces=workspaces, file=_heads(options["head"]))
         self.stdout.write(_document(proof) if options["json"] else _sentences(proof))
-        if proof.faults:
-            sys.exit(REFUSED)
+        if count := len(proof.faults):
+            places = "1 place" if count == 1 else f"{count} places"
+            raise CommandError(f"The record does not hold: {places}.", returncode=REFUSED)
 
 
 def _document(proof: verify.Proof) -> str:
