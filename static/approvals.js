@@ -228,10 +228,20 @@ function showPlace() {
   if (row && queue.scrollHeight > queue.clientHeight) queue.scrollTop = row.offsetTop - queue.clientHeight / 3;
 }
 
-// A later page of the queue is this reader's own, so it is asked for instead of sent.
+// A view of the queue is this reader's own: what comes live only says that it may have changed.
+let asking = null;
 document.addEventListener("htmx-before-swap", (event) => {
-  if (!document.querySelector("#queue[data-after]")) return;
-  if (event.detail.tasks.some((task) => task.target instanceof Element && task.target.id === "waiting")) refresh(["#queue"]);
+  if (!event.detail.tasks.some((task) => task.target instanceof Element && task.target.id === "waiting")) return;
+  asking ??= setTimeout(() => {
+    asking = null;
+    refresh(["#views", "#queue"]);
+  }, 300);
+});
+
+// A filter's address names only what was filled in.
+document.addEventListener("formdata", ({ target, formData }) => {
+  if (target.method !== "get") return;
+  for (const [name, text] of [...formData]) if (!text) formData.delete(name);
 });
 
 document.addEventListener("htmx-after-swap", () => {
@@ -246,5 +256,12 @@ document.addEventListener("DOMContentLoaded", () => {
   showChanges();
   mayChange(true);
   showPlace();
-  document.querySelector("#next[data-focus]")?.focus();
+  const sent = document.querySelector("#strip [data-draft]")?.dataset.draft;
+  if (sent) sessionStorage.removeItem(`draft/${sent}`);
+  // The headline says what this one is about; what was refused is read first.
+  const headline = document.querySelector("#consequence h2");
+  if (headline && !document.querySelector("[autofocus], #notice > *")) {
+    headline.tabIndex = -1;
+    headline.focus({ preventScroll: true });
+  }
 });

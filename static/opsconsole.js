@@ -7,7 +7,7 @@ const live = document.getElementById("live");
 const HELD = "#queue, #runs"; // lists whose rows must not move under the pointer
 const POLL = 5000; // milliseconds between looks while there is no stream
 
-const PARTS = ["#waiting", "#run", "#card", "#overview", "#queue", "#runs"];
+const PARTS = ["#waiting", "#run", "#card", ".queuepage > #strip", "#overview", "#views", "#queue", "#runs"];
 let known = new Date(); // when what the page shows was last known to be so
 
 function showLive(isLive) {
@@ -61,7 +61,11 @@ async function refresh(parts) {
   const present = parts.filter((part) => document.querySelector(part));
   if (!present.length) return true;
   const headers = { "HX-Request": "true", "HX-Current-URL": location.href };
-  const answer = await fetch(live.dataset.address ?? location.href, { headers }).catch(() => null);
+  if (present.join() === "#queue") headers["HX-Target"] = "queue"; // nothing else is drawn
+  const address = new URL(live.dataset.address ?? location.href, location.href);
+  const newest = document.querySelector("#queue")?.dataset.newest;
+  if (newest) address.searchParams.set("since", newest);
+  const answer = await fetch(address, { headers }).catch(() => null);
   if (!answer || !answer.ok) return false;
   if (answer.headers.has("HX-Redirect")) location.assign(answer.headers.get("HX-Redirect"));
   const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
@@ -84,9 +88,18 @@ function contents(list) {
   return [...list.querySelectorAll("li[id], tr[id]")].map((row) => row.id + (row.querySelector(".end, .chip")?.textContent ?? "")).join();
 }
 
-function hold(part) {
+// How many requests have come since those that the queue shows.
+function arrivals(fragment) {
+  const count = Number(fragment.querySelector("#queue")?.dataset.arrived ?? 0);
+  return count ? `${count} new request${count > 1 ? "s" : ""}` : "";
+}
+
+function hold(part, words = "") {
   held.add(part);
-  document.querySelectorAll(`${part} .news`).forEach((news) => (news.hidden = false));
+  document.querySelectorAll(`${part} .news`).forEach((news) => {
+    if (words) news.textContent = words;
+    news.hidden = false;
+  });
 }
 
 async function letGo() {
@@ -130,10 +143,11 @@ if (live) {
       }
       localise(task.fragment);
       const part = task.target instanceof Element && task.target.matches(HELD) ? task.target : null;
+      const words = part ? arrivals(task.fragment) : "";
       if (part && isInUse(part) && !isAsked) {
         tasks.splice(tasks.indexOf(task), 1);
-        if (contents(part) !== contents(task.fragment)) hold(`#${part.id}`);
-      }
+        if (words || contents(part) !== contents(task.fragment)) hold(`#${part.id}`, words);
+      } else if (words) document.querySelector("#arrivals").textContent = words;
     }
   });
   document.addEventListener("htmx-after-swap", () => tick());
@@ -151,7 +165,7 @@ if (live) {
     setTimeout(() => htmx.ajax("GET", live.dataset.hxSseConnect, { source: live }), POLL);
   });
   // What belongs to who reads it is not sent, only that it changed.
-  live.addEventListener("card", () => refresh(["#card", "#claim", "#evidence"]));
+  live.addEventListener("card", () => refresh(["#card", "#claim", "#evidence", ".queuepage > #strip"]));
   let later = null;
   live.addEventListener("activity", () => {
     later ??= setTimeout(() => {
@@ -238,15 +252,26 @@ function pick(verdict) {
   return true;
 }
 
+// In a list the focus moves; from an open card the request beside it is opened.
 function step(by) {
   const links = [...document.querySelectorAll(".qlist a, .rowlink")];
   if (!links.length) return false;
   let at = links.indexOf(document.activeElement);
+  const isOpen = at < 0 && document.querySelector("#consequence");
   if (at < 0) at = links.findIndex((link) => link.hasAttribute("aria-current"));
   const next = links.findIndex((link) => link.hasAttribute("data-next"));
-  if (at < 0 && next >= 0 && by > 0) at = next - 1; // the request after the one that was decided
+  if (at < 0 && next >= 0) at = by > 0 ? next - 1 : next; // one that was decided stood before it
   const to = at < 0 ? (by > 0 ? 0 : links.length - 1) : Math.max(0, Math.min(links.length - 1, at + by));
-  links[to].focus();
+  if (!isOpen) links[to].focus();
+  else if (to !== at) links[to].click();
+  return true;
+}
+
+function narrow() {
+  const filter = document.querySelector("#narrow");
+  if (!filter) return false;
+  filter.open = true;
+  filter.querySelector("input:not([type=hidden])").focus();
   return true;
 }
 
@@ -277,7 +302,12 @@ function unfold(selector) {
 }
 
 const SHARES = { h: () => unfold("#hand-over"), s: () => press("#wake button") || unfold("#snooze"), m: () => unfold("#comment-form") };
-const KEYS = { ...SHARES, j: () => step(1), k: () => step(-1), c: () => press("#claim button"), n: () => press("#next"), "/": search, "?": help };
+const KEYS = {
+  ...SHARES,
+  j: () => step(1), k: () => step(-1), c: () => press("#claim button"), n: () => press("#next"),
+  u: () => press("#reopen"), f: narrow, ".": () => press(".news:not([hidden])"), "/": search, "?": help,
+};
+for (const digit of "123456") KEYS[digit] = () => press(`#views [data-key="${digit}"]`);
 
 document.addEventListener("keydown", (event) => {
   if ((event.ctrlKey || event.metaKey) && event.key === "Enter") {

@@ -17,6 +17,7 @@ from agents.models.notification import (
 )
 from agents.models.policy import PolicyVersion
 from agents.models.run import LostRun, Run
+from agents.models.saved_view import SavedView
 from agents.models.snooze import Snooze
 from agents.models.step import Step
 from agents.models.team import Team
@@ -41,6 +42,7 @@ __all__ = [
     "PolicyVersion",
     "Role",
     "Run",
+    "SavedView",
     "Scope",
     "Sealed",
     "Shape",

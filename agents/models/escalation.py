@@ -113,6 +113,12 @@ class Escalation(models.Model):
             models.Index(fields=["workspace", "amount_minor"], name="escalation_amount"),
             # The tab of what was decided, newest first.
             models.Index(fields=["workspace", "-decided_at", "id"], name="escalation_decided"),
+            # And of what one person decided.
+            models.Index(
+                fields=["decided_by", "workspace", "-decided_at", "-id"],
+                condition=Q(decided_by__isnull=False),
+                name="escalation_decided_by",
+            ),
             # The overview: what was allowed and not done, newest first.
             models.Index(
                 fields=["workspace", "-decided_at", "-id"],

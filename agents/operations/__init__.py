@@ -37,6 +37,7 @@ from agents.operations.publishing import publish_policy
 from agents.operations.refusal import Refused
 from agents.operations.relaunching import launch_again
 from agents.operations.roles import join, set_limit, set_role
+from agents.operations.saved_views import delete_view, save_view
 from agents.operations.snoozing import snooze, wake
 from agents.operations.stopping import cancel
 from agents.operations.teams import set_team
@@ -58,6 +59,7 @@ __all__ = [
     "comment",
     "decide",
     "deciders",
+    "delete_view",
     "ensure_demo_workspace",
     "ensure_simulated_person",
     "erase_subject",
@@ -78,6 +80,7 @@ __all__ = [
     "release_claim",
     "remove_webhook",
     "rotate_webhook",
+    "save_view",
     "set_email",
     "set_limit",
     "set_preference",

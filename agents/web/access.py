@@ -12,10 +12,19 @@ from uuid import UUID
 
 from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
-from django.db.models import Prefetch, QuerySet, prefetch_related_objects
+from django.db.models import Prefetch, Q, QuerySet, prefetch_related_objects
 from django.http import Http404, HttpRequest
 
-from agents.models import Escalation, Membership, PolicyVersion, Role, Run, Webhook, Workspace
+from agents.models import (
+    Escalation,
+    Membership,
+    PolicyVersion,
+    Role,
+    Run,
+    SavedView,
+    Webhook,
+    Workspace,
+)
 from agents.models.belonging import belongs
 from agents.operations.roles import DECIDES as DECIDES
 
@@ -83,6 +92,12 @@ def escalation_to_decide(user: User, pk: int) -> Escalation:
     if membership(user, found.workspace_id).role not in DECIDES:
         raise PermissionDenied("Only reviewers and admins can decide requests.")
     return found
+
+
+def views_of(user: User) -> QuerySet[SavedView]:
+    """Return a person's saved views, and those that are shared in their workspaces."""
+    shared = Q(workspace__in=workspaces_of(user))
+    return SavedView.objects.filter(shared | Q(owner=user)).order_by("name", "pk")
 
 
 def run_for(user: User, pk: UUID) -> Run:

@@ -18,7 +18,7 @@ from django_htmx.middleware import HtmxDetails
 from agents.core.requests import Json
 from agents.models import Role
 from agents.web.access import AUDITS, LAUNCHES, parts_of, person
-from agents.web.approvals.inbox import open_in
+from agents.web.approvals.selection import open_in
 from agents.web.kill import switches
 from agents.web.times import is_in_utc
 from agents.web.views.session import THEMES

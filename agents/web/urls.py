@@ -2,6 +2,7 @@
 
 from django.urls import URLPattern, path
 
+from agents.web.approvals import lists
 from agents.web.approvals import sharing_views as sharing
 from agents.web.approvals import views as approvals
 from agents.web.audit import views as audit
@@ -25,8 +26,10 @@ urlpatterns: list[URLPattern] = [
     path("become/<str:name>/", session.become, name="become"),
     path("theme/", session.theme, name="theme"),
     path("keys/", session.keys, name="keys"),
-    path("approvals/", approvals.approvals, name="approvals"),
-    path("approvals/decided/", approvals.decided, name="decided"),
+    path("approvals/", lists.approvals, name="approvals"),
+    path("approvals/decided/", lists.decided, name="decided"),
+    path("approvals/views/save/", lists.save_view, name="save-view"),
+    path("approvals/views/<int:pk>/delete/", lists.delete_view, name="delete-view"),
     path("approvals/<int:pk>/", approvals.approval, name="approval"),
     path("approvals/<int:pk>/judge/", approvals.judge, name="judge"),
     path("approvals/<int:pk>/claim/", approvals.claim, name="claim"),

@@ -1,4 +1,4 @@
-"""From a person's decision to the next step, through a real web process and a real worker."""
+"""From a person's decision to the next step, and to the next card, through real processes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def main() -> None:
     for number in range(1, given.runs + 1):
         scene.launch(number)
     ours = Run.objects.filter(workspace=scene.workspace)
-    posting, running = [], []
+    posting, running, going_on = [], [], []
     how = {"OPSCONSOLE_DISPATCH": given.dispatch}
     with (
         processes.model() as address,
@@ -39,6 +39,7 @@ def main() -> None:
         form = Form(site, scene.rita)
         for held in Escalation.objects.filter(run__in=ours).order_by("pk"):
             posting.append(form.allow(held))
+            going_on.append(posting[-1] + form.open_next())
             processes.until(lambda run=held.run_id: ours.filter(pk=run, state__in=ENDED).exists())
             effect = Effect.objects.get(escalation=held)
             held.refresh_from_db()
@@ -48,6 +49,7 @@ def main() -> None:
     print("|---|---:|---:|---:|")
     _print("decision to the next step (its intent)", running)
     _print("the form's answer", posting)
+    _print("sent, to the next card of the view", going_on)
 
 
 class Form:
@@ -56,21 +58,35 @@ class Form:
     def __init__(self, site: str, user: User) -> None:
         self.address = urlsplit(site).netloc
         self.cookie = f"{cookie_of(user)}; csrftoken={CSRF}"
+        self.next = ""  # where the last answer leads
 
     def allow(self, held: Escalation) -> float:
         """Grant less than was asked for. Return the seconds until the answer."""
         fields = {"csrfmiddlewaretoken": CSRF, "action_sha256": held.action_sha256}
         fields |= {"verdict": "adjust", "set.amount_minor": "800.00", "comment": "partly used"}
+        target = f"/approvals/{held.pk}/decide/?view=unclaimed"
+        took, status, self.next = self._ask("POST", target, urlencode(fields))
+        if status != 302:
+            raise SystemExit(f"the form answered {status}")
+        return took
+
+    def open_next(self) -> float:
+        """Go where the last answer leads. Return the seconds until all of that page is there."""
+        took, status, _ = self._ask("GET", self.next)
+        if status != 200:
+            raise SystemExit(f"the next card answered {status}")
+        return took
+
+    def _ask(self, method: str, target: str, body: str | None = None) -> tuple[float, int, str]:
+        """Return the seconds that an answer took, its status and where it leads."""
         headers = {"Cookie": self.cookie, "Content-Type": "application/x-www-form-urlencoded"}
         site = http.client.HTTPConnection(self.address, timeout=60)
         with processes.timed() as took:
-            site.request("POST", f"/approvals/{held.pk}/decide/", urlencode(fields), headers)
+            site.request(method, target, body, headers)
             answer = site.getresponse()
             answer.read()
         site.close()
-        if answer.status != 302:
-            raise SystemExit(f"the form answered {answer.status}")
-        return took[0]
+        return took[0], answer.status, answer.getheader("Location", "")
 
 
 def _print(what: str, seconds: list[float]) -> None:

@@ -135,6 +135,15 @@ def _of_approvals() -> Iterator[tuple[str, str, str]]:
     for person in ("ada", "rita"):
         yield "decided deep", person, f"/approvals/decided/?{mark}"
         yield "decided rejected", person, "/approvals/decided/?outcome=rejected"
+        yield "decided by me", person, "/approvals/decided/?by=me"
+        for queue in (
+            {"view": "mine"},
+            {"view": "above", "order": "amount"},
+            {"order": "risk"},
+            {"tool": "issue_refund", "amount_from": "1000"},
+            {"rule": "refunds.amount_limit", "due": "240"},
+        ):
+            yield f"queue {urlencode(queue)}", person, f"/approvals/?{urlencode(queue)}"
     for kind in held.filter(state="open").values_list("kind", flat=True).distinct().order_by():
         first = held.filter(state="open", kind=kind).order_by("expires_at").first()
         yield f"card of {kind}", "rita", f"/approvals/{first.pk}/"

@@ -15,7 +15,9 @@ from agents.core.states import EscalationState, RunState
 from agents.desks.refunds.models import Refund
 from agents.models import Escalation, Run, Step
 from agents.web import access
-from agents.web.approvals.inbox import inbox, next_of, open_in
+from agents.web.approvals.inbox import inbox
+from agents.web.approvals.queue import WHOLE
+from agents.web.approvals.selection import line_of, open_in, reviewer
 from agents.web.overview.figures import overview
 from tests.engine.scene import Scene, fresh, go
 
@@ -93,8 +95,9 @@ def test_a_request_that_was_moved_is_not_read_or_decided(
     assert request not in access.escalations_of(other.rita)
     both = [other.workspace.pk, scene.workspace.pk]
     mine = elsewhere.escalations.exclude(pk=request.pk).get()
-    assert [row.escalation for row in inbox(both).rows] == [mine]
-    assert (open_in(both).count(), next_of(both, mine)) == (1, None)
+    who = reviewer(other.rita, at=timezone.now())
+    assert [row.escalation for row in inbox(who).rows] == [mine]
+    assert (open_in(both).count(), line_of(WHOLE, who, mine.pk).following) == (1, None)
     assert overview(other.rita, at=timezone.now()).waiting == 1
 
 

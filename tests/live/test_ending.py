@@ -35,7 +35,7 @@ def test_streams_end_with_the_server_and_nothing_is_printed(number: signal.Signa
     try:
         _wait_for(port)
         with watching(f"http://127.0.0.1:{port}", "", cookie=cookie_of(scene.rita)) as stream:
-            stream.next("#queue")
+            stream.next("#waiting")
             server.send_signal(number)
             rest = list(stream)
             printed, _ = server.communicate(timeout=20)

@@ -79,7 +79,7 @@ def test_rita_decides_a_refund_with_javascript_off(
         with running("manage.py", "work", **settings_of(model)):
             until(has_state(run, RunState.DONE))
         page.reload()
-        expect(page.locator(".consequence")).to_contain_text("USD 800.00 was paid to Anna")
+        expect(page.locator("#strip")).to_contain_text("USD 800.00 was paid to Anna")
         page.goto(f"{site}/runs/{run.pk}/")
         expect(page.locator("main")).to_contain_text("rita: adjusted, USD 800.00")
         page.get_by_role("link", name="Result as JSON").click()

@@ -267,15 +267,3 @@ def test_an_answer_about_a_call_says_nothing_that_the_ledger_denies(
     assert "Search the mail server" not in shown(scene, escalation)
     assert "rita answered that it did not happen." in card
     assert "Nothing was paid" not in card  # the refund before the email was
-
-
-def test_the_next_request_is_the_next_of_the_list(scene: Scene) -> None:
-    first, second, third = (waiting(scene) for _ in range(3))
-
-    pay("rita", second, verdict="reject", comment="no")
-    page = signed_in(scene.rita).get(reverse("approval", args=[second.pk])).text
-
-    assert f'id="next" href="{reverse("approval", args=[third.pk])}"' in page
-    pay("rita", third, verdict="reject", comment="no")
-    page = signed_in(scene.rita).get(reverse("approval", args=[third.pk])).text
-    assert f'id="next" href="{reverse("approval", args=[first.pk])}"' in page

@@ -4,28 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from itertools import groupby
 
 from django.contrib.auth.models import User
-from django.db.models import BooleanField, ExpressionWrapper, F, Q, QuerySet
+from django.db.models import F, Q
 from django.utils import timezone
 
 from agents.core.kinds import TEXT
 from agents.core.states import EscalationState
 from agents.models import Escalation
-from agents.models.belonging import belongs
 from agents.sdk.changes import label_of
 from agents.systems import SYSTEMS
 from agents.tools import argument_in_words
 from agents.web import access
+from agents.web.approvals.queue import WHOLE, QueueAddress
+from agents.web.approvals.selection import Line, Reviewer, line_of
 from agents.web.approvals.wording import act, kind_of_request
+from agents.web.forms import whole_number
 from agents.web.newest import newest
 from agents.web.times import read_time
 
-INBOX = 100  # escalations on one page
+INBOX = 100  # requests on one page
+BESIDE = 40  # beside an open card, of which so many at most stand before it:
+BEFORE = 8
 DECIDED_PAGE = 50
-SOON = timedelta(minutes=10)
 
 
 @dataclass(frozen=True)
@@ -37,81 +40,65 @@ class InboxRow:
     asked: str  # how much, and where it is about no money, what
     granted: str
     why: str
+    risk: int  # 0 none to 100
     subject: str
     number: str  # the key of whom it is about, where it is not in their name
-    group: str
     claimed_by: str
+    assigned_to: str  # a person or a team
 
 
 @dataclass(frozen=True)
 class Inbox:
-    """A page of what waits, and where the next one begins."""
+    """A part of what waits: a page of it, or what stands beside an open card."""
 
     rows: Sequence[InboxRow]
-    after: str  # where this page begins; "" for the first
-    next: str  # "" for the last
+    count: int  # of all that the queue holds
+    newest: int  # the key of what came last
+    arrived: int  # how many came since the newest that a page knows
+    next: int | None  # of a page the request behind which the next begins; of a card the next one
 
 
-def inbox(workspaces: Iterable[int], after: str = "", *, most: int = 0) -> Inbox:
-    """Return a page of what waits in some workspaces, soonest to expire first.
-
-    What is frozen comes last: its time stands still. A page has `most` rows, else INBOX.
-    """
+def inbox(
+    who: Reviewer, queue: QueueAddress = WHOLE, after: str = "", *, since: str = "", most: int = 0
+) -> Inbox:
+    """Return a page of a queue: `most` rows, else INBOX, behind the request `after`."""
     most = most or INBOX
-    waiting = open_in(workspaces)
-    mark = _read_mark(after)
-    found = waiting.filter(_beyond(*mark)) if mark else waiting
-    found = found.annotate(is_frozen=ExpressionWrapper(_FROZEN, BooleanField()))
-    soonest = found.select_related("run", "claimed_by").order_by("is_frozen", "expires_at", "pk")
-    rows = _rows(soonest[: most + 1], at=timezone.now())
-    is_cut = len(rows) > most
-    following = _mark(rows[most - 1].escalation) if is_cut else ""
-    return Inbox(rows[:most], after if mark else "", following)
+    line = line_of(queue, who, whole_number(after))
+    keys = line.behind[:most]
+    return _inbox(line, keys, who, since, keys[-1] if len(line.behind) > most else None)
 
 
-def open_in(workspaces: Iterable[int]) -> QuerySet[Escalation]:
-    """Return what waits for a person in some workspaces; none whose run is elsewhere."""
-    waiting = Escalation.objects.filter(state=EscalationState.OPEN, workspace__in=list(workspaces))
-    return waiting.filter(belongs(Escalation))
+def inbox_beside(who: Reviewer, queue: QueueAddress, key: int, since: str = "") -> Inbox:
+    """Return the lines around a request, whether or not the queue holds it any more."""
+    line = line_of(queue, who, key)
+    keys = line.keys[max(0, line.at - BEFORE) : line.at + BESIDE]
+    return _inbox(line, keys, who, since, line.following)
 
 
-_FROZEN = Q(frozen_at__isnull=False)
+def _inbox(
+    line: Line, keys: Sequence[int], who: Reviewer, since: str, following: int | None
+) -> Inbox:
+    known = whole_number(since)
+    arrived = sum(key > known for key in line.keys) if known is not None else 0
+    newest = max(line.keys, default=0)
+    return Inbox(_open_rows(keys, who), len(line.keys), newest, arrived, following)
 
 
-def next_of(workspaces: Iterable[int], escalation: Escalation) -> Escalation | None:
-    """Return what comes after a request in the inbox, else what stands first there."""
-    others = open_in(workspaces).exclude(pk=escalation.pk)
-    ordered = others.annotate(is_frozen=ExpressionWrapper(_FROZEN, BooleanField()))
-    ordered = ordered.order_by("is_frozen", "expires_at", "pk")
-    is_frozen = escalation.frozen_at is not None
-    later = ordered.filter(_beyond(is_frozen, escalation.expires_at, escalation.pk)).first()
-    return later or ordered.first()
+def _open_rows(keys: Sequence[int], who: Reviewer) -> list[InboxRow]:
+    """Return the lines of some requests: only these rows, which are wide, are read."""
+    found = Escalation.objects.filter(pk__in=keys, state=EscalationState.OPEN)
+    found = found.select_related("run__launched_by", *_HOLDERS)
+    at = {key: number for number, key in enumerate(keys)}
+    return _rows(sorted(found, key=lambda one: at[one.pk]), at=who.at)
 
 
-def _mark(last: Escalation) -> str:
-    """Return where the page after this request begins."""
-    return f"{int(last.frozen_at is not None)}_{last.expires_at.isoformat()}_{last.pk}"
-
-
-def _read_mark(text: str) -> tuple[bool, datetime, int] | None:
-    """Return what `_mark` wrote; None for anything else: that is the first page."""
-    frozen, at, pk = (*text.split("_"), "", "")[:3]
-    when = read_time(at)
-    if when is None or frozen not in ("0", "1") or not (pk.isascii() and pk.isdigit()):
-        return None
-    return (frozen == "1", when, int(pk)) if len(pk) < 19 else None
-
-
-def _beyond(frozen: bool, at: datetime, pk: int) -> Q:
-    """Return what comes after a request, in the order of the inbox."""
-    later = Q(expires_at__gt=at) | Q(expires_at=at, pk__gt=pk)
-    return _FROZEN & later if frozen else _FROZEN | (~_FROZEN & later)
-
-
+_HOLDERS = ("claimed_by", "assigned_to", "assigned_team")
 OUTCOMES = (EscalationState.APPROVED, EscalationState.ADJUSTED, EscalationState.REJECTED)
 
 
-def decided(user: User, before: str, outcome: str = "") -> tuple[list[InboxRow], str]:
+def decided(
+    user: User, before: str, outcome: str = "", *, by_me: bool = False
+) -> tuple[list[InboxRow], str]:
     """Return a page of what was decided, newest first, and where the next one begins.
 
     `outcome` is one of OUTCOMES; anything else leaves out nothing.
@@ -119,12 +106,14 @@ def decided(user: User, before: str, outcome: str = "") -> tuple[list[InboxRow],
     found = Escalation.objects.filter(decided_at__isnull=False, run__workspace=F("workspace"))
     if outcome in OUTCOMES:
         found = found.filter(state=outcome)
-    at, _, pk = before.partition("_")
-    when = read_time(at)
-    if when and pk.isascii() and pk.isdigit() and len(pk) < 19:
-        found = found.filter(Q(decided_at__lt=when) | Q(decided_at=when, pk__lt=int(pk)))
+    if by_me:
+        found = found.filter(decided_by=user)
+    at, _, mark = before.partition("_")
+    when, pk = read_time(at), whole_number(mark)
+    if when and pk is not None:
+        found = found.filter(Q(decided_at__lt=when) | Q(decided_at=when, pk__lt=pk))
     found = newest(found, access.workspaces_of(user), "decided_at", DECIDED_PAGE + 1)
-    rows = _rows(found.select_related("run", "decided_by", "claimed_by"), at=timezone.now())
+    rows = _rows(found.select_related("run", "decided_by", *_HOLDERS), at=timezone.now())
     if len(rows) <= DECIDED_PAGE:
         return rows, ""
     last = rows[DECIDED_PAGE - 1].escalation
@@ -142,10 +131,11 @@ def _rows(found: Iterable[Escalation], *, at: datetime) -> list[InboxRow]:
             asked=_asked(e),
             granted=_granted(e),
             why=e.review["deciding"]["sentence"],
+            risk=e.review["deciding"].get("risk") or 0,
             subject=names.get(e.pk, "") or e.run.subject_label or "Nobody",
             number=f"#{e.subject_key}" if names.get(e.pk) else "",
-            group=_group(e, at=at),
             claimed_by=claimant(e, at=at),
+            assigned_to=str(e.assigned_to or e.assigned_team or ""),
         )
         for e in held
     ]
@@ -182,12 +172,6 @@ def _granted(escalation: Escalation) -> str:
     tool = str(escalation.action.get("name", ""))
     changed = (escalation.patch or {}).items()
     return ", ".join(f"{label_of(n)}: {argument_in_words(tool, n, v)}" for n, v in changed)
-
-
-def _group(escalation: Escalation, *, at: datetime) -> str:
-    if escalation.frozen_at:
-        return "Paused by a kill switch"
-    return "Expires within 10 min" if escalation.expires_at - at < SOON else "Later"
 
 
 def claimant(escalation: Escalation, *, at: datetime) -> str:

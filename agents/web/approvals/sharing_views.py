@@ -13,6 +13,7 @@ from django.utils import timezone
 from agents import operations
 from agents.models import Escalation, Team
 from agents.web import access
+from agents.web.approvals.queue import read_queue
 from agents.web.approvals.sharing import PERIODS
 from agents.web.approvals.views import show_card
 from agents.web.forms import BadForm, only
@@ -89,4 +90,4 @@ def _change(
         return show_card(request, escalation, notice=str(bad), status=422)
     except (operations.Claimed, operations.Refused) as no:
         return show_card(request, access.escalation_for(user, pk), notice=str(no), status=409)
-    return redirect("approval", pk=pk)
+    return redirect(read_queue(request.GET).address(pk))

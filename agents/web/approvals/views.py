@@ -1,13 +1,11 @@
-"""The inbox and the card: what waits for a person, and their decision."""
+"""The card: what one request is about, and a person's decision."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.urls import reverse
 from django.utils import timezone
 
 from agents import operations
@@ -22,7 +20,10 @@ from agents.web.approvals import card as cards
 from agents.web.approvals import inbox as inboxes
 from agents.web.approvals.fields import SET, filled_in
 from agents.web.approvals.form import Wanted, read_decision, read_patch
+from agents.web.approvals.queue import read_queue
+from agents.web.approvals.selection import line_of, reviewer
 from agents.web.approvals.sharing import sharing
+from agents.web.approvals.strip import strip_of
 from agents.web.approvals.wording import kind_of_request
 from agents.web.forms import BadForm, NotOurForm
 from agents.web.pages import action, page
@@ -32,33 +33,15 @@ REASONS = ("no_reason", "long_reason", "bad_reason")
 
 
 @page
-def approvals(request: HttpRequest) -> HttpResponse:
-    """List what waits, soonest to expire first."""
-    inbox = inboxes.inbox(
-        access.workspaces_of(access.person(request)), request.GET.get("after", "")
-    )
-    return render(request, "approvals/list.html", {"inbox": inbox, "nav": "approvals"})
-
-
-@page
-def decided(request: HttpRequest) -> HttpResponse:
-    """List what was decided, newest first."""
-    outcome, before = request.GET.get("outcome", ""), request.GET.get("before", "")
-    found, older = inboxes.decided(access.person(request), before, outcome)
-    shown = {
-        "decided": found,
-        "older": older,
-        "outcome": outcome if outcome in inboxes.OUTCOMES else "",
-        "outcomes": inboxes.OUTCOMES,
-        "nav": "approvals",
-    }
-    return render(request, "approvals/decided.html", shown)
-
-
-@page
 def approval(request: HttpRequest, pk: int) -> HttpResponse:
-    """Show one escalation with its evidence and, where it is open, the form."""
-    return show_card(request, access.escalation_for(access.person(request), pk))
+    """Show one escalation with its evidence and, where it is open, the form.
+
+    What is live asks for the queue beside it alone.
+    """
+    escalation = access.escalation_for(access.person(request), pk)
+    if request.headers.get("HX-Target") == "queue":
+        return render(request, "approvals/_queue.html", _beside(request, escalation))
+    return show_card(request, escalation)
 
 
 @page
@@ -108,13 +91,16 @@ def _claiming(request: HttpRequest, pk: int, change: Callable[..., Escalation]) 
         change(escalation_id=escalation.pk, by=user, at=timezone.now())
     except (operations.Claimed, operations.Refused) as no:
         return show_card(request, access.escalation_for(user, pk), notice=str(no), status=409)
-    return redirect("approval", pk=pk)
+    return redirect(read_queue(request.GET).address(pk))
 
 
 @action
 def decide(request: HttpRequest, pk: int) -> HttpResponse:
-    """Decide, and show what came of it: 422 for a bad form, 409 where somebody was first."""
-    user = access.person(request)
+    """Decide, and go on to the next request of the view, or to its list once that is empty.
+
+    422 for a bad form, 409 where somebody was first.
+    """
+    user, queue = access.person(request), read_queue(request.GET)
     escalation = access.escalation_to_decide(user, pk)
     try:
         wanted = _wanted(request, escalation)
@@ -142,9 +128,8 @@ def decide(request: HttpRequest, pk: int) -> HttpResponse:
         return show_card(request, escalation, field=field, sentence=str(no), status=422)
     except (operations.Claimed, operations.AlreadyDecided) as first:
         return show_card(request, access.escalation_for(user, pk), notice=str(first), status=409)
-    after = request.GET.get("after", "")
-    page = reverse("approval", args=[pk])
-    return redirect(f"{page}?{urlencode({'after': after})}" if after else page)
+    line = line_of(queue, reviewer(user, at=timezone.now()), pk)
+    return redirect(queue.address(line.following, done=str(pk)))
 
 
 def _wanted(request: HttpRequest, escalation: Escalation) -> Wanted:
@@ -179,20 +164,16 @@ def show_card(
     user = access.person(request)
     at = timezone.now()
     card = cards.card(escalation, user, at=at)
-    inbox = inboxes.inbox(access.workspaces_of(user), request.GET.get("after", ""))
-    waits = card.withheld != "ended"
     typed = {name: request.POST.get(name, "") for name in TYPED}
     shown = {
         **typed,
+        **_beside(request, escalation),
         "nav": "approvals",
         "card": card,
         "sharing": sharing(escalation, user, at=at),
         "unsent": {name: request.POST.get(name, "") for name in ("to", "note", "text")},
-        "escalation": escalation,
         "stages": card.stages,
-        "inbox": inbox,
-        "next": None if waits else inboxes.next_of(access.workspaces_of(user), escalation),
-        "is_mine": escalation.decided_by_id == user.pk,
+        "strip": strip_of(user, request.GET.get("done", "")),
         "notice": notice,
         "field": field,
         "fields": filled_in(card.fields, request.POST, wrong=field, sentence=sentence),
@@ -201,6 +182,19 @@ def show_card(
         "verdict": _chosen(request.POST.get("verdict", ""), card),
     }
     return render(request, "approvals/detail.html", shown, status=status)
+
+
+def _beside(request: HttpRequest, escalation: Escalation) -> dict[str, Json]:
+    """Return the part of the queue that stands beside a card, and the card's place in it."""
+    queue = read_queue(request.GET)
+    who = reviewer(access.person(request), at=timezone.now())
+    return {
+        "queue": queue,
+        "address": queue.address(escalation.pk, done=request.GET.get("done", "")),
+        "inbox": inboxes.inbox_beside(who, queue, escalation.pk, request.GET.get("since", "")),
+        "is_beside": True,
+        "escalation": escalation,
+    }
 
 
 def _chosen(wanted: str, card: cards.Card) -> str:

@@ -5,10 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from decimal import Decimal
-from functools import reduce
-from math import ceil, floor
-from operator import or_
 from urllib.parse import urlencode
 from uuid import UUID
 
@@ -16,25 +12,16 @@ from django.db.models import BooleanField, F, Func, Q, QuerySet
 from django.http import QueryDict
 
 from agents.core.event_kinds import LEDGER
-from agents.core.money import (
-    MAX_MINOR,
-    BadAmount,
-    currencies_with,
-    exponent,
-    minor_of_text,
-)
 from agents.models import Effect, Escalation, Event, Run, Workspace
+from agents.web.amounts import AMOUNTS, of_amount, read_amount, read_currency
 from agents.web.forms import whole_number
 from agents.web.sentences import EventLine, read_events, tell_events
 from agents.web.times import read_time
 
 PAGE = 50
 RUNS = 500  # of a subject or an amount: the newest
-AMOUNTS = ("amount_from", "amount_to", "currency")
-UNUSUAL = (0, 3, 4)  # digits of an amount that are minor; nearly every currency has two
 ABOUT = ("run__desk", "run__subject_key", "run__subject_label")
 FILTERS = ("event", "person", "subject", *AMOUNTS, "run", "since", "until", "all", "workspace")
-MOST_DIGITS = "CLF"  # the currency of which most digits are minor: any amount is read by it
 # Events of a moment may be written in another order than their times are.
 DISORDER = timedelta(hours=1)
 
@@ -155,30 +142,12 @@ def _runs(workspace: Workspace, given: dict[str, str]) -> list[UUID]:
         # Ordered otherwise, the list's own index would be chosen and read whole.
         found = found.filter(subject_key=given["subject"]).order_by("-created_at", "-pk")
     if given.keys() & set(AMOUNTS):
-        wanted = _of_amount(given)
+        wanted = of_amount(given)
         held = Escalation.objects.filter(wanted, workspace=workspace)
         moved = Effect.objects.filter(wanted)
         either = Q(pk__in=held.values("run_id")) | Q(pk__in=moved.values("run_id"))
         found = found.filter(either)
     return list(found.values_list("pk", flat=True)[: RUNS + 1])
-
-
-def _of_amount(given: dict[str, str]) -> Q:
-    """Return what is of an amount: of one currency, or as much of whichever it is."""
-
-    def within(digits: int) -> Q:
-        least, most = (Decimal(given.get(name, end)) for name, end in _ENDS.items())
-        bounds = (ceil(least.scaleb(digits)), min(floor(most.scaleb(digits)), MAX_MINOR))
-        return Q(amount_minor__range=bounds)
-
-    if known := given.get("currency", "").upper():
-        return Q(currency=known) & within(exponent(known))
-    unusual = [(Q(currency__in=currencies_with(digits)), within(digits)) for digits in UNUSUAL]
-    usual = ~reduce(or_, (those for those, _ in unusual)) & within(2)
-    return reduce(or_, (those & amounts for those, amounts in unusual), usual)
-
-
-_ENDS = {"amount_from": "0", "amount_to": str(MAX_MINOR)}
 
 
 @dataclass(frozen=True)
@@ -210,27 +179,13 @@ def _uuid(text: str) -> UUID | None:
         return None
 
 
-def _amount(text: str) -> int | None:
-    try:
-        return minor_of_text(text, MOST_DIGITS)
-    except BadAmount:
-        return None
-
-
-def _currency(text: str) -> int | None:
-    try:
-        return exponent(text.upper())
-    except BadAmount:
-        return None
-
-
 _READERS: dict[str, Callable[[str], object]] = {
     "event": _storable,
     "person": _storable,
     "subject": _storable,
-    "amount_from": _amount,
-    "amount_to": _amount,
-    "currency": _currency,
+    "amount_from": read_amount,
+    "amount_to": read_amount,
+    "currency": read_currency,
     "run": _uuid,
     "since": read_time,
     "until": read_time,

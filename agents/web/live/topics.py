@@ -18,7 +18,7 @@ from django.template.loader import render_to_string
 from agents.core.requests import Json
 from agents.core.states import EscalationState
 from agents.models import Escalation, Event, KillSwitch, Run
-from agents.web.approvals import inbox as inboxes
+from agents.web.approvals.selection import open_in
 from agents.web.kill import switches
 from agents.web.runs import trace
 
@@ -132,12 +132,10 @@ def _lines(topic: Topic, version: str) -> bytes:
         run = Run.objects.select_related("policy", "launched_by", "workspace").get(pk=topic.pk)
         return _swap("#run", render_to_string("runs/_run.html", trace.shown(run)))
     if isinstance(topic, InboxTopic):
-        inbox = inboxes.inbox(topic.workspaces)
-        shown: dict[str, Json] = {"inbox": inbox, "waiting": _waiting(topic)}
+        shown: dict[str, Json] = {"waiting": open_in(topic.workspaces).count()}
         shown["stops"] = switches.standing(*topic.workspaces)
         parts = {
-            # A later page of it is left as it is; so is a page that shows none.
-            "#queue:not([data-after])": "approvals/_queue.html",
+            # A page with a queue asks for its own view of it when this comes.
             "#waiting": "_waiting.html",
             "#may-act": "_may_act.html",
             "#stopped": "_stopped.html",
@@ -145,11 +143,6 @@ def _lines(topic: Topic, version: str) -> bytes:
         return b"".join(_swap(at, render_to_string(part, shown)) for at, part in parts.items())
     name = "card" if isinstance(topic, CardTopic) else "activity"
     return f"event: {name}\n".encode() + _data(version)
-
-
-def _waiting(topic: InboxTopic) -> int:
-    """Count what waits, also what no page of the inbox shows."""
-    return inboxes.open_in(topic.workspaces).count()
 
 
 def _swap(target: str, html: str) -> bytes:

@@ -55,8 +55,7 @@ def _topics(user: User, asked: Mapping[str, str]) -> list[Topic]:
     topics: list[Topic] = [InboxTopic(workspaces)]
     if "run" in asked:
         topics.append(RunTopic(access.run_for(user, UUID(asked["run"])).pk))
-    if "card" in asked:
-        pk = asked["card"]
+    for pk in (asked[name] for name in ("card", "done") if name in asked):
         if not (pk.isascii() and pk.isdigit() and len(pk) < 19):
             raise ValueError(pk)
         topics.append(CardTopic(access.escalation_for(user, int(pk)).pk))

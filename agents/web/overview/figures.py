@@ -21,6 +21,7 @@ from agents.core.states import DECIDED, EscalationState
 from agents.models import Escalation, Workspace
 from agents.web import access
 from agents.web.approvals.inbox import InboxRow, inbox
+from agents.web.approvals.selection import Reviewer
 from agents.web.formats import desk_title
 from agents.web.newest import newest
 from agents.web.overview.attention import Attention, attention
@@ -125,7 +126,7 @@ def overview(user: User, *, at: datetime) -> Overview:
     return Overview(
         waiting=sum(s.count for s in waiting),
         waiting_sums=_sums((s.currency, s.asked_minor) for s in waiting),
-        rows=inbox(keys, most=SOONEST).rows,
+        rows=inbox(Reviewer(user.pk, parts, (), (), at), most=SOONEST).rows,
         median_seconds=median(lengths) if lengths else None,
         decisions=len(lengths),
         automatic=sum(s.count for s in calls if s.is_automatic),

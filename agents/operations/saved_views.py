@@ -1,0 +1,50 @@
+"""Keep an address of the queue under a name, for oneself or for a workspace."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.contrib.auth.models import User
+from django.db import transaction
+
+from agents.models import Membership, Role, SavedView, Workspace
+from agents.operations.refusal import Refused, check_text, require_member
+from agents.operations.roles import DECIDES
+
+MAX_NAME = 40  # characters
+MAX_QUERY = 1000
+MOST = 30  # of one person
+
+
+def save_view(
+    *, by: User, name: str, query: str, at: datetime, workspace: Workspace | None = None
+) -> SavedView:
+    """Save a view, or change the own one of that name. Raises Refused.
+
+    With a workspace its members see it too: who shares one there is one who decides.
+    """
+    name = " ".join(name.split())
+    if not name or len(name) > MAX_NAME:
+        raise Refused("bad_name", f"Give the view a name of at most {MAX_NAME} characters.")
+    check_text(name, most=MAX_NAME)
+    if len(query) > MAX_QUERY:
+        raise Refused("long_query", "This filter is too long to save.")
+    if workspace:
+        require_member(workspace, by, *DECIDES)
+    with transaction.atomic():
+        User.objects.select_for_update().get(pk=by.pk)  # one at a time, so that MOST holds
+        own = SavedView.objects.filter(owner=by)
+        if not own.filter(name=name).exists() and own.count() >= MOST:
+            raise Refused("many_views", f"You have saved {MOST} views. Delete one first.")
+        values = {"query": query, "workspace": workspace, "created_at": at}
+        return own.update_or_create(owner=by, name=name, defaults=values)[0]
+
+
+def delete_view(*, view: SavedView, by: User) -> None:
+    """Delete one's own view; a shared one an admin of its workspace may delete. Raises Refused."""
+    is_admin = Membership.objects.filter(
+        workspace=view.workspace, user=by, role=Role.ADMIN
+    ).exists()
+    if view.owner_id != by.pk and not (view.workspace_id and is_admin):
+        raise Refused("not_yours", "Only who shared a view, or an admin, can delete it.")
+    view.delete()

@@ -1,0 +1,41 @@
+"""What the fields of the queue's filter offer: names that this server and its policies know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from agents.patterns import PATTERNS
+from agents.policies import RULES
+from agents.systems import SYSTEMS
+from agents.tools import TOOLS
+from agents.web.approvals.queue import MINUTES, QueueAddress
+from agents.web.formats import desk_title, rule_title, spelled
+
+
+@dataclass(frozen=True)
+class FilterChoice:
+    """A field of the filter with the values that it offers, as an address has them and in words."""
+
+    name: str
+    label: str
+    values: Sequence[tuple[str, str]]
+    value: str
+
+
+def filter_choices(queue: QueueAddress) -> list[FilterChoice]:
+    """Return the fields of which one chooses; what the address holds is always among them."""
+    offered: dict[str, tuple[str, Iterable[tuple[str, str]]]] = {
+        "tool": ("Tool", ((name, name) for name in sorted(TOOLS))),
+        "rule": ("Rule", ((name, rule_title(name)) for name in sorted(RULES, key=rule_title))),
+        "pattern": ("Pattern", ((name, spelled(name)) for name in sorted(PATTERNS))),
+        "desk": ("Desk", ((name, desk_title(name)) for name in sorted(SYSTEMS))),
+        "age": ("Waiting at least", MINUTES.items()),
+        "due": ("Expires within", MINUTES.items()),
+    }
+    found = []
+    for name, (label, values) in offered.items():
+        given = queue.given.get(name, "")
+        known = {**({given: given} if given else {}), **dict(values)}
+        found.append(FilterChoice(name, label, list(known.items()), given))
+    return found

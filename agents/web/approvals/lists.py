@@ -1,0 +1,110 @@
+"""The queue's lists: what waits, view by view, and what was decided."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import get_object_or_404, redirect, render
+from django.utils import timezone
+
+from agents import operations
+from agents.core.requests import Json
+from agents.web import access
+from agents.web.approvals import inbox as inboxes
+from agents.web.approvals import queue as queues
+from agents.web.approvals.choices import filter_choices
+from agents.web.approvals.queue import QueueAddress, read_queue
+from agents.web.approvals.selection import Reviewer, reviewer, tally, tally_views
+from agents.web.approvals.strip import strip_of
+from agents.web.pages import action, page
+
+
+@page
+def approvals(request: HttpRequest) -> HttpResponse:
+    """List what waits in a view of the queue."""
+    return _list(request, read_queue(request.GET))
+
+
+@page
+def decided(request: HttpRequest) -> HttpResponse:
+    """List what was decided, newest first."""
+    outcome, before = request.GET.get("outcome", ""), request.GET.get("before", "")
+    by_me = request.GET.get("by", "") == "me"
+    user = access.person(request)
+    found, older = inboxes.decided(user, before, outcome, by_me=by_me)
+    shown = {
+        **_views(reviewer(user, at=timezone.now())),
+        "decided": found,
+        "older": older,
+        "outcome": outcome if outcome in inboxes.OUTCOMES else "",
+        "outcomes": inboxes.OUTCOMES,
+        "by": "me" if by_me else "",
+        "nav": "approvals",
+    }
+    return render(request, "approvals/decided.html", shown)
+
+
+def _list(
+    request: HttpRequest, queue: QueueAddress, *, sentence: str = "", status: int = 200
+) -> HttpResponse:
+    user = access.person(request)
+    who, saved = reviewer(user, at=timezone.now()), list(access.views_of(user))
+    after, since = (request.GET.get(name, "") for name in ("after", "since"))
+    inbox = inboxes.inbox(who, queue, after, since=since)
+    shown = {
+        "nav": "approvals",
+        "queue": queue,
+        "inbox": inbox,
+        "next_page": queue.address(after=str(inbox.next)) if inbox.next else "",
+        **_views(who),
+        "orders": queues.ORDERS,
+        "saved": saved,
+        "current": next((view for view in saved if view.query == queue.query), None),
+        "shareable": [part.workspace for part in who.parts if part.role in access.DECIDES],
+        "sentence": sentence,
+        "choices": filter_choices(queue),
+        "after": after,
+        "tally": tally(queue, who) if queue.given else None,
+        "strip": strip_of(user, request.GET.get("done", "")),
+    }
+    return render(request, "approvals/list.html", shown, status=status)
+
+
+@action
+def save_view(request: HttpRequest) -> HttpResponse:
+    """Save the address that the form names; 422 with the list where it cannot be."""
+    user, queue = access.person(request), read_queue(QueryDict(request.POST.get("query", "")))
+    try:
+        slug = request.POST.get("workspace", "")
+        workspace = access.chosen([part.workspace for part in access.parts_of(user)], slug)
+        operations.save_view(
+            by=user,
+            name=request.POST.get("name", ""),
+            query=queue.query,
+            workspace=workspace if slug else None,
+            at=timezone.now(),
+        )
+    except operations.Refused as no:
+        return _list(request, queue, sentence=str(no), status=422)
+    return redirect(queue.address())
+
+
+@action
+def delete_view(request: HttpRequest, pk: int) -> HttpResponse:
+    """Delete a saved view; 409 where it is not the person's to delete."""
+    user = access.person(request)
+    view = get_object_or_404(access.views_of(user).select_related("workspace"), pk=pk)
+    queue = read_queue(QueryDict(view.query))
+    try:
+        operations.delete_view(view=view, by=user)
+    except operations.Refused as no:
+        return _list(request, queue, sentence=str(no), status=409)
+    return redirect(queue.address())
+
+
+def _views(who: Reviewer) -> dict[str, Json]:
+    """Return each view with what it holds, and what waits altogether."""
+    tallies = tally_views(who)
+    return {
+        "views": [(name, title, tallies[name]) for name, title in queues.VIEWS.items()],
+        "waiting": tallies[queues.ALL].count + tallies[queues.SNOOZED].count,
+    }

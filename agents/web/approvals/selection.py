@@ -1,0 +1,220 @@
+"""Which open requests a view of the queue holds for a person, in which order, and how many."""
+
+from __future__ import annotations
+
+from bisect import bisect
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import reduce
+from operator import or_
+from typing import Any, TypeAlias
+
+from django.contrib.auth.models import User
+from django.db.models import Count, Q, QuerySet, Sum, Value
+from django.db.models.fields.json import KT
+
+from agents.core.former import CURRENCY
+from agents.core.kinds import ACTION
+from agents.core.money import format_sums
+from agents.core.states import EscalationState
+from agents.models import Escalation, Membership, Snooze, Team
+from agents.models.belonging import belongs
+from agents.web import access
+from agents.web.amounts import AMOUNTS, of_amount
+from agents.web.approvals import queue as queues
+from agents.web.approvals.queue import VIEWS, QueueAddress
+
+
+@dataclass(frozen=True)
+class Reviewer:
+    """Who looks at the queue, and when: what the views of it depend on."""
+
+    user_id: int
+    parts: Sequence[Membership]
+    teams: Collection[int]
+    snoozed: Collection[int]  # requests that they do not want to see yet
+    at: datetime
+
+    @property
+    def workspaces(self) -> list[int]:
+        return sorted(part.workspace_id for part in self.parts)
+
+
+def reviewer(user: User, *, at: datetime) -> Reviewer:
+    """Read what the views depend on."""
+    asked = [
+        Team.objects.filter(members__user=user).values_list(Value("team"), "pk"),
+        Snooze.objects.filter(user=user, until__gt=at).values_list(Value(""), "escalation"),
+    ]
+    held = list(asked[0].union(asked[1], all=True))
+    teams, snoozed = ([key for kind, key in held if kind == name] for name in ("team", ""))
+    return Reviewer(user.pk, access.parts_of(user), teams, snoozed, at)
+
+
+def open_in(workspaces: Iterable[int]) -> QuerySet[Escalation]:
+    """Return what waits for a person in some workspaces; none whose run is elsewhere."""
+    waiting = Escalation.objects.filter(state=EscalationState.OPEN, workspace__in=list(workspaces))
+    return waiting.filter(belongs(Escalation))
+
+
+def requests_in(queue: QueueAddress, who: Reviewer) -> QuerySet[Escalation]:
+    """Return what the queue holds, in no order."""
+    found = open_in(who.workspaces)
+    if queue.unreadable:
+        return found.none()
+    return found.filter(_in_view(queue.view, who) & _fits(queue.given, who.at))
+
+
+def _in_view(view: str, who: Reviewer) -> Q:
+    """Return the condition of a view. What a person has snoozed is in the view of that alone."""
+    snoozed = Q(pk__in=list(who.snoozed))
+    if view == queues.SNOOZED:
+        return snoozed
+    is_claimed = Q(claimed_until__isnull=False, claimed_until__gt=who.at)
+    is_mine = Q(assigned_to=who.user_id) | Q(assigned_team__in=list(who.teams))
+    is_nobodys = Q(assigned_to__isnull=True, assigned_team__isnull=True)
+    found = {
+        queues.ALL: Q(),
+        queues.MINE: is_claimed & Q(claimed_by=who.user_id) | ~is_claimed & is_mine,
+        queues.UNCLAIMED: ~is_claimed & (is_nobodys | Q(assigned_team__in=list(who.teams))),
+        queues.ABOVE: above_limit(who.parts),
+    }[view]
+    return found & ~snoozed if who.snoozed else found
+
+
+def above_limit(parts: Sequence[Membership]) -> Q:
+    """Return the condition that a person may decide no yes to all that is asked.
+
+    As `Membership.limit_minor` says: once one currency of a desk is limited, any other is too.
+    """
+    found = Q(pk__in=[])
+    for part in parts:
+        for desk, own in part.desk_limits.items():
+            if own and part.role in access.DECIDES:
+                here = Q(workspace=part.workspace_id, run__desk=desk)
+                within = (Q(currency=code, amount_minor__lte=most) for code, most in own.items())
+                found |= here & ~reduce(or_, within)
+    return found & _ASKS_MONEY & Q(amount_minor__isnull=False)
+
+
+def _fits(given: Mapping[str, str], at: datetime) -> Q:
+    """Return the condition of the filters, all of which can be read."""
+    columns = {
+        "desk": "run__desk",
+        "tool": "action__name",
+        "rule": "review__deciding__rule",
+        "pattern": "run__pattern",
+        "launcher": "run__launched_by__username",
+    }
+    found = Q(**{column: given[name] for name, column in columns.items() if name in given})
+    if subject := given.get("subject"):
+        found &= Q(subject_key=subject) | Q(run__subject_label__icontains=subject)
+    if given.keys() & set(AMOUNTS):
+        found &= Q(amount_minor__isnull=False) & of_amount(given)
+    if "age" in given:
+        found &= Q(created_at__lte=at - timedelta(minutes=int(given["age"])))
+    if "due" in given:
+        until = at + timedelta(minutes=int(given["due"]))
+        found &= Q(frozen_at__isnull=True, expires_at__lte=until)
+    return found
+
+
+# --- Order -------------------------------------------------------------------------------------
+
+Place: TypeAlias = tuple[Any, ...]  # orders upwards, and ends in the request's key
+
+
+def _by_deadline(frozen: datetime | None, expires: datetime, key: int) -> Place:
+    return (frozen is not None, expires, key)  # the time of what is frozen stands still
+
+
+def _by_amount(amount: int | None, currency: str, *rest: Any) -> Place:
+    """Order the most of each currency first; currencies are never compared."""
+    return (amount is None, currency, -(amount or 0), *_by_deadline(*rest))
+
+
+def _by_risk(risk: str | None, *rest: Any) -> Place:
+    return (-int(risk or 0), *_by_deadline(*rest))
+
+
+_DEADLINE = ("frozen_at", "expires_at", "pk")
+_ORDERS: Mapping[str, tuple[Callable[..., Place], Sequence[Any]]] = {
+    queues.DEADLINE: (_by_deadline, _DEADLINE),
+    queues.AMOUNT: (_by_amount, ("amount_minor", "currency", *_DEADLINE)),
+    queues.RISK: (_by_risk, (KT("review__deciding__risk"), *_DEADLINE)),
+}
+
+
+@dataclass(frozen=True)
+class Line:
+    """The keys of a queue in their order, and the place of one of them, or of one that left it.
+
+    All that is open is in memory for a moment, as numbers: it is hundreds, where runs are many.
+    """
+
+    keys: Sequence[int]
+    at: int  # the number of requests before the place
+    is_in: bool  # whether the request of the place is still in the queue
+
+    @property
+    def behind(self) -> Sequence[int]:
+        return self.keys[self.at + self.is_in :]
+
+    @property
+    def following(self) -> int | None:
+        """Return what comes behind the place, else what stands first; None: there is no other."""
+        others = [*self.behind[:1], *self.keys[: min(self.at, 1)]]
+        return others[0] if others else None
+
+
+def line_of(queue: QueueAddress, who: Reviewer, key: int | None = None) -> Line:
+    """Return a queue in its order, with the place of a request; without one, that of the first."""
+    place_of, columns = _ORDERS[queue.order]
+    places = sorted(place_of(*row) for row in requests_in(queue, who).values_list(*columns))
+    keys = [place[-1] for place in places]
+    if key is None or key in keys:
+        return Line(keys, keys.index(key) if key else 0, key is not None)
+    left = Escalation.objects.filter(pk=key, workspace__in=who.workspaces)
+    row = left.values_list(*columns).first()
+    return Line(keys, bisect(places, place_of(*row)) if row else 0, False)
+
+
+# --- How many ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Tally:
+    """How many requests a view holds, and what they ask for in each currency."""
+
+    count: int
+    sums: str
+
+
+# A letter names an amount too, and a lost call was asked about before.
+_ASKS_MONEY = Q(kind=ACTION.stored)
+
+
+def tally_views(who: Reviewer) -> dict[str, Tally]:
+    """Count each view in one question, which reads what is open and nothing else."""
+    wanted: dict[str, Count | Sum] = {}
+    for view in VIEWS:
+        held = _in_view(view, who)
+        wanted[f"{view}_count"] = Count("pk", filter=held or None)
+        wanted[f"{view}_sum"] = Sum("amount_minor", filter=held & _ASKS_MONEY)
+    rows = list(open_in(who.workspaces).order_by().values("currency").annotate(**wanted))
+    return {view: _tally(rows, f"{view}_count", f"{view}_sum") for view in VIEWS}
+
+
+def tally(queue: QueueAddress, who: Reviewer) -> Tally:
+    """Count what one address holds, with its filters."""
+    found = requests_in(queue, who).order_by().values("currency")
+    total = Sum("amount_minor", filter=_ASKS_MONEY)
+    counted: dict[str, Any] = {"n": Count("pk"), "total": total}
+    return _tally(found.annotate(**counted), "n", "total")
+
+
+def _tally(found: Iterable[Any], count: str, total: str) -> Tally:
+    rows = list(found)
+    sums = [(row["currency"] or CURRENCY, row[total]) for row in rows if row[total] is not None]
+    return Tally(sum(row[count] for row in rows), format_sums(sums))

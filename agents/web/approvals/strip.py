@@ -1,0 +1,41 @@
+"""What was just decided: a line above the next request, by which it stays within reach."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.contrib.auth.models import User
+from django.http import Http404
+from django.utils.safestring import SafeString
+
+from agents.models import Effect, Escalation
+from agents.web import access
+from agents.web.approvals.outcomes import came_to_nothing, outcome
+from agents.web.approvals.wording import act
+from agents.web.forms import whole_number
+
+
+@dataclass(frozen=True)
+class Strip:
+    """A request that was just decided, and what became of it so far."""
+
+    escalation: Escalation
+    act: str
+    outcome: SafeString
+
+
+def strip_of(user: User, key: str) -> Strip | None:
+    """Return the line about what an address names as just decided; None where it names nothing."""
+    pk = whole_number(key)
+    if pk is None:
+        return None
+    try:
+        escalation = access.escalation_for(user, pk)
+    except Http404:
+        return None
+    if escalation.decided_at is None:
+        return None
+    effect = Effect.objects.filter(escalation=escalation).first()
+    called = escalation.run.subject_label or "nobody in particular"
+    why = came_to_nothing(escalation, effect)
+    return Strip(escalation, act(escalation), outcome(escalation, effect, called, why=why))

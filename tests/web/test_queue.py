@@ -1,0 +1,316 @@
+"""The queue: each view holds what it says, reaches every request by pages, and counts them all."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from datetime import timedelta
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+from pytest_django import DjangoAssertNumQueries
+
+from agents import operations
+from agents.models import Escalation, Membership, Role, SavedView, Scope
+from agents.web.approvals import inbox
+from agents.web.approvals.selection import reviewer, tally_views
+from agents.web.live.topics import InboxTopic, changed, read_update
+from tests.database import make_once
+from tests.engine.scene import REFUND_1200, Scene, go, set_scene
+from tests.web.test_pages import signed_in
+from tests.web.words import words
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+TEXTS = ("tool", "rule", "pattern", "subject", "launcher")
+# Of Rita, who grants up to USD 800.00: amount in minor units, currency, risk, minutes to go.
+REQUESTS = [
+    (120000, "USD", 40, 50),
+    (80000, "USD", 70, 40),
+    (80001, "USD", 70, 90),
+    (5000, "EUR", 10, 20),  # once she is limited in one currency, no other is hers
+    (None, "", 100, 60),
+    (120000, "JPY", 40, 5),
+    (90000, "USD", 20, 30),
+]
+
+
+@pytest.fixture
+def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
+    """Seven requests, of which a page holds three."""
+    monkeypatch.setattr(inbox, "INBOX", 3)
+    scene, now = make_once("queue", seven), timezone.now()
+    for held, (amount, currency, risk, minutes) in zip(
+        Escalation.objects.order_by("pk"), REQUESTS, strict=True
+    ):
+        review = {**held.review, "deciding": {**held.review["deciding"], "risk": risk}}
+        Escalation.objects.filter(pk=held.pk).update(
+            amount_minor=amount,
+            currency=currency,
+            review=review,
+            created_at=now - timedelta(minutes=minutes),
+            expires_at=now + timedelta(minutes=minutes),
+        )
+    return scene
+
+
+def seven() -> Scene:
+    scene = set_scene()
+    for _ in REQUESTS:
+        go(scene.launch(REFUND_1200))
+    return scene
+
+
+def keys() -> list[int]:
+    return list(Escalation.objects.order_by("pk").values_list("pk", flat=True))
+
+
+def shown(page: str) -> list[int]:
+    return [int(pk) for pk in re.findall(r'id="q-(\d+)"', page)]
+
+
+def walk(scene: Scene, query: str = "") -> list[int]:
+    """Return what all pages of an address show, one after another."""
+    client, address, found = signed_in(scene.rita), f"{reverse('approvals')}?{query}", list[int]()
+    while address:
+        page = client.get(address).text
+        assert 0 < len(shown(page)) <= inbox.INBOX
+        found += shown(page)
+        following = re.search(r'rel="next" href="([^"]+)"', page)
+        address = following[1].replace("&amp;", "&") if following else ""
+    return found
+
+
+@pytest.mark.parametrize(
+    ("order", "places"),
+    [
+        ("deadline", [5, 3, 6, 1, 0, 4, 2]),
+        # Currencies are never compared: each has its own order, and what has none comes last.
+        ("amount", [3, 5, 0, 6, 2, 1, 4]),
+        ("risk", [4, 1, 2, 5, 0, 6, 3]),
+    ],
+)
+def test_every_request_is_on_one_page_in_each_order(
+    scene: Scene, order: str, places: list[int]
+) -> None:
+    every = keys()
+
+    assert walk(scene, f"order={order}") == [every[place] for place in places]
+
+
+def test_what_is_frozen_comes_last_and_is_reached_too(scene: Scene) -> None:
+    every = keys()
+    Escalation.objects.filter(pk__in=[every[5], every[3]]).update(frozen_at=timezone.now())
+
+    assert walk(scene) == [every[place] for place in (6, 1, 0, 4, 2, 5, 3)]
+
+
+def test_each_view_holds_what_it_says_and_counts_it_in_each_currency(scene: Scene) -> None:
+    every, now = keys(), timezone.now()
+    second = scene.add("second", Role.REVIEWER)
+    people = {"rita": scene.rita, "second": second}
+    teams = {
+        name: operations.set_team(
+            workspace=scene.workspace, slug=name, name=name, add=[user], at=now
+        )
+        for name, user in people.items()
+    }
+    for pk, by in ((every[0], scene.rita), (every[1], second), (every[2], second)):
+        operations.claim(escalation_id=pk, by=by, at=now)
+    Escalation.objects.filter(pk=every[2]).update(claimed_until=now - timedelta(seconds=1))
+    operations.assign(escalation_id=every[1], by=None, to_user=scene.rita, at=now)
+    operations.assign(escalation_id=every[3], by=second, to_user=scene.rita, at=now)
+    operations.assign(escalation_id=every[4], by=second, to_team=teams["rita"], at=now)
+    operations.assign(escalation_id=every[5], by=second, to_team=teams["second"], at=now)
+    soon = now + timedelta(minutes=5)
+    operations.snooze(escalation_id=every[6], by=scene.rita, until=soon, at=now)
+
+    mine, unclaimed, above, snoozed = (
+        sorted(walk(scene, f"view={view}")) for view in ("mine", "unclaimed", "above", "snoozed")
+    )
+    client = signed_in(scene.rita)
+    page = words(client.get(reverse("approvals")).text)
+
+    # Somebody else works on the second, though it is assigned to her.
+    assert mine == [every[place] for place in (0, 3, 4)]
+    # A claim that ran out is none; what is another team's is theirs to take up.
+    assert unclaimed == [every[place] for place in (2, 4)]
+    assert above == [every[place] for place in (0, 2, 3, 5)]
+    assert snoozed == [every[6]]
+    assert "Mine 3 EUR 50.00, USD 1,200.00" in page
+    assert "Unclaimed 2 USD 800.01" in page
+    assert "Above my limit 4 EUR 50.00, JPY 120,000, USD 2,000.01" in page
+    assert "Snoozed 1 USD 900.00" in page
+    assert "All 6 EUR 50.00, JPY 120,000, USD 2,800.01" in page
+    assert ", waiting: 7" in page  # the badge forgets nothing
+    assert "for second" in page
+    # Others see what she has snoozed; a snooze that is over is none.
+    assert "Snoozed 0" in words(signed_in(second).get(reverse("approvals")).text)
+    assert tally_views(reviewer(scene.rita, at=soon))["all"].count == 7
+
+
+def test_who_has_no_limit_of_their_own_has_nothing_above_it(scene: Scene) -> None:
+    Membership.objects.filter(user=scene.rita).update(desk_limits={})
+
+    page = signed_in(scene.rita).get(reverse("approvals"), {"view": "above"}).text
+
+    assert shown(page) == []
+    assert "Above my limit 0" in words(page)
+
+
+FILTERS: list[tuple[str, Iterable[int]]] = [
+    ("tool=issue_refund", range(7)),
+    ("tool=send_reply", []),
+    ("rule=a.rule", range(7)),
+    ("pattern=supervisor&desk=refunds&launcher=omar&subject=42", range(7)),
+    ("subject=anna", range(7)),
+    ("launcher=nobody", []),
+    ("amount_from=900", [0, 5, 6]),
+    ("amount_from=900&currency=usd", [0, 6]),
+    ("amount_to=800.00&currency=USD", [1]),
+    ("age=60", [2, 4]),
+    ("due=10", [5]),
+    ("view=above&due=30", [3, 5, 6]),
+    ("amount_from=many", []),
+    ("age=-1", []),
+    ("subject=%00", []),
+]
+
+
+def test_a_filter_leaves_what_fits(scene: Scene) -> None:
+    every, client = keys(), signed_in(scene.rita)
+    rule = Escalation.objects.all()[0].review["deciding"]["rule"]
+
+    for query, places in FILTERS:
+        query = query.replace("a.rule", rule)
+        page = client.get(f"{reverse('approvals')}?{query}").text
+        found = walk(scene, query) if shown(page) else []
+        assert sorted(found) == [every[place] for place in places], query
+        assert f"{len(found)} match" in words(page), query
+
+
+def test_a_mark_that_nobody_wrote_is_the_first_page(scene: Scene) -> None:
+    client = signed_in(scene.rita)
+    first = shown(client.get(reverse("approvals")).text)
+
+    for mark in ("x", "0_2026-01-01T00:00:00+00:00_1", "9" * 30, "²", "0"):
+        asked = dict.fromkeys(("after", "since", "done"), mark)
+        assert shown(client.get(reverse("approvals"), asked).text) == first, mark
+
+
+def test_a_decision_leads_to_the_next_of_its_view_and_then_to_its_list(scene: Scene) -> None:
+    every, client = keys(), signed_in(scene.rita)
+    above = walk(scene, "view=above&order=amount")
+    assert above == [every[place] for place in (3, 5, 0, 6, 2)]
+    passed = []
+
+    pk = above[3]  # from the middle: those before it come once those behind it are decided
+    for _ in above:
+        held = Escalation.objects.get(pk=pk)
+        answered = client.post(
+            f"{reverse('decide', args=[pk])}?view=above&order=amount&x=1",
+            {"verdict": "reject", "refusal": "no", "action_sha256": held.action_sha256},
+        )
+        passed.append(pk)
+        place = re.fullmatch(
+            rf"/approvals/(?:(\d+)/)?\?view=above&order=amount&done={pk}", answered["Location"]
+        )
+        assert place
+        assert "Rejected." in client.get(answered["Location"]).text
+        pk = int(place[1] or 0)
+
+    assert passed == [above[place] for place in (3, 4, 0, 1, 2)]
+    assert pk == 0
+
+
+def test_nobody_sees_in_the_strip_what_they_may_not_read(scene: Scene) -> None:
+    held = Escalation.objects.get(pk=keys()[0])
+    outsider = Scene(scene.workspace, scene.rita, scene.omar, scene.eve).add("x", Role.VIEWER)
+    Membership.objects.filter(user=outsider).delete()
+    scene.decide(held.run, approve=False)
+
+    page = signed_in(outsider).get(reverse("approvals"), {"done": held.pk}).text
+
+    assert 'class="strip"' not in page
+
+
+def test_a_saved_view_is_its_owners_or_shared_in_a_workspace(scene: Scene) -> None:
+    second, ada = scene.add("second", Role.REVIEWER), scene.add("ada", Role.ADMIN)
+    rita, eve = signed_in(scene.rita), signed_in(scene.eve)
+
+    def save(client: Client, name: str, query: str, workspace: str = "") -> str:
+        sent = {"name": name, "query": query, "workspace": workspace}
+        answered = client.post(reverse("save-view"), sent)
+        return answered.get("Location") or words(answered.text)
+
+    # What no address of the queue has is left out of what is saved.
+    at = save(rita, " Big  ones ", "view=above&amount_from=900&x=1&after=3")
+    assert at == "/approvals/?view=above&amount_from=900"
+    assert save(rita, "Ours", "order=risk", scene.workspace.slug) == "/approvals/?order=risk"
+    assert "this takes the role" in save(eve, "Mine", "order=risk", scene.workspace.slug)
+    assert "Page not found" in save(rita, "Elsewhere", "order=risk", "elsewhere")
+    assert "Give the view a name" in save(rita, " ", "order=risk")
+    assert "too long to save" in save(rita, "Long", "&".join(f"{n}={'ü' * 200}" for n in TEXTS))
+    ours = SavedView.objects.get(name="Ours")
+
+    for user, names in ((scene.rita, ["Big ones", "Ours"]), (second, ["Ours"])):
+        page = signed_in(user).get(reverse("approvals")).text
+        assert re.findall(r'class="pill"[^>]*><bdi>([^<]+)', page) == names
+    assert (
+        '"pill on" href="/approvals/?order=risk"'
+        in rita.get(reverse("approvals"), {"order": "risk"}).text
+    )
+    deleting = reverse("delete-view", args=[ours.pk])
+    assert signed_in(second).post(deleting).status_code == 409
+    assert signed_in(ada).post(deleting).status_code == 302
+    assert [view.name for view in SavedView.objects.all()] == ["Big ones"]
+
+
+def test_the_live_badge_counts_what_no_page_shows(scene: Scene) -> None:
+    topic = InboxTopic((scene.workspace.pk,))
+
+    lines = read_update(topic, changed({topic: ""})[topic]).lines.decode()
+
+    assert '<span class="vh">, waiting: </span>7</span>' in lines
+
+
+def test_what_is_live_is_told_how_many_came_since(scene: Scene) -> None:
+    every, client = keys(), signed_in(scene.rita)
+    ask = {"HX-Request": "true", "HX-Target": "queue"}
+
+    beside = client.get(reverse("approval", args=[every[0]]), {"since": every[4]}, headers=ask).text
+
+    assert beside.startswith("<section")
+    assert f'data-newest="{every[6]}" data-arrived="2"' in beside
+    assert shown(beside) == [every[place] for place in (5, 3, 6, 1, 0, 4, 2)]
+
+
+def test_the_queue_takes_few_queries(
+    scene: Scene, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    ada = scene.add("ada", Role.ADMIN)
+    operations.kill(
+        workspace=scene.workspace,
+        by=ada,
+        reason="look",
+        at=timezone.now(),
+        scope=Scope.TOOL,
+        target="send_reply",
+    )
+    done = Escalation.objects.get(pk=keys()[2])
+    scene.decide(done.run, approve=False)
+    client, pk = signed_in(scene.rita), done.pk
+    filtered = f"view=above&order=risk&due=600&after={pk}"
+    client.get(reverse("approvals"))  # the first of a minute moves the end of a session
+
+    for address in (
+        f"{reverse('approvals')}?{filtered}",
+        f"{reverse('approvals')}?view=mine&done={pk}",
+        f"{reverse('decided')}?by=me",
+    ):
+        with django_assert_max_num_queries(12):
+            assert client.get(address).status_code == 200
+    with django_assert_max_num_queries(12):  # what each page with a card asks for when it is live
+        client.get(reverse("approval", args=[pk]), headers={"HX-Target": "queue"})

@@ -1,0 +1,114 @@
+"""A reviewer works through a mixed queue by keyboard alone: one page load a decision."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from agents.core.states import EscalationState
+from agents.models import Escalation
+from tests.engine.scene import Scene, set_scene
+from tests.web.serving import chromium, served
+from tests.web.test_journeys import complaints as complaints
+from tests.web.test_journeys import desk, moved
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
+
+CASES = ("above-limit", "nobodys", "judge-asks", "above-limit", "above-limit", "own-words")
+
+
+@pytest.fixture
+def scene() -> Scene:
+    """Six requests of three kinds; half of them are refunds above Rita's own limit."""
+    scene = set_scene()
+    for key in CASES:
+        moved(scene.launch_scenario(key))
+    assert Escalation.objects.filter(state=EscalationState.OPEN).count() == len(CASES)
+    return scene
+
+
+@pytest.fixture
+def browser() -> Iterator[Browser]:
+    with chromium() as opened:
+        yield opened
+
+
+def decide_by_keys(rita: Page, key: str, *typed: str) -> None:
+    """Choose an answer, fill in its fields one after another, and send it."""
+    before = rita.locator("#card").get_attribute("data-draft") or ""
+    rita.keyboard.press(key)
+    for number, text in enumerate(typed):
+        for _ in range(2 * bool(number)):  # past the ready-made reasons
+            rita.keyboard.press("Tab")
+        rita.keyboard.type(text)
+    rita.keyboard.press("Control+Enter")
+    expect(rita.locator(f'#card[data-draft="{before}"]')).to_have_count(0)
+
+
+def test_a_mixed_queue_is_worked_through_by_keyboard_alone(
+    scene: Scene, browser: Browser, complaints: list[str]
+) -> None:
+    order = list(Escalation.objects.order_by("expires_at", "pk").values_list("pk", flat=True))
+
+    with served() as site:
+        rita = desk(browser, site, "rita", complaints)
+        loads: list[str] = []
+        rita.goto(f"{site}/approvals/")
+        expect(rita.locator("#live")).to_have_text("Live")
+        rita.keyboard.press("3")
+        rita.wait_for_url(f"{site}/approvals/?view=above")
+        expect(rita.locator("#queue li")).to_have_count(3)
+        expect(rita.locator("#views [aria-current]")).to_contain_text("USD 3,600.00")
+        rita.keyboard.press("f")
+        rita.keyboard.type("Anna")
+        rita.keyboard.press("Enter")
+        rita.wait_for_url(f"{site}/approvals/?view=above&subject=Anna")
+        rita.keyboard.press("2")
+        rita.wait_for_url(f"{site}/approvals/?view=unclaimed")
+
+        # What comes while the focus is in the list waits, and says how much there is.
+        rita.keyboard.press("j")
+        expect(rita.locator(f"#q-{order[0]} a")).to_be_focused()
+        moved(scene.launch_scenario("above-limit"))
+        expect(rita.get_by_role("button", name="1 new request")).to_be_visible()
+        expect(rita.locator("#queue li")).to_have_count(len(CASES))
+        expect(rita.locator(f"#q-{order[0]} a")).to_be_focused()
+        rita.keyboard.press(".")
+        expect(rita.locator("#queue li")).to_have_count(len(CASES) + 1)
+        rita.keyboard.press("Enter")
+
+        headline = rita.locator("#consequence h2")
+        expect(headline).to_be_focused()
+        rita.keyboard.press("j")
+        rita.wait_for_url(f"{site}/approvals/{order[1]}/?view=unclaimed")
+        rita.keyboard.press("k")
+        rita.wait_for_url(f"{site}/approvals/{order[0]}/?view=unclaimed")
+        expect(headline).to_be_focused()
+
+        rita.on("load", lambda page: loads.append(page.url))
+        decide_by_keys(rita, "e", "650", "partly used")
+        rita.wait_for_url(f"{site}/approvals/{order[1]}/?view=unclaimed&done={order[0]}")
+        expect(rita.locator("#strip")).to_contain_text("USD 650.00 was approved")
+        expect(headline).to_be_focused()
+        for number, pk in enumerate(order[1:4], 1):
+            decide_by_keys(rita, "r", f"reason {number}")
+            expect(rita.locator("#strip")).to_contain_text("ejected")
+            expect(headline).to_be_focused()
+            following = order[number + 1]
+            rita.wait_for_url(f"{site}/approvals/{following}/?view=unclaimed&done={pk}")
+        assert len(loads) == 4  # one page load a decision
+
+        rita.keyboard.press("u")  # what was just decided is one key away, and so is the way on
+        rita.wait_for_url(f"{site}/approvals/{order[3]}/?view=unclaimed")
+        expect(headline).to_contain_text("ejected")
+        rita.keyboard.press("n")
+        rita.wait_for_url(f"{site}/approvals/{order[4]}/?view=unclaimed")
+        for _ in range(3):
+            decide_by_keys(rita, "r", "the last ones")
+        expect(rita.locator("#queue")).to_contain_text("all caught up")
+        expect(rita.locator("#strip")).to_contain_text("ejected")
+
+    ends = Escalation.objects.values_list("state", flat=True)
+    assert sorted(ends) == ["adjusted", *["rejected"] * len(CASES)]
