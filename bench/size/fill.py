@@ -20,8 +20,15 @@ from agents import operations
 from agents.audit import sealing
 from agents.db.statistics import keep_statistics
 from agents.desks.refunds.cases import CASES, NAMES, WAITING
-from agents.gallery.copying import COPIED, UNIQUE, Copy, Original, kept_rows, write_copies
-from agents.gallery.recording import Recording
+from agents.desks.refunds.gallery.copying import (
+    COPIED,
+    UNIQUE,
+    Copy,
+    Original,
+    kept_rows,
+    write_copies,
+)
+from agents.desks.refunds.gallery.recording import Recording
 from agents.models import Event, EventText, Role, Run, Workspace
 
 SPAN = timedelta(days=90)

@@ -16,7 +16,7 @@ from django.utils import timezone
 from agents import operations
 from agents.audit.verify import prove
 from agents.core.states import ENDED
-from agents.gallery import history
+from agents.desks.refunds.gallery import history
 from agents.management.sign_ins import ensure_sign_ins
 from agents.models import Effect, Escalation, Event, Run, Step, Workspace
 from tests.database import make_once

@@ -15,8 +15,8 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
-from agents.gallery.history import BEFORE_HISTORY, start_history, write_history
-from agents.gallery.recording import Recording
+from agents.desks.refunds.gallery.history import BEFORE_HISTORY, start_history, write_history
+from agents.desks.refunds.gallery.recording import Recording
 from agents.management.commands.serve import must_be_port
 from agents.management.exit_codes import BAD_USAGE
 from agents.management.processes import Program, run_together

@@ -19,6 +19,8 @@ from agents.core.money import BadAmount, minor_of_text
 from agents.core.requests import Json
 from agents.core.states import ENDED, EscalationState, RunState
 from agents.core.strict_json import BadJson, parse
+from agents.desks.refunds.replays.config import read_config
+from agents.desks.refunds.replays.person import Human, decide_simulated, read_human
 from agents.engine import lease
 from agents.engine.advance import advance
 from agents.engine.database import in_database
@@ -30,8 +32,6 @@ from agents.models.event import by_command
 from agents.operations.refusal import Refused
 from agents.patterns import PATTERNS
 from agents.policies.profiles import PROFILES
-from agents.replays.config import read_config
-from agents.replays.person import Human, decide_simulated, read_human
 
 EXIT = {"ok": 0, "waiting": WAITING}  # anything else: REFUSED, stopped
 LOOK = 0.1  # seconds between looks at a run that another worker has taken

@@ -17,8 +17,8 @@ from django.db import connection
 
 from agents import operations
 from agents.desks.refunds.cases import CASES, NAMES, WAITING
-from agents.gallery.copying import Clock, Copy, Original, kept_rows, write_copies
-from agents.gallery.recording import Recording
+from agents.desks.refunds.gallery.copying import Clock, Copy, Original, kept_rows, write_copies
+from agents.desks.refunds.gallery.recording import Recording
 from agents.llm import is_demo
 from agents.models import Escalation, Run, Step, Workspace
 

@@ -12,7 +12,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connection
 from django.utils import timezone
 
-from agents.gallery.recording import record
+from agents.desks.refunds.gallery.recording import record
 from agents.management.sign_ins import ensure_sign_ins
 from agents.operations import ensure_demo_workspace
 

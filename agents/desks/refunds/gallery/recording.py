@@ -20,8 +20,8 @@ from django.utils import timezone
 
 from agents import operations
 from agents.desks.refunds.cases import PastCase
+from agents.desks.refunds.gallery.copying import Original, read_original
 from agents.engine.advance import advance
-from agents.gallery.copying import Original, read_original
 from agents.models import Escalation, Run, Workspace
 
 CASES, ORIGINALS = "cases", "originals"  # files of the folder that both processes know
