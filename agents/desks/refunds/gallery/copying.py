@@ -209,8 +209,10 @@ class Copy:
 
     def _facts(self, event: Event) -> Json:
         facts = self.renamed(facts_of(event))
-        if facts.get("escalation"):
-            facts["escalation"] = self.made[(Escalation, facts["escalation"])].pk
+        for name, model in (("escalation", Escalation), ("book", Book), ("resource", Charge)):
+            if facts.get(name):
+                pk = self.made[(model, int(facts[name]))].pk
+                facts[name] = str(pk) if name == "resource" else pk  # a desk's key is a text
         return facts
 
 
