@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple, Protocol
 from uuid import UUID
 
@@ -86,6 +86,22 @@ class Shelf(NamedTuple):
     examples: Sequence[Example]
 
 
+class History(Protocol):
+    """What a desk writes of the past into a demo that begins. A module may be one."""
+
+    BEFORE_HISTORY: timedelta  # how long before that its workspace has to have begun
+
+    def start_history(self) -> Any:
+        """Begin what `write_history` needs at a first start, while tables are made."""
+        ...
+
+    def write_history(
+        self, workspace: Workspace, *, until: datetime, begun: Any
+    ) -> tuple[int, int]:
+        """Write what ended before `until` and what waits then; return how many of both."""
+        ...
+
+
 class System(Protocol):
     """What a desk answers. Each method is asked of its own runs only."""
 
@@ -105,6 +121,9 @@ class System(Protocol):
     def shelves(self) -> Sequence[Shelf]:
         """Return what it has to try it with."""
         ...
+
+    @property
+    def history(self) -> History | None: ...
 
     @property
     def notice(self) -> Notice | None:

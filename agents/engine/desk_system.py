@@ -40,7 +40,7 @@ class DeclaredSystem:
 
     desk: Desk
     patterns = ("supervisor",)
-    notice = None
+    notice = history = None
 
     @property
     def title(self) -> str:

@@ -24,7 +24,7 @@ from agents.desks.refunds.scenarios import PURPOSES, SCENARIOS
 from agents.models import Effect, Run, Workspace
 from agents.patterns import PATTERNS
 from agents.record.told import Derived
-from agents.systems import Example, KnownSubject, Notice, Shelf, UnknownSubject
+from agents.systems import Example, History, KnownSubject, Notice, Shelf, UnknownSubject
 
 CUSTOMER = "user_id"  # the argument that names one
 CHOICE = re.compile(r"\((\d+)\)\Z", re.ASCII)  # the number in "Anna (42)"
@@ -47,6 +47,12 @@ class RefundSystem:
     )
     fetch_facts = staticmethod(fetch_facts)
     background = staticmethod(background)
+
+    @property
+    def history(self) -> History:
+        from agents.desks.refunds.gallery import history  # only a demo needs it
+
+        return history
 
     def shelves(self) -> list[Shelf]:
         return [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import socket
 from argparse import ArgumentParser
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,6 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
-from agents.desks.refunds.gallery.history import BEFORE_HISTORY, start_history, write_history
-from agents.desks.refunds.gallery.recording import Recording
 from agents.management.commands.serve import must_be_port
 from agents.management.exit_codes import BAD_USAGE
 from agents.management.processes import Program, run_together
@@ -24,6 +22,7 @@ from agents.management.sign_ins import ADMIN, PEOPLE, ensure_sign_ins
 from agents.models import PolicyVersion, Workspace
 from agents.operations import Refused, ensure_demo_workspace, publish_policy
 from agents.sdk.desk import DESKS
+from agents.systems import SYSTEMS, History
 
 
 class Command(BaseCommand):
@@ -45,15 +44,17 @@ class Command(BaseCommand):
             )
         if not prepare:
             _must_be_free(host, port)
-        begun = None if prepare else start_history()
+        pasts = [] if prepare else [past for one in SYSTEMS.values() if (past := one.history)]
+        begun = [past.start_history() for past in pasts]
         call_command("migrate", interactive=False, verbosity=0)
         call_command("collectstatic", interactive=False, verbosity=0)
         at = timezone.now()
-        # The fortnight that is about to be written happened under this policy, to these people.
-        workspace = ensure_demo_workspace(at=at if prepare else at - BEFORE_HISTORY)
+        # What is about to be written of the past happened under this policy, to these people.
+        before = max((past.BEFORE_HISTORY for past in pasts), default=timedelta(0))
+        workspace = ensure_demo_workspace(at=at - before)
         self._prepare(workspace, Path(settings.DATA_DIR) / "demo-sign-ins.json")
-        if not prepare:
-            self._fill(workspace, until=at, begun=begun)
+        for past, recording in zip(pasts, begun, strict=True):
+            self._fill(workspace, past, until=at, begun=recording)
         _put_in_force(workspace, at=timezone.now())
         if prepare:
             return
@@ -63,10 +64,10 @@ class Command(BaseCommand):
         run_together(programs(host=host, port=port))
         self.stdout.write("Stopped. The data stays; the same command goes on with it.")
 
-    def _fill(self, workspace: Workspace, *, until: datetime, begun: Recording | None) -> None:
+    def _fill(self, workspace: Workspace, past: History, *, until: datetime, begun: Any) -> None:
         """Write the demo's history and what is to wait; say so."""
         try:
-            runs, waiting = write_history(workspace, until=until, begun=begun)
+            runs, waiting = past.write_history(workspace, until=until, begun=begun)
         except Refused as no:
             self.stdout.write(f"No demo history: {no}")
             return

@@ -1,4 +1,4 @@
-"""Forget a customer, or whom else a desk knows, where the law or they ask for it."""
+"""Forget whom or what a desk knows, where the law or they ask for it."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from agents.operations import ErasureLeftovers
 
 class Command(BaseCommand):
     help = (
-        "Erase every text about a customer, or about another desk's subject; amounts, keys and "
+        "Erase every text about a desk's subject; amounts, keys and "
         "the record's chain stay. It cannot be undone. What it cannot reach is listed. Exit code: "
         "0 erased, 3 refused, 2 bad usage."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("workspace", help="its short name")
-        parser.add_argument("key", help="the customer's number, or the other desk's own key")
+        parser.add_argument("key", help="the desk's own key, such as a number")
         parser.add_argument("--desk", default=FIRST_DESK, help="whose subject it is")
         parser.add_argument("--reason", required=True, help="why; it stays, so it names nobody")
 
