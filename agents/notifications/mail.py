@@ -12,7 +12,7 @@ from typing import Any
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
-from django.core.mail import EmailMessage, get_connection
+from django.core.mail import EmailMessage
 from django.core.mail.backends.smtp import EmailBackend
 from django.core.validators import validate_email
 
@@ -20,7 +20,6 @@ from agents.notifications.daemons import in_daemon
 from agents.notifications.webhooks import NotDelivered
 
 TOTAL = 20.0  # seconds
-SMTP = "django.core.mail.backends.smtp.EmailBackend"
 
 
 class _Reader:
@@ -82,9 +81,6 @@ async def send(address: str, subject: str, text: str, *, message: str) -> None:
 
 
 def _send(address: str, subject: str, text: str, message: str) -> None:
-    limited = f"{__name__}.LimitedBackend"
-    backend = limited if settings.EMAIL_BACKEND == SMTP else settings.EMAIL_BACKEND
     domain = parseaddr(settings.DEFAULT_FROM_EMAIL)[1].rpartition("@")[2]
     headers = {"Message-ID": f"<{message}@{domain}>", "Auto-Submitted": "auto-generated"}
-    connection = get_connection(backend)
-    EmailMessage(subject, text, to=[address], headers=headers, connection=connection).send()
+    EmailMessage(subject, text, to=[address], headers=headers).send()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from smtplib import SMTPServerDisconnected
 from typing import Any
 
 import pytest
@@ -13,8 +15,11 @@ from pytest_django import Settings
 from agents.desks.refunds import mail
 from agents.desks.refunds.models import Book, Customer, SentMail
 from agents.desks.refunds.refunds import KeyReused
+from agents.notifications import mail as mailing
 from tests.desk import letterboxes
 from tests.desk.ordering import demo_book, letter
+from tests.notifications.sinks import mail_server
+from tests.project.test_settings import manage
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
@@ -102,11 +107,30 @@ def test_a_mail_that_broke_off_is_never_sent_again(
     assert mailoutbox == []
 
 
+@pytest.mark.parametrize("answers", ["hang", "drip"])
+def test_a_mail_server_that_hangs_or_drips_ends_at_a_limit(
+    book: Book, settings: Settings, monkeypatch: pytest.MonkeyPatch, answers: str
+) -> None:
+    """A worker has sixteen threads for tools: a byte now and then must hold none for hours."""
+    given = manage("diffsettings", "--output=unified", EMAIL_HOST="smtp.example.com").stdout
+    [(settings.EMAIL_BACKEND)] = re.findall(r"^\+ EMAIL_BACKEND = '(.+)'", given, re.MULTILINE)
+    settings.EMAIL_HOST, settings.EMAIL_USE_TLS = "127.0.0.1", False
+    monkeypatch.setattr(mailing, "TOTAL", 0.5)
+    with mail_server() as sink:
+        sink.answers, settings.EMAIL_PORT = answers, sink.port
+        with pytest.raises(SMTPServerDisconnected):
+            mail.send_refund_mail(**letter(book, key="a key"))
+
+    begun = mail.find(key="a key")
+    assert begun is not None
+    assert begun.state == "sending"
+
+
 @pytest.mark.parametrize("word", ["", "mail", "rcpt", "data"])
 def test_a_mail_that_a_server_does_not_take_was_not_begun(
     book: Book, settings: Settings, word: str
 ) -> None:
-    settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
+    settings.EMAIL_BACKEND = "agents.notifications.mail.LimitedBackend"
     settings.EMAIL_HOST, settings.EMAIL_USE_TLS = "127.0.0.1", False
     with letterboxes.refusing(word) as port:
         settings.EMAIL_PORT = port

@@ -33,7 +33,7 @@ def with_mailboxes() -> tuple[Scene, User]:
 
 def by_mail(settings: Any, sink: Sink) -> None:
     """Have mail go to the sink."""
-    settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
+    settings.EMAIL_BACKEND = "agents.notifications.mail.LimitedBackend"
     settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", sink.port
     settings.EMAIL_USE_TLS = False
 
