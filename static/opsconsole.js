@@ -304,7 +304,7 @@ function unfold(selector) {
 const SHARES = { h: () => unfold("#hand-over"), s: () => press("#wake button") || unfold("#snooze"), m: () => unfold("#comment-form") };
 const KEYS = {
   ...SHARES,
-  j: () => step(1), k: () => step(-1), c: () => press("#claim button"), n: () => press("#next"),
+  j: () => step(1), k: () => step(-1), c: () => press(".claiming button"), n: () => press("#next"),
   u: () => press("#reopen"), f: narrow, ".": () => press(".news:not([hidden])"), "/": search, "?": help,
 };
 for (const digit of "123456") KEYS[digit] = () => press(`#views [data-key="${digit}"]`);

@@ -84,9 +84,14 @@ def test_two_reviewers_comment_hand_over_snooze_and_decide(
         operations.claim(escalation_id=later.pk, by=user, at=timezone.now())
         expect(rita.locator("#claim")).to_contain_text("second has claimed it")
         expect(rita.locator("#hand-over")).to_have_count(0)
+        rita.keyboard.press("c")  # there is nothing to release for her
+        rita.keyboard.press("s")
+        expect(rita.locator("#minutes")).to_be_focused()
+        expect(rita.locator("#wake")).to_have_count(0)
 
     one.refresh_from_db()
     assert (one.state, one.decided_by, one.assigned_to) == ("rejected", user, user)
     told = [facts_of(e).get("comment") for e in one.run.events.filter(kind__endswith="commented")]
     assert told == [COMMENT]
+    assert not later.snoozes.exists()
     assert one.snoozes.get().until < one.expires_at
