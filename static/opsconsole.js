@@ -221,14 +221,32 @@ if (!document.body.dataset.zone && !document.cookie.includes(`zone=${zone};`) &&
 
 // --- Clocks -----------------------------------------------------------------------------------
 
+function left(until) {
+  const rest = Math.max(0, Math.floor((new Date(until) - Date.now()) / 1000));
+  const minutes = Math.floor(rest / 60);
+  const text =
+    minutes < 60
+      ? `${minutes}:${String(rest % 60).padStart(2, "0")}`
+      : `${Math.floor(minutes / 60)} h ${String(minutes % 60).padStart(2, "0")}`;
+  return { minutes, text };
+}
+
+// Which tab has something to do, and how long: (3) 4:12, before the page's own title.
+const title = document.title;
+
+function showWaiting() {
+  const { count, soonest = document.querySelector("#queue [data-until]")?.dataset.until } = document.getElementById("waiting")?.dataset ?? {};
+  const words = Number(count) ? [`(${count})`, ...(soonest ? [left(soonest).text] : []), title].join(" ") : title;
+  if (document.title === words) return;
+  document.title = words;
+  // Only where the page is installed as an app has it a badge; elsewhere nothing happens.
+  navigator.setAppBadge?.(Number(count) || 0).catch(() => {});
+}
+
 function tick() {
+  showWaiting();
   for (const clock of document.querySelectorAll("[data-until]")) {
-    const rest = Math.max(0, Math.floor((new Date(clock.dataset.until) - Date.now()) / 1000));
-    const minutes = Math.floor(rest / 60);
-    const text =
-      minutes < 60
-        ? `${minutes}:${String(rest % 60).padStart(2, "0")}`
-        : `${Math.floor(minutes / 60)} h ${String(minutes % 60).padStart(2, "0")}`;
+    const { minutes, text } = left(clock.dataset.until);
     if (clock.textContent !== text) clock.textContent = text;
     const countdown = clock.closest(".countdown");
     if (countdown) countdown.dataset.sla = minutes < 5 ? "now" : minutes < 10 ? "soon" : "";

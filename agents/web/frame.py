@@ -18,7 +18,7 @@ from django_htmx.middleware import HtmxDetails
 from agents.core.requests import Json
 from agents.models import Role
 from agents.web.access import AUDITS, LAUNCHES, parts_of, person
-from agents.web.approvals.selection import open_in
+from agents.web.approvals.selection import waiting_in
 from agents.web.kill import switches
 from agents.web.times import is_in_utc
 from agents.web.views.session import THEMES
@@ -53,7 +53,7 @@ def page_frame(request: HttpRequest) -> dict[str, Json]:
     return {
         **around,
         "parts": parts,
-        "waiting": cache(lambda: open_in(mine).count()),  # a page that has counted gives its own
+        "waiting": cache(lambda: waiting_in(mine)),  # a page that has counted gives its own
         "stops": switches.standing(*mine),
         "administers": [part.workspace_id for part in parts if part.role == Role.ADMIN],
         "may_launch": any(part.role in LAUNCHES for part in parts),

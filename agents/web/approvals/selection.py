@@ -11,7 +11,7 @@ from operator import or_
 from typing import Any, TypeAlias
 
 from django.contrib.auth.models import User
-from django.db.models import Count, Q, QuerySet, Sum, Value
+from django.db.models import Count, Min, Q, QuerySet, Sum, Value
 from django.db.models.fields.json import KT
 
 from agents.core.former import CURRENCY
@@ -56,6 +56,24 @@ def open_in(workspaces: Iterable[int]) -> QuerySet[Escalation]:
     """Return what waits for a person in some workspaces; none whose run is elsewhere."""
     waiting = Escalation.objects.filter(state=EscalationState.OPEN, workspace__in=list(workspaces))
     return waiting.filter(belongs(Escalation))
+
+
+class Waiting(int):
+    """How many requests wait; `soonest` is when the first of them expires, None for no time."""
+
+    soonest: datetime | None = None
+
+    @classmethod
+    def of(cls, count: int, soonest: datetime | None) -> Waiting:
+        found = cls(count)
+        found.soonest = soonest
+        return found
+
+
+def waiting_in(workspaces: Iterable[int]) -> Waiting:
+    """Count what waits in some workspaces, in one query."""
+    running = Min("expires_at", filter=Q(frozen_at=None))
+    return Waiting.of(**open_in(workspaces).aggregate(count=Count("pk"), soonest=running))
 
 
 def requests_in(queue: QueueAddress, who: Reviewer) -> QuerySet[Escalation]:

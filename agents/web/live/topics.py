@@ -18,7 +18,7 @@ from django.template.loader import render_to_string
 from agents.core.requests import Json
 from agents.core.states import EscalationState
 from agents.models import Escalation, Event, KillSwitch, Run
-from agents.web.approvals.selection import open_in
+from agents.web.approvals.selection import waiting_in
 from agents.web.kill import switches
 from agents.web.runs import trace
 
@@ -132,7 +132,7 @@ def _lines(topic: Topic, version: str) -> bytes:
         run = Run.objects.select_related("policy", "launched_by", "workspace").get(pk=topic.pk)
         return _swap("#run", render_to_string("runs/_run.html", trace.shown(run)))
     if isinstance(topic, InboxTopic):
-        shown: dict[str, Json] = {"waiting": open_in(topic.workspaces).count()}
+        shown: dict[str, Json] = {"waiting": waiting_in(topic.workspaces)}
         shown["stops"] = switches.standing(*topic.workspaces)
         parts = {
             # A page with a queue asks for its own view of it when this comes.

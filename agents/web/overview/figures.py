@@ -21,7 +21,7 @@ from agents.core.states import DECIDED, EscalationState
 from agents.models import Escalation, Workspace
 from agents.web import access
 from agents.web.approvals.inbox import InboxRow, inbox
-from agents.web.approvals.selection import Reviewer
+from agents.web.approvals.selection import Reviewer, Waiting
 from agents.web.formats import desk_title
 from agents.web.newest import newest
 from agents.web.overview.attention import Attention, attention
@@ -84,7 +84,7 @@ class Exposure:
 class Overview:
     """The figures of the person's workspaces; sums in words, one for each currency."""
 
-    waiting: int
+    waiting: Waiting
     waiting_sums: str
     rows: Sequence[InboxRow]  # soonest to expire
     median_seconds: float | None  # from request to decision
@@ -123,10 +123,12 @@ def overview(user: User, *, at: datetime) -> Overview:
     decided = [s for s in requests if s.state in {*DECIDED, EscalationState.EXPIRED}]
     lengths = _seconds_to_decide(keys)
     today = dates[-1]
+    rows = inbox(Reviewer(user.pk, parts, (), (), at), most=SOONEST).rows
+    first = rows[0].escalation if rows and rows[0].escalation.frozen_at is None else None
     return Overview(
-        waiting=sum(s.count for s in waiting),
+        waiting=Waiting.of(sum(s.count for s in waiting), first.expires_at if first else None),
         waiting_sums=_sums((s.currency, s.asked_minor) for s in waiting),
-        rows=inbox(Reviewer(user.pk, parts, (), (), at), most=SOONEST).rows,
+        rows=rows,
         median_seconds=median(lengths) if lengths else None,
         decisions=len(lengths),
         automatic=sum(s.count for s in calls if s.is_automatic),

@@ -1,0 +1,69 @@
+"""The pages about notifications: what one is told, what is called, what became of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from agents.core.notifications import Kind, Mode
+from agents.models import Event, NotificationPreference, Webhook
+from tests.notifications.telling import tell, waiting, with_mailboxes
+from tests.web.test_pages import signed_in
+from tests.web.words import words
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+CHOICES = {kind.value: Mode.DIGEST.value for kind in Kind} | {"digest_at": "07:30"}
+
+
+def test_a_webhooks_secret_is_shown_once_and_its_address_never_again(settings: Any) -> None:
+    settings.OPSCONSOLE_WEBHOOK_HOSTS = ["localhost"]
+    scene, ada = with_mailboxes()
+    client = signed_in(ada)
+    given = {"name": "Chat", "url": "https://localhost:1/in/s3cr3t", "shape": "slack"}
+    wanted = {**given, "workspace": scene.workspace.slug, "kind.opened": "1"}
+
+    refused = client.post(reverse("webhook-add"), {**wanted, "url": "http://localhost/"})
+    added = client.post(reverse("webhook-add"), wanted)
+    webhook = Webhook.objects.get()
+    again = client.post(reverse("webhook-add"), wanted)
+    client.post(reverse("webhook-change", args=[webhook.pk]), {"change": "try"})
+    waiting(scene)
+    tell()
+
+    assert (refused.status_code, added.status_code, again.status_code) == (422, 200, 422)
+    assert "has to begin with https://" in words(refused.text)
+    assert webhook.secret in added.text
+    with CaptureQueriesContext(connection) as queries:
+        pages = [client.get(reverse(name)).text for name in ("webhooks", "deliveries", "audit")]
+    assert len(queries) <= 3 * 12
+    for page in [*pages, again.text]:
+        assert webhook.secret not in page
+        assert "s3cr3t" not in page
+    assert "no answer (ConnectError)" in pages[1]
+    assert "s3cr3t" not in str(list(Event.objects.values_list("facts", flat=True)))
+    client.post(reverse("webhook-change", args=[webhook.pk]), {"change": "remove"})
+    webhook.refresh_from_db()
+    assert webhook.url == ""
+    assert "No webhooks" in client.get(reverse("webhooks")).text
+
+
+def test_a_person_chooses_for_themselves_and_an_admin_for_who_has_not_chosen() -> None:
+    scene, ada = with_mailboxes()
+    at, slug = reverse("notifications-prefer"), scene.workspace.slug
+    eve, everybody = signed_in(scene.eve), {**CHOICES, "workspace": slug, "for": "all"}
+
+    assert eve.post(at, {**CHOICES, "workspace": slug}).status_code == 302
+    assert eve.post(at, everybody).status_code == 403
+    assert eve.post(at, {**CHOICES, "workspace": slug, "quiet_from": "22:00"}).status_code == 422
+    assert signed_in(ada).post(at, everybody).status_code == 302
+
+    chosen = {row.user_id: row.digest_at for row in NotificationPreference.objects.all()}
+    assert chosen == {scene.eve.pk: 450, None: 450}
+    told = Event.objects.filter(kind="notifications.set").order_by("pk")
+    assert [(event.actor, event.facts["of"]) for event in told] == [("eve", "eve"), ("ada", "")]
+    assert "You in" in words(eve.get(reverse("notifications")).text)
