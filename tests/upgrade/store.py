@@ -8,8 +8,8 @@ tests/upgrade/stored/0.1.0-sqlite.tar.gz; with a PostgreSQL at OPSCONSOLE_TEST_P
 0.1.0-postgres.tar.gz. Once stored, a version's files are never made again: what
 runs inside follows the program of today, and a test sees that it does.
 
-Those called state-NNNN are of programs from before 0.1.0, the last ones whose newest migration was
-NNNN, made by hand in the same way: what was under way in them had been killed.
+Those called state-NNNN are of programs between releases, the last ones whose newest migration was
+NNNN. Up to 0009 they were made by hand in the same way: what was under way had been killed.
 """
 
 from __future__ import annotations
