@@ -24,6 +24,7 @@ from agents.core.digest import canonical, sha256
 from agents.models import Event, Role, Run
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import Scene
+from tests.processes import LONGEST
 from tests.web.test_pages import signed_in, stranger
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -85,7 +86,7 @@ class Copy:
             env={},
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=LONGEST,
         )
         assert bool(ended.stderr) is refused
         return ended.returncode, ended.stdout

@@ -24,6 +24,11 @@ from tests.installations import LONGEST, Installation, installation
 from tests.web.serving import chromium, free_port, is_up, sign_in_by_form
 
 pytestmark = pytest.mark.slow
+OPEN = """
+SELECT count(*) FROM agents_escalation JOIN agents_run ON agents_run.id = run_id
+WHERE desk = 'access' AND agents_escalation.state = 'open'
+"""
+UNSETTLED = "SELECT count(*) FROM agents_run WHERE desk = 'access' AND ended_at IS NULL"
 GOAL = "Give Noor editor on billing until the end of the quarter; she covers for Ben."
 
 
@@ -175,11 +180,8 @@ def test_a_role_is_lowered_with_javascript_off(company: Company) -> None:
         rita = company.page_of(browser, "rita", script=False)
         row = rita.locator(".qlist a", has_text="Noor Haddad (Billing)")
 
-        def waits() -> bool:
-            rita.goto(f"{company.site}/approvals/")
-            return row.count() == 1
-
-        until(waits)
+        until(lambda: company.console.sql(OPEN) == [(1,)])  # nothing is live without a script
+        rita.goto(f"{company.site}/approvals/")
         row.click()
         rita.locator(".dform input[value=adjust]").check(force=True)
         rita.get_by_label("Reason").fill("reading is enough")
@@ -188,7 +190,10 @@ def test_a_role_is_lowered_with_javascript_off(company: Company) -> None:
         expect(rita.locator("#card")).to_contain_text("Nothing is changed")
         rita.get_by_label("Role").select_option("viewer")
         change.click()
-        until(lambda: "has viewer on billing" in (rita.reload(), rita.inner_text("#card"))[1])
+        expect(rita.locator("#card")).not_to_contain_text("Nothing is changed")
+        until(lambda: company.console.sql(UNSETTLED) == [(0,)])
+        rita.reload()
+        expect(rita.locator("#card")).to_contain_text("has viewer on billing")
 
     assert ("noor", "billing", "viewer", day(60).isoformat()) in company.grants()
 

@@ -27,7 +27,7 @@ from tests.engine.scene import REFUND_500, Scene, fresh, has_ended, mailed, paid
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
-PATIENCE = 20.0  # seconds
+PATIENCE = 60.0  # seconds
 
 
 @pytest.fixture

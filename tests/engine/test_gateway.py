@@ -105,7 +105,7 @@ def test_a_call_that_only_reads_is_seen_while_it_takes_long(
     run, seen = scene.launch(REFUND_500), Event()
 
     def slow(context: Context, **args: Any) -> Any:
-        for _ in range(500):
+        for _ in range(3000):
             if run.steps.filter(kind="use", ended_at=None).exists():
                 seen.set()
                 break

@@ -331,7 +331,7 @@ def test_an_answer_given_while_a_sibling_runs_is_not_waited_for(
     ask = llm.ask
 
     async def answered_meanwhile(*args: Any, **named: Any) -> llm.ModelAnswer:
-        for _ in range(500):
+        for _ in range(3000):
             if await in_database(Escalation.objects.filter(run=run).exists):
                 break
             await asyncio.sleep(0.01)

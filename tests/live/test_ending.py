@@ -38,7 +38,7 @@ def test_streams_end_with_the_server_and_nothing_is_printed(number: signal.Signa
             stream.next("#waiting")
             server.send_signal(number)
             rest = list(stream)
-            printed, _ = server.communicate(timeout=20)
+            printed, _ = server.communicate(timeout=120)
     finally:
         server.kill()
         server.communicate()
@@ -48,7 +48,7 @@ def test_streams_end_with_the_server_and_nothing_is_printed(number: signal.Signa
 
 
 def _wait_for(port: int) -> None:
-    for _ in range(400):
+    for _ in range(3000):
         try:
             with urlopen(f"http://127.0.0.1:{port}{reverse('healthz')}"):
                 return

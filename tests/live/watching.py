@@ -14,7 +14,7 @@ from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_K
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-PATIENCE = 10.0  # seconds for the next line
+PATIENCE = 60.0  # seconds for the next line
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ WARNED = ("-W", "ignore::pytest.PytestAssertRewriteWarning")
 # What nobody collected is the suite's business: looking for it takes a third of a session's end.
 QUICK = ("-p", "no:unraisableexception")
 HELD = ("hypothesis", "pytest", "pytest_django.fixtures", "unittest.mock", "xdist.plugin")
-LONGEST = 240  # seconds for the tests of one mutant
+LONGEST = 600  # seconds for the tests of one mutant
 
 
 @dataclass(frozen=True)

@@ -10,14 +10,15 @@ import stat
 import subprocess
 import sys
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.installations import LONGEST
 from tests.nursery import Program
+from tests.web.serving import is_up
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = ["eve", "omar", "rita", "mara", "auditor", "admin"]
@@ -56,17 +57,16 @@ class Demo:
     def stop(self, process: subprocess.Popen[str]) -> str:
         """Press Ctrl-C and wait for the end. Return what was printed."""
         process.send_signal(signal.SIGINT)
-        return process.communicate(timeout=60)[0]
+        return process.communicate(timeout=LONGEST)[0]
 
     def answers(self) -> bool:
         """Wait until the web process serves a file of ours."""
-        for _ in range(3000):  # a busy machine takes its time over the migrations
-            try:
-                with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/static/mark.svg") as it:
-                    return it.read().startswith(b"<svg")
-            except urllib.error.URLError:
-                time.sleep(0.1)
-        return False
+        process = self.started[-1]
+        while not is_up(self.port):  # a busy machine takes its time over the migrations
+            assert process.poll() is None, process.communicate()[0]
+            time.sleep(0.1)
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/static/mark.svg") as it:
+            return bool(it.read().startswith(b"<svg"))
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def demo(tmp_path: Path) -> Iterator[Demo]:
     for process in demo.started:
         if process.poll() is None:
             process.terminate()
-            process.communicate(timeout=10)
+            process.communicate(timeout=LONGEST)
 
 
 def test_the_demo_serves_shows_its_passwords_once_and_ends_at_ctrl_c(demo: Demo) -> None:
@@ -101,7 +101,7 @@ def test_the_demo_serves_shows_its_passwords_once_and_ends_at_ctrl_c(demo: Demo)
 def test_a_port_that_is_taken_is_said_in_a_sentence(demo: Demo) -> None:
     with socket.create_server(("127.0.0.1", demo.port)):
         process = demo.start()
-        output, _ = process.communicate(timeout=60)
+        output, _ = process.communicate(timeout=LONGEST)
 
     assert process.returncode == 2
     assert f"Port {demo.port} cannot be used" in output
@@ -111,7 +111,7 @@ def test_a_port_that_is_taken_is_said_in_a_sentence(demo: Demo) -> None:
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1", "::", "ops.example.com"])  # noqa: S104
 def test_the_demo_is_not_served_to_other_machines(demo: Demo, host: str) -> None:
     process = demo.start("--host", host)
-    output, _ = process.communicate(timeout=60)
+    output, _ = process.communicate(timeout=LONGEST)
 
     assert process.returncode == 2
     assert f"{host} is not a loopback address" in output

@@ -11,7 +11,7 @@ from shutil import which
 import pytest
 
 from tests import browsers, postgres
-from tests.processes import ROOT
+from tests.processes import LONGEST, ROOT
 
 BROWSER_TEST, PURE_TEST = "tests/web/test_browser.py", "tests/core/test_money.py"
 
@@ -35,7 +35,7 @@ def run_suite(tmp_path: Path, **more: str) -> subprocess.CompletedProcess[str]:
         env={**ours, **nothing, **more},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=LONGEST,
         check=False,
     )
 

@@ -10,6 +10,7 @@ import pytest
 
 from agents.engine import crashpoints
 from tests import proofs, whole
+from tests.processes import LONGEST
 
 WATCHED = """
 from tests.whole import Whole
@@ -84,6 +85,6 @@ def run_suite_of_one(
         env={"PYTHONPATH": str(proofs.TESTS.parent), "DJANGO_SETTINGS_MODULE": "tests.settings"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=LONGEST,
         check=False,
     )

@@ -29,7 +29,7 @@ FLAGS = [
     "--disable-sync",
     "--force-prefers-reduced-motion",
 ]
-expect.set_options(timeout=30_000)  # milliseconds for a state to come: a machine may be busy
+expect.set_options(timeout=60_000)  # milliseconds for a state to come: a machine may be busy
 PASSWORD = "a-password-of-the-test"
 
 

@@ -22,7 +22,7 @@ from tests.web.test_pages import form, signed_in, waiting
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-PATIENCE = 20.0  # seconds
+PATIENCE = 60.0  # seconds
 SCOPE = {"type": "http", "method": "POST", "raw_path": b"/", "query_string": b""}
 
 
