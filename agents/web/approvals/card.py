@@ -19,8 +19,8 @@ from agents.core.terms import Terms
 from agents.engine.approvals import ASKED_AGAIN, turn_of
 from agents.engine.kill_switch import standing_against
 from agents.models import Effect, Escalation, KillSwitch, Membership, Role, Step
-from agents.models.belonging import launchers_of
 from agents.operations import fields_of, obstacle
+from agents.operations.assigning import deciders
 from agents.operations.claiming import OWN, is_own
 from agents.operations.own_limits import own_bounds
 from agents.systems import SYSTEMS, Background, Section
@@ -171,17 +171,10 @@ def _withheld(escalation: Escalation, refusal: str, *, is_free: bool, is_possibl
 
 def _others(escalation: Escalation) -> list[str]:
     """Return who may grant what is asked for, by their own limit; the lowest comes first."""
-    able = Membership.objects.filter(
-        workspace=escalation.workspace_id,
-        role__in=access.DECIDES,
-        is_simulated=False,
-    )
-    if escalation.run.limits.four_eyes:
-        able = able.exclude(user__in=launchers_of(escalation.run))
     desk, currency = escalation.run.desk, escalation.currency
     limits = [
         (inf if (most := one.limit_minor(desk, currency)) is None else most, str(one.user))
-        for one in able.select_related("user")
+        for one in deciders(escalation).select_related("user")
     ]
     enough = escalation.amount_minor or 0
     return [name for most, name in sorted(limits) if most >= enough][:OTHERS]
