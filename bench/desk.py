@@ -20,7 +20,7 @@ def enter_customers(book_id: int, customers: range) -> None:
     """Enter customers with one charge of 1200 USD each."""
     from django.utils import timezone
 
-    from agents.desk.models import Charge, Customer
+    from agents.desks.refunds.models import Charge, Customer
 
     paid_at = timezone.now() - timedelta(days=10)
     entered = Customer.objects.bulk_create(
@@ -48,7 +48,7 @@ def enter_customers(book_id: int, customers: range) -> None:
 
 def check(book_id: int, runs: int) -> None:
     """Prove that every run refunded and wrote exactly once, or stop the benchmark."""
-    from agents.desk.models import Refund, SentMail
+    from agents.desks.refunds.models import Refund, SentMail
     from bench.work import GRANTED_MINOR
 
     paid = Refund.objects.filter(

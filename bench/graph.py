@@ -26,7 +26,7 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command, interrupt
 from psycopg.rows import dict_row
 
-from agents.desk import books
+from agents.desks.refunds import books
 from agents.policies.profiles import STRICT
 from agents.tools import TOOLS, Context
 from bench import desk

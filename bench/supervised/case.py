@@ -10,7 +10,7 @@ from agents.core.actions import Action
 from agents.core.digest import canonical, sha256
 from agents.core.rulings import ReviewResult
 from agents.db.driver import pipeline
-from agents.desk import billing
+from agents.desks.refunds import billing
 from agents.desks.refunds.known import RefundFacts
 from agents.models.event import Entry
 from agents.record.chain import spelled

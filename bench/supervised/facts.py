@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from agents.core.actions import Action
 from agents.core.former import CURRENCY
-from agents.desk import mail
-from agents.desk.billing import Account, ChargeFacts
+from agents.desks.refunds import mail
+from agents.desks.refunds.billing import Account, ChargeFacts
 from agents.desks.refunds.known import ChargeFact, MailFact, RefundFact, RefundFacts
 from agents.policies.profiles import STRICT
 from bench.supervised.record import Effect, Escalation
