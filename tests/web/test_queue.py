@@ -249,7 +249,7 @@ def test_a_saved_view_is_its_owners_or_shared_in_a_workspace(scene: Scene) -> No
     at = save(rita, " Big  ones ", "view=above&amount_from=900&x=1&after=3")
     assert at == "/approvals/?view=above&amount_from=900"
     assert save(rita, "Ours", "order=risk", scene.workspace.slug) == "/approvals/?order=risk"
-    assert "this takes the role" in save(eve, "Mine", "order=risk", scene.workspace.slug)
+    assert "needs the role" in save(eve, "Mine", "order=risk", scene.workspace.slug)
     assert "Page not found" in save(rita, "Elsewhere", "order=risk", "elsewhere")
     assert "Give the view a name" in save(rita, " ", "order=risk")
     assert "too long to save" in save(rita, "Long", "&".join(f"{n}={'ü' * 200}" for n in TEXTS))
