@@ -8,7 +8,7 @@ from datetime import datetime
 from itertools import groupby
 
 from django.contrib.auth.models import User
-from django.db.models import F, Q
+from django.db.models import BooleanField, ExpressionWrapper, F, Q
 from django.utils import timezone
 
 from agents.core.kinds import TEXT
@@ -19,7 +19,7 @@ from agents.systems import SYSTEMS
 from agents.tools import argument_in_words
 from agents.web import access
 from agents.web.approvals.queue import WHOLE, QueueAddress
-from agents.web.approvals.selection import Line, Reviewer, line_of
+from agents.web.approvals.selection import Line, Reviewer, line_of, open_in
 from agents.web.approvals.wording import act, kind_of_request
 from agents.web.forms import whole_number
 from agents.web.newest import newest
@@ -58,14 +58,18 @@ class Inbox:
     next: int | None  # of a page the request behind which the next begins; of a card the next one
 
 
-def inbox(
-    who: Reviewer, queue: QueueAddress = WHOLE, after: str = "", *, since: str = "", most: int = 0
-) -> Inbox:
-    """Return a page of a queue: `most` rows, else INBOX, behind the request `after`."""
-    most = most or INBOX
+def inbox(who: Reviewer, queue: QueueAddress = WHOLE, after: str = "", *, since: str = "") -> Inbox:
+    """Return a page of a queue, behind the request `after`."""
     line = line_of(queue, who, whole_number(after))
-    keys = line.behind[:most]
-    return _inbox(line, keys, who, since, keys[-1] if len(line.behind) > most else None)
+    keys = line.behind[:INBOX]
+    return _inbox(line, keys, who, since, keys[-1] if len(line.behind) > INBOX else None)
+
+
+def soonest(workspaces: Iterable[int], most: int, *, at: datetime) -> list[InboxRow]:
+    """Return what expires first, in one question; what is frozen comes last."""
+    frozen = ExpressionWrapper(Q(frozen_at__isnull=False), BooleanField())
+    found = open_in(workspaces).annotate(is_frozen=frozen).select_related("run", *_HOLDERS)
+    return _rows(found.order_by("is_frozen", "expires_at", "pk")[:most], at=at)
 
 
 def inbox_beside(who: Reviewer, queue: QueueAddress, key: int, since: str = "") -> Inbox:

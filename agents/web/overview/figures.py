@@ -20,8 +20,8 @@ from agents.core.money import format_money, format_sums
 from agents.core.states import DECIDED, EscalationState
 from agents.models import Escalation, Workspace
 from agents.web import access
-from agents.web.approvals.inbox import InboxRow, inbox
-from agents.web.approvals.selection import Reviewer, Waiting
+from agents.web.approvals.inbox import InboxRow, soonest
+from agents.web.approvals.selection import Waiting
 from agents.web.formats import desk_title
 from agents.web.newest import newest
 from agents.web.overview.attention import Attention, attention
@@ -123,7 +123,7 @@ def overview(user: User, *, at: datetime) -> Overview:
     decided = [s for s in requests if s.state in {*DECIDED, EscalationState.EXPIRED}]
     lengths = _seconds_to_decide(keys)
     today = dates[-1]
-    rows = inbox(Reviewer(user.pk, parts, (), (), at), most=SOONEST).rows
+    rows = soonest(keys, SOONEST, at=at)
     first = rows[0].escalation if rows and rows[0].escalation.frozen_at is None else None
     return Overview(
         waiting=Waiting.of(sum(s.count for s in waiting), first.expires_at if first else None),
