@@ -13,6 +13,7 @@ from agents.core.kinds import EFFECT_UNKNOWN
 from agents.core.requests import Json
 from agents.core.states import ENDED, EffectState
 from agents.models import (
+    Approval,
     Effect,
     Escalation,
     KillSwitch,
@@ -55,6 +56,10 @@ def rows_of_runs(runs: Collection[Run]) -> dict[UUID, Rows]:
         found[escalation.run_id][f"escalation {escalation.pk}"] = row
     for pk, run_id, stray in strays(Escalation.objects.filter(run__in=runs)):
         found[run_id][f"escalation {pk}"] |= stray
+    for approval in Approval.objects.filter(run__in=runs).select_related("by").order_by("pk"):
+        found[approval.run_id][f"approval {approval.pk}"] = _approval(approval)
+    for pk, run_id, stray in strays(Approval.objects.filter(run__in=runs)):
+        found[run_id][f"approval {pk}"] |= stray
     traces: dict[str, Row] = {}
     for name, system in SYSTEMS.items():
         traces |= system.traces_of([e for e in effects if e.run.desk == name], erased)
@@ -175,7 +180,11 @@ def _escalation(escalation: Escalation, is_erased: bool) -> Row:
         },
         "claimed_by": claimed_by.get_username() if claimed_by else "",
         "claimed_until": until.isoformat() if until else None,
+        "tier": escalation.tier,
+        "approval": escalation.approval_id,
     }
+    if first := escalation.approval:
+        row["request of its approval"] = Derived(first.escalation_id, escalation.pk)
     if is_erased:
         return row
     action = escalation.action
@@ -188,6 +197,14 @@ def _escalation(escalation: Escalation, is_erased: bool) -> Row:
         row |= {f"reply_{name}": given.get(name, blank) for name, blank in REPLY.items()}
     row |= {"comment": escalation.comment, "resource": escalation.resource}
     return row | _digest("action_sha256", escalation.action)
+
+
+def _approval(approval: Approval) -> Row:
+    """Return a first yes; of one that was erased the record tells no texts."""
+    columns = ("account", "at", "is_simulated", "granted_minor", "currency", "resource")
+    row: Row = {name: getattr(approval, name) for name in (*columns, "patch", "comment")}
+    row |= {"escalation": approval.escalation_id, "by": approval.by.get_username()}
+    return row | {"action_sha256": approval.action_sha256}
 
 
 def _effect(effect: Effect, is_erased: bool) -> Row:

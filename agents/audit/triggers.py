@@ -13,7 +13,9 @@ from dataclasses import dataclass
 
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-EVENTS, HEADS, TEXTS = TABLES = ("agents_event", "agents_head", "agents_eventtext")
+EVENTS, HEADS, TEXTS = ("agents_event", "agents_head", "agents_eventtext")
+APPROVALS = "agents_approval"
+TABLES = (EVENTS, HEADS, TEXTS, APPROVALS)
 CHANNEL = "opsconsole_events"  # what PostgreSQL's LISTEN hears at each commit that adds events
 
 _SQLITE = """
@@ -64,10 +66,25 @@ _STAY: tuple[tuple[str, tuple[str, ...], str, tuple[str, ...], dict[str, str]], 
             "granted_minor",
             "assigned_to_id",
             "assigned_team_id",
+            "approval_id",
         ),
         {
             "action_sha256": f"NEW.action_sha256 = '' AND {_OF_ERASED}",
             "patch": f"NEW.patch IS NULL AND {_OF_ERASED}",
+        },
+    ),
+    (
+        APPROVALS,
+        (
+            *("id", "run_id", "escalation_id", "by_id", "account", "at", "resource"),
+            *("granted_minor", "currency", "is_simulated"),
+        ),
+        "1 = 1",
+        (),
+        {
+            "action_sha256": f"NEW.action_sha256 = '' AND {_OF_ERASED}",
+            "patch": f"NEW.patch IS NULL AND {_OF_ERASED}",
+            "comment": f"NEW.comment = '' AND {_OF_ERASED}",
         },
     ),
     ("agents_effect", ("run_id", "step_id", "review_id", "escalation_id", "key"), "", (), {}),
@@ -161,5 +178,6 @@ def _refused(tables: Sequence[str], is_sqlite: bool) -> list[tuple[str, str]]:
         (table, verb)
         for table in TABLES
         for verb in verbs
-        if table in tables and (table, verb) != (TEXTS, "update")  # which may be emptied: see _STAY
+        # Two of them may be emptied: see _STAY.
+        if table in tables and not (table in (TEXTS, APPROVALS) and verb == "update")
     ]

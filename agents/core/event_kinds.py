@@ -2,6 +2,8 @@
 
 # An index of the events has exactly these: another list takes a migration.
 LEDGER = (
+    "approval.given",
+    "approval.lapsed",
     "audit.exported",
     "book.imported",
     "decision.refused",

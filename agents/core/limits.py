@@ -12,6 +12,7 @@ from typing import TypeAlias
 from agents.core.former import CURRENCY, FIRST_DESK, LIMITS, SUBJECT
 from agents.core.redact import KINDS
 from agents.core.requests import Json
+from agents.core.tiers import BadTiers, Tiers, read_tiers, tiers_of
 
 
 class BadPolicy(ValueError):
@@ -105,6 +106,7 @@ class Limits:
     first: Mapping[str, Json] = field(default_factory=dict)  # of FIRST_LIMITS; absent: its default
     patterns: Overrides | None = None  # what is different for one pattern, by its name
     desks: Overrides | None = None  # rules, tools and limits of each declared desk, by its name
+    tiers: Overrides | None = None  # who may grant which amounts, by desk and currency: core.tiers
 
     def calls_of(self, tool: str) -> int:
         return (self.tool_calls or {}).get(tool, 2)
@@ -149,12 +151,17 @@ class Limits:
         own = {name: getattr(self, name) for name in CAPS}
         return {CURRENCY: {name: most for name, most in own.items() if most is not None}}
 
+    def tiers_of(self, desk: str, currency: str) -> Tiers | None:
+        """Return the tiers of a desk in a currency; None for none, () for no such currency."""
+        return tiers_of(self.tiers, desk, currency) if self.tiers else None
+
     def as_json(self) -> dict[str, Json]:
         flat = asdict(self)
         flat |= flat.pop("reference")
         flat |= {name: one.default for name, one in FIRST_LIMITS.items()} | flat.pop("first")
-        if self.desks is None:  # to the letter what it was before there were any
-            del flat["desks"]
+        for name in ("desks", "tiers"):  # to the letter what it was before there were any
+            if flat[name] is None:
+                del flat[name]
         return {key: list(v) if isinstance(v, tuple) else v for key, v in flat.items()}
 
 
@@ -197,6 +204,10 @@ def read_limits(document: Json) -> Limits:
         caps = part.get("caps", {})
         if not _all_objects(caps) or not all(map(_are_caps, caps.values())):
             raise BadPolicy(f"Caps of the desk {desk!r}, by currency, are {', '.join(CAPS)}.")
+    try:
+        read_tiers(limits.tiers or {})
+    except BadTiers as error:
+        raise BadPolicy(str(error)) from None
     for own in (limits.patterns or {}).values():
         if "patterns" in own or "profile" in own:
             raise BadPolicy("A pattern has neither patterns nor a profile of its own.")
@@ -268,5 +279,5 @@ _WANTED = {
     "str": "a name",
     "tuple": "a list of names",
     "Mapping": "an object of tool names and counts",
-    "Overrides | None": "an object of pattern names and what is different for them",
+    "Overrides | None": "an object of names, and an object for each of them",
 }

@@ -109,6 +109,7 @@ def _tool(tool: DeskTool) -> Tool:
         request=asked,
         typed=tool.arguments,
         may_change=tool.may_change,
+        people=tool.people,
     )
 
 

@@ -13,6 +13,7 @@ from agents.db.compiled import CompiledSelect, Param
 from agents.db.driver import Pending, pipeline
 from agents.db.inserts import insert_rows
 from agents.engine.approvals import ASKED_AGAIN, CARRIED_OUT, close_approvals, turn_of
+from agents.engine.climbing import put_to_tier
 from agents.engine.commit import Commit
 from agents.engine.kill_switch import fetch_switch
 from agents.engine.open_requests import fetch_full
@@ -59,6 +60,7 @@ def open_escalation(
         frozen_at=at if switch else None,
         expires_at=at + timedelta(seconds=limits.escalation_seconds),
     )
+    of_tier = put_to_tier(escalation)
     # This question replaces an approval of the same turn. In its first claim a run has none.
     if kind in CARRIED_OUT and run.fence > 1:
         commit.tell(close_approvals(run, why=ASKED_AGAIN, turn=turn_of(step.key)))
@@ -66,7 +68,7 @@ def open_escalation(
     facts = {"escalation": escalation.pk, "key": step.key, "kind": kind}
     # The page shows the row; the event proves what it asked.
     facts |= {"requested_minor": terms.amount_minor, "currency": terms.currency}
-    facts |= {"action_sha256": escalation.action_sha256}
+    facts |= {"action_sha256": escalation.action_sha256, **of_tier}
     commit.say("escalation.opened", {**facts, "reason": review["deciding"]["reason"]})
     return ""
 

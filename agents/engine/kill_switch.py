@@ -44,6 +44,9 @@ def fetch_switch(run: Run, tool: str) -> Pending[KillSwitch | None]:
     )
 
 
+CLOCKS = ("expires_at", "climbs_at")  # of a request
+
+
 def freeze(workspace: Workspace, *, at: datetime) -> int:
     """Stop the clock of what a switch holds now, and let that of the rest run on.
 
@@ -56,7 +59,8 @@ def freeze(workspace: Workspace, *, at: datetime) -> int:
     ours = Escalation.objects.filter(workspace=workspace, state=EscalationState.OPEN)
     keys = Escalation.objects.filter(held, workspace=workspace).values("pk")
     running = ours.filter(frozen_at=None, expires_at__gt=at, pk__in=keys)
-    stood = F("expires_at") + (Value(at, DateTimeField()) - F("frozen_at"))
+    stood = Value(at, DateTimeField()) - F("frozen_at")
+    later = {name: ExpressionWrapper(F(name) + stood, DateTimeField()) for name in CLOCKS}
     return running.update(frozen_at=at) + ours.filter(frozen_at__isnull=False).exclude(
         pk__in=keys
-    ).update(expires_at=ExpressionWrapper(stood, DateTimeField()), frozen_at=None)
+    ).update(**later, frozen_at=None)

@@ -18,6 +18,7 @@ from agents.core.states import ENDED, EffectState, EscalationState, RunState
 from agents.db.statistics import keep_statistics
 from agents.engine.answering import expire
 from agents.engine.calling import CallOutcome
+from agents.engine.climbing import climb
 from agents.engine.commit import Commit
 from agents.engine.crashpoints import crashpoint
 from agents.engine.dispatch import ring, unheard
@@ -38,7 +39,7 @@ _kept_at = -HOUR
 
 def sweep() -> int:
     """Queue what can go on and expire what is due. Return how many rows were put right."""
-    put_right = _expire() + _requeue_abandoned() + _requeue_decided() + _settle_orphans()
+    put_right = _expire() + _climb() + _requeue_abandoned() + _requeue_decided() + _settle_orphans()
     put_right += _ring_again()
     crashpoint("sweep.after_commit")
     sum_next_day(at=timezone.now())
@@ -62,6 +63,15 @@ def _expire() -> int:
     )
     keys = due.order_by("expires_at", "pk").values_list("pk", flat=True)[:BATCH]
     return sum(expire(pk, at=timezone.now()) for pk in keys)
+
+
+def _climb() -> int:
+    """Ask the next tier about what one did not answer in its time."""
+    due = Escalation.objects.filter(
+        state=EscalationState.OPEN, climbs_at__lte=Now(), frozen_at=None
+    )
+    keys = due.order_by("climbs_at", "pk").values_list("pk", flat=True)[:BATCH]
+    return sum(climb(pk, at=timezone.now()) for pk in keys)
 
 
 def _requeue_abandoned() -> int:

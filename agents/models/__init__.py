@@ -1,5 +1,6 @@
 """What is stored: one file per noun."""
 
+from agents.models.approval import Approval
 from agents.models.effect import Effect
 from agents.models.endpoint import Endpoint
 from agents.models.escalation import Escalation
@@ -25,6 +26,7 @@ from agents.models.worker import Worker
 from agents.models.workspace import Membership, Role, Workspace
 
 __all__ = [
+    "Approval",
     "Delivery",
     "DeliveryState",
     "Effect",

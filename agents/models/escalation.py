@@ -32,6 +32,14 @@ class Escalation(models.Model):
     expires_at = models.DateTimeField()
     frozen_at = models.DateTimeField(null=True)  # a kill switch stops the clock since then
 
+    # The tier that is asked, from 0, and when the next one is; null: it has none.
+    tier = models.PositiveSmallIntegerField(null=True)
+    climbs_at = models.DateTimeField(null=True)
+    # The first yes that counts, where it takes two.
+    approval = models.ForeignKey(
+        "agents.Approval", models.PROTECT, null=True, related_name="+", db_index=False
+    )
+
     # Until then nobody else decides; a claim that ran out is none.
     claimed_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, models.PROTECT, null=True, related_name="+"
@@ -108,6 +116,12 @@ class Escalation(models.Model):
                 fields=["assigned_team", "expires_at"],
                 condition=Q(state=EscalationState.OPEN, assigned_team__isnull=False),
                 name="escalation_of_team",
+            ),
+            # The sweep: which tier was silent for too long?
+            models.Index(
+                fields=["climbs_at"],
+                condition=Q(state=EscalationState.OPEN, climbs_at__isnull=False),
+                name="escalation_climbs",
             ),
             # The audit log's filter by amount.
             models.Index(fields=["workspace", "amount_minor"], name="escalation_amount"),

@@ -3,6 +3,7 @@
 The clock comes in as `at`. What is refused is refused with a sentence for the person.
 """
 
+from agents.operations.approving import ApprovalLapsed
 from agents.operations.assigning import assign, deciders
 from agents.operations.auditing import record_command_export, record_export, record_verification
 from agents.operations.claiming import Claimed, claim, release_claim
@@ -45,6 +46,7 @@ from agents.operations.trying import try_models
 
 __all__ = [
     "AlreadyDecided",
+    "ApprovalLapsed",
     "Claimed",
     "Erasure",
     "ErasureLeftovers",

@@ -7,8 +7,6 @@ from datetime import datetime
 
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.db.models import Q
-from django.db.models.functions import Now
 
 from agents.core.actions import MAX_TEXT
 from agents.core.kinds import INSTRUCTIONS, TEXT, kind_of
@@ -34,6 +32,14 @@ from agents.models import (
     Step,
 )
 from agents.models.event import Entry, append_events, commanding_account
+from agents.operations.approving import (
+    WAITS,
+    ApprovalLapsed,
+    First,
+    is_enough,
+    keep_first,
+    standing_approval,
+)
 from agents.operations.claiming import OWN, Claimed, is_kept_from, is_own
 from agents.operations.escalation_lock import lock_escalation
 from agents.operations.granting import Grant, Patch, grant, look_ahead, obstacle
@@ -90,23 +96,27 @@ def decide(
     correction: str = "",
     patch: Patch | None = None,
     action_sha256: str | None = None,
+    approval: int | None = None,
 ) -> Escalation:
     """Answer an escalation and queue its run. Raises Refused, AlreadyDecided, Claimed.
 
-    Raises KillSwitchStands for an approval that a kill switch holds up: that too is a Refused.
+    Raises KillSwitchStands for an approval that a kill switch holds up: that too is a Refused, as
+    is ApprovalLapsed. Where a yes takes two people, the first is kept and the request stays open.
 
     `patch` are the arguments that a person sets, of those that the tool opens to them, as JSON:
     {"amount_minor": 80000}. `correction` has a workflow's step run once more with these words,
     instead of letting its output stand; of a letter it is the text that is sent in its place.
     `action_sha256`, if given, is of the action the person saw: a decision about anything else
-    is refused.
+    is refused. So is one about another first yes than `approval`, which they saw; 0: none.
     """
     changes = dict(patch) if patch is not None and approve else None
     wanted = _Answer(approve, comment.strip(), correction.strip(), changes)
     try:
         ahead = _look_ahead(escalation_id) if approve else None
         with transaction.atomic():
-            decided = _decide(escalation_id, by, wanted, action_sha256, at, ahead)
+            decided = _decide(escalation_id, by, wanted, (action_sha256, approval), at, ahead)
+        if isinstance(decided, ApprovalLapsed):  # on record, unlike what else refuses
+            raise decided
     except (Refused, AlreadyDecided, Claimed) as no:
         why = no.code if isinstance(no, Refused) else _CODES[type(no)]
         record_refusal(escalation_id=escalation_id, by=by, why=why, at=at)
@@ -129,10 +139,10 @@ def _decide(
     pk: int,
     by: User,
     wanted: _Answer,
-    seen: str | None,
+    seen: tuple[str | None, int | None],
     at: datetime,
     ahead: LookedUp | None,
-) -> Escalation:
+) -> Escalation | ApprovalLapsed:
     # The run's row first, as everyone else takes it: then decisions and the engine queue up.
     escalation, steps, memberships = lock_escalation(pk, by)
     person = require_role(memberships, escalation.workspace, by, Role.REVIEWER, Role.ADMIN)
@@ -146,17 +156,27 @@ def _decide(
         switch = switch_against(escalation.run, escalation.action.get("name", ""))
         if switch:
             raise KillSwitchStands(switch)
-    if seen is not None and seen != escalation.action_sha256:
+    if seen[0] is not None and seen[0] != escalation.action_sha256:
         raise Refused("stale", "The action has changed since you opened it. Load the page again.")
-    granted = None
+    granted, first = None, None
     if wanted.approve:
-        granted = grant(escalation, steps, person, patch=wanted.patch, at=at, ahead=ahead)
+        known = (escalation, steps)
+        found = standing_approval(*known, shown=seen[1], at=at, ahead=ahead)
+        if isinstance(found, ApprovalLapsed):
+            return found
+        first = found
+        granted = grant(*known, person, patch=wanted.patch, at=at, ahead=ahead)
     comment, correction = redact_for(escalation.run, [wanted.comment, wanted.correction])
     if wanted.approve and kind_of(escalation.kind, escalation.action).change == TEXT:
         _check_letter(escalation, steps, correction, at=at)
     wanted = replace(wanted, comment=comment, correction=correction)
     with Commit(escalation.run, at=at) as commit:
-        _take(escalation, by, person, wanted, granted, commit)
+        if granted and not is_enough(escalation, first, granted, by):
+            yes = (wanted.patch, wanted.comment)
+            if not keep_first(escalation, person, granted, *yes, commit=commit):
+                raise AlreadyDecided(escalation)
+        else:
+            _take(escalation, by, person, wanted, granted, commit, first=first)
     return escalation
 
 
@@ -207,6 +227,8 @@ def _take(
     wanted: _Answer,
     granted: Grant | None,
     commit: Commit,
+    *,
+    first: First | None,
 ) -> None:
     """Make the decision, if nobody was first: the UPDATE decides. Raises AlreadyDecided."""
     terms = granted.terms if granted else Terms()
@@ -241,6 +263,8 @@ def _take(
     }
     facts |= reply
     facts |= {"currency": terms.currency} if terms.currency else {}
+    if first:  # without whom this would not have been enough, or who wanted something else
+        facts |= {"approval": first.approval.pk, "first": first.approval.by.get_username()}
     if wanted.patch:
         facts["changed"] = sorted(wanted.patch)
     commit.say("escalation.decided", facts, by.get_username())
@@ -248,11 +272,7 @@ def _take(
 
 
 _DECIDE = CompiledUpdate(
-    lambda: Escalation.objects.filter(
-        Q(expires_at__gt=Now()) | Q(frozen_at__isnull=False),
-        pk=Param("pk"),
-        state=EscalationState.OPEN,
-    ),
+    lambda: Escalation.objects.filter(WAITS, pk=Param("pk"), state=EscalationState.OPEN),
     **{
         name: Param(name, Escalation._meta.get_field(name))
         for name in (

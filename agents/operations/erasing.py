@@ -13,7 +13,7 @@ from agents.core.former import ERASED_NUMBER, FIRST_DESK
 from agents.core.requests import Json
 from agents.core.states import ENDED, EffectState
 from agents.engine.redaction import redact_in
-from agents.models import Effect, Escalation, EventText, Run, Step, Workspace
+from agents.models import Approval, Effect, Escalation, EventText, Run, Step, Workspace
 from agents.models.event import Entry, append_events
 from agents.operations.erasure_leftovers import ErasureLeftovers, find_leftovers
 from agents.operations.refusal import Refused, check_text
@@ -143,6 +143,7 @@ def _erase_run(run: Run, *, actor: str, at: datetime) -> None:
         escalation.patch = None
         escalation.review = _ruling(escalation.review)
         escalation.save(update_fields=["action", "action_sha256", "comment", "patch", "review"])
+    Approval.objects.filter(run=run).update(action_sha256="", patch=None, comment="")
     for effect in Effect.objects.filter(run=run):
         effect.args, effect.args_sha256, effect.result = _amounts(effect.args), "", None
         effect.save(update_fields=["args", "args_sha256", "result"])

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from django.contrib.auth.models import User
 
-from agents.core.kinds import ACTION, kind_of
+from agents.core.kinds import kind_of
 from agents.core.requests import Json
 from agents.core.rulings import RulingKind, consent_of
 from agents.core.terms import Terms
@@ -20,6 +20,7 @@ from agents.engine.desk_system import case_of
 from agents.engine.facts import fetch_facts
 from agents.engine.redaction import redact_for
 from agents.models import Escalation, Membership, Role, Run, Step
+from agents.operations.demands import check_demand, demand_for, held_tool
 from agents.operations.own_limits import Bound, own_bounds
 from agents.operations.refusal import Refused, require_member
 from agents.policies import judge, review
@@ -47,7 +48,7 @@ def fields_of(escalation: Escalation, *, at: datetime) -> list[OpenField]:
 
     The one table for form, API and command line.
     """
-    tool = _tool(escalation)
+    tool = held_tool(escalation)
     if tool is None or tool.typed is None:
         return []
     try:
@@ -55,13 +56,6 @@ def fields_of(escalation: Escalation, *, at: datetime) -> list[OpenField]:
         return open_fields(tool.typed, tool.may_change, args, case_of(escalation.run, at))
     except BadArguments:  # the tool has changed since: only a no is possible
         return []
-
-
-def _tool(escalation: Escalation) -> Tool | None:
-    """Return the tool whose call is held, where a yes runs it with arguments of its own."""
-    if kind_of(escalation.kind, escalation.action) is not ACTION:
-        return None
-    return TOOLS.get(escalation.action.get("name", ""))
 
 
 def obstacle(escalation: Escalation) -> Refused | None:
@@ -99,12 +93,13 @@ def grant(
     the tightest bound. Ask for an `obstacle` before. `ahead` is what the desk was told by another
     machine before.
     """
-    tool = _tool(escalation)
+    tool = held_tool(escalation)
     if patch is not None and (tool is None or not patch):
         raise Refused("bad_patch", "Nothing of this can be changed, or nothing is changed.")
     if tool is None:
         return None
     run, args = escalation.run, escalation.action["args"]
+    check_demand(escalation, person, demand_for(escalation))
     if patch is not None:
         args = _changed(tool, args, patch, case_of(run, at))
         _check_masked(run, patch)

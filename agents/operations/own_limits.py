@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from django.db.models import QuerySet, Sum
+from django.db.models import F, Sum
 
 from agents.core.days import utc_midnight
 from agents.core.limits import BY_REVIEWER
 from agents.core.money import format_money
+from agents.core.states import GRANTED, EscalationState
 from agents.core.terms import Terms
-from agents.models import Escalation, Membership
+from agents.models import Approval, Escalation, Membership
 
 HIGHER, ANOTHER = "a reviewer with a higher limit", "another reviewer"
 
@@ -36,21 +37,18 @@ def own_bounds(
     run, limits, currency = escalation.run, escalation.run.limits, terms.currency
     wanted, bounds = format_money(terms.amount_minor or 0, currency), []
     if (limit := person.limit_minor(run.desk, currency)) is not None:
-        since = at - timedelta(days=limits.rolling_days)
-        same = _granted(escalation, person, currency).filter(
-            resource=terms.resource, run__book=run.book_id
-        )
+        about = {"resource": terms.resource}
         if not terms.resource:  # its tool names none: grants to others are none of it
-            same = same.filter(subject_key=terms.subject_key)
-        before = _sum(same.filter(decided_at__gte=since))
+            about["subject_key"] = terms.subject_key
+        since = at - timedelta(days=limits.rolling_days)
+        before = _granted(escalation, person, currency, since, book=run.book_id, **about)
         given = f"With the {format_money(before, currency)} you already granted for this in "
         given += f"{limits.rolling_days} days, "
         above = f"{wanted} is above your own limit of {format_money(limit, currency)}."
         sentence = f"{given}{above}" if before else above
         bounds.append(_own("above_own_limit", limit - before, currency, sentence, HIGHER))
     if (most := limits.caps_of(run.desk).get(currency, {}).get(BY_REVIEWER)) is not None:
-        midnight = utc_midnight(at)
-        before = _sum(_granted(escalation, person, currency).filter(decided_at__gte=midnight))
+        before = _granted(escalation, person, currency, utc_midnight(at))
         sentence = (
             f"You approved {format_money(before, currency)} today; with {wanted} that is above the "
             f"{format_money(most, currency)} that one person may approve in a day (UTC)."
@@ -59,22 +57,42 @@ def own_bounds(
     return bounds
 
 
-def _granted(escalation: Escalation, person: Membership, currency: str) -> QuerySet[Escalation]:
-    """Return what else the person granted at this desk in this currency, and holds."""
-    return Escalation.objects.filter(
-        run__desk=escalation.run.desk,
-        workspace=escalation.workspace_id,
-        currency=currency,
+def _granted(
+    escalation: Escalation,
+    person: Membership,
+    currency: str,
+    since: datetime,
+    *,
+    book: int | None = None,
+    **about: str,
+) -> int:
+    """Return what else the person granted at this desk in this currency since then, and holds.
+
+    A first yes of two counts while it stands, and where a second one followed it.
+    """
+    same = {"run__desk": escalation.run.desk, "workspace": escalation.workspace_id}
+    same |= {"currency": currency, "not_carried_out": ""}
+    same |= {} if book is None else {"run__book": book}
+    decided = Escalation.objects.filter(
+        **same,
+        **about,
         decided_by=person.user_id,
+        decided_at__gte=since,
         granted_minor__isnull=False,
-        not_carried_out="",
-    ).exclude(pk=escalation.pk)
+    )
+    alone = decided.exclude(pk=escalation.pk).aggregate(total=Sum("granted_minor"))
+    first = Approval.objects.filter(
+        **{f"escalation__{name}": value for name, value in same.items()},
+        **{name if name == "resource" else f"escalation__{name}": about[name] for name in about},
+        by=person.user_id,
+        at__gte=since,
+        escalation__approval=F("pk"),
+        escalation__state__in=(EscalationState.OPEN, *GRANTED),
+    )
+    of_two = first.exclude(escalation=escalation.pk).aggregate(total=Sum("granted_minor"))
+    return (alone["total"] or 0) + (of_two["total"] or 0)
 
 
 def _own(code: str, left: int, currency: str, sentence: str, others: str) -> Bound:
     at_most = f"Grant at most {format_money(left, currency)}" if left > 0 else "Reject it"
     return Bound(max(left, 0), code, f"{sentence} {at_most}, or leave it to {others}.")
-
-
-def _sum(granted: QuerySet[Escalation]) -> int:
-    return granted.aggregate(total=Sum("granted_minor"))["total"] or 0

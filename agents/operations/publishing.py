@@ -10,7 +10,8 @@ from django.db import transaction
 
 from agents.core.limits import BadPolicy, Limits, read_limits
 from agents.core.requests import Json
-from agents.models import PolicyVersion, Role, Workspace
+from agents.core.tiers import read_tiers
+from agents.models import PolicyVersion, Role, Team, Workspace
 from agents.models.event import Entry, append_events
 from agents.operations.people import policy_version
 from agents.operations.refusal import Refused, require_member
@@ -18,6 +19,7 @@ from agents.patterns import PATTERNS
 from agents.policies import RULES
 from agents.sdk import stored
 from agents.sdk.desk import DESKS, Desk
+from agents.systems import SYSTEMS
 from agents.tools import TOOLS
 
 
@@ -33,6 +35,7 @@ def publish_policy(
     with transaction.atomic():
         locked = Workspace.objects.select_for_update().get(pk=workspace.pk)
         require_member(locked, by, Role.ADMIN)
+        _check_teams(locked, limits)
         version = policy_version(locked, limits, at=at)
         if version.is_replay:
             raise Refused("replay", f"{version} is for recorded cases and is never published.")
@@ -55,6 +58,7 @@ def _check_document(document: Json) -> Limits:
     _check_names("pattern", patterns, PATTERNS)
     desks = limits.desks or {}
     _check_names("desk", desks, DESKS)
+    _check_names("desk", limits.tiers or {}, SYSTEMS)
     for desk, own in desks.items():
         _check_limits(DESKS[desk], own.get("limits", {}))
     of_desks = [limits.of("supervisor", desk) for desk in desks]
@@ -62,6 +66,15 @@ def _check_document(document: Json) -> Limits:
         _check_names("rule", part.rules, RULES)
         _check_names("tool", (*part.proposable, *part.executable), TOOLS)
     return limits
+
+
+def _check_teams(workspace: Workspace, limits: Limits) -> None:
+    """Refuse a tier whose team nobody could be in: what it is to decide would only expire."""
+    by_desk = read_tiers(limits.tiers or {}).values()
+    named = {tier.team for held in by_desk for tiers in held.values() for tier in tiers} - {""}
+    if named:
+        known = Team.objects.filter(workspace=workspace, slug__in=named)
+        _check_names("team", sorted(named), set(known.values_list("slug", flat=True)))
 
 
 def _check_limits(desk: Desk, part: Json) -> None:

@@ -141,9 +141,10 @@ def _escalation(rows: Rows, what: str, facts: Row, event: Row) -> None:
         row |= {"amount_minor": facts["requested_minor"]} if "requested_minor" in facts else {}
         row |= {"state": EscalationState.OPEN.value, "decided_by": "", "granted_minor": None}
         row |= {"created_at": event["at"], "not_carried_out": "", "snoozed": {}}
+        row |= {"tier": facts.get("tier"), "approval": None}
         row |= {**_UNCLAIMED, **_assigned(facts), **_reply({})}
     elif what == "assigned":
-        row |= _assigned(facts)
+        row |= _assigned(facts) | _known(facts, "tier")
         if event["actor"] and row.get("claimed_by") != facts.get("to", ""):  # it ended with it
             row |= _UNCLAIMED
         awake = facts.get("woken", ())
@@ -186,6 +187,29 @@ _UNCLAIMED: Row = {"claimed_by": "", "claimed_until": None}
 
 def _assigned(facts: Row) -> Row:
     return {"assigned_to": facts.get("to", ""), "assigned_team": facts.get("team", "")}
+
+
+def _approval(rows: Rows, what: str, facts: Row, event: Row) -> None:
+    request = rows.setdefault(f"escalation {facts['escalation']}", {})
+    request["approval"] = facts["approval"] if what == "given" else None
+    if what != "given":
+        return
+    request |= _UNCLAIMED  # so that a second person can decide
+    row = rows[f"approval {facts['approval']}"] = {
+        "escalation": facts["escalation"],
+        "by": event["actor"],
+        "account": facts.get("account", ""),
+        "at": event["at"],
+        "is_simulated": facts["simulated"],
+        "granted_minor": facts["granted_minor"],
+        "currency": facts.get("currency", ""),
+        "action_sha256": facts.get("action_sha256"),
+        "patch": facts.get("patch"),
+        "comment": facts.get("comment", ""),
+        **_known(facts, "resource"),
+    }
+    for name in facts["erased"]:
+        row.pop(name, None)
 
 
 def _reply(given: Row) -> Row:
@@ -252,6 +276,7 @@ def _known(facts: Row, *names: str) -> Row:
 _TELLS: dict[str, Callable[[Rows, str, Row, Row], None]] = {
     "run": _run,
     "escalation": _escalation,
+    "approval": _approval,
     "effect": _effect,
     "policy": _policy,
     "workspace": _workspace,

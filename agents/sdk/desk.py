@@ -143,6 +143,8 @@ class Desk:
                 raise TypeError(f"{function.__name__}: only a text has a name beside it")
             if subject in changes:
                 raise TypeError(f"{function.__name__}: nobody changes what a call is about")
+            if more.get("people", 1) not in (1, 2):
+                raise TypeError(f"{function.__name__}: people is 1 or 2")
             check_places(function.__name__, title, ())
             for sentence in (before, after):
                 check_places(function.__name__, sentence, {*arguments.hints, SUBJECT})

@@ -65,6 +65,7 @@ class DeskTool:
     outside: tuple[str, ...] = ()  # of what it returns: the names of texts that outsiders wrote
     may_say: Callable[[Json], dict[str, str]] | None = None  # of its result: sentences by name
     timeout: float = 10.0  # seconds
+    people: int = 1  # how many have to say yes where one is asked: 1 or 2, whatever the amount
 
     @property
     def description(self) -> str:

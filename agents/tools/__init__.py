@@ -69,6 +69,7 @@ class Tool:
     request: Kind = ACTION  # what a person reads who is asked whether to run it
     typed: Arguments | None = None  # its arguments as forms read them; None: nothing is changed
     may_change: Mapping[str, Change] = field(default_factory=dict)  # by a person, and how
+    people: int = 1  # how many have to say yes where one is asked
 
     @property
     def writes(self) -> bool:

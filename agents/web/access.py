@@ -76,7 +76,7 @@ def escalation_for(user: User, pk: int) -> Escalation:
     found = (
         escalations_of(user)
         .select_related("run__policy", "run__launched_by", "run__book", "step", "workspace")
-        .select_related("decided_by", "claimed_by", "workspace__policy")
+        .select_related("decided_by", "claimed_by", "workspace__policy", "approval__by")
         .select_related("assigned_to", "assigned_team")
         .filter(pk=pk)
         .first()

@@ -201,6 +201,8 @@ def _escalation_assigned(told: EventSentence) -> str:
         what = "Took the request on"
     elif to:
         what = f"Handed the request over to {to}" if told.actor else f"Passed on to {to}"
+        if minutes := facts.get("silent_minutes"):
+            what += f", because nobody decided within {minutes} minutes"
     else:
         what = "Gave the request back to everybody"
     return f"{what}.{_quoted(facts.get('note'))}"
@@ -221,6 +223,9 @@ def _changes(facts: EventFacts) -> str:
 
 
 _REFUSALS = {
+    "above_tier": "the amount is for others to approve",
+    "approval_lapsed": "the first of two approvals no longer counted",
+    "two_people": "a second person has to approve what they approved first",
     "bad_patch": "what they changed cannot be changed so",
     "above_own_limit": "the amount is above their own limit",
     "four_eyes": "they launched the run themselves",
@@ -232,6 +237,31 @@ _REFUSALS = {
     "killed": "a kill switch was on",
     "on": "a kill switch was on",
     "not_open": "it was no longer open",
+}
+
+
+def _approval_given(told: EventSentence) -> str:
+    """Say what the first of two approved; why, their colleague reads once they have decided."""
+    granted, whom = _amount(told.facts, "granted_minor"), f" for {told.whom}" if told.whom else ""
+    what = f"Approved{f' {granted}' if granted else ''}{whom} as the first of two people"
+    return f"{what}{'' if granted else _changes(told.facts)}."
+
+
+def _approval_lapsed(told: EventSentence) -> str:
+    why = str(told.facts.get("reason", ""))
+    return (
+        f"The first of two approvals no longer counts: {_LAPSES.get(why, why.replace('_', ' '))}."
+    )
+
+
+_LAPSES = {
+    "above_tier": "whoever gave it is not of a team that may",
+    "above_own_limit": "the amount is above their own limit now",
+    "above_daily_total": "the amount is above their own limit of a day",
+    "four_eyes": "they launched the run themselves",
+    "not_permitted": "they decide requests no longer",
+    "policy": "the policy does not allow it any more",
+    "stale": "the request had changed meanwhile",
 }
 
 
@@ -368,6 +398,8 @@ TELLS: Mapping[str, Callable[[EventSentence], str]] = {
         f"Snoozed the request until {_time(told.facts['until'])}. Its deadline stays."
     ),
     "escalation.woken": _worded("Ended their snooze of the request."),
+    "approval.given": _approval_given,
+    "approval.lapsed": _approval_lapsed,
     "decision.refused": _decision_refused,
     "call.late": _worded("A reply of {tool} came too late and was not used."),
 }
@@ -375,6 +407,8 @@ TELLS: Mapping[str, Callable[[EventSentence], str]] = {
 # What the audit log's filter calls a kind. Those of LEDGER are shown by default; an index has them.
 LABELS: Mapping[str, str] = {
     "escalation.opened": "Approval requested",
+    "approval.given": "Approved by the first of two",
+    "approval.lapsed": "First approval no longer counts",
     "escalation.decided": "Decided",
     "decision.refused": "Decision refused",
     "escalation.expired": "Request expired",

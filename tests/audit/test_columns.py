@@ -32,8 +32,8 @@ NOT_COMPARED = {
     Run: "fence lease_owner lease_ends_at wake_at attempts launch_token question_version "
     # Of a report its day; of a declared desk its subject.
     "subject_label scope",
-    # Evidence, and the clock.
-    Escalation: "review expires_at frozen_at",
+    # Evidence, and the clocks.
+    Escalation: "review expires_at climbs_at frozen_at",
     # What the tool returned.
     Effect: "result settled_at",
     Refund: "reason reference held_at paid_at",
@@ -46,7 +46,7 @@ NOT_COMPARED = {
 # No row holds another value by itself: test_rows.py changes states and claims.
 REFUSED = {
     Run: "state",
-    Escalation: "state claimed_by_id claimed_until",
+    Escalation: "state claimed_by_id claimed_until approval_id",  # which nobody has
     Effect: "state",
     Refund: "state released_at",
     SentMail: "state",

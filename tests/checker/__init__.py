@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from tests.checker import bank, decisions, lifecycle, money, record, sharing
+from tests.checker import bank, decisions, lifecycle, money, record, sharing, tiers
 from tests.checker.decisions import sha256
 from tests.checker.reading import Cursor, Dump, Violation, read
 
@@ -29,6 +29,8 @@ CHECKS: tuple[Callable[[Dump], Iterator[Violation]], ...] = (
     decisions.people_grant_no_more,
     decisions.one_decision_each,
     decisions.four_eyes,
+    tiers.two_people,
+    tiers.climbs_once,
     decisions.bound_to_the_subject,
     decisions.silence_is_a_no,
     decisions.what_was_allowed_came_to_something,

@@ -59,6 +59,7 @@ class Dump:
     members: list[Row]
     team_members: list[Row]
     snoozes: list[Row]
+    approvals: list[Row]
 
     @cached_property
     def run(self) -> dict[str, Row]:
@@ -117,6 +118,7 @@ _TABLES = {
     "members": "agents_membership",
     "team_members": "agents_team_members",
     "snoozes": "agents_snooze",
+    "approvals": "agents_approval",
 }
 
 

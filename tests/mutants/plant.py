@@ -101,9 +101,9 @@ MUTANTS = (
     ),
     Mutant(
         "an escalation can be approved after its time",
-        "agents/operations/deciding.py",
-        "        Q(expires_at__gt=Now()) | Q(frozen_at__isnull=False),\n",
-        "",
+        "agents/operations/approving.py",
+        "WAITS = Q(expires_at__gt=Now()) | Q(frozen_at__isnull=False)",
+        "WAITS = Q()",
         "tests/engine/test_run.py -k after_the_expiry",
     ),
     Mutant(

@@ -7,6 +7,7 @@ import pytest
 from tests.mutants.bank import BANK
 from tests.mutants.plant import MUTANTS, Mutant, lives
 from tests.mutants.record import RECORD
+from tests.mutants.tiers import TIERS
 from tests.settings import ON_POSTGRES
 
 pytestmark = [
@@ -20,7 +21,7 @@ pytestmark = [
     # Each in a group of its own: whichever process of xdist's has nothing else takes the next.
     [
         pytest.param(one, id=one.name, marks=pytest.mark.xdist_group(one.name))
-        for one in (*MUTANTS, *RECORD, *BANK)
+        for one in (*MUTANTS, *RECORD, *BANK, *TIERS)
     ],
 )
 def test_a_broken_guard_is_noticed(mutant: Mutant) -> None:

@@ -74,6 +74,13 @@ class Command(BaseCommand):
             raise CommandError(said, returncode=REFUSED) from None
         except operations.AlreadyDecided as first:
             raise CommandError(_who(first.escalation), returncode=REFUSED) from None
+        if decided.state == EscalationState.OPEN and (yes := decided.approval):
+            what = f" {yes.granted}" if yes.granted else ""
+            self.stdout.write(
+                f"escalation {decided.pk} open: 1 of 2: {yes.by.get_username()} approved{what}. "
+                "It waits for a second person."
+            )
+            return
         granted = f": {decided.granted}" if decided.granted else ""
         self.stdout.write(f"escalation {decided.pk} {decided.state}{granted}")
         self.stdout.write(_what(decided))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from math import inf
 
 from django.contrib.auth.models import User
 from django.utils.safestring import SafeString
@@ -16,12 +15,13 @@ from agents.core.kinds import INSTRUCTIONS, TEXT, Kind
 from agents.core.requests import Json
 from agents.core.states import ENDED, EscalationState
 from agents.core.terms import Terms
+from agents.core.tiers import Demand
 from agents.engine.approvals import ASKED_AGAIN, turn_of
 from agents.engine.kill_switch import standing_against
 from agents.models import Effect, Escalation, KillSwitch, Membership, Role, Step
 from agents.operations import fields_of, obstacle
-from agents.operations.assigning import deciders
 from agents.operations.claiming import OWN, is_own
+from agents.operations.demands import people_who_may
 from agents.operations.own_limits import own_bounds
 from agents.systems import SYSTEMS, Background, Section
 from agents.web import access
@@ -30,11 +30,13 @@ from agents.web.approvals.inbox import claimant
 from agents.web.approvals.outcomes import came_to_nothing, outcome
 from agents.web.approvals.provenance import Source, sources
 from agents.web.approvals.ruler import Ruler, ruler
+from agents.web.approvals.standing import Standing, standing
 from agents.web.approvals.wording import Choice, act, choices, filled, kind_of_request
 from agents.web.changes import Stage, stages
 
 LOOKALIKES = 5  # sentences
 EARLIER = 5  # decisions about the same subject
+NONE = Standing(Demand())
 OTHERS = 3  # names of people who may grant it all
 
 
@@ -49,7 +51,7 @@ class Card:
     outcome: SafeString  # what became of it; "" while it waits
     choices: Sequence[Choice]  # what this person may answer here and now
     fields: Sequence[FormField]  # what they may change of the call
-    withheld: str  # why there is no full form: ended, claim, role, switch; "" where there is one
+    withheld: str  # why there is no full form: ended, claim, role, yes; "" where there is one
     subject: str
     number: str  # the key of whom it is about, where it is not in their name
     note: str  # what the desk says of them, under the headline
@@ -58,6 +60,7 @@ class Card:
     most_minor: int | None  # what this person may grant at most; None: there is no amount
     may_grant_all: bool
     others: Sequence[str]  # who may grant what this person may not
+    standing: Standing  # towards tiers, and the first of two
     refusal: str  # why this person cannot decide, or ""
     effect: Effect | None  # what really happened afterwards
     limit_minor: int | None
@@ -85,13 +88,18 @@ def card(escalation: Escalation, user: User, *, at: datetime) -> Card:
     known = _background(escalation, effect, at=at)
     part = access.membership(user, escalation.workspace_id)
     most = _most(escalation, kind, known, part, at=at)
-    may_grant_all = most is None or most == escalation.amount_minor
+    stands = standing(escalation, user, part) if escalation.state == EscalationState.OPEN else NONE
+    wanted = stands.first.granted_minor if stands.first else escalation.amount_minor
+    may_grant_all = most is None or most >= (wanted or 0)
     refusal = _refusal(escalation, user, part.role)
+    if not refusal and stands.is_launcher:
+        refusal = OWN
     steps = _steps_of_turn(escalation)
     reviews = [step for step in steps if step.kind == "review" and step.reply]
     name = known.name
     called = name or run.subject_label or "nobody in particular"
-    fields = [] if most == 0 else _fields(escalation, kind, called, most, at=at)
+    is_mine_to_grant = most != 0 and stands.may_say_yes
+    fields = _fields(escalation, kind, called, most, at=at) if is_mine_to_grant else []
     if not may_grant_all and not any(field.open.currency for field in fields):
         fields = []  # whatever else they change, the amount stays above their limit
     claimed_by, switch = claimant(escalation, at=at), _switch(escalation, kind)
@@ -102,7 +110,7 @@ def card(escalation: Escalation, user: User, *, at: datetime) -> Card:
         escalation,
         refusal,
         is_free=not claimed_by or is_mine,
-        is_possible=switch is None and hindered is None,
+        is_possible=switch is None and hindered is None and stands.may_say_yes,
     )
     why = came_to_nothing(escalation, effect)
     return Card(
@@ -119,6 +127,7 @@ def card(escalation: Escalation, user: User, *, at: datetime) -> Card:
             fields,
             may_grant_all=may_grant_all,
             may_say_yes=not withheld,
+            standing=stands,
         ),
         fields=fields,
         withheld=withheld,
@@ -129,7 +138,8 @@ def card(escalation: Escalation, user: User, *, at: datetime) -> Card:
         rulings=escalation.review.get("rulings") or [escalation.review["deciding"]],
         most_minor=most,
         may_grant_all=may_grant_all,
-        others=[] if may_grant_all or not is_open else _others(escalation),
+        others=[] if may_grant_all or not is_open else _others(escalation, stands.demand),
+        standing=stands,
         refusal=refusal,
         effect=effect,
         limit_minor=part.limit_minor(run.desk, escalation.currency),
@@ -169,15 +179,9 @@ def _withheld(escalation: Escalation, refusal: str, *, is_free: bool, is_possibl
     return "" if is_possible else "yes"
 
 
-def _others(escalation: Escalation) -> list[str]:
+def _others(escalation: Escalation, demand: Demand) -> list[str]:
     """Return who may grant what is asked for, by their own limit; the lowest comes first."""
-    desk, currency = escalation.run.desk, escalation.currency
-    limits = [
-        (inf if (most := one.limit_minor(desk, currency)) is None else most, str(one.user))
-        for one in deciders(escalation).select_related("user")
-    ]
-    enough = escalation.amount_minor or 0
-    return [name for most, name in sorted(limits) if most >= enough][:OTHERS]
+    return [one.user.get_username() for _, one in people_who_may(escalation, demand)][:OTHERS]
 
 
 def _switch(escalation: Escalation, kind: Kind) -> KillSwitch | None:

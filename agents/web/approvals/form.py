@@ -18,6 +18,7 @@ FIELDS = {
     "csrfmiddlewaretoken",
     "verdict",
     "action_sha256",
+    "approval",
     # What rejects has fields of its own: a reason that was begun for an adjustment must not
     # explain a rejection.
     *("comment", "ready", "refusal", "ready_refusal"),
@@ -32,6 +33,7 @@ class Wanted:
     approve: bool
     comment: str
     action_sha256: str
+    approval: int = 0  # the first yes of two that was shown; 0: none
     patch: Mapping[str, Json] | None = None  # arguments that are changed; None: none is
     correction: str = ""  # with which a step is to run again, or which is sent in place of a letter
 
@@ -48,7 +50,10 @@ def read_decision(
     field = "refusal" if is_no and "refusal" in posted else "comment"
     ready = posted.get("ready_refusal" if field == "refusal" else "ready", "")
     comment = _reason(field, ready, posted, kind.refusals if is_no else kind.grants)
-    wanted = Wanted(not is_no, comment, posted.get("action_sha256", ""))
+    shown = posted.get("approval") or "0"
+    if not (shown.isascii() and shown.isdigit() and len(shown) < 19):
+        raise BadForm("verdict", "The form names no approval. Load the page again.")
+    wanted = Wanted(not is_no, comment, posted.get("action_sha256", ""), int(shown))
     if verdict == ADJUST and "correction" in posted and kind.change != ARGUMENTS:
         return replace(wanted, correction=_correction(posted))
     if verdict != APPROVE and not comment:

@@ -108,15 +108,16 @@ def decide(request: HttpRequest, pk: int) -> HttpResponse:
             escalation_id=escalation.pk,
             by=user,
             approve=wanted.approve,
-            patch=wanted.patch,
+            patch=_patch(wanted, escalation),
             comment=wanted.comment,
             correction=wanted.correction,
             action_sha256=wanted.action_sha256,
+            approval=wanted.approval,
             at=timezone.now(),
         )
     except BadForm as bad:
         return show_card(request, escalation, field=bad.field, sentence=str(bad), status=422)
-    except operations.KillSwitchStands as no:
+    except (operations.KillSwitchStands, operations.ApprovalLapsed) as no:
         return show_card(request, access.escalation_for(user, pk), notice=str(no), status=409)
     except operations.Refused as no:
         changed = next(iter(wanted.patch or ()), "")
@@ -130,6 +131,13 @@ def decide(request: HttpRequest, pk: int) -> HttpResponse:
         return show_card(request, access.escalation_for(user, pk), notice=str(first), status=409)
     line = line_of(queue, reviewer(user, at=timezone.now()), pk)
     return redirect(queue.address(line.following, done=str(pk)))
+
+
+def _patch(wanted: Wanted, escalation: Escalation) -> Mapping[str, Json] | None:
+    """Return what is changed: by a plain yes after a first one, what the first person changed."""
+    first = escalation.approval
+    is_second = wanted.approve and first is not None and first.pk == wanted.approval
+    return first.patch if first and is_second and wanted.patch is None else wanted.patch
 
 
 def _wanted(request: HttpRequest, escalation: Escalation) -> Wanted:

@@ -16,9 +16,10 @@ from django.utils.safestring import SafeString, mark_safe
 from agents.core.kinds import ADJUST, APPROVE, REJECT, Kind
 from agents.core.money import format_money
 from agents.core.requests import Json
-from agents.models import Escalation
+from agents.models import Approval, Escalation
 from agents.tools import TOOLS, ask_in_words, before_of, call_in_words, request_of
 from agents.web.approvals.fields import FormField
+from agents.web.approvals.standing import Standing
 
 CLASSES = {ADJUST: "if-adjust", APPROVE: "if-as-is", REJECT: "if-reject"}
 KEYS = {ADJUST: "e", APPROVE: "a", REJECT: "r"}
@@ -117,12 +118,15 @@ def choices(
     *,
     may_grant_all: bool,
     may_say_yes: bool,
+    standing: Standing,
 ) -> list[Choice]:
     """Return the answers that are open to a person, in the order of the form.
 
-    `fields` are what they may change of a call.
+    `fields` are what they may change of a call. Where a yes takes two people, all but the yes to
+    what the first approved is a first one.
     """
-    kind = kind_of_request(escalation)
+    kind, first = kind_of_request(escalation), standing.first
+    may_say_yes = may_say_yes and standing.may_say_yes
     open_to = {
         ADJUST: may_say_yes and (bool(fields) or kind.change in ("text", "instructions")),
         APPROVE: may_say_yes and may_grant_all,
@@ -137,6 +141,35 @@ def choices(
                 for where in ("below", "above")
             )
             consequence = filled(answer.consequence, escalation, name, places=below)
-            button = filled(answer.button, escalation, name, places=above)
-            found.append(Choice(answer.verdict, answer.label, consequence, button))
+            button, label = filled(answer.button, escalation, name, places=above), answer.label
+            if first and answer.verdict == APPROVE:
+                found.append(_second(escalation, name, first))
+                continue
+            if standing.takes_two and answer.verdict != REJECT:
+                consequence = _as_first(consequence, first)
+                button = SafeString("Approve as first of two")
+            found.append(Choice(answer.verdict, label, consequence, button))
     return found
+
+
+def _as_first(consequence: SafeString, before: Approval | None) -> SafeString:
+    """Return what a first yes comes to, in place of another one where there was."""
+    later = format_html("{}, once a second person has approved the same", consequence)
+    if before is None:
+        return later
+    who = island(before.by.get_username())
+    return format_html("{}. {}’s approval then counts no more", later, who)
+
+
+def _second(escalation: Escalation, name: str, first: Approval) -> Choice:
+    """Return the answer that carries out what a first person approved."""
+    kind = kind_of_request(escalation)
+    said = kind.answer(ADJUST if first.patch else APPROVE) or kind.answers[0]
+    args = {**escalation.action["args"], **(first.patch or {})}
+    amount = first.granted_minor
+    return Choice(
+        APPROVE,
+        f"As {first.by.get_username()} approved",
+        filled(said.consequence, escalation, name, amount=amount, ran=args),
+        filled(said.button, escalation, name, amount=amount, ran=args),
+    )

@@ -12,9 +12,10 @@ from typing import TypeAlias
 from agents.core.limits import FIRST_LIMITS, Limits
 from agents.core.money import format_money
 from agents.core.redact import CARDS, EMAILS, IBANS
+from agents.core.tiers import Tier, Tiers, read_tiers
 from agents.policies.words import LIMITS
 from agents.sdk.words import in_words
-from agents.web.formats import cost, duration, thousands
+from agents.web.formats import cost, desk_title, duration, thousands
 
 Told: TypeAlias = Callable[[Limits], str]
 ANY_TOOL = ""  # stands for a tool that the document does not name
@@ -76,6 +77,24 @@ def _most(count: int | None) -> str:
     return "no cap" if count is None else thousands(count)
 
 
+def _tiers(limits: Limits) -> str:
+    """Say who approves what: Refunds: up to USD 1,000.00 any reviewer; above finance."""
+    told = [
+        f"{desk_title(desk)}: {'; '.join(_tier(tier, currency, tiers) for tier in tiers)}"
+        for desk, held in read_tiers(limits.tiers or {}).items()
+        for currency, tiers in held.items()
+    ]
+    return ". ".join(told) or "any reviewer, any amount"
+
+
+def _tier(tier: Tier, currency: str, among: Tiers) -> str:
+    bound = f"up to {format_money(tier.up_to_minor, currency)}" if tier.up_to_minor else "above"
+    who = tier.team or "any reviewer"
+    two = " and two people" if tier.people > 1 else ""
+    within = f" within {duration(tier.answer_within * 60)}" if tier.answer_within else ""
+    return f"{bound if len(among) > 1 else 'any amount'} {who}{two}{within}"
+
+
 MONEY = {
     "auto_limit_minor": Words.of_first("auto_limit_minor"),
     "told_limit_minor": Words(
@@ -115,6 +134,14 @@ PEOPLE = {
         lambda p: _yes(p.four_eyes),
         "If yes, whoever launched a run, or one that it was launched anew from, cannot decide its "
         "requests.",
+    ),
+    "tiers": Words(
+        "Who approves which amounts",
+        _tiers,
+        "The amount that is asked for picks the tier. Members of its team, or of a higher tier's, "
+        "may approve within their own limits; anyone who reviews may reject. With two people, the "
+        "request waits until a second person has approved exactly what the first did. A tier that "
+        "does not answer in its time passes the request on to the next.",
     ),
     "open_per_launcher": Words(
         "Requests waiting, per launcher",

@@ -1,0 +1,172 @@
+"""Tiers: who may say yes to an amount, and how many people that takes.
+
+A policy document holds them by desk and currency, lowest amounts first:
+
+    {"refunds": {"USD": [{"up_to_minor": 100000},
+                         {"up_to_minor": 500000, "team": "leads", "answer_within": 30},
+                         {"team": "finance", "people": 2}]}}
+
+The amount that is asked for picks the tier: who grants a part of it decides about all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, fields
+from enum import Enum
+from itertools import pairwise
+from typing import TypeAlias
+
+from agents.core.money import BadAmount, exponent
+from agents.core.requests import Json
+
+MOST_PEOPLE = 2
+MOST_MINUTES = 60 * 24 * 365
+
+
+class BadTiers(ValueError):
+    """The tiers of a policy cannot be used. The message says which and why."""
+
+
+@dataclass(frozen=True)
+class Tier:
+    """One band of amounts. Members of its team may decide, and of the team of a higher one."""
+
+    up_to_minor: int | None = None  # in minor units; None: any amount
+    team: str = ""  # its slug; "": every reviewer
+    people: int = 1  # how many have to say yes
+    answer_within: int | None = None  # minutes, after which the next tier is asked
+
+
+Tiers: TypeAlias = tuple[Tier, ...]
+_KEYS = tuple(field.name for field in fields(Tier))
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What a yes takes: `people` who are in one of `teams`; None: any reviewer, (): nobody."""
+
+    people: int = 1
+    teams: tuple[str, ...] | None = None
+    place: int | None = None  # of the tier; None: there is none
+
+    def admits(self, teams: Collection[str]) -> bool:
+        """Tell whether a person of these teams may say yes."""
+        return self.teams is None or any(team in self.teams for team in teams)
+
+
+class Yes(Enum):
+    """What one person's yes does."""
+
+    DECIDES = "decides"
+    IS_FIRST = "is_first"  # the request keeps waiting for a second person
+    IS_REPEATED = "is_repeated"  # the same person again: it counts for nothing
+
+
+def read_tiers(document: Json) -> dict[str, dict[str, Tiers]]:
+    """Return the tiers of a policy by desk and currency. Raises BadTiers."""
+    if not isinstance(document, dict):
+        raise BadTiers("tiers are an object of desks.")
+    return {desk: _read_desk(desk, held) for desk, held in document.items()}
+
+
+def _read_desk(desk: str, held: Json) -> dict[str, Tiers]:
+    if not isinstance(held, dict) or not held:
+        raise BadTiers(f"The tiers of the desk {desk!r} are an object of currencies.")
+    return {
+        currency: _read_bands(f"{desk} in {currency}", currency, held[currency])
+        for currency in held
+    }
+
+
+def _read_bands(where: str, currency: str, held: Json) -> Tiers:
+    try:
+        exponent(currency)
+    except BadAmount as error:
+        raise BadTiers(f"The tiers of {where}: {error}.") from None
+    if not isinstance(held, list) or not held:
+        raise BadTiers(f"The tiers of {where} are a list, lowest amounts first.")
+    tiers = tuple(_read_tier(where, number, one) for number, one in enumerate(held, 1))
+    *bounded, last = tiers
+    if last.up_to_minor is not None or any(one.up_to_minor is None for one in bounded):
+        raise BadTiers(f"The last tier of {where}, and no other, is without up_to_minor.")
+    if last.answer_within is not None:
+        raise BadTiers(f"After the last tier of {where} nobody is asked: it has no answer_within.")
+    for lower, higher in pairwise(tiers):
+        _check_order(where, lower, higher)
+    return tiers
+
+
+def _check_order(where: str, lower: Tier, higher: Tier) -> None:
+    """Refuse tiers of which the higher one would be easier to pass. Raises BadTiers."""
+    bounds = lower.up_to_minor, higher.up_to_minor
+    if bounds[0] is not None and bounds[1] is not None and bounds[1] <= bounds[0]:
+        raise BadTiers(f"The tiers of {where} ascend: {bounds[1]} comes after {bounds[0]}.")
+    if higher.people < lower.people:
+        raise BadTiers(f"A higher tier of {where} takes no fewer people than a lower one.")
+    if lower.team and not higher.team:
+        raise BadTiers(f"A tier of {where} above that of the team {lower.team!r} has a team too.")
+
+
+def _read_tier(where: str, number: int, held: Json) -> Tier:
+    tier = f"Tier {number} of {where}"
+    if not isinstance(held, dict) or set(held) - set(_KEYS):
+        raise BadTiers(f"{tier} is an object of {', '.join(_KEYS)}.")
+    up_to, team = held.get("up_to_minor"), held.get("team", "")
+    people, within = held.get("people", 1), held.get("answer_within")
+    if up_to is not None and not _is_whole(up_to, 1, 2**53 - 1):
+        raise BadTiers(f"{tier}: up_to_minor is a whole number of minor units above nought.")
+    if not isinstance(team, str) or ("team" in held and not team):
+        raise BadTiers(f"{tier}: team is a team's short name.")
+    if not _is_whole(people, 1, MOST_PEOPLE):
+        raise BadTiers(f"{tier}: people is 1 or 2.")
+    if within is not None and not _is_whole(within, 1, MOST_MINUTES):
+        raise BadTiers(f"{tier}: answer_within is a whole number of minutes from 1.")
+    return Tier(up_to, team, people, within)
+
+
+def _is_whole(value: Json, least: int, most: int) -> bool:
+    return type(value) is int and least <= value <= most
+
+
+def tiers_of(
+    document: Mapping[str, Mapping[str, Json]] | None, desk: str, currency: str
+) -> Tiers | None:
+    """Return the tiers of a desk and currency; None where the desk has none.
+
+    () where it has some for other currencies alone: of this one nobody may grant anything, as
+    with a person's own limits.
+    """
+    held = (document or {}).get(desk)
+    if held is None:
+        return None
+    return _read_desk(desk, held).get(currency, ())
+
+
+def demand_of(tiers: Tiers | None, amount_minor: int | None, *, people: int = 1) -> Demand:
+    """Return what a yes takes to a request of an amount; `people` is what its tool declares."""
+    if tiers is None or amount_minor is None:
+        return Demand(people)
+    for place, tier in enumerate(tiers):
+        if tier.up_to_minor is None or amount_minor <= tier.up_to_minor:
+            teams = tuple(one.team for one in tiers[place:]) if tier.team else None
+            return Demand(max(people, tier.people), teams, place)
+    return Demand(people, teams=())
+
+
+def what_yes_does(demand: Demand, *, by: int, first_by: int | None, is_same: bool) -> Yes:
+    """Return what a yes of somebody does who may say it.
+
+    `first_by` said yes before them, maybe to other terms: then theirs begins anew.
+    """
+    if demand.people < MOST_PEOPLE:
+        return Yes.DECIDES
+    if first_by == by:
+        return Yes.IS_REPEATED
+    return Yes.DECIDES if first_by is not None and is_same else Yes.IS_FIRST
+
+
+def tier_after(tiers: Sequence[Tier], place: int) -> int | None:
+    """Return which tier is asked where one was silent; None: no other, and it expires as a no."""
+    has_time = 0 <= place < len(tiers) - 1 and tiers[place].answer_within is not None
+    return place + 1 if has_time else None

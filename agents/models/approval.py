@@ -1,0 +1,52 @@
+"""The first of two yeses, where a request takes two people."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+
+from agents.core.money import format_money
+
+
+class Approval(models.Model):
+    """What somebody said yes to, while the request goes on waiting for a second person.
+
+    It is never changed or removed: `Escalation.approval` names the one that counts.
+    """
+
+    run = models.ForeignKey("agents.Run", models.CASCADE, related_name="+", db_index=False)
+    escalation = models.ForeignKey("agents.Escalation", models.CASCADE, related_name="approvals")
+    by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.PROTECT, related_name="+", db_index=False
+    )
+    account = models.CharField(max_length=150, blank=True)  # of whom a command acted for them
+    at = models.DateTimeField()
+    # The terms: what a second person has to say yes to as well.
+    action_sha256 = models.CharField(max_length=64)  # of what was asked
+    patch = models.JSONField(null=True)  # the arguments that they set
+    resource = models.CharField(max_length=200, blank=True)
+    granted_minor = models.BigIntegerField(null=True)
+    currency = models.CharField(max_length=3, blank=True)
+    comment = models.TextField(blank=True)  # not shown before the second person has decided
+    is_simulated = models.BooleanField(default=False)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(granted_minor__isnull=True) | Q(granted_minor__gt=0),
+                name="approval_grants_something",
+            ),
+        ]
+        indexes = [
+            # What a person has said yes to, which counts towards their own limits.
+            models.Index(fields=["by", "at"], name="approval_of_person"),
+        ]
+
+    def __str__(self) -> str:
+        return f"approval {self.pk} of escalation {self.escalation_id}"
+
+    @property
+    def granted(self) -> str:
+        """Return the amount as people read it; "" for none."""
+        return "" if self.granted_minor is None else format_money(self.granted_minor, self.currency)

@@ -1,0 +1,179 @@
+"""The first of two yeses: it is kept, and the request goes on waiting for a second person."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.contrib.auth.models import User
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from agents.core.requests import Json
+from agents.core.states import EscalationState
+from agents.core.tiers import Yes, what_yes_does
+from agents.db.inserts import insert_rows
+from agents.engine.commit import Commit
+from agents.engine.desk_lookup import LookedUp
+from agents.models import Approval, Escalation, Membership, Role, Step
+from agents.models.event import commanding_account
+from agents.operations.demands import check_demand, demand_for
+from agents.operations.granting import Grant, grant
+from agents.operations.refusal import Refused, require_member
+
+# Its time is not over, or stands still.
+WAITS = Q(expires_at__gt=Now()) | Q(frozen_at__isnull=False)
+SAW_NONE = 0  # what a page showed: that nobody has approved yet
+
+
+class ApprovalLapsed(Refused):
+    """What a first person approved counts no more. Said to the second, once it is on record."""
+
+    def __init__(self, approval: Approval, why: Refused) -> None:
+        super().__init__(
+            "approval_lapsed",
+            f"{approval.by.get_username()}’s approval no longer counts: {why} Nothing was decided. "
+            "If you approve, yours is the first of two.",
+        )
+        self.why = why.code
+
+
+@dataclass(frozen=True)
+class First:
+    """A first yes that counts, and what it grants by the facts of now."""
+
+    approval: Approval
+    grant: Grant | None
+
+
+def standing_approval(
+    escalation: Escalation,
+    steps: list[Step],
+    *,
+    at: datetime,
+    ahead: LookedUp | None,
+    shown: int | None = None,
+) -> First | ApprovalLapsed | None:
+    """Return the first yes, judged as if it were said now; None where nobody has said it.
+
+    One that counts no more falls away, on record: whoever counted on it is told, and a page that
+    had shown as much goes on. `shown` is what the person was shown: the number of an approval,
+    SAW_NONE, or None where nothing is known of it. Raises Refused where it was another.
+    """
+    found = first_of(escalation)
+    judged = judge_first(found, escalation, steps, at=at, ahead=ahead) if found else None
+    if isinstance(judged, ApprovalLapsed):
+        with Commit(escalation.run, at=at) as commit:
+            _lapse(escalation, judged, commit)
+        return None if shown == SAW_NONE else judged
+    if shown is not None and shown != (found.pk if found else SAW_NONE):
+        who = found.by.get_username() if found else "Nobody"
+        raise Refused("stale", f"{who} has approved this meanwhile. Load the page again.")
+    return judged
+
+
+def first_of(escalation: Escalation) -> Approval | None:
+    """Return the first yes to a request that counts; without one nothing is asked."""
+    if escalation.approval_id is None:
+        return None
+    return escalation.approvals.select_related("by").get(pk=escalation.approval_id)
+
+
+def membership_of(approval: Approval, escalation: Escalation) -> Membership:
+    """Return what the first person is now, where they might still approve this. Raises Refused."""
+    person = require_member(escalation.workspace, approval.by, Role.REVIEWER, Role.ADMIN)
+    if approval.action_sha256 != escalation.action_sha256:
+        raise Refused("stale", "The request has changed since.")
+    check_demand(escalation, person, demand_for(escalation))
+    return person
+
+
+def judge_first(
+    approval: Approval,
+    escalation: Escalation,
+    steps: list[Step],
+    *,
+    at: datetime,
+    ahead: LookedUp | None,
+    lock: bool = True,
+) -> First | ApprovalLapsed:
+    """Judge a first yes as if it were said now."""
+    try:
+        person = membership_of(approval, escalation)
+        given = approval.patch
+        granted = grant(escalation, steps, person, patch=given, at=at, ahead=ahead, lock=lock)
+    except Refused as no:
+        return ApprovalLapsed(approval, no)
+    return First(approval, granted)
+
+
+def _lapse(escalation: Escalation, lapsed: ApprovalLapsed, commit: Commit) -> None:
+    facts = {**_named(escalation), "approval": escalation.approval_id, "reason": lapsed.why}
+    Escalation.objects.filter(pk=escalation.pk).update(approval=None)
+    escalation.approval = None
+    commit.say("approval.lapsed", facts)
+
+
+def is_enough(escalation: Escalation, first: First | None, granted: Grant, by: User) -> bool:
+    """Tell whether a yes decides; else it is the first of two. Raises Refused."""
+    is_same = first is not None and granted == first.grant
+    first_by = first.approval.by_id if first else None
+    does = what_yes_does(demand_for(escalation), by=by.pk, first_by=first_by, is_same=is_same)
+    if does is Yes.IS_REPEATED:
+        raise Refused(
+            "two_people",
+            "You have approved this already. A second person has to approve it, or reject it.",
+        )
+    return does is Yes.DECIDES
+
+
+def keep_first(
+    escalation: Escalation,
+    person: Membership,
+    granted: Grant,
+    patch: dict[str, Json] | None,
+    comment: str,
+    *,
+    commit: Commit,
+) -> bool:
+    """Keep a yes as the first of two, in place of one to other terms. False: nobody waits for it.
+
+    Whoever gave it has no claim any more, so that a second person can decide.
+    """
+    by, terms = person.user, granted.terms
+    approval = Approval(
+        run=escalation.run,
+        escalation=escalation,
+        by=by,
+        account=commanding_account(),
+        at=commit.at,
+        action_sha256=escalation.action_sha256,
+        patch=patch,
+        resource=terms.resource,
+        granted_minor=terms.amount_minor,
+        currency=terms.currency,
+        comment=comment,
+        is_simulated=person.is_simulated,
+    )
+    insert_rows(approval)
+    waits = Escalation.objects.filter(WAITS, pk=escalation.pk, state=EscalationState.OPEN)
+    if not waits.update(approval=approval, claimed_by=None, claimed_until=None):
+        return False
+    escalation.approval, escalation.claimed_by, escalation.claimed_until = approval, None, None
+    facts: dict[str, Json] = {
+        **_named(escalation),
+        "approval": approval.pk,
+        "action_sha256": approval.action_sha256,
+        "granted_minor": terms.amount_minor,
+        "comment": comment,
+        "simulated": person.is_simulated,
+    }
+    facts |= {"currency": terms.currency} if terms.currency else {}
+    facts |= {"resource": terms.resource} if terms.resource else {}
+    facts |= {"patch": patch, "changed": sorted(patch)} if patch else {}
+    commit.say("approval.given", facts, by.get_username())
+    return True
+
+
+def _named(escalation: Escalation) -> dict[str, Json]:
+    return {"escalation": escalation.pk, "key": escalation.step.key}

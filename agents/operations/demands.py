@@ -1,0 +1,91 @@
+"""Who may say yes to a request: by the tiers of the policy that its run pins, and by its tool."""
+
+from __future__ import annotations
+
+from math import inf
+
+from agents.core.kinds import ACTION, kind_of
+from agents.core.tiers import Demand, demand_of
+from agents.models import Escalation, Membership, Role, Team
+from agents.models.belonging import launchers_of
+from agents.operations.claiming import OWN
+from agents.operations.refusal import Refused
+from agents.tools import TOOLS, Tool
+
+OPEN_TO_ALL = Demand()
+
+
+def held_tool(escalation: Escalation) -> Tool | None:
+    """Return the tool whose call is held, where a yes runs it with arguments of its own."""
+    if kind_of(escalation.kind, escalation.action) is not ACTION:
+        return None
+    return TOOLS.get(escalation.action.get("name", ""))
+
+
+def demand_for(escalation: Escalation) -> Demand:
+    """Return what a yes to a request takes. Without tiers it asks the database nothing."""
+    tool, run = held_tool(escalation), escalation.run
+    if tool is None or not (run.limits.tiers or tool.people > 1):
+        return OPEN_TO_ALL
+    tiers = run.limits.tiers_of(run.desk, escalation.currency)
+    return demand_of(tiers, escalation.amount_minor, people=tool.people)
+
+
+def check_demand(escalation: Escalation, person: Membership, demand: Demand) -> None:
+    """Refuse a yes of somebody who may not give it. Raises Refused.
+
+    Where two people have to say yes, who launched the run is neither, whatever the policy says of
+    four eyes.
+    """
+    if demand.people > 1 and person.user_id in launchers_of(escalation.run):
+        raise Refused("four_eyes", OWN)
+    if demand.teams is not None and not demand.admits(teams_of(person)):
+        raise Refused("above_tier", above_tier(escalation, demand))
+
+
+def teams_of(person: Membership) -> set[str]:
+    """Return the teams of a person in their workspace, by slug."""
+    own = Team.objects.filter(members=person, workspace=person.workspace_id)
+    return set(own.values_list("slug", flat=True))
+
+
+def above_tier(escalation: Escalation, demand: Demand) -> str:
+    """Say who decides in place of somebody below the tier."""
+    number = f"policy v{escalation.run.policy.number}"
+    if not demand.teams:
+        return (
+            f"{number.capitalize()} has no tier for {escalation.currency}, so nobody can approve "
+            "this. Reject it."
+        )
+    ours = Team.objects.filter(workspace=escalation.workspace_id, slug__in=demand.teams)
+    names = dict(ours.values_list("slug", "name"))
+    called = " or ".join(names.get(slug, slug) for slug in dict.fromkeys(demand.teams))
+    return (
+        f"By {number}, {escalation.asked} is approved by the team {called}. Pass it on, or reject "
+        "it."
+    )
+
+
+def people_who_may(escalation: Escalation, demand: Demand) -> list[tuple[float, Membership]]:
+    """Return who may grant what is asked for, with their own limit; the lowest comes first."""
+    able = Membership.objects.filter(
+        workspace=escalation.workspace_id,
+        role__in=(Role.REVIEWER, Role.ADMIN),
+        is_simulated=False,
+        user__is_active=True,
+    )
+    if escalation.run.limits.four_eyes or demand.people > 1:
+        able = able.exclude(user__in=launchers_of(escalation.run))
+    if demand.teams is not None:
+        own = Team.objects.filter(workspace=escalation.workspace_id, slug__in=demand.teams)
+        able = able.filter(teams__in=own).distinct()
+    if escalation.approval is not None:
+        able = able.exclude(user=escalation.approval.by_id)
+    desk, currency = escalation.run.desk, escalation.currency
+    limits = [
+        (inf if (most := one.limit_minor(desk, currency)) is None else most, one)
+        for one in able.select_related("user")
+    ]
+    enough = escalation.amount_minor or 0
+    may = [(most, one) for most, one in limits if most >= enough]
+    return sorted(may, key=lambda pair: (pair[0], pair[1].user.get_username()))

@@ -1,0 +1,93 @@
+"""What tiers and two people mean for one person's card; nothing where a request meets neither."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
+
+from django.contrib.auth.models import User
+
+from agents.core.money import format_money
+from agents.core.tiers import Demand
+from agents.models import Approval, Escalation, Membership, Team
+from agents.models.belonging import launchers_of
+from agents.operations.approving import SAW_NONE, membership_of
+from agents.operations.demands import OPEN_TO_ALL, above_tier, demand_for, people_who_may, teams_of
+from agents.operations.refusal import Refused
+
+
+@dataclass(frozen=True)
+class Receiver:
+    """Somebody to pass a request to: as a form sends it, and in words."""
+
+    value: str
+    label: str
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where a person stands towards a request that waits."""
+
+    demand: Demand
+    first: Approval | None = None  # the first yes, where it counts
+    lapsed: str = ""  # why one counts no more
+    is_first: bool = False  # the person gave it
+    is_launcher: bool = False  # of a request for two people
+    below: str = ""  # why a yes is not theirs to give
+    receivers: Sequence[Receiver] = ()  # who may, lowest limit first
+
+    @property
+    def takes_two(self) -> bool:
+        return self.demand.people > 1
+
+    @property
+    def shown(self) -> int:
+        """Return what a form says of the first yes that its reader saw."""
+        return self.first.pk if self.first else SAW_NONE
+
+    @property
+    def may_say_yes(self) -> bool:
+        return not (self.is_first or self.is_launcher or self.below)
+
+
+def standing(escalation: Escalation, user: User, part: Membership) -> Standing:
+    """Return where a person stands towards an open request."""
+    demand = demand_for(escalation)
+    if demand == OPEN_TO_ALL:
+        return Standing(demand)
+    first, lapsed = escalation.approval, ""
+    if first:
+        try:
+            membership_of(first, escalation)
+        except Refused as no:
+            lapsed = f"{first.by.get_username()}’s approval no longer counts: {no}"
+            first = None
+    own = teams_of(part) if demand.teams is not None else ()
+    return Standing(
+        demand,
+        first=first,
+        lapsed=lapsed,
+        is_first=first is not None and first.by_id == user.pk,
+        is_launcher=demand.people > 1 and user.pk in launchers_of(escalation.run),
+        below="" if demand.admits(own) else above_tier(escalation, demand),
+        receivers=_receivers(escalation, demand, but=user) if demand.place is not None else (),
+    )
+
+
+def _receivers(escalation: Escalation, demand: Demand, *, but: User) -> list[Receiver]:
+    """Return the teams that may decide and then each person, by name and limit."""
+    may = [(most, one) for most, one in people_who_may(escalation, demand) if one.user != but]
+    able = {one.pk for _, one in may}
+    teams = Team.objects.filter(workspace=escalation.workspace_id, slug__in=demand.teams or ())
+    found = [
+        Receiver(f"team:{team.slug}", f"the team {team.name}")
+        for team in sorted(teams, key=lambda one: (demand.teams or ()).index(one.slug))
+        if team.members.filter(pk__in=able).exists()
+    ]
+    currency = escalation.currency
+    for most, one in may:
+        limit = "any amount" if most == inf else f"up to {format_money(int(most), currency)}"
+        name = one.user.get_username()
+        found.append(Receiver(f"person:{name}", f"{name}, {limit}"))
+    return found

@@ -1,0 +1,269 @@
+"""Tiers and two people, through the operations: who may say yes, and when that is enough."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.management import CommandError, call_command
+from django.db import DatabaseError, IntegrityError, transaction
+from django.utils import timezone
+
+from agents import operations
+from agents.engine.sweep import sweep
+from agents.models import Approval, Escalation, Event, Role, Run, Stage
+from tests.engine.scene import go, paid
+from tests.engine.tiered import TIERS, Tiered, put_tiers, say_yes, set_tiered, still_waits
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+BELOW = "User Anna (user_id=42) requests a refund of 1050 USD for the annual plan."
+
+
+@pytest.fixture
+def tiered() -> Tiered:
+    return set_tiered()
+
+
+def told(run: Run, *kinds: str) -> list[tuple[str, str]]:
+    """Return what a run's record says of these kinds, in order: kind and person."""
+    found = Event.objects.filter(run=run, kind__in=kinds).order_by("seq")
+    return list(found.values_list("kind", "actor"))
+
+
+def test_the_first_yes_is_kept_and_the_second_carries_it_out(tiered: Tiered) -> None:
+    request = tiered.ask()
+    operations.claim(escalation_id=request.pk, by=tiered.finn, at=timezone.now())
+
+    assert say_yes(request, tiered.finn, 100_000) == "open"
+    assert still_waits(request)
+    assert go(request.run).state == "waiting"
+    assert say_yes(request, tiered.faye, 100_000) == "adjusted"
+
+    run = go(request.run)
+    assert paid(run) == [100_000]
+    assert told(run, "approval.given", "escalation.decided") == [
+        ("approval.given", "finn"),
+        ("escalation.decided", "faye"),
+    ]
+    call_command("verify_audit")
+
+
+def test_another_amount_starts_again_and_the_first_person_may_follow(tiered: Tiered) -> None:
+    request = tiered.ask()
+
+    say_yes(request, tiered.finn)
+    assert say_yes(request, tiered.faye, 90_000) == "open"
+    assert say_yes(request, tiered.faye, 90_000) == "two_people"
+    assert say_yes(request, tiered.finn, 90_000) == "adjusted"
+
+    assert paid(go(request.run)) == [90_000]
+    assert Approval.objects.filter(escalation=request).count() == 2
+
+
+@pytest.mark.parametrize("again", [None, 100_000], ids=["the same", "another amount"])
+def test_one_person_is_never_both(tiered: Tiered, again: int | None) -> None:
+    request = tiered.ask()
+    say_yes(request, tiered.finn)
+
+    assert say_yes(request, tiered.finn, again) == "two_people"
+
+    assert still_waits(request)
+
+
+def test_who_launched_the_run_or_the_one_it_repeats_is_neither(tiered: Tiered) -> None:
+    scene, at = tiered.scene, timezone.now()
+    put_tiers(scene, tiered.ada, TIERS, four_eyes=False)
+    first = tiered.ask()
+    operations.decide(
+        escalation_id=first.pk, by=tiered.finn, approve=False, comment="not now", at=at
+    )
+    go(first.run)
+    operations.set_role(workspace=scene.workspace, user=scene.omar, role=Role.REVIEWER, at=at)
+    operations.set_team(
+        workspace=scene.workspace, slug="finance", add=[scene.omar, tiered.ada], at=at
+    )
+
+    run = go(operations.launch_again(run_id=first.run_id, by=tiered.ada, at=at))
+
+    request = Escalation.objects.get(run=run)
+    assert [say_yes(request, who) for who in (scene.omar, tiered.ada)] == ["four_eyes"] * 2
+
+
+@pytest.mark.parametrize("who", ["finn", "faye"])
+def test_a_no_of_either_ends_it(tiered: Tiered, who: str) -> None:
+    request = tiered.ask()
+    say_yes(request, tiered.finn)
+
+    by = {"finn": tiered.finn, "faye": tiered.faye}[who]
+    operations.decide(
+        escalation_id=request.pk, by=by, approve=False, comment="no", at=timezone.now()
+    )
+
+    assert go(request.run).state == "stopped"
+    assert paid(request.run) == []
+
+
+def test_silence_after_the_first_yes_is_a_no(tiered: Tiered) -> None:
+    request = tiered.ask()
+    say_yes(request, tiered.finn)
+    Escalation.objects.filter(pk=request.pk).update(expires_at=timezone.now())
+
+    sweep()
+
+    assert say_yes(request, tiered.faye) == "late"
+    assert (go(request.run).state, paid(request.run)) == ("stopped", [])
+
+
+@pytest.mark.parametrize("how", ["no reviewer", "not of the team", "not active", "a lower limit"])
+def test_a_first_yes_that_no_longer_passes_falls_away(tiered: Tiered, how: str) -> None:
+    request, scene, at = tiered.ask(), tiered.scene, timezone.now()
+    say_yes(request, tiered.finn)
+    given = Escalation.objects.get(pk=request.pk).approval_id
+    about: dict[str, Any] = {"workspace": scene.workspace, "user": tiered.finn, "at": at}
+    if how == "no reviewer":
+        operations.set_role(role=Role.VIEWER, **about)
+    elif how == "not of the team":
+        tiered.drop(tiered.finn)
+    elif how == "not active":
+        User.objects.filter(pk=tiered.finn.pk).update(is_active=False)
+    else:
+        operations.set_limit(limit_minor=1000, desk="refunds", currency="USD", **about)
+
+    assert say_yes(request, tiered.faye, approval=given) == "approval_lapsed"
+
+    assert still_waits(request)
+    assert request.approval_id is None
+    assert told(request.run, "approval.given", "approval.lapsed")[-1] == ("approval.lapsed", "")
+    assert say_yes(request, tiered.faye) == "open"
+    assert paid(go(request.run)) == []
+
+
+def test_what_the_second_was_not_shown_they_do_not_decide(tiered: Tiered) -> None:
+    request = tiered.ask()
+
+    assert say_yes(request, tiered.finn, approval=0) == "open"
+    assert say_yes(request, tiered.faye, approval=0) == "stale"
+    request.refresh_from_db()
+    shown = request.approval_id
+    assert say_yes(request, tiered.faye, 90_000, approval=shown) == "open"
+    assert say_yes(request, tiered.finn, approval=shown) == "stale"
+    assert say_yes(request, tiered.finn, 90_000, action_sha256="0" * 64) == "stale"
+    assert still_waits(request)
+
+
+def test_nobody_below_the_tier_says_yes_and_anybody_says_no(tiered: Tiered) -> None:
+    request, between = tiered.ask(), tiered.ask(BELOW)
+
+    for below in (tiered.scene.rita, tiered.ada, tiered.lena):
+        assert say_yes(request, below, 10_000) == "above_tier"
+    assert say_yes(between, tiered.scene.rita, 10_000) == "above_tier"
+    assert say_yes(between, tiered.finn) == "approved"
+    operations.decide(
+        escalation_id=request.pk, by=tiered.lena, approve=False, comment="no", at=timezone.now()
+    )
+    assert go(request.run).state == "stopped"
+
+
+def test_the_tiers_of_the_run_rule_also_where_new_ones_are_published(tiered: Tiered) -> None:
+    request = tiered.ask()
+
+    put_tiers(tiered.scene, tiered.ada, None)
+
+    assert say_yes(request, tiered.scene.rita, 10_000) == "above_tier"
+    assert say_yes(request, tiered.finn) == "open"
+    assert say_yes(tiered.ask(BELOW), tiered.scene.rita, 10_000) == "adjusted"
+
+
+def test_a_first_yes_counts_towards_the_own_limit_of_who_gave_it(tiered: Tiered) -> None:
+    operations.set_limit(
+        workspace=tiered.scene.workspace,
+        user=tiered.finn,
+        desk="refunds",
+        currency="USD",
+        limit_minor=150_000,
+        at=timezone.now(),
+    )
+    request, another = tiered.ask(), tiered.ask()
+    Escalation.objects.filter(pk=another.pk).update(resource=request.resource)
+    say_yes(request, tiered.finn)
+    own = Run.objects.get(pk=request.run_id).book_id
+    Run.objects.filter(pk=another.run_id).update(book=own)
+
+    assert say_yes(another, tiered.finn) == "above_own_limit"
+
+
+def test_a_tier_that_is_silent_passes_it_on_once_and_the_last_expires(tiered: Tiered) -> None:
+    request = tiered.ask(BELOW)
+    assert (request.tier, str(request.assigned_team)) == (1, "Leads")
+    Escalation.objects.filter(pk=request.pk).update(climbs_at=timezone.now())
+
+    sweep(), sweep()
+
+    request.refresh_from_db()
+    assert (request.tier, request.climbs_at, str(request.assigned_team)) == (2, None, "Finance")
+    assert told(request.run, "escalation.assigned") == [("escalation.assigned", "")]
+    assert say_yes(request, tiered.lena) == "approved"  # the amount is still of her tier
+
+
+def test_while_a_switch_stands_nobody_is_passed_over(tiered: Tiered) -> None:
+    request, workspace, at = tiered.ask(BELOW), tiered.scene.workspace, timezone.now()
+    asked: dict[str, Any] = {"workspace": workspace, "by": tiered.ada, "reason": "a drill"}
+    operations.kill(**asked, at=at)
+    before = Escalation.objects.get(pk=request.pk)
+    Escalation.objects.filter(pk=request.pk).update(climbs_at=at)
+
+    sweep()
+    operations.release(**asked, to=Stage.TRIAL, at=at + timedelta(minutes=5))
+    operations.release(**asked, to=Stage.OFF, at=at + timedelta(minutes=5))
+
+    request.refresh_from_db()
+    assert request.tier == before.tier == 1
+    assert request.climbs_at == at + timedelta(minutes=5)
+
+
+def test_a_policy_without_tiers_asks_nothing_more(tiered: Tiered) -> None:
+    put_tiers(tiered.scene, tiered.ada, None)
+    request = tiered.ask()
+
+    assert (request.tier, request.climbs_at, request.assigned_team) == (None, None, None)
+    assert say_yes(request, tiered.scene.rita, 80_000) == "adjusted"
+
+
+def test_a_team_or_a_desk_that_is_unknown_is_not_published(tiered: Tiered) -> None:
+    for tiers, code in (
+        ({"refunds": {"USD": [{"team": "nobody"}]}}, "unknown_team"),
+        ({"loans": {"USD": [{}]}}, "unknown_desk"),
+        ({"refunds": {"XAU": [{}]}}, "bad_policy"),
+    ):
+        with pytest.raises(operations.Refused) as no:
+            put_tiers(tiered.scene, tiered.ada, tiers)
+        assert no.value.code == code
+
+
+def test_an_approval_stays_as_it_was_given(tiered: Tiered) -> None:
+    say_yes(tiered.ask(), tiered.finn, 90_000)
+    approval = Approval.objects.get()
+    changes: list[dict[str, Any]] = [
+        {"granted_minor": 1},
+        {"by_id": tiered.faye.pk},
+        {"comment": ""},
+        {"patch": {"amount_minor": 1}},
+        {"action_sha256": ""},
+    ]
+    for change in changes:
+        with pytest.raises(IntegrityError), transaction.atomic():
+            Approval.objects.filter(pk=approval.pk).update(**change)
+    with pytest.raises(DatabaseError), transaction.atomic():
+        Approval.objects.all()._raw_delete("default")
+
+
+@pytest.mark.breaks("I19", "I33")
+def test_a_decision_whose_first_yes_was_taken_away_is_found(tiered: Tiered) -> None:
+    request = tiered.ask()
+    say_yes(request, tiered.finn)
+    Escalation.objects.filter(pk=request.pk).update(approval=None)
+
+    with pytest.raises((SystemExit, CommandError)):
+        call_command("verify_audit")

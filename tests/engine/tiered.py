@@ -1,0 +1,101 @@
+"""A scene whose policy has tiers, and the people who decide in them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from django.contrib.auth.models import User
+from django.utils import timezone
+
+from agents import operations
+from agents.core.requests import Json
+from agents.core.states import EscalationState
+from agents.models import Escalation, Role, Run
+from tests.engine.scene import Scene, go, set_scene
+
+TIERS: Json = {
+    "refunds": {
+        "USD": [
+            {"up_to_minor": 50_000, "answer_within": 10},
+            {"up_to_minor": 110_000, "team": "leads", "answer_within": 30},
+            {"team": "finance", "people": 2},
+        ]
+    }
+}
+
+
+@dataclass(frozen=True)
+class Tiered:
+    """Lena leads; Finn and Faye are of finance and ada is the admin; Rita is of no team."""
+
+    scene: Scene
+    lena: User
+    finn: User
+    faye: User
+    ada: User
+
+    def ask(self, goal: str = "") -> Escalation:
+        """Launch a run that asks, and return what it asks: USD 1,200.00 unless the goal says."""
+        run = go(self.scene.launch(goal) if goal else self.scene.launch())
+        return Escalation.objects.get(run=run)
+
+    def drop(self, user: User) -> None:
+        """Take somebody out of finance."""
+        operations.set_team(
+            workspace=self.scene.workspace, slug="finance", remove=[user], at=timezone.now()
+        )
+
+
+def set_tiered(tiers: Json = TIERS, **changes: Json) -> Tiered:
+    """Make a scene under a policy with tiers."""
+    scene, at = set_scene(), timezone.now()
+    names = {"lena": Role.REVIEWER, "finn": Role.REVIEWER, "faye": Role.REVIEWER, "ada": Role.ADMIN}
+    people = {name: scene.add(name, role) for name, role in names.items()}
+    for slug, members in (("leads", ["lena"]), ("finance", ["finn", "faye"])):
+        operations.set_team(
+            workspace=scene.workspace,
+            slug=slug,
+            name=slug.capitalize(),
+            add=[people[name] for name in members],
+            at=at,
+        )
+    put_tiers(scene, people["ada"], tiers, **changes)
+    return Tiered(scene, **people)
+
+
+def put_tiers(scene: Scene, by: User, tiers: Json, **changes: Json) -> None:
+    """Publish the policy of a scene with other tiers."""
+    scene.workspace.refresh_from_db()
+    assert scene.workspace.policy is not None
+    limits = replace(scene.workspace.policy.limits(), tiers=tiers, **changes)
+    operations.publish_policy(
+        workspace=scene.workspace, document=limits.as_json(), by=by, at=timezone.now()
+    )
+
+
+def say_yes(request: Escalation, by: User, amount: int | None = None, **more: object) -> str:
+    """Approve a request, or a part of it. Return its state, or why it was refused."""
+    patch = None if amount is None else {"amount_minor": amount}
+    try:
+        decided = operations.decide(
+            escalation_id=request.pk,
+            by=by,
+            approve=True,
+            at=timezone.now(),
+            patch=patch,
+            comment="checked" if patch else "",
+            **more,  # type: ignore[arg-type]
+        )
+    except operations.AlreadyDecided:
+        return "late"
+    except operations.Refused as no:
+        return no.code
+    return str(decided.state)
+
+
+def still_waits(request: Escalation) -> bool:
+    """Tell whether a request and its run wait."""
+    request.refresh_from_db()
+    return request.state == EscalationState.OPEN and Run.objects.get(pk=request.run_id).state == (
+        "waiting"
+    )

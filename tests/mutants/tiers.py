@@ -1,0 +1,94 @@
+"""The guards of tiers and of two people, each left out once."""
+
+from tests.mutants.plant import Mutant
+
+CORE, APPROVING = "agents/core/tiers.py", "agents/operations/approving.py"
+DEMANDS, CLIMBING = "agents/operations/demands.py", "agents/engine/climbing.py"
+PURE, BOTH = "tests/core/test_tiers.py", "tests/engine/test_two_people.py"
+
+TIERS = (
+    Mutant(
+        "one person alone is two",
+        CORE,
+        "if first_by == by:",
+        "if False:",
+        PURE,
+    ),
+    Mutant(
+        "the second may approve other terms",
+        CORE,
+        "if first_by is not None and is_same",
+        "if first_by is not None",
+        PURE,
+    ),
+    Mutant(
+        "a higher tier may take fewer people",
+        CORE,
+        "if higher.people < lower.people:",
+        "if False:",
+        PURE,
+    ),
+    Mutant(
+        "a higher tier may be everybody's",
+        CORE,
+        "if lower.team and not higher.team:",
+        "if False:",
+        PURE,
+    ),
+    Mutant(
+        "whoever is below a tier may say yes",
+        DEMANDS,
+        "if demand.teams is not None and not demand.admits(teams_of(person)):",
+        "if False:",
+        f"{BOTH} -k below_the_tier",
+    ),
+    Mutant(
+        "the launcher may be one of two",
+        DEMANDS,
+        "if demand.people > 1 and person.user_id in launchers_of(escalation.run):",
+        "if False:",
+        f"{BOTH} -k launched",
+    ),
+    Mutant(
+        "a first yes counts whatever became of who gave it",
+        APPROVING,
+        "if isinstance(judged, ApprovalLapsed):",
+        "if False:",
+        f"{BOTH} -k falls_away",
+    ),
+    Mutant(
+        "the second decides whatever they were shown",
+        APPROVING,
+        "if shown is not None and shown != (found.pk if found else SAW_NONE):",
+        "if False:",
+        f"{BOTH} -k not_shown",
+    ),
+    Mutant(
+        "a first yes counts towards no limit",
+        "agents/operations/own_limits.py",
+        'return (alone["total"] or 0) + (of_two["total"] or 0)',
+        'return alone["total"] or 0',
+        f"{BOTH} -k own_limit",
+    ),
+    Mutant(
+        "a silent tier is passed over while a switch stands",
+        CLIMBING,
+        "pk=pk, state=EscalationState.OPEN, frozen_at=None, climbs_at__lte=Now()",
+        "pk=pk, state=EscalationState.OPEN, climbs_at__isnull=False",
+        "tests/races/test_two_people.py -k tier",
+    ),
+    Mutant(
+        "an approval can be changed",
+        "agents/audit/triggers.py",
+        '"granted_minor", "currency", "is_simulated"',
+        '"currency", "is_simulated"',
+        f"{BOTH} -k as_it_was_given",
+    ),
+    Mutant(
+        "a card tells the first reason to the second",
+        "templates/approvals/_two.html",
+        "at {% moment first.at %}.",
+        "at {% moment first.at %}: {{ first.comment }}.",
+        "tests/web/test_two_people.py -k true_for",
+    ),
+)

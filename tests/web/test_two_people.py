@@ -1,0 +1,131 @@
+"""What the card says and offers where two people decide, in each state for each person."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from django.urls import reverse
+
+from agents.models import Escalation, Event
+from tests.engine.scene import go, paid
+from tests.engine.tiered import Tiered, say_yes, set_tiered, still_waits
+from tests.web.test_card import card_of, pay
+from tests.web.test_pages import signed_in
+from tests.web.words import words
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def tiered() -> Tiered:
+    return set_tiered()
+
+
+def offered(card: str) -> list[str]:
+    """Return what the card's form can send."""
+    return re.findall(r'name="verdict" value="(\w+)"', card)
+
+
+def form_of(card: str) -> dict[str, str]:
+    """Return what the form sends unseen."""
+    return dict(re.findall(r'type="hidden" name="(approval|action_sha256)" value="(\w+)"', card))
+
+
+def send(name: str, request: Escalation, verdict: str, **more: str) -> Any:
+    """Send the form of the card as this person sees it."""
+    return pay(name, request, **form_of(card_of(name, request)), verdict=verdict, **more)
+
+
+def test_the_card_is_true_for_first_second_and_whoever_looks(tiered: Tiered) -> None:
+    request = tiered.ask()
+    first = card_of("finn", request)
+    assert offered(first) == ["adjust", "approve", "reject"]
+    assert "Pay Anna USD 1,200.00, once a second person has approved the same" in words(first)
+    assert "0 of 2" in words(first)
+
+    assert (
+        send(
+            "finn", request, "adjust", comment="partly", **{"set.amount_minor": "1000"}
+        ).status_code
+        == 302
+    )
+
+    mine, second, viewer = (card_of(name, request) for name in ("finn", "faye", "eve"))
+    assert offered(mine) == ["reject"]
+    assert "1 of 2: you approved USD 1,000.00" in words(mine)
+    assert offered(second) == ["adjust", "approve", "reject"]
+    assert "1 of 2: finn approved USD 1,000.00, changed," in words(second)
+    assert "Pay Anna USD 1,000.00 instead of USD 1,200.00" in words(second)
+    assert "finn’s approval then counts no more" in words(second)
+    assert "As finn approved" in words(second)
+    assert not offered(viewer)
+    assert "1 of 2: finn approved USD 1,000.00" in words(viewer)
+    run = signed_in(tiered.faye).get(reverse("run", args=[request.run_id])).text
+    for page in (mine, second, viewer, run):
+        assert "partly" not in page
+
+    assert send("faye", request, "approve").status_code == 302
+
+    request.refresh_from_db()
+    assert (request.state, paid(go(request.run))) == ("adjusted", [100_000])
+    assert "“partly”" in words(card_of("faye", request))
+
+
+def test_a_form_of_before_the_first_yes_decides_nothing(tiered: Tiered) -> None:
+    request = tiered.ask()
+    stale = form_of(card_of("faye", request))
+    say_yes(request, tiered.finn)
+
+    answers = [
+        pay("faye", request, **stale),
+        pay("faye", request, approval="0"),
+        pay("faye", request, approval="999"),
+        pay("faye", request, approval="x"),
+        pay("finn", request, **form_of(card_of("faye", request))),
+    ]
+
+    assert [answer.status_code for answer in answers] == [422] * 5
+    assert still_waits(request)
+
+
+def test_below_the_tier_the_card_passes_it_to_those_who_may(tiered: Tiered) -> None:
+    request = tiered.ask()
+    card = card_of("rita", request)
+
+    assert offered(card) == ["reject"]
+    assert "USD 1,200.00 is approved by the team Finance" in words(card)
+    assert re.findall(r'<option value="([^"]+)">', card)[:3] == [
+        "team:finance",
+        "person:faye",
+        "person:finn",
+    ]
+    rita = signed_in(tiered.scene.rita)
+    passed = rita.post(reverse("hand-over", args=[request.pk]), {"to": "person:faye"})
+
+    request.refresh_from_db()
+    assert (passed.status_code, str(request.assigned_to)) == (302, "faye")
+
+
+def test_a_first_yes_of_somebody_who_may_no_longer_is_said_to_count_for_nothing(
+    tiered: Tiered,
+) -> None:
+    request = tiered.ask()
+    say_yes(request, tiered.finn)
+    tiered.drop(tiered.finn)
+
+    card = card_of("faye", request)
+    assert "finn’s approval no longer counts" in words(card)
+    assert "once a second person has approved the same" in words(card)
+    assert send("faye", request, "approve").status_code == 302
+
+    assert still_waits(request)
+    assert request.approval is not None
+    assert request.approval.by == tiered.faye
+    told = Event.objects.filter(run=request.run_id, kind__startswith="approval.")
+    assert list(told.order_by("seq").values_list("kind", flat=True)) == [
+        "approval.given",
+        "approval.lapsed",
+        "approval.given",
+    ]
