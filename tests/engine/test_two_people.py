@@ -12,6 +12,7 @@ from django.db import DatabaseError, IntegrityError, transaction
 from django.utils import timezone
 
 from agents import operations
+from agents.engine.climbing import climb
 from agents.engine.sweep import sweep
 from agents.models import Approval, Escalation, Event, Role, Run, Stage
 from tests.engine.scene import go, paid
@@ -215,6 +216,7 @@ def test_while_a_switch_stands_nobody_is_passed_over(tiered: Tiered) -> None:
     Escalation.objects.filter(pk=request.pk).update(climbs_at=at)
 
     sweep()
+    assert not climb(request.pk, at=at)  # that a sweeper found before the press
     operations.release(**asked, to=Stage.TRIAL, at=at + timedelta(minutes=5))
     operations.release(**asked, to=Stage.OFF, at=at + timedelta(minutes=5))
 

@@ -212,7 +212,9 @@ def lives(mutant: Mutant) -> bool:
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder)
         for name in USED:
-            if mutant.path.startswith(f"{name}/"):
+            # Templates are found beside the settings, wherever a link to these leads.
+            is_beside = name == "opsconsole" and mutant.path.startswith("templates/")
+            if mutant.path.startswith(f"{name}/") or is_beside:
                 # Compiled files come along: a copy keeps the times that they are checked by.
                 shutil.copytree(ROOT / name, tree / name)
             else:

@@ -75,7 +75,7 @@ TIERS = (
         CLIMBING,
         "pk=pk, state=EscalationState.OPEN, frozen_at=None, climbs_at__lte=Now()",
         "pk=pk, state=EscalationState.OPEN, climbs_at__isnull=False",
-        "tests/races/test_two_people.py -k tier",
+        f"{BOTH} -k switch_stands",
     ),
     Mutant(
         "an approval can be changed",
