@@ -85,7 +85,7 @@ class Person:
 
     user: int
     role: str
-    may_grant: bool = True  # the whole amount that is asked for
+    may_grant: bool = True  # the whole amount that is asked for, by tiers and own limits
     teams: frozenset[int] = frozenset()
     modes: Mapping[str, str] = field(default_factory=dict)  # where other than DEFAULTS
     hears_all: bool = False  # asked to be told of what others decide too

@@ -28,6 +28,8 @@ from agents.core.notifications import (
     send_at,
 )
 from agents.core.states import EscalationState
+from agents.core.tiers import Demand
+from agents.engine.demands import OPEN_TO_ALL, demand_for
 from agents.engine.untold import untold_effects
 from agents.models import (
     Delivery,
@@ -68,7 +70,9 @@ def share_out(*, at: datetime) -> int:
     """Share out what is due. Return how many notifications there were."""
     _look_around(at=at)
     due = Notification.objects.filter(addressed_at=None, due_at__lte=at)
-    found = due.select_related("run__policy", "escalation").order_by("due_at", "pk")[:BATCH]
+    found = due.select_related("run__policy", "escalation__approval").order_by("due_at", "pk")[
+        :BATCH
+    ]
     circles = _Circles()
     return sum(_share_or_wait(one, circles, at=at) for one in found)
 
@@ -172,8 +176,9 @@ def _deliveries(
     members, webhooks = circles.of(notification.workspace_id)
     row = {"workspace_id": notification.workspace_id, "notification": notification, "key": about}
     run, request = notification.run, notification.escalation
-    people = [_person(part, own, request, run) for part, own in members]
-    for person in recipients(_case(notification, members, at=at), people):
+    demand = _demand(request, run)
+    people = [_person(part, own, request, run, demand) for part, own in members]
+    for person in recipients(_case(notification, members, demand, at=at), people):
         when = send_at(mode_of(kind, person.modes), person.hours, at)
         yield Delivery(**row, user_id=person.user, due_at=when, next_at=when)
     for webhook in webhooks:
@@ -184,7 +189,17 @@ def _deliveries(
             yield Delivery(**row, webhook=webhook, due_at=at, next_at=at)
 
 
-def _case(notification: Notification, members: Members, *, at: datetime) -> Case:
+def _demand(request: Escalation | None, run: Run | None) -> Demand:
+    if request is None or run is None:
+        return OPEN_TO_ALL
+    request.run = run  # which was read with its policy
+    try:
+        return demand_for(request)
+    except BadPolicy:
+        return OPEN_TO_ALL
+
+
+def _case(notification: Notification, members: Members, demand: Demand, *, at: datetime) -> Case:
     run, request = notification.run, notification.escalation
     snoozes = Snooze.objects.filter(escalation=request, until__gt=at)
     is_half = notification.kind == Kind.HALF_TIME
@@ -192,7 +207,8 @@ def _case(notification: Notification, members: Members, *, at: datetime) -> Case
     kept: set[int] = set()
     if run is not None and request is not None:
         try:
-            kept = launchers_of(run) if run.limits.four_eyes else set()
+            is_kept = run.limits.four_eyes or demand.people > 1
+            kept = launchers_of(run) if is_kept else set()
         except BadPolicy:
             kept = launchers_of(run)
     return Case(
@@ -210,12 +226,18 @@ def _case(notification: Notification, members: Members, *, at: datetime) -> Case
 
 
 def _person(
-    part: Membership, own: NotificationPreference, request: Escalation | None, run: Run | None
+    part: Membership,
+    own: NotificationPreference,
+    request: Escalation | None,
+    run: Run | None,
+    demand: Demand,
 ) -> Person:
-    may_grant = True
+    may_grant = demand.admits({team.slug for team in part.teams.all()})
+    if request is not None and request.approval is not None:  # the second yes is another's
+        may_grant = may_grant and request.approval.by_id != part.user_id
     if run is not None and request is not None and request.amount_minor is not None:
         limit = part.limit_minor(run.desk, request.currency)
-        may_grant = limit is None or request.amount_minor <= limit
+        may_grant = may_grant and (limit is None or request.amount_minor <= limit)
     return Person(
         part.user_id,
         part.role,

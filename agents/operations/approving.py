@@ -14,10 +14,11 @@ from agents.core.states import EscalationState
 from agents.core.tiers import Yes, what_yes_does
 from agents.db.inserts import insert_rows
 from agents.engine.commit import Commit
+from agents.engine.demands import demand_for
 from agents.engine.desk_lookup import LookedUp
 from agents.models import Approval, Escalation, Membership, Role, Step
 from agents.models.event import commanding_account
-from agents.operations.demands import check_demand, demand_for
+from agents.operations.demands import check_demand
 from agents.operations.granting import Grant, grant
 from agents.operations.refusal import Refused, require_member
 

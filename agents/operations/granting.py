@@ -15,12 +15,13 @@ from agents.core.requests import Json
 from agents.core.rulings import RulingKind, consent_of
 from agents.core.terms import Terms
 from agents.db.driver import pipelined
+from agents.engine.demands import demand_for, held_tool
 from agents.engine.desk_lookup import LookedUp, LookupFailed, look_up_now
 from agents.engine.desk_system import case_of
 from agents.engine.facts import fetch_facts
 from agents.engine.redaction import redact_for
 from agents.models import Escalation, Membership, Role, Run, Step
-from agents.operations.demands import check_demand, demand_for, held_tool
+from agents.operations.demands import check_demand
 from agents.operations.own_limits import Bound, own_bounds
 from agents.operations.refusal import Refused, require_member
 from agents.policies import judge, review

@@ -26,9 +26,14 @@ def with_mailboxes() -> tuple[Scene, User]:
     """Return the scene, and ada, its admin; everybody has an address."""
     scene = set_scene()
     ada = scene.add("ada", Role.ADMIN)
+    with_addresses()
+    return scene, ada
+
+
+def with_addresses() -> None:
+    """Give everybody an address."""
     for user in User.objects.all():
         User.objects.filter(pk=user.pk).update(email=f"{user.username}@example.com")
-    return scene, ada
 
 
 def by_mail(settings: Any, sink: Sink) -> None:

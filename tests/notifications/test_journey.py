@@ -23,8 +23,17 @@ from agents.engine.sweep import sweep
 from agents.models import Escalation, Stage
 from agents.notifications import webhooks
 from tests.engine.scene import Scene
+from tests.engine.tiered import say_yes, set_tiered
 from tests.notifications.sinks import AUTHORITY, Sink, mail_server, receiver
-from tests.notifications.telling import by_mail, hook, prefer, tell, waiting, with_mailboxes
+from tests.notifications.telling import (
+    by_mail,
+    hook,
+    prefer,
+    tell,
+    waiting,
+    with_addresses,
+    with_mailboxes,
+)
 from tests.web.test_pages import signed_in
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
@@ -153,6 +162,22 @@ def test_who_is_given_a_request_is_told_and_so_is_their_teams_webhook_alone(
     assert to(mail) == ["rita", "rita"]  # and not ada, who did it
     assert "please" not in "".join(map(text, mail.got))
     assert {json.loads(call.body)["request"] for call in webhook.got} == {request.pk}
+
+
+def test_tiers_say_who_is_reminded_and_of_two_people_the_first_is_not(mail: Sink) -> None:
+    tiered, at = set_tiered(), timezone.now()
+    with_addresses()
+    request, other = tiered.ask(), tiered.ask()
+    say_yes(request, tiered.finn)
+    operations.assign(escalation_id=other.pk, by=tiered.lena, at=at)  # to everybody
+
+    tell()
+    tell(half_time(other.created_at, other.expires_at) + timedelta(seconds=1))
+
+    assert to(mail) == ["faye", "finn"]
+    of_first = next(text(one) for one in mail.got if str(one["To"]).startswith("finn"))
+    assert f"/approvals/{other.pk}/" in of_first
+    assert f"/approvals/{request.pk}/" not in of_first
 
 
 def test_quiet_hours_hold_and_a_digest_collects(people: tuple[Scene, User], mail: Sink) -> None:

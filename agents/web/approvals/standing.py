@@ -10,10 +10,11 @@ from django.contrib.auth.models import User
 
 from agents.core.money import format_money
 from agents.core.tiers import Demand
+from agents.engine.demands import OPEN_TO_ALL, demand_for
 from agents.models import Approval, Escalation, Membership, Team
 from agents.models.belonging import launchers_of
 from agents.operations.approving import SAW_NONE, membership_of
-from agents.operations.demands import OPEN_TO_ALL, above_tier, demand_for, people_who_may, teams_of
+from agents.operations.demands import above_tier, people_who_may, teams_of
 from agents.operations.refusal import Refused
 
 
