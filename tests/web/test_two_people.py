@@ -43,7 +43,7 @@ def test_the_card_is_true_for_first_second_and_whoever_looks(tiered: Tiered) -> 
     first = card_of("finn", request)
     assert offered(first) == ["adjust", "approve", "reject"]
     assert "Pay Anna USD 1,200.00, once a second person has approved the same" in words(first)
-    assert "0 of 2" in words(first)
+    assert "0 of 2: two people have to approve this." in words(first)
 
     assert (
         send(
@@ -60,6 +60,8 @@ def test_the_card_is_true_for_first_second_and_whoever_looks(tiered: Tiered) -> 
     assert "Pay Anna USD 1,000.00 instead of USD 1,200.00" in words(second)
     assert "finn’s approval then counts no more" in words(second)
     assert "As finn approved" in words(second)
+    assert "What finn approved, in place of what the agent asked for" in words(second)
+    assert "What the agent asked for." not in words(second)
     assert not offered(viewer)
     assert "1 of 2: finn approved USD 1,000.00" in words(viewer)
     run = signed_in(tiered.faye).get(reverse("run", args=[request.run_id])).text
