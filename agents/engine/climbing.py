@@ -40,7 +40,7 @@ def climb(pk: int, *, at: datetime) -> bool:
         run = Run.objects.select_related("policy").select_for_update(of=("self",)).get(pk=run_id)
         due = Escalation.objects.filter(
             pk=pk, state=EscalationState.OPEN, frozen_at=None, climbs_at__lte=Now()
-        )
+        ).filter(expires_at__gt=Now())
         escalation = due.select_related("step").first()
         if escalation is None or escalation.tier is None:
             return False

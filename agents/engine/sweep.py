@@ -68,7 +68,7 @@ def _expire() -> int:
 def _climb() -> int:
     """Ask the next tier about what one did not answer in its time."""
     due = Escalation.objects.filter(
-        state=EscalationState.OPEN, climbs_at__lte=Now(), frozen_at=None
+        state=EscalationState.OPEN, climbs_at__lte=Now(), frozen_at=None, expires_at__gt=Now()
     )
     keys = due.order_by("climbs_at", "pk").values_list("pk", flat=True)[:BATCH]
     return sum(climb(pk, at=timezone.now()) for pk in keys)

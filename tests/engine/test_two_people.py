@@ -198,7 +198,10 @@ def test_a_first_yes_counts_towards_the_own_limit_of_who_gave_it(tiered: Tiered)
 def test_a_tier_that_is_silent_passes_it_on_once_and_the_last_expires(tiered: Tiered) -> None:
     request = tiered.ask(BELOW)
     assert (request.tier, str(request.assigned_team)) == (1, "Leads")
-    Escalation.objects.filter(pk=request.pk).update(climbs_at=timezone.now())
+    due, waiting = timezone.now(), Escalation.objects.filter(pk=request.pk)
+    waiting.update(climbs_at=due, expires_at=due)
+    assert not climb(request.pk, at=due)  # nobody is asked what has expired
+    waiting.update(expires_at=request.expires_at)
 
     sweep(), sweep()
 
