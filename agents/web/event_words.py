@@ -203,6 +203,8 @@ def _escalation_assigned(told: EventSentence) -> str:
         what = f"Handed the request over to {to}" if told.actor else f"Passed on to {to}"
         if minutes := facts.get("silent_minutes"):
             what += f", because nobody decided within {minutes} minutes"
+    elif minutes := facts.get("silent_minutes"):  # whose team is everybody, or is gone
+        what = f"Asked the next tier, because nobody decided within {minutes} minutes"
     else:
         what = "Gave the request back to everybody"
     return f"{what}.{_quoted(facts.get('note'))}"
