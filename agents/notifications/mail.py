@@ -6,7 +6,12 @@ import asyncio
 import smtplib
 import time
 from email.utils import parseaddr
-from smtplib import SMTPException, SMTPRecipientsRefused, SMTPResponseException
+from smtplib import (
+    SMTPDataError,
+    SMTPException,
+    SMTPRecipientsRefused,
+    SMTPResponseException,
+)
 from socket import socket
 from typing import Any
 
@@ -74,6 +79,9 @@ async def send(address: str, subject: str, text: str, *, message: str) -> None:
         code = max((code for code, _ in error.recipients.values()), default=0)
         fault = f"the mail server refused the address ({code})"
         raise NotDelivered(fault, is_final=code >= 500, is_server=False) from None
+    except SMTPDataError as error:  # what this one says: no other has to wait for it
+        fault = f"the mail server refused the message ({error.smtp_code})"
+        raise NotDelivered(fault, is_server=False) from None
     except SMTPResponseException as error:
         raise NotDelivered(f"the mail server answered {error.smtp_code}") from None
     except (SMTPException, OSError) as error:

@@ -16,23 +16,21 @@ from typing import TypeAlias
 from uuid import UUID, uuid4
 
 from django.db import DatabaseError
-from django.db.models import F, Q
+from django.db.models import F, Min, Q
 from django.utils import timezone
 
-from agents.core.notifications import GIVEN_UP, WHILE_OPEN, wait_after
-from agents.core.states import EscalationState
+from agents.core.notifications import GIVEN_UP, WHILE_OPEN, Kind, wait_after
 from agents.engine.database import in_database
 from agents.models import Delivery, DeliveryState, Membership
 from agents.notifications import mail, webhooks
 from agents.notifications.messages import Note, body_of, mail_of, note_of
-from agents.notifications.sharing import share_out
+from agents.notifications.sharing import share_out, still_concerns
 from agents.notifications.webhooks import NotDelivered
 
 log = logging.getLogger(__name__)
 
 PAUSE = 2.0  # seconds between two looks
 AT_ONCE = 8  # messages under way in one worker, one to each recipient
-LOOKED_AT = 200  # rows that are due
 IN_ONE_MAIL = 20  # things
 LEASE = timedelta(seconds=90)  # longer than any message may take
 Clock: TypeAlias = Callable[[], datetime]
@@ -105,21 +103,20 @@ async def _send(message: Message, *, at: datetime) -> None:
 def take(*, at: datetime) -> list[Message]:
     """Take what is due, for LEASE: of each recipient one message, the longest due first."""
     waiting = Delivery.objects.filter(state=DeliveryState.WAITING, next_at__lte=at)
-    order = waiting.order_by("next_at", "pk").values_list("user_id", "webhook_id", "message")
-    due: dict[tuple[int | None, int | None], UUID | None] = {}
-    for user, webhook, message in order[:LOOKED_AT]:
-        due.setdefault((user, webhook), message)
-    taken = [_take(*to, message, at=at) for to, message in list(due.items())[:AT_ONCE]]
+    # By recipient: however much waits for one, the others wait for none of it.
+    of_each = waiting.values_list("user_id", "webhook_id").annotate(first=Min("next_at"))
+    due = list(of_each.order_by("first", "user_id", "webhook_id")[:AT_ONCE])
+    taken = [_take(user, webhook, at=at) for user, webhook, _ in due]
     return [message for message in taken if message]
 
 
-def _take(
-    user: int | None, webhook: int | None, message: UUID | None, *, at: datetime
-) -> Message | None:
+def _take(user: int | None, webhook: int | None, *, at: datetime) -> Message | None:
     """Take one message of a recipient; None where another worker has, or nothing is left to say."""
     mine = Delivery.objects.filter(
-        state=DeliveryState.WAITING, next_at__lte=at, user=user, webhook=webhook, message=message
+        state=DeliveryState.WAITING, next_at__lte=at, user=user, webhook=webhook
     )
+    message = mine.order_by("next_at", "pk").values_list("message", flat=True).first()
+    mine = mine.filter(message=message)
     if message is None:
         keys = mine.order_by("due_at", "pk").values_list("pk", flat=True)
         mine = mine.filter(pk__in=list(keys[: 1 if webhook else IN_ONE_MAIL]))
@@ -129,17 +126,23 @@ def _take(
     whole = Delivery.objects.filter(message=taken, state=DeliveryState.WAITING)
     rows = list(
         whole.select_related("user", "webhook", "notification__workspace")
-        .select_related("notification__run__policy", "notification__escalation")
+        .select_related("notification__run__policy", "notification__escalation__assigned_to")
+        .select_related("notification__escalation__assigned_team")
         .order_by("due_at", "pk")
     )
-    kept = [row for row in rows if not _drop(row, at=at)]
-    if not kept:
-        return None
+    kept = [(row, note) for row in rows if not _drop(row, at=at) and (note := _note(row, at=at))]
+    return Message(taken, *zip(*kept, strict=True)) if kept else None
+
+
+def _note(row: Delivery, *, at: datetime) -> Note | None:
+    """Return what a row says. A desk's own words may fail: it is given up then, and no other."""
     try:
-        return Message(taken, kept, [note_of(row.notification) for row in kept])
-    except Exception:  # a desk's own words may fail; the messages of others must not wait for it
+        return note_of(row.notification)
+    except Exception:
         log.exception("A notification could not be worded")
-        whole.update(state=DeliveryState.FAILED, fault="it could not be worded", ended_at=at)
+        Delivery.objects.filter(pk=row.pk).update(
+            state=DeliveryState.FAILED, fault="it could not be worded", ended_at=at
+        )
         return None
 
 
@@ -154,7 +157,8 @@ def _drop(row: Delivery, *, at: datetime) -> bool:
         )
         why = "" if part.exists() else "no longer a member"
     if not why and row.notification.kind in WHILE_OPEN and request is not None:
-        why = "" if request.state == EscalationState.OPEN else "the request no longer waits"
+        is_so = still_concerns(Kind(row.notification.kind), request, at=at)
+        why = "" if is_so else "the request no longer waits for anybody"
     if why:
         Delivery.objects.filter(pk=row.pk).update(
             state=DeliveryState.DROPPED, fault=why, ended_at=at

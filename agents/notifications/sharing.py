@@ -67,7 +67,7 @@ class Circle(NamedTuple):
 
 
 def share_out(*, at: datetime) -> int:
-    """Share out what is due. Return how many notifications there were."""
+    """Share out what is due, or put it off. Return how many notifications there were."""
     _look_around(at=at)
     due = Notification.objects.filter(addressed_at=None, due_at__lte=at)
     found = due.select_related("run__policy", "escalation__approval").order_by("due_at", "pk")[
@@ -85,7 +85,7 @@ def _share_or_wait(notification: Notification, circles: _Circles, *, at: datetim
     except Exception:  # one that cannot be read must not keep the others
         log.exception("Notification %s could not be shared out", notification.pk)
         Notification.objects.filter(pk=notification.pk).update(due_at=at + PAUSED)
-        return 0
+        return 1
 
 
 def _look_around(*, at: datetime) -> None:
@@ -119,9 +119,9 @@ def _share(notification: Notification, circles: _Circles, *, at: datetime) -> in
     mine = Notification.objects.filter(pk=notification.pk, addressed_at=None)
     if (later := _later(kind, request, at=at)) is not None:
         mine.update(due_at=later)
-        return 0
+        return 1  # seen to: a thousand clocks that stand still must not keep back what is behind
     deliveries, following = [], []
-    if request is None or kind not in WHILE_OPEN or _still_concerns(kind, request, at=at):
+    if request is None or kind not in WHILE_OPEN or still_concerns(kind, request, at=at):
         deliveries = list(_deliveries(notification, circles, at=at))
         following = list(_following(notification)) if kind is Kind.OPENED else []
     with transaction.atomic():
@@ -146,7 +146,8 @@ def _later(kind: Kind, request: Escalation | None, *, at: datetime) -> datetime 
 _DUE = {Kind.HALF_TIME: half_time, Kind.EXPIRING: last_call}
 
 
-def _still_concerns(kind: Kind, request: Escalation, *, at: datetime) -> bool:
+def still_concerns(kind: Kind, request: Escalation, *, at: datetime) -> bool:
+    """Tell whether a request still waits, and at its half time for whoever takes it."""
     if request.state != EscalationState.OPEN:
         return False
     until = request.claimed_until

@@ -21,7 +21,7 @@ import httpx2
 from django.conf import settings
 
 from agents.models import Webhook
-from agents.models.notification import check_of, secret_of
+from agents.models.notification import LONGEST_FAULT, check_of, secret_of
 from agents.notifications.daemons import in_daemon
 
 TOTAL = 10.0  # seconds from looking up its name to its answer
@@ -37,7 +37,7 @@ class NotDelivered(Exception):
 
     def __init__(self, fault: str, *, is_final: bool = False, is_server: bool = True) -> None:
         super().__init__(fault)
-        self.fault, self.is_final, self.is_server = fault, is_final, is_server
+        self.fault, self.is_final, self.is_server = fault[:LONGEST_FAULT], is_final, is_server
 
 
 class BadAddress(ValueError):
@@ -53,7 +53,7 @@ def read_url(url: str) -> SplitResult:
         raise BadAddress("This is no address.") from None
     if parts.scheme != "https" or not host:
         raise BadAddress("The address has to begin with https://.")
-    if parts.username or parts.password or parts.fragment:
+    if "@" in parts.netloc or parts.fragment:
         raise BadAddress("The address may hold no user, password or fragment.")
     if not url.isascii() or not url.isprintable() or " " in url or "\\" in url:
         raise BadAddress("The address holds characters that an address cannot have.")
@@ -82,7 +82,8 @@ def is_public(text: str) -> bool:
             return False
         if within is not None:
             return is_public(str(within))
-        if int(address) >> 32 == 0:  # ::127.0.0.1, as it was written once
+        # ::127.0.0.1 and fec0::1, as they were written once.
+        if int(address) >> 32 == 0 or address.is_site_local:
             return False
     return address.is_global and not address.is_multicast and not address.is_reserved
 

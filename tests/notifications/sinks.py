@@ -23,7 +23,7 @@ class Sink:
     """What has come, and how the next is answered."""
 
     port: int = 0
-    answers: str = "take"  # for mail: take, refuse, hang, drip; else a status, hang or drip
+    answers: str = "take"  # mail: take, refuse, hang, drip, spam (Ada's); else a status, hang, drip
     got: list[Any] = field(default_factory=list)
     arrived: Event = field(default_factory=Event)
     over: Event = field(default_factory=Event)  # whoever hangs, hangs until then
@@ -68,6 +68,9 @@ def mail_server() -> Iterator[Sink]:
                 elif word == "DATA":
                     self._say("354 go on")
                     text = b"".join(iter(self.rfile.readline, b".\r\n"))
+                    if sink.answers == "spam" and b"To: ada@" in text:
+                        self._say("554 not with these words")
+                        continue
                     sink.got.append(_mail(text.decode(), to))
                     sink.arrived.set()
                     self._say("250 taken")

@@ -19,9 +19,9 @@ from django.utils import timezone
 from agents import operations
 from agents.core.notifications import GIVEN_UP, LONGEST_WAIT, Kind, half_time
 from agents.core.states import EscalationState
-from agents.models import Delivery, DeliveryState, Escalation, Notification, Run, Shape
+from agents.models import Delivery, DeliveryState, Escalation, Notification, Role, Run, Shape
 from agents.notifications import mail as mailing
-from agents.notifications import sharing, webhooks
+from agents.notifications import outbox, sharing, webhooks
 from agents.notifications.webhooks import BadAddress, is_public, read_url
 from tests.engine.scene import Scene
 from tests.notifications.sinks import AUTHORITY, mail_server, receiver
@@ -157,6 +157,47 @@ def test_a_mail_that_goes_wrong_is_sent_again_unless_its_address_is_refused(
         assert ids == ([] if answers == "refuse" else [f"<{row.message}@localhost>"])
 
 
+def test_what_is_wrong_with_one_message_holds_up_no_other(
+    people: tuple[Scene, User], settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene, ada = people
+    second = scene.add("second", Role.ADMIN)
+    User.objects.filter(pk=second.pk).update(email="second@example.com")
+    good, bad = waiting(scene), waiting(scene)
+    tell()
+    Notification.objects.update(addressed_at=timezone.now())
+    at, word = timezone.now(), outbox.note_of
+
+    def due(user: User, request: Escalation, number: int) -> Delivery:
+        [one] = Notification.objects.filter(escalation=request, kind=Kind.OPENED)
+        times = {"due_at": at, "next_at": at + timedelta(microseconds=number)}
+        row = {"workspace": scene.workspace, "notification": one, **times}
+        return Delivery(**row, user=user, key=f"{number}")
+
+    def words(notification: Notification) -> Any:
+        return 1 / 0 if notification.escalation == bad else word(notification)
+
+    rows = [due(ada, good, number) for number in range(300)]
+    Delivery.objects.bulk_create([*rows, due(second, bad, 301), due(second, good, 302)])
+    monkeypatch.setattr(outbox, "note_of", words)
+    assert [one.first.user for one in outbox.take(at=at + timedelta(seconds=1))] == [ada, second]
+    again = at + outbox.LEASE + timedelta(seconds=2)
+    monkeypatch.setattr(outbox, "AT_ONCE", 1)
+    with mail_server() as sink:
+        by_mail(settings, sink)
+        sink.answers = "spam"
+        tell(again)  # Ada's come first, and none of them is taken
+    assert [one["To"] for one in sink.got] == ["second@example.com"]
+    theirs = Delivery.objects.filter(user=second).order_by("pk")
+    assert list(theirs.values_list("state", "fault")) == [
+        (DeliveryState.FAILED, "it could not be worded"),
+        (DeliveryState.SENT, ""),
+    ]
+    first = Delivery.objects.filter(user=ada).order_by("pk")[0]
+    assert (first.state, first.tries) == (DeliveryState.WAITING, 2)
+    assert first.fault == "the mail server refused the message (554)"
+
+
 def test_who_never_answers_is_given_up_with_all_that_waited_for_it(
     people: tuple[Scene, User],
 ) -> None:
@@ -283,6 +324,7 @@ def test_a_secret_is_made_anew_and_is_worth_nothing_without_the_installations_ke
     [
         "http://localhost/in",
         "https://user:word@localhost/in",
+        "https://@localhost/in",
         "https://localhost/in#part",
         "https://elsewhere.example/in",  # not listed
         "https://localhost\\@evil.example/",
@@ -322,7 +364,7 @@ def test_a_private_address_is_called_only_where_its_host_is_listed(
         *("100.64.0.1", "224.0.0.1", "255.255.255.255", "192.0.2.1", "::1", "::", "fe80::1%eth0"),
         *("fc00::1", "ff02::1", "::ffff:127.0.0.1", "::ffff:10.0.0.1", "2002:7f00:1::"),
         *("64:ff9b::7f00:1", "64:ff9b::808:808", "2001:0:4136:e378:8000:63bf:3fff:fdd2"),
-        *("::127.0.0.1", "2001:db8::1"),
+        *("::127.0.0.1", "2001:db8::1", "fec0::1"),
     ],
 )
 def test_addresses_that_lead_within_are_none_of_the_open_internet(address: str) -> None:
