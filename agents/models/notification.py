@@ -16,7 +16,7 @@ from django.db import models
 from django.db.models import Q
 from django.utils.crypto import salted_hmac
 
-from agents.core.notifications import OF_EVENTS, Hours, about
+from agents.core.notifications import OF_EVENTS, Hours, Kind, about
 from agents.core.requests import Json
 
 LONGEST_FAULT = 120  # characters
@@ -53,16 +53,25 @@ class Notification(models.Model):
 
 def notifications_of(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the columns of what is to be told of events that are about to be written."""
-    return [_columns(event) for event in events if event["kind"] in OF_EVENTS]
+    return [_columns(e) for e in events if e["kind"] in OF_EVENTS and not _is_given_back(e)]
+
+
+def _is_given_back(event: dict[str, Any]) -> bool:
+    """Tell whether a request was assigned to nobody, of which nobody is told."""
+    return OF_EVENTS[event["kind"]] is Kind.ASSIGNED and not {"to", "team"} & set(event["facts"])
 
 
 def _columns(event: dict[str, Any]) -> dict[str, Any]:
     facts: Json = event["facts"]
     scope = f"{facts.get('scope')}:{facts.get('target')}" if "scope" in facts else ""
+    thing = about(facts, run=event["run_id"], event=f"{event['workspace_id']}:{event['seq']}")
+    kind = OF_EVENTS[event["kind"]]
+    if kind is Kind.ASSIGNED:  # handed over and back, it is news again
+        thing += f":{event['seq']}"
     return {
         "workspace_id": event["workspace_id"],
-        "kind": OF_EVENTS[event["kind"]].value,
-        "about": about(facts, run=event["run_id"], event=f"{event['workspace_id']}:{event['seq']}"),
+        "kind": kind.value,
+        "about": thing,
         "detail": f"{event['kind'].rpartition('.')[2]} {scope}" if scope else "",
         "run_id": event["run_id"],
         "escalation_id": facts.get("escalation"),

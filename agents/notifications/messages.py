@@ -28,7 +28,7 @@ LONGEST = 200  # characters of a line
 TEST = "test"  # the kind of what an admin sends to try a webhook
 _HAPPENED = {
     Kind.OPENED: "Waits for a decision",
-    Kind.ASSIGNED: "Assigned to you or your team",
+    Kind.ASSIGNED: "Assigned to {}",
     Kind.HALF_TIME: "Still unclaimed, half of its time is over",
     Kind.EXPIRING: "About to expire",
     Kind.EXPIRED: "Expired, and so rejected",
@@ -78,6 +78,8 @@ def note_of(notification: Notification) -> Note:
         until = _moment(request.expires_at)
         lines = [line for line in (why, f"Until {until}") if line]
         url = _url("approval", request.pk)
+        # By name: those who hear of all and webhooks are told too, and it may have moved since.
+        told = told.format(_plain(str(request.assigned_to or request.assigned_team or "nobody")))
         facts |= {"request": request.pk, "expires_at": request.expires_at.isoformat()}
         facts |= {"amount_minor": request.amount_minor, "currency": request.currency}
         facts |= {"rule": request.review["deciding"].get("rule"), "why": why}

@@ -17,11 +17,11 @@ from django.test import Client
 from django.utils import timezone
 
 from agents import operations
-from agents.core.notifications import Hours, Mode, half_time, last_call
+from agents.core.notifications import Hours, Kind, Mode, half_time, last_call
 from agents.core.states import EscalationState
 from agents.engine.sweep import sweep
-from agents.models import Escalation, Stage
-from agents.notifications import webhooks
+from agents.models import Escalation, Notification, Stage
+from agents.notifications import sharing, webhooks
 from tests.engine.scene import Scene
 from tests.engine.tiered import say_yes, set_tiered
 from tests.notifications.sinks import AUTHORITY, Sink, mail_server, receiver
@@ -161,6 +161,13 @@ def test_who_is_given_a_request_is_told_and_so_is_their_teams_webhook_alone(
 
     assert to(mail) == ["rita", "rita"]  # and not ada, who did it
     assert "please" not in "".join(map(text, mail.got))
+    headlines = [json.loads(call.body)["headline"] for call in webhook.got]
+    assert any(headline.startswith("Assigned to Night: ") for headline in headlines)
+    for whom in (None, rita):  # given back and again, it is news again
+        operations.assign(escalation_id=other.pk, by=ada, to_user=whom, at=at)
+    tell()
+    assert to(mail) == ["rita"] * 3
+    assert subject(mail.got[-1]).startswith("[opsconsole] Assigned to rita: ")
     assert {json.loads(call.body)["request"] for call in webhook.got} == {request.pk}
 
 
@@ -202,7 +209,7 @@ def test_quiet_hours_hold_and_a_digest_collects(people: tuple[Scene, User], mail
 
 
 def test_a_kill_switch_is_told_and_stops_the_clock_of_what_it_holds(
-    people: tuple[Scene, User], mail: Sink
+    people: tuple[Scene, User], mail: Sink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scene, ada = people
     request = waiting(scene)
@@ -213,15 +220,22 @@ def test_a_kill_switch_is_told_and_stops_the_clock_of_what_it_holds(
     operations.kill(at=at, **given)
 
     tell(middle + timedelta(minutes=1))
+    later = middle + timedelta(minutes=3)
+    news = {"kind": Kind.KILL_SWITCH, "about": "event:0:0", "detail": "on tool:pay", "actor": "ada"}
+    Notification.objects.create(workspace=scene.workspace, due_at=later, **news)
+    with monkeypatch.context() as patch:  # what stands still must not keep back what is behind it
+        patch.setattr(sharing, "BATCH", 1)
+        tell(later + timedelta(seconds=1))
     operations.release(at=at + timedelta(hours=1), to=Stage.TRIAL, **given)
     operations.release(at=at + timedelta(hours=1), to=Stage.OFF, **given)
     tell(at + timedelta(hours=1, seconds=1))
 
     assert [subject(one) for one in mail.got] == [
         "[opsconsole] Kill switch turned on by ada: all payments, emails and changes",
+        "[opsconsole] Kill switch turned on by ada: pay",
         "[opsconsole] 3 things to look at",  # two stages of its release, and what it had held
     ]
-    assert "half of its time" in text(mail.got[1])
+    assert "half of its time" in text(mail.got[2])
     assert "it loops" not in "".join(map(text, mail.got))
 
 
