@@ -20,7 +20,8 @@ def check_demand(escalation: Escalation, person: Membership, demand: Demand) -> 
     if demand.people > 1 and person.user_id in launchers_of(escalation.run):
         raise Refused("four_eyes", OWN)
     if demand.teams is not None and not demand.admits(teams_of(person)):
-        raise Refused("above_tier", above_tier(escalation, demand))
+        able = people_who_may(escalation, demand)
+        raise Refused("above_tier", above_tier(escalation, demand, bool(able)))
 
 
 def teams_of(person: Membership) -> set[str]:
@@ -29,8 +30,8 @@ def teams_of(person: Membership) -> set[str]:
     return set(own.values_list("slug", flat=True))
 
 
-def above_tier(escalation: Escalation, demand: Demand) -> str:
-    """Say who decides in place of somebody below the tier."""
+def above_tier(escalation: Escalation, demand: Demand, is_anyone_able: bool) -> str:
+    """Say who decides in place of somebody below the tier, and where nobody could."""
     number = f"policy v{escalation.run.policy.number}"
     if not demand.teams:
         return (
@@ -40,10 +41,10 @@ def above_tier(escalation: Escalation, demand: Demand) -> str:
     ours = Team.objects.filter(workspace=escalation.workspace_id, slug__in=demand.teams)
     names = dict(ours.values_list("slug", "name"))
     called = " or ".join(names.get(slug, slug) for slug in dict.fromkeys(demand.teams))
-    return (
-        f"By {number}, {escalation.asked} is approved by the team {called}. Pass it on, or reject "
-        "it."
-    )
+    told = f"By {number}, {escalation.asked} is approved by the team {called}"
+    if not is_anyone_able:
+        return f"{told}, where nobody else can do so now. Reject it, or have an admin add somebody."
+    return f"{told}. Pass it on, or reject it."
 
 
 def people_who_may(escalation: Escalation, demand: Demand) -> list[tuple[float, Membership]]:

@@ -108,6 +108,12 @@ def test_below_the_tier_the_card_passes_it_to_those_who_may(tiered: Tiered) -> N
 
     request.refresh_from_db()
     assert (passed.status_code, str(request.assigned_to)) == (302, "faye")
+    for gone in (tiered.finn, tiered.faye):
+        tiered.drop(gone)
+    alone = card_of("rita", request)
+    assert "the team Finance, where nobody else can do so now" in words(alone)
+    assert "Pass it on" not in words(alone)
+    assert 'id="pass"' not in alone
 
 
 def test_a_first_yes_of_somebody_who_may_no_longer_is_said_to_count_for_nothing(

@@ -64,6 +64,8 @@ def standing(escalation: Escalation, user: User, part: Membership) -> Standing:
         except Refused as no:
             lapsed = f"{first.by.get_username()}’s approval no longer counts: {no}"
             first = None
+    able = people_who_may(escalation, demand) if demand.place is not None else []
+    may = [(most, one) for most, one in able if one.user_id != user.pk]
     own = teams_of(part) if demand.teams is not None else ()
     return Standing(
         demand,
@@ -71,20 +73,20 @@ def standing(escalation: Escalation, user: User, part: Membership) -> Standing:
         lapsed=lapsed,
         is_first=first is not None and first.by_id == user.pk,
         is_launcher=demand.people > 1 and user.pk in launchers_of(escalation.run),
-        below="" if demand.admits(own) else above_tier(escalation, demand),
-        receivers=_receivers(escalation, demand, but=user) if demand.place is not None else (),
+        below="" if demand.admits(own) else above_tier(escalation, demand, bool(may)),
+        receivers=_receivers(escalation, demand, may),
     )
 
 
-def _receivers(escalation: Escalation, demand: Demand, *, but: User) -> list[Receiver]:
+def _receivers(
+    escalation: Escalation, demand: Demand, may: Sequence[tuple[float, Membership]]
+) -> list[Receiver]:
     """Return the teams that may decide and then each person, by name and limit."""
-    may = [(most, one) for most, one in people_who_may(escalation, demand) if one.user != but]
-    able = {one.pk for _, one in may}
-    teams = Team.objects.filter(workspace=escalation.workspace_id, slug__in=demand.teams or ())
+    named = Team.objects.filter(workspace=escalation.workspace_id, slug__in=demand.teams or ())
+    teams = named.filter(members__in=[one.pk for _, one in may]).distinct()
     found = [
         Receiver(f"team:{team.slug}", f"the team {team.name}")
         for team in sorted(teams, key=lambda one: (demand.teams or ()).index(one.slug))
-        if team.members.filter(pk__in=able).exists()
     ]
     currency = escalation.currency
     for most, one in may:
