@@ -78,6 +78,24 @@ def test_a_decision_with_odd_text_is_refused(scene: Scene, fields: dict[str, str
     assert Escalation.objects.get(pk=escalation.pk).state == EscalationState.OPEN
 
 
+@pytest.mark.parametrize(
+    ("action", "fields"),
+    [
+        ("hand-over", {"to": f"person:{NUL}"}),
+        ("hand-over", {"to": f"team:{NUL}"}),
+        ("hand-over", {"to": "everybody", "note": NUL}),
+        ("comment", {"text": NUL}),
+        ("snooze", {"minutes": NUL}),
+    ],
+)
+def test_odd_text_about_a_request_is_refused(
+    scene: Scene, action: str, fields: dict[str, str]
+) -> None:
+    at = reverse(action, args=[waiting(scene).pk])
+
+    assert signed_in(scene.rita).post(at, fields).status_code in (409, 422)
+
+
 def test_a_run_is_not_stopped_for_a_reason_that_cannot_be_kept(scene: Scene) -> None:
     run = go(scene.launch())
 

@@ -29,6 +29,7 @@ def hand_over(request: HttpRequest, pk: int) -> HttpResponse:
     def change(one: Escalation, by: User, at: datetime) -> None:
         only(request.POST, {TOKEN, "to", "note"})
         kind, _, name = request.POST.get("to", "").partition(":")
+        kind = "" if "\0" in name else kind  # PostgreSQL refuses to look for it
         user = User.objects.filter(username=name).first() if kind == "person" else None
         ours = Team.objects.filter(workspace=one.workspace_id, slug=name)
         team = ours.first() if kind == "team" else None
