@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from agents.core.notifications import Kind, Mode
-from agents.models import Event, NotificationPreference, Webhook
+from agents.models import Event, Membership, NotificationPreference, Role, Webhook, Workspace
 from tests.notifications.telling import tell, waiting, with_mailboxes
 from tests.web.test_pages import signed_in
 from tests.web.words import words
@@ -26,6 +27,13 @@ def test_a_webhooks_secret_is_shown_once_and_its_address_never_again(settings: A
     client = signed_in(ada)
     given = {"name": "Chat", "url": "https://localhost:1/in/s3cr3t", "shape": "slack"}
     wanted = {**given, "workspace": scene.workspace.slug, "kind.opened": "1"}
+    second = Workspace.objects.create(
+        slug="second",
+        name="Second",
+        book=scene.workspace.book,
+        created_at=scene.workspace.created_at,
+    )
+    Membership.objects.create(workspace=second, user=ada, role=Role.ADMIN)
 
     refused = client.post(reverse("webhook-add"), {**wanted, "url": "http://localhost/"})
     added = client.post(reverse("webhook-add"), wanted)
@@ -37,6 +45,8 @@ def test_a_webhooks_secret_is_shown_once_and_its_address_never_again(settings: A
 
     assert (refused.status_code, added.status_code, again.status_code) == (422, 200, 422)
     assert "has to begin with https://" in words(refused.text)
+    assert re.findall(r'name="kind\.(\w+)" value="1" checked', refused.text) == ["opened"]
+    assert f'href="{reverse("webhooks")}?workspace={second.slug}"' in added.text
     assert webhook.secret in added.text
     with CaptureQueriesContext(connection) as queries:
         pages = [client.get(reverse(name)).text for name in ("webhooks", "deliveries", "audit")]

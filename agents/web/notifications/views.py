@@ -5,10 +5,11 @@ Nothing here decides a request, and no link of a message leads here with anythin
 
 from __future__ import annotations
 
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.utils import timezone
 
 from agents import operations
@@ -99,7 +100,8 @@ def webhook_change(request: HttpRequest, pk: int) -> HttpResponse:
         return _webhooks(request, webhook.workspace, sentence=str(no), status=422)
     if change is operations.rotate_webhook:
         return _webhooks(request, webhook.workspace, fresh=changed)
-    return redirect("deliveries" if change is operations.try_webhook else "webhooks")
+    shown = reverse("deliveries" if change is operations.try_webhook else "webhooks")
+    return redirect(f"{shown}?{urlencode({'workspace': webhook.workspace.slug})}")
 
 
 @page
@@ -135,6 +137,8 @@ def _webhooks(
     fresh: Webhook | None = None,
     status: int = 200,
 ) -> HttpResponse:
+    # What was filled in comes back only with the sentence that refuses it.
+    given = request.POST if sentence and "shape" in request.POST else {}
     found = Webhook.objects.filter(workspace=workspace, removed_at=None)
     rows = [
         (
@@ -149,10 +153,12 @@ def _webhooks(
         **_around(request, workspace),
         "rows": rows,
         "shapes": SHAPES.items(),
-        "kinds": TITLES.items(),
+        "kinds": [
+            (kind, title, not given or f"kind.{kind}" in given) for kind, title in TITLES.items()
+        ],
         "teams": _teams(workspace),
         "fresh": fresh,
-        "given": {} if fresh else request.POST,
+        "given": given,
         "sentence": sentence,
         "field": field,
     }
