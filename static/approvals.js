@@ -260,8 +260,5 @@ document.addEventListener("DOMContentLoaded", () => {
   if (sent) sessionStorage.removeItem(`draft/${sent}`);
   // The headline says what this one is about; what was refused is read first.
   const headline = document.querySelector("#consequence h2");
-  if (headline && !document.querySelector("[autofocus], #notice > *")) {
-    headline.tabIndex = -1;
-    headline.focus({ preventScroll: true });
-  }
+  if (!document.querySelector("[autofocus], #notice > *")) headline?.focus({ preventScroll: true });
 });

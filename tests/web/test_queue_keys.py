@@ -81,6 +81,8 @@ def test_a_mixed_queue_is_worked_through_by_keyboard_alone(
 
         headline = rita.locator("#consequence h2")
         expect(headline).to_be_focused()
+        rita.evaluate("refresh(['#card'])")  # as when something about it comes live
+        expect(headline).to_be_focused()
         rita.keyboard.press("j")
         rita.wait_for_url(f"{site}/approvals/{order[1]}/?view=unclaimed")
         rita.keyboard.press("k")
