@@ -235,7 +235,7 @@ function left(until) {
 const title = document.title;
 
 function showWaiting() {
-  const { count, soonest = document.querySelector("#queue [data-until]")?.dataset.until } = document.getElementById("waiting")?.dataset ?? {};
+  const { count, soonest } = document.getElementById("waiting")?.dataset ?? {};
   const words = Number(count) ? [`(${count})`, ...(soonest ? [left(soonest).text] : []), title].join(" ") : title;
   if (document.title === words) return;
   document.title = words;

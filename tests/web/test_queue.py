@@ -145,10 +145,14 @@ def test_each_view_holds_what_it_says_and_counts_it_in_each_currency(scene: Scen
     assert "Snoozed 1 USD 900.00" in page
     assert "All 6 EUR 50.00, JPY 120,000, USD 2,800.01" in page
     assert ", waiting: 7" in page  # the badge forgets nothing
+    everything = Escalation.objects.order_by("expires_at").first()
+    assert everything
+    soonest = f'data-soonest="{everything.expires_at.isoformat()}"'
+    assert soonest in client.get(reverse("approvals"), {"view": "snoozed"}).text
     assert "for second" in page
     # Others see what she has snoozed; a snooze that is over is none.
     assert "Snoozed 0" in words(signed_in(second).get(reverse("approvals")).text)
-    assert tally_views(reviewer(scene.rita, at=soon))["all"].count == 7
+    assert tally_views(reviewer(scene.rita, at=soon))[0]["all"].count == 7
 
 
 def test_who_has_no_limit_of_their_own_has_nothing_above_it(scene: Scene) -> None:
@@ -253,6 +257,9 @@ def test_a_saved_view_is_its_owners_or_shared_in_a_workspace(scene: Scene) -> No
     assert "Page not found" in save(rita, "Elsewhere", "order=risk", "elsewhere")
     assert "Give the view a name" in save(rita, " ", "order=risk")
     assert "too long to save" in save(rita, "Long", "&".join(f"{n}={'ü' * 200}" for n in TEXTS))
+    again = rita.post(reverse("save-view"), {"name": " ", "query": "order=risk"}).text
+    assert '<form class="filterbar" method="get" action="/approvals/"' in again
+    assert 'data-address="/approvals/?order=risk"' in again
     ours = SavedView.objects.get(name="Ours")
 
     for user, names in ((scene.rita, ["Big ones", "Ours"]), (second, ["Ours"])):

@@ -54,6 +54,7 @@ def _list(
         "nav": "approvals",
         "queue": queue,
         "inbox": inbox,
+        "address": queue.address(after=after, done=request.GET.get("done", "")),
         "next_page": queue.address(after=str(inbox.next)) if inbox.next else "",
         **_views(who),
         "orders": queues.ORDERS,
@@ -103,8 +104,8 @@ def delete_view(request: HttpRequest, pk: int) -> HttpResponse:
 
 def _views(who: Reviewer) -> dict[str, Json]:
     """Return each view with what it holds, and what waits altogether."""
-    tallies = tally_views(who)
+    tallies, waiting = tally_views(who)
     return {
         "views": [(name, title, tallies[name]) for name, title in queues.VIEWS.items()],
-        "waiting": tallies[queues.ALL].count + tallies[queues.SNOOZED].count,
+        "waiting": waiting,
     }

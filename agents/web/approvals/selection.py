@@ -70,10 +70,12 @@ class Waiting(int):
         return found
 
 
+_SOONEST = Min("expires_at", filter=Q(frozen_at=None))
+
+
 def waiting_in(workspaces: Iterable[int]) -> Waiting:
     """Count what waits in some workspaces, in one query."""
-    running = Min("expires_at", filter=Q(frozen_at=None))
-    return Waiting.of(**open_in(workspaces).aggregate(count=Count("pk"), soonest=running))
+    return Waiting.of(**open_in(workspaces).aggregate(count=Count("pk"), soonest=_SOONEST))
 
 
 def requests_in(queue: QueueAddress, who: Reviewer) -> QuerySet[Escalation]:
@@ -213,15 +215,17 @@ class Tally:
 _ASKS_MONEY = Q(kind=ACTION.stored)
 
 
-def tally_views(who: Reviewer) -> dict[str, Tally]:
-    """Count each view in one question, which reads what is open and nothing else."""
-    wanted: dict[str, Count | Sum] = {}
+def tally_views(who: Reviewer) -> tuple[dict[str, Tally], Waiting]:
+    """Count each view, and what waits, in one question: it reads what is open and nothing else."""
+    wanted: dict[str, Any] = {"count": Count("pk"), "soonest": _SOONEST}
     for view in VIEWS:
         held = _in_view(view, who)
         wanted[f"{view}_count"] = Count("pk", filter=held or None)
         wanted[f"{view}_sum"] = Sum("amount_minor", filter=held & _ASKS_MONEY)
-    rows = list(open_in(who.workspaces).order_by().values("currency").annotate(**wanted))
-    return {view: _tally(rows, f"{view}_count", f"{view}_sum") for view in VIEWS}
+    rows: list[Any] = list(open_in(who.workspaces).order_by().values("currency").annotate(**wanted))
+    ends = [row["soonest"] for row in rows if row["soonest"]]
+    waiting = Waiting.of(sum(row["count"] for row in rows), min(ends, default=None))
+    return {view: _tally(rows, f"{view}_count", f"{view}_sum") for view in VIEWS}, waiting
 
 
 def tally(queue: QueueAddress, who: Reviewer) -> Tally:
