@@ -149,7 +149,7 @@ def test_who_may_not_decide_reads_one_headline(scene: Scene, name: str) -> None:
 
     card = card_of(name, escalation)
 
-    assert card.count("<h2>") == 1
+    assert card.count("<h2 ") == 1
     assert "Awaiting approval: Refund USD 1,200.00 to Anna" in words(card)
     assert "<form" not in card
     assert "now." not in card

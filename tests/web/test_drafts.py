@@ -109,5 +109,5 @@ def test_a_decision_that_cannot_arrive_is_kept(page: Page, open_one: Escalation)
     assert page.url == address
     page.unroute("**/healthz")
     page.get_by_role("button", name="Pay USD 800.00 to Anna").click()
-    expect(page.locator("#consequence")).to_contain_text("It has not been paid yet.")
+    expect(page.locator("#strip")).to_contain_text("It has not been paid yet.")
     expect(page.locator("#draft")).to_have_count(0)
