@@ -126,6 +126,11 @@ class System(Protocol):
     def history(self) -> History | None: ...
 
     @property
+    def profiles(self) -> Mapping[str, Limits]:
+        """Return the policies that a workspace can begin with, by name; of a later desk, none."""
+        ...
+
+    @property
     def notice(self) -> Notice | None:
         """Return what its subjects have to be told of, if anything."""
         ...

@@ -27,7 +27,7 @@ from langgraph.types import Command, interrupt
 from psycopg.rows import dict_row
 
 from agents.desks.refunds import books
-from agents.policies.profiles import STRICT
+from agents.desks.refunds.profiles import STRICT
 from agents.tools import TOOLS, Context
 from bench import desk
 from bench.work import (

@@ -2,9 +2,9 @@
 
 A policy document holds them by desk and currency, lowest amounts first:
 
-    {"refunds": {"USD": [{"up_to_minor": 100000},
-                         {"up_to_minor": 500000, "team": "leads", "answer_within": 30},
-                         {"team": "finance", "people": 2}]}}
+    {"bank": {"EUR": [{"up_to_minor": 100000},
+                      {"up_to_minor": 500000, "team": "leads", "answer_within": 30},
+                      {"team": "finance", "people": 2}]}}
 
 The amount that is asked for picks the tier: who grants a part of it decides about all of it.
 """

@@ -43,6 +43,10 @@ class DeclaredSystem:
     notice = history = None
 
     @property
+    def profiles(self) -> Mapping[str, Limits]:
+        return {}  # a workspace begins with that of the desk that ships
+
+    @property
     def title(self) -> str:
         return self.desk.title
 

@@ -18,7 +18,6 @@ from agents.core.requests import Json
 from agents.models import Membership, PolicyVersion, Role, Workspace
 from agents.models.event import Entry, append_events
 from agents.operations.refusal import Refused
-from agents.policies.profiles import STRICT
 from agents.sdk.desk import DESKS
 from agents.systems import SYSTEMS
 
@@ -73,16 +72,20 @@ def add_workspace(
         )
         said = Entry("workspace.created", {"slug": slug}, actor)
         append_events([said], workspace_id=workspace.pk, at=at)
-        strict = _demo_policy() if is_demo else STRICT
+        strict = _demo_policy() if is_demo else _strict()
         workspace.policy = policy_version(workspace, strict, at=at)
         workspace.save(update_fields=["policy"])
         return workspace
 
 
+def _strict() -> Limits:
+    return SYSTEMS[FIRST_DESK].profiles["strict"]
+
+
 def _demo_policy() -> Limits:
     """Return the strict policy as a demo has it: with every desk that has something to show."""
     desks = {name: desk.document() for name, desk in DESKS.items() if desk.fill_demo}
-    return replace(STRICT, escalation_seconds=DEMO_EXPIRY, desks=desks or None)
+    return replace(_strict(), escalation_seconds=DEMO_EXPIRY, desks=desks or None)
 
 
 def policy_version(

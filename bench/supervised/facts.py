@@ -10,7 +10,7 @@ from agents.core.former import CURRENCY
 from agents.desks.refunds import mail
 from agents.desks.refunds.billing import Account, ChargeFacts
 from agents.desks.refunds.known import ChargeFact, MailFact, RefundFact, RefundFacts
-from agents.policies.profiles import STRICT
+from agents.desks.refunds.profiles import STRICT
 from bench.supervised.record import Effect, Escalation
 
 LIMITS = STRICT.of("supervisor")

@@ -24,9 +24,9 @@ from agents.core.states import RunState
 from agents.desks.refunds import metrics, refunds
 from agents.desks.refunds.known import RefundFacts
 from agents.desks.refunds.models import SentMail
+from agents.desks.refunds.profiles import STRICT
 from agents.models import Run
 from agents.policies import review
-from agents.policies.profiles import STRICT
 from tests.attacks.lies import HONEST, LIES
 from tests.engine.scene import Scene, go, paid, set_scene
 

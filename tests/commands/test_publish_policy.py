@@ -11,8 +11,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from agents import operations
+from agents.desks.refunds.profiles import REFERENCE, STRICT
 from agents.models import Event, Role, Workspace
-from agents.policies.profiles import REFERENCE, STRICT
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import Scene, set_scene
 from tests.web.test_pages import signed_in

@@ -13,10 +13,10 @@ from agents.core.money import BadAmount, minor_of_number, to_model_units
 from agents.core.rulings import RulingKind
 from agents.desks.refunds.books import open_demo_book
 from agents.desks.refunds.known import RefundFact, RefundFacts
+from agents.desks.refunds.profiles import REFERENCE
 from agents.desks.refunds.replays.person import _intends, read_human
 from agents.models import Escalation
 from agents.policies import judge
-from agents.policies.profiles import REFERENCE
 from agents.tools import TOOLS, Context
 from tests.conformance.harness import decoded, difference, units
 

@@ -11,7 +11,7 @@ from agents.core.actions import MAX_TEXT, read_action
 from agents.core.limits import BadPolicy, read_limits
 from agents.core.requests import Stop
 from agents.core.strict_json import MAX_CHARS, BadJson, parse
-from agents.policies.profiles import REFERENCE, STRICT
+from agents.desks.refunds.profiles import REFERENCE, STRICT
 from agents.tools import specs
 
 

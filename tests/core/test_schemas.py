@@ -11,8 +11,8 @@ from agents import tools
 from agents.core.actions import action_schema, read_action
 from agents.core.plans import plan_schema, read_plan
 from agents.core.routes import read_route, route_schema
+from agents.desks.refunds.profiles import REFUND_TOOLS, SPECIALISTS, WORKERS
 from agents.llm.envelope import enveloped, unpacked
-from agents.policies.profiles import REFUND_TOOLS, SPECIALISTS, WORKERS
 
 # What strict output takes; https://platform.openai.com/docs/guides/structured-outputs
 TAKEN = {

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from agents.core.limits import BadPolicy, read_limits
 from agents.core.tiers import Demand, Tier, Yes, demand_of, read_tiers, tier_after, what_yes_does
-from agents.policies.profiles import STRICT
+from agents.desks.refunds.profiles import STRICT
 
 THREE = [
     {"up_to_minor": 100_000},

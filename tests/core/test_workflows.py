@@ -14,8 +14,8 @@ from agents.core.workflow_checks import (
     fill_variables,
 )
 from agents.core.workflows import BadWorkflow, Mode, WorkflowStep, read_workflow
+from agents.desks.refunds.profiles import STRICT
 from agents.operations.workflows import shipped_workflow, shipped_workflows
-from agents.policies.profiles import STRICT
 from agents.tools import specs
 
 LIMITS = STRICT.of("workflow")

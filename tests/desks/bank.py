@@ -11,8 +11,8 @@ from django.utils import timezone
 from agents import operations
 from agents.core.requests import Json
 from agents.desks.bank.models import Account, Transfer
+from agents.desks.refunds.profiles import STRICT
 from agents.models import Escalation, Role, Run
-from agents.policies.profiles import STRICT
 from agents.sdk.desk import DESKS
 from tests.engine.scene import Scene, fresh, set_scene
 

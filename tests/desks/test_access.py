@@ -10,9 +10,9 @@ from django.utils import timezone
 
 from agents import operations
 from agents.core.states import RunState
+from agents.desks.refunds.profiles import STRICT
 from agents.engine.turns import claimable_runs
 from agents.models import Escalation, Event, Role, Run
-from agents.policies.profiles import STRICT
 from agents.sdk.desk import DESKS, Desk
 from agents.systems import SYSTEMS
 from tests.engine.scene import Scene, fresh, go, set_scene

@@ -13,9 +13,9 @@ from django.utils import timezone
 from agents import operations
 from agents.core.facts import DeskFacts, Facts
 from agents.core.states import RunState
+from agents.desks.refunds.profiles import STRICT
 from agents.models import Escalation, Run
 from agents.policies import RULES
-from agents.policies.profiles import STRICT
 from agents.sdk.desk import DESKS
 from agents.sdk.rulings import Case
 from agents.web.approvals.provenance import sources

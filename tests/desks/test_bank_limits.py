@@ -19,8 +19,8 @@ from django.utils import timezone
 from agents import operations
 from agents.core.limits import BadPolicy, read_limits
 from agents.core.states import RunState
+from agents.desks.refunds.profiles import STRICT
 from agents.models import Effect, Escalation, Run, Workspace
-from agents.policies.profiles import STRICT
 from agents.sdk.desk import DESKS
 from agents.systems import SYSTEMS
 from agents.tools import TOOLS

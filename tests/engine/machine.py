@@ -25,11 +25,11 @@ from agents import operations
 from agents.audit import protection
 from agents.core.states import ENDED, EscalationState, RunState
 from agents.desks.refunds import refunds
+from agents.desks.refunds.profiles import STRICT
 from agents.engine import crashpoints
 from agents.engine.sweep import sweep
 from agents.models import Escalation, Event, PolicyVersion, Run, Workspace
 from agents.models.kill_switch import Stage
-from agents.policies.profiles import STRICT
 from agents.web.audit.export import as_csv
 from tests import checker
 from tests.checker import record as copies

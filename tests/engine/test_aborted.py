@@ -17,12 +17,12 @@ from django.utils import timezone
 
 from agents import operations
 from agents.core.states import EscalationState, RunState
+from agents.desks.refunds.profiles import STRICT
 from agents.engine.answering import expire
 from agents.engine.lease import claim
 from agents.engine.sweep import sweep
 from agents.management.asked import first_limit
 from agents.models import Escalation, Role, Run, Stage
-from agents.policies.profiles import STRICT
 from tests import checker
 from tests.engine.aborting import breaking
 from tests.engine.memory import Crash

@@ -13,9 +13,9 @@ from django.utils import timezone
 from agents import operations
 from agents.core.states import EscalationState, RunState
 from agents.desks.refunds.models import Charge
+from agents.desks.refunds.profiles import STRICT
 from agents.engine import crashpoints
 from agents.models import Escalation, Role, Run
-from agents.policies.profiles import STRICT
 from tests.engine.scene import (
     REFUND_500,
     Scene,

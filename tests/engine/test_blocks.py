@@ -12,8 +12,8 @@ from django.test import override_settings
 from django.utils import timezone
 
 from agents import operations, results
+from agents.desks.refunds.profiles import STRICT
 from agents.models import Run
-from agents.policies.profiles import STRICT
 from tests.conformance import harness
 from tests.engine.scene import REFUND_500, Scene, go, mailed, paid, refund_by_phone, set_scene
 

@@ -16,12 +16,12 @@ from django.utils import timezone
 
 from agents import llm, operations
 from agents.core.states import RunState
+from agents.desks.refunds.profiles import STRICT
 from agents.engine import breaker
 from agents.engine.asking import MAX_CLAIMS
 from agents.engine.commit import Commit
 from agents.engine.turns import claimable_runs
 from agents.models import Endpoint, Run
-from agents.policies.profiles import STRICT
 from tests.conformance import harness
 from tests.conformance.replay_server import ReplayServer
 from tests.engine.scene import REFUND_500, Scene, columns_of, go, paid, set_scene

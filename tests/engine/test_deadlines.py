@@ -18,10 +18,10 @@ from agents.audit.chains import chains
 from agents.core.requests import Json
 from agents.core.states import RunState
 from agents.desks.refunds import metrics
+from agents.desks.refunds.profiles import STRICT
 from agents.engine.tool_call import LATE
 from agents.models import Event, Run, Workspace
 from agents.models.event import facts_of
-from agents.policies.profiles import STRICT
 from agents.tools import TOOLS, Context
 from tests.engine.scene import Scene, go, has_ended, set_scene
 

@@ -11,10 +11,10 @@ import pytest
 
 from agents.core.replay import Diverged, Reply, Strand
 from agents.core.requests import Ask, Escalate, Failed, Flow, Json, Request, Stop, Together, Use
+from agents.desks.refunds.profiles import STRICT
 from agents.engine.drive import Later, drive
 from agents.patterns import Brief, Notes
 from agents.patterns.supervisor import SHOWN, supervisor
-from agents.policies.profiles import STRICT
 from agents.tools import specs
 from tests.engine.memory import Crash, MemoryWorld
 

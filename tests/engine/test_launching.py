@@ -10,8 +10,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from agents import operations
+from agents.desks.refunds.profiles import STRICT
 from agents.models import PolicyVersion, Role, Run
-from agents.policies.profiles import STRICT
 from tests.engine.scene import Scene, go, set_scene
 from tests.web.test_pages import signed_in
 

@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 from agents.core.digest import sha256
 from agents.core.states import ENDED, EscalationState, RunState
 from agents.desks.refunds.models import Charge, Refund, SentMail
+from agents.desks.refunds.profiles import STRICT
 from agents.desks.refunds.replays.person import decide_simulated, read_human
 from agents.models import Effect, Run
 from agents.models.event import hashed_parts
-from agents.policies.profiles import STRICT
 from agents.record.chain import link
 from tests.conformance import harness
 from tests.conformance.replay_server import ReplayServer

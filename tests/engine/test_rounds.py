@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from agents.desks.refunds.known import ChargeFact, RefundFacts
 from agents.desks.refunds.policies.refunds import DEFAULT_REASON
+from agents.desks.refunds.profiles import STRICT
 from agents.policies import review
-from agents.policies.profiles import STRICT
 
 FACTS = RefundFacts(subject=42, context_of=(42,), charge=ChargeFact(120000, 120000, "USD", 10))
 

@@ -16,10 +16,10 @@ from agents import operations, results
 from agents.core.digest import sha256
 from agents.core.requests import Flow
 from agents.core.states import RunState
+from agents.desks.refunds.profiles import STRICT
 from agents.engine.turns import claimable_runs
 from agents.models import Run
 from agents.patterns import PATTERNS, Brief, Notes
-from agents.policies.profiles import STRICT
 from agents.tools import TOOLS, Context
 from tests.conformance import harness
 from tests.conformance.replay_server import ReplayServer

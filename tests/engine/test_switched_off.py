@@ -15,9 +15,9 @@ from agents.core.facts import Facts
 from agents.core.plans import read_plan
 from agents.core.requests import Stop
 from agents.desks.refunds import metrics
+from agents.desks.refunds.profiles import STRICT, WORKERS
 from agents.models import PolicyVersion
 from agents.policies import review
-from agents.policies.profiles import STRICT, WORKERS
 from agents.tools import specs
 from tests.engine.scene import go, set_scene
 

@@ -10,9 +10,9 @@ import pytest
 
 from agents.core.digest import sha256
 from agents.desks.refunds.models import SentMail
+from agents.desks.refunds.profiles import STRICT
 from agents.models import Event
 from agents.models.event import facts_of
-from agents.policies.profiles import STRICT
 from tests.conformance import harness, phases
 from tests.conformance.replay_server import ReplayServer
 from tests.engine.scene import Scene, go, set_scene

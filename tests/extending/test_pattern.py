@@ -16,10 +16,10 @@ from agents import operations
 from agents.core.replay import Reply
 from agents.core.requests import Json, Request
 from agents.core.states import RunState
+from agents.desks.refunds.profiles import STRICT
 from agents.engine.drive import drive
 from agents.models import Escalation, Run
 from agents.patterns import PATTERNS, Brief, Notes
-from agents.policies.profiles import STRICT
 from tests.conformance import harness
 from tests.engine.dying import (
     AROUND_CALLS_AND_COMMITS,

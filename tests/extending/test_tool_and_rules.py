@@ -17,10 +17,10 @@ from agents.core.rulings import Ruling, RulingKind
 from agents.core.states import EscalationState, RunState
 from agents.desks.refunds.known import RefundFacts
 from agents.desks.refunds.models import Customer
+from agents.desks.refunds.profiles import STRICT
 from agents.engine import crashpoints
 from agents.models import Escalation, Role, Run
 from agents.policies import RULES, review
-from agents.policies.profiles import STRICT
 from tests.conformance import harness
 from tests.conformance.replay_server import ReplayServer
 from tests.engine.dying import die_at

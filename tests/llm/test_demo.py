@@ -14,8 +14,8 @@ from agents.core.actions import check_action
 from agents.core.money import to_model_units
 from agents.core.requests import Json
 from agents.desks.refunds.demo.goals import read_goal
+from agents.desks.refunds.profiles import REFUND_TOOLS
 from agents.llm.prices import cost_micro_usd
-from agents.policies.profiles import REFUND_TOOLS
 from tests.conformance.harness import cases
 
 pytestmark = pytest.mark.usefixtures("_nothing_is_configured")

@@ -10,7 +10,7 @@ import pytest
 from agents import llm
 from agents.core.plans import Task, check_plan
 from agents.core.requests import Json
-from agents.policies.profiles import WORKERS
+from agents.desks.refunds.profiles import WORKERS
 from agents.tools import specs
 
 GOAL = "Prepare the morning report."

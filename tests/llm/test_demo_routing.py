@@ -10,7 +10,7 @@ import pytest
 from agents import llm
 from agents.core.requests import Json
 from agents.core.routes import check_route
-from agents.policies.profiles import SPECIALISTS
+from agents.desks.refunds.profiles import SPECIALISTS
 
 BILLING, TECHNICAL, SALES = SPECIALISTS
 REFUND = "Can Anna (user_id=42) get a refund for the charge of 10 days ago?"

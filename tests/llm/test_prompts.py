@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from agents.core.verdicts import WORDS
+from agents.desks.refunds.profiles import SPECIALISTS, STRICT, WORKERS
 from agents.llm.prompts import prompt
-from agents.policies.profiles import SPECIALISTS, STRICT, WORKERS
 
 AGENTS = ("committer", "executor", "assessor", "judge")
 ROLES = ("worker", "writer", "router", "responder", "planner", "reporter", *AGENTS)

@@ -10,9 +10,9 @@ import pytest
 
 from agents.core.limits import Limits
 from agents.core.replay import Reply
+from agents.desks.refunds.profiles import STRICT, WORKERS
 from agents.patterns import Brief, result
 from agents.patterns.orchestrator import allowances, reason_of
-from agents.policies.profiles import STRICT, WORKERS
 from agents.tools import specs
 from tests.patterns import deciding
 

@@ -9,8 +9,8 @@ import pytest
 from agents.core.limits import BadPolicy, read_limits
 from agents.core.requests import Json
 from agents.core.routes import InvalidRoute, check_route
+from agents.desks.refunds.profiles import REFERENCE, SPECIALISTS, STRICT
 from agents.desks.refunds.topics import TOPICS, is_about
-from agents.policies.profiles import REFERENCE, SPECIALISTS, STRICT
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from agents.core.replay import Reply
+from agents.desks.refunds.profiles import REFERENCE, STRICT
 from agents.patterns import Brief, Notes, result
 from agents.patterns.routing import reason_of, situation
-from agents.policies.profiles import REFERENCE, STRICT
 from tests.patterns import deciding
 
 LIMITS = replace(STRICT.of("routing"), max_blocks=0)  # a block ends the run

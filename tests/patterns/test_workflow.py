@@ -12,9 +12,9 @@ import pytest
 
 from agents.core.replay import Strand
 from agents.core.requests import Ask, Request, Review, Say, Use
+from agents.desks.refunds.profiles import STRICT
 from agents.engine.drive import drive
 from agents.patterns import PATTERNS, Brief, Notes
-from agents.policies.profiles import STRICT
 from agents.tools import specs
 from tests.engine.memory import MemoryWorld
 

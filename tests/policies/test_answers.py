@@ -11,8 +11,8 @@ from agents.core.requests import Json
 from agents.core.rulings import ReviewResult
 from agents.core.statements import NO_MONEY, Deed, ledger_sentences
 from agents.desks.refunds.known import UNTOLD, RefundFacts
+from agents.desks.refunds.profiles import STRICT
 from agents.policies import review
-from agents.policies.profiles import STRICT
 
 CHARGE = "The last charge was USD 1,200.00 for annual_enterprise, 10 days ago."
 REFUNDED = "{amount} was refunded to customer {subject}."

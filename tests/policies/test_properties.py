@@ -14,8 +14,8 @@ from agents.core.limits import Limits
 from agents.core.money import MAX_MINOR
 from agents.core.rulings import ReviewResult, Ruling, RulingKind, consent_of
 from agents.desks.refunds.known import ChargeFact, RefundFact, RefundFacts
+from agents.desks.refunds.profiles import PROFILES, STRICT
 from agents.policies import RULES, review
-from agents.policies.profiles import PROFILES, STRICT
 
 amounts = st.integers(1, 250_000)
 CLASSES = {"approve": 0, "revise": 0, "escalate": 1, "block": 2}

@@ -9,8 +9,8 @@ import pytest
 from agents.core.actions import Action
 from agents.core.digest import sha256
 from agents.desks.refunds.known import RefundFacts
+from agents.desks.refunds.profiles import STRICT
 from agents.policies import review
-from agents.policies.profiles import STRICT
 
 LIMITS = STRICT.of("workflow")
 TEXT = "Hello Anna, your plan is annual_enterprise."

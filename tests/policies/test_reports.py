@@ -9,8 +9,8 @@ import pytest
 from agents.core.facts import Facts
 from agents.core.plans import InvalidPlan, check_plan
 from agents.core.reports import aggregate, findings, headline
+from agents.desks.refunds.profiles import STRICT, WORKERS
 from agents.policies import review
-from agents.policies.profiles import STRICT, WORKERS
 from agents.tools import specs
 
 LIMITS = STRICT.of("orchestrator")

@@ -8,9 +8,9 @@ from django.utils import timezone
 
 from agents import operations
 from agents.core.requests import Json
+from agents.desks.refunds.profiles import STRICT
 from agents.models import Role, Run, Stage
 from agents.models import event as record
-from agents.policies.profiles import STRICT
 from tests.commands.test_run_pattern import Ended, command
 from tests.engine.scene import Scene, go, set_scene
 

@@ -18,10 +18,10 @@ from agents.core.limits import BadPolicy, read_limits
 from agents.core.redact import KINDS
 from agents.core.states import EscalationState, RunState
 from agents.desks.refunds.models import Customer
+from agents.desks.refunds.profiles import REFERENCE, STRICT
 from agents.engine.sweep import settle_orphan
 from agents.models import Effect, Escalation, Event, PolicyVersion, Role, Run, Step, Workspace
 from agents.models import Stage as KillStage
-from agents.policies.profiles import REFERENCE, STRICT
 from agents.results import result
 from tests.engine.scene import REFUND_1200, Scene, go, set_scene
 from tests.llm.asking import send, serving

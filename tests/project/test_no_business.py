@@ -9,7 +9,7 @@ from tests.processes import ROOT
 FORMER = ROOT / "agents/core/former.py"  # what was stored and sealed before there were others
 ROOMS = (
     *("audit", "core", "db", "engine", "llm", "management", "models", "operations", "patterns"),
-    "record",
+    *("policies", "record"),
     *("sdk", "systems.py", "tools", "web", "../templates"),
 )
 WORD = re.compile(r"refund|charge|customer|\"user_id\"|\busd\b", re.IGNORECASE)

@@ -18,9 +18,9 @@ from agents import operations
 from agents.core.states import EffectState, EscalationState, RunState
 from agents.desks.refunds.books import open_demo_book
 from agents.desks.refunds.models import Charge, Refund
+from agents.desks.refunds.profiles import STRICT
 from agents.models import Effect, Escalation, Run, Workspace
 from agents.models.kill_switch import Stage
-from agents.policies.profiles import STRICT
 from tests.engine.scene import REFUND_500, Scene, fresh, go, mailed, paid, recover, set_scene
 from tests.processes import SIX, Contenders
 

@@ -48,7 +48,7 @@ try:
     from agents.desks.refunds.scenarios import BY_KEY
 except ModuleNotFoundError:  # before there were desks
     from agents.gallery.scenarios import BY_KEY
-from agents.policies.profiles import STRICT
+from agents.desks.refunds.profiles import STRICT
 
 CENTURY = 100 * 365
 at = timezone.now()

@@ -16,8 +16,8 @@ from playwright.sync_api import Page
 from pytest_django import DjangoDbBlocker
 
 from agents import operations
+from agents.desks.refunds.profiles import STRICT
 from agents.models import Escalation, Role
-from agents.policies.profiles import STRICT
 from tests import checker, database
 from tests.engine.scene import go, set_scene
 from tests.web.serving import chromium, served, sign_in

@@ -14,10 +14,10 @@ from django.utils import timezone
 
 from agents import operations
 from agents.core.limits import FIRST_LIMITS, KEYS, Limits
+from agents.desks.refunds.profiles import PROFILES, STRICT
 from agents.models import PolicyVersion, Role
 from agents.patterns import PATTERNS
 from agents.policies import RULES
-from agents.policies.profiles import PROFILES, STRICT
 from agents.sdk.desk import DESKS
 from agents.web.policy.differences import differences, lines
 from agents.web.policy.limits import WORDS

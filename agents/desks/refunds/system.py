@@ -12,6 +12,7 @@ from django.db.models import Exists, OuterRef
 from agents.core.actions import Action
 from agents.core.digest import sha256
 from agents.core.former import CURRENCY
+from agents.core.limits import Limits
 from agents.core.requests import Json
 from agents.core.terms import Terms
 from agents.desks.refunds import billing, books, metrics, people
@@ -20,6 +21,7 @@ from agents.desks.refunds.facts import fetch_facts
 from agents.desks.refunds.models import Customer, Refund, SentMail
 from agents.desks.refunds.models.mail import MailState
 from agents.desks.refunds.models.refund import RefundState
+from agents.desks.refunds.profiles import PROFILES
 from agents.desks.refunds.scenarios import PURPOSES, SCENARIOS
 from agents.models import Effect, Run, Workspace
 from agents.patterns import PATTERNS
@@ -47,6 +49,8 @@ class RefundSystem:
     )
     fetch_facts = staticmethod(fetch_facts)
     background = staticmethod(background)
+
+    profiles: Mapping[str, Limits] = PROFILES
 
     @property
     def history(self) -> History:

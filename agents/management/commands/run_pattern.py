@@ -14,6 +14,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from agents import llm, operations, results
+from agents.core.former import FIRST_DESK
 from agents.core.kinds import kind_of
 from agents.core.money import BadAmount, minor_of_text
 from agents.core.requests import Json
@@ -31,7 +32,7 @@ from agents.models import Membership, PolicyVersion, Role, Run, Workspace
 from agents.models.event import by_command
 from agents.operations.refusal import Refused
 from agents.patterns import PATTERNS
-from agents.policies.profiles import PROFILES
+from agents.systems import SYSTEMS
 
 EXIT = {"ok": 0, "waiting": WAITING}  # anything else: REFUSED, stopped
 LOOK = 0.1  # seconds between looks at a run that another worker has taken
@@ -51,7 +52,9 @@ class Command(BaseCommand):
         parser.add_argument(
             "--input", action="append", default=[], help="a parameter of it, as name=value"
         )
-        parser.add_argument("--profile", choices=sorted(PROFILES), default="strict")
+        parser.add_argument(
+            "--profile", choices=sorted(SYSTEMS[FIRST_DESK].profiles), default="strict"
+        )
         parser.add_argument("--config", type=Path, help="a recorded case's config (reference only)")
         parser.add_argument("--human", help="ask, or a simulated person: cap:800, as-is, reject")
         parser.add_argument("--workspace", help="its short name; the demo if it is left out")

@@ -78,7 +78,7 @@ def _most(count: int | None) -> str:
 
 
 def _tiers(limits: Limits) -> str:
-    """Say who approves what: Refunds: up to USD 1,000.00 any reviewer; above finance."""
+    """Say who approves what: Bank: up to EUR 1,000.00 any reviewer; above finance."""
     told = [
         f"{desk_title(desk)}: {'; '.join(_tier(tier, currency, tiers) for tier in tiers)}"
         for desk, held in read_tiers(limits.tiers or {}).items()

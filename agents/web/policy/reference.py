@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from agents.core.former import FIRST_DESK
 from agents.policies import RULES
-from agents.policies.profiles import STRICT
+from agents.systems import SYSTEMS
 from agents.web.policy.limits import WORDS
 from agents.web.policy.rules import words_of
 
@@ -25,11 +26,12 @@ block before a change, a change before approval by a person.
 
 def policy_reference() -> str:
     """Return the page as Markdown. Values are those of the profile strict."""
+    strict = SYSTEMS[FIRST_DESK].profiles["strict"]
     rules = [_row(name, *words_of(name)) for name in sorted(RULES)]
     parts = [_BEGIN + "\n".join(rules) + "\n"]
     for topic, words in WORDS.items():
         rows = [
-            _row(key, f"{word.name}: {word.told(STRICT)}", word.means)
+            _row(key, f"{word.name}: {word.told(strict)}", word.means)
             for key, word in words.items()
             if key != "rules"
         ]

@@ -9,8 +9,8 @@ from typing import Any
 
 from agents.core.limits import BadPolicy, Limits, read_limits
 from agents.core.requests import Json
+from agents.desks.refunds.profiles import REFERENCE
 from agents.operations.refusal import Refused
-from agents.policies.profiles import REFERENCE
 
 _OWN_NAMES = {key: key for key in ("max_steps", "max_tool_calls", "max_seconds")}
 _BUDGETS = {  # what a pattern's budgets are called in a case, and in a policy
