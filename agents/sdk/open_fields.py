@@ -94,6 +94,7 @@ class OpenField:
         text = text.strip().replace("\r\n", "\n")
         known = {self.line(one): one for one in self.choices}
         if self.kind == "lines":
+            known |= {self.line(one): one for one in self.value}  # left as asked, blanks and all
             lines = [" ".join(line.split()) for line in text.split("\n")]
             return [self._item(line, known) for line in lines if line]
         if not text:
@@ -130,11 +131,11 @@ class OpenField:
         return " ".join(in_words(one, self.schema.get("items", self.schema)).split())
 
     def _item(self, text: str, known: Mapping[str, Json]) -> Json:
-        if not self.choices:
-            return self._scalar(text, self.schema["items"])
-        if text not in known:
+        if text in known:
+            return known[text]
+        if self.choices:
             raise BadPatch(self.name, f"{self.label} cannot be {text!r}. {self.help}")
-        return known[text]
+        return self._scalar(text, self.schema["items"])
 
     def _scalar(self, text: str, schema: Json) -> Json:
         if schema.get("type") != "integer":
