@@ -90,7 +90,7 @@ def test_an_approved_output_is_what_comes_out(scene: Scene) -> None:
     assert run.outcome["note"] == escalation.action["post"]["actual_output"]
     assert run.outcome["approved_by"] == "rita"
     page = signed_in(scene.rita).get(reverse("run", args=[run.pk])).text
-    assert "The agent’s note, approved by rita" in page
+    assert "The agent’s own note, approved by rita" in page
 
 
 def test_what_was_approved_before_is_not_shown_as_refused(scene: Scene) -> None:
