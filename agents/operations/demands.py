@@ -5,8 +5,9 @@ from __future__ import annotations
 from math import inf
 
 from agents.core.tiers import Demand
-from agents.models import Escalation, Membership, Role, Team
+from agents.models import Escalation, Membership, Team
 from agents.models.belonging import launchers_of
+from agents.operations.assigning import deciders
 from agents.operations.claiming import OWN
 from agents.operations.refusal import Refused
 
@@ -49,13 +50,8 @@ def above_tier(escalation: Escalation, demand: Demand, is_anyone_able: bool) -> 
 
 def people_who_may(escalation: Escalation, demand: Demand) -> list[tuple[float, Membership]]:
     """Return who may grant what is asked for, with their own limit; the lowest comes first."""
-    able = Membership.objects.filter(
-        workspace=escalation.workspace_id,
-        role__in=(Role.REVIEWER, Role.ADMIN),
-        is_simulated=False,
-        user__is_active=True,
-    )
-    if escalation.run.limits.four_eyes or demand.people > 1:
+    able = deciders(escalation)
+    if demand.people > 1 and not escalation.run.limits.four_eyes:  # which leaves them out itself
         able = able.exclude(user__in=launchers_of(escalation.run))
     if demand.teams is not None:
         own = Team.objects.filter(workspace=escalation.workspace_id, slug__in=demand.teams)
