@@ -12,7 +12,7 @@ from agents.core.requests import Json
 from agents.sdk.open_fields import BadPatch, OpenField
 from agents.sdk.patches import changed
 from agents.web.approvals.fields import SET
-from agents.web.forms import BadForm, only
+from agents.web.forms import BadForm, only, whole_number
 
 FIELDS = {
     "csrfmiddlewaretoken",
@@ -50,10 +50,10 @@ def read_decision(
     field = "refusal" if is_no and "refusal" in posted else "comment"
     ready = posted.get("ready_refusal" if field == "refusal" else "ready", "")
     comment = _reason(field, ready, posted, kind.refusals if is_no else kind.grants)
-    shown = posted.get("approval") or "0"
-    if not (shown.isascii() and shown.isdigit() and len(shown) < 19):
+    shown = whole_number(posted.get("approval") or "0")
+    if shown is None:
         raise BadForm("verdict", "The form names no approval. Load the page again.")
-    wanted = Wanted(not is_no, comment, posted.get("action_sha256", ""), int(shown))
+    wanted = Wanted(not is_no, comment, posted.get("action_sha256", ""), shown)
     if verdict == ADJUST and "correction" in posted and kind.change != ARGUMENTS:
         return replace(wanted, correction=_correction(posted))
     if verdict != APPROVE and not comment:

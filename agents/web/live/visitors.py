@@ -15,6 +15,7 @@ from django.http import Http404, HttpRequest
 from django.utils import timezone
 
 from agents.web import access
+from agents.web.forms import whole_number
 from agents.web.live.topics import ActivityTopic, CardTopic, InboxTopic, RunTopic, Topic
 
 
@@ -55,10 +56,10 @@ def _topics(user: User, asked: Mapping[str, str]) -> list[Topic]:
     topics: list[Topic] = [InboxTopic(workspaces)]
     if "run" in asked:
         topics.append(RunTopic(access.run_for(user, UUID(asked["run"])).pk))
-    for pk in (asked[name] for name in ("card", "done") if name in asked):
-        if not (pk.isascii() and pk.isdigit() and len(pk) < 19):
-            raise ValueError(pk)
-        topics.append(CardTopic(access.escalation_for(user, int(pk)).pk))
+    for text in (asked[name] for name in ("card", "done") if name in asked):
+        if (pk := whole_number(text)) is None:
+            raise ValueError(text)
+        topics.append(CardTopic(access.escalation_for(user, pk).pk))
     if "activity" in asked:
         topics.append(ActivityTopic(workspaces))
     return topics

@@ -19,6 +19,7 @@ from agents.models import (
     Workspace,
 )
 from agents.notifications.messages import TEST
+from agents.web.forms import whole_number
 from agents.web.notifications.forms import clock
 
 LOG_PAGE = 100
@@ -98,8 +99,8 @@ class LogLine:
 def deliveries(workspace: Workspace, before: str) -> tuple[list[LogLine], str]:
     """Return a page of the delivery log, newest first, and where the next one begins."""
     found = Delivery.objects.filter(workspace=workspace)
-    if before.isascii() and before.isdigit() and len(before) < 19:
-        found = found.filter(pk__lt=int(before))
+    if (start := whole_number(before)) is not None:
+        found = found.filter(pk__lt=start)
     rows = found.select_related("user", "webhook", "notification").order_by("-pk")
     page = list(rows[: LOG_PAGE + 1])
     lines = [_line(row) for row in page[:LOG_PAGE]]
