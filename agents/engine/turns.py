@@ -68,7 +68,7 @@ class Turns:
         if self.found and time.monotonic() - self.found_at < FRESH:
             return self.found
         self.found = []
-        rows = list(_claimable().order_by(*_ORDER).values_list("workspace_id", "pk")[: slots()])
+        rows = list(claimable().order_by(*_ORDER).values_list("workspace_id", "pk")[: slots()])
         if len(rows) == slots():
             rows = self.found = _first_of_each(slots(), busy)
             self.found_at = time.monotonic()
@@ -100,12 +100,8 @@ def in_turn(
     return Turn(chosen)
 
 
-def claimable_runs(limit: int) -> list[UUID]:
-    """Return runs that may be claimed now, those that have begun first, then the oldest."""
-    return list(_claimable().order_by(*_ORDER).values_list("pk", flat=True)[:limit])
-
-
-def _claimable() -> QuerySet[Run]:
+def claimable() -> QuerySet[Run]:
+    """Return the runs that may be claimed now."""
     known = Run.objects.filter(state=RunState.QUEUED, question_version__lte=QUESTION_VERSION)
     return known.filter(desk__in=known_desks()).exclude(wake_at__gt=Now())
 
@@ -113,5 +109,5 @@ def _claimable() -> QuerySet[Run]:
 def _first_of_each(count: int, busy: Collection[UUID]) -> list[tuple[int, UUID]]:
     """Return the first `count` of every workspace, however many one of them has."""
     rank = Window(RowNumber(), partition_by=F("workspace_id"), order_by=list(_ORDER))
-    rows = _claimable().exclude(pk__in=busy).annotate(rank=rank).filter(rank__lte=count)
+    rows = claimable().exclude(pk__in=busy).annotate(rank=rank).filter(rank__lte=count)
     return list(rows.order_by("rank").values_list("workspace_id", "pk"))

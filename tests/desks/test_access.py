@@ -11,11 +11,10 @@ from django.utils import timezone
 from agents import operations
 from agents.core.states import RunState
 from agents.desks.refunds.profiles import STRICT
-from agents.engine.turns import claimable_runs
 from agents.models import Escalation, Event, Role, Run
 from agents.sdk.desk import DESKS, Desk
 from agents.systems import SYSTEMS
-from tests.engine.scene import Scene, fresh, go, set_scene
+from tests.engine.scene import Scene, claimable_runs, fresh, go, set_scene
 from tests.web.test_pages import signed_in
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]

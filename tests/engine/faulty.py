@@ -24,8 +24,8 @@ from agents.core.states import RunState
 from agents.engine.advance import advance
 from agents.engine.database import in_database
 from agents.engine.threads import close_connections
-from agents.engine.turns import claimable_runs
 from agents.models import Endpoint, Run
+from tests.engine.scene import claimable_runs
 from tests.llm.asking import send, serving
 
 LONG = 30.0  # seconds that a server hangs which nobody waits for

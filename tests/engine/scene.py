@@ -24,6 +24,7 @@ from agents.desks.refunds.scenarios import BY_KEY
 from agents.engine.advance import advance
 from agents.engine.sweep import sweep
 from agents.engine.threads import Pool, close_connections
+from agents.engine.turns import claimable
 from agents.management.asked import first_limit
 from agents.models import Escalation, Role, Run, Workspace
 from tests.database import make_once
@@ -130,6 +131,11 @@ def go(run: Run) -> Run:
 
 def fresh(run: Run) -> Run:
     return Run.objects.select_related("policy", "workspace").get(pk=run.pk)
+
+
+def claimable_runs(limit: int) -> list[UUID]:
+    """Return runs that a worker may claim now."""
+    return list(claimable().order_by("created_at", "pk").values_list("pk", flat=True)[:limit])
 
 
 def recover(run_id: UUID) -> None:

@@ -20,11 +20,10 @@ from agents.desks.refunds.profiles import STRICT
 from agents.engine import breaker
 from agents.engine.asking import MAX_CLAIMS
 from agents.engine.commit import Commit
-from agents.engine.turns import claimable_runs
 from agents.models import Endpoint, Run
 from tests.conformance import harness
 from tests.conformance.replay_server import ReplayServer
-from tests.engine.scene import REFUND_500, Scene, columns_of, go, paid, set_scene
+from tests.engine.scene import REFUND_500, Scene, claimable_runs, columns_of, go, paid, set_scene
 from tests.processes import together
 from tests.settings import ON_POSTGRES
 

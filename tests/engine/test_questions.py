@@ -13,11 +13,10 @@ from agents.core.digest import sha256
 from agents.core.requests import Json
 from agents.core.states import RunState
 from agents.engine import advance
-from agents.engine.turns import claimable_runs
 from agents.models import Run, Step
 from agents.patterns import Brief, Notes, supervisor
 from agents.tools import TOOLS
-from tests.engine.scene import Scene, fresh, go, paid, set_scene
+from tests.engine.scene import Scene, claimable_runs, fresh, go, paid, set_scene
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -17,13 +17,12 @@ from agents.core.digest import sha256
 from agents.core.requests import Flow
 from agents.core.states import RunState
 from agents.desks.refunds.profiles import STRICT
-from agents.engine.turns import claimable_runs
 from agents.models import Run
 from agents.patterns import PATTERNS, Brief, Notes
 from agents.tools import TOOLS, Context
 from tests.conformance import harness
 from tests.conformance.replay_server import ReplayServer
-from tests.engine.scene import REFUND_500, Scene, fresh, go, mailed, paid, set_scene
+from tests.engine.scene import REFUND_500, Scene, claimable_runs, fresh, go, mailed, paid, set_scene
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

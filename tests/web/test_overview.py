@@ -16,12 +16,11 @@ from playwright.sync_api import expect
 from agents.core.states import RunState
 from agents.engine.lease import claim
 from agents.engine.sweep import sweep
-from agents.engine.turns import claimable_runs
 from agents.models import Effect, Endpoint, Escalation, Event, Run
 from agents.web.overview.figures import DAYS, Exposure, overview
 from tests.desks import bank
 from tests.desks.bank import bank_scene
-from tests.engine.scene import REFUND_500, Scene, go, set_scene
+from tests.engine.scene import REFUND_500, Scene, claimable_runs, go, set_scene
 from tests.web.serving import chromium, served, sign_in
 from tests.web.test_journeys import moved
 from tests.web.test_pages import signed_in, stranger
