@@ -88,8 +88,12 @@ function keptText(id, title, text, isShown, discard) {
   return box;
 }
 
-// Comments and notes are kept as drafts are, until a page comes that does not refuse them.
+// Comments and notes are kept as drafts are, until a page tells of a newer entry of this person's.
 const NOTES = { "hand-over": "Your note was not sent", comment: "Your comment was not sent" };
+
+function newestEntry() {
+  return document.querySelector("#card").dataset.entry;
+}
 
 function keepNote(form) {
   const text = form.querySelector("textarea").value;
@@ -98,12 +102,11 @@ function keepNote(form) {
 }
 
 function settleNotes(isNew) {
-  const isRefused = Boolean(document.querySelector("#notice")?.childElementCount);
   for (const [name, title] of Object.entries(draftKey() ? NOTES : {})) {
     const key = `${draftKey()}/${name}`;
-    const wasSent = isNew && sessionStorage.getItem(`${key}/sent`);
+    const before = isNew ? sessionStorage.getItem(`${key}/sent`) : null;
     if (isNew) sessionStorage.removeItem(`${key}/sent`);
-    if (wasSent && !isRefused) sessionStorage.removeItem(key);
+    if (before && before !== newestEntry()) sessionStorage.removeItem(key);
     const text = sessionStorage.getItem(key);
     document.querySelector(`#unsent-${name}`)?.remove();
     if (!text || sessionStorage.getItem(`${key}/sent`)) continue;
@@ -120,9 +123,7 @@ function settleDraft(isNew) {
   const draft = storedDraft();
   if (draft?.isSent && !isNew) return;
   const form = document.querySelector("#deciding:is(:not([data-withheld]), [data-withheld=yes]) #dform");
-  const isRefused = Boolean(document.querySelector("#notice")?.childElementCount);
-  if (draft?.isSent && (form || isRefused)) store({ ...draft, isSent: false });
-  else if (draft?.isSent) store(null);
+  if (draft?.isSent) store(document.querySelector("#deciding[data-own]") ? null : { ...draft, isSent: false });
   if (form) restoreDraft(form, storedDraft());
   showDraft();
 }
@@ -147,7 +148,7 @@ document.addEventListener("submit", async (event) => {
   if (!isThere) return sayUnsent();
   if (!form.isConnected || form.closest("[data-withheld]:not([data-withheld=yes])")) return;
   form.dataset.sending = "now";
-  if (form.id !== "dform") sessionStorage.setItem(`${draftKey()}/${form.dataset.unsent}/sent`, "yes");
+  if (form.id !== "dform") sessionStorage.setItem(`${draftKey()}/${form.dataset.unsent}/sent`, newestEntry());
   else if (isBegun(form)) store({ ...storedDraft(), isSent: true });
   form.requestSubmit(event.submitter);
 });

@@ -176,7 +176,7 @@ if (live) {
     }, 500);
   });
   // Access has ended: the page itself knows what to say about it.
-  live.addEventListener("ended", () => location.reload());
+  live.addEventListener("ended", () => location.replace(live.dataset.address ?? location.pathname + location.search));
   document.addEventListener("click", async (event) => {
     if (!event.target.closest(".news")) return;
     const parts = [...held];

@@ -20,6 +20,7 @@ from agents.models import Role
 from agents.web.access import AUDITS, LAUNCHES, parts_of, person
 from agents.web.approvals.selection import waiting_in
 from agents.web.kill import switches
+from agents.web.pages import page_of
 from agents.web.times import is_in_utc
 from agents.web.views.session import THEMES
 
@@ -68,9 +69,9 @@ def sign_in_again(get_response: GetResponse) -> Callable[[HtmxRequest], HttpResp
         response = get_response(request)
         if not (request.htmx and isinstance(response, HttpResponseRedirectBase)):
             return response
-        sign_in, page = resolve_url(settings.LOGIN_URL), request.htmx.current_url_abs_path
+        sign_in, page = resolve_url(settings.LOGIN_URL), request.htmx.current_url_abs_path or "/"
         if response.url.partition("?")[0] != sign_in:
             return response
-        return HttpResponseClientRedirect(f"{sign_in}?{urlencode({'next': page or '/'})}")
+        return HttpResponseClientRedirect(f"{sign_in}?{urlencode({'next': page_of(page)})}")
 
     return answer

@@ -15,7 +15,7 @@ from agents import operations
 from agents.engine import answering
 from agents.models import Escalation, Role
 from tests.engine.scene import Scene
-from tests.web.serving import served, sign_in
+from tests.web.serving import PASSWORD, served, sign_in, with_passwords
 from tests.web.test_journeys import Browser, browser, moved, opened, scene
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
@@ -33,8 +33,9 @@ def open_one(scene: Scene) -> Escalation:
 
 
 @pytest.fixture
-def page(open_one: Escalation, browser: Browser) -> Iterator[Page]:
+def page(scene: Scene, open_one: Escalation, browser: Browser) -> Iterator[Page]:
     """Rita's tab, in which she has begun to type a reason."""
+    with_passwords(scene.rita)  # before she signs in: another password ends sessions
     with served() as site:
         page = browser.new_context().new_page()
         sign_in(page, site, "rita")
@@ -111,3 +112,37 @@ def test_a_decision_that_cannot_arrive_is_kept(page: Page, open_one: Escalation)
     page.get_by_role("button", name="Pay USD 800.00 to Anna").click()
     expect(page.locator("#strip")).to_contain_text("It has not been paid yet.")
     expect(page.locator("#draft")).to_have_count(0)
+
+
+@pytest.mark.parametrize("typed", ["comment", "note", "decision"])
+def test_what_was_typed_when_the_session_had_ended_is_there_after_signing_in(
+    page: Page, open_one: Escalation, typed: str
+) -> None:
+    """Nothing is sent by signing in, and what is sent then is sent once."""
+    address, key = page.url, {"comment": "m", "note": "h"}.get(typed)
+    field = page.get_by_label({"comment": "Add a comment", "note": "Note"}.get(typed, "Reason"))
+    if key:
+        page.locator("body").evaluate("() => document.activeElement.blur()")
+        page.keyboard.press(key)
+        field.fill("She called twice.")
+    if typed == "note":
+        page.locator("#to").select_option("person:rita")
+    page.context.clear_cookies(name="sessionid")
+    field.press("Control+Enter")
+
+    page.get_by_label("Name").fill("rita")
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Sign in").click()
+
+    expect(field).to_have_value("She called twice." if key else "Four seats")
+    assert page.url == address
+    open_one.refresh_from_db()
+    assert (open_one.state, open_one.assigned_to) == ("open", None)
+    assert not open_one.run.events.filter(kind="escalation.commented").exists()
+    expect(page.get_by_label("Reason")).to_have_value("Four seats")
+    if typed == "comment":
+        field.press("Control+Enter")
+        expect(page.locator(".said li")).to_have_count(1)
+        expect(field).to_have_value("")
+        page.reload()
+        expect(field).to_have_value("")

@@ -50,6 +50,7 @@ class Sharing:
     holder: Holder
     said: Sequence[Said]
     is_cut: bool  # more was said than is shown
+    entry: int  # the newest of who reads this; 0: none
     may_comment: bool
     people: Sequence[str]  # whom this person may hand it to; none where they may not
     teams: Sequence[Team]
@@ -75,11 +76,12 @@ def sharing(escalation: Escalation, user: User, *, at: datetime) -> Sharing:
         ours = Team.objects.filter(workspace=escalation.workspace_id, members__in=able)
         teams = list(ours.distinct().order_by("name", "pk"))
     own = Snooze.objects.filter(escalation=escalation, user=user, until__gt=at).first()
-    said = _said(escalation)
+    said, name = _said(escalation), user.get_username()
     return Sharing(
         holder=_holder(escalation, user, claimed_by),
         said=said[-SAID:],
         is_cut=len(said) > SAID,
+        entry=max((one.event.seq for one in said if one.event.actor == name), default=0),
         may_comment=acts,
         people=people,
         teams=teams,
