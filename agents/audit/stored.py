@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from typing import Any
+from urllib.parse import urlsplit
 from uuid import UUID
 
 from django.db.models import F, QuerySet
@@ -18,9 +19,11 @@ from agents.models import (
     Escalation,
     KillSwitch,
     Membership,
+    NotificationPreference,
     PolicyVersion,
     Run,
     Team,
+    Webhook,
     Workspace,
 )
 from agents.models.belonging import has_own_book, references
@@ -117,6 +120,29 @@ def rows_of_workspace(workspace: Workspace) -> Rows:
         }
     for switch in KillSwitch.objects.filter(workspace=workspace).order_by("pk"):
         rows[f"kill switch {switch}"] = {"stage": switch.stage.value}
+    preferences = NotificationPreference.objects.filter(workspace=workspace).select_related("user")
+    for one in preferences.order_by("pk"):
+        whose = one.user.get_username() if one.user else ""
+        rows[f"notifications {whose}".rstrip()] = {
+            "modes": one.modes,
+            "hears_all": one.hears_all,
+            "quiet_from": one.quiet_from,
+            "quiet_until": one.quiet_until,
+            "digest_at": one.digest_at,
+            "zone": one.zone,
+        }
+    webhooks = Webhook.objects.filter(workspace=workspace, removed_at=None).select_related("team")
+    for webhook in webhooks.order_by("pk"):
+        own = webhook.team
+        rows[f"webhook {webhook.name}"] = {
+            "host": urlsplit(webhook.url).hostname,
+            "shape": webhook.shape,
+            "kinds": webhook.kinds,
+            "url_sha256": sha256(webhook.url),
+            "team": own.slug if own else "",
+            "workspace of its team": Derived(own and own.workspace_id, own and workspace.pk),
+            "salted_at": webhook.salted_at,
+        }
     return rows
 
 

@@ -13,6 +13,7 @@ from django.core.validators import validate_email
 from django.db import transaction
 
 from agents.core.actions import has_hidden
+from agents.core.digest import sha256
 from agents.core.notifications import DAY, Hours, Kind, Mode
 from agents.core.requests import Json
 from agents.models import (
@@ -130,6 +131,7 @@ def add_webhook(
             check_sha256=check_of(secret_of(salt)),
         )
         facts: Json = {"name": name, "host": host, "shape": shape.value, "kinds": webhook.kinds}
+        facts["url_sha256"] = sha256(url)  # whose path may be what authorises a call
         facts |= {"team": team.slug} if team else {}
         _say(workspace, "webhook.added", facts, by, at)
     return webhook

@@ -254,6 +254,23 @@ def _team(rows: Rows, what: str, facts: Row, event: Row) -> None:
     rows[f"team {facts['team']}"] = {"name": facts["name"], "members": facts["members"]}
 
 
+def _notifications(rows: Rows, what: str, facts: Row, event: Row) -> None:
+    if what == "set":  # an address is of the person, and told in one of their workspaces
+        columns = ("modes", "hears_all", "quiet_from", "quiet_until", "digest_at", "zone")
+        rows[f"notifications {facts['of']}".rstrip()] = _known(facts, *columns)
+
+
+def _webhook(rows: Rows, what: str, facts: Row, event: Row) -> None:
+    name = f"webhook {facts['name']}"
+    if what == "added":
+        columns = _known(facts, "host", "shape", "kinds", "url_sha256")
+        rows[name] = {**columns, "team": facts.get("team", ""), "salted_at": event["at"]}
+    elif what == "rotated":
+        rows[name]["salted_at"] = event["at"]
+    elif what == "removed":
+        del rows[name]
+
+
 def limits_told(facts: Row) -> Row:
     """Return up to what a person may grant since an event: by desk and currency, minor units."""
     limits, first = facts.get("desk_limits") or {}, facts.get(LIMIT)
@@ -283,5 +300,7 @@ _TELLS: dict[str, Callable[[Rows, str, Row, Row], None]] = {
     "member": _member,
     "team": _team,
     "kill_switch": _switch,
+    "notifications": _notifications,
+    "webhook": _webhook,
     "person": _person,
 }

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from agents import operations
+from agents.core.notifications import Hours, Kind, Mode
 from agents.desks.refunds.books import open_demo_book
 from agents.desks.refunds.models import Charge, Refund, SentMail
 from agents.models import (
@@ -18,10 +20,13 @@ from agents.models import (
     Escalation,
     KillSwitch,
     Membership,
+    NotificationPreference,
     PolicyVersion,
     Role,
     Run,
+    Shape,
     Step,
+    Webhook,
 )
 from tests.audit.test_record import unseen
 from tests.commands.test_run_pattern import command
@@ -242,6 +247,55 @@ def test_a_switch_that_was_released_by_sql_is_named(scene: Scene, run: Run) -> N
     assert reasons() == [
         "workspace demo: kill switch workspace: stage is 'off'; the record says 'on'"
     ]
+
+
+def test_who_is_told_where_is_as_the_record_says(scene: Scene, run: Run) -> None:
+    at, by = timezone.now(), ada()
+    hours = Hours(quiet_from=1320, quiet_until=420)
+    for one in (scene.rita, by):
+        muted = {Kind.EXPIRING: Mode.OFF}
+        operations.set_preference(
+            workspace=scene.workspace, by=one, modes=muted, hours=hours, at=at, is_for_all=one == by
+        )
+    for name, url in (("ops", "https://hooks.example.com/s3cret"), ("old", "https://example.com")):
+        webhook = operations.add_webhook(
+            workspace=scene.workspace,
+            by=by,
+            name=name,
+            url=url,
+            shape=Shape.SLACK,
+            kinds=[Kind.EXPIRED],
+            at=at,
+        )
+    operations.remove_webhook(webhook=webhook, by=by, at=at)
+    kept = Webhook.objects.filter(name="ops")
+    operations.rotate_webhook(webhook=kept.get(), by=by, at=at + timedelta(minutes=1))
+    assert reasons() == []
+
+    tampered: list[tuple[QuerySet[Any], dict[str, Any], str]] = [
+        (kept, {"url": "https://hooks.example.com/0ther"}, "webhook ops: url_sha256 is '"),
+        (kept, {"url": "https://evil.example/s3cret"}, "webhook ops: host is 'evil.example'; "),
+        (kept, {"kinds": []}, "webhook ops: kinds is []; the record says ['expired']"),
+        (kept, {"shape": "json"}, "webhook ops: shape is 'json'; the record says 'slack'"),
+        (kept, {"salted_at": at}, "webhook ops: salted_at is "),
+        (kept, {"removed_at": at}, "webhook ops: it is gone"),
+        (Webhook.objects.filter(name="old"), {"removed_at": None}, "old: no event tells of it"),
+        (_OF_ALL, {"modes": {}}, "notifications: modes is {}; the record says {'expiring': 'off'}"),
+        (_OF_RITA, {"hears_all": True}, "notifications rita: hears_all is True; the record says"),
+        (_OF_RITA, {"quiet_until": 0}, "notifications rita: quiet_until is 0; the record says 420"),
+        (_OF_RITA, {"user": scene.eve}, "notifications eve: no event tells of it"),
+    ]
+    for rows, changed, expected in tampered:
+        row = rows.model._default_manager.filter(pk=rows.get().pk)
+        before = row.values(*changed).get()
+        row.update(**changed)
+        assert any(expected in why for why in reasons()), expected
+        row.update(**before)
+    assert reasons() == []
+
+
+_OF_ALL = NotificationPreference.objects.filter(user=None)
+_OF_RITA = NotificationPreference.objects.filter(user__username="rita")
 
 
 @pytest.mark.breaks("I2", "I3")
