@@ -7,6 +7,7 @@ from typing import Any
 
 import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
+from django.db.utils import DatabaseError
 
 SQLITE, POSTGRESQL = "opsconsole.sqlite", "django.db.backends.postgresql"
 
@@ -70,6 +71,18 @@ def must_be_private(database: dict[str, Any]) -> None:
             f"The database {path.name} can be read by others: chmod 700 its directory, or "
             f"chmod 600 {path.name}*."
         )
+
+
+def is_schema_error(error: BaseException) -> bool:
+    """Say whether a statement named a table or column that is not there.
+
+    So does each program whose tables are those of another release: an upgrade is under way, or a
+    process was not started anew after one.
+    """
+    state = getattr(error.__cause__, "sqlstate", None) or getattr(error, "sqlstate", None)
+    said = str(error)
+    is_sqlite = said.startswith(("no such table", "no such column")) or "has no column" in said
+    return isinstance(error, DatabaseError) and (state in ("42P01", "42703") or is_sqlite)
 
 
 def _sqlite(path: Path) -> dict[str, Any]:

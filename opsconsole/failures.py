@@ -8,12 +8,17 @@ from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse
 from django.template.loader import render_to_string
 
+from opsconsole import databases
+
 AGAIN = 5  # seconds after which to try again: a restart of the database takes about as long
 
 
 def failed(request: HttpRequest) -> HttpResponse:
-    """Answer 503 where the database cannot be reached or used, else 500."""
-    if isinstance(sys.exc_info()[1], OperationalError | InterfaceError):
-        page = render_to_string("503.html", {"request": request})
+    """Answer 503 where the database cannot be used or is of another release, else 500."""
+    error = sys.exc_info()[1]
+    is_of_schema = error is not None and databases.is_schema_error(error)
+    if is_of_schema or isinstance(error, OperationalError | InterfaceError):
+        context = {"request": request, "is_of_schema": is_of_schema}
+        page = render_to_string("503.html", context)
         return HttpResponse(page, status=503, headers={"Retry-After": str(AGAIN)})
     return HttpResponse(render_to_string("500.html", {"request": request}), status=500)

@@ -12,10 +12,12 @@ import psycopg
 from django.db import InterfaceError, OperationalError
 from django.db.backends.signals import connection_created
 
+from opsconsole.databases import is_schema_error
 from opsconsole.request_ids import current
 
 log = logging.getLogger(__name__)
 
+_OUTAGES = (OperationalError, InterfaceError, psycopg.OperationalError)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
@@ -39,6 +41,8 @@ class OneLine(logging.Formatter):
 class Outages(logging.Filter):
     """Tell once a minute that the database cannot be used, and once that it can be again.
 
+    Tables of another release are no outage that a connection ends, and told as often.
+
     Else everybody who meets the outage tells it, with a traceback, several times a second.
     """
 
@@ -50,6 +54,7 @@ class Outages(logging.Filter):
         self._lock = Lock()
         self._count = 0  # errors since the last line
         self._began_at = self._told_at = self._over_at = float("-inf")
+        self._is_of_schema = False  # what was told last
         connection_created.connect(self._opened, weak=False)
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -57,6 +62,7 @@ class Outages(logging.Filter):
         if error is None:
             return True
         now = time.monotonic()
+        is_of_schema = is_schema_error(error)
         with self._lock:
             self._count += 1
             if now - self._told_at < self.every or now - self._over_at < self.settles:
@@ -64,15 +70,19 @@ class Outages(logging.Filter):
             if now - self._told_at > 2 * self.every:
                 self._began_at = now
             count, self._count, self._told_at = self._count, 0, now
+            self._is_of_schema = is_of_schema
         said = str(error).partition("\n")[0]
         more = f"; errors since it was last told: {count}" if count > 1 else ""
-        record.msg = f"The database cannot be used: {type(error).__name__}: {said}{more}"
+        what = "has other tables than this program" if is_of_schema else "cannot be used"
+        record.msg = f"The database {what}: {type(error).__name__}: {said}{more}"
         record.args, record.exc_info, record.exc_text = (), None, None
         return True
 
     def _opened(self, **_: Any) -> None:
         """Tell that a connection could be opened after an outage."""
         with self._lock:
+            if self._is_of_schema:
+                return
             lasted, count = time.monotonic() - self._began_at, self._count
             is_over = self._told_at > float("-inf")
             self._began_at = self._told_at = float("-inf")
@@ -102,7 +112,7 @@ def _outage_in(record: logging.LogRecord) -> BaseException | None:
     for error in errors:
         cause: BaseException | None = error
         while cause is not None:
-            if isinstance(cause, OperationalError | InterfaceError | psycopg.OperationalError):
+            if isinstance(cause, _OUTAGES) or is_schema_error(cause):
                 return cause
             cause = cause.__cause__ or cause.__context__
     return None

@@ -32,7 +32,8 @@ from agents.systems import SYSTEMS
 
 log = logging.getLogger(__name__)
 
-AFTER_DATABASE_ERROR = timedelta(seconds=1)
+AFTER_DATABASE_ERROR = timedelta(seconds=1)  # doubled with each claim that led nowhere
+LONGEST_DATABASE_PAUSE = timedelta(minutes=1)
 
 _ENDED_STEPS = CompiledSelect(
     lambda: Step.objects.filter(run=Param("run"), ended_at__isnull=False).only("pk")
@@ -95,7 +96,9 @@ async def _advance(run: Run, journal: Journal, outlasts_outages: bool) -> RunSta
     except DatabaseError:
         log.exception("Run %s met an error of the database; it is tried again", run.pk)
         await in_database(journal.flush_unfenced)
-        return await _leave_run(run, fence, _requeue_end(AFTER_DATABASE_ERROR))
+        # A table that somebody has locked for a quarter of an hour makes no run poison.
+        pause = min(LONGEST_DATABASE_PAUSE, AFTER_DATABASE_ERROR * 2 ** (run.attempts - 1))
+        return await _leave_run(run, fence, _requeue_end(pause))
     except Exception as error:  # a bug of ours: a retry would only repeat it
         log.exception("Run %s failed", run.pk)
         await in_database(journal.flush_unfenced)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
+from datetime import timedelta
 from itertools import count
 from typing import Any
 
@@ -12,9 +13,11 @@ import pytest
 from django.db import OperationalError, connection
 from django.db.backends.signals import connection_created
 from django.urls import reverse
+from django.utils import timezone
 
 from agents.core.states import RunState
 from agents.engine import crashpoints
+from agents.engine.asking import MAX_CLAIMS
 from agents.engine.threads import TOOL_THREADS
 from agents.models import Effect, Run
 from tests.engine.aborting import breaking
@@ -77,6 +80,28 @@ def test_a_database_that_is_locked_for_long_loses_nothing(scene: Scene) -> None:
 
     to_the_end(run)
 
+    assert (fresh(run).stop_reason, paid(run)) == ("success", [50000])
+
+
+@sqlite_only
+def test_a_table_that_takes_no_write_for_minutes_makes_no_run_poison(scene: Scene) -> None:
+    """As one does that an index is made on: each claim meets it, and counts."""
+    run, waited = scene.launch(REFUND_500), timedelta()
+    with connection.cursor() as cursor:
+        busy = "CREATE TRIGGER busy BEFORE INSERT ON agents_step BEGIN SELECT RAISE(ABORT, ''); END"
+        cursor.execute(busy)
+    for _ in range(MAX_CLAIMS - 1):
+        go(run)
+        wake_at = fresh(run).wake_at
+        assert wake_at
+        waited += wake_at - timezone.now()
+        Run.objects.filter(pk=run.pk).update(wake_at=None)
+    with connection.cursor() as cursor:
+        cursor.execute("DROP TRIGGER busy")
+
+    to_the_end(run)
+
+    assert waited > timedelta(minutes=12)
     assert (fresh(run).stop_reason, paid(run)) == ("success", [50000])
 
 

@@ -23,7 +23,9 @@ class Sink:
     """What has come, and how the next is answered."""
 
     port: int = 0
-    answers: str = "take"  # mail: take, refuse, hang, drip, spam (Ada's); else a status, hang, drip
+    # Mail: take, refuse, hang, drip, handshake (drips in it), spam (refuses what is to Ada).
+    # Calls: a status, hang, drip.
+    answers: str = "take"
     got: list[Any] = field(default_factory=list)
     arrived: Event = field(default_factory=Event)
     over: Event = field(default_factory=Event)  # whoever hangs, hangs until then
@@ -63,6 +65,12 @@ def mail_server() -> Iterator[Sink]:
             to: list[str] = []
             while line := self.rfile.readline().decode().strip():
                 word = line[:4].upper()
+                if sink.answers == "handshake":
+                    self._say("250-fine\r\n250 STARTTLS" if word == "EHLO" else "220 go on")
+                    if word == "STAR":
+                        self.wfile.write(b"\x16\x03\x03\x40\x00")  # 16 kB of it are to come
+                        _hang(self.wfile, sink)
+                    continue
                 if word == "RCPT" and sink.answers == "refuse":
                     self._say("550 nobody of that name")
                 elif word == "DATA":
@@ -126,7 +134,7 @@ def receiver(certificate: str = "localhost") -> Iterator[Sink]:
 
 def _hang(out: Any, sink: Sink) -> None:
     while not sink.over.wait(0.05):
-        if sink.answers == "drip":
+        if sink.answers in ("drip", "handshake"):
             out.write(b"2")
             out.flush()
 

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from urllib.error import HTTPError
+from urllib.parse import urlencode
+from urllib.request import HTTPCookieProcessor, Request, build_opener
 
 import psycopg
 import pytest
 
 from agents.management.exit_codes import BAD_USAGE, BEHIND, UNUSABLE
-from tests.installations import Installation, installation
+from tests.e2e.workers import until
+from tests.installations import LONGEST, Installation, installation
+from tests.nursery import Program
+from tests.processes import ROOT
+from tests.web.serving import PASSWORD, free_port, is_up
 
 pytestmark = pytest.mark.slow
 
@@ -105,3 +117,66 @@ def test_a_lock_that_somebody_holds_is_told_and_not_taken_for_migrations(
 
     assert (ended.code, ended.out) == (UNUSABLE, "")
     assert ended.err.startswith("The database cannot be used (somebody else holds a lock on it")
+
+
+@pytest.mark.both
+def test_pages_and_a_worker_over_tables_of_another_release_say_so(tmp_path: Path) -> None:
+    """Whoever left them running over an upgrade, or serves before it, gets no fault of ours."""
+    with installation(tmp_path / "home") as own, ExitStack() as ending:
+        with own.in_one_process() as made:
+            made.manage("migrate", "--no-input", "-v0")
+            made.manage("add_workspace", "eu", "--name", "EU")
+            made.manage("collectstatic", "--no-input", "-v0")
+        own.manage("add_member", "eu", "rita", "reviewer", "--password-stdin", given=PASSWORD)
+        port, site = free_port(), build_opener(HTTPCookieProcessor())
+
+        def start(*program: str) -> subprocess.Popen[str]:
+            child = Program(
+                [sys.executable, "manage.py", *program],
+                cwd=ROOT,
+                env=own.environment(
+                    OPSCONSOLE_LEASE_SECONDS="1",
+                    OPSCONSOLE_LIVE_RECHECK_SECONDS="0.2",
+                    OPSCONSOLE_POLL_SECONDS="0.1",
+                ),
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            ending.callback(child.kill)
+            return child
+
+        def ask(path: str, **form: str) -> tuple[int, str]:
+            asked = Request(f"http://127.0.0.1:{port}{path}", urlencode(form).encode() or None)
+            try:
+                with site.open(asked, timeout=LONGEST) as answer:
+                    return answer.status, "" if path == "/live/" else answer.read().decode()
+            except HTTPError as error:
+                return error.code, error.read().decode()
+
+        web, worker = start("serve", "--port", str(port)), start("work")
+        until(lambda: is_up(port))
+        token = re.findall('name="csrfmiddlewaretoken" value="(.+?)"', ask("/sign-in/")[1])[0]
+        ask("/sign-in/", username="rita", password=PASSWORD, csrfmiddlewaretoken=token)
+        watched = site.open(f"http://127.0.0.1:{port}/live/", timeout=LONGEST)
+        before = [ask("/runs/")[0], watched.status]
+
+        own.sql("ALTER TABLE agents_membership RENAME COLUMN role TO later")
+        own.sql("ALTER TABLE agents_run RENAME COLUMN wake_at TO later")
+        told = watched.read().decode()
+        page, stream, figures = ask("/runs/"), ask("/live/"), ask("/metrics")
+        first = worker.stderr.readline() if worker.stderr else ""  # it has looked for runs
+        time.sleep(1)
+        again = ask("/runs/")
+        ended = {}
+        for name, child in (("web", web), ("worker", worker)):
+            child.terminate()
+            ended[name] = child.communicate(timeout=LONGEST)[1]
+
+    assert before == [200, 200]
+    assert [page[0], stream[0], figures[0], again[0]] == [503] * 4
+    assert "event: ended" not in told  # on which a page loads anew, and would be gone
+    assert "The database is of another release" in page[1]
+    for said in (ended["web"], first + ended["worker"]):
+        assert said.count("The database has other tables than this program: ") == 1, said
+        assert "Traceback" not in said
+    assert (web.returncode, worker.returncode) == (0, 0)

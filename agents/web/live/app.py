@@ -22,6 +22,7 @@ Send: TypeAlias = Callable[[Message], Awaitable[None]]
 
 PATH = "/live/"
 PING = 15.0  # seconds of silence after which a proxy might think nobody is there
+AWAY = 503  # nobody can say who may watch
 MOST = 30  # streams of one person in this process
 HEADERS = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
@@ -89,8 +90,10 @@ class Live:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
         if not tasks[1].done() or tasks[1].cancelled():
-            # Where only the process ends, the page comes back by itself and goes on.
-            last = b"" if ending.is_near else b"event: ended\ndata: sign in again\n\n"
+            # Where only the process ends, or nobody can say who may watch, the page stays and
+            # opens its stream again by itself.
+            is_lost = not tasks[2].cancelled() and tasks[2].result()
+            last = b"event: ended\ndata: sign in again\n\n" if is_lost else b""
             await send({"type": "http.response.body", "body": last})
 
 
@@ -109,15 +112,18 @@ async def _gone(receive: Receive) -> None:
         pass
 
 
-async def _access_lost(visitor: Visitor, enter: Callable[[], Awaitable[Visitor]]) -> None:
-    """Return once the visitor may no longer watch what they came for."""
+async def _access_lost(visitor: Visitor, enter: Callable[[], Awaitable[Visitor]]) -> bool:
+    """Return True once the visitor may no longer watch what they came for, False if none can say.
+
+    The database is away then.
+    """
     while True:
         await asyncio.sleep(settings.OPSCONSOLE_LIVE_RECHECK_SECONDS)
         try:
             if await enter() != visitor:
-                return
-        except NotAdmitted:
-            return
+                return True
+        except NotAdmitted as no:
+            return no.status != AWAY
 
 
 async def _refuse(send: Send, status: int) -> None:

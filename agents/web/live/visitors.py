@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
@@ -11,12 +12,15 @@ from uuid import UUID
 from django.conf import settings
 from django.contrib.auth import get_user
 from django.contrib.auth.models import User
+from django.db import DatabaseError
 from django.http import Http404, HttpRequest
 from django.utils import timezone
 
 from agents.web import access
 from agents.web.forms import whole_number
 from agents.web.live.topics import ActivityTopic, CardTopic, InboxTopic, RunTopic, Topic
+
+log = logging.getLogger(__name__)
 
 
 class NotAdmitted(Exception):
@@ -36,15 +40,18 @@ class Visitor:
 
 
 def admit(cookie: str, asked: Mapping[str, str]) -> Visitor:
-    """Return who asks and what they may watch. Raises NotAdmitted: 401, 404, 400.
+    """Return who asks and what they may watch. Raises NotAdmitted: 401, 404, 400, 503.
 
     Asked for again now and then, so that access that was lost ends a stream.
     """
-    user = _signed_in(cookie)
-    if user is None:
-        raise NotAdmitted(401)
     try:
+        user = _signed_in(cookie)
+        if user is None:
+            raise NotAdmitted(401)
         return Visitor(user.pk, tuple(_topics(user, asked)))
+    except DatabaseError:
+        log.exception("Who watches could not be read")
+        raise NotAdmitted(503) from None
     except Http404:
         raise NotAdmitted(404) from None
     except ValueError:
