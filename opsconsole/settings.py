@@ -172,6 +172,7 @@ AXES_CLIENT_IP_CALLABLE = "opsconsole.client_address.client_address"
 AXES_LOCKOUT_CALLABLE = "agents.web.views.session.too_many"
 AXES_DISABLE_ACCESS_LOG = True  # a table of everybody's sign-ins that nobody reads
 AXES_VERBOSE = False
+SESSION_ENGINE = "agents.models.session"  # which knows whose a session is
 SESSION_COOKIE_AGE = 2 * 60 * 60  # seconds without a request
 OPSCONSOLE_LIVE_RECHECK_SECONDS = _env.number(
     "OPSCONSOLE_LIVE_RECHECK_SECONDS", default=15, low=0.1, high=60

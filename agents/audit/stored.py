@@ -110,13 +110,17 @@ def rows_of_workspace(workspace: Workspace) -> Rows:
             "role": member.role,
             "desk_limits": member.desk_limits,
         }
-    teams = Team.objects.filter(workspace=workspace).prefetch_related("members__user")
-    for team in teams.order_by("pk"):
-        parts = team.members.all()
+    teams = Team.objects.filter(workspace=workspace).select_related("lead__user")
+    for team in teams.prefetch_related("members__user").order_by("pk"):
+        parts = [*team.members.all()]
+        lead = [team.lead] if team.lead else []
         rows[f"team {team.slug}"] = {
             "name": team.name,
             "members": sorted(part.user.get_username() for part in parts),
-            "others in it": Derived([p.pk for p in parts if p.workspace_id != workspace.pk], []),
+            "lead": lead[0].user.get_username() if lead else "",
+            "others in it": Derived(
+                [p.pk for p in (*parts, *lead) if p.workspace_id != workspace.pk], []
+            ),
         }
     for switch in KillSwitch.objects.filter(workspace=workspace).order_by("pk"):
         rows[f"kill switch {switch}"] = {"stage": switch.stage.value}

@@ -6,6 +6,7 @@ from agents.models.endpoint import Endpoint
 from agents.models.escalation import Escalation
 from agents.models.event import Event, EventText
 from agents.models.head import Head, Sealed
+from agents.models.invitation import Invitation, InvitationState
 from agents.models.kill_switch import KillSwitch, Scope, Stage
 from agents.models.model_use import ModelUse
 from agents.models.notification import (
@@ -17,8 +18,10 @@ from agents.models.notification import (
     Webhook,
 )
 from agents.models.policy import PolicyVersion
+from agents.models.recovery_code import RecoveryCode
 from agents.models.run import LostRun, Run
 from agents.models.saved_view import SavedView
+from agents.models.session import Session
 from agents.models.snooze import Snooze
 from agents.models.step import Step
 from agents.models.team import Team
@@ -35,6 +38,8 @@ __all__ = [
     "Event",
     "EventText",
     "Head",
+    "Invitation",
+    "InvitationState",
     "KillSwitch",
     "LostRun",
     "Membership",
@@ -42,11 +47,13 @@ __all__ = [
     "Notification",
     "NotificationPreference",
     "PolicyVersion",
+    "RecoveryCode",
     "Role",
     "Run",
     "SavedView",
     "Scope",
     "Sealed",
+    "Session",
     "Shape",
     "Snooze",
     "Stage",

@@ -170,7 +170,7 @@ class DeliveryState(StrEnum):
 
 
 class Delivery(models.Model):
-    """One person or webhook to be told of one thing: a row of the outbox.
+    """One person, webhook or invited address to be told of one thing: a row of the outbox.
 
     Rows of one mail have one `message`. Who sends it takes it by moving `next_at`: where that
     worker dies, it is sent again then, under the same id.
@@ -185,6 +185,10 @@ class Delivery(models.Model):
     )
     webhook = models.ForeignKey(
         Webhook, models.CASCADE, null=True, related_name="+", db_index=False
+    )
+    # Or the address that an invitation has, of somebody who is no user yet.
+    invitation = models.ForeignKey(
+        "agents.Invitation", models.CASCADE, null=True, related_name="+", db_index=False
     )
     key = models.CharField(max_length=90)  # kind and what it is about
     state = models.CharField(max_length=10, default=DeliveryState.WAITING.value)
@@ -206,7 +210,9 @@ class Delivery(models.Model):
                 name="delivery_call_once",
             ),
             models.CheckConstraint(
-                condition=Q(user=None, webhook__isnull=False) | Q(user__isnull=False, webhook=None),
+                condition=Q(user=None, invitation=None, webhook__isnull=False)
+                | Q(user__isnull=False, invitation=None, webhook=None)
+                | Q(user=None, invitation__isnull=False, webhook=None),
                 name="delivery_has_one_recipient",
             ),
             models.CheckConstraint(

@@ -14,6 +14,10 @@ class Team(models.Model):
     slug = models.SlugField(max_length=40, db_index=False)  # in policies and addresses
     name = models.CharField(max_length=80)
     members = models.ManyToManyField(Membership, related_name="teams")
+    # Who sees how the team's reviewers decide, as an admin does of all; null: admins alone.
+    lead = models.ForeignKey(
+        Membership, models.SET_NULL, null=True, related_name="leads", db_index=False
+    )
 
     class Meta:
         constraints = [

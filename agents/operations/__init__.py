@@ -39,6 +39,7 @@ from agents.operations.refusal import Refused
 from agents.operations.relaunching import launch_again
 from agents.operations.roles import join, set_limit, set_role
 from agents.operations.saved_views import delete_view, save_view
+from agents.operations.sessions import end_sessions
 from agents.operations.snoozing import snooze, wake
 from agents.operations.stopping import cancel
 from agents.operations.teams import set_team
@@ -62,6 +63,7 @@ __all__ = [
     "decide",
     "deciders",
     "delete_view",
+    "end_sessions",
     "ensure_demo_workspace",
     "ensure_simulated_person",
     "erase_subject",

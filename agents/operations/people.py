@@ -17,7 +17,7 @@ from agents.core.limits import Limits
 from agents.core.requests import Json
 from agents.models import Membership, PolicyVersion, Role, Workspace
 from agents.models.event import Entry, append_events
-from agents.operations.refusal import Refused
+from agents.operations.refusal import Refused, require_member
 from agents.sdk.desk import DESKS
 from agents.systems import SYSTEMS
 
@@ -48,6 +48,24 @@ def find_part(workspace: Workspace, user: User) -> Membership:
     if found is None:
         raise Refused("no_member", f"{user.get_username()} is not a member of {workspace.name}.")
     return found
+
+
+def lock_people(workspace: Workspace, by: User | None, *users: User) -> str:
+    """Queue up changes of what these may do, and return the name of who makes this one.
+
+    None is a command, "" its name. A person has to be an admin, and changes nothing of what they
+    may do themselves: not even the only one. Raises Refused.
+    """
+    Workspace.objects.select_for_update().get(pk=workspace.pk)
+    if by is None:
+        return ""
+    require_member(workspace, by, Role.ADMIN)
+    if by in users:
+        raise Refused(
+            "own_rights",
+            "Your own role, limits and teams are changed by another admin, or by command.",
+        )
+    return by.get_username()
 
 
 def ensure_demo_workspace(*, at: datetime) -> Workspace:

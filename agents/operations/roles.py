@@ -9,7 +9,7 @@ from django.db import transaction
 
 from agents.core.requests import Json
 from agents.models import Membership, Role, Workspace
-from agents.operations.people import add_member, find_part
+from agents.operations.people import add_member, find_part, lock_people
 from agents.operations.refusal import Refused
 
 DECIDES = (Role.REVIEWER, Role.ADMIN)
@@ -26,7 +26,7 @@ def join(
 ) -> Membership:
     """Give somebody their first role in a workspace. Raises Refused."""
     with transaction.atomic():
-        _lock(workspace)
+        lock_people(workspace, None)
         found = Membership.objects.filter(workspace=workspace, user=user).first()
         if found:
             raise Refused(
@@ -38,11 +38,20 @@ def join(
 
 
 def set_role(
-    *, workspace: Workspace, user: User, role: Role, at: datetime, actor: str = ""
+    *,
+    workspace: Workspace,
+    user: User,
+    role: Role,
+    at: datetime,
+    by: User | None = None,
+    actor: str = "",
 ) -> Membership:
-    """Give a member another role; a limit goes with a role that decides. Raises Refused."""
+    """Give a member another role; a limit goes with a role that decides. Raises Refused.
+
+    `by` is the admin who does; without one it is a command's `actor`.
+    """
     with transaction.atomic():
-        _lock(workspace)
+        actor = lock_people(workspace, by, user) or actor
         part = find_part(workspace, user)
         admins = Membership.objects.filter(workspace=workspace, role=Role.ADMIN)
         others = admins.filter(user__is_active=True).exclude(pk=part.pk)
@@ -64,6 +73,7 @@ def set_limit(
     currency: str,
     limit_minor: int | None,
     at: datetime,
+    by: User | None = None,
     actor: str = "",
 ) -> Membership:
     """Let a reviewer grant a desk's calls up to an amount of a currency. Raises Refused.
@@ -72,18 +82,13 @@ def set_limit(
     another one stays limited at the desk.
     """
     with transaction.atomic():
-        _lock(workspace)
+        actor = lock_people(workspace, by, user) or actor
         part = find_part(workspace, user)
         own = {**part.desk_limits.get(desk, {}), currency: limit_minor}
         left = {name: most for name, most in own.items() if most is not None}
         limits = {**part.desk_limits, desk: left}
         kept = {name: most for name, most in limits.items() if most}
         return _put(workspace, user, Role(part.role), kept, at, actor)
-
-
-def _lock(workspace: Workspace) -> None:
-    """Queue up changes of roles: of two admins who leave at once, one has to stay."""
-    Workspace.objects.select_for_update().get(pk=workspace.pk)
 
 
 def _put(

@@ -10,7 +10,7 @@ from django.db import transaction
 
 from agents.models import Team, Workspace
 from agents.models.event import Entry, append_events
-from agents.operations.people import check_name, check_slug, find_part
+from agents.operations.people import check_name, check_slug, find_part, lock_people
 
 
 def set_team(
@@ -21,24 +21,32 @@ def set_team(
     name: str = "",
     add: Collection[User] = (),
     remove: Collection[User] = (),
+    lead: User | None = None,
+    has_no_lead: bool = False,
+    by: User | None = None,
     actor: str = "",
 ) -> Team:
     """Make a team, or change its name and who is in it: members of the workspace. Raises Refused.
 
-    A new one needs a name. Nothing is deleted: an empty team gets nothing.
+    A new one needs a name. Nothing is deleted: an empty team gets nothing. Its lead, a member too,
+    sees how its people decide. `by` is the admin who does; without one it is a command's `actor`.
     """
+    changed = [*add, *remove, *([lead] if lead else [])]
     with transaction.atomic():
-        Workspace.objects.select_for_update().get(pk=workspace.pk)  # one change at a time
+        actor = lock_people(workspace, by, *changed) or actor
         team = Team.objects.filter(workspace=workspace, slug=slug).first()
         if team is None:
             check_slug(slug)
             team = Team(workspace=workspace, slug=slug)
         team.name = name.strip() or team.name
         check_name(team.name)
+        if lead or has_no_lead:
+            team.lead = find_part(workspace, lead) if lead else None
         team.save()
         team.members.add(*[find_part(workspace, user) for user in add])
         team.members.remove(*[find_part(workspace, user) for user in remove])
         people = sorted(team.members.values_list("user__username", flat=True))
-        facts = {"team": slug, "name": team.name, "members": people}
+        leads = team.lead.user.get_username() if team.lead else ""
+        facts = {"team": slug, "name": team.name, "members": people, "lead": leads}
         append_events([Entry("team.set", facts, actor)], workspace_id=workspace.pk, at=at)
         return team

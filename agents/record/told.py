@@ -251,7 +251,7 @@ def _member(rows: Rows, what: str, facts: Row, event: Row) -> None:
 
 
 def _team(rows: Rows, what: str, facts: Row, event: Row) -> None:
-    rows[f"team {facts['team']}"] = {"name": facts["name"], "members": facts["members"]}
+    rows[f"team {facts['team']}"] = _known(facts, "name", "members", "lead")
 
 
 def _notifications(rows: Rows, what: str, facts: Row, event: Row) -> None:

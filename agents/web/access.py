@@ -181,6 +181,36 @@ def webhook_to_change(user: User, pk: int) -> Webhook:
     return found
 
 
+def member_for(user: User, pk: int) -> Membership:
+    """Return a member that a person may read about. Raises Http404, PermissionDenied."""
+    ours = Membership.objects.filter(workspace__in=workspaces_of(user))
+    found = ours.select_related("user", "workspace__policy").filter(pk=pk).first()
+    if found is None:
+        raise Http404
+    if membership(user, found.workspace_id).role not in AUDITS:
+        raise PermissionDenied("Only auditors and admins can open the list of members.")
+    return found
+
+
+def member_to_change(user: User, pk: int) -> Membership:
+    """Return a member whose part a person may change. Raises Http404, PermissionDenied."""
+    found = member_for(user, pk)
+    if membership(user, found.workspace_id).role != Role.ADMIN:
+        raise PermissionDenied(_STAFF)
+    return found
+
+
+_STAFF = "Only admins can change members and teams."
+
+
+def workspace_to_staff(user: User, slug: str) -> Workspace:
+    """Return a workspace whose people one may change. Raises Http404, PermissionDenied."""
+    mine = [part.workspace for part in parts_of(user) if part.role == Role.ADMIN]
+    if not mine:
+        raise PermissionDenied(_STAFF)
+    return chosen(mine, slug)
+
+
 def workspace_of(user: User, slug: str) -> Workspace:
     """Return a workspace that a person is a member of. Raises Http404."""
     return chosen([part.workspace for part in parts_of(user) if slug], slug)

@@ -283,7 +283,8 @@ def _member_set(told: EventSentence) -> str:
 
 def _team_set(told: EventSentence) -> str:
     people = ", ".join(told.facts["members"]) or "nobody"
-    return f"Set the team {told.facts['name']} ({told.facts['team']}): {people}."
+    led = f", led by {told.facts['lead']}" if told.facts.get("lead") else ""
+    return f"Set the team {told.facts['name']} ({told.facts['team']}): {people}{led}."
 
 
 def _switch(word: str, clocks: str) -> Callable[[EventSentence], str]:
@@ -341,6 +342,7 @@ TELLS: Mapping[str, Callable[[EventSentence], str]] = {
     "policy.published": _worded("Published policy v{number}. New runs follow it."),
     "member.set": _member_set,
     "team.set": _team_set,
+    "sessions.ended": _worded("Ended the sessions of {user}: {count}."),
     **{kind: _worded(sentence) for kind, (_, sentence) in words.EVENTS.items()},
     "audit.exported": _exported,
     "audit.verified": _verified,

@@ -8,12 +8,11 @@ from urllib.parse import quote
 
 import pytest
 from django.contrib.auth.models import User
-from django.contrib.sessions.models import Session
 from django.utils import timezone
 
 from agents import operations
 from agents.core.states import EscalationState
-from agents.models import Escalation, Membership, Run
+from agents.models import Escalation, Membership, Run, Session
 from tests.e2e.test_scale_out import adjusted
 from tests.engine.scene import Scene, go, set_scene
 from tests.live.watching import Message, cookie_of, watching

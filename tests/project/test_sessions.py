@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import time_machine
 from django.contrib.auth.models import AnonymousUser, User
-from django.contrib.sessions.backends.db import SessionStore
 from django.http import HttpRequest, HttpResponse
 from django.test import RequestFactory
 
+from agents.models.session import SessionStore
 from opsconsole.sessions import SessionLifetime
 
 pytestmark = pytest.mark.django_db

@@ -45,6 +45,8 @@ MAY: dict[str, set[Role]] = {
     "delete-view": set(Role),  # one's own; another's is 404
     "webhook-add": {Role.ADMIN},
     "webhook-change": {Role.ADMIN},
+    "member-change": {Role.ADMIN},
+    "team-add": {Role.ADMIN},
     "kill-press": {Role.ADMIN},
     "kill-release": {Role.ADMIN},
     "verify": {Role.AUDITOR, Role.ADMIN},
@@ -56,6 +58,7 @@ MAY_READ: dict[str, set[Role]] = {
     "judge": MAY["decide"],
     "audit": {Role.AUDITOR, Role.ADMIN},
     "members": {Role.AUDITOR, Role.ADMIN},
+    "member": {Role.AUDITOR, Role.ADMIN},
     "webhooks": {Role.ADMIN},
     "deliveries": {Role.ADMIN},
     "policy": {Role.AUDITOR, Role.ADMIN},

@@ -17,7 +17,7 @@ from agents.core.states import EscalationState, RunState
 from agents.desks.refunds import metrics
 from agents.desks.refunds.books import open_demo_book
 from agents.desks.refunds.scenarios import SCENARIOS, Scenario
-from agents.models import Escalation, Role, Run, Workspace
+from agents.models import Escalation, Membership, Role, Run, Workspace
 from agents.web.launch.forms import examples
 from agents.web.urls import urlpatterns
 from tests.engine.scene import Scene, fresh, go, paid, set_scene
@@ -94,6 +94,9 @@ ADDRESSES: dict[str, tuple[tuple[int, int], ...]] = {
     "kill-press": ((302, 302), (405, 404), (405, 403), (405, 403)),
     "kill-release": ((302, 302), (405, 404), (405, 403), (405, 403)),
     "members": ((302, 405), (200, 405), (403, 405), (403, 405)),
+    "member": ((302, 405), (404, 405), (403, 405), (403, 405)),
+    "member-change": ((405, 302), (405, 404), (405, 403), (405, 403)),
+    "team-add": ((405, 302), (405, 422), (405, 403), (405, 403)),
     "notifications": ((302, 405), (200, 405), (200, 405), (200, 405)),
     "notifications-prefer": ((302, 302), (405, 404), (405, 404), (405, 404)),
     "webhooks": ((302, 405), (200, 405), (403, 405), (403, 405)),
@@ -120,6 +123,8 @@ def address(name: str, *, run: object, escalation: object) -> str:
     """Return an address about this run or this escalation, by their keys."""
     parts = dict.fromkeys(OF_ESCALATION, escalation) | dict.fromkeys(OF_RUN, run)
     parts |= {"become": "rita", "webhook-change": 1}
+    hers = Membership.objects.filter(user__username="rita").values_list("pk", flat=True)
+    parts |= dict.fromkeys(("member", "member-change"), hers.first())
     if name == "delete-view":  # which Rita has saved for herself alone
         rita, at = User.objects.get(username="rita"), timezone.now()
         parts[name] = operations.save_view(by=rita, name="big", query="order=amount", at=at).pk

@@ -25,7 +25,10 @@ class Command(BaseCommand):
         for what in ("add", "remove"):
             parser.add_argument(f"--{what}", action="append", default=[], metavar="USER")
 
+        parser.add_argument("--lead", metavar="USER", help="who sees how it decides, or none")
+
     def handle(self, *args: Any, **options: Any) -> None:
+        lead = options["lead"]
         with refusals():
             team = operations.set_team(
                 workspace=workspace_named(options["workspace"]),
@@ -33,8 +36,11 @@ class Command(BaseCommand):
                 name=options["name"],
                 add=[user_named(name) for name in options["add"]],
                 remove=[user_named(name) for name in options["remove"]],
+                lead=user_named(lead) if lead and lead != "none" else None,
+                has_no_lead=lead == "none",
                 at=timezone.now(),
                 actor=ACTOR,
             )
         people = team.members.order_by("user__username").values_list("user__username", flat=True)
-        self.stdout.write(f"{team.name} ({team.slug}): {', '.join(people) or 'nobody'}")
+        led = f", led by {team.lead.user.get_username()}" if team.lead else ""
+        self.stdout.write(f"{team.name} ({team.slug}): {', '.join(people) or 'nobody'}{led}")

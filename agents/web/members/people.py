@@ -1,24 +1,32 @@
-"""What the members page shows: people, their roles and limits, by workspace."""
+"""What the members page shows: the people of a workspace, page by page, and one of them alone."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.db.models import Count, Max
+from django.utils import timezone
 
 from agents.core.former import FIRST_DESK
-from agents.models import Membership, Role, Team, Workspace
+from agents.core.limits import BadPolicy, Limits
+from agents.core.tiers import Tiers, read_tiers
+from agents.models import Membership, Role, Session, Team, Workspace
 from agents.sdk.desk import DESKS
 from agents.web.access import DECIDES
 from agents.web.formats import desk_title, up_to
 
+PAGE = 50
 # What each role may do, for whoever has never seen another page.
 ROLES: Mapping[Role, str] = {
     Role.VIEWER: "Reads runs and requests.",
     Role.OPERATOR: "Launches and stops runs. Decides nothing.",
     Role.REVIEWER: "Decides requests and stops runs.",
     Role.AUDITOR: "Reads everything, with the audit log. Changes nothing.",
-    Role.ADMIN: "Does all of this, publishes policies and turns the kill switch on and off.",
+    Role.ADMIN: "Does all of this, changes members, publishes policies and turns the kill switch "
+    "on and off.",
 }
 
 
@@ -26,63 +34,87 @@ ROLES: Mapping[Role, str] = {
 class Member:
     """A person as the page lists them."""
 
-    name: str
-    role: str
+    part: Membership
     limits: Sequence[str]  # what they may approve, in words: a line for each desk
-    is_active: bool
-    is_simulated: bool
+    tiers: Sequence[str]  # and what tiers leave to their teams
+    teams: Sequence[Team]
+    sessions: int
+    seen_at: datetime | None  # when one of the sessions was last used, to the minute
+
+    @property
+    def name(self) -> str:
+        return self.part.user.get_username()
 
 
 @dataclass(frozen=True)
-class WorkspaceMembers:
-    """A workspace and its people, those who decide first."""
+class MembersPage:
+    """Some people of a workspace in the order of their names, and its teams."""
 
-    workspace: Workspace
     members: Sequence[Member]
-    teams: Sequence[tuple[Team, Sequence[str]]]  # each with the names of who is in it
+    count: int  # of all people there
+    after: str  # the name that the next page comes after; "": there is none
+    teams: Sequence[tuple[Team, int]]  # with how many people
 
 
-def members_of(workspaces: Iterable[Workspace]) -> list[WorkspaceMembers]:
-    """Return the people of some workspaces and their teams, in three queries."""
-    found = Membership.objects.filter(workspace__in=list(workspaces))
-    rows = found.select_related("user", "workspace__policy")
-    with_people = Team.objects.filter(workspace__in=list(workspaces)).order_by("name", "pk")
-    teams = list(with_people.prefetch_related("members__user"))
-    rows = rows.order_by("workspace_id", "user__username")
-    return [
-        WorkspaceMembers(
-            own[0].workspace,
-            [_member(row) for row in sorted(own, key=_rank)],
-            [(team, _names(team)) for team in teams if team.workspace_id == own[0].workspace_id],
-        )
-        for own in (list(rows) for _, rows in groupby(rows, key=lambda row: row.workspace_id))
-    ]
-
-
-def _names(team: Team) -> list[str]:
-    return sorted(part.user.get_username() for part in team.members.all())
-
-
-def _rank(row: Membership) -> int:
-    return list(reversed(Role)).index(Role(row.role))
-
-
-def _member(row: Membership) -> Member:
-    return Member(
-        name=row.user.get_username(),
-        role=row.role,
-        limits=_limits(row),
-        is_active=row.user.is_active,
-        is_simulated=row.is_simulated,
+def members_page(workspace: Workspace, *, name: str, role: str, after: str) -> MembersPage:
+    """Return a page of people, narrowed by a part of a name and by role, in six queries."""
+    everybody = Membership.objects.filter(workspace=workspace)
+    found = everybody.filter(user__username__icontains=name) if name else everybody
+    found = found.filter(role=role) if role else found
+    found = found.filter(user__username__gt=after) if after else found
+    rows = list(found.select_related("user").order_by("user__username")[: PAGE + 1])
+    teams = Team.objects.filter(workspace=workspace).select_related("lead__user")
+    counted = teams.annotate(count=Count("members")).order_by("name", "pk")
+    return MembersPage(
+        read_members(workspace, rows[:PAGE]),
+        everybody.count(),
+        rows[PAGE - 1].user.get_username() if len(rows) > PAGE else "",
+        [(team, team.count) for team in counted],
     )
 
 
-def _limits(row: Membership) -> list[str]:
+def read_members(workspace: Workspace, parts: Sequence[Membership]) -> list[Member]:
+    """Return what is to be shown of some people of a workspace, in two queries."""
+    teams = _teams_of(parts)
+    sessions = Session.objects.filter(user__in=[part.user_id for part in parts])
+    live = sessions.filter(expire_date__gt=timezone.now()).values("user").order_by()
+    active = {
+        row["user"]: (row["count"], row["last"] - timedelta(seconds=settings.SESSION_COOKIE_AGE))
+        for row in live.annotate(count=Count("pk"), last=Max("expire_date"))
+    }
+    limits = _limits_of(workspace)
+    return [
+        Member(
+            part,
+            _limits(part, limits),
+            _tiers(part, limits, {team.slug for team in teams.get(part.pk, [])}),
+            teams.get(part.pk, []),
+            *active.get(part.user_id, (0, None)),
+        )
+        for part in parts
+    ]
+
+
+def _teams_of(parts: Sequence[Membership]) -> dict[int, list[Team]]:
+    through = Team.members.through.objects.filter(membership__in=[part.pk for part in parts])
+    found: dict[int, list[Team]] = {}
+    for row in through.select_related("team").order_by("team__name", "team_id"):
+        found.setdefault(row.membership_id, []).append(row.team)
+    return found
+
+
+def _limits_of(workspace: Workspace) -> Limits | None:
+    try:
+        return workspace.policy.limits() if workspace.policy else None
+    except BadPolicy:
+        return None
+
+
+def _limits(row: Membership, limits: Limits | None) -> list[str]:
     """Say what a person may approve, of each desk that the policy names or that limits them."""
     if row.role not in DECIDES:
         return ["decides nothing"]
-    policy = row.workspace.policy
-    named = (policy.document.get("desks") or {}) if policy else {}
+    named = (limits.desks or {}) if limits else {}
     others = sorted({*named, *row.desk_limits} - {FIRST_DESK})
     own = dict.fromkeys([FIRST_DESK, *others]) | row.desk_limits
     if len(own) == 1:
@@ -95,3 +127,28 @@ def _limits(row: Membership) -> list[str]:
 
 def _has_amounts(desk: str) -> bool:
     return desk not in DESKS or any(tool.amount for tool in DESKS[desk].tools.values())
+
+
+def _tiers(row: Membership, limits: Limits | None, teams: Collection[str]) -> list[str]:
+    """Say up to which tier a person decides by their teams, of each desk that has tiers."""
+    if row.role not in DECIDES or limits is None:
+        return []
+    return [
+        f"{desk_title(desk)}, by tier: {_highest(tiers, currency, teams)}"
+        for desk, held in read_tiers(limits.tiers or {}).items()
+        for currency, tiers in held.items()
+    ]
+
+
+def _highest(tiers: Tiers, currency: str, teams: Collection[str]) -> str:
+    """Return the band that somebody of these teams may decide at most."""
+    within = [tier for tier in tiers if not tier.team or tier.team in teams]
+    if not within:
+        return f"nothing in {currency}"
+    most = within[-1].up_to_minor
+    return f"any amount in {currency}" if most is None else up_to({currency: most})
+
+
+def role_words(roles: Iterable[Role] = Role) -> list[tuple[str, str]]:
+    """Return roles with what each may do."""
+    return [(role.value, ROLES[role]) for role in roles]

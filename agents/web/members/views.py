@@ -1,22 +1,158 @@
-"""The members page, to be read only: people are added and changed by command."""
+"""The members page: who may do what, and the forms by which an admin changes it."""
 
 from __future__ import annotations
 
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
 
+from django.contrib.auth.models import User
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.http import urlencode
+
+from agents import operations
+from agents.core.requests import Json
+from agents.models import Membership, Role, Team, Workspace
+from agents.systems import SYSTEMS
 from agents.web import access
-from agents.web.members import people
-from agents.web.pages import page
+from agents.web.formats import desk_title
+from agents.web.forms import BadForm
+from agents.web.members import forms, people
+from agents.web.pages import action, page
+
+Change: TypeAlias = Callable[[QueryDict, Membership, dict[str, Any]], object]
 
 
 @page
 def members(request: HttpRequest) -> HttpResponse:
-    """List people, roles and limits of the workspaces that the person may audit."""
-    workspaces = access.workspaces_to_audit(access.person(request), "the list of members")
-    shown = {
-        "nav": "members",
-        "staff": people.members_of(workspaces),
-        "roles": people.ROLES.items(),
+    """List the people of a workspace that the person may audit."""
+    return _members(request, _workspace(request))
+
+
+@page
+def member(request: HttpRequest, pk: int) -> HttpResponse:
+    """Show one person, and to an admin what can be changed."""
+    return _member(request, access.member_for(access.person(request), pk))
+
+
+@action
+def member_change(request: HttpRequest, pk: int) -> HttpResponse:
+    """Change a person's role, limits or teams, or end their sessions."""
+    user = access.person(request)
+    part = access.member_to_change(user, pk)
+    try:
+        change = CHANGES.get(request.POST.get("change", ""))
+        if change is None:
+            raise BadForm("", "There is no such change. Load the page again.")
+        who = {"workspace": part.workspace, "by": user, "at": timezone.now()}
+        change(request.POST, part, who)
+    except (BadForm, operations.Refused) as no:
+        return _member(request, part, sentence=str(no), status=_status(no))
+    return redirect("member", part.pk)
+
+
+@action
+def team_add(request: HttpRequest) -> HttpResponse:
+    """Make a team; who is in it is changed on each person's page."""
+    workspace = access.workspace_to_staff(access.person(request), _slug(request))
+    try:
+        operations.set_team(
+            workspace=workspace,
+            by=access.person(request),
+            at=timezone.now(),
+            **forms.read_new_team(request.POST, workspace),
+        )
+    except (BadForm, operations.Refused) as no:
+        return _members(request, workspace, sentence=str(no), status=_status(no))
+    return redirect(f"{reverse('members')}?{urlencode({'workspace': workspace.slug})}")
+
+
+def _set_team(posted: QueryDict, part: Membership, who: dict[str, Any]) -> Team:
+    team = forms.read_team(posted, part)
+    moves: Mapping[str, dict[str, Any]] = {
+        "join": {"add": [part.user]},
+        "leave": {"remove": [part.user]},
+        "lead": {"lead": part.user},
+        "follow": {"has_no_lead": True},
     }
-    return render(request, "members/page.html", shown)
+    return operations.set_team(slug=team.slug, **moves[posted.get("change", "")], **who)
+
+
+CHANGES: Mapping[str, Change] = {
+    "role": lambda posted, part, who: operations.set_role(
+        user=part.user, **forms.read_role(posted, part), **who
+    ),
+    "limit": lambda posted, part, who: operations.set_limit(
+        user=part.user, **forms.read_limit(posted, part), **who
+    ),
+    **dict.fromkeys(("join", "leave", "lead", "follow"), _set_team),
+    "end-sessions": lambda posted, part, who: operations.end_sessions(user=part.user, **who),
+}
+
+
+def _status(no: BadForm | operations.Refused) -> int:
+    return 403 if getattr(no, "code", "") == "not_permitted" else 422
+
+
+def _slug(request: HttpRequest) -> str:
+    given = request.POST if request.method == "POST" else request.GET
+    return given.get("workspace", "")
+
+
+def _workspace(request: HttpRequest) -> Workspace:
+    found = access.workspaces_to_audit(access.person(request), "the list of members")
+    return access.chosen(list(found.select_related("policy").order_by("pk")), _slug(request))
+
+
+def _members(
+    request: HttpRequest, workspace: Workspace, *, sentence: str = "", status: int = 200
+) -> HttpResponse:
+    user, given = access.person(request), request.GET
+    role = given.get("role", "")
+    narrowed = {"name": given.get("name", "").strip(), "role": role if role in list(Role) else ""}
+    found = people.members_page(workspace, **narrowed, after=given.get("after", ""))
+    audited = [part.workspace for part in access.parts_of(user) if part.role in access.AUDITS]
+    query = {"workspace": workspace.slug, **{k: v for k, v in narrowed.items() if v}}
+    shown: dict[str, Json] = {
+        "nav": "members",
+        "workspace": workspace,
+        "workspaces": audited,
+        "found": found,
+        "given": {name: value for name, value in narrowed.items() if value},
+        "older": urlencode({**query, "after": found.after}) if found.after else "",
+        "may_change": _may_change(user, workspace),
+        "roles": people.role_words(),
+        "sentence": sentence,
+        "posted": request.POST,
+    }
+    return render(request, "members/page.html", shown, status=status)
+
+
+def _may_change(user: User, workspace: Workspace) -> bool:
+    return access.membership(user, workspace.pk).role == Role.ADMIN
+
+
+def _member(
+    request: HttpRequest, part: Membership, *, sentence: str = "", status: int = 200
+) -> HttpResponse:
+    user = access.person(request)
+    part = access.member_for(user, part.pk)  # what a refused change has left
+    [shown] = people.read_members(part.workspace, [part])
+    others = Team.objects.filter(workspace=part.workspace).exclude(members=part)
+    context: dict[str, Json] = {
+        "nav": "members",
+        "member": shown,
+        "part": part,
+        "workspace": part.workspace,
+        "is_self": part.user_id == user.pk,
+        "may_change": _may_change(user, part.workspace),
+        "decides": part.role in access.DECIDES,
+        "roles": people.role_words(),
+        "desks": [(name, desk_title(name)) for name in SYSTEMS],
+        "other_teams": list(others.order_by("name", "pk")),
+        "sentence": sentence,
+        "posted": request.POST,
+    }
+    return render(request, "members/member.html", context, status=status)

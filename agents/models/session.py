@@ -1,0 +1,36 @@
+"""Sessions that know whose they are, so that an admin can see and end them. SESSION_ENGINE."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from django.conf import settings
+from django.contrib.auth import SESSION_KEY
+from django.contrib.sessions.backends.db import SessionStore as DatabaseStore
+from django.contrib.sessions.base_session import AbstractBaseSession
+from django.db import models
+
+
+class Session(AbstractBaseSession):
+    """A browser that is signed in, or is about to be. Deleted, it is out at its next request."""
+
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.CASCADE, null=True, related_name="sessions"
+    )
+
+    @classmethod
+    def get_session_store_class(cls) -> type[SessionStore]:
+        return SessionStore
+
+
+class SessionStore(DatabaseStore):
+    """Django's own, which notes who is signed in beside what it stores."""
+
+    @classmethod
+    def get_model_class(cls) -> type[Session]:
+        return Session
+
+    def create_model_instance(self, data: dict[str, Any]) -> Session:
+        row = cast(Session, super().create_model_instance(data))
+        row.user_id = int(data[SESSION_KEY]) if SESSION_KEY in data else None
+        return row

@@ -1,0 +1,56 @@
+"""The forms of the members page: what an admin changes of a person or a team."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import QueryDict
+
+from agents.core.money import BadAmount, minor_of_text
+from agents.models import Membership, Role, Team, Workspace
+from agents.systems import SYSTEMS
+from agents.web.forms import BadForm, only
+
+_OURS = {"csrfmiddlewaretoken", "change"}
+
+
+def read_role(posted: QueryDict, part: Membership) -> dict[str, Any]:
+    """Return the role that the form gives. Raises BadForm."""
+    only(posted, _OURS | {"role"})
+    role = posted.get("role", "")
+    if role not in list(Role):
+        raise BadForm("role", "Choose a role.")
+    return {"role": Role(role)}
+
+
+def read_limit(posted: QueryDict, part: Membership) -> dict[str, Any]:
+    """Return the limit that the form sets; without an amount none. Raises BadForm."""
+    only(posted, _OURS | {"desk", "currency", "limit"})
+    desk, text = posted.get("desk", ""), posted.get("limit", "").strip()
+    currency = posted.get("currency", "").strip().upper()
+    if desk not in SYSTEMS:
+        raise BadForm("desk", "Choose a desk.")
+    try:
+        # Also without an amount, so that the currency is one.
+        minor = minor_of_text(text or "0", currency)
+    except BadAmount as error:
+        raise BadForm("limit", f"The limit: {error}.") from None
+    return {"desk": desk, "currency": currency, "limit_minor": minor if text else None}
+
+
+def read_team(posted: QueryDict, part: Membership) -> Team:
+    """Return the team that the form names, of the member's workspace. Raises BadForm."""
+    only(posted, _OURS | {"team"})
+    found = Team.objects.filter(workspace=part.workspace_id, slug=posted.get("team", "")).first()
+    if found is None:
+        raise BadForm("team", "There is no such team.")
+    return found
+
+
+def read_new_team(posted: QueryDict, workspace: Workspace) -> dict[str, Any]:
+    """Return name and short name of a team that is to be made. Raises BadForm."""
+    only(posted, {"csrfmiddlewaretoken", "workspace", "name", "slug"})
+    slug = posted.get("slug", "").strip()
+    if Team.objects.filter(workspace=workspace, slug=slug).exists():
+        raise BadForm("slug", f"There is a team {slug} already.")
+    return {"slug": slug, "name": posted.get("name", "")}

@@ -1,0 +1,179 @@
+"""The members page: what an admin sees of people and changes there, and who is refused."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from agents import operations
+from agents.models import Event, Membership, Role, Session, Team
+from agents.models.event import facts_of
+from agents.web.members.people import PAGE
+from tests.commands.test_run_pattern import command
+from tests.engine.scene import Scene, set_scene
+from tests.engine.tiered import put_tiers
+from tests.web.test_pages import signed_in, stranger
+from tests.web.words import words
+
+pytestmark = pytest.mark.django_db(transaction=True)
+MOST_QUERIES = 12
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return set_scene()
+
+
+@pytest.fixture
+def ada(scene: Scene) -> Client:
+    return signed_in(scene.add("ada", Role.ADMIN))
+
+
+def part_of(name: str) -> Membership:
+    return Membership.objects.get(user__username=name)
+
+
+def change(client: Client, name: str, what: str, **fields: str) -> Any:
+    at = f"/members/{part_of(name).pk}/change/"
+    return client.post(at, {"change": what, **fields})
+
+
+def test_an_admin_changes_role_limit_and_teams_and_each_change_is_on_record(
+    scene: Scene, ada: Client
+) -> None:
+    made = ada.post("/members/teams/add/", {"name": "Leads", "slug": "leads"})
+    steps = [
+        change(ada, "rita", "limit", desk="bank", currency="eur", limit="5000.00"),
+        change(ada, "rita", "join", team="leads"),
+        change(ada, "rita", "lead", team="leads"),
+        change(ada, "omar", "role", role="reviewer"),
+    ]
+
+    assert [answered.status_code for answered in (made, *steps)] == [302] * 5
+    rita = part_of("rita")
+    assert rita.limit_minor("bank", "EUR") == 500000
+    assert [(team.slug, team.lead) for team in rita.teams.all()] == [("leads", rita)]
+    assert part_of("omar").role == Role.REVIEWER
+    said = Event.objects.filter(kind__in=("team.set", "member.set"), actor="ada").order_by("seq")
+    told = [facts_of(event) for event in said]
+    assert [(facts.get("user"), facts.get("lead")) for facts in told] == [
+        *((None, ""), ("rita", None), (None, ""), (None, "rita"), ("omar", None))
+    ]
+    shown = words(ada.get("/members/").text)
+    assert "bank transfers: up to eur 5,000.00" in shown.lower()
+    assert "1 member, led by rita" in shown
+    assert command("verify_audit").code == 0
+
+    change(ada, "rita", "follow", team="leads")
+    change(ada, "rita", "leave", team="leads")
+    change(ada, "rita", "limit", desk="bank", currency="EUR", limit="")
+    assert (part_of("rita").teams.count(), Team.objects.get().lead) == (0, None)
+    assert part_of("rita").limit_minor("bank", "EUR") is None
+    Team.objects.update(lead=part_of("omar"))
+    assert "team leads: lead is 'omar'" in command("verify_audit").out
+
+
+def test_nobody_changes_what_they_may_do_themselves_nor_takes_the_last_admin_away(
+    scene: Scene, ada: Client
+) -> None:
+    ada.post("/members/teams/add/", {"name": "Leads", "slug": "leads"})
+    own = [
+        change(ada, "ada", "role", role="viewer"),
+        change(ada, "ada", "limit", desk="refunds", currency="USD", limit=""),
+        change(ada, "ada", "join", team="leads"),
+        change(ada, "ada", "lead", team="leads"),
+    ]
+    change(ada, "rita", "role", role="admin")
+    rita = signed_in(scene.rita)
+    demoted = change(rita, "ada", "role", role="viewer")
+    by_whom_was_one = change(ada, "rita", "role", role="viewer")
+
+    assert [answered.status_code for answered in own] == [422] * 4
+    assert "changed by another admin" in own[0].text
+    assert (demoted.status_code, by_whom_was_one.status_code) == (302, 403)
+    assert change(rita, "rita", "role", role="viewer").status_code == 422
+    assert (part_of("ada").role, part_of("rita").role) == (Role.VIEWER, Role.ADMIN)
+    assert not Team.objects.get().members.exists()
+
+
+@pytest.mark.parametrize(
+    ("what", "fields", "says"),
+    [
+        ("role", {"role": "boss"}, "Choose a role"),
+        ("limit", {"desk": "nowhere", "currency": "USD", "limit": "5"}, "Choose a desk"),
+        ("limit", {"desk": "refunds", "currency": "US", "limit": "5"}, "The limit:"),
+        ("limit", {"desk": "refunds", "currency": "USD", "limit": "-5"}, "The limit:"),
+        ("limit", {"desk": "refunds", "currency": "USD", "limit": "5", "by": "x"}, "should not"),
+        ("join", {"team": "elsewhere"}, "no such team"),
+        ("fire", {}, "no such change"),
+        ("end-sessions", {}, "not signed in anywhere"),
+    ],
+)
+def test_a_change_that_cannot_be_is_refused_in_a_sentence(
+    scene: Scene, ada: Client, what: str, fields: dict[str, str], says: str
+) -> None:
+    other = operations.add_workspace(slug="other-one", name="Other", at=timezone.now())
+    operations.set_team(workspace=other, slug="elsewhere", name="Else", at=timezone.now())
+    before = Event.objects.count()
+
+    answered = change(ada, "rita", what, **fields)
+
+    assert (answered.status_code, says in answered.text) == (422, True)
+    assert Event.objects.count() == before
+
+
+def test_a_session_that_an_admin_ends_is_out_at_its_next_request(scene: Scene, ada: Client) -> None:
+    rita, desk, omar = signed_in(scene.rita), signed_in(scene.rita), signed_in(scene.omar)
+    assert "2, last used" in words(ada.get(f"/members/{part_of('rita').pk}/").text)
+
+    ended = change(ada, "rita", "end-sessions")
+
+    assert ended.status_code == 302
+    assert [c.get("/runs/").status_code for c in (rita, desk, omar, ada)] == [302, 302, 200, 200]
+    said = Event.objects.get(kind="sessions.ended")
+    assert (said.actor, said.facts) == ("ada", {"user": "rita", "count": 2})
+    assert "Ended the sessions of rita: 2." in ada.get("/audit/?event=sessions.ended").text
+    elsewhere = change(signed_in(stranger()), "omar", "end-sessions")
+    assert elsewhere.status_code == 404
+
+
+@pytest.mark.breaks("I50")  # a thousand people are put into a team, and no event tells of them
+def test_a_thousand_members_are_listed_page_by_page_within_twelve_queries(
+    scene: Scene, ada: Client
+) -> None:
+    team = operations.set_team(
+        workspace=scene.workspace, slug="leads", name="Leads", at=timezone.now()
+    )
+    tiers = {"refunds": {"USD": [{"up_to_minor": 5000}, {"team": "leads"}]}}
+    put_tiers(scene, User.objects.get(username="ada"), tiers)
+    users = User.objects.bulk_create(User(username=f"p{n:04}") for n in range(1000))
+    parts = Membership.objects.bulk_create(
+        Membership(workspace=scene.workspace, user=user, role=Role.REVIEWER) for user in users
+    )
+    team.members.add(*parts)
+    until = timezone.now() + timedelta(hours=1)
+    Session.objects.bulk_create(
+        Session(session_key=f"k{user.pk}", user=user, expire_date=until) for user in users
+    )
+    ada.get("/members/")
+
+    names, at, pages = set[str](), "/members/", 0
+    while at:
+        with CaptureQueriesContext(connection) as asked:
+            answered = ada.get(at)
+        assert len(asked) <= MOST_QUERIES, [query["sql"] for query in asked]
+        found = answered.context["found"]
+        names |= {member.name for member in found.members}
+        at, pages = f"/members/?{answered.context['older']}" if found.after else "", pages + 1
+    assert (len(names), pages) == (1004, -(-1004 // PAGE))
+    narrowed = ada.get("/members/?name=P0999&role=reviewer")
+    assert [member.name for member in narrowed.context["found"].members] == ["p0999"]
+    assert "Refunds, by tier: any amount in USD" in narrowed.text
+    assert "Refunds, by tier: up to USD 50.00" in ada.get("/members/?name=rita").text
