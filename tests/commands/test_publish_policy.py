@@ -126,6 +126,14 @@ def test_a_workspace_can_be_without_refunds(scene: Scene) -> None:
     assert '<input type="hidden" name="desk" value="bank">' in page
     overview = signed_in(User.objects.get(username="ada")).get(reverse("home")).text
     assert ("bank transfers" in overview, ", refunds" in overview) == (True, False)
+    ada = signed_in(User.objects.get(username="ada"))
+    policy, members = (ada.get(reverse(name)).text for name in ("policy", "members"))
+    in_force, _, history = policy.partition('id="history"')
+    assert [word for word in ("efund", "USD 1,000", "ustomer", "No rule") if word in in_force] == []
+    assert ("Working time" in in_force, ">Bank transfers</h2>" in in_force) == (True, True)
+    assert ">in force<" in history.partition("Desk</th><td>Refunds")[2].partition("</tr>")[0]
+    assert "any tool" not in history
+    assert ("efunds" in members, "Bank transfers: any amount" in members) == (False, True)
     scene.workspace.refresh_from_db()
     with pytest.raises(operations.Refused, match="no rules for the desk 'refunds'"):
         scene.launch()

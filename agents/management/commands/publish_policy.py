@@ -126,6 +126,7 @@ def _drop_desk(document: Json, name: str) -> None:
     document["desks"] = desks
     if name == FIRST_DESK:
         nothing: Json = {"rules": [], "proposable": [], "executable": []}
+        nothing |= {"tool_calls": {}, "tool_repeats": {}}  # of its tools
         own = document.get("patterns") or {}
         document |= nothing
         document["patterns"] = {pattern: {**part, **nothing} for pattern, part in own.items()}

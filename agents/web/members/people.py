@@ -11,12 +11,13 @@ from django.db.models import Count, Max
 from django.utils import timezone
 
 from agents.core.former import FIRST_DESK
-from agents.core.limits import BadPolicy, Limits
+from agents.core.limits import Limits
 from agents.core.tiers import Tiers, read_tiers
 from agents.models import Membership, Role, Session, Team, Workspace
 from agents.sdk.desk import DESKS
 from agents.web.access import DECIDES
 from agents.web.formats import desk_title, up_to
+from agents.web.policy.versions import readable_limits
 
 PAGE = 50
 # What each role may do, for whoever has never seen another page.
@@ -82,7 +83,7 @@ def read_members(workspace: Workspace, parts: Sequence[Membership]) -> list[Memb
         row["user"]: (row["count"], row["last"] - timedelta(seconds=settings.SESSION_COOKIE_AGE))
         for row in live.annotate(count=Count("pk"), last=Max("expire_date"))
     }
-    limits = _limits_of(workspace)
+    limits = readable_limits(workspace.policy)
     return [
         Member(
             part,
@@ -103,21 +104,14 @@ def _teams_of(parts: Sequence[Membership]) -> dict[int, list[Team]]:
     return found
 
 
-def _limits_of(workspace: Workspace) -> Limits | None:
-    try:
-        return workspace.policy.limits() if workspace.policy else None
-    except BadPolicy:
-        return None
-
-
 def _limits(row: Membership, limits: Limits | None) -> list[str]:
-    """Say what a person may approve, of each desk that the policy names or that limits them."""
+    """Say what a person may approve, of each desk that the policy names."""
     if row.role not in DECIDES:
         return ["decides nothing"]
-    named = (limits.desks or {}) if limits else {}
-    others = sorted({*named, *row.desk_limits} - {FIRST_DESK})
-    own = dict.fromkeys([FIRST_DESK, *others]) | row.desk_limits
-    if len(own) == 1:
+    named = [FIRST_DESK] if limits is None or limits.covers(FIRST_DESK) else []
+    named += sorted((limits.desks or {}) if limits else {})
+    own = {desk: row.desk_limits.get(desk) for desk in named}
+    if named == [FIRST_DESK]:
         return [up_to(own[FIRST_DESK])]
     return [
         f"{desk_title(desk)}: {up_to(most) if _has_amounts(desk) else 'any request'}"

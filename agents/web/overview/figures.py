@@ -15,7 +15,6 @@ from django.db.models import F
 from django.utils import timezone
 
 from agents.core.former import FIRST_DESK
-from agents.core.limits import BadPolicy
 from agents.core.money import format_money, format_sums
 from agents.core.states import DECIDED, EscalationState
 from agents.models import Escalation, Workspace
@@ -35,6 +34,7 @@ from agents.web.overview.counts import (
     count_requests,
 )
 from agents.web.overview.system import System, system
+from agents.web.policy.versions import readable_limits
 
 SOONEST = 5  # requests shown
 NEWEST = 100  # decisions that the median is of
@@ -198,10 +198,7 @@ def _exposures(workspaces: Sequence[Workspace], calls: Sequence[Calls]) -> list[
 
 def _caps(workspace: Workspace) -> dict[tuple[str, str], int]:
     """Return the caps a day of a workspace's policy, in minor units, by desk and currency."""
-    try:
-        limits = workspace.policy.limits() if workspace.policy else None
-    except BadPolicy:
-        return {}
+    limits = readable_limits(workspace.policy)
     if limits is None:
         return {}
     return {

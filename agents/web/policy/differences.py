@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from agents.core.former import FIRST_DESK
 from agents.core.limits import Limits
 from agents.sdk.desk import DESKS
+from agents.web.formats import desk_title
 from agents.web.policy.desks import desk_limits
-from agents.web.policy.limits import WORDS, Told
+from agents.web.policy.limits import OF_FIRST, WORDS, Told
 
 
 @dataclass(frozen=True)
@@ -21,23 +23,28 @@ class LimitLine:
 
 
 def lines(limits: Limits, *, patterns: Iterable[str]) -> list[tuple[str, list[LimitLine]]]:
-    """Return the limits of some patterns by topic. The rules are told by themselves."""
-    names = list(patterns)
-    return [
+    """Return the limits of some patterns by topic. The rules are told by themselves.
+
+    Without rules of the first desk those that hold for any desk are left.
+    """
+    is_first = limits.covers(FIRST_DESK)
+    names, hidden = (list(patterns), {"rules"}) if is_first else ([], OF_FIRST)
+    by_topic = [
         (
             topic,
             [
                 LimitLine(word.name, word.means, _values(word.told, limits, names))
                 for key, word in words.items()
-                if key != "rules"
+                if key not in hidden
             ],
         )
         for topic, words in WORDS.items()
     ]
+    return [(topic, found) for topic, found in by_topic if found]
 
 
 def _values(told: Told, limits: Limits, names: list[str]) -> tuple[tuple[str, str], ...]:
-    each = tuple((name, told(limits.of(name))) for name in names)
+    each = tuple((name, told(limits.of(name))) for name in names) or (("", told(limits)),)
     return (("", each[0][1]),) if len({value for _, value in each}) == 1 else each
 
 
@@ -55,8 +62,11 @@ def differences(old: Limits, new: Limits, *, patterns: Iterable[str]) -> list[Li
     """Return what changed between two versions, in the order of the page."""
     names = list(patterns)
     pairs = {name: (old.of(name), new.of(name)) for name in names}
+    is_gone_or_new = old.covers(FIRST_DESK) != new.covers(FIRST_DESK)
+    hidden = OF_FIRST | {"tool_calls", "tool_repeats"} if is_gone_or_new else set()
+    all_words = [item for words in WORDS.values() for item in words.items()]
     found = []
-    for word in (word for words in WORDS.values() for word in words.values()):
+    for word in (word for key, word in all_words if key not in hidden):
         changed: dict[tuple[str, str], list[str]] = {}
         for name, (before, after) in pairs.items():
             said = word.told(before), word.told(after)
@@ -72,6 +82,9 @@ def _of_desks(old: Limits, new: Limits) -> list[LimitDifference]:
     """Return what changed of declared desks: a desk that is new or gone, and each limit."""
     before, after = old.desks or {}, new.desks or {}
     found = []
+    if (was := old.covers(FIRST_DESK)) != new.covers(FIRST_DESK):
+        told = ("in force", "none") if was else ("none", "in force")
+        found.append(LimitDifference("Desk", desk_title(FIRST_DESK), *told))
     for name in sorted(before.keys() | after.keys()):
         title = DESKS[name].title if name in DESKS else name
         if name not in before or name not in after:

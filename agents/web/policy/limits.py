@@ -19,6 +19,7 @@ from agents.web.formats import cost, desk_title, duration, thousands
 
 Told: TypeAlias = Callable[[Limits], str]
 ANY_TOOL = ""  # stands for a tool that the document does not name
+_OFTEN = {1: "once", 2: "twice"}
 MASKED = {CARDS: "card numbers", IBANS: "IBANs", EMAILS: "email addresses"}
 
 
@@ -60,7 +61,7 @@ def _counts(counts: Mapping[str, int] | None, *, others: int) -> str:
     """Say how often each tool may be called: read_account 3 times, any other once."""
     named = {**dict(sorted((counts or {}).items())), "any other" if counts else "any tool": others}
     return ", ".join(
-        f"{tool} {'once' if count == 1 else f'{count} times'}" for tool, count in named.items()
+        f"{tool} {_OFTEN.get(count, f'{count} times')}" for tool, count in named.items()
     )
 
 
@@ -330,6 +331,9 @@ PRIVACY = {
         "are masked under every policy; docs/operations.md lists the forms that are found.",
     ),
 }
+# What holds for the first desk alone: a page of a policy without its rules leaves it out.
+OF_FIRST = {*MONEY, *PATTERNS, *REPLAYS, "hand_over", "tells_subject"}
+OF_FIRST |= {"rules", "proposable", "executable"}  # of other desks, each says its own
 # By topic, and each limit by its name in the document.
 WORDS: dict[str, dict[str, Words]] = {
     "Money": MONEY,

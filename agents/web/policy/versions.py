@@ -55,7 +55,7 @@ def show(workspace: Workspace, version: PolicyVersion | None) -> Shown:
     found = PolicyVersion.objects.filter(workspace=workspace, number__in=numbers)
     versions = {one.number: one for one in found}
     names = sorted(PATTERNS)
-    limits = _read(version)
+    limits = readable_limits(version)
     pairs = zip_longest(events[: PUBLISHED + 1], events[1 : PUBLISHED + 1])
     return Shown(
         workspace=workspace,
@@ -95,8 +95,8 @@ def _publication(
     names: Sequence[str],
 ) -> Publication:
     version = versions.get(event.facts["number"])
-    new = _read(version)
-    old = _read(versions.get(before.facts["number"])) if before else None
+    new = readable_limits(version)
+    old = readable_limits(versions.get(before.facts["number"])) if before else None
     changes, note = [], ""
     if before is None:
         note = "Initial version."
@@ -108,7 +108,7 @@ def _publication(
     return Publication(version, event.facts["number"], event.actor, event.at, changes, note)
 
 
-def _read(version: PolicyVersion | None) -> Limits | None:
+def readable_limits(version: PolicyVersion | None) -> Limits | None:
     """Return the limits of a version, or None for one that cannot be read."""
     try:
         return version.limits() if version else None
