@@ -20,7 +20,7 @@ class AgentsConfig(AppConfig):
 
         if not apps.is_installed(FIRST):
             raise ImproperlyConfigured(
-                f"{FIRST} must stay in INSTALLED_APPS, as every run's book is a row of its tables. "
+                f"{FIRST} must stay in INSTALLED_APPS: the console's migrations build on its own. "
                 "A workspace is without it by `publish_policy WORKSPACE --drop-desk refunds`."
             )
         discover_desks()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agents import patterns
-from agents.core.money import to_model_units
 from agents.core.replay import Reply
 from agents.core.requests import Json
 from agents.core.states import EscalationState, RunState
@@ -62,7 +61,7 @@ def _waiting_for(run: Run) -> Json:
     return {
         "id": escalation.pk,
         "kind": escalation.kind,
-        "action": to_model_units(escalation.action),
+        "action": brief_of(run).told(escalation.action),
         "reason": deciding["reason"],
         "sentence": deciding["sentence"],
         "expires_at": escalation.expires_at.isoformat(),

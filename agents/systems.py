@@ -118,6 +118,11 @@ class System(Protocol):
         """Return which patterns its runs may follow."""
         ...
 
+    @property
+    def workflows(self) -> Mapping[str, Json]:
+        """Return the documents that its runs of that pattern can follow, by name."""
+        ...
+
     def shelves(self) -> Sequence[Shelf]:
         """Return what it has to try it with."""
         ...

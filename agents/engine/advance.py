@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from agents import patterns, tools
 from agents.core.digest import sha256
+from agents.core.former import FIRST_DESK
 from agents.core.replay import Diverged, Strand
 from agents.core.requests import Json
 from agents.core.states import ENDED, RunState
@@ -130,6 +131,7 @@ def brief_of(run: Run) -> patterns.Brief:
         bound=SYSTEMS[run.desk].bound_arguments(run),
         more_tools=tools.told_of(limits.proposable),
         question_version=run.question_version,
+        in_model_units=run.desk == FIRST_DESK,
         scope=run.scope,
         workflow=declared,
         inputs=inputs,

@@ -6,13 +6,13 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import ClassVar
 from uuid import UUID
 
 from django.db import DEFAULT_DB_ALIAS, connections
 
 from agents.core.actions import Action
 from agents.core.facts import DeskFacts, Facts
-from agents.core.former import FIRST_DESK
 from agents.core.limits import Limits
 from agents.core.requests import Json
 from agents.core.states import EffectState
@@ -24,13 +24,13 @@ from agents.engine.desk_ledger import EFFECTS, DeskLedger
 from agents.engine.desk_lookup import LookedUp
 from agents.engine.desk_rules import LONGEST, limits_of
 from agents.engine.step_facts import sentences_on_record
-from agents.models import Effect, Escalation, Run, Step, Workspace
+from agents.models import Book, Effect, Escalation, Run, Step, Workspace
 from agents.sdk import stored
 from agents.sdk.desk import DESKS, Desk
 from agents.sdk.desk_tools import DeskTool
 from agents.sdk.evidence import Fact, Quote, write_evidence
 from agents.sdk.rulings import Case
-from agents.systems import SYSTEMS, Background, Example, KnownSubject, Shelf, UnknownSubject
+from agents.systems import Background, Example, KnownSubject, Shelf, UnknownSubject
 from agents.tools import TOOLS, Touch
 
 
@@ -41,6 +41,7 @@ class DeclaredSystem:
     desk: Desk
     patterns = ("supervisor",)
     notice = history = None
+    workflows: ClassVar[Mapping[str, Json]] = {}
 
     @property
     def profiles(self) -> Mapping[str, Limits]:
@@ -93,12 +94,13 @@ class DeclaredSystem:
         return {}
 
     def new_book(self, name: str, *, is_demo: bool, at: datetime) -> int:
-        return SYSTEMS[FIRST_DESK].new_book(name, is_demo=is_demo, at=at)
+        of_demo = {"is_demo": is_demo, "is_isolated": is_demo}
+        return Book.objects.create(name=name, created_at=at, **of_demo).pk
 
     def open_book(self, workspace: Workspace, at: datetime) -> int:
         if not workspace.is_demo or self.desk.fill_demo is None:
             return int(workspace.book_id)
-        book_id = SYSTEMS[FIRST_DESK].open_book(workspace, at)
+        book_id = self.new_book("Demo", is_demo=True, at=at)
         self.desk.fill_demo(book_id, at)
         return book_id
 

@@ -1,6 +1,7 @@
 """What is stored: one file per noun."""
 
 from agents.models.approval import Approval
+from agents.models.book import Book
 from agents.models.effect import Effect
 from agents.models.endpoint import Endpoint
 from agents.models.escalation import Escalation
@@ -30,6 +31,7 @@ from agents.models.workspace import Membership, Role, Workspace
 
 __all__ = [
     "Approval",
+    "Book",
     "Delivery",
     "DeliveryState",
     "Effect",

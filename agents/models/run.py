@@ -38,7 +38,7 @@ class Run(models.Model):
         "agents.Workspace", models.PROTECT, related_name="runs", db_index=False
     )  # run_list begins with it
     policy = models.ForeignKey("agents.PolicyVersion", models.PROTECT, related_name="+")
-    book = models.ForeignKey("desk.Book", models.PROTECT, related_name="+")
+    book = models.ForeignKey("agents.Book", models.PROTECT, related_name="+")
     pattern = models.CharField(max_length=40)
     goal = models.TextField()
     desk = models.CharField(max_length=40, default=FIRST_DESK, db_default=FIRST_DESK)

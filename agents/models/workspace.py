@@ -23,7 +23,7 @@ class Workspace(models.Model):
     slug = models.SlugField(max_length=40, unique=True)
     name = models.CharField(max_length=80)
     is_demo = models.BooleanField(default=False)  # simulated people and copies of the book
-    book = models.ForeignKey("desk.Book", models.PROTECT, related_name="+")
+    book = models.ForeignKey("agents.Book", models.PROTECT, related_name="+")
     policy = models.ForeignKey(
         "agents.PolicyVersion", models.PROTECT, null=True, related_name="+"
     )  # the version that new runs pin

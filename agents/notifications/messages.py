@@ -1,7 +1,8 @@
 """Word a message from the rows it is about, at the moment it is sent.
 
-Amount, whose it is and the rule's sentence, masked as the policy says; nothing a customer or a
-model wrote, no secret, and no link that decides: it opens a page, which asks who one is.
+Amount, whose it is and the rule's sentence, masked as the policy says; nothing that an
+outsider or a model wrote, no secret, and no link that decides: it opens a page, which asks who
+one is.
 """
 
 from __future__ import annotations

@@ -32,6 +32,11 @@ class Brief:
     bound: Mapping[str, Json] = field(default_factory=dict)  # arguments of one value only
     more_tools: Mapping[str, str] = field(default_factory=dict)  # how to use what no prompt knows
     question_version: int = QUESTION_VERSION  # pinned: in a run of an older one, ask as it did
+    in_model_units: bool = True  # amounts are told in ``_usd``, as at the first desk
+
+    def told(self, value: Json) -> Json:
+        """Return a value as the run's models and its result see it; a desk's keys are its own."""
+        return to_model_units(value) if self.in_model_units else value
 
 
 @dataclass
@@ -56,7 +61,7 @@ def pattern(flow: PatternFlow) -> PatternFlow:
 def result(name: str, brief: Brief, replies: Mapping[str, Reply]) -> dict[str, Json]:
     """Return what the reference prints of a run, derived from its recorded steps alone.
 
-    A run that has not ended has status "running"; amounts are told in ``_usd``.
+    A run that has not ended has status "running".
     """
     notes = Notes()
     strand = replay(PATTERNS[name](brief, notes), replies)
@@ -67,7 +72,7 @@ def result(name: str, brief: Brief, replies: Mapping[str, Reply]) -> dict[str, J
         end = {"status": "ok", "stop_reason": "success", **strand.outcome.value}
     # What a model said raw stays as it was said.
     raw = {key: end.pop(key) for key in ("raw_action", "raw_route", "raw_plan") if key in end}
-    return {**to_model_units({**end, "trace": notes.trace, "history": notes.history}), **raw}
+    return {**brief.told({**end, "trace": notes.trace, "history": notes.history}), **raw}
 
 
 load(sys.modules[__name__])

@@ -85,7 +85,7 @@ def _pays(spec: ArgSpec) -> bool:
 
 def closing_answer(brief: Brief, notes: Notes) -> Steps[Json]:
     """Have a closing text written, and reviewed like any other answer."""
-    inputs = to_model_units({"goal": brief.goal, "history": notes.history})
+    inputs = brief.told({"goal": brief.goal, "history": notes.history})
     text = yield from nonblank_text(
         Ask("finalize", "writer", inputs, as_json=False), phase="finalize"
     )
@@ -99,8 +99,10 @@ def closing_answer(brief: Brief, notes: Notes) -> Steps[Json]:
 def situation(brief: Brief, notes: Notes) -> Json:
     """Return what the worker is told: the goal, the state in brief, the last few steps."""
     history: list[Json] = notes.history
-    named = history[-NAMED:] if brief.question_version >= 2 else history
-    return to_model_units(
+    is_before = brief.question_version < 2
+    named = history if is_before else history[-NAMED:]
+    told = to_model_units if is_before else brief.told
+    return told(
         {
             "goal": brief.goal,
             "state_summary": {

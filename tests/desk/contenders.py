@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agents.desks.refunds import mail, refunds
-from agents.desks.refunds.models import Book
+from agents.models import Book
 from tests.desk.ordering import AT, letter, refund
 
 

@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from agents.desks.refunds.books import open_demo_book
-from agents.desks.refunds.models import Book, Charge
+from agents.desks.refunds.models import Charge
+from agents.models import Book
 
 AT = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
 

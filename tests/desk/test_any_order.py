@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.desks.refunds import refunds
-from agents.desks.refunds.models import Book, Refund
+from agents.desks.refunds.models import Refund
+from agents.models import Book
 from tests.desk.ordering import AT, charge_of, demo_book, refund
 
 pytestmark = pytest.mark.django_db

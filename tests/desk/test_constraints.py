@@ -9,7 +9,8 @@ from django.apps import apps
 from django.db import IntegrityError, models, transaction
 
 from agents.desks.refunds import mail, refunds
-from agents.desks.refunds.models import Book, Charge, Customer, Refund, SentMail, Subscription
+from agents.desks.refunds.models import Charge, Customer, Refund, SentMail, Subscription
+from agents.models import Book
 from tests.desk.ordering import AT, charge_of, demo_book, letter, refund
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]

@@ -13,8 +13,9 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from agents.desks.refunds import mail
-from agents.desks.refunds.models import Book, Customer, SentMail
+from agents.desks.refunds.models import Customer, SentMail
 from agents.desks.refunds.refunds import KeyReused
+from agents.models import Book
 from agents.notifications import mail as mailing
 from tests.desk import letterboxes
 from tests.desk.ordering import demo_book, letter

@@ -12,7 +12,8 @@ from django.utils import timezone
 
 from agents.desks.refunds import metrics
 from agents.desks.refunds.books import open_demo_book
-from agents.desks.refunds.models import Book, DailyMetrics
+from agents.desks.refunds.models import DailyMetrics
+from agents.models import Book
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both]
 

@@ -9,7 +9,8 @@ import pytest
 from django.conf import settings
 
 from agents.desks.refunds import mail, refunds
-from agents.desks.refunds.models import Book, Refund
+from agents.desks.refunds.models import Refund
+from agents.models import Book
 from tests.desk.ordering import demo_book, refund, standing
 from tests.processes import Contenders
 

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from agents import operations
 from agents.engine import desks
 from agents.models import Escalation, Role, Run
+from agents.results import result
 from agents.sdk.rulings import escalate
 from agents.sdk.words import in_words
 from opsconsole.desks import Answers, Desk, Range, Says, Subject, Touch
@@ -48,7 +49,7 @@ def desk_of(named: dict[str, Open]) -> Desk:
     hints = {"who": str, **{name: one.hint for name, one in named.items()}}
 
     def act(call: Any, **args: Any) -> Any:
-        return {"status": "ok"}
+        return {"status": "ok", "left_minor": 7}
 
     function: Any = act
     act.__name__, act.__annotations__ = f"act_{number}", hints
@@ -195,7 +196,13 @@ def test_a_text_that_would_be_masked_is_refused(scene: Scene) -> None:
             decide(scene, held, {"note": text})
         assert (no.value.code, no.value.field) == ("masked", "note")
     decide(scene, held, {"note": "for Anna's fair"})
-    assert go(held.run).effects.get().args["note"] == "for Anna's fair"
+    run = go(held.run)
+    assert run.effects.get().args["note"] == "for Anna's fair"
+    # What the tool returns has the desk's own keys, for the model and for whoever reads the result.
+    done = {"status": "ok", "left_minor": 7}
+    assert result(run)["history"][0]["observation"] == done
+    asked = run.steps.filter(kind="ask").latest("position").asked
+    assert asked["inputs"]["state_summary"]["last_step"]["observation"] == done
 
 
 def decide(scene: Scene, held: Escalation, patch: dict[str, Any]) -> None:

@@ -8,7 +8,8 @@ from datetime import date, datetime, timedelta
 from django.db import transaction
 
 from agents.db.inserts import insert_rows
-from agents.desks.refunds.models import Book, Charge, Customer, DailyMetrics, Subscription
+from agents.desks.refunds.models import Charge, Customer, DailyMetrics, Subscription
+from agents.models import Book
 
 CURRENCY = "USD"
 

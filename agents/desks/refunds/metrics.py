@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from agents.desks.refunds.models import Book, DailyMetrics
+from agents.desks.refunds.models import DailyMetrics
+from agents.models import Book
 
 # Seconds that the demo's sources take: their first call in a run, and every later one. The
 # payments source is slower at first than a task may be, so that a retry is seen.

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
+from pathlib import Path
 from uuid import UUID
 
 from django.db.models import Exists, OuterRef
@@ -28,6 +30,7 @@ from agents.patterns import PATTERNS
 from agents.record.told import Derived
 from agents.systems import Example, History, KnownSubject, Notice, Shelf, UnknownSubject
 
+WORKFLOWS = sorted((Path(__file__).parent / "workflows").glob("*.json"))
 CUSTOMER = "user_id"  # the argument that names one
 CHOICE = re.compile(r"\((\d+)\)\Z", re.ASCII)  # the number in "Anna (42)"
 NUMBER = re.compile(r"0|[1-9]\d{0,18}", re.ASCII)  # as keys write it: one number, one key
@@ -51,6 +54,7 @@ class RefundSystem:
     background = staticmethod(background)
 
     profiles: Mapping[str, Limits] = PROFILES
+    workflows: Mapping[str, Json] = {path.stem: json.loads(path.read_text()) for path in WORKFLOWS}
 
     @property
     def history(self) -> History:

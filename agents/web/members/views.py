@@ -21,6 +21,7 @@ from agents.web.formats import desk_title
 from agents.web.forms import BadForm
 from agents.web.members import forms, people
 from agents.web.pages import action, page
+from agents.web.policy.versions import readable_limits
 
 Change: TypeAlias = Callable[[QueryDict, Membership, dict[str, Any]], object]
 
@@ -140,6 +141,8 @@ def _member(
     user = access.person(request)
     part = access.member_for(user, part.pk)  # what a refused change has left
     [shown] = people.read_members(part.workspace, [part])
+    limits = readable_limits(part.workspace.policy)
+    desks = [name for name in SYSTEMS if limits is None or limits.covers(name)]
     others = Team.objects.filter(workspace=part.workspace).exclude(members=part)
     context: dict[str, Json] = {
         "nav": "members",
@@ -150,7 +153,7 @@ def _member(
         "may_change": _may_change(user, part.workspace),
         "decides": part.role in access.DECIDES,
         "roles": people.role_words(),
-        "desks": [(name, desk_title(name)) for name in SYSTEMS],
+        "desks": [(name, desk_title(name)) for name in desks],
         "other_teams": list(others.order_by("name", "pk")),
         "sentence": sentence,
         "posted": request.POST,

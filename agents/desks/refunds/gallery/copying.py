@@ -27,7 +27,6 @@ from agents.core.digest import sha256
 from agents.core.requests import Json, question
 from agents.desks.refunds.billing import label_of
 from agents.desks.refunds.models import (
-    Book,
     Charge,
     Customer,
     DailyMetrics,
@@ -36,6 +35,7 @@ from agents.desks.refunds.models import (
     Subscription,
 )
 from agents.models import (
+    Book,
     Effect,
     Escalation,
     Event,

@@ -9,7 +9,7 @@ from django.db.models import Q
 class Customer(models.Model):
     """Known by a number within its book."""
 
-    book = models.ForeignKey("desk.Book", models.CASCADE, related_name="customers")
+    book = models.ForeignKey("agents.Book", models.CASCADE, related_name="customers")
     number = models.BigIntegerField()
     name = models.CharField(max_length=80)
     email = models.EmailField()

@@ -18,7 +18,7 @@ class MailState(StrEnum):
 class SentMail(models.Model):
     """One row an idempotency key."""
 
-    book = models.ForeignKey("desk.Book", models.PROTECT, related_name="mails")
+    book = models.ForeignKey("agents.Book", models.PROTECT, related_name="mails")
     customer = models.ForeignKey("desk.Customer", models.PROTECT, related_name="mails")
     key = models.CharField(max_length=120, unique=True)
     to = models.EmailField()

@@ -9,7 +9,7 @@ from django.db.models import Q
 class DailyMetrics(models.Model):
     """One day of one region. A part that is null was not reported."""
 
-    book = models.ForeignKey("desk.Book", models.CASCADE, related_name="days")
+    book = models.ForeignKey("agents.Book", models.CASCADE, related_name="days")
     day = models.DateField()
     region = models.CharField(max_length=8)  # in capitals
     currency = models.CharField(max_length=3)

@@ -1,11 +1,9 @@
-"""The workflows that ship, as data beside this file, and the check before one is launched."""
+"""The workflows that desks bring as documents, and the check before one is launched."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from functools import cache
-from pathlib import Path
+from copy import deepcopy
 
 from agents import tools
 from agents.core.actions import is_text
@@ -15,24 +13,21 @@ from agents.core.requests import Json
 from agents.core.workflow_checks import bind_parameters, check_workflow
 from agents.core.workflows import BadWorkflow, read_workflow
 from agents.operations.refusal import Refused
+from agents.systems import SYSTEMS
 
-HERE = Path(__file__).parent
 
-
-@cache
 def shipped_workflows() -> tuple[str, ...]:
     """Return the names of the workflows that ship."""
-    return tuple(sorted(path.stem for path in HERE.glob("*.json")))
+    return tuple(sorted(name for system in SYSTEMS.values() for name in system.workflows))
 
 
 def shipped_workflow(name: str) -> Json:
     """Return the document of a workflow that ships. Raises Refused."""
-    known = shipped_workflows()
-    if name not in known:
-        raise Refused(
-            "unknown_workflow", f"There is no workflow {name!r}. Workflows: {', '.join(known)}."
-        )
-    return json.loads((HERE / f"{name}.json").read_text(encoding="utf-8"))
+    for system in SYSTEMS.values():
+        if name in system.workflows:
+            return deepcopy(system.workflows[name])
+    known = ", ".join(shipped_workflows())
+    raise Refused("unknown_workflow", f"There is no workflow {name!r}. Workflows: {known}.")
 
 
 def checked_workflow(
