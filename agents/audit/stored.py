@@ -17,6 +17,7 @@ from agents.models import (
     Approval,
     Effect,
     Escalation,
+    Invitation,
     KillSwitch,
     Membership,
     NotificationPreference,
@@ -122,6 +123,9 @@ def rows_of_workspace(workspace: Workspace) -> Rows:
                 [p.pk for p in (*parts, *lead) if p.workspace_id != workspace.pk], []
             ),
         }
+    for made in Invitation.objects.filter(workspace=workspace).select_related("team"):
+        slug = made.team.slug if made.team else ""
+        rows[f"invitation {made.pk}"] = {"role": made.role, "team": slug, "state": made.state}
     for switch in KillSwitch.objects.filter(workspace=workspace).order_by("pk"):
         rows[f"kill switch {switch}"] = {"stage": switch.stage.value}
     preferences = NotificationPreference.objects.filter(workspace=workspace).select_related("user")

@@ -22,6 +22,7 @@ from agents.engine.climbing import climb
 from agents.engine.commit import Commit
 from agents.engine.crashpoints import crashpoint
 from agents.engine.dispatch import ring, unheard
+from agents.engine.invitations import expire_invitations
 from agents.engine.lease import TOGETHER, requeue_runs
 from agents.engine.lookup import LookupBroken, outcome_of
 from agents.engine.model_use import sum_next_day
@@ -40,7 +41,7 @@ _kept_at = -HOUR
 def sweep() -> int:
     """Queue what can go on and expire what is due. Return how many rows were put right."""
     put_right = _expire() + _climb() + _requeue_abandoned() + _requeue_decided() + _settle_orphans()
-    put_right += _ring_again()
+    put_right += _ring_again() + expire_invitations(at=timezone.now())
     crashpoint("sweep.after_commit")
     sum_next_day(at=timezone.now())
     _keep_statistics()

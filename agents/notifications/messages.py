@@ -22,11 +22,12 @@ from agents.core.notifications import Kind
 from agents.core.redact import KINDS, mask
 from agents.core.requests import Json
 from agents.engine.redaction import redact_for
-from agents.models import Notification, Shape
+from agents.models import Invitation, Notification, Shape
 from agents.tools import ask_in_words
 
 LONGEST = 200  # characters of a line
 TEST = "test"  # the kind of what an admin sends to try a webhook
+INVITATION = "invitation"  # and of what somebody gets who is no user yet
 _HAPPENED = {
     Kind.OPENED: "Waits for a decision",
     Kind.ASSIGNED: "Assigned to {}",
@@ -56,6 +57,8 @@ def note_of(notification: Notification) -> Note:
     facts: dict[str, Json] = {"kind": kind, "workspace": notification.workspace.slug}
     if kind == TEST:
         return Note(kind, "A test from opsconsole", ["It works."], _url("notifications"), facts)
+    if kind == INVITATION:
+        return _invitation_note(notification, facts)
     if run is None:
         stage, _, scope = notification.detail.partition(" ")
         thing = scope.partition(":")[2] or "all payments, emails and changes"
@@ -88,12 +91,21 @@ def note_of(notification: Notification) -> Note:
     return Note(kind, f"{told}: {asked}" if asked else told, lines, url, facts)
 
 
+def _invitation_note(notification: Notification, facts: Json) -> Note:
+    made = Invitation.objects.get(pk=notification.about.partition(":")[2])
+    headline = f"You are invited to {_plain(notification.workspace.name)}"
+    lines = [f"As {made.role}, until {_moment(made.expires_at)}. The link works once."]
+    return Note(INVITATION, headline, lines, _url("invitation", made.token), facts)
+
+
 def mail_of(notes: Sequence[Note]) -> tuple[str, str]:
     """Return the subject and the text of one mail about some things."""
     subject = notes[0].headline if len(notes) == 1 else f"{len(notes)} things to look at"
     parts = ["\n".join([note.headline, *note.lines, note.url]) for note in notes]
     parts.append(
-        "Nothing can be decided by mail: open the page and sign in.\n"
+        "If you expected no invitation, leave this mail alone: nothing happens then."
+        if notes[0].kind == INVITATION
+        else "Nothing can be decided by mail: open the page and sign in.\n"
         f"Choose what you are told: {_url('notifications')}"
     )
     return f"[opsconsole] {subject}"[:LONGEST], "\n\n".join(parts) + "\n"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -21,7 +21,7 @@ from django.utils import timezone
 
 from agents.core.notifications import GIVEN_UP, WHILE_OPEN, Kind, wait_after
 from agents.engine.database import in_database
-from agents.models import Delivery, DeliveryState, Membership
+from agents.models import Delivery, DeliveryState, InvitationState, Membership
 from agents.notifications import mail, webhooks
 from agents.notifications.messages import Note, body_of, mail_of, note_of
 from agents.notifications.sharing import share_out, still_concerns
@@ -32,6 +32,7 @@ log = logging.getLogger(__name__)
 PAUSE = 2.0  # seconds between two looks
 AT_ONCE = 8  # messages under way in one worker, one to each recipient
 IN_ONE_MAIL = 20  # things
+RECIPIENT = ("user_id", "webhook_id", "invitation_id")  # of which each message has one
 LEASE = timedelta(seconds=90)  # longer than any message may take
 Clock: TypeAlias = Callable[[], datetime]
 
@@ -95,37 +96,35 @@ async def _send(message: Message, *, at: datetime) -> None:
     if row.webhook is not None:
         body = body_of(message.notes[0], row.webhook.shape, message=key, at=at)
         await webhooks.call(row.webhook, body, message=key, at=at)
-    elif row.user is not None:
+    elif (mailbox := row.user or row.invitation) is not None:
         subject, text = mail_of(message.notes)
-        await mail.send(row.user.email, subject, text, message=key)
+        await mail.send(mailbox.email, subject, text, message=key)
 
 
 def take(*, at: datetime) -> list[Message]:
     """Take what is due, for LEASE: of each recipient one message, the longest due first."""
     waiting = Delivery.objects.filter(state=DeliveryState.WAITING, next_at__lte=at)
     # By recipient: however much waits for one, the others wait for none of it.
-    of_each = waiting.values_list("user_id", "webhook_id").annotate(first=Min("next_at"))
-    due = list(of_each.order_by("first", "user_id", "webhook_id")[:AT_ONCE])
-    taken = [_take(user, webhook, at=at) for user, webhook, _ in due]
+    of_each = waiting.values(*RECIPIENT).annotate(first=Min("next_at"))
+    due = list(of_each.order_by("first", *RECIPIENT)[:AT_ONCE])
+    taken = [_take({name: one[name] for name in RECIPIENT}, at=at) for one in due]
     return [message for message in taken if message]
 
 
-def _take(user: int | None, webhook: int | None, *, at: datetime) -> Message | None:
+def _take(recipient: Mapping[str, int | None], *, at: datetime) -> Message | None:
     """Take one message of a recipient; None where another worker has, or nothing is left to say."""
-    mine = Delivery.objects.filter(
-        state=DeliveryState.WAITING, next_at__lte=at, user=user, webhook=webhook
-    )
+    mine = Delivery.objects.filter(state=DeliveryState.WAITING, next_at__lte=at, **recipient)
     message = mine.order_by("next_at", "pk").values_list("message", flat=True).first()
     mine = mine.filter(message=message)
     if message is None:
         keys = mine.order_by("due_at", "pk").values_list("pk", flat=True)
-        mine = mine.filter(pk__in=list(keys[: 1 if webhook else IN_ONE_MAIL]))
+        mine = mine.filter(pk__in=list(keys[: IN_ONE_MAIL if recipient["user_id"] else 1]))
     taken = message or uuid4()
     if not mine.update(message=taken, next_at=at + LEASE, tries=F("tries") + 1):
         return None
     whole = Delivery.objects.filter(message=taken, state=DeliveryState.WAITING)
     rows = list(
-        whole.select_related("user", "webhook", "notification__workspace")
+        whole.select_related("user", "webhook", "invitation", "notification__workspace")
         .select_related("notification__run__policy", "notification__escalation__assigned_to")
         .select_related("notification__escalation__assigned_team")
         .order_by("due_at", "pk")
@@ -151,6 +150,8 @@ def _drop(row: Delivery, *, at: datetime) -> bool:
     request, why = row.notification.escalation, ""
     if row.webhook is not None and row.webhook.removed_at:
         why = "the webhook was removed"
+    elif row.invitation is not None:
+        why = "" if row.invitation.state == InvitationState.OPEN else "the invitation is over"
     elif row.user_id is not None:
         part = Membership.objects.filter(
             workspace=row.workspace_id, user=row.user_id, user__is_active=True
@@ -177,7 +178,7 @@ def record(message: Message, fault: NotDelivered | None, *, at: datetime) -> Non
     rows.update(next_at=again, fault=fault.fault)
     over = rows
     if fault.is_server:  # nothing else is sent there before then, nor what is too old by now
-        to = Q(webhook=first.webhook_id) if first.webhook_id else Q(user__isnull=False)
+        to = Q(webhook=first.webhook_id or None)
         theirs = Delivery.objects.filter(to, state=DeliveryState.WAITING)
         theirs.filter(next_at__lt=again).update(next_at=again)
         over = theirs

@@ -17,6 +17,13 @@ from agents.operations.deciding import (
 from agents.operations.erasing import Erasure, erase_subject
 from agents.operations.erasure_leftovers import ErasureLeftovers
 from agents.operations.granting import fields_of, judge_change, obstacle
+from agents.operations.inviting import (
+    accept_anew,
+    accept_as,
+    invitation_of,
+    invite,
+    revoke_invitation,
+)
 from agents.operations.killing import kill, release, stoppable_tools
 from agents.operations.launching import launch
 from agents.operations.notifying import (
@@ -53,6 +60,8 @@ __all__ = [
     "ErasureLeftovers",
     "KillSwitchStands",
     "Refused",
+    "accept_anew",
+    "accept_as",
     "add_member",
     "add_webhook",
     "add_workspace",
@@ -68,6 +77,8 @@ __all__ = [
     "ensure_simulated_person",
     "erase_subject",
     "fields_of",
+    "invitation_of",
+    "invite",
     "join",
     "judge_change",
     "kill",
@@ -83,6 +94,7 @@ __all__ = [
     "release",
     "release_claim",
     "remove_webhook",
+    "revoke_invitation",
     "rotate_webhook",
     "save_view",
     "set_email",

@@ -271,6 +271,11 @@ def _webhook(rows: Rows, what: str, facts: Row, event: Row) -> None:
         del rows[name]
 
 
+def _invitation(rows: Rows, what: str, facts: Row, event: Row) -> None:
+    row = rows.setdefault(f"invitation {facts['invitation']}", {})
+    row |= {**_known(facts, "role", "team"), "state": "open" if what == "sent" else what}
+
+
 def limits_told(facts: Row) -> Row:
     """Return up to what a person may grant since an event: by desk and currency, minor units."""
     limits, first = facts.get("desk_limits") or {}, facts.get(LIMIT)
@@ -299,6 +304,7 @@ _TELLS: dict[str, Callable[[Rows, str, Row, Row], None]] = {
     "workspace": _workspace,
     "member": _member,
     "team": _team,
+    "invitation": _invitation,
     "kill_switch": _switch,
     "notifications": _notifications,
     "webhook": _webhook,

@@ -17,6 +17,7 @@ from django.http import Http404, HttpRequest
 
 from agents.models import (
     Escalation,
+    Invitation,
     Membership,
     PolicyVersion,
     Role,
@@ -209,6 +210,17 @@ def workspace_to_staff(user: User, slug: str) -> Workspace:
     if not mine:
         raise PermissionDenied(_STAFF)
     return chosen(mine, slug)
+
+
+def invitation_to_revoke(user: User, pk: int) -> Invitation:
+    """Return an invitation that a person may take back. Raises Http404, PermissionDenied."""
+    mine = [part.workspace for part in parts_of(user) if part.role == Role.ADMIN]
+    if not mine:
+        raise PermissionDenied(_STAFF)
+    ours = Invitation.objects.select_related("workspace").filter(workspace__in=mine)
+    if (found := ours.filter(pk=pk).first()) is None:
+        raise Http404
+    return found
 
 
 def workspace_of(user: User, slug: str) -> Workspace:

@@ -342,6 +342,14 @@ TELLS: Mapping[str, Callable[[EventSentence], str]] = {
     "policy.published": _worded("Published policy v{number}. New runs follow it."),
     "member.set": _member_set,
     "team.set": _team_set,
+    "invitation.sent": lambda told: (
+        f"Invited somebody as {told.facts['role']}"
+        f"{' to the team ' + told.facts['team'] if told.facts['team'] else ''}"
+        f" (invitation {told.facts['invitation']})."
+    ),
+    "invitation.accepted": _worded("Accepted invitation {invitation}."),
+    "invitation.revoked": _worded("Ended invitation {invitation}."),
+    "invitation.expired": _worded("Invitation {invitation} expired."),
     "sessions.ended": _worded("Ended the sessions of {user}: {count}."),
     **{kind: _worded(sentence) for kind, (_, sentence) in words.EVENTS.items()},
     "audit.exported": _exported,

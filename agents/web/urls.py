@@ -8,6 +8,7 @@ from agents.web.approvals import views as approvals
 from agents.web.audit import views as audit
 from agents.web.kill import views as kill
 from agents.web.launch import views as launch
+from agents.web.members import invitations
 from agents.web.members import views as members
 from agents.web.notifications import views as notifications
 from agents.web.overview import views as overview
@@ -48,6 +49,13 @@ urlpatterns: list[URLPattern] = [
     path("kill/release/", kill.release, name="kill-release"),
     path("launch/", launch.launch, name="launch"),
     path("members/", members.members, name="members"),
+    path("members/invite/", invitations.invite, name="invite"),
+    path(
+        "members/invitations/<int:pk>/revoke/",
+        invitations.invitation_revoke,
+        name="invitation-revoke",
+    ),
+    path("invitations/<str:token>/", invitations.invitation, name="invitation"),
     path("members/teams/add/", members.team_add, name="team-add"),
     path("members/<int:pk>/", members.member, name="member"),
     path("members/<int:pk>/change/", members.member_change, name="member-change"),

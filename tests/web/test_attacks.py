@@ -15,7 +15,7 @@ from tests.web.test_pages import ADDRESSES, SHARES, address, form, signed_in, st
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-OPEN = {"healthz", "readyz", "metrics", "sign-in", "sign-out", "theme", "keys"}
+OPEN = {"healthz", "readyz", "metrics", "sign-in", "sign-out", "theme", "keys", "invitation"}
 ELSEWHERE = ("//evil.example/", "https://evil.example/", "/\\evil.example", "javascript:alert(1)")
 
 
@@ -47,6 +47,8 @@ MAY: dict[str, set[Role]] = {
     "webhook-change": {Role.ADMIN},
     "member-change": {Role.ADMIN},
     "team-add": {Role.ADMIN},
+    "invite": {Role.ADMIN},
+    "invitation-revoke": {Role.ADMIN},
     "kill-press": {Role.ADMIN},
     "kill-release": {Role.ADMIN},
     "verify": {Role.AUDITOR, Role.ADMIN},

@@ -95,8 +95,11 @@ ADDRESSES: dict[str, tuple[tuple[int, int], ...]] = {
     "kill-release": ((302, 302), (405, 404), (405, 403), (405, 403)),
     "members": ((302, 405), (200, 405), (403, 405), (403, 405)),
     "member": ((302, 405), (404, 405), (403, 405), (403, 405)),
-    "member-change": ((405, 302), (405, 404), (405, 403), (405, 403)),
-    "team-add": ((405, 302), (405, 422), (405, 403), (405, 403)),
+    "member-change": ((302, 302), (405, 404), (405, 403), (405, 403)),
+    "invite": ((302, 302), (405, 422), (405, 403), (405, 403)),
+    "invitation-revoke": ((302, 302), (405, 404), (405, 403), (405, 403)),
+    "invitation": ((404, 404),) * 4,  # no link of anybody's; see test_invitations
+    "team-add": ((302, 302), (405, 422), (405, 403), (405, 403)),
     "notifications": ((302, 405), (200, 405), (200, 405), (200, 405)),
     "notifications-prefer": ((302, 302), (405, 404), (405, 404), (405, 404)),
     "webhooks": ((302, 405), (200, 405), (403, 405), (403, 405)),
@@ -122,7 +125,7 @@ OF_RUN = ("run", "run-turn", "run-json", "cancel", "run-again")
 def address(name: str, *, run: object, escalation: object) -> str:
     """Return an address about this run or this escalation, by their keys."""
     parts = dict.fromkeys(OF_ESCALATION, escalation) | dict.fromkeys(OF_RUN, run)
-    parts |= {"become": "rita", "webhook-change": 1}
+    parts |= {"become": "rita", "webhook-change": 1, "invitation-revoke": 1, "invitation": "0" * 64}
     hers = Membership.objects.filter(user__username="rita").values_list("pk", flat=True)
     parts |= dict.fromkeys(("member", "member-change"), hers.first())
     if name == "delete-view":  # which Rita has saved for herself alone

@@ -17,10 +17,7 @@ _OURS = {"csrfmiddlewaretoken", "change"}
 def read_role(posted: QueryDict, part: Membership) -> dict[str, Any]:
     """Return the role that the form gives. Raises BadForm."""
     only(posted, _OURS | {"role"})
-    role = posted.get("role", "")
-    if role not in list(Role):
-        raise BadForm("role", "Choose a role.")
-    return {"role": Role(role)}
+    return {"role": _role(posted)}
 
 
 def read_limit(posted: QueryDict, part: Membership) -> dict[str, Any]:
@@ -54,3 +51,20 @@ def read_new_team(posted: QueryDict, workspace: Workspace) -> dict[str, Any]:
     if Team.objects.filter(workspace=workspace, slug=slug).exists():
         raise BadForm("slug", f"There is a team {slug} already.")
     return {"slug": slug, "name": posted.get("name", "")}
+
+
+def read_invitation(posted: QueryDict, workspace: Workspace) -> dict[str, Any]:
+    """Return who is invited as what, as operations take it. Raises BadForm."""
+    only(posted, {"csrfmiddlewaretoken", "workspace", "email", "role", "team"})
+    slug = posted.get("team", "")
+    team = Team.objects.filter(workspace=workspace, slug=slug).first() if slug else None
+    if slug and team is None:
+        raise BadForm("team", "There is no such team.")
+    return {"email": posted.get("email", ""), "role": _role(posted), "team": team}
+
+
+def _role(posted: QueryDict) -> Role:
+    role = posted.get("role", "")
+    if role not in list(Role):
+        raise BadForm("role", "Choose a role.")
+    return Role(role)

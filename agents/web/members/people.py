@@ -13,7 +13,7 @@ from django.utils import timezone
 from agents.core.former import FIRST_DESK
 from agents.core.limits import Limits
 from agents.core.tiers import Tiers, read_tiers
-from agents.models import Membership, Role, Session, Team, Workspace
+from agents.models import Invitation, InvitationState, Membership, Role, Session, Team, Workspace
 from agents.sdk.desk import DESKS
 from agents.web.access import DECIDES
 from agents.web.formats import desk_title, up_to
@@ -141,6 +141,12 @@ def _highest(tiers: Tiers, currency: str, teams: Collection[str]) -> str:
         return f"nothing in {currency}"
     most = within[-1].up_to_minor
     return f"any amount in {currency}" if most is None else up_to({currency: most})
+
+
+def open_invitations(workspace: Workspace) -> list[Invitation]:
+    """Return who was invited and has not answered, the newest first."""
+    found = Invitation.objects.filter(workspace=workspace, state=InvitationState.OPEN)
+    return list(found.select_related("team", "by").order_by("-created_at", "-pk")[:PAGE])
 
 
 def role_words(roles: Iterable[Role] = Role) -> list[tuple[str, str]]:

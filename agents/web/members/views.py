@@ -66,7 +66,7 @@ def team_add(request: HttpRequest) -> HttpResponse:
             **forms.read_new_team(request.POST, workspace),
         )
     except (BadForm, operations.Refused) as no:
-        return _members(request, workspace, sentence=str(no), status=_status(no))
+        return refused(request, workspace, no)
     return redirect(f"{reverse('members')}?{urlencode({'workspace': workspace.slug})}")
 
 
@@ -93,6 +93,13 @@ CHANGES: Mapping[str, Change] = {
 }
 
 
+def refused(
+    request: HttpRequest, workspace: Workspace, no: BadForm | operations.Refused
+) -> HttpResponse:
+    """Show the list with why nothing was changed."""
+    return _members(request, workspace, sentence=str(no), status=_status(no))
+
+
 def _status(no: BadForm | operations.Refused) -> int:
     return 403 if getattr(no, "code", "") == "not_permitted" else 422
 
@@ -116,6 +123,7 @@ def _members(
     found = people.members_page(workspace, **narrowed, after=given.get("after", ""))
     audited = [part.workspace for part in access.parts_of(user) if part.role in access.AUDITS]
     query = {"workspace": workspace.slug, **{k: v for k, v in narrowed.items() if v}}
+    may_change = _may_change(user, workspace)
     shown: dict[str, Json] = {
         "nav": "members",
         "workspace": workspace,
@@ -123,7 +131,8 @@ def _members(
         "found": found,
         "given": {name: value for name, value in narrowed.items() if value},
         "older": urlencode({**query, "after": found.after}) if found.after else "",
-        "may_change": _may_change(user, workspace),
+        "may_change": may_change,
+        "invited": people.open_invitations(workspace) if may_change else (),
         "roles": people.role_words(),
         "sentence": sentence,
         "posted": request.POST,

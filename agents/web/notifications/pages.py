@@ -18,7 +18,7 @@ from agents.models import (
     Role,
     Workspace,
 )
-from agents.notifications.messages import TEST
+from agents.notifications.messages import INVITATION, TEST
 from agents.web.forms import whole_number
 from agents.web.notifications.forms import clock
 
@@ -101,7 +101,7 @@ def deliveries(workspace: Workspace, before: str) -> tuple[list[LogLine], str]:
     found = Delivery.objects.filter(workspace=workspace)
     if (start := whole_number(before)) is not None:
         found = found.filter(pk__lt=start)
-    rows = found.select_related("user", "webhook", "notification").order_by("-pk")
+    rows = found.select_related("user", "webhook", "invitation", "notification").order_by("-pk")
     page = list(rows[: LOG_PAGE + 1])
     lines = [_line(row) for row in page[:LOG_PAGE]]
     return lines, str(page[LOG_PAGE - 1].pk) if len(page) > LOG_PAGE else ""
@@ -115,6 +115,8 @@ def _line(row: Delivery) -> LogLine:
 def _title(notification: Notification) -> str:
     if notification.kind == TEST:
         return "Test"
+    if notification.kind == INVITATION:
+        return "Invitation"
     known = notification.kind in list(Kind)
     return TITLES[Kind(notification.kind)] if known else notification.kind
 
@@ -122,4 +124,6 @@ def _title(notification: Notification) -> str:
 def _recipient(row: Delivery) -> str:
     if row.user is not None:
         return row.user.get_username()
+    if row.invitation is not None:
+        return row.invitation.email or "an invited person"
     return f"webhook {row.webhook}"

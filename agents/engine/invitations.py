@@ -1,0 +1,34 @@
+"""Invitations whose time is over: they end by the sweep, and their addresses go with them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.db import transaction
+
+from agents.models import Invitation, InvitationState, Workspace
+from agents.models.event import Entry, append_events
+
+BATCH = 100
+
+
+def expire_invitations(*, at: datetime) -> int:
+    """End invitations that nobody accepted in time. Return how many rows were put right."""
+    due = Invitation.objects.filter(state=InvitationState.OPEN, expires_at__lte=at)
+    found = list(due.select_related("workspace").order_by("expires_at", "pk")[:BATCH])
+    return sum(end_invitation(one, InvitationState.EXPIRED, at=at) for one in found)
+
+
+def end_invitation(
+    invitation: Invitation, state: InvitationState, *, at: datetime, actor: str = ""
+) -> bool:
+    """End an invitation and forget its address. Return False where it is over already."""
+    with transaction.atomic():
+        Workspace.objects.select_for_update().get(pk=invitation.workspace_id)
+        still = Invitation.objects.filter(pk=invitation.pk, state=InvitationState.OPEN)
+        if not still.update(state=state, email=""):
+            return False
+        facts = {"invitation": invitation.pk}
+        said = Entry(f"invitation.{state.value}", facts, actor)
+        append_events([said], workspace_id=invitation.workspace_id, at=at)
+        return True

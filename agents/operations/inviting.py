@@ -1,0 +1,183 @@
+"""Invitations: an admin names address and role, who gets the link chooses name and password."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from datetime import datetime, timedelta
+
+from django.contrib.auth.models import User
+from django.contrib.auth.password_validation import validate_password
+from django.core.exceptions import ValidationError
+from django.core.validators import validate_email
+from django.db import IntegrityError, transaction
+from django.db.models import F
+
+from agents.engine.invitations import end_invitation
+from agents.models import (
+    Delivery,
+    Invitation,
+    InvitationState,
+    Membership,
+    Notification,
+    Role,
+    Team,
+    Workspace,
+)
+from agents.models.event import Entry, append_events
+from agents.models.invitation import hash_of, token_of
+from agents.notifications.messages import INVITATION
+from agents.operations.people import lock_people
+from agents.operations.refusal import Refused
+from agents.operations.roles import join
+from agents.operations.teams import set_team
+
+LASTS = timedelta(days=7)
+MOST_A_DAY = 100  # of a workspace: whoever got hold of an admin's session sends no more mail
+MOST_TRIES = 20  # forms of one link that are refused
+# Whoever is invited chooses it themselves, so that no name looks like another one.
+NAME = re.compile(r"[a-z0-9][a-z0-9._-]{1,39}")
+SIMULATED = "simulated"  # programs that play a person are called so
+
+
+def invite(
+    *,
+    workspace: Workspace,
+    by: User,
+    email: str,
+    role: Role,
+    at: datetime,
+    team: Team | None = None,
+) -> Invitation:
+    """Have a link sent to an address; an older one to it ends. Raises Refused.
+
+    Whether somebody with this address has a sign-in makes no difference.
+    """
+    email = email.strip().lower()
+    try:
+        validate_email(email)
+    except ValidationError:
+        raise Refused("bad_email", "That is not the address of a mailbox.", field="email") from None
+    if team is not None and team.workspace_id != workspace.pk:
+        raise Refused("no_team", "That team is not of this workspace.", field="team")
+    with transaction.atomic():
+        name = lock_people(workspace, by)
+        ours = Invitation.objects.filter(workspace=workspace)
+        if ours.filter(created_at__gt=at - timedelta(days=1)).count() >= MOST_A_DAY:
+            raise Refused("too_many", f"At most {MOST_A_DAY} people can be invited in a day.")
+        for older in ours.filter(email=email, state=InvitationState.OPEN):
+            end_invitation(older, InvitationState.REVOKED, at=at, actor=name)
+        salt = secrets.token_hex(16)
+        made = Invitation.objects.create(
+            workspace=workspace,
+            email=email,
+            role=role,
+            team=team,
+            by=by,
+            salt=salt,
+            token_sha256=hash_of(token_of(salt)),
+            created_at=at,
+            expires_at=at + LASTS,
+        )
+        about = f"{INVITATION}:{made.pk}"
+        told = Notification.objects.create(
+            workspace=workspace, kind=INVITATION, about=about, due_at=at, addressed_at=at
+        )
+        Delivery.objects.create(
+            workspace=workspace,
+            notification=told,
+            invitation=made,
+            key=about,
+            due_at=at,
+            next_at=at,
+        )
+        facts = {"invitation": made.pk, "role": role.value, "team": team.slug if team else ""}
+        said = Entry("invitation.sent", facts, name)
+        append_events([said], workspace_id=workspace.pk, at=at)
+    return made
+
+
+def revoke_invitation(*, invitation: Invitation, by: User, at: datetime) -> None:
+    """Take an invitation back; its link works no more. Raises Refused."""
+    with transaction.atomic():
+        name = lock_people(invitation.workspace, by)
+        if not end_invitation(invitation, InvitationState.REVOKED, at=at, actor=name):
+            raise Refused("over", "This invitation is over already.")
+
+
+def invitation_of(token: str, *, at: datetime) -> Invitation | None:
+    """Return the invitation that a link is for; None where it works no more, or never did."""
+    found = (
+        Invitation.objects.filter(token_sha256=hash_of(token), state=InvitationState.OPEN)
+        .filter(expires_at__gt=at)
+        .select_related("workspace", "team", "by")
+        .first()
+    )
+    # The row alone makes no link work: whoever can write rows cannot sign.
+    return found if found and secrets.compare_digest(found.token, token) else None
+
+
+def accept_as(*, invitation: Invitation, user: User, at: datetime) -> Membership:
+    """Let somebody who has a sign-in join. Raises Refused."""
+    with transaction.atomic():
+        return _join(invitation, user, at)
+
+
+def accept_anew(*, invitation: Invitation, name: str, password: str, at: datetime) -> Membership:
+    """Make a sign-in and let it join. Raises Refused; after MOST_TRIES of these it is over."""
+    try:
+        with transaction.atomic():
+            user = _new_user(name.strip(), password, invitation.email)
+            return _join(invitation, user, at)
+    except Refused:
+        Invitation.objects.filter(pk=invitation.pk).update(tries=F("tries") + 1)
+        if invitation.tries + 1 >= MOST_TRIES:
+            end_invitation(invitation, InvitationState.REVOKED, at=at)
+        raise
+
+
+def _new_user(name: str, password: str, email: str) -> User:
+    # Whether a name is taken and whether it would do are one answer.
+    if not NAME.fullmatch(name) or name.startswith(SIMULATED):
+        raise Refused("bad_name", _NAME, field="name")
+    if User.objects.filter(username__iexact=name).exists():
+        raise Refused("bad_name", _NAME, field="name")
+    user = User(username=name, email=email)
+    try:
+        validate_password(password, user)
+    except ValidationError as error:
+        raise Refused("bad_password", " ".join(error.messages), field="password") from None
+    user.set_password(password)
+    try:
+        with transaction.atomic():
+            user.save()
+    except IntegrityError:  # somebody was first
+        raise Refused("bad_name", _NAME, field="name") from None
+    return user
+
+
+_NAME = (
+    "Choose another name: 2 to 40 small letters, digits, dots, hyphens and underscores, "
+    "and not one that is in use."
+)
+
+
+def _join(invitation: Invitation, user: User, at: datetime) -> Membership:
+    """Let a person join who has the link, within a transaction. Raises Refused."""
+    workspace, by = invitation.workspace, invitation.by
+    try:
+        # As if the admin did it now: an invitation of one who is none any more counts for nothing.
+        actor = lock_people(workspace, by)
+    except Refused:
+        raise Refused(
+            "inviter", f"Whoever invited you is not an admin of {workspace.name} any more."
+        ) from None
+    fresh = Invitation.objects.get(pk=invitation.pk)
+    is_over = not end_invitation(fresh, InvitationState.ACCEPTED, at=at, actor=user.get_username())
+    if is_over or fresh.expires_at <= at:
+        raise Refused("over", "This invitation is over. Ask for a new one.")
+    role = Role(fresh.role)
+    part = join(workspace=workspace, user=user, role=role, at=at, actor=actor)
+    if fresh.team is not None:
+        set_team(workspace=workspace, slug=fresh.team.slug, add=[user], at=at, actor=actor)
+    return part

@@ -1,0 +1,75 @@
+"""Invitations: an admin's form, and the page that a link of one leads to."""
+
+from __future__ import annotations
+
+from django.contrib.auth.models import User
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.http import urlencode
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods
+
+from agents import operations
+from agents.models import Invitation
+from agents.web import access
+from agents.web.forms import BadForm, only
+from agents.web.members import forms, views
+from agents.web.pages import action
+
+
+@action
+def invite(request: HttpRequest) -> HttpResponse:
+    """Have a link sent to an address; the answer is the same whoever has that address."""
+    user = access.person(request)
+    workspace = access.workspace_to_staff(user, request.POST.get("workspace", ""))
+    try:
+        given = forms.read_invitation(request.POST, workspace)
+        operations.invite(workspace=workspace, by=user, at=timezone.now(), **given)
+    except (BadForm, operations.Refused) as no:
+        return views.refused(request, workspace, no)
+    return redirect(f"{reverse('members')}?{urlencode({'workspace': workspace.slug})}#invitations")
+
+
+@action
+def invitation_revoke(request: HttpRequest, pk: int) -> HttpResponse:
+    """Take an invitation back."""
+    user = access.person(request)
+    made = access.invitation_to_revoke(user, pk)
+    try:
+        operations.revoke_invitation(invitation=made, by=user, at=timezone.now())
+    except operations.Refused as no:
+        return views.refused(request, made.workspace, no)
+    slug = urlencode({"workspace": made.workspace.slug})
+    return redirect(f"{reverse('members')}?{slug}#invitations")
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@never_cache
+def invitation(request: HttpRequest, token: str) -> HttpResponse:
+    """Let whoever has the link join: with a sign-in that is made here, or the one they are in."""
+    made = operations.invitation_of(token, at=timezone.now())
+    if made is None or request.method != "POST":
+        return _invitation(request, made)
+    try:
+        only(request.POST, {"csrfmiddlewaretoken", "as", "name", "password"})
+        if request.POST.get("as") == "me" and isinstance(request.user, User):
+            operations.accept_as(invitation=made, user=request.user, at=timezone.now())
+            return redirect("home")
+        operations.accept_anew(
+            invitation=made,
+            name=request.POST.get("name", ""),
+            password=request.POST.get("password", ""),
+            at=timezone.now(),
+        )
+    except (BadForm, operations.Refused) as no:
+        return _invitation(request, made, sentence=str(no), status=422)
+    return redirect("sign-in")
+
+
+def _invitation(
+    request: HttpRequest, made: Invitation | None, *, sentence: str = "", status: int = 200
+) -> HttpResponse:
+    shown = {"made": made, "sentence": sentence, "name": request.POST.get("name", "")}
+    return render(request, "members/invitation.html", shown, status=status if made else 404)

@@ -1,0 +1,162 @@
+"""An invitation from the admin's form to the first sign-in, and the links that do not work."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.utils import timezone
+
+from agents import operations
+from agents.engine.sweep import sweep
+from agents.models import Delivery, Event, Invitation, Membership, Role
+from agents.models.invitation import hash_of
+from agents.operations import inviting
+from tests.commands.test_run_pattern import command
+from tests.engine.scene import Scene, set_scene
+from tests.notifications.sinks import mail_server
+from tests.notifications.telling import by_mail, tell
+from tests.web.test_pages import signed_in, stranger
+from tests.web.words import words
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+
+PASSWORD = "a long walk by the sea"
+MIA = "Mia@example.com"
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return set_scene()
+
+
+@pytest.fixture
+def ada(scene: Scene) -> User:
+    return scene.add("ada", Role.ADMIN)
+
+
+def made_by(scene: Scene, ada: User, email: str = MIA, **more: Any) -> Invitation:
+    given: dict[str, Any] = {"role": Role.REVIEWER, "at": timezone.now(), **more}
+    return operations.invite(workspace=scene.workspace, by=ada, email=email, **given)
+
+
+def accept(token: str, name: str = "mia", password: str = PASSWORD) -> Any:
+    return Client().post(f"/invitations/{token}/", {"name": name, "password": password})
+
+
+def test_who_is_invited_by_mail_joins_once_with_name_and_password(
+    scene: Scene, ada: User, settings: Any
+) -> None:
+    at = timezone.now()
+    operations.set_team(workspace=scene.workspace, slug="leads", name="Leads", at=at)
+    admin = signed_in(ada)
+    form = {"email": MIA, "role": "reviewer", "team": "leads"}
+    with mail_server() as sink:
+        by_mail(settings, sink)
+        sent = admin.post("/members/invite/", form)
+        tell()
+        [mail] = sink.got
+    text = str(mail.get_payload(decode=True).decode())
+    link = re.search(r"https?://[^/]+(/invitations/(\w+)/)", text)
+    assert link
+    page, token = link.groups()
+
+    assert (sent.status_code, str(mail["To"])) == (302, "mia@example.com")
+    assert "mia@example.com" in admin.get("/members/").text
+    made = Invitation.objects.get()
+    assert token not in f"{vars(made)}{[e.facts for e in Event.objects.all()]}"
+    assert "ada invites you as reviewer, in the team Leads." in words(Client().get(page).text)
+    refused = [accept(token, name, PASSWORD) for name in ("rita", "Mia", "mia x", "simulated-x")]
+    assert {(one.status_code, "Choose another name" in one.text) for one in refused} == {
+        (422, True)
+    }
+    assert accept(token, password="mia mia mia").status_code == 422
+    assert accept(token).status_code == 302
+    assert accept(token, "mia2").status_code == 404
+
+    part = Membership.objects.get(user__username="mia")
+    assert (part.role, part.teams.get().slug, part.user.email) == (
+        *("reviewer", "leads"),
+        "mia@example.com",
+    )
+    signing_in = Client().post("/sign-in/", {"username": "mia", "password": PASSWORD})
+    assert signing_in.status_code == 302
+    kinds = ["invitation.sent", "invitation.accepted"]
+    said = Event.objects.filter(kind__in=kinds).order_by("seq")
+    assert [(event.kind, event.actor) for event in said] == [
+        *((kinds[0], "ada"), (kinds[1], "mia"))
+    ]
+    assert Invitation.objects.get().email == ""
+    assert "Accepted invitation" in admin.get("/audit/?all=1").text
+    assert command("verify_audit").code == 0
+    Invitation.objects.update(role="admin")
+    assert f"invitation {made.pk}: role is 'admin'" in command("verify_audit").out
+
+
+def test_a_link_that_is_over_or_forged_opens_nothing(scene: Scene, ada: User) -> None:
+    first, second = made_by(scene, ada), made_by(scene, ada, "mia@EXAMPLE.com")
+    revoked, late = made_by(scene, ada, "a@b.example"), made_by(scene, ada, "c@d.example")
+    forged = made_by(scene, ada, "e@f.example")
+    Invitation.objects.filter(pk=forged.pk).update(token_sha256=hash_of("known"))
+    assert (
+        signed_in(stranger()).post(f"/members/invitations/{revoked.pk}/revoke/").status_code == 404
+    )
+    assert signed_in(ada).post(f"/members/invitations/{revoked.pk}/revoke/").status_code == 302
+    Invitation.objects.filter(pk=late.pk).update(expires_at=timezone.now() - timedelta(1))
+    tokens = [first.token, revoked.token, late.token, "known", forged.token]
+
+    assert [accept(token).status_code for token in tokens] == [404] * 5
+    tell()
+    sweep()
+    late.refresh_from_db()
+    assert (late.state, late.email) == ("expired", "")
+    assert Delivery.objects.filter(invitation=first, state="dropped").exists()
+    scene.add("omars", Role.ADMIN)
+    operations.set_role(
+        workspace=scene.workspace, user=ada, role=Role.VIEWER, at=timezone.now(), actor="test"
+    )
+    answered = accept(second.token)
+    assert (answered.status_code, "not an admin" in answered.text) == (422, True)
+    assert not User.objects.filter(username="mia").exists()
+    assert command("verify_audit").code == 0
+
+
+def test_a_link_is_closed_after_twenty_forms_and_a_hundred_invitations_are_a_day(
+    scene: Scene, ada: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inviting, "MOST_TRIES", 3)
+    monkeypatch.setattr(inviting, "MOST_A_DAY", 2)
+    made = made_by(scene, ada)
+    assert [accept(made.token, "rita").status_code for _ in range(4)] == [422, 422, 422, 404]
+
+    made_by(scene, ada, "a@b.example")
+    form = {"email": "c@d.example", "role": "viewer"}
+    assert "At most 2 people" in signed_in(ada).post("/members/invite/", form).text
+
+
+def test_who_has_a_sign_in_joins_with_it_and_nobody_is_told_that_they_have_one(
+    scene: Scene, ada: User
+) -> None:
+    known = stranger()
+    User.objects.filter(pk=known.pk).update(email="known@example.com")
+    answers = [
+        signed_in(ada).post("/members/invite/", {"email": email, "role": "viewer"})
+        for email in ("known@example.com", "unknown@example.com")
+    ]
+    assert {(one.status_code, one["Location"]) for one in answers} == {
+        (302, f"/members/?workspace={scene.workspace.slug}#invitations")
+    }
+    token = Invitation.objects.get(email="known@example.com").token
+
+    joined = signed_in(known).post(f"/invitations/{token}/", {"as": "me"})
+
+    assert joined.status_code == 302
+    assert Membership.objects.filter(user=known, workspace=scene.workspace, role="viewer").exists()
+    again = made_by(scene, ada)
+    answered = signed_in(scene.rita).post(f"/invitations/{again.token}/", {"as": "me"})
+    assert (answered.status_code, "already" in answered.text) == (422, True)
+    assert Membership.objects.get(user=scene.rita).role == Role.REVIEWER
