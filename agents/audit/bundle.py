@@ -11,25 +11,30 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterator
 from datetime import datetime
+from uuid import UUID
 
-from django.db.models import QuerySet
+from django.db.models import Max, QuerySet
 
+from agents.audit.chains import Step, in_groups, no_step
 from agents.core.digest import canonical, sha256
 from agents.core.requests import Json
 from agents.models import Event, Head, Run, Workspace
 from agents.models.event import hashed_parts, texts_of
 from agents.record import seals
-from agents.record.chain import name_of, spelled
+from agents.record.chain import name_of, run_keys, spelled
 from agents.record.erasable_texts import Text
 
 FORMAT = "opsconsole-record/2"
-CHUNK = 500  # rows in memory at once
+CHUNK, HEADS = 500, 10  # rows in memory at once
 
 
-def lines(workspaces: QuerySet[Workspace], *, at: datetime) -> Iterator[str]:
-    """Yield the record of `workspaces` line by line. Nothing of it is held but names and counts."""
+def lines(workspaces: QuerySet[Workspace], *, at: datetime, step: Step = no_step) -> Iterator[str]:
+    """Yield the record of `workspaces` line by line; `step` hears how many chains are written.
+
+    What came after the first line was asked for is not in it. A few runs are held at once.
+    """
     digest, count = hashlib.sha256(), 0
-    for document in _documents(workspaces, at):
+    for document in _documents(workspaces, at, step):
         line = canonical(document) + "\n"
         digest.update(line.encode())
         count += 1
@@ -37,29 +42,62 @@ def lines(workspaces: QuerySet[Workspace], *, at: datetime) -> Iterator[str]:
     yield canonical({"end": {"lines": count, "sha256": digest.hexdigest()}}) + "\n"
 
 
-def _documents(workspaces: QuerySet[Workspace], at: datetime) -> Iterator[Json]:
+def _documents(workspaces: QuerySet[Workspace], at: datetime, step: Step) -> Iterator[Json]:
     # Heads before chains: a newer head would seal events that the copy does not have.
-    newest = Head.objects.order_by("-number").first()
-    shared = list(workspaces.order_by("pk"))
-    runs = Run.objects.filter(workspace__in=shared).order_by("created_at", "pk")
-    own = list(runs.only("workspace_id", "event_count", "head_hash"))
-    whose = {str(one.pk): one.slug for one in shared}
+    newest = Head.objects.aggregate(newest=Max("number"))["newest"] or 0
+    upto = Event.objects.aggregate(newest=Max("pk"))["newest"] or 0
+    whose = {str(pk): slug for pk, slug in workspaces.order_by("pk").values_list("pk", "slug")}
     yield {"bundle": FORMAT, "at": spelled(at), "workspaces": whose}
-    names = {name_of(workspace=one.pk) for one in shared}
-    names |= {name_of(workspace=run.workspace_id, run=run.pk) for run in own}
-    sealed = Head.objects.filter(number__lte=newest.number if newest else 0)
-    for head in sealed.order_by("number").iterator(CHUNK):
-        yield {"head": _shown(head.plain(), names, whose.keys())}
-    for workspace in shared:
-        yield from _chain(
-            workspace, name_of(workspace=workspace.pk), workspace.events.filter(run=None)
-        )
-    for run in own:
-        yield from _chain(run, name_of(workspace=run.workspace_id, run=run.pk), run.events.all())
+    sealed = Head.objects.filter(number__lte=newest).order_by("number")
+    for head in sealed.iterator(HEADS):
+        yield {"head": _shown(head.plain(), whose)}
+    count = 0
+    for pk in map(int, whose):
+        row = _as_of(Workspace.objects.get(pk=pk), upto)
+        events = row.events.filter(run=None, seq__lte=row.event_count).order_by("seq")
+        yield _chain_line(name_of(workspace=pk), row)
+        yield from map(_event_line, events.prefetch_related("texts").iterator(CHUNK))
+        step(count := count + 1)
+    for keys in in_groups(Run.objects.filter(workspace__in=workspaces)):
+        yield from _runs(keys, upto)
+        step(count := count + len(keys))
 
 
-def _shown(head: seals.SealedHead, names: Collection[str], whose: Collection[str]) -> Json:
-    """Return a head as one may see it who may see the workspaces `whose`, chains of `names`."""
+def _runs(keys: list[UUID], upto: int) -> Iterator[Json]:
+    """Yield the chains of a few runs, each as its row tells of it: it may grow meanwhile."""
+    runs = Run.objects.filter(pk__in=keys).order_by("pk")
+    rows = list(runs.only("workspace_id", "event_count", "head_hash"))
+    events: dict[UUID, list[Event]] = {run.pk: [] for run in rows}
+    found = Event.objects.filter(run__in=rows).order_by("run", "seq").prefetch_related("texts")
+    for event in found.iterator(CHUNK):
+        if event.run_id:
+            events[event.run_id].append(event)
+    for run in rows:
+        mine = [event for event in events[run.pk] if event.seq <= run.event_count]
+        ours = [event for event in mine if event.pk <= upto]
+        if mine and not ours:
+            continue  # it was launched after this copy was asked for
+        if len(ours) < len(mine):
+            run.event_count, run.head_hash = ours[-1].seq, ours[-1].hash
+        yield _chain_line(name_of(workspace=run.workspace_id, run=run.pk), run)
+        yield from map(_event_line, ours)
+
+
+def _as_of(workspace: Workspace, upto: int) -> Workspace:
+    """Return a workspace with its chain's end as it was when the newest event was `upto`."""
+    known = workspace.events.filter(run=None, seq__lte=workspace.event_count)
+    if known.filter(pk__gt=upto).exists():
+        last = known.filter(pk__lte=upto).order_by("seq").last()
+        workspace.event_count, workspace.head_hash = (last.seq, last.hash) if last else (0, "")
+    return workspace
+
+
+def _chain_line(name: str, row: Run | Workspace) -> Json:
+    return {"chain": {"name": name, "count": row.event_count, "hash": row.head_hash}}
+
+
+def _shown(head: seals.SealedHead, whose: Collection[str]) -> Json:
+    """Return a head as one may see it who may see the workspaces `whose`."""
     shown: dict[str, Json] = {
         "number": head.number,
         "at": head.at,
@@ -68,36 +106,34 @@ def _shown(head: seals.SealedHead, names: Collection[str], whose: Collection[str
         "seal": head.seal,
     }
     if head.workspaces is None:
-        hidden = [
-            seals.leaf(chain, hashes) for chain, hashes in head.chains() if chain not in names
-        ]
-        shown["moved"] = {chain: head.moved[chain] for chain in head.moved if chain in names}
+        mine = _chains_of(head, whose)
+        hidden = [seals.leaf(chain, hashes) for chain, hashes in head.chains() if chain not in mine]
+        shown["moved"] = {chain: head.moved[chain] for chain in head.moved if chain in mine}
         return {**shown, "others": sorted(hidden)}
     parts = head.workspaces.items()
     shown["workspaces"] = {name: part for name, part in parts if name in whose}
     return {**shown, "others": {name: sha256(part) for name, part in parts if name not in whose}}
 
 
-def _chain(row: Run | Workspace, name: str, events: QuerySet[Event]) -> Iterator[Json]:
-    """Yield a chain as its row tells of it, and its events up to there: it may grow meanwhile."""
-    yield {"chain": {"name": name, "count": row.event_count, "hash": row.head_hash}}
-    for event in (
-        events.filter(seq__lte=row.event_count)
-        .order_by("seq")
-        .prefetch_related("texts")
-        .iterator(CHUNK)
-    ):
-        covered = hashed_parts(event)
-        beside = {name: _opened(text) for name, text in texts_of(event).items()}
-        yield {
-            "event": {
-                **covered,
-                "at": spelled(event.at),
-                "previous": event.previous,
-                "hash": event.hash,
-                **({"texts": beside} if beside else {}),
-            }
+def _chains_of(head: seals.SealedHead, whose: Collection[str]) -> set[str]:
+    """Return the chains of version 1 that are of these workspaces."""
+    runs = Run.objects.filter(pk__in=run_keys(head.moved), workspace__in=[int(pk) for pk in whose])
+    mine = {name_of(workspace=0, run=pk) for pk in runs.values_list("pk", flat=True)}
+    return mine | {name_of(workspace=int(pk)) for pk in whose}
+
+
+def _event_line(event: Event) -> Json:
+    covered = hashed_parts(event)
+    beside = {name: _opened(text) for name, text in texts_of(event).items()}
+    return {
+        "event": {
+            **covered,
+            "at": spelled(event.at),
+            "previous": event.previous,
+            "hash": event.hash,
+            **({"texts": beside} if beside else {}),
         }
+    }
 
 
 def _opened(text: Text) -> Json:

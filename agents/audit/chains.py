@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from itertools import islice
 from typing import TypeVar
 from uuid import UUID
 
@@ -16,18 +15,16 @@ from django.db import DataError
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from agents.audit import unsealed
+from agents.audit.sealed_chains import SealedChains
 from agents.audit.stored import rows_of_runs, rows_of_workspace
 from agents.models import Event, Run, Workspace
 from agents.models.event import hashed_parts, texts_of
-from agents.record import seals
 from agents.record.chain import link, name_of
 from agents.record.chain_faults import Fault, Linked, first_fault
-from agents.record.seals import first_unlike
 from agents.record.told import Row, Told
 
 CHUNK = 500  # rows in memory at once
-RUNS = 100  # whose events are in memory at once
+RUNS, EVENTS = 100, 2_000  # that are in memory at once, but for a longer run
 LATE = timedelta(minutes=10)  # between what an event says and its seal, where nothing is wrong
 # What a value raises that does not belong in its column.
 UNREADABLE = (
@@ -35,6 +32,7 @@ UNREADABLE = (
     ObjectDoesNotExist,  # a row that is referred to is gone
 )
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
+Step = Callable[[int], None]  # hears how many chains are done, and may raise to end it
 Owner = TypeVar("Owner", Run, Workspace)
 
 
@@ -47,7 +45,8 @@ class Chain:
     of: str = "event"  # what the chain is made of
     differences: Sequence[str] = ()  # rows that hold something else than its events tell
     doubt: Fault | None = None  # the first event whose time cannot be right, where else it holds
-    loose: Sequence[datetime] = ()  # when its events were that no head covers
+    loose: int = 0  # events that no head covers
+    between: tuple[datetime, datetime] | None = None  # when they were: the first and the last
 
     @property
     def holds(self) -> bool:
@@ -61,44 +60,42 @@ class Chain:
         return f"{self.name}: {self.of} {self.fault.seq}: {self.fault.why}"
 
 
-@dataclass(frozen=True)
-class TrustedHeads:
-    """What the heads say that can be trusted."""
-
-    hashes: Mapping[str, Sequence[str]] = field(default_factory=dict)  # by chain
-    bounds: Mapping[str, Sequence[tuple[int, str]]] = field(default_factory=dict)
-    homes: Mapping[str, str] = field(default_factory=dict)
-    newest: str = ""  # when the newest head was made whose time is sure
-
-    @classmethod
-    def by(cls, heads: Sequence[seals.SealedHead]) -> TrustedHeads:
-        return cls(
-            seals.sealed_hashes(heads),
-            seals.bounds(heads, unsealed.EVENTS, is_sure=_is_sure),
-            seals.homes(heads),
-            next((head.at for head in reversed(heads) if _is_sure(head.at)), ""),
-        )
+def no_step(done: int) -> None:
+    """Hear nothing."""
 
 
 def chains(
-    runs: QuerySet[Run], workspaces: QuerySet[Workspace], sealed: TrustedHeads | None = None
+    runs: QuerySet[Run], workspaces: QuerySet[Workspace], sealed: SealedChains
 ) -> Iterator[Chain]:
     """Check the chain of each workspace and of each run, and the rows that their events tell of.
 
     The cost is every event of them, in a few queries for a hundred runs.
     """
-    sealed = sealed or TrustedHeads()
     for workspace in workspaces.select_related("policy", "book").order_by("pk"):
         yield _readable(f"workspace {workspace.slug}", workspace, sealed)
-    keys = runs.order_by("created_at", "pk").values_list("pk", flat=True).iterator(RUNS)
-    while some := list(islice(keys, RUNS)):
+    for some in in_groups(runs):
         try:
             yield from list(_chains_of(some, sealed))
         except UNREADABLE:
             yield from (_readable(f"run {pk}", Run(pk=pk), sealed) for pk in some)
 
 
-def _readable(shown: str, row: Run | Workspace, sealed: TrustedHeads) -> Chain:
+def in_groups(runs: QuerySet[Run]) -> Iterator[list[UUID]]:
+    """Yield the keys of runs in their order, so many together as may be in memory at once."""
+    last, group, events = UUID(int=0), list[UUID](), 0
+    sizes = runs.order_by("pk").values_list("pk", "event_count")
+    while some := list(sizes.filter(pk__gt=last)[:CHUNK]):
+        for pk, count in some:
+            if group and (len(group) == RUNS or events + count > EVENTS):
+                yield group
+                group, events = [], 0
+            group.append(pk)
+            last, events = pk, events + count
+    if group:
+        yield group
+
+
+def _readable(shown: str, row: Run | Workspace, sealed: SealedChains) -> Chain:
     """Check a chain; where it or a row of it cannot be read, say which event it is, if it is one"""
     try:
         if isinstance(row, Run):
@@ -118,9 +115,9 @@ def _readable(shown: str, row: Run | Workspace, sealed: TrustedHeads) -> Chain:
     return Chain(shown, Fault(0, "a row of it cannot be read"))
 
 
-def _chains_of(keys: Sequence[UUID], sealed: TrustedHeads) -> Iterator[Chain]:
+def _chains_of(keys: Sequence[UUID], sealed: SealedChains) -> Iterator[Chain]:
     found_runs = Run.objects.filter(pk__in=keys).prefetch_related("launched_by", "policy")
-    runs = list(found_runs.order_by("created_at", "pk"))
+    runs = list(found_runs.order_by("pk"))
     events: dict[UUID, list[Event]] = {run.pk: [] for run in runs}
     found = Event.objects.filter(run__in=runs).order_by("run", "seq").prefetch_related("texts")
     for event in found.iterator(CHUNK):
@@ -143,7 +140,7 @@ def _stable(row: Owner, check: Callable[[Owner], Chain]) -> Chain:
             return chain
 
 
-def _workspace_chain(workspace: Workspace, sealed: TrustedHeads) -> Chain:
+def _workspace_chain(workspace: Workspace, sealed: SealedChains) -> Chain:
     events = Event.objects.filter(workspace=workspace, run=None).order_by("seq")
     name = name_of(workspace=workspace.pk)
     rows = rows_of_workspace(workspace)
@@ -151,7 +148,7 @@ def _workspace_chain(workspace: Workspace, sealed: TrustedHeads) -> Chain:
     return _chain(f"workspace {workspace.slug}", name, workspace, read, rows, sealed)
 
 
-def _run_chain(run: Run, sealed: TrustedHeads) -> Chain:
+def _run_chain(run: Run, sealed: SealedChains) -> Chain:
     events = Event.objects.filter(run=run).order_by("seq").prefetch_related("texts")
     name = name_of(workspace=run.workspace_id, run=run.pk)
     return _chain(f"run {run.pk}", name, run, events, rows_of_runs([run])[run.pk], sealed)
@@ -163,18 +160,16 @@ def _chain(
     row: Run | Workspace,
     events: Iterable[Event],
     rows: Mapping[str, Row],
-    sealed: TrustedHeads,
+    sealed: SealedChains,
 ) -> Chain:
     """Return a chain with the first event that does not fit, and the rows that are not as told."""
-    reader = _Reader(row, sealed.bounds.get(name, []), sealed.newest)
+    reader = _Reader(row, sealed.of(name), sealed.newest)
     fault = first_fault(reader.read(events), count=row.event_count, head=row.head_hash)
-    wanted = sealed.hashes.get(name, ())
     if fault is None:
-        fault = first_unlike(reader.hashes, wanted) or reader.fault
-    else:
-        sound = fault.seq - 1
-        fault = first_unlike(reader.hashes[:sound], wanted[:sound]) or fault
-    home = sealed.homes.get(name)
+        fault = reader.unlike or reader.cut or reader.fault
+    elif reader.unlike and reader.unlike.seq < fault.seq:
+        fault = reader.unlike
+    home = sealed.home(name)
     if fault is None and home not in (None, str(reader.workspace)):
         fault = Fault(1, f"it was sealed as a chain of workspace {home}")
     differences = [] if fault else [str(one) for one in reader.told.differences(rows)]
@@ -183,51 +178,62 @@ def _chain(
         fault,
         differences=differences,
         doubt=None if fault else reader.doubt,
-        loose=reader.times[len(wanted) :],
+        loose=reader.loose,
+        between=reader.between,
     )
 
 
 class _Reader:
-    """Reads the events of a chain once, for all who look at them."""
+    """Reads the events of a chain once, for all who look at them, beside what was sealed of it."""
 
     def __init__(
-        self, row: Run | Workspace, bounds: Sequence[tuple[int, str]], newest: str
+        self, row: Run | Workspace, sealed: Iterator[tuple[str, str]], newest: str
     ) -> None:
         self.workspace = row.workspace_id if isinstance(row, Run) else row.pk
-        self.bounds, self.newest = list(reversed(bounds)), newest
+        self.sealed, self.newest = sealed, newest
         self.now = timezone.now()
-        self.hashes: list[str] = []
-        self.times: list[datetime] = []
+        self.seq = self.loose = 0
+        self.between: tuple[datetime, datetime] | None = None
         self.fault: Fault | None = None
+        self.unlike: Fault | None = None  # the first event that is not the one that was sealed
         self.doubt: Fault | None = None
         self.told = Told()
 
     def read(self, events: Iterable[Event]) -> Iterator[Linked]:
         for event in events:
-            self.hashes.append(event.hash)
-            self.times.append(event.at)
-            seq = len(self.hashes)
+            self.seq += 1
+            wanted, bound = next(self.sealed, (None, self.newest))
+            if wanted is None:
+                first, last = self.between or (event.at, event.at)
+                self.loose, self.between = (
+                    self.loose + 1,
+                    (min(first, event.at), max(last, event.at)),
+                )
+            elif event.hash != wanted and self.unlike is None:
+                self.unlike = Fault(self.seq, "it is not the event that was sealed")
             if self.fault is None and event.workspace_id != self.workspace:
-                self.fault = Fault(seq, "it is of another workspace than its chain")
-            self.doubt = self.doubt or self.doubt_of(seq, event.at)
+                self.fault = Fault(self.seq, "it is of another workspace than its chain")
+            self.doubt = self.doubt or self.doubt_of(self.seq, event.at, bound)
             found = Linked(hashed_parts(event), event.previous, event.hash, texts_of(event))
             self.told.take(found)
             yield found
 
-    def doubt_of(self, seq: int, at: datetime) -> Fault | None:
+    @property
+    def cut(self) -> Fault | None:
+        """Return where a chain ends that was sealed further, once all its events were read."""
+        if left := sum(1 for _ in self.sealed):
+            why = f"the chain ends after {self.seq} events; {self.seq + left} were sealed"
+            return Fault(self.seq + 1, why)
+        return None
+
+    def doubt_of(self, seq: int, at: datetime, bound: str) -> Fault | None:
         """Return why an event cannot be of this time: a forgery and a wrong clock look alike."""
         why = "it is of the future" if at > self.now + LATE else ""
-        if at < self.bound(seq):
+        if at < _since(bound):
             why = "it is older than the head before its seal"
         if not why or is_of_wrong_clock(at):
             return None
         return Fault(seq, f"{why}: a clock was wrong, or its time was forged")
-
-    def bound(self, seq: int) -> datetime:
-        """Return the time before which an event cannot be, by the heads."""
-        while self.bounds and seq > self.bounds[-1][0]:
-            self.bounds.pop()
-        return _since(self.bounds[-1][1] if self.bounds else self.newest)
 
 
 def is_of_wrong_clock(at: datetime) -> bool:
@@ -235,7 +241,8 @@ def is_of_wrong_clock(at: datetime) -> bool:
     return any(since <= at <= until for since, until in settings.OPSCONSOLE_WRONG_CLOCKS)
 
 
-def _is_sure(at: str) -> bool:
+def is_sure(at: str) -> bool:
+    """Tell whether no clock that was wrong is known to have shown this time."""
     return not is_of_wrong_clock(datetime.fromisoformat(at))
 
 

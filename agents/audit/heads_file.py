@@ -12,6 +12,7 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from agents.record.seals import SealedHead, as_line, from_line
@@ -68,18 +69,27 @@ def opened(path: Path) -> Iterator[KeptHeads]:
         os.close(descriptor)
 
 
-def read(path: Path) -> tuple[list[SealedHead], bool]:
-    """Return the heads in a file, and whether its end was left out. Raises Unreadable, OSError.
+def count(path: Path) -> tuple[int, bool]:
+    """Return the number of heads in a file, and whether its end was left out.
 
-    A last line that is no whole head is being written, or was torn by a crash.
+    A last line that is no whole head is being written, or was torn by a crash. Raises Unreadable,
+    OSError.
     """
-    found: list[SealedHead] = []
+    number = 0
     with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
+        for line in file:
             if not line.endswith(b"\n") and _whole(line) is None:
-                return found, True
-            found.append(_read(line, f"line {number}"))
-    return found, False
+                return number, True
+            number += 1
+            _read(line, f"line {number}")
+    return number, False
+
+
+def read(path: Path, most: int) -> Iterator[SealedHead]:
+    """Yield the first heads of a file, one at a time. Raises Unreadable, OSError."""
+    with path.open("rb") as file:
+        for number, line in enumerate(islice(file, most), start=1):
+            yield _read(line, f"line {number}")
 
 
 def _whole(line: bytes) -> SealedHead | None:

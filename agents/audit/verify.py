@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from pathlib import Path
 
 from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.models import QuerySet
 
-from agents.audit import heads_file, protection, sealing
-from agents.audit.chains import CHUNK, UNREADABLE, Chain, TrustedHeads, chains
+from agents.audit import heads_file, protection, sealing, unsealed
+from agents.audit.chains import CHUNK, UNREADABLE, Chain, Step, chains, is_sure, no_step
+from agents.audit.sealed_chains import SealedChains
 from agents.audit.stored import without_intent
 from agents.models import Head, Run, Sealed, Workspace
 from agents.record import seals
-from agents.record.chain import name_of
+from agents.record.chain import name_of, run_keys
 from agents.record.chain_faults import Fault
 
 KEPT = "heads kept elsewhere"
+HEADS = 10  # in memory at once; each has up to 10,000 hashes
+FAULTS = 1_000  # that are named; of more it is said how many
 
 
 @dataclass(frozen=True)
@@ -33,7 +37,8 @@ class Proof:
     compared: int  # heads that are kept outside the database, too
     loose: int  # events that no head covers
     between: tuple[datetime, datetime] | None  # when they were: the first and the last
-    faults: list[Chain]
+    faults: list[Chain]  # the first FAULTS of them
+    more: int = 0  # that there are besides
     is_torn: bool = False  # the last line of the heads outside was left out
     only_times: bool = False  # are what does not hold
     foreign: str = ""  # what acts on a company's own tables
@@ -55,6 +60,8 @@ class Proof:
             said.append(f"{events} in no seal yet, {span}.")
         if self.foreign:
             said.append(f"Not checked is what acts on your own tables: {self.foreign}.")
+        if self.more:
+            said.append(f"{self.more} more places do not hold: the first {FAULTS} are named.")
         return said + self.clock_notes()
 
     def clock_notes(self) -> list[str]:
@@ -68,78 +75,140 @@ class Proof:
         return said
 
 
-def prove(*, runs: QuerySet[Run], workspaces: QuerySet[Workspace], file: Path) -> Proof:
+def prove(
+    *, runs: QuerySet[Run], workspaces: QuerySet[Workspace], file: Path, step: Step = no_step
+) -> Proof:
     """Check chains against themselves and against what was sealed, here and in `file`.
 
     Where all workspaces are checked, so is that no sealed chain is gone. It costs every event
-    and every head.
+    and every head, and holds a few of each at once: see SealedChains.
+    `step` hears how many chains were checked.
     """
-    # Read before the database, which is written first: else its newest head would seem lost.
-    kept, is_torn, faults = _kept(file)
-    stored, counts, unreadable = _stored()
-    faults += unreadable
-    if not kept and not faults and len(stored) > 1:
-        why = f"the file is gone or empty, and the database has {len(stored)} heads"
-        faults = [Chain(KEPT, Fault(0, why))]
-    bad, trusted = seals.judged(stored, kept, sealing.keys())
-    faults += [Chain("heads", fault, of="head") for fault in bad]
+    with SealedChains() as sealed:
+        return _prove(runs, workspaces, file, sealed, step)
+
+
+def _prove(
+    runs: QuerySet[Run],
+    workspaces: QuerySet[Workspace],
+    file: Path,
+    sealed: SealedChains,
+    step: Step,
+) -> Proof:
+    faults = _Faults()
+    # Counted before the database, which is written first: else its newest head would seem lost.
+    kept, is_torn = _count_kept(file, faults)
+    heads = _StoredHeads(sealed, faults)
+    bad: list[Fault] = []
+    outside = heads_file.read(file, kept) if kept else iter(())
+    trusted = seals.judged(heads.read(), outside, sealing.keys(), bad)
+    for head, bound in seals.with_bounds(trusted, unsealed.EVENTS, is_sure=is_sure):
+        sealed.add(head, bound)
+        step(0)
+        sealed.newest = head.at if is_sure(head.at) else sealed.newest
+    if not kept and not faults.count and heads.count > 1:
+        why = f"the file is gone or empty, and the database has {heads.count} heads"
+        faults.add(Chain(KEPT, Fault(0, why)))
+    for fault in bad:
+        faults.add(Chain("heads", fault, of="head"))
     if not bad:
-        faults += _miscounted(counts, seals.sealed_hashes(stored))
+        for name, count, wanted in sealed.miscounted():
+            why = f"agents_sealed counts {count} sealed events; the heads have {wanted}"
+            faults.add(Chain(name.replace("/", " "), Fault(0, why)))
     build = protection.inspect(connections[DEFAULT_DB_ALIAS])
-    faults += [Chain(name, Fault(0, why)) for name, why in sorted(build.faults.items())]
-    sealed, count, loose, ends = TrustedHeads.by(trusted), 0, 0, list[datetime]()
-    doubts: list[Chain] = []
+    for name, why in sorted(build.faults.items()):
+        faults.add(Chain(name, Fault(0, why)))
+    count = loose = 0
+    between: tuple[datetime, datetime] | None = None
+    doubts = _Faults()
     for chain in chains(runs, workspaces, sealed):
-        count += 1
-        loose += len(chain.loose)
-        if chain.loose:
-            ends = [min([*ends, *chain.loose]), max([*ends, *chain.loose])]
-        faults += [chain] if chain.fault else []
-        faults += [Chain(chain.name, Fault(0, why)) for why in chain.differences]
-        doubts += [Chain(chain.name, chain.doubt)] if chain.doubt else []
+        step(count := count + 1)
+        loose += chain.loose
+        if chain.between:
+            ends = [*(between or ()), *chain.between]
+            between = min(ends), max(ends)
+        if chain.fault:
+            faults.add(chain)
+        for why in chain.differences:
+            faults.add(Chain(chain.name, Fault(0, why)))
+        if chain.doubt:
+            doubts.add(Chain(chain.name, chain.doubt))
     if workspaces.count() == Workspace.objects.count():
-        faults += _vanished(sealed.hashes)
-        faults += [Chain(name, Fault(0, "no event tells of it")) for name in without_intent()]
-    between = (ends[0], ends[1]) if ends else None
-    only_times = bool(doubts) and not faults
-    counts_of_heads = len(stored), len(sealing.keys()), len(kept)
-    found = faults + doubts
-    foreign = protection.listed(build.foreign)
-    return Proof(count, *counts_of_heads, loose, between, found, is_torn, only_times, foreign)
+        for chain in _vanished(sealed):
+            faults.add(chain)
+        for name in without_intent():
+            faults.add(Chain(name, Fault(0, "no event tells of it")))
+    found, more = [*faults.first, *doubts.first], faults.more + doubts.more
+    only_times = bool(doubts.count) and not faults.count
+    return Proof(
+        *(count, heads.count, len(sealing.keys()), kept, loose, between, found, more),
+        *(is_torn, only_times, protection.listed(build.foreign)),
+    )
 
 
-def _kept(file: Path) -> tuple[list[seals.SealedHead], bool, list[Chain]]:
-    """Return the heads outside the database, and why there are none where they are not readable."""
+class _Faults:
+    """What does not hold: the first FAULTS places, and how many more there are."""
+
+    def __init__(self) -> None:
+        self.first: list[Chain] = []
+        self.count = 0
+
+    @property
+    def more(self) -> int:
+        return self.count - len(self.first)
+
+    def add(self, fault: Chain) -> None:
+        self.count += 1
+        if len(self.first) < FAULTS:
+            self.first.append(fault)
+
+
+def _count_kept(file: Path, faults: _Faults) -> tuple[int, bool]:
+    """Return how many heads are outside the database; 0 where they cannot be read."""
     try:
-        return *(heads_file.read(file) if file.exists() else ([], False)), []
+        return heads_file.count(file) if file.exists() else (0, False)
     except (heads_file.Unreadable, OSError) as error:
-        return [], False, [Chain(KEPT, Fault(0, str(error)))]
+        faults.add(Chain(KEPT, Fault(0, str(error))))
+        return 0, False
 
 
-def _stored() -> tuple[list[seals.SealedHead], dict[str, int], list[Chain]]:
-    """Return the heads, and how far `agents_sealed` says they reach, of one moment."""
-    while True:
-        counts = dict(Sealed.objects.values_list("chain", "event_count"))
-        heads, faults = _heads()
-        again = dict(Sealed.objects.values_list("chain", "event_count"))
-        if counts == again:
-            return heads, counts, faults
+@dataclass
+class _StoredHeads:
+    """The heads in the database, and how far `agents_sealed` says that they reach."""
 
+    sealed: SealedChains
+    faults: _Faults
+    count: int = 0
+    last: int = -1  # its number
 
-def _heads() -> tuple[list[seals.SealedHead], list[Chain]]:
-    """Return the heads that can be read, and those that cannot."""
-    try:
-        return [_whole(head) for head in Head.objects.order_by("number").iterator(CHUNK)], []
-    except UNREADABLE:
-        pass
-    heads: list[seals.SealedHead] = []
-    faults: list[Chain] = []
-    for number in Head.objects.order_by("number").values_list("number", flat=True):
+    def read(self) -> Iterator[seals.SealedHead]:
+        """Yield the heads that can be read; at the end counts and heads are of one moment."""
+        while True:
+            yield from self._next()
+            self.sealed.count_anew(Sealed.objects.values_list("chain", "event_count").iterator())
+            if not self._newer().exists():
+                return
+
+    def _newer(self) -> QuerySet[Head]:
+        return Head.objects.filter(number__gt=self.last).order_by("number")
+
+    def _next(self) -> Iterator[seals.SealedHead]:
+        while some := list(self._newer().values_list("number", flat=True)[:HEADS]):
+            yield from self._read(some)
+            self.last = some[-1]
+
+    def _read(self, numbers: list[int]) -> Iterator[seals.SealedHead]:
         try:
-            heads.append(_whole(Head.objects.get(number=number)))
+            heads = [_whole(head) for head in Head.objects.filter(number__in=numbers)]
         except UNREADABLE:
-            faults.append(Chain("heads", Fault(number, "it cannot be read"), of="head"))
-    return heads, faults
+            heads = []
+            for number in numbers:
+                try:
+                    heads.append(_whole(Head.objects.get(number=number)))
+                except UNREADABLE:
+                    self.faults.add(Chain("heads", Fault(number, "it cannot be read"), of="head"))
+        self.count += len(heads)
+        yield from sorted(heads, key=lambda head: head.number)
 
 
 def _whole(head: Head) -> seals.SealedHead:
@@ -147,20 +216,13 @@ def _whole(head: Head) -> seals.SealedHead:
     return seals.from_line(json.loads(seals.as_line(head.plain())))
 
 
-def _miscounted(counts: Mapping[str, int], sealed: Mapping[str, Sequence[str]]) -> Iterator[Chain]:
-    """Yield the chains of which `agents_sealed` counts other events than the heads have."""
-    for name in sorted(counts.keys() | sealed.keys()):
-        said, wanted = counts.get(name, 0), len(sealed.get(name, ()))
-        if said != wanted:
-            why = f"agents_sealed counts {said} sealed events; the heads have {wanted}"
-            yield Chain(name.replace("/", " "), Fault(0, why))
-
-
-def _vanished(sealed: Mapping[str, Sequence[str]]) -> Iterator[Chain]:
+def _vanished(sealed: SealedChains) -> Iterator[Chain]:
     """Yield the chains that were sealed and of which not even the row is left."""
-    runs = Run.objects.values_list("workspace_id", "pk").iterator()
-    there = {name_of(workspace=workspace, run=run) for workspace, run in runs}
-    there |= {name_of(workspace=pk) for pk in Workspace.objects.values_list("pk", flat=True)}
-    for name in sorted(sealed.keys() - there):
-        why = f"the chain is gone; {len(sealed[name])} events were sealed"
-        yield Chain(name.replace("/", " "), Fault(1, why))
+    counts = sealed.counts()
+    while some := dict(islice(counts, CHUNK)):
+        rows = Run.objects.filter(pk__in=run_keys(some)).values_list("workspace_id", "pk")
+        there = {name_of(workspace=workspace, run=run) for workspace, run in rows}
+        there |= {name_of(workspace=pk) for pk in Workspace.objects.values_list("pk", flat=True)}
+        for name in sorted(some.keys() - there):
+            why = f"the chain is gone; {some[name]} events were sealed"
+            yield Chain(name.replace("/", " "), Fault(1, why))

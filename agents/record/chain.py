@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from functools import lru_cache
+from uuid import UUID
 
 from agents.core.digest import sha256
 from agents.core.requests import Json
@@ -37,3 +40,11 @@ def spelled(at: datetime) -> str:
 def name_of(*, workspace: int, run: object = None) -> str:
     """Return how heads and copies name a chain: a run's, or a workspace's for run None."""
     return f"workspace/{workspace}" if run is None else f"run/{run}"
+
+
+def run_keys(names: Iterable[str]) -> list[UUID]:
+    """Return the runs whose chains are among these names."""
+    return [UUID(name[4:]) for name in names if _RUN.fullmatch(name)]
+
+
+_RUN = re.compile(r"run/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")

@@ -98,114 +98,111 @@ def from_line(found: Json) -> SealedHead:
     return head
 
 
-def first_bad_head(heads: Iterable[SealedHead], keys: Mapping[str, str]) -> Fault | None:
-    """Return the first head that is missing, not under its seal, or does not follow.
+class _Line:
+    """Heads one after the other, and the first that is missing, not sealed or does not follow."""
 
-    `keys` are by their ids; without any the seals are not checked.
-    """
-    before = ""
-    for number, head in enumerate(heads, start=1):
+    def __init__(self, keys: Mapping[str, str]) -> None:
+        self.keys, self.number, self.before = keys, 0, ""
+        self.fault: Fault | None = None
+
+    def take(self, head: SealedHead) -> None:
+        if self.fault is None and (why := self._wrong(head)):
+            self.fault = Fault(self.number + 1, why)
+        self.number, self.before = self.number + 1, head.seal
+
+    def _wrong(self, head: SealedHead) -> str:
+        number = self.number + 1
         if head.number != number:
-            return Fault(number, f"head {number} is missing; the next one is {head.number}")
-        if head.before != before:
-            return Fault(number, "it does not follow the head before it")
-        key = keys.get(head.key)
-        if keys and key is None:
-            return Fault(number, f"it was sealed with the key {head.key}, which is not given")
+            return f"head {number} is missing; the next one is {head.number}"
+        if head.before != self.before:
+            return "it does not follow the head before it"
+        key = self.keys.get(head.key)
+        if self.keys and key is None:
+            return f"it was sealed with the key {head.key}, which is not given"
         if key and not hmac.compare_digest(_seal(head, key).encode(), head.seal.encode()):
-            return Fault(number, "its seal is not that of its content under its key")
-        before = head.seal
-    return None
-
-
-def first_difference(kept: Sequence[SealedHead], stored: Sequence[SealedHead]) -> Fault | None:
-    """Return the first head kept elsewhere that the database does not have as it is kept.
-
-    What is kept may begin later than the database and end earlier, never the other way round.
-    """
-    by_number = {head.number: head for head in stored}
-    before = None
-    for head in kept:
-        if before not in (None, head.number - 1):
-            return Fault(head.number, f"it follows head {before} in what is kept elsewhere")
-        before = head.number
-        here = by_number.get(head.number)
-        if here is None:
-            newest = len(stored)
-            why = f"it is kept elsewhere, and the database ends with head {newest}"
-            return Fault(head.number, f"{why}: an older copy, or heads were removed")
-        if here != head:
-            return Fault(head.number, "it is kept elsewhere as another")
-    return None
+            return "its seal is not that of its content under its key"
+        return ""
 
 
 def judged(
-    stored: Sequence[SealedHead], kept: Sequence[SealedHead], keys: Mapping[str, str]
-) -> tuple[list[Fault], list[SealedHead]]:
-    """Return what is wrong with the heads, and those by which the events can be held.
+    stored: Iterable[SealedHead],
+    kept: Iterable[SealedHead],
+    keys: Mapping[str, str],
+    faults: list[Fault],
+) -> Iterator[SealedHead]:
+    """Yield the heads by which the events can be held; add to `faults` what is wrong with them.
 
-    Where the database and the copy disagree, the copy counts, as far as its seals hold.
+    Where the database and the copy disagree, the copy counts, as far as its seals hold. It may
+    begin later than the database and end earlier, never the other way round. `keys` are by their
+    ids; without any the seals are not checked. One head of each is held at a time.
     """
-    faults = [first_bad_head(stored, keys), first_difference(kept, stored)]
-    by_number = {head.number: head for head in [*stored, *kept]}
-    merged = [by_number[number] for number in sorted(by_number)]
-    bad = first_bad_head(merged, keys)
-    trusted = [head for head in merged if bad is None or head.number < bad.seq]
-    return [fault for fault in faults if fault], trusted
+    ours, merged = _Line(keys), _Line(keys)
+    gaps: list[Fault] = []
+    unlike: Fault | None = None
+    for here, there in _side_by_side(stored, _in_order(kept, gaps)):
+        head = there or here
+        if here:
+            ours.take(here)
+        if there and unlike is None:
+            unlike = _difference(here, there)
+        if head:
+            merged.take(head)
+            if merged.fault is None:
+                yield head
+    found = [ours.fault, unlike, *gaps[: unlike is None]]
+    faults += [fault for fault in found if fault]
 
 
-def sealed_hashes(heads: Iterable[SealedHead]) -> dict[str, list[str]]:
-    """Return the hashes of each chain's events, from the first on, as heads sealed them."""
-    found: dict[str, list[str]] = {}
-    for head in heads:
-        for chain, hashes in head.chains():
-            found.setdefault(chain, []).extend(hashes)
-    return found
+def _difference(here: SealedHead | None, there: SealedHead) -> Fault | None:
+    if here is None:
+        why = "it is kept elsewhere, and the database does not have it"
+        return Fault(there.number, f"{why}: an older copy, or heads were removed")
+    if here != there:
+        return Fault(there.number, "it is kept elsewhere as another")
+    return None
 
 
-def bounds(
+def _in_order(kept: Iterable[SealedHead], gaps: list[Fault]) -> Iterator[SealedHead]:
+    """Yield the heads of a copy whose numbers grow; note the first that leaves a gap."""
+    before = None
+    for head in kept:
+        if before not in (None, head.number - 1) and not gaps:
+            gaps.append(Fault(head.number, f"it follows head {before} in what is kept elsewhere"))
+        if before is None or head.number > before:
+            before = head.number
+            yield head
+
+
+def _side_by_side(
+    stored: Iterable[SealedHead], kept: Iterable[SealedHead]
+) -> Iterator[tuple[SealedHead | None, SealedHead | None]]:
+    """Yield the heads of two sources with one number together; both are in their order."""
+    ours, theirs = iter(stored), iter(kept)
+    here, there = next(ours, None), next(theirs, None)
+    while here or there:
+        is_here = here is not None and (there is None or here.number <= there.number)
+        is_there = there is not None and (here is None or there.number <= here.number)
+        yield here if is_here else None, there if is_there else None
+        here = next(ours, None) if is_here else here
+        there = next(theirs, None) if is_there else there
+
+
+def with_bounds(
     heads: Iterable[SealedHead], full: int, *, is_sure: Callable[[str], bool]
-) -> dict[str, list[tuple[int, str]]]:
-    """Return for each chain since when its events can be: (up to which seq, a time) in order.
+) -> Iterator[tuple[SealedHead, str]]:
+    """Yield each head with the time before which the events that it seals cannot be; "": unknown.
 
     What a head seals happened after the head before it was made; but those that one seal makes
     have one time, and one of `full` events or more left some to the next. A head whose time is
     not sure bounds nothing.
     """
-    found: dict[str, list[tuple[int, str]]] = {}
     bound = at = ""
     was_full = False
     for head in heads:
         if head.at != at and not was_full and (not at or is_sure(at)):
             bound = at
-        count = 0
-        for chain, hashes in head.chains():
-            mine = found.setdefault(chain, [])
-            mine.append(((mine[-1][0] if mine else 0) + len(hashes), bound))
-            count += len(hashes)
-        at, was_full = head.at, count >= full
-    return found
-
-
-def homes(heads: Iterable[SealedHead]) -> dict[str, str]:
-    """Return the id of the workspace under which each chain was first sealed, as far as told."""
-    found: dict[str, str] = {}
-    for head in heads:
-        for workspace, part in (head.workspaces or {}).items():
-            for chain in part["moved"]:
-                found.setdefault(chain, workspace)
-    return found
-
-
-def first_unlike(hashes: Iterable[str], seals: Sequence[str]) -> Fault | None:
-    """Return the first event of a chain that is not the one that was sealed in its place."""
-    seq = 0
-    for seq, (found, wanted) in enumerate(zip(hashes, seals, strict=False), start=1):
-        if found != wanted:
-            return Fault(seq, "it is not the event that was sealed")
-    if seq < len(seals):
-        return Fault(seq + 1, f"the chain ends after {seq} events; {len(seals)} were sealed")
-    return None
+        yield head, bound
+        at, was_full = head.at, sum(len(hashes) for _, hashes in head.chains()) >= full
 
 
 def _seal(head: SealedHead, key: str) -> str:

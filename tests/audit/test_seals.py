@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from agents.audit.sealed_chains import SealedChains
 from agents.record import seals
 from agents.record.chain_faults import Fault
 from agents.record.seals import SealedHead, judged, sealed
@@ -29,13 +30,20 @@ OURS = history({"run/a": ["1", "2"]}, {"run/a": ["3"], "run/b": ["4"]}, {"run/b"
 THEIRS = history({"run/a": ["1", "9"]}, {"run/a": ["3"], "run/b": ["4"]}, {"run/b": ["5"]})
 
 
-def fault(stored: list[SealedHead]) -> Fault | None:
-    return seals.first_bad_head(stored, {seals.key_id(KEY): KEY})
+def judge(stored: list[SealedHead], *kept: SealedHead) -> tuple[list[Fault], list[SealedHead]]:
+    faults: list[Fault] = []
+    trusted = list(judged(stored, kept, {seals.key_id(KEY): KEY}, faults))
+    return faults, trusted
 
 
 def test_what_was_sealed_is_every_event_in_order() -> None:
-    assert fault(OURS) is None
-    assert seals.sealed_hashes(OURS) == {"run/a": ["1", "2", "3"], "run/b": ["4", "5"]}
+    with SealedChains() as sealed:
+        for head in OURS:
+            sealed.add(head, "")
+
+        assert judge(OURS) == ([], OURS)
+        assert list(sealed.counts()) == [("run/a", 3), ("run/b", 2)]
+        assert [hashed for hashed, _ in sealed.of("run/a")] == ["1", "2", "3"]
 
 
 @pytest.mark.parametrize(
@@ -51,14 +59,14 @@ def test_what_was_sealed_is_every_event_in_order() -> None:
     ],
 )
 def test_the_first_bad_head_is_named(stored: list[SealedHead], number: int) -> None:
-    found = fault(stored)
+    faults, trusted = judge(stored)
 
-    assert found is not None
-    assert found.seq == number
+    assert [fault.seq for fault in faults] == [number]
+    assert trusted == stored[: number - 1]
 
 
 def test_a_whole_history_under_the_key_is_told_from_ours_by_the_copy() -> None:
-    faults, trusted = judged(THEIRS, OURS[1:2], {seals.key_id(KEY): KEY})
+    faults, trusted = judge(THEIRS, OURS[1])
 
     assert faults == [Fault(2, "it is kept elsewhere as another")]
     assert trusted == THEIRS[:1]
@@ -67,7 +75,7 @@ def test_a_whole_history_under_the_key_is_told_from_ours_by_the_copy() -> None:
 def test_a_forged_copy_does_not_make_a_sound_database_trusted_less_than_it_is() -> None:
     forged = replace(OURS[1], seal="0" * 64)
 
-    faults, trusted = judged(OURS, [forged], {seals.key_id(KEY): KEY})
+    faults, trusted = judge(OURS, forged)
 
     assert faults == [Fault(2, "it is kept elsewhere as another")]
     assert trusted == OURS[:1]

@@ -14,15 +14,15 @@ from django.db import connection
 from django.utils import timezone
 
 from agents import operations, results
-from agents.audit.chains import chains
 from agents.core.requests import Json
 from agents.core.states import RunState
 from agents.desks.refunds import metrics
 from agents.desks.refunds.profiles import STRICT
 from agents.engine.tool_call import LATE
-from agents.models import Event, Run, Workspace
+from agents.models import Event, Run
 from agents.models.event import facts_of
 from agents.tools import TOOLS, Context
+from tests.commands.test_run_pattern import command
 from tests.engine.scene import Scene, go, has_ended, set_scene
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
@@ -142,8 +142,7 @@ def test_a_late_answer_is_on_record_and_not_used(monkeypatch: pytest.MonkeyPatch
     late = Event.objects.get(run=run, kind=LATE)
     assert "SKU-LATE" in facts_of(late)["said"]
     assert late.facts["key"] == f"{run.pk}:dispatch/t3/work"
-    checked = chains(Run.objects.filter(pk=run.pk), Workspace.objects.none())
-    assert [chain.fault for chain in checked] == [None]
+    assert command("verify_audit", "--run", str(run.pk)).code == 0
 
 
 def test_a_worker_whose_own_call_times_out_is_not_tried_again(
