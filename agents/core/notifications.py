@@ -19,7 +19,7 @@ DAY = 24 * 60  # minutes
 FIRST_WAIT, LONGEST_WAIT = 30.0, 3600.0  # seconds between two tries
 GIVEN_UP = timedelta(hours=24)  # after the first try
 SOON = timedelta(minutes=10)  # before the end, what is short or long
-DECIDERS, ADMIN = ("reviewer", "admin"), "admin"
+ADMIN = "admin"
 
 
 class Kind(StrEnum):
@@ -27,6 +27,7 @@ class Kind(StrEnum):
 
     OPENED = "opened"
     ASSIGNED = "assigned"
+    SECOND = "second"
     HALF_TIME = "half_time"
     EXPIRING = "expiring"
     EXPIRED = "expired"
@@ -44,6 +45,7 @@ class Mode(StrEnum):
 TITLES: Mapping[Kind, str] = {
     Kind.OPENED: "New request",
     Kind.ASSIGNED: "Assigned to me or my team",
+    Kind.SECOND: "Approved by one, awaits a second person",
     Kind.HALF_TIME: "Unclaimed at half time",
     Kind.EXPIRING: "About to expire",
     Kind.EXPIRED: "Expired",
@@ -53,12 +55,13 @@ TITLES: Mapping[Kind, str] = {
 }
 DEFAULTS: Mapping[Kind, Mode] = dict.fromkeys(Kind, Mode.NOW) | {Kind.OPENED: Mode.OFF}
 # Told only while the request is open; whoever is not asked any more is not told that they are.
-WHILE_OPEN = (Kind.OPENED, Kind.ASSIGNED, Kind.HALF_TIME, Kind.EXPIRING)
+WHILE_OPEN = (Kind.OPENED, Kind.ASSIGNED, Kind.SECOND, Kind.HALF_TIME, Kind.EXPIRING)
 
 # By the event that is written in the same transaction.
 OF_EVENTS: Mapping[str, Kind] = {
     "escalation.opened": Kind.OPENED,
     "escalation.assigned": Kind.ASSIGNED,
+    "approval.given": Kind.SECOND,
     "escalation.expired": Kind.EXPIRED,
     "escalation.not_carried_out": Kind.NOT_CARRIED_OUT,
     "run.failed": Kind.ATTENTION,
@@ -85,7 +88,8 @@ class Person:
 
     user: int
     role: str
-    may_grant: bool = True  # the whole amount that is asked for, by tiers and own limits
+    may_decide: bool = False  # the request that it is about, whatever their own limits
+    may_grant: bool = False  # all that it asks for
     teams: frozenset[int] = frozenset()
     modes: Mapping[str, str] = field(default_factory=dict)  # where other than DEFAULTS
     hears_all: bool = False  # asked to be told of what others decide too
@@ -97,7 +101,6 @@ class Case:
     """What happened, and who has to do with it."""
 
     kind: Kind
-    kept_from: frozenset[int] = frozenset()  # who launched the run, where the policy says so
     launcher: int | None = None
     decided_by: int | None = None
     assigned_to: int | None = None
@@ -110,8 +113,11 @@ def recipients(case: Case, people: Iterable[Person]) -> list[Person]:
     """Return who is told: those who can act, have asked for the run, or asked to hear of all."""
     known = list(people)
     able = {person.user for person in _able(case, known)}
-    spared = {case.done_by} if case.kind is Kind.ASSIGNED else set()
+    spared = {case.done_by} if case.kind in (Kind.ASSIGNED, Kind.SECOND) else set()
     spared |= case.snoozed_by if case.kind is Kind.HALF_TIME else set()
+    if case.kind is Kind.OPENED:  # whose it is are told that
+        whose = _assigned(case, known)
+        spared |= {p.user for p in whose if mode_of(Kind.ASSIGNED, p.modes) is not Mode.OFF}
     told = [p for p in known if p.user not in spared and (p.user in able or p.hears_all)]
     return [p for p in told if mode_of(case.kind, p.modes) is not Mode.OFF]
 
@@ -122,16 +128,21 @@ def _able(case: Case, people: Collection[Person]) -> list[Person]:
     concerned = {case.launcher, case.decided_by}
     if case.kind in (Kind.NOT_CARRIED_OUT, Kind.ATTENTION):
         return [p for p in people if p.role == ADMIN or p.user in concerned]
-    decide = [p for p in people if p.role in DECIDERS and p.user not in case.kept_from]
-    assigned = [p for p in decide if p.user == case.assigned_to or case.assigned_team in p.teams]
+    assigned = _assigned(case, people)
     if case.kind is Kind.ASSIGNED:
         return assigned
-    decide = assigned or decide  # where nobody it is assigned to is left, it is everybody's
+    # Where nobody it is assigned to is left, it is everybody's.
+    decide = assigned or [p for p in people if p.may_decide]
     # Above everybody's limit it can still be lowered or rejected.
     decide = [p for p in decide if p.may_grant] or decide
     if case.kind is Kind.EXPIRED:
         decide += [p for p in people if p.user == case.launcher and p not in decide]
     return decide
+
+
+def _assigned(case: Case, people: Collection[Person]) -> list[Person]:
+    decide = [p for p in people if p.may_decide]
+    return [p for p in decide if p.user == case.assigned_to or case.assigned_team in p.teams]
 
 
 def mode_of(kind: Kind, modes: Mapping[str, str]) -> Mode:

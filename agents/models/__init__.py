@@ -27,9 +27,10 @@ from agents.models.snooze import Snooze
 from agents.models.step import Step
 from agents.models.team import Team
 from agents.models.worker import Worker
-from agents.models.workspace import Membership, Role, Workspace
+from agents.models.workspace import DECIDES, Membership, Role, Workspace
 
 __all__ = [
+    "DECIDES",
     "Approval",
     "Book",
     "Delivery",

@@ -7,6 +7,7 @@ erasure has nothing to look for here.
 from __future__ import annotations
 
 import base64
+from collections.abc import Iterator
 from enum import StrEnum
 from hashlib import sha256
 from typing import Any
@@ -53,20 +54,23 @@ class Notification(models.Model):
 
 def notifications_of(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the columns of what is to be told of events that are about to be written."""
-    return [_columns(e) for e in events if e["kind"] in OF_EVENTS and not _is_given_back(e)]
+    return [_columns(event, kind) for event in events for kind in _kinds(event)]
 
 
-def _is_given_back(event: dict[str, Any]) -> bool:
-    """Tell whether a request was assigned to nobody, of which nobody is told."""
-    return OF_EVENTS[event["kind"]] is Kind.ASSIGNED and not {"to", "team"} & set(event["facts"])
+def _kinds(event: dict[str, Any]) -> Iterator[Kind]:
+    """Yield what is told of an event: of one that a tier gives to a team, that too."""
+    kind, has_receiver = OF_EVENTS.get(event["kind"]), {"to", "team"} & set(event["facts"])
+    if kind and (kind is not Kind.ASSIGNED or has_receiver):
+        yield kind
+    if kind is Kind.OPENED and has_receiver:
+        yield Kind.ASSIGNED
 
 
-def _columns(event: dict[str, Any]) -> dict[str, Any]:
+def _columns(event: dict[str, Any], kind: Kind) -> dict[str, Any]:
     facts: Json = event["facts"]
     scope = f"{facts.get('scope')}:{facts.get('target')}" if "scope" in facts else ""
     thing = about(facts, run=event["run_id"], event=f"{event['workspace_id']}:{event['seq']}")
-    kind = OF_EVENTS[event["kind"]]
-    if kind is Kind.ASSIGNED:  # handed over and back, it is news again
+    if kind in (Kind.ASSIGNED, Kind.SECOND):  # handed over and back, it is news again
         thing += f":{event['seq']}"
     return {
         "workspace_id": event["workspace_id"],

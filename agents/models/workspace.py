@@ -17,6 +17,9 @@ class Role(StrEnum):
     ADMIN = "admin"  # people, policies, kill switch
 
 
+DECIDES = (Role.REVIEWER, Role.ADMIN)
+
+
 class Workspace(models.Model):
     """A tenant: its people, policies, runs and one book of the business."""
 

@@ -31,6 +31,7 @@ INVITATION = "invitation"  # and of what somebody gets who is no user yet
 _HAPPENED = {
     Kind.OPENED: "Waits for a decision",
     Kind.ASSIGNED: "Assigned to {}",
+    Kind.SECOND: "Approved by {}, awaits a second person",
     Kind.HALF_TIME: "Still unclaimed, half of its time is over",
     Kind.EXPIRING: "About to expire",
     Kind.EXPIRED: "Expired, and so rejected",
@@ -83,7 +84,11 @@ def note_of(notification: Notification) -> Note:
         lines = [line for line in (why, f"Until {until}") if line]
         url = _url("approval", request.pk)
         # By name: those who hear of all and webhooks are told too, and it may have moved since.
-        told = told.format(_plain(str(request.assigned_to or request.assigned_team or "nobody")))
+        first, whose = request.approval, request.assigned_to or request.assigned_team
+        if kind == Kind.SECOND and first:
+            told = told.format(_plain(str(first.by)))
+            lines = [f"Approved: {first.granted}", *lines] if first.granted else lines
+        told = told.format(_plain(str(whose or "nobody")))
         facts |= {"request": request.pk, "expires_at": request.expires_at.isoformat()}
         facts |= {"amount_minor": request.amount_minor, "currency": request.currency}
         facts |= {"rule": request.review["deciding"].get("rule"), "why": why}

@@ -127,6 +127,7 @@ def _take(recipient: Mapping[str, int | None], *, at: datetime) -> Message | Non
         whole.select_related("user", "webhook", "invitation", "notification__workspace")
         .select_related("notification__run__policy", "notification__escalation__assigned_to")
         .select_related("notification__escalation__assigned_team")
+        .select_related("notification__escalation__approval__by")
         .order_by("due_at", "pk")
     )
     kept = [(row, note) for row in rows if not _drop(row, at=at) and (note := _note(row, at=at))]

@@ -28,10 +28,10 @@ from agents.core.notifications import (
     send_at,
 )
 from agents.core.states import EscalationState
-from agents.core.tiers import Demand
-from agents.engine.demands import OPEN_TO_ALL, demand_for
+from agents.engine.deciders import deciders, people_who_may
 from agents.engine.untold import untold_effects
 from agents.models import (
+    DECIDES,
     Delivery,
     DeliveryState,
     Escalation,
@@ -147,9 +147,11 @@ _DUE = {Kind.HALF_TIME: half_time, Kind.EXPIRING: last_call}
 
 
 def still_concerns(kind: Kind, request: Escalation, *, at: datetime) -> bool:
-    """Tell whether a request still waits, and at its half time for whoever takes it."""
+    """Tell whether a request still waits: at its half time for whoever takes it, or a second."""
     if request.state != EscalationState.OPEN:
         return False
+    if kind is Kind.SECOND:
+        return request.approval_id is not None
     until = request.claimed_until
     return kind is not Kind.HALF_TIME or until is None or until <= at
 
@@ -177,9 +179,21 @@ def _deliveries(
     members, webhooks = circles.of(notification.workspace_id)
     row = {"workspace_id": notification.workspace_id, "notification": notification, "key": about}
     run, request = notification.run, notification.escalation
-    demand = _demand(request, run)
-    people = [_person(part, own, request, run, demand) for part, own in members]
-    for person in recipients(_case(notification, members, demand, at=at), people):
+    may_decide, may_grant = _able(request, run)
+    people = [
+        Person(
+            part.user_id,
+            part.role,
+            may_decide=part.user_id in may_decide,
+            may_grant=part.user_id in may_grant,
+            teams=frozenset(team.pk for team in part.teams.all()),
+            modes=own.modes,
+            hears_all=own.hears_all,
+            hours=own.hours,
+        )
+        for part, own in members
+    ]
+    for person in recipients(_case(notification, members, at=at), people):
         when = send_at(mode_of(kind, person.modes), person.hours, at)
         yield Delivery(**row, user_id=person.user, due_at=when, next_at=when)
     for webhook in webhooks:
@@ -190,31 +204,27 @@ def _deliveries(
             yield Delivery(**row, webhook=webhook, due_at=at, next_at=at)
 
 
-def _demand(request: Escalation | None, run: Run | None) -> Demand:
+def _able(request: Escalation | None, run: Run | None) -> tuple[set[int], set[int]]:
+    """Return who may decide a request, and who of them may grant all of it."""
     if request is None or run is None:
-        return OPEN_TO_ALL
+        return set(), set()
     request.run = run  # which was read with its policy
     try:
-        return demand_for(request)
-    except BadPolicy:
-        return OPEN_TO_ALL
+        able = set(deciders(request).values_list("user", flat=True))
+        return able, {one.user_id for _, one in people_who_may(request)}
+    except BadPolicy:  # nobody can decide it, and somebody has to see to that
+        parts = Membership.objects.filter(workspace=request.workspace_id, role__in=DECIDES)
+        able = set(parts.values_list("user", flat=True)) - launchers_of(run)
+        return able, able
 
 
-def _case(notification: Notification, members: Members, demand: Demand, *, at: datetime) -> Case:
+def _case(notification: Notification, members: Members, *, at: datetime) -> Case:
     run, request = notification.run, notification.escalation
     snoozes = Snooze.objects.filter(escalation=request, until__gt=at)
     is_half = notification.kind == Kind.HALF_TIME
     snoozed = snoozes.values_list("user", flat=True) if is_half else ()
-    kept: set[int] = set()
-    if run is not None and request is not None:
-        try:
-            is_kept = run.limits.four_eyes or demand.people > 1
-            kept = launchers_of(run) if is_kept else set()
-        except BadPolicy:
-            kept = launchers_of(run)
     return Case(
         Kind(notification.kind),
-        kept_from=frozenset(kept),
         launcher=run.launched_by_id if run else None,
         decided_by=request.decided_by_id if request else None,
         assigned_to=request.assigned_to_id if request else None,
@@ -223,30 +233,6 @@ def _case(notification: Notification, members: Members, demand: Demand, *, at: d
             (p.user_id for p, _ in members if p.user.username == notification.actor), None
         ),
         snoozed_by=frozenset(snoozed),
-    )
-
-
-def _person(
-    part: Membership,
-    own: NotificationPreference,
-    request: Escalation | None,
-    run: Run | None,
-    demand: Demand,
-) -> Person:
-    may_grant = demand.admits({team.slug for team in part.teams.all()})
-    if request is not None and request.approval is not None:  # the second yes is another's
-        may_grant = may_grant and request.approval.by_id != part.user_id
-    if run is not None and request is not None and request.amount_minor is not None:
-        limit = part.limit_minor(run.desk, request.currency)
-        may_grant = may_grant and (limit is None or request.amount_minor <= limit)
-    return Person(
-        part.user_id,
-        part.role,
-        may_grant=may_grant,
-        teams=frozenset(team.pk for team in part.teams.all()),
-        modes=own.modes,
-        hears_all=own.hears_all,
-        hours=own.hours,
     )
 
 

@@ -4,7 +4,7 @@ The clock comes in as `at`. What is refused is refused with a sentence for the p
 """
 
 from agents.operations.approving import ApprovalLapsed
-from agents.operations.assigning import assign, deciders
+from agents.operations.assigning import assign
 from agents.operations.auditing import record_command_export, record_export, record_verification
 from agents.operations.claiming import Claimed, claim, release_claim
 from agents.operations.commenting import comment
@@ -70,7 +70,6 @@ __all__ = [
     "claim",
     "comment",
     "decide",
-    "deciders",
     "delete_view",
     "end_sessions",
     "ensure_demo_workspace",

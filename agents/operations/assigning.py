@@ -9,29 +9,15 @@ from datetime import datetime
 
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.db.models import QuerySet
 
 from agents.core.requests import Json
+from agents.engine.deciders import deciders
 from agents.engine.redaction import redact_for
-from agents.models import Escalation, Membership, Role, Snooze, Team
-from agents.models.belonging import launchers_of
+from agents.models import DECIDES, Escalation, Role, Snooze, Team
 from agents.operations.claiming import Claimed, is_kept_from, lock_open, tell_of
 from agents.operations.refusal import Refused, check_text, require_member
-from agents.operations.roles import DECIDES
 
 MAX_NOTE = 500  # characters
-
-
-def deciders(escalation: Escalation) -> QuerySet[Membership]:
-    """Return who may decide a request, whatever their limits: people, and not its launcher."""
-    may = Membership.objects.filter(
-        workspace=escalation.workspace_id,
-        role__in=DECIDES,
-        user__is_active=True,
-        is_simulated=False,
-    )
-    run = escalation.run
-    return may.exclude(user__in=launchers_of(run)) if run.limits.four_eyes else may
 
 
 def assign(

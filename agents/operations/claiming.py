@@ -11,11 +11,10 @@ from django.db.models.functions import Now
 
 from agents.core.requests import Json
 from agents.core.states import EscalationState
-from agents.models import Escalation, Role, Run
+from agents.models import DECIDES, Escalation, Role, Run
 from agents.models.belonging import launchers_of, request_belongs
 from agents.operations.escalation_lock import MISPLACED
 from agents.operations.refusal import Refused, require_member
-from agents.operations.roles import DECIDES
 
 CLAIM = timedelta(minutes=15)
 

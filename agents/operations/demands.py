@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from math import inf
-
 from agents.core.tiers import Demand
+from agents.engine.deciders import people_who_may
 from agents.models import Escalation, Membership, Team
 from agents.models.belonging import launchers_of
-from agents.operations.assigning import deciders
 from agents.operations.claiming import OWN
 from agents.operations.refusal import Refused
 
@@ -21,7 +19,7 @@ def check_demand(escalation: Escalation, person: Membership, demand: Demand) -> 
     if demand.people > 1 and person.user_id in launchers_of(escalation.run):
         raise Refused("four_eyes", OWN)
     if demand.teams is not None and not demand.admits(teams_of(person)):
-        able = people_who_may(escalation, demand)
+        able = people_who_may(escalation)
         raise Refused("above_tier", above_tier(escalation, demand, bool(able)))
 
 
@@ -46,23 +44,3 @@ def above_tier(escalation: Escalation, demand: Demand, is_anyone_able: bool) -> 
     if not is_anyone_able:
         return f"{told}, where nobody else can do so now. Reject it, or have an admin add somebody."
     return f"{told}. Pass it on, or reject it."
-
-
-def people_who_may(escalation: Escalation, demand: Demand) -> list[tuple[float, Membership]]:
-    """Return who may grant what is asked for, with their own limit; the lowest comes first."""
-    able = deciders(escalation)
-    if demand.people > 1 and not escalation.run.limits.four_eyes:  # which leaves them out itself
-        able = able.exclude(user__in=launchers_of(escalation.run))
-    if demand.teams is not None:
-        own = Team.objects.filter(workspace=escalation.workspace_id, slug__in=demand.teams)
-        able = able.filter(teams__in=own).distinct()
-    if escalation.approval is not None:
-        able = able.exclude(user=escalation.approval.by_id)
-    desk, currency = escalation.run.desk, escalation.currency
-    limits = [
-        (inf if (most := one.limit_minor(desk, currency)) is None else most, one)
-        for one in able.select_related("user")
-    ]
-    enough = escalation.amount_minor or 0
-    may = [(most, one) for most, one in limits if most >= enough]
-    return sorted(may, key=lambda pair: (pair[0], pair[1].user.get_username()))

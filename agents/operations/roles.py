@@ -8,11 +8,9 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from agents.core.requests import Json
-from agents.models import Membership, Role, Workspace
+from agents.models import DECIDES, Membership, Role, Workspace
 from agents.operations.people import add_member, find_part, lock_people
 from agents.operations.refusal import Refused
-
-DECIDES = (Role.REVIEWER, Role.ADMIN)
 
 
 def join(

@@ -7,9 +7,8 @@ from datetime import datetime
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from agents.models import Membership, Role, SavedView, Workspace
+from agents.models import DECIDES, Membership, Role, SavedView, Workspace
 from agents.operations.refusal import Refused, check_text, require_member
-from agents.operations.roles import DECIDES
 
 MAX_NAME = 40  # characters
 MAX_QUERY = 1000

@@ -16,6 +16,9 @@ from django.db.models import Prefetch, Q, QuerySet, prefetch_related_objects
 from django.http import Http404, HttpRequest
 
 from agents.models import (
+    DECIDES as DECIDES,
+)
+from agents.models import (
     Escalation,
     Invitation,
     Membership,
@@ -27,7 +30,6 @@ from agents.models import (
     Workspace,
 )
 from agents.models.belonging import belongs
-from agents.operations.roles import DECIDES as DECIDES
 
 CANCELS = (Role.OPERATOR, Role.REVIEWER, Role.ADMIN)
 AUDITS = (Role.AUDITOR, Role.ADMIN)
@@ -60,6 +62,11 @@ def workspaces_of(user: User) -> list[int]:
     As numbers: both databases find rows by an index for these, and read all for a subquery.
     """
     return sorted(part.workspace_id for part in parts_of(user))
+
+
+def decides_in(user: User) -> list[int]:
+    """Return the workspaces in which a person may decide requests."""
+    return [part.workspace_id for part in parts_of(user) if part.role in DECIDES]
 
 
 def escalations_of(user: User) -> QuerySet[Escalation]:

@@ -171,16 +171,28 @@ def test_who_is_given_a_request_is_told_and_so_is_their_teams_webhook_alone(
     assert {json.loads(call.body)["request"] for call in webhook.got} == {request.pk}
 
 
-def test_tiers_say_who_is_reminded_and_of_two_people_the_first_is_not(mail: Sink) -> None:
+def test_tiers_say_who_is_told_and_reminded_and_of_two_people_the_first_is_not(mail: Sink) -> None:
     tiered, at = set_tiered(), timezone.now()
     with_addresses()
     request, other = tiered.ask(), tiered.ask()
-    say_yes(request, tiered.finn)
+    tell()
+    assert to(mail) == ["faye", "finn"]  # it is their team's
+    assert text(mail.got[0]).count("Assigned to Finance: ") == 2
+    assert "Waits for a decision" not in text(mail.got[0])
+    mail.got.clear()
+    say_yes(request, tiered.finn, 100_000)
     operations.assign(escalation_id=other.pk, by=tiered.lena, at=at)  # to everybody
 
     tell()
-    tell(half_time(other.created_at, other.expires_at) + timedelta(seconds=1))
 
+    [second] = mail.got
+    assert to(mail) == ["faye"]
+    asked = "Approved by finn, awaits a second person: "
+    assert subject(second).startswith(f"[opsconsole] {asked}")
+    assert "Approved: USD 1,000.00" in text(second)
+    assert "checked" not in text(second)  # which the second person decides without
+    mail.got.clear()
+    tell(half_time(other.created_at, other.expires_at) + timedelta(seconds=1))
     assert to(mail) == ["faye", "finn"]
     of_first = next(text(one) for one in mail.got if str(one["To"]).startswith("finn"))
     assert f"/approvals/{other.pk}/" in of_first

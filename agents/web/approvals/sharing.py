@@ -9,9 +9,9 @@ from datetime import datetime, timedelta
 from django.contrib.auth.models import User
 
 from agents.core.states import EscalationState
+from agents.engine.deciders import deciders
 from agents.models import Escalation, Event, Role, Snooze, Team
 from agents.models.event import facts_of
-from agents.operations.assigning import deciders
 from agents.operations.commenting import COMMENTED
 from agents.operations.snoozing import deadline_of
 from agents.web import access
