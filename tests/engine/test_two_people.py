@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -15,6 +16,8 @@ from agents import operations
 from agents.engine.climbing import climb
 from agents.engine.sweep import sweep
 from agents.models import Approval, Escalation, Event, Role, Run, Stage
+from agents.tools import TOOLS
+from tests.commands.test_run_pattern import command
 from tests.engine.scene import go, paid
 from tests.engine.tiered import TIERS, Tiered, put_tiers, say_yes, set_tiered, still_waits
 
@@ -272,3 +275,65 @@ def test_a_decision_whose_first_yes_was_taken_away_is_found(tiered: Tiered) -> N
 
     with pytest.raises((SystemExit, CommandError)):
         call_command("verify_audit")
+
+
+def test_by_command_the_second_is_told_of_the_first_and_approves_the_same(tiered: Tiered) -> None:
+    request = tiered.ask()
+    pk = str(request.pk)
+
+    first = command("decide", pk, "--approve", "--amount", "1000", "--reason", "x", "--as", "finn")
+    again = command("decide", pk, "--approve", "--as", "finn")
+    second = command("decide", pk, "--approve", "--as", "faye")
+
+    assert (first.code, again.code, second.code) == (0, 3, 0)
+    assert "open: 1 of 2: finn approved USD 1,000.00, changed. It waits" in first.out
+    assert "You have approved this already." in again.err
+    assert "1 of 2: finn approved USD 1,000.00, changed at " in second.out
+    assert f"escalation {pk} adjusted: USD 1,000.00" in second.out
+    assert paid(go(request.run)) == [100_000]
+
+
+def test_a_simulated_person_is_the_first_of_two_and_leaves_the_second_to_others(
+    tiered: Tiered,
+) -> None:
+    put_tiers(tiered.scene, tiered.ada, {"refunds": {"USD": [{"people": 2}]}})
+    slug, goal = tiered.scene.workspace.slug, "User Anna (user_id=42) requests a refund of 1200 USD"
+
+    asked = ["supervisor", "--goal", goal, "--subject", "42", "--workspace", slug]
+    ended = command("run_pattern", *asked, "--actor", "omar", "--human", "as-is")
+
+    request = Escalation.objects.get()
+    assert ended.code == 4  # it waits for a person
+    assert f"escalation {request.pk} takes two: the simulated person was the first" in ended.err
+    assert still_waits(request)
+    assert say_yes(request, tiered.finn) == "approved"
+
+
+def test_a_tool_that_says_so_takes_two_people_whatever_the_amount(
+    tiered: Tiered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_tiers(tiered.scene, tiered.ada, None)
+    monkeypatch.setitem(TOOLS, "issue_refund", replace(TOOLS["issue_refund"], people=2))
+    request = tiered.ask()
+
+    assert say_yes(request, tiered.scene.rita, 50_000) == "open"
+    assert say_yes(request, tiered.scene.rita, 50_000) == "two_people"
+    assert say_yes(request, tiered.lena, 50_000) == "adjusted"
+    assert paid(go(request.run)) == [50_000]
+
+
+def test_only_who_may_say_yes_is_given_a_request_while_there_is_somebody(tiered: Tiered) -> None:
+    request, at = tiered.ask(), timezone.now()
+
+    def given(user: User) -> str:
+        try:
+            operations.assign(escalation_id=request.pk, by=tiered.ada, to_user=user, at=at)
+        except operations.Refused as no:
+            return no.code
+        return "assigned"
+
+    assert [given(one) for one in (tiered.scene.rita, tiered.lena)] == ["no_receiver"] * 2
+    say_yes(request, tiered.finn)
+    assert [given(one) for one in (tiered.finn, tiered.faye)] == ["no_receiver", "assigned"]
+    tiered.drop(tiered.faye)
+    assert given(tiered.scene.rita) == "assigned"  # nobody may say yes, and she may say no

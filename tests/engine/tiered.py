@@ -39,11 +39,11 @@ class Tiered:
         run = go(self.scene.launch(goal) if goal else self.scene.launch())
         return Escalation.objects.get(run=run)
 
-    def drop(self, user: User) -> None:
-        """Take somebody out of finance."""
-        operations.set_team(
-            workspace=self.scene.workspace, slug="finance", remove=[user], at=timezone.now()
-        )
+    def drop(self, user: User, *, back: bool = False) -> None:
+        """Take somebody out of finance, or back in."""
+        added, removed = ([user], []) if back else ([], [user])
+        about: Json = {"workspace": self.scene.workspace, "slug": "finance", "at": timezone.now()}
+        operations.set_team(**about, add=added, remove=removed)
 
 
 def set_tiered(tiers: Json = TIERS, **changes: Json) -> Tiered:

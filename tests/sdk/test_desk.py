@@ -138,6 +138,8 @@ def test_a_tool_is_called_with_its_types_and_says_what_it_does() -> None:
         {"may_change": {"system": Lower()}},
         {"may_change": {"payee": Lower()}},
         {"may_change": {"note": Lower()}},
+        {"people": 0},
+        {"people": 3},
     ],
 )
 def test_a_declaration_that_names_what_is_not_there_is_refused(wrong: dict[str, Any]) -> None:

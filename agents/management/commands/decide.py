@@ -15,7 +15,7 @@ from agents.core.requests import Json
 from agents.core.states import EscalationState
 from agents.management.asked import account
 from agents.management.exit_codes import BAD_USAGE, REFUSED
-from agents.models import Escalation
+from agents.models import Approval, Escalation
 from agents.models.event import by_command
 from agents.sdk.open_fields import BadPatch
 from agents.sdk.patches import changed
@@ -46,10 +46,16 @@ class Command(BaseCommand):
         if options["reject"] and (options["amount"] is not None or options["set"]):
             raise CommandError("--amount and --set go with --approve.", returncode=BAD_USAGE)
         try:
+            first, patch = _first(options), _patch(options)
+            if first:
+                self.stdout.write(f"1 of 2: {_approved(first)} at {first.at:%H:%M:%S} UTC.")
+            if first and patch is None and options["approve"]:
+                patch = first.patch  # as in the browser: the same that they approved
             with by_command(account()):
                 decided = operations.decide(
                     escalation_id=options["escalation"],
-                    patch=_patch(options),
+                    patch=patch,
+                    approval=first.pk if first else None,
                     by=User.objects.get(username=options["actor"]),
                     approve=options["approve"],
                     comment=options["reason"],
@@ -75,15 +81,24 @@ class Command(BaseCommand):
         except operations.AlreadyDecided as first:
             raise CommandError(_who(first.escalation), returncode=REFUSED) from None
         if decided.state == EscalationState.OPEN and (yes := decided.approval):
-            what = f" {yes.granted}" if yes.granted else ""
-            self.stdout.write(
-                f"escalation {decided.pk} open: 1 of 2: {yes.by.get_username()} approved{what}. "
-                "It waits for a second person."
-            )
+            said = f"escalation {decided.pk} open: 1 of 2: {_approved(yes)}. "
+            self.stdout.write(f"{said}It waits for a second person.")
             return
         granted = f": {decided.granted}" if decided.granted else ""
         self.stdout.write(f"escalation {decided.pk} {decided.state}{granted}")
         self.stdout.write(_what(decided))
+
+
+def _first(options: dict[str, Any]) -> Approval | None:
+    """Return the first of two yeses, where one stands. Raises Escalation.DoesNotExist."""
+    asked = Escalation.objects.select_related("approval__by").get(pk=options["escalation"])
+    is_open = asked.state == EscalationState.OPEN
+    return asked.approval if is_open else None
+
+
+def _approved(first: Approval) -> str:
+    what = f" {first.granted}" if first.granted else ""
+    return f"{first.by.get_username()} approved{what}{', changed' if first.patch else ''}"
 
 
 def _patch(options: dict[str, Any]) -> dict[str, Json] | None:

@@ -239,5 +239,8 @@ def _settled(run: Run, human: Human | None, say: Any) -> bool:
         if human is None or not kind_of(escalation.kind, escalation.action).may_be_simulated:
             return True
         decided = decide_simulated(escalation, human, at=timezone.now())
+        if decided.state == EscalationState.OPEN:
+            say(f"escalation {decided.pk} takes two: the simulated person was the first")
+            return True
         say(f"escalation {decided.pk} {decided.state} by the simulated person")
     return False
