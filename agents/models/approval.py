@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
 from agents.core.money import format_money
+from agents.core.states import EscalationState
+from agents.models.event import Event
 
 
 class Approval(models.Model):
@@ -50,3 +54,16 @@ class Approval(models.Model):
     def granted(self) -> str:
         """Return the amount as people read it; "" for none."""
         return "" if self.granted_minor is None else format_money(self.granted_minor, self.currency)
+
+
+def withheld_reasons(workspaces: Collection[int]) -> set[int]:
+    """Return the approvals whose reason nobody may read who could still be the second person."""
+    waiting = Approval.objects.filter(
+        escalation__workspace__in=workspaces, escalation__state=EscalationState.OPEN
+    )
+    return set(waiting.values_list("pk", flat=True))
+
+
+def is_withheld(event: Event, withheld: Collection[int]) -> bool:
+    """Tell whether an event has one of these reasons."""
+    return event.kind == "approval.given" and event.facts.get("approval") in withheld

@@ -6,10 +6,12 @@ import re
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
 from django.urls import reverse
 
-from agents.models import Escalation, Event
+from agents.models import Escalation, Event, Role
 from tests.engine.scene import go, paid
+from tests.engine.test_two_people import BELOW
 from tests.engine.tiered import Tiered, say_yes, set_tiered, still_waits
 from tests.web.test_card import card_of, pay
 from tests.web.test_pages import signed_in
@@ -38,6 +40,11 @@ def send(name: str, request: Escalation, verdict: str, **more: str) -> Any:
     return pay(name, request, **form_of(card_of(name, request)), verdict=verdict, **more)
 
 
+def table_of(user: User) -> str:
+    """Return the audit log as somebody can download it."""
+    return signed_in(user).post(reverse("export")).text
+
+
 def test_the_card_is_true_for_first_second_and_whoever_looks(tiered: Tiered) -> None:
     request = tiered.ask()
     first = card_of("finn", request)
@@ -45,12 +52,10 @@ def test_the_card_is_true_for_first_second_and_whoever_looks(tiered: Tiered) -> 
     assert "Pay Anna USD 1,200.00, once a second person has approved the same" in words(first)
     assert "0 of 2: two people have to approve this." in words(first)
 
-    assert (
-        send(
-            "finn", request, "adjust", comment="partly", **{"set.amount_minor": "1000"}
-        ).status_code
-        == 302
-    )
+    sent = send("finn", request, "adjust", comment="partly", **{"set.amount_minor": "1000"})
+    assert sent.status_code == 302
+    strip = signed_in(tiered.finn).get(sent["Location"]).text.partition('id="strip"')[2]
+    assert "to Anna #42: 1 of 2: you approved USD 1,000.00." in words(strip[:2000])
 
     mine, second, viewer = (card_of(name, request) for name in ("finn", "faye", "eve"))
     assert offered(mine) == ["reject"]
@@ -65,14 +70,20 @@ def test_the_card_is_true_for_first_second_and_whoever_looks(tiered: Tiered) -> 
     assert not offered(viewer)
     assert "1 of 2: finn approved USD 1,000.00" in words(viewer)
     run = signed_in(tiered.faye).get(reverse("run", args=[request.run_id])).text
-    for page in (mine, second, viewer, run):
+    for page in (mine, second, viewer, run, table_of(tiered.ada)):
         assert "partly" not in page
+    assert "partly" in table_of(tiered.scene.add("audrey", Role.AUDITOR))  # who decides nothing
+    tiered.drop(tiered.faye)
+    assert "Nobody else can approve it now" in words(card_of("finn", request))
+    assert "Awaiting a second person" not in words(card_of("finn", request))
+    tiered.drop(tiered.faye, back=True)
 
     assert send("faye", request, "approve").status_code == 302
 
     request.refresh_from_db()
     assert (request.state, paid(go(request.run))) == ("adjusted", [100_000])
     assert "“partly”" in words(card_of("faye", request))
+    assert "partly" in table_of(tiered.ada)
 
 
 def test_a_form_of_before_the_first_yes_decides_nothing(tiered: Tiered) -> None:
@@ -111,6 +122,8 @@ def test_below_the_tier_the_card_passes_it_to_those_who_may(tiered: Tiered) -> N
     for gone in (tiered.finn, tiered.faye):
         tiered.drop(gone)
     alone = card_of("rita", request)
+    assert "Automatic up to" in alone
+    assert "You: " not in words(alone)  # their own limit is of no use to them here
     assert "the team Finance, where nobody else can do so now" in words(alone)
     assert "Pass it on" not in words(alone)
     assert 'id="pass"' not in alone
@@ -137,3 +150,15 @@ def test_a_first_yes_of_somebody_who_may_no_longer_is_said_to_count_for_nothing(
         "approval.lapsed",
         "approval.given",
     ]
+
+
+def test_what_a_tier_takes_from_somebody_is_above_their_limit(tiered: Tiered) -> None:
+    large, between = tiered.ask(), tiered.ask(BELOW)
+
+    def above(user: User) -> set[int]:
+        page = signed_in(user).get(reverse("approvals"), {"view": "above"}).text
+        return {int(pk) for pk in re.findall(r'<li id="q-(\d+)"', page)}
+
+    both = {large.pk, between.pk}
+    people = (tiered.scene.rita, tiered.ada, tiered.lena, tiered.finn, tiered.scene.eve)
+    assert [above(who) for who in people] == [both, both, {large.pk}, set(), set()]

@@ -17,11 +17,11 @@ from agents.core.states import ENDED, EscalationState
 from agents.core.terms import Terms
 from agents.core.tiers import Demand
 from agents.engine.approvals import ASKED_AGAIN, turn_of
+from agents.engine.deciders import people_who_may
 from agents.engine.kill_switch import standing_against
 from agents.models import Effect, Escalation, KillSwitch, Membership, Role, Step
 from agents.operations import fields_of, obstacle
 from agents.operations.claiming import OWN, is_own
-from agents.operations.demands import people_who_may
 from agents.operations.own_limits import own_bounds
 from agents.systems import SYSTEMS, Background, Section
 from agents.web import access
@@ -138,7 +138,7 @@ def card(escalation: Escalation, user: User, *, at: datetime) -> Card:
         rulings=escalation.review.get("rulings") or [escalation.review["deciding"]],
         most_minor=most,
         may_grant_all=may_grant_all,
-        others=[] if may_grant_all or not is_open else _others(escalation, stands.demand),
+        others=[] if may_grant_all or not is_open else _others(escalation),
         standing=stands,
         refusal=refusal,
         effect=effect,
@@ -150,7 +150,10 @@ def card(escalation: Escalation, user: User, *, at: datetime) -> Card:
         stages=stages(reviews, escalation, effect, is_over=run.state in ENDED),
         sources=[] if run.erased_at else sources(escalation, known.recorded, reviews),
         shown=(escalation.review.get("facts") or {}).get("evidence") or [],
-        ruler=ruler(escalation.review["deciding"], most if is_open and not refusal else None),
+        ruler=ruler(
+            escalation.review["deciding"],
+            most if is_open and not refusal and stands.may_say_yes else None,
+        ),
         published=_published(escalation),
         letter=_letter(escalation, kind),
         too_long=_too_long(escalation, kind),
@@ -179,9 +182,9 @@ def _withheld(escalation: Escalation, refusal: str, *, is_free: bool, is_possibl
     return "" if is_possible else "yes"
 
 
-def _others(escalation: Escalation, demand: Demand) -> list[str]:
+def _others(escalation: Escalation) -> list[str]:
     """Return who may grant what is asked for, by their own limit; the lowest comes first."""
-    return [one.user.get_username() for _, one in people_who_may(escalation, demand)][:OTHERS]
+    return [one.user.get_username() for _, one in people_who_may(escalation)][:OTHERS]
 
 
 def _switch(escalation: Escalation, kind: Kind) -> KillSwitch | None:

@@ -18,7 +18,8 @@ from agents.core.former import CURRENCY
 from agents.core.kinds import ACTION
 from agents.core.money import format_sums
 from agents.core.states import EscalationState
-from agents.models import Escalation, Membership, Snooze, Team
+from agents.core.tiers import demand_of, read_tiers
+from agents.models import Escalation, Membership, PolicyVersion, Snooze, Team
 from agents.models.belonging import belongs
 from agents.web import access
 from agents.web.amounts import AMOUNTS, of_amount
@@ -34,6 +35,7 @@ class Reviewer:
     parts: Sequence[Membership]
     teams: Collection[int]
     snoozed: Collection[int]  # requests that they do not want to see yet
+    above_tiers: Q  # requests to which tiers let them say no yes
     at: datetime
 
     @property
@@ -43,13 +45,56 @@ class Reviewer:
 
 def reviewer(user: User, *, at: datetime) -> Reviewer:
     """Read what the views depend on."""
+    parts = access.parts_of(user)
+    here = access.decides_in(user)
+    none = Value("")
     asked = [
-        Team.objects.filter(members__user=user).values_list(Value("team"), "pk"),
-        Snooze.objects.filter(user=user, until__gt=at).values_list(Value(""), "escalation"),
+        Team.objects.filter(members__user=user).values_list(
+            Value("team"), "pk", "workspace", "slug"
+        ),
+        Snooze.objects.filter(user=user, until__gt=at).values_list(
+            Value("snooze"), "escalation", Value(0), none
+        ),
+        PolicyVersion.objects.filter(workspace__in=here, document__has_key="tiers").values_list(
+            Value("tiers"), "pk", "workspace", none
+        ),
     ]
-    held = list(asked[0].union(asked[1], all=True))
-    teams, snoozed = ([key for kind, key in held if kind == name] for name in ("team", ""))
-    return Reviewer(user.pk, access.parts_of(user), teams, snoozed, at)
+    held = list(asked[0].union(*asked[1:], all=True))
+    teams, snoozed, tiered = (
+        [row for kind, *row in held if kind == name] for name in ("team", "snooze", "tiers")
+    )
+    keys = [[key for key, *_ in rows] for rows in (teams, snoozed, tiered)]
+    own = [(home, slug) for _, home, slug in teams]
+    above = _above_tiers(keys[2], own) if tiered else _NOTHING
+    return Reviewer(user.pk, parts, keys[0], keys[1], above, at)
+
+
+_NOTHING = Q(pk__in=[])
+
+
+def _above_tiers(policies: Collection[int], own: Collection[tuple[int, str]]) -> Q:
+    """Return the condition that the tiers of a request's policy take a yes from others.
+
+    `own` are the person's teams, by workspace and slug.
+    """
+    waiting = Escalation.objects.filter(state=EscalationState.OPEN, run__policy__in=policies)
+    used = PolicyVersion.objects.filter(pk__in=waiting.values("run__policy"))
+    found = _NOTHING
+    for policy, home, document in used.values_list("pk", "workspace", "document__tiers"):
+        teams = [slug for where, slug in own if where == home]
+        for desk, held in read_tiers(document).items():
+            above = ~Q(currency__in=list(held))  # for which there is no tier
+            for currency, tiers in held.items():
+                least = 0
+                for tier in tiers:
+                    band = Q(currency=currency, amount_minor__gte=least)
+                    if tier.up_to_minor is not None:
+                        band &= Q(amount_minor__lte=tier.up_to_minor)
+                    if not demand_of(tiers, least).admits(teams):
+                        above |= band
+                    least = (tier.up_to_minor or 0) + 1
+            found |= Q(run__policy=policy, run__desk=desk) & above
+    return found
 
 
 def open_in(workspaces: Iterable[int]) -> QuerySet[Escalation]:
@@ -98,17 +143,17 @@ def _in_view(view: str, who: Reviewer) -> Q:
         queues.ALL: Q(),
         queues.MINE: is_claimed & Q(claimed_by=who.user_id) | ~is_claimed & is_mine,
         queues.UNCLAIMED: ~is_claimed & (is_nobodys | Q(assigned_team__in=list(who.teams))),
-        queues.ABOVE: above_limit(who.parts),
+        queues.ABOVE: above_limit(who.parts, who.above_tiers),
     }[view]
     return found & ~snoozed if who.snoozed else found
 
 
-def above_limit(parts: Sequence[Membership]) -> Q:
+def above_limit(parts: Sequence[Membership], above_tiers: Q = _NOTHING) -> Q:
     """Return the condition that a person may decide no yes to all that is asked.
 
     As `Membership.limit_minor` says: once one currency of a desk is limited, any other is too.
     """
-    found = Q(pk__in=[])
+    found = above_tiers
     for part in parts:
         for desk, own in part.desk_limits.items():
             if own and part.role in access.DECIDES:

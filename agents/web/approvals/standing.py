@@ -9,12 +9,13 @@ from math import inf
 from django.contrib.auth.models import User
 
 from agents.core.money import format_money
-from agents.core.tiers import Demand
+from agents.core.tiers import MOST_PEOPLE, Demand
+from agents.engine.deciders import people_who_may
 from agents.engine.demands import OPEN_TO_ALL, demand_for
 from agents.models import Approval, Escalation, Membership, Team
 from agents.models.belonging import launchers_of
 from agents.operations.approving import SAW_NONE, membership_of
-from agents.operations.demands import above_tier, people_who_may, teams_of
+from agents.operations.demands import above_tier, teams_of
 from agents.operations.refusal import Refused
 
 
@@ -37,6 +38,7 @@ class Standing:
     is_launcher: bool = False  # of a request for two people
     below: str = ""  # why a yes is not theirs to give
     receivers: Sequence[Receiver] = ()  # who may, lowest limit first
+    lacks_second: bool = False  # of two there is nobody left to be the second
 
     @property
     def takes_two(self) -> bool:
@@ -64,7 +66,7 @@ def standing(escalation: Escalation, user: User, part: Membership) -> Standing:
         except Refused as no:
             lapsed = f"{first.by.get_username()}’s approval no longer counts: {no}"
             first = None
-    able = people_who_may(escalation, demand) if demand.place is not None else []
+    able = people_who_may(escalation)
     may = [(most, one) for most, one in able if one.user_id != user.pk]
     own = teams_of(part) if demand.teams is not None else ()
     return Standing(
@@ -74,7 +76,8 @@ def standing(escalation: Escalation, user: User, part: Membership) -> Standing:
         is_first=first is not None and first.by_id == user.pk,
         is_launcher=demand.people > 1 and user.pk in launchers_of(escalation.run),
         below="" if demand.admits(own) else above_tier(escalation, demand, bool(may)),
-        receivers=_receivers(escalation, demand, may),
+        receivers=_receivers(escalation, demand, may) if demand.place is not None else (),
+        lacks_second=demand.people > 1 and len(able) + bool(first) < MOST_PEOPLE,
     )
 
 

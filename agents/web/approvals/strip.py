@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from django.contrib.auth.models import User
 from django.http import Http404
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from agents.models import Effect, Escalation
@@ -34,7 +35,11 @@ def strip_of(user: User, key: str) -> Strip | None:
     except Http404:
         return None
     if escalation.decided_at is None:
-        return None
+        first = escalation.approval
+        if first is None or first.by_id != user.pk:
+            return None
+        said = format_html("1 of 2: you approved {}.", first.granted or "it")
+        return Strip(escalation, act(escalation), said)
     effect = Effect.objects.filter(escalation=escalation).first()
     called = escalation.run.subject_label or "nobody in particular"
     why = came_to_nothing(escalation, effect)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator
 from itertools import islice
 
 from asgiref.sync import sync_to_async
 
 from agents.audit.chains import UNREADABLE
 from agents.models import Event
+from agents.models.approval import is_withheld
 from agents.models.event import facts_of
 from agents.web.sentences import EventLine, tell_events
 
@@ -30,6 +31,7 @@ COLUMNS = (
     "currency",
     "amount",
 )
+WITHHELD = "(not shown to those who may decide, until a second person has)"
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 CUT = (
     "CUT: older entries that match are not in this file. Narrow the filter, or download the "
@@ -37,27 +39,31 @@ CUT = (
 )
 
 
-def as_csv(found: Iterable[Event | int], *, is_cut: bool = False) -> str:
+def as_csv(
+    found: Iterable[Event | int], *, is_cut: bool = False, withheld: Collection[int] = ()
+) -> str:
     """Return events as CSV. A cell that a spreadsheet would reckon with begins with '.
 
-    The last row of a file that was cut says so.
+    The last row of a file that was cut says so. `withheld` are approvals whose reason is left out.
     """
     out = io.StringIO()
     table = csv.writer(out)
     table.writerow(COLUMNS)
     for line in tell_events(found):
-        table.writerow([_safe(cell) for cell in _cells(line)])
+        table.writerow([_safe(cell) for cell in _cells(line, withheld)])
     if is_cut:
         table.writerow([CUT, *[""] * (len(COLUMNS) - 1)])
     return out.getvalue()
 
 
-def _cells(line: EventLine) -> list[object]:
+def _cells(line: EventLine, withheld: Collection[int]) -> list[object]:
     event = line.event
     if event is None:
         return ["", "", "", "", "", line.sentence, *[""] * 6]
     try:
-        facts = json.dumps(facts_of(event), sort_keys=True, ensure_ascii=False)
+        known = facts_of(event)
+        known |= {"comment": WITHHELD} if is_withheld(event, withheld) else {}
+        facts = json.dumps(known, sort_keys=True, ensure_ascii=False)
     except UNREADABLE:
         facts = ""
     at, run = event.at.isoformat(), str(event.run_id or "")

@@ -13,6 +13,7 @@ from agents.audit import bundle as record_bundle
 from agents.audit.verify import prove
 from agents.core.event_kinds import LEDGER
 from agents.models import Run, Workspace
+from agents.models.approval import withheld_reasons
 from agents.web import access
 from agents.web.audit import export as exports
 from agents.web.audit import log
@@ -61,7 +62,8 @@ def export(request: HttpRequest) -> HttpResponse:
     rows = rows[: exports.EXPORTED]
     facts = {"rows": len(rows), "filter": wanted.given, **({"cut": True} if is_cut else {})}
     operations.record_export(workspace=workspace, by=access.person(request), facts=facts, at=at)
-    text = exports.as_csv(rows, is_cut=is_cut)
+    withheld = withheld_reasons(access.decides_in(access.person(request)))
+    text = exports.as_csv(rows, is_cut=is_cut, withheld=withheld)
     response = HttpResponse(text, content_type="text/csv; charset=utf-8")
     name = f"audit-log-{at:%Y%m%d-%H%M%S}{'-cut' if is_cut else ''}.csv"
     response["Content-Disposition"] = f'attachment; filename="{name}"'
