@@ -6,7 +6,8 @@
 It finds the first event of each chain that does not fit or is not the one that was sealed, and
 chains that are missing, repeated or of another workspace. With a copy of the heads that was kept
 elsewhere it also finds a record that was made anew or cut; with the keys (one a line) it checks
-the seals themselves. Exit code: 0 it holds, 3 it does not, 2 bad usage or unreadable files.
+the seals themselves. The proof of one run is such a copy too: of its chain alone, with the heads
+that seal it. Exit code: 0 it holds, 3 it does not, 2 bad usage or unreadable files.
 It imports nothing of the program that wrote the record, on purpose.
 """
 
@@ -197,6 +198,7 @@ class Check:
         self.is_torn = is_torn  # the last line of what was kept
         self.faults: list[str] = []
         self.at, self.workspaces = "", dict[str, str]()
+        self.run = ""  # the only chain of a run's proof; "" where the copy is of workspaces
         self.head: Head | None = None  # the newest one of the copy
         self.bad_head = False
         self.first_bound = 0  # the number of the first head that binds the set of chains
@@ -231,20 +233,26 @@ class Check:
     def begin(self, line: dict[str, Any]) -> None:
         if line["bundle"] != FORMAT:
             raise Broken(f"line 1: it does not say that this is {FORMAT}")
-        has_only(line, "bundle", "at", "workspaces")
+        has_only(line, "bundle", "at", "workspaces", "run")
         self.at, self.workspaces = line["at"], line["workspaces"]
         names = [f"workspace/{pk}" for pk in self.workspaces]
         if not names or not all(map(NAME.fullmatch, names)):
             raise ValueError("it names no workspace")
         if not all(map(SLUG.fullmatch, self.workspaces.values())):
             raise ValueError("a workspace has a name that is none")
+        if "run" in line:
+            self.run = f"run/{line['run']}"
+            if not NAME.fullmatch(self.run) or len(names) != 1:
+                raise ValueError("it is of no one run")
         time_of(self.at)
 
     def take_head(self, head: Head) -> None:
         kept = self.kept.get(head.number, head)
         is_other = (kept.seal, canonical(kept.covered)) != (head.seal, canonical(head.covered))
-        why = head.wrong(self.head, self.keys)
-        if self.head is None and (head.number, head.before) != (1, ""):
+        why = head.wrong(None if self.run else self.head, self.keys)
+        if self.run and self.head and head.number <= self.head.number:
+            why = "it does not come after the head before it"
+        elif not self.run and self.head is None and (head.number, head.before) != (1, ""):
             why = "it is not the first"
         elif is_other:
             why = "it is kept elsewhere as another"
@@ -265,16 +273,17 @@ class Check:
 
     def bind(self, head: Head) -> None:
         """Take what the first head of version 2 says of the chains that were sealed before it."""
-        if head.parts is not None and not self.first_bound:
+        if head.parts is not None and not self.first_bound and not self.run:
             self.first_bound = head.number
             self.earlier = {name: part.get("earlier") for name, part in head.parts.items()}
 
     def seal(self, head: Head) -> None:
         for chain, hashes in head.moved.items():
-            self.sealed.setdefault(chain, []).extend(hashes)
+            if self.run in ("", chain):
+                self.sealed.setdefault(chain, []).extend(hashes)
         for workspace, part in (head.parts or {}).items():
             for chain in part["moved"]:
-                if self.home.setdefault(chain, workspace) != workspace:
+                if self.run in ("", chain) and self.home.setdefault(chain, workspace) != workspace:
                     self.faults.append(f"head {head.number}: {chain} changes its workspace")
 
     def heads_end(self) -> None:
@@ -375,9 +384,12 @@ class Check:
         self.end_chain()
         for name in sorted(self.by_copy.keys() - self.ended.keys()):
             self.faults.append(f"{name}: event 1: the chain is gone")
-        for pk in self.workspaces:
-            self.end_workspace(pk)
-        self.end_cut()
+        if self.run:
+            self.end_run(self.ended.get(self.run))
+        else:
+            for pk in self.workspaces:
+                self.end_workspace(pk)
+            self.end_cut()
         number, later = self.number, [one for one in self.kept if one > self.number]
         if later and not self.newer() and not self.bad_head:
             why = f"heads kept elsewhere go on with head {min(later)}: give those between too"
@@ -407,6 +419,20 @@ class Check:
                 why = f"names {number} older chains of workspace {pk}; {len(mine)} are here"
                 self.faults.append(f"head {self.first_bound}: it {why}, or others")
 
+    def end_run(self, chain: Chain | None) -> None:
+        """Hold the proof of a run against newer heads: what they sealed later may be later."""
+        if chain is None or self.ended.keys() != {self.run}:
+            raise ValueError("the proof of a run has its chain, and no other")
+        count = self.by_copy.get(self.run, 0)
+        for head in self.newer():
+            count += len(head.moved.get(self.run, ()))
+            if count > chain.seq and time_of(head.at) < time_of(self.at) - LATE and not chain.bad:
+                why = f"head {head.number}, kept elsewhere, sealed it before this copy was taken"
+                self.say(chain, chain.seq + 1, why)
+            self.is_whole = self.is_whole or time_of(head.at) > time_of(self.at)
+        if count > chain.seq:
+            self.beside[self.run] = count - chain.seq
+
     def end_cut(self) -> None:
         """Find what newer heads sealed before this copy was taken, and what it does not have."""
         reach = dict(self.by_copy)
@@ -435,7 +461,8 @@ class Check:
     def summary(self) -> Iterator[str]:
         names = ", ".join(f"{slug} ({pk})" for pk, slug in self.workspaces.items())
         number, newer = self.number, self.newer()
-        yield f"The copy says it is of workspace {names}, taken at {self.at}."
+        what = f"{self.run} alone, " if self.run else ""
+        yield f"The copy says it is of {what}workspace {names}, taken at {self.at}."
         yield f"It ends with head {number}" + (f" of {self.head.at}." if self.head else ".")
         if self.first_bound not in (0, 1):
             yield f"Head {self.first_bound} is the first that binds the set of chains."
@@ -466,14 +493,21 @@ class Check:
                 "this check would say the same. Give it heads that were kept elsewhere and made "
                 "after this copy was taken (--head)."
             )
-        if self.beside:
+        if self.run and self.beside:
+            yield (
+                f"that {self.beside[self.run]} events of the run are from after this copy was "
+                "taken: newer heads sealed them, and it does not have them."
+            )
+        elif self.beside:
             count, chains = sum(self.beside.values()), len(self.beside)
             yield (
                 f"that {count} events of {chains} chains are from after this copy was taken: it "
                 "does not have them, and one head sealed them together with the event that tells "
                 "of the copy. Seal the record right before a copy, too."
             )
-        if not self.first_bound:
+        if self.run:
+            yield "what its workspace is called: the chain that tells it is not in this copy."
+        elif not self.first_bound:
             yield "how many chains there are: no head binds them."
         if not self.keys:
             anew = "" if self.kept else ": somebody without the key could have made all of it anew"

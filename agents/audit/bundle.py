@@ -16,6 +16,7 @@ from uuid import UUID
 from django.db.models import Max, QuerySet
 
 from agents.audit.chains import Step, in_groups, no_step
+from agents.audit.run_seal import heads_of
 from agents.core.digest import canonical, sha256
 from agents.core.requests import Json
 from agents.models import Event, Head, Run, Workspace
@@ -33,8 +34,20 @@ def lines(workspaces: QuerySet[Workspace], *, at: datetime, step: Step = no_step
 
     What came after the first line was asked for is not in it. A few runs are held at once.
     """
+    return _closed(_documents(workspaces, at, step))
+
+
+def lines_of_run(run: Run, *, at: datetime) -> Iterator[str]:
+    """Yield the proof of one run: its chain, with the heads that seal it and no others.
+
+    These name the chains that they seal beside it in its workspace, and nothing else of them.
+    """
+    return _closed(_documents_of_run(run, at))
+
+
+def _closed(documents: Iterator[Json]) -> Iterator[str]:
     digest, count = hashlib.sha256(), 0
-    for document in _documents(workspaces, at, step):
+    for document in documents:
         line = canonical(document) + "\n"
         digest.update(line.encode())
         count += 1
@@ -61,6 +74,17 @@ def _documents(workspaces: QuerySet[Workspace], at: datetime, step: Step) -> Ite
     for keys in in_groups(Run.objects.filter(workspace__in=workspaces)):
         yield from _runs(keys, upto)
         step(count := count + len(keys))
+
+
+def _documents_of_run(run: Run, at: datetime) -> Iterator[Json]:
+    # Heads before the chain, as above.
+    numbers = heads_of(run)
+    upto = Event.objects.aggregate(newest=Max("pk"))["newest"] or 0
+    whose = {str(run.workspace_id): run.workspace.slug}
+    yield {"bundle": FORMAT, "at": spelled(at), "workspaces": whose, "run": str(run.pk)}
+    for number in numbers:
+        yield {"head": _shown(Head.objects.get(number=number).plain(), whose)}
+    yield from _runs([run.pk], upto)
 
 
 def _runs(keys: list[UUID], upto: int) -> Iterator[Json]:

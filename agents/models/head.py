@@ -21,6 +21,12 @@ class Head(models.Model):
     upto = models.PositiveBigIntegerField(null=True)
     seal = models.CharField(max_length=64)
 
+    class Meta:
+        indexes = [
+            # The proof of a run: which head seals up to its last event?
+            models.Index(fields=["upto", "number"], name="head_upto"),
+        ]
+
     def __str__(self) -> str:
         return f"head {self.number}"
 

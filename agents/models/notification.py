@@ -46,6 +46,8 @@ class Notification(models.Model):
                 fields=["due_at"], condition=Q(addressed_at=None), name="notification_due"
             ),
             models.Index(fields=["addressed_at"], name="notification_addressed"),
+            # A case file: who was told of a run.
+            models.Index(fields=["run"], name="notification_of_run"),
         ]
 
     def __str__(self) -> str:

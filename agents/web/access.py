@@ -124,6 +124,14 @@ def run_to_cancel(user: User, pk: UUID) -> Run:
     return found
 
 
+def run_to_audit(user: User, pk: UUID) -> Run:
+    """Return a run whose record a person may read. Raises Http404, PermissionDenied."""
+    found = run_for(user, pk)
+    if membership(user, found.workspace_id).role not in AUDITS:
+        raise PermissionDenied("Only auditors and admins can open case files.")
+    return found
+
+
 def run_to_launch_again(user: User, pk: UUID) -> Run:
     """Return a run that a person may launch anew. Raises Http404, PermissionDenied."""
     found = run_for(user, pk)

@@ -91,7 +91,9 @@ def _step_done(told: EventSentence) -> str:
         return f"Finished step {step}."
     past = {"approve": "allowed", "revise": "changed", "escalate": "requires approval of"}
     word, rule = past.get(facts["decision"], "blocked"), rule_title(str(facts.get("rule", "")))
-    return f"The policy {word} what step {step.removesuffix('/review')} proposed. Rule: {rule}."
+    turn, _, nth = step.partition("/review")
+    again = ", when it was checked again" if nth else ""
+    return f"The policy {word} what step {turn} proposed{again}. Rule: {rule}."
 
 
 def _step(told: EventSentence) -> str:
@@ -301,7 +303,8 @@ def _switch(word: str, clocks: str) -> Callable[[EventSentence], str]:
 def _exported(told: EventSentence) -> str:
     facts = told.facts
     if "bundle" in facts:
-        return "Downloaded the verifiable log."
+        proof = f"proof of run {facts['run'][:8]}" if "run" in facts else "verifiable log"
+        return f"Downloaded the {proof}."
     cut = ", cut at the newest" if facts.get("cut") else ""
     chosen = ", ".join(f"{key} {value}" for key, value in (facts.get("filter") or {}).items())
     return f"Exported {facts['rows']} entries{cut}{f' ({chosen})' if chosen else ''}."

@@ -6,6 +6,7 @@ from agents.web.approvals import lists
 from agents.web.approvals import sharing_views as sharing
 from agents.web.approvals import views as approvals
 from agents.web.audit import views as audit
+from agents.web.case import views as case
 from agents.web.kill import views as kill
 from agents.web.launch import views as launch
 from agents.web.members import invitations
@@ -70,6 +71,8 @@ urlpatterns: list[URLPattern] = [
     path("runs/<uuid:pk>/", runs.run, name="run"),
     path("runs/<uuid:pk>/result.json", runs.run_json, name="run-json"),
     path("runs/<uuid:pk>/steps/<int:number>/", runs.run_turn, name="run-turn"),
+    path("runs/<uuid:pk>/case/", case.case, name="case"),
+    path("runs/<uuid:pk>/case/proof/", case.case_proof, name="case-proof"),
     path("runs/<uuid:pk>/again/", runs.run_again, name="run-again"),
     path("runs/<uuid:pk>/cancel/", runs.cancel, name="cancel"),
 ]

@@ -112,6 +112,8 @@ ADDRESSES: dict[str, tuple[tuple[int, int], ...]] = {
     "run": ((302, 405), (404, 405), (200, 405), (200, 405)),
     "run-turn": ((302, 405), (404, 405), (200, 405), (200, 405)),
     "run-json": ((302, 405), (404, 405), (200, 405), (200, 405)),
+    "case": ((302, 405), (404, 405), (403, 405), (403, 405)),
+    "case-proof": ((302, 302), (405, 404), (405, 403), (405, 403)),
     "cancel": ((302, 302), (405, 404), (405, 403), (405, 422)),
     "run-again": ((302, 302), (405, 404), (405, 403), (405, 403)),
 }
@@ -119,7 +121,7 @@ ADDRESSES: dict[str, tuple[tuple[int, int], ...]] = {
 
 SHARES = ("hand-over", "snooze", "wake", "comment")
 OF_ESCALATION = ("approval", "judge", "decide", "claim", "release-claim", *SHARES)
-OF_RUN = ("run", "run-turn", "run-json", "cancel", "run-again")
+OF_RUN = ("run", "run-turn", "run-json", "case", "case-proof", "cancel", "run-again")
 
 
 def address(name: str, *, run: object, escalation: object) -> str:

@@ -181,6 +181,7 @@ def show_card(
         "sharing": sharing(escalation, user, at=at),
         "unsent": {name: request.POST.get(name, "") for name in ("to", "note", "text")},
         "stages": card.stages,
+        "may_audit_here": access.membership(user, escalation.workspace_id).role in access.AUDITS,
         "strip": strip_of(user, request.GET.get("done", "")),
         "notice": notice,
         "field": field,

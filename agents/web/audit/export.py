@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator, Collection, Iterable, Iterator
 from itertools import islice
 
 from asgiref.sync import sync_to_async
+from django.core.handlers.asgi import ASGIRequest
+from django.http import HttpRequest, StreamingHttpResponse
 
 from agents.audit.chains import UNREADABLE
 from agents.models import Event
@@ -72,7 +74,16 @@ def _cells(line: EventLine, withheld: Collection[int]) -> list[object]:
     return [*told, facts, event.previous, event.hash, line.desk, *money]
 
 
-async def drawn(lines: Iterator[str]) -> AsyncIterator[str]:
+def download(request: HttpRequest, lines: Iterator[str], name: str) -> StreamingHttpResponse:
+    """Give a copy of the record as a file of JSON lines."""
+    # An ASGI server would take a plain iterator whole into memory first.
+    content = _drawn(lines) if isinstance(request, ASGIRequest) else lines
+    response = StreamingHttpResponse(content, content_type="application/jsonl; charset=utf-8")
+    response["Content-Disposition"] = f'attachment; filename="{name}.jsonl"'
+    return response
+
+
+async def _drawn(lines: Iterator[str]) -> AsyncIterator[str]:
     """Yield lines by the hundred, each hundred read in the request's thread."""
     while some := await sync_to_async(lambda: list(islice(lines, 100)))():
         yield "".join(some)

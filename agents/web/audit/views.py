@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from django.conf import settings
-from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import render
 from django.utils import timezone
@@ -79,11 +78,7 @@ def bundle(request: HttpRequest) -> StreamingHttpResponse:
         facts = {"bundle": record_bundle.FORMAT}
         operations.record_export(workspace=workspace, by=access.person(request), facts=facts, at=at)
     lines = record_bundle.lines(workspaces, at=at)
-    # An ASGI server would take a plain iterator whole into memory first.
-    content = exports.drawn(lines) if isinstance(request, ASGIRequest) else lines
-    response = StreamingHttpResponse(content, content_type="application/jsonl; charset=utf-8")
-    response["Content-Disposition"] = f'attachment; filename="audit-log-{at:%Y%m%d-%H%M%S}.jsonl"'
-    return response
+    return exports.download(request, lines, f"audit-log-{at:%Y%m%d-%H%M%S}")
 
 
 def _page(request: HttpRequest, checked: dict[str, object] | None = None) -> HttpResponse:

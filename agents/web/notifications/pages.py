@@ -103,11 +103,12 @@ def deliveries(workspace: Workspace, before: str) -> tuple[list[LogLine], str]:
         found = found.filter(pk__lt=start)
     rows = found.select_related("user", "webhook", "invitation", "notification").order_by("-pk")
     page = list(rows[: LOG_PAGE + 1])
-    lines = [_line(row) for row in page[:LOG_PAGE]]
+    lines = [log_line(row) for row in page[:LOG_PAGE]]
     return lines, str(page[LOG_PAGE - 1].pk) if len(page) > LOG_PAGE else ""
 
 
-def _line(row: Delivery) -> LogLine:
+def log_line(row: Delivery) -> LogLine:
+    """Return a row of the log in words; read with its user, webhook and notification."""
     role, state = STATES[DeliveryState(row.state)]
     return LogLine(row, _title(row.notification), _recipient(row), role, state)
 

@@ -7,7 +7,7 @@ rendering serves everybody who watches.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -94,7 +94,7 @@ def trace(run: Run, *, at: datetime | None = None, before: int | None = None) ->
     )
     spent = _spent(steps)
     open_ones = [e for e in held.values() if e.state == EscalationState.OPEN]
-    done = [e for e in effects.values() if e.state == EffectState.DONE and not _is_letter(e)]
+    done = _done(effects.values())
     asked = [turn.money for turn in turns if turn.money]
     acts = [turn for turn in turns if turn.writes]
     is_of_money = bool(asked) or not acts
@@ -111,9 +111,7 @@ def trace(run: Run, *, at: datetime | None = None, before: int | None = None) ->
         result=found,
         waiting=open_ones[0] if open_ones else None,
         is_of_money=is_of_money,
-        moved=format_sums((e.currency, e.amount_minor) for e in done if e.amount_minor)
-        if is_of_money
-        else _calls(len(done)),
+        moved=moved(effects.values()),
         is_untold=has_paid and run.state in ENDED and not any(map(_is_letter, effects.values())),
         asked=_proposed(asked) if is_of_money else f"of {_calls(len(acts))} proposed",
         tokens=spent.tokens,
@@ -132,6 +130,17 @@ def _proposed(asked: Sequence[tuple[str, int]]) -> str:
     return (
         f"of {told} proposed" if len(asked) == 1 else f"largest of {len(asked)} proposals: {told}"
     )
+
+
+def moved(effects: Iterable[Effect]) -> str:
+    """Say what the ledger has as paid, else how many calls changed something; "" for nothing."""
+    done = _done(effects)
+    sums = format_sums((e.currency, e.amount_minor) for e in done if e.amount_minor)
+    return sums or _calls(len(done))
+
+
+def _done(effects: Iterable[Effect]) -> list[Effect]:
+    return [e for e in effects if e.state == EffectState.DONE and not _is_letter(e)]
 
 
 def _calls(count: int) -> str:

@@ -1,0 +1,182 @@
+"""A run as an auditor reads it: the entries of its record in order, with what they refer to.
+
+The sentences are the log's. Rules with their values and what was proposed lie in the run's steps,
+which the record does not cover; the page says so. A page of entries costs the same however long
+the run was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from django.db.models import Q
+
+from agents.audit.run_seal import RunSeal, run_seal
+from agents.core.limits import BadPolicy
+from agents.core.requests import Json
+from agents.core.states import ENDED, EscalationState
+from agents.models import Delivery, Escalation, Event, Run, Step
+from agents.models.event import facts_of
+from agents.sdk.changes import label_of
+from agents.tools import call_in_words
+from agents.web.changes import reply_of
+from agents.web.notifications.pages import LogLine, log_line
+from agents.web.policy.desks import DeskPart, desk_parts
+from agents.web.policy.differences import LimitLine
+from agents.web.policy.differences import lines as limit_lines
+from agents.web.runs.listing import outcome_of
+from agents.web.runs.texts import title_of
+from agents.web.runs.trace import moved
+from agents.web.sentences import EventLine, read_events, tell_events
+
+PAGE = 40  # entries
+MESSAGES = 100
+LONGEST = 1200  # characters of a text that an agent wrote
+# What only says that a worker or a step began or went on. A review is a step too, and is told; so
+# is a launch, and a wait for a time.
+MACHINERY = ("run.claimed", "run.waiting", "step.begun")
+
+
+@dataclass(frozen=True)
+class Review:
+    """What was proposed, as it was and as the policy left it, and what each rule said of it."""
+
+    title: str
+    arguments: Sequence[tuple[str, str, str]]  # label, as proposed, as the policy left it or ""
+    text: str  # what an agent wanted to say or plan; "" for a call
+    is_cut: bool
+    rulings: Sequence[Json]
+    revisions: Sequence[Json]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One entry of the record, with what it refers to."""
+
+    line: EventLine
+    review: Review | None
+    seconds: int | None  # since its request was made
+    reason: str  # of the first of two approvals, once the second person has decided
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Who is known to have had to do with the run's requests, and who was told of them."""
+
+    acted: Sequence[str]
+    messages: Sequence[LogLine]
+    are_cut: bool
+
+
+@dataclass(frozen=True)
+class Policy:
+    """The version that the run is held to, in words."""
+
+    topics: Sequence[tuple[str, Sequence[LimitLine]]]
+    desks: Sequence[DeskPart]
+
+
+@dataclass(frozen=True)
+class CaseFile:
+    """A page of a case file; the parts beside the entries are on the first one."""
+
+    run: Run
+    is_closed: bool
+    outcome: str
+    moved: str  # of the ledger; "" for nothing
+    entries: Sequence[Entry]
+    after: int  # the entry that this page follows; 0: it is the first
+    next: int | None  # the entry that the next page follows; None: there is none
+    first_hash: str
+    is_gone: bool  # the first entries of the record are not in this database
+    seen: Seen | None
+    policy: Policy | None  # None: this release cannot read it
+    seal: RunSeal | None
+
+
+def case_file(run: Run, *, after: int = 0) -> CaseFile:
+    """Return a page of a run's case file, in at most eight queries."""
+    found = run.events.filter(seq__lte=run.event_count, seq__gt=after).exclude(_machinery())
+    rows = read_events(found.order_by("seq").prefetch_related("texts"), PAGE + 1)
+    lines = tell_events(rows[:PAGE])
+    steps = _steps(run, lines)
+    own = [line.event for line in lines if line.event]
+    effects = [step.effect for step in steps.values() if hasattr(step, "effect")]
+    return CaseFile(
+        run=run,
+        is_closed=run.state in ENDED,
+        outcome=outcome_of(run),
+        moved=moved(effects),
+        entries=[_entry(line, steps, is_erased=run.erased_at is not None) for line in lines],
+        after=after,
+        next=own[-1].seq if len(rows) > PAGE and own else None,
+        first_hash=own[0].hash if own and own[0].seq == 1 else "",
+        is_gone=not after and (not own or own[0].seq != 1),
+        seen=None if after else _seen(run, own),
+        policy=None if after else _policy(run),
+        seal=run_seal(run),
+    )
+
+
+def _machinery() -> Q:
+    is_told = Q(facts__has_any_keys=["decision", "pattern", "until"])
+    return Q(kind__in=MACHINERY) | Q(kind__in=("step.done", "run.queued")) & ~is_told
+
+
+def _steps(run: Run, lines: Sequence[EventLine]) -> Mapping[str, Step]:
+    """Return the steps that entries refer to, and all that changed something, by their keys."""
+    keys = {str(line.event.facts.get("key")) for line in lines if line.event}
+    found = run.steps.filter(Q(key__in=keys) | Q(effect__isnull=False))
+    found = found.select_related("escalation__approval", "effect")
+    return {step.key: step for step in found.order_by("position")}
+
+
+def _entry(line: EventLine, steps: Mapping[str, Step], *, is_erased: bool) -> Entry:
+    event = line.event
+    step = steps.get(str(event.facts.get("key"))) if event else None
+    if event is None or step is None:
+        return Entry(line, None, None, "")
+    held: Escalation | None = getattr(step, "escalation", None)
+    is_later = held is not None and line.request and event.kind != "escalation.opened"
+    seconds = int((event.at - held.created_at).total_seconds()) if held and is_later else None
+    is_first = event.kind == "approval.given" and held and held.state != EscalationState.OPEN
+    reason = str(facts_of(event).get("comment", "")) if is_first else ""
+    is_review = event.kind == "step.done" and step.kind == "review" and not is_erased
+    return Entry(line, _review(step) if is_review else None, seconds, reason)
+
+
+def _review(step: Step) -> Review:
+    reply, action = reply_of(step), step.asked["action"]
+    proposed, left = call_in_words(action, reply), call_in_words(reply["action"] or {}, reply)
+    text = str(action.get("answer") or "") if not proposed else ""
+    return Review(
+        title=title_of(step.key.rpartition("/")[0], [step], action),
+        arguments=[
+            (label_of(name), words, left[name] if left.get(name, words) != words else "")
+            for name, words in proposed.items()
+        ],
+        text=text[:LONGEST],
+        is_cut=len(text) > LONGEST,
+        rulings=reply["rulings"],
+        revisions=reply["revisions"],
+    )
+
+
+def _seen(run: Run, events: Sequence[Event]) -> Seen:
+    found = Delivery.objects.filter(notification__run=run)
+    rows = found.select_related("user", "webhook", "notification").order_by("pk")
+    messages = list(rows[: MESSAGES + 1])
+    acted = dict.fromkeys(e.actor for e in events if e.actor and "escalation" in e.facts)
+    return Seen(
+        list(acted), [log_line(row) for row in messages[:MESSAGES]], len(messages) > MESSAGES
+    )
+
+
+def _policy(run: Run) -> Policy | None:
+    try:
+        limits = run.policy.limits()
+    except BadPolicy:
+        return None
+    desks = [part for part in desk_parts(limits) if part.name == run.desk]
+    return Policy(limit_lines(limits, patterns=[run.pattern]), desks)

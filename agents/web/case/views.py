@@ -1,0 +1,49 @@
+"""The case file of a run, and its proof to download."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.shortcuts import render
+from django.utils import timezone
+
+from agents import operations
+from agents.audit import bundle
+from agents.notifications.sharing import KEPT
+from agents.web import access
+from agents.web.audit.export import download
+from agents.web.case.file import case_file
+from agents.web.forms import whole_number
+from agents.web.pages import action, page
+from agents.web.times import in_utc
+
+
+@page
+@in_utc
+def case(request: HttpRequest, pk: UUID) -> HttpResponse:
+    """Show a run as its record tells it, to be read and printed."""
+    found = access.run_to_audit(access.person(request), pk)
+    shown = {
+        "nav": "runs",
+        "file": case_file(found, after=whole_number(request.GET.get("after", "")) or 0),
+        "run": found,
+        "as_of": timezone.now(),
+        "kept": KEPT.days,
+        "address": request.build_absolute_uri(request.path),
+    }
+    return render(request, "runs/case.html", shown)
+
+
+@action
+def case_proof(request: HttpRequest, pk: UUID) -> StreamingHttpResponse:
+    """Give the record of a run with the heads that seal it; that it was taken is on record."""
+    found = access.run_to_audit(access.person(request), pk)
+    at = timezone.now()
+    facts = {"bundle": bundle.FORMAT, "run": str(found.pk)}
+    operations.record_export(
+        workspace=found.workspace, by=access.person(request), facts=facts, at=at
+    )
+    return download(
+        request, bundle.lines_of_run(found, at=at), f"run-{found.pk}-{at:%Y%m%d-%H%M%S}"
+    )

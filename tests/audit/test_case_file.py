@@ -1,0 +1,291 @@
+"""A case file tells one run from what was asked to its seal, and its proof holds by itself."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+from pytest_django import DjangoAssertNumQueries
+
+from agents import operations
+from agents.audit import sealing
+from agents.audit.run_seal import heads_of
+from agents.models import Delivery, Escalation, Event, Head, Notification, Role, Run
+from agents.models.event import Entry
+from agents.web.case import file
+from tests.audit.test_bundle import VERIFIER, Copy
+from tests.commands.test_run_pattern import command
+from tests.desks.bank import FIRST_PAYMENT, bank_scene, decide, euros, launch
+from tests.engine.scene import REFUND_500, Scene, go
+from tests.engine.tiered import Tiered, say_yes, set_tiered
+from tests.web.test_pages import signed_in
+from tests.web.words import words
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def auditor_of(scene: Scene) -> Client:
+    return signed_in(scene.add("auditor", Role.AUDITOR))
+
+
+def page_of(run: Run, client: Client, **asked: int) -> str:
+    return client.get(reverse("case", args=[run.pk]), asked).text
+
+
+def take_proof(run: Run, client: Client, folder: Path, heads: Path, settings: Any) -> Copy:
+    """Download a run's proof into a folder with the verifier, the heads and the keys."""
+    folder.mkdir()
+    shutil.copy(VERIFIER, folder)
+    answered = client.post(reverse("case-proof", args=[run.pk]))
+    (folder / "record.jsonl").write_bytes(b"".join(answered))
+    shutil.copy(heads, folder / "heads.jsonl")
+    (folder / "keys").write_text(f"{settings.OPSCONSOLE_AUDIT_KEY}\n")
+    found = Copy(folder, run=str(run.pk))
+    found.read()
+    return found
+
+
+def tell(users: dict[str, User], held: Escalation) -> None:
+    """Have a person been sent that the request is about to expire."""
+    at = timezone.now()
+    what = Notification.objects.create(
+        workspace_id=held.workspace_id,
+        kind="expiring",
+        about=f"request:{held.pk}",
+        run_id=held.run_id,
+        escalation=held,
+        due_at=at,
+        addressed_at=at,
+    )
+    for name, user in users.items():
+        Delivery.objects.create(
+            workspace_id=held.workspace_id,
+            notification=what,
+            user=user,
+            key=f"expiring request:{held.pk} {name}",
+            state="sent",
+            due_at=at,
+            next_at=at,
+            ended_at=at,
+        )
+
+
+@pytest.mark.both
+def test_a_case_file_tells_it_all_and_its_proof_is_of_the_same_entries(
+    heads_file: Path, settings: Any, tmp_path: Path
+) -> None:
+    tiered: Tiered = set_tiered()
+    held, at = tiered.ask(), timezone.now()
+    client = auditor_of(tiered.scene)
+    Escalation.objects.filter(pk=held.pk).update(created_at=at - timedelta(seconds=4001))
+    open_page = words(page_of(held.run, client))
+    assert "Not closed The run has not ended. This is what was on record at" in open_page
+    assert "None yet. A worker seals new entries every few minutes." in open_page
+    Escalation.objects.filter(pk=held.pk).update(created_at=held.created_at)
+
+    of: dict[str, Any] = {"escalation_id": held.pk, "at": at}
+    assert say_yes(held, tiered.scene.rita) == "above_tier"
+    operations.claim(by=tiered.finn, **of)
+    operations.comment(by=tiered.finn, text="She called <b>twice</b>.", **of)
+    operations.snooze(by=tiered.faye, until=at + timedelta(minutes=3), **of)
+    operations.assign(by=tiered.finn, to_user=tiered.faye, note="Yours first.", **of)
+    tell({"lena": tiered.lena}, held)
+    assert say_yes(held, tiered.faye, 100000) == "open"
+    assert "“checked”" not in words(page_of(held.run, client))  # before the second has decided
+    held.refresh_from_db()
+    assert say_yes(held, tiered.finn, 100000, approval=held.approval_id) == "adjusted"
+    run = go(held.run)
+    assert command("seal_audit").code == 0
+
+    markup = page_of(run, client)
+    page = words(markup)
+
+    for sentence in (
+        f"Case file of run {run.pk} in {run.workspace.name}",
+        run.goal,
+        "All times are UTC.",
+        "omar Launched a Supervisor run for customer 42 under policy v2.",
+        "Proposed: issue_refund User id 42 Amount USD 1,200.00",
+        "USD 1,200.00 vs USD 1,000.00",
+        "rita Tried to decide and was refused: the amount is for others to approve.",
+        "finn Claimed the request.",
+        "Commented: “She called <b>twice</b>.”",
+        "faye Snoozed the request until",
+        "Handed the request over to faye. “Yours first.”",
+        "faye Approved USD 1,000.00 for customer 42 as the first of two people. “checked”",
+        "finn Approved USD 1,000.00 instead of USD 1,200.00",
+        "The policy allowed what step 2 proposed, when it was checked again.",
+        "Paid USD 1,000.00 to customer 42.",
+        "Emailed customer 42 about USD 1,000.00.",
+        "In the ledger USD 1,000.00",
+        "Opening a page is not recorded. On record as having acted on its requests: rita, finn,",
+        "lena: About to expire, request",
+        "Automatic approval limit USD 1,000.00",
+        "It covers all of them.",
+    ):
+        assert sentence in page, sentence
+    held.refresh_from_db()
+    assert held.decided_at
+    seconds = int((held.decided_at - held.created_at).total_seconds())
+    assert f"{seconds} s after it was asked." in page
+    assert "<b>twice" not in markup
+    assert "Not closed" not in page
+
+    copy = take_proof(run, client, tmp_path / "clean", heads_file, settings)
+    code, said = copy.verify("--head", "heads.jsonl", "--keys", "keys")
+    assert (code, said.splitlines()[0]) == (
+        0,
+        f"{run.event_count} events in 1 chains hold, heads: 1.",
+    )
+    first, last = re.findall(r"<code>([0-9a-f]{64})</code>", markup)[1:3]
+    head = next(one["head"] for one in copy.documents if "head" in one)
+    events = copy.events()
+    assert (first, last) == (events[0]["hash"], events[-1]["hash"])
+    assert copy.chain() == {"name": f"run/{run.pk}", "count": len(events), "hash": last}
+    assert f"Entries 1 to {len(events)} " in page
+    assert f"Head {head['number']} of" in page
+    assert head["seal"] in page
+    taken = Event.objects.filter(kind="audit.exported").get()
+    assert (taken.actor, taken.facts["run"]) == ("auditor", str(run.pk))
+    assert f"Downloaded the proof of run {str(run.pk)[:8]}." in client.get(reverse("audit")).text
+
+
+def cut(copy: Copy) -> None:
+    for _ in range(2):
+        del copy.documents[copy.at(len(copy.events()))]
+
+
+def change(copy: Copy) -> None:
+    copy.events()[2]["actor"] = "somebody else"
+
+
+def leave_out_a_head(copy: Copy) -> None:
+    at = next(n for n, one in enumerate(copy.documents) if "head" in one)
+    del copy.documents[at]
+
+
+def turn_heads_round(copy: Copy) -> None:
+    heads = [n for n, one in enumerate(copy.documents) if "head" in one]
+    first, last = heads[0], heads[-1]
+    found = copy.documents
+    found[first], found[last] = found[last], found[first]
+
+
+def say_it_is_another(copy: Copy) -> None:
+    copy.documents[0]["run"] = "00000000-0000-0000-0000-000000000000"
+
+
+def name_two_workspaces(copy: Copy) -> None:
+    copy.documents[0]["workspaces"]["77"] = "other"
+
+
+ATTACKS = (cut, change, leave_out_a_head, turn_heads_round, say_it_is_another, name_two_workspaces)
+
+
+def test_a_proof_takes_the_heads_of_its_run_alone_and_no_change(
+    scene: Scene, heads_file: Path, settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go(scene.launch(REFUND_500))
+    assert command("seal_audit").code == 0
+    run = go(scene.launch())
+    assert command("seal_audit").code == 0
+    for _ in range(2):
+        go(scene.launch(REFUND_500))
+        assert command("seal_audit").code == 0
+    # A transaction under way holds the next heads back: they seal more than they reach to.
+    monkeypatch.setattr(sealing, "newest_final_key", lambda: None)
+    scene.decide(run)
+    run = go(run)
+    assert command("seal_audit").code == 0
+    go(scene.launch(REFUND_500))
+    assert command("seal_audit").code == 0
+    assert len(set(Head.objects.filter(number__gte=4).values_list("upto"))) == 1
+
+    client, given = auditor_of(scene), ("--head", "heads.jsonl", "--keys", "keys")
+    copy = take_proof(run, client, tmp_path / "clean", heads_file, settings)
+
+    assert heads_of(run) == [2, 5]
+    assert [one["head"]["number"] for one in copy.documents if "head" in one] == [2, 5]
+    code, said = copy.verify(*given)
+    assert (code, "no seal" in said) == (0, False)
+    assert "NOT PROVED: that nothing is missing at its end" in said  # no head is later than it
+    go(scene.launch(REFUND_500))
+    assert command("seal_audit").code == 0
+    shutil.copy(heads_file, copy.folder / "heads.jsonl")
+    assert "NOT PROVED: that nothing" not in copy.verify(*given)[1]
+
+    record, whole = copy.folder / "record.jsonl", (copy.folder / "record.jsonl").read_text()
+    for attack, anew in [*((one, False) for one in ATTACKS), (cut, True), (change, True)]:
+        record.write_text(whole)
+        copy.read()
+        attack(copy)
+        if anew:
+            copy.hash_again()
+        copy.write()
+        assert copy.verify(*given)[0] == 3, (attack.__name__, anew)
+
+
+def test_of_an_erased_run_it_tells_what_is_left_and_the_proof_holds(
+    heads_file: Path, settings: Any, tmp_path: Path
+) -> None:
+    scene = bank_scene()
+    run = go(launch(scene, FIRST_PAYMENT))
+    decide(scene, run, {"amount": euros("600.00")})
+    run = go(run)
+    client = auditor_of(scene)
+    page = words(page_of(run, client))
+    paid = "In the ledger EUR 600.00 Ended"
+    for told in (paid, "Kanzlei Brandt (P-103)", "EUR 900.00", "“as agreed”", "Bank transfers"):
+        assert told in page, told
+
+    erased = command("erase_subject", "demo", "main", "--desk", "bank", "--reason", "letter 7")
+    assert erased.code == 0
+    assert command("seal_audit").code == 0
+
+    page = words(page_of(run, client))
+    assert "Texts erased The texts of this run were erased on" in page
+    assert paid in page
+    assert "Proposed:" not in page
+    assert [text for text in ("Brandt", "as agreed", run.goal) if text in page] == []
+    copy = take_proof(run, client, tmp_path / "clean", heads_file, settings)
+    assert copy.verify("--head", "heads.jsonl", "--keys", "keys")[0] == 0
+
+
+@pytest.mark.breaks("I01", "I18", "I20", "I32", "I33")
+def test_a_long_run_has_pages_that_cost_what_the_first_does(
+    scene: Scene, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    run = go(scene.launch())
+    review = run.steps.get(key="2/review")
+    entries = []
+    for turn in range(3, 203):
+        review.pk, review.key, review.position = None, f"{turn}/review", 100 + turn
+        review.save(force_insert=True)
+        entries += [Entry("step.begun", {"key": f"{turn}/execute"})]
+        entries += [Entry("step.done", {"key": review.key, "decision": "escalate", "rule": "x"})]
+    run.tell(entries, at=timezone.now())
+    run.refresh_from_db()
+    client = auditor_of(scene)
+    page_of(run, client)  # the first request writes the session
+
+    seen, after = list[str](), 0
+    while True:
+        with django_assert_max_num_queries(12):
+            page = page_of(run, client, after=after)
+        assert len(page) < 300_000
+        seen += re.findall(r"what step (\d+) proposed", page)
+        further = re.search(r'rel="next" href="\?after=(\d+)"', page)
+        if not further:
+            break
+        after = int(further[1])
+
+    assert seen == [str(turn) for turn in range(1, 203)]
+    assert len(seen) > file.PAGE
