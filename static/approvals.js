@@ -45,10 +45,10 @@ function restoreDraft(form, draft) {
 }
 
 function words(draft) {
-  const { ready, comment, ready_refusal, refusal, correction } = draft.values;
-  const isNo = draft.verdict === "reject";
+  const { ready, comment, ready_refusal, refusal, advice, correction } = draft.values;
+  const noes = { reject: [ready_refusal, refusal], send_back: [advice] };
   const changes = Object.entries(draft.values).filter(([name]) => draft.verdict === "adjust" && name.startsWith("set."));
-  const said = isNo ? [ready_refusal, refusal] : [...changes.map(([, value]) => value), correction, ready, comment];
+  const said = noes[draft.verdict] ?? [...changes.map(([, value]) => value), correction, ready, comment];
   return said.filter(Boolean).join("\n");
 }
 

@@ -257,7 +257,7 @@ setInterval(tick, 1000);
 // --- Keys -------------------------------------------------------------------------------------
 // A letter selects and moves the focus. It never decides, and it is nothing while one types.
 
-const PICKS = { e: "adjust", a: "approve", r: "reject" };
+const PICKS = { e: "adjust", a: "approve", b: "send_back", r: "reject" };
 
 function pick(verdict) {
   const radio = document.querySelector(`.dform [value="${verdict}"]`);

@@ -37,6 +37,8 @@ class Facts:
     # Of what it found, what no longer holds though it is about to be written to somebody.
     outdated: Mapping[str, str] = field(default_factory=dict)
     letter: str = ""  # the argument of this action that somebody outside will read; "": none
+    # Who sent back what the run proposed last, where this action changes something; "": nobody.
+    sent_back_by: str = ""
     desk: DeskFacts | None = None  # of a declared desk; then nothing else is known
 
     @property
@@ -54,6 +56,7 @@ class Facts:
         if self.desk:
             return self.desk.stored
         kept = {name: value for name, value in vars(self).items() if name != "desk"}
-        if not self.outdated:  # as nearly always, and as facts were kept before it was there
-            del kept["outdated"]
+        for name in ("outdated", "sent_back_by"):  # as facts were kept before these were there
+            if not kept[name]:
+                del kept[name]
         return kept

@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-APPROVE, ADJUST, REJECT = "approve", "adjust", "reject"  # as a form sends them
+# As a form sends them.
+APPROVE, ADJUST, SEND_BACK, REJECT = "approve", "adjust", "send_back", "reject"
 # What a person may change: those arguments that their tool opens, a text, or what a step is told.
 ARGUMENTS, TEXT, INSTRUCTIONS = "arguments", "text", "instructions"
 
@@ -62,6 +63,14 @@ class Kind:
         return next((one for one in self.answers if one.verdict == verdict), None)
 
 
+# Of a call that an agent proposed: it gets the reason, and may propose something else.
+RETURN = Answer(
+    SEND_BACK,
+    "Send back",
+    "The agent gets your reason and may propose something else. Nothing is carried out now",
+    "Send back to the agent",
+)
+
 ACTION = Kind(
     name="action",
     stored="action",
@@ -76,6 +85,7 @@ ACTION = Kind(
             "Run {tool} with {amount}",
         ),
         Answer(APPROVE, "As proposed", "Run {tool} for {subject} now", "Run {tool}"),
+        RETURN,
         Answer(REJECT, "Reject", "Do not run {tool}, and end the run", "Reject and end the run"),
     ),
     change=ARGUMENTS,
@@ -126,6 +136,7 @@ LETTER = Kind(
             "Email your text to {subject} now, instead of the agent’s",
             "Send the edited email",
         ),
+        RETURN,
         Answer(
             REJECT, "Do not send", "Send no email, and end the run", "Send nothing, end the run"
         ),

@@ -74,6 +74,7 @@ class Limits:
     max_steps: int = 8
     max_tool_calls: int = 5
     max_blocks: int = 0  # told to the agent, which may propose something else; the next one ends it
+    max_send_backs: int = 0  # times in a run that a person may send a request back to its agent
     max_seconds: float = 30  # of active time; waiting for a person does not count
     max_tokens: int = 60_000
     max_cost_micro_usd: int = 500_000
@@ -162,6 +163,8 @@ class Limits:
         for name in ("desks", "tiers"):  # to the letter what it was before there were any
             if flat[name] is None:
                 del flat[name]
+        if not flat["max_send_backs"]:
+            del flat["max_send_backs"]
         return {key: list(v) if isinstance(v, tuple) else v for key, v in flat.items()}
 
 

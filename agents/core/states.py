@@ -31,12 +31,17 @@ class EscalationState(StrEnum):
     APPROVED = "approved"
     ADJUSTED = "adjusted"
     REJECTED = "rejected"
+    SENT_BACK = "sent_back"  # to the agent, which may propose something else
     EXPIRED = "expired"
     CANCELLED = "cancelled"  # the run ended before anyone decided
 
+    @property
+    def word(self) -> str:
+        return self.value.replace("_", " ")
+
 
 GRANTED = (EscalationState.APPROVED, EscalationState.ADJUSTED)  # a person said yes
-DECIDED = frozenset({*GRANTED, EscalationState.REJECTED})
+DECIDED = frozenset({*GRANTED, EscalationState.REJECTED, EscalationState.SENT_BACK})
 
 
 class EffectState(StrEnum):

@@ -16,7 +16,7 @@ from django.apps import AppConfig, apps
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import module_has_submodule
 
-from agents.core.kinds import ACTION, ADJUST, APPROVE, ARGUMENTS, REJECT, Answer
+from agents.core.kinds import ACTION, ADJUST, APPROVE, ARGUMENTS, REJECT, RETURN, Answer
 from agents.core.registry import NamedTwice, enter
 from agents.core.requests import Json
 from agents.engine.desk_rules import rules_of
@@ -83,6 +83,7 @@ def _tool(tool: DeskTool) -> Tool:
         answers=(
             *([changes] if tool.may_change else []),
             Answer(APPROVE, "As proposed", act, f"{tool.title} as proposed"),
+            RETURN,
             Answer(REJECT, "Reject", "Reject this, and end the run", "Reject and end the run"),
         ),
         change=ARGUMENTS if tool.may_change else "",

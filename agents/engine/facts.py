@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from agents.core.actions import Action
@@ -11,6 +12,7 @@ from agents.core.limits import Limits
 from agents.core.requests import Json
 from agents.db.driver import Pending
 from agents.engine.desk_lookup import LookedUp
+from agents.engine.step_facts import sent_back_by
 from agents.models import Run, Step
 from agents.systems import SYSTEMS
 
@@ -31,4 +33,11 @@ def fetch_facts(
     The answer is they, and the desk's key of the resource that the action uses, or "".
     """
     about = (run, action, limits, steps)
-    return SYSTEMS[run.desk].fetch_facts(*about, at=at, lock=lock, done=done or {}, ahead=ahead)
+    system = SYSTEMS[run.desk]
+    asked = system.fetch_facts(*about, at=at, lock=lock, done=done or {}, ahead=ahead)
+    by = sent_back_by(steps, action)
+    return Pending(lambda: _after_send_back(*asked.get(), by=by)) if by else asked
+
+
+def _after_send_back(facts: Facts, resource: str, *, by: str) -> tuple[Facts, str]:
+    return replace(facts, sent_back_by=by), resource

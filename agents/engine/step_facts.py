@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from operator import attrgetter
 from types import MappingProxyType
 
+from agents.core.actions import Action
 from agents.core.digest import sha256
 from agents.core.requests import Json
+from agents.core.states import EscalationState
 from agents.models import Step
-from agents.tools import Tool
+from agents.tools import TOOLS, Tool
 
 
 def specialist_results(steps: Iterable[Step]) -> tuple[Json, ...]:
@@ -35,6 +38,21 @@ def accepted_outputs(steps: Iterable[Step]) -> tuple[str, ...]:
             correction = (step.reply or {}).get("correction")
             found += [sha256(correction)] if correction else []
     return tuple(found)
+
+
+_position = attrgetter("position")
+
+
+def sent_back_by(steps: Iterable[Step], action: Action) -> str:
+    """Return who sent back what the run asked for last, where `action` changes something; or ""."""
+    if action.get("kind") != "tool":
+        return ""
+    asked = sorted((step for step in steps if step.kind == "escalate"), key=_position)
+    last: Json = next((step.reply for step in reversed(asked) if step.reply), {})
+    if last.get("decision") != EscalationState.SENT_BACK:
+        return ""
+    tool = TOOLS.get(action["name"])
+    return str(last["by"]) if tool is None or tool.writes else ""
 
 
 def sentences_on_record(

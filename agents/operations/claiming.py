@@ -93,8 +93,8 @@ def lock_open(pk: int, by: User | None, *, at: datetime) -> Escalation:
     found.run = run
     if by:
         require_member(found.workspace, by, *DECIDES)
-    if found.state != EscalationState.OPEN:
-        raise Refused("not_open", f"This request is no longer open: it is {found.state}.")
+    if (state := EscalationState(found.state)) != EscalationState.OPEN:
+        raise Refused("not_open", f"This request is no longer open: it is {state.word}.")
     if found.frozen_at is None and found.expires_at <= at:
         raise Refused("not_open", "The request has expired and can no longer be decided.")
     return found

@@ -44,6 +44,7 @@ from agents.operations.claiming import OWN, Claimed, is_kept_from, is_own
 from agents.operations.escalation_lock import lock_escalation
 from agents.operations.granting import Grant, Patch, grant, look_ahead, obstacle
 from agents.operations.refusal import Refused, check_text, require_role
+from agents.operations.sending_back import check_send_back
 from agents.policies.answers import outdated_sentences
 from agents.sdk.desk import DESKS
 
@@ -68,7 +69,11 @@ class AlreadyDecided(Exception):
     def __init__(self, escalation: Escalation) -> None:
         by, at = escalation.decided_by, escalation.decided_at
         late = "The request has expired and can no longer be decided."
-        first = f"{by} decided at {at:%H:%M} UTC: it is {escalation.state}." if by else late
+        first = (
+            f"{by} decided at {at:%H:%M} UTC: it is {EscalationState(escalation.state).word}."
+            if by
+            else late
+        )
         super().__init__(first)
         self.escalation = escalation
 
@@ -81,6 +86,7 @@ class _Answer:
     """What the person wants."""
 
     approve: bool
+    send_back: bool
     comment: str
     correction: str
     patch: dict[str, Json] | None
@@ -92,6 +98,7 @@ def decide(
     by: User,
     approve: bool,
     at: datetime,
+    send_back: bool = False,
     comment: str = "",
     correction: str = "",
     patch: Patch | None = None,
@@ -103,6 +110,9 @@ def decide(
     Raises KillSwitchStands for an approval that a kill switch holds up: that too is a Refused, as
     is ApprovalLapsed. Where a yes takes two people, the first is kept and the request stays open.
 
+    `send_back` instead of an approval lets the agent propose something else, with the comment as
+    the reason; as often in a run as its policy says.
+
     `patch` are the arguments that a person sets, of those that the tool opens to them, as JSON:
     {"amount_minor": 80000}. `correction` has a workflow's step run once more with these words,
     instead of letting its output stand; of a letter it is the text that is sent in its place.
@@ -110,7 +120,8 @@ def decide(
     is refused. So is one about another first yes than `approval`, which they saw; 0: none.
     """
     changes = dict(patch) if patch is not None and approve else None
-    wanted = _Answer(approve, comment.strip(), correction.strip(), changes)
+    back = send_back and not approve
+    wanted = _Answer(approve, back, comment.strip(), correction.strip(), changes)
     try:
         ahead = _look_ahead(escalation_id) if approve else None
         with transaction.atomic():
@@ -187,11 +198,15 @@ def _check_person(escalation: Escalation, person: Membership, wanted: _Answer) -
     if person.is_simulated and not escalation.workspace.is_demo:
         raise Refused("simulated", "A simulated person decides only in a demo workspace.")
     if not wanted.approve and not wanted.comment:
-        raise Refused("no_reason", "Enter a reason for the rejection.")
+        of = "for the agent" if wanted.send_back else "for the rejection"
+        raise Refused("no_reason", f"Enter a reason {of}.")
     check_text(wanted.comment, most=MAX_COMMENT)
     asked = kind_of(escalation.kind, escalation.action)
-    if (wanted.approve or asked.settles_call) and (no := obstacle(escalation)):
+    is_no = not (wanted.approve or wanted.send_back or asked.settles_call)
+    if not is_no and (no := obstacle(escalation)):
         raise no
+    if wanted.send_back:
+        check_send_back(escalation)
     change = asked.change
     if wanted.correction and (change not in (TEXT, INSTRUCTIONS) or not wanted.approve):
         raise Refused("no_correction", "Only an email or the result of a step can be corrected.")
@@ -285,7 +300,7 @@ _DECIDE = CompiledUpdate(
 
 def _state(escalation: Escalation, wanted: _Answer, granted: Grant | None) -> EscalationState:
     if not wanted.approve:
-        return EscalationState.REJECTED
+        return EscalationState.SENT_BACK if wanted.send_back else EscalationState.REJECTED
     is_changed = granted is not None and granted.args != escalation.action["args"]
     is_other = bool(wanted.correction) or is_changed
     return EscalationState.ADJUSTED if is_other else EscalationState.APPROVED

@@ -50,11 +50,21 @@ class Notes:
 
 PatternFlow: TypeAlias = Callable[[Brief, Notes], Flow]
 PATTERNS: dict[str, PatternFlow] = {}
+PROPOSE_AGAIN: set[str] = set()  # patterns whose agents a person may send a request back to
 
 
 def pattern(flow: PatternFlow) -> PatternFlow:
     """Register a generator function under its own name; its docstring is its phases."""
     enter(PATTERNS, flow.__name__, flow)
+    return flow
+
+
+def proposes_again(flow: PatternFlow) -> PatternFlow:
+    """Say of a pattern that it heeds the decision "sent_back": its agent is told why, and goes on.
+
+    In any other pattern nobody can send a request back.
+    """
+    PROPOSE_AGAIN.add(flow.__name__)
     return flow
 
 

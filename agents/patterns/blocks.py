@@ -16,10 +16,17 @@ from agents.patterns import Notes
 from agents.patterns.steps import NoReply, Steps, T
 
 UNREADABLE = "reply.unreadable"  # in place of a rule, of a reply that no rule has seen
+BY_PERSON = "person.sent_back"  # likewise, of what a person sent back
 _FORM = (
     "Answer with exactly one JSON object of the form that was asked for, whole and with nothing "
     f"around it. A text has at most {MAX_TEXT:,} characters, all of which are shown."
 )
+# Of what a person sent back already: told to the agent, and counted as a block of the policy.
+SAME_AGAIN = {
+    "rule": "person.same_again",
+    "sentence": "A person has sent this very proposal back, so it is not put to one again.",
+    "flip": "Propose something else, or answer.",
+}
 _IN_FULL = {"llm_empty", "llm_truncated"}  # of any role, also of one that writes plain text
 _WHY = {
     "non_json": "it is not one JSON object and nothing else",
@@ -47,7 +54,10 @@ class Blocked(Stop):
     def put_to_agent(self, notes: Notes, limits: Limits, *, row: Blocked | None = None) -> Blocked:
         """Return what began the row, if the agent may propose again. Raises it where not."""
         notes.blocks.append(self.block)
-        if not self.is_final and len(notes.blocks) <= limits.max_blocks:
+        # How often a person may send something back is counted where they decide.
+        counted = [block for block in notes.blocks if not is_by_person(block)]
+        may_go_on = is_by_person(self.block) or len(counted) <= limits.max_blocks
+        if may_go_on and not self.is_final:
             return row or self
         raise (row or self).with_all(notes.blocks)
 
@@ -73,6 +83,25 @@ def block_for(
     told_of = {name: deciding[name] for name in ("rule", "sentence", "flip")}
     block = {"step": step, "action": action, **told_of}
     return Blocked(end, block, is_final=is_final)
+
+
+def block_by_person(end: Stop, step: Json, action: Json, decision: Json) -> Blocked:
+    """Return the block of an action that a person sent back, with their reason."""
+    sentence = f"A person sent it back: {decision['comment']}"
+    flip = "Propose something else that heeds this; the same is not put to a person again."
+    told_of = {"rule": BY_PERSON, "sentence": sentence, "flip": flip}
+    return Blocked(end, {"step": step, "action": action, **told_of})
+
+
+def sent_back(notes: Notes, action: Json) -> Json:
+    """Return the block by which a person sent back this very action, or None."""
+    theirs = filter(is_by_person, notes.blocks)
+    return next((block for block in theirs if block["action"] == action), None)
+
+
+def is_by_person(block: Json) -> bool:
+    """Tell whether a person sent a proposal back, and no rule blocked it."""
+    return bool(block["rule"] == BY_PERSON)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from agents.core.requests import Ask, Flow, Json, Outcome, Say, Stop, Together
 from agents.core.workflow_checks import cap_of, fill_variables
 from agents.core.workflows import Agent, BadWorkflow, WorkflowStep
 from agents.patterns import Brief, Notes
-from agents.patterns.blocks import Blocked, blocks_of, expect_readable
+from agents.patterns.blocks import Blocked, blocks_of, expect_readable, is_by_person
 from agents.patterns.steps import Steps, answer_to, stop
 from agents.patterns.supervisor import ProposalTurn, carry_out
 
@@ -107,7 +107,8 @@ def _with_tools(work: Work) -> Steps[str]:
         more = to_model_units(blocks_of(work.tools))
         inputs = work.told(answer_as="action", tools=list(allowed), done=done, **more)
         asked = Ask(f"{work.label}/execute", "executor", inputs, guide=guide)
-        step = f"{work.label}/{len(work.tools.history) + 1}"
+        number = len(work.tools.history) + 1 + sum(map(is_by_person, work.tools.blocks))
+        step = f"{work.label}/{number}"
         call = ""
         try:
             with expect_readable(step):

@@ -12,8 +12,16 @@ from agents.core.former import AMOUNT
 from agents.core.kinds import ACTION, LETTER
 from agents.core.money import to_model_units
 from agents.core.requests import Ask, Escalate, Failed, Flow, Json, Review, Stop, Use
-from agents.patterns import Brief, Notes, pattern
-from agents.patterns.blocks import Blocked, block_for, blocks_of, expect_readable
+from agents.patterns import Brief, Notes, pattern, proposes_again
+from agents.patterns.blocks import (
+    SAME_AGAIN,
+    Blocked,
+    block_by_person,
+    block_for,
+    blocks_of,
+    expect_readable,
+    sent_back,
+)
 from agents.patterns.steps import (
     NoReply,
     Steps,
@@ -34,9 +42,11 @@ REFUSED = {
     "expired": "escalation_expired",
     "cancelled": "cancelled",
 }
+SENT_BACK = "human_sent_back"
 
 
 @pattern
+@proposes_again
 def supervisor(brief: Brief, notes: Notes) -> Flow:
     """Propose -> Review -> a person where the policy wants one -> Execute, until an answer."""
     limits = brief.limits
@@ -248,6 +258,9 @@ def wait_for_decision(turn: ProposalTurn, review: Json) -> Steps[str]:
     """Wait for a person and leave the turn's action as they want it. Return the step's key."""
     letter = review.get("facts", {}).get("letter")  # the argument that somebody outside would read
     kind = (LETTER if letter else ACTION).stored
+    if sent_back(turn.notes, turn.action):
+        end = turn.refuse(SENT_BACK, "human_approval")
+        raise Blocked(end, {"step": turn.step, "action": turn.action, **SAME_AGAIN})
     try:
         decision = yield Escalate(f"{turn.step}/person", kind, turn.action, review)
     except Failed as error:
@@ -259,6 +272,9 @@ def wait_for_decision(turn: ProposalTurn, review: Json) -> Steps[str]:
         turn.action, turn.source = {**turn.action, "args": args}, "human_revised"
         turn.person["revised_action"] = turn.action
     turn.person["comment"] = decision["comment"]
+    if decision["decision"] == "sent_back":
+        end = turn.refuse(SENT_BACK, "human_approval")
+        raise block_by_person(end, turn.step, turn.action, decision)
     if not turn.person["approved"]:
         raise turn.refuse(REFUSED[decision["decision"]], "human_approval")
     return str(decision["key"])

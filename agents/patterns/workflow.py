@@ -16,7 +16,7 @@ from agents.core.money import to_model_units
 from agents.core.requests import Ask, Flow, Json, Review, Stop
 from agents.core.workflow_checks import bind_parameters, check_workflow, fields_in
 from agents.core.workflows import BadWorkflow, Workflow, read_workflow
-from agents.patterns import Brief, Notes, pattern
+from agents.patterns import Brief, Notes, pattern, proposes_again
 from agents.patterns.execution import EXECUTE, Work, execute
 from agents.patterns.step_run import COMMIT, POST, RECONCILE, StepRound, StepRun
 from agents.patterns.steps import Steps, answer_to, final_answer
@@ -24,6 +24,7 @@ from agents.patterns.supervision import supervise
 
 
 @pattern
+@proposes_again
 def workflow(brief: Brief, notes: Notes) -> Flow:
     """Commit -> Execute -> Post -> Reconcile -> Supervise, for each step of a document."""
     declared, values = _declared_workflow(brief)

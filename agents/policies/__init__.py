@@ -63,7 +63,21 @@ def judge(
         for name in limits.rules
         if (said := _ask(name, action, facts, limits))
     ]
-    return rulings or [_silence(action)]
+    found = rulings or [_silence(action)]
+    if facts.sent_back_by:
+        found.append(_heed_consent(_after_send_back(facts.sent_back_by), consent))
+    return found
+
+
+def _after_send_back(by: str) -> Ruling:
+    """Ask once more: who sent a proposal back expects to see the next, also within the limits."""
+    return Ruling(
+        RulingKind.ESCALATE,
+        "sent_back_before",
+        f"{by} sent an earlier proposal of this run back, so the next one waits for a person.",
+        risk=50,
+        rule="policy.sent_back",
+    )
 
 
 def _ask(name: str, action: Action, facts: Facts, limits: Limits) -> Ruling | None:

@@ -13,7 +13,7 @@ from agents.models import Effect, Escalation, Step
 from agents.sdk.changes import label_of
 from agents.sdk.words import Called, money_of
 from agents.tools import TOOLS, argument_in_words, names_in
-from agents.web.formats import rule_title
+from agents.web.formats import ESCALATION_ROLES, rule_title
 
 
 @dataclass(frozen=True)
@@ -133,8 +133,8 @@ def _approved(verdict: str, text: str, escalation: Escalation | None) -> Stage:
         return Stage("Awaiting approval", "human", "human", "not yet", by, due, is_now=True)
     who = escalation.decided_by.get_username() if escalation.decided_by else "nobody"
     if escalation.state not in GRANTED:
-        word = escalation.state.capitalize()
-        return Stage(word, "block", "block", "nothing", who, escalation.decided_at)
+        role, word = ESCALATION_ROLES[escalation.state]
+        return Stage(word, role, role, "nothing", who, escalation.decided_at)
     return Stage("Approved", "human", "human", text, who, escalation.decided_at)
 
 

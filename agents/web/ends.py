@@ -12,6 +12,7 @@ _ENDS = {
     "cancelled": "A person stopped the run.",
     "killed": "A kill switch was on when the run reached an action that it blocks.",
     "human_rejected": "A reviewer rejected the request.",
+    "human_sent_back": "A reviewer sent the request back, and the agent proposed nothing else.",
     "denied_by_human": "A reviewer rejected the draft.",
     "escalation_expired": "Nobody decided in time, so the request was rejected automatically.",
     "nobody_to_ask": "A person had to decide, and the policy has human approval turned off.",
@@ -109,6 +110,7 @@ _NOT_CARRIED_OUT = {
     "amount_changed": "the amount that could be paid had changed, and the policy allowed that one",
     "refused": "the system of record refused it",
     "human_rejected": "a later request of the run was rejected",
+    "human_sent_back": "a later request of the run was sent back",
     "escalation_expired": "no one answered a later request of the run in time",
     "success": "the run went on without it",
 }

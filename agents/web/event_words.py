@@ -138,6 +138,7 @@ ASK_REASONS = {
     "letter_out_of_date": "it states what no longer holds",
     "letter_in_own_words": "the agent's own words",
     "person_decided_before": "a person has set an amount in this run before",
+    "sent_back_before": "a reviewer sent an earlier proposal back",
     "revisions_do_not_settle": "the policy kept changing the action",
     "unattended_cap_of_the_day": "above the daily cap without approval",
 }
@@ -168,6 +169,7 @@ _ANSWERS = {
     ("letter", "approved"): "Approved the email",
     ("letter", "adjusted"): "Edited the email and approved it",
     ("letter", "rejected"): "Rejected the email",
+    ("letter", "sent_back"): "Sent the email back to the agent",
     ("question", "approved"): "Approved the draft",
     ("question", "adjusted"): "Sent the draft back with instructions",
     ("question", "rejected"): "Rejected the draft",
@@ -185,6 +187,7 @@ def _escalation_decided(told: EventSentence) -> str:
         "approved": f"Approved {granted}" if granted else "Approved",
         "adjusted": f"Approved with changes{_changes(facts)}",
         "rejected": f"Rejected {asked or 'the request'}",
+        "sent_back": f"Sent {asked or 'the request'} back to the agent",
     }[facts["decision"]]
     is_of_amount = len(facts.get("patch") or ()) < 2 and granted != asked
     if facts["decision"] == "adjusted" and granted and is_of_amount:

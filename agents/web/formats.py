@@ -38,6 +38,7 @@ ESCALATION_ROLES = {
     "approved": ("human", "Approved"),
     "adjusted": ("human", "Adjusted"),
     "rejected": ("block", "Rejected"),
+    "sent_back": ("revise", "Sent back"),
     "expired": ("block", "Expired"),
     "cancelled": ("block", "Cancelled"),
 }

@@ -33,6 +33,7 @@ CHECKS: tuple[Callable[[Dump], Iterator[Violation]], ...] = (
     tiers.climbs_once,
     decisions.bound_to_the_subject,
     decisions.silence_is_a_no,
+    decisions.sent_back_within_the_limit,
     decisions.what_was_allowed_came_to_something,
     lifecycle.moves_are_of_the_table,
     lifecycle.nothing_after_the_end,

@@ -11,7 +11,7 @@ from tests.checker.reading import Dump, Row, Violation
 from tests.checker.terms import TERMS, args_of, patch_of, subject_of, widened
 
 ENDED = ("done", "stopped", "failed")
-DECIDED = ("approved", "adjusted", "rejected")
+DECIDED = ("approved", "adjusted", "rejected", "sent_back")
 
 
 def sha256(value: Any) -> str:
@@ -149,6 +149,21 @@ def silence_is_a_no(dump: Dump) -> Iterator[Violation]:
         said = (step["reply"] or {}).get("decision", "expired")
         if escalation["decided_by_id"] is not None or said != "expired":
             yield Violation("I29", f"escalation {escalation['id']} expired and says {said}")
+
+
+def sent_back_within_the_limit(dump: Dump) -> Iterator[Violation]:
+    """I52: a run goes back as often as its policy says, and then nothing is done unseen."""
+    for run in dump.runs:
+        returned, count = False, 0
+        for event in dump.told[run["id"]]:
+            decision = event["facts"].get("decision")
+            if event["kind"] == "escalation.decided":
+                returned = decision == "sent_back"
+                count += returned
+            if returned and event["kind"] == "effect.intended":
+                yield Violation("I52", f"{event['facts']['key']} followed a send-back unseen")
+        if count > dump.limits(run["id"]).get("max_send_backs", 0):
+            yield Violation("I52", f"run {run['id']} was sent back {count} times")
 
 
 def what_was_allowed_came_to_something(dump: Dump) -> Iterator[Violation]:

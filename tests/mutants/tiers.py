@@ -1,4 +1,4 @@
-"""The guards of tiers and of two people, each left out once."""
+"""The guards of tiers, of two people and of sending back, each left out once."""
 
 from tests.mutants.plant import Mutant
 
@@ -6,7 +6,23 @@ CORE, APPROVING = "agents/core/tiers.py", "agents/operations/approving.py"
 DEMANDS, CLIMBING = "agents/operations/demands.py", "agents/engine/climbing.py"
 PURE, BOTH = "tests/core/test_tiers.py", "tests/engine/test_two_people.py"
 
+BACK = "tests/engine/test_send_back.py"
+
 TIERS = (
+    Mutant(
+        "a run is sent back for ever",
+        "agents/operations/sending_back.py",
+        "if (sent_back_in(run).count() if before is None else before) >= most:",
+        "if False:",
+        f"{BACK} -k beyond_the_limit",
+    ),
+    Mutant(
+        "what follows a send-back is done unseen",
+        "agents/policies/__init__.py",
+        "if facts.sent_back_by:",
+        "if False:",
+        f"{BACK} -k however_small",
+    ),
     Mutant(
         "one person alone is two",
         CORE,

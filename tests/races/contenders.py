@@ -14,7 +14,7 @@ def does(name: str, *arguments: Any) -> Any:
 
 
 def decides(escalation: int, user: str, amount: int | None) -> str:
-    """Decide as a reviewer."""
+    """Decide as a reviewer: None rejects, 0 sends back."""
     from django.contrib.auth.models import User
     from django.utils import timezone
 
@@ -24,9 +24,10 @@ def decides(escalation: int, user: str, amount: int | None) -> str:
         decided = operations.decide(
             escalation_id=escalation,
             by=User.objects.get(username=user),
-            approve=amount is not None,
-            patch=None if amount is None else {"amount_minor": amount},
-            comment="no" if amount is None else "",
+            approve=bool(amount),
+            send_back=amount == 0,
+            patch={"amount_minor": amount} if amount else None,
+            comment="" if amount else "no",
             at=timezone.now(),
         )
     except operations.AlreadyDecided as late:

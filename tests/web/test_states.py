@@ -39,6 +39,7 @@ WIDTHS: tuple[ViewportSize, ...] = (
 VERDICTS = {
     "adjust": {"comment": "partly used"},
     "approve": {"comment": "as agreed"},
+    "send_back": {"advice": "USD 300 is enough."},
     "reject": {"comment": "outside the terms"},
 }
 CHANGES = {
@@ -184,6 +185,25 @@ def rejected(desk: Desk) -> Escalation:
     return one
 
 
+def sent_back(desk: Desk) -> Escalation:
+    """Sent back, and the run has proposed something else, which waits."""
+    one = desk.ask()
+    operations.decide(
+        escalation_id=one.pk,
+        by=desk.ada,
+        approve=False,
+        send_back=True,
+        comment="USD 750 is enough.",
+        at=timezone.now(),
+    )
+    go(one.run)
+    return one
+
+
+def proposed_again(desk: Desk) -> Escalation:
+    return sent_back(desk).run.escalations.get(state=EscalationState.OPEN)
+
+
 def cancelled(desk: Desk) -> Escalation:
     one = desk.ask()
     operations.cancel(run_id=one.run_id, by=desk.ada, reason="look", at=timezone.now())
@@ -244,6 +264,7 @@ ASKED = ("own-words", "exception", "judge-asks", "nobodys")
 OTHERS = tuple(scenario(key, approve=approve) for key in ASKED for approve in (None, True, False))
 STATES: tuple[Callable[[Desk], Escalation], ...] = (
     *(open_one, claimed_by_rita, claimed_by_ada, expired, rejected, cancelled),
+    *(sent_back, proposed_again),
     *(assigned_to_rita, with_a_team, assigned_to_nobody_able),
     *(approved_by_another, superseded, not_carried_out, carried_out, unknown, frozen),
     *OTHERS,
@@ -357,9 +378,10 @@ def check_buttons(client: Client, one: Escalation, page: str) -> None:
             assert after.state == one.state
             continue
         states = {"approve": "approved", "adjust": "adjusted", "reject": "rejected"}
+        states["send_back"] = "sent_back"
         assert after.state == states[verdict]
-        granted = {"adjust": 70000, "approve": one.amount_minor, "reject": None}
-        assert after.granted_minor == (granted[verdict] if one.kind == "action" else None)
+        granted = {"adjust": 70000, "approve": one.amount_minor}.get(verdict)
+        assert after.granted_minor == (granted if one.kind == "action" else None)
     for verb in ("claim", "release-claim"):
         address = reverse(verb, args=[one.pk])
         is_live = f'action="{address}"' in page

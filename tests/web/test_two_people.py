@@ -48,7 +48,7 @@ def table_of(user: User) -> str:
 def test_the_card_is_true_for_first_second_and_whoever_looks(tiered: Tiered) -> None:
     request = tiered.ask()
     first = card_of("finn", request)
-    assert offered(first) == ["adjust", "approve", "reject"]
+    assert offered(first) == ["adjust", "approve", "send_back", "reject"]
     assert "Pay Anna USD 1,200.00, once a second person has approved the same" in words(first)
     assert "0 of 2: two people have to approve this." in words(first)
 
@@ -58,9 +58,9 @@ def test_the_card_is_true_for_first_second_and_whoever_looks(tiered: Tiered) -> 
     assert "to Anna #42: 1 of 2: you approved USD 1,000.00." in words(strip[:2000])
 
     mine, second, viewer = (card_of(name, request) for name in ("finn", "faye", "eve"))
-    assert offered(mine) == ["reject"]
+    assert offered(mine) == ["send_back", "reject"]
     assert "1 of 2: you approved USD 1,000.00" in words(mine)
-    assert offered(second) == ["adjust", "approve", "reject"]
+    assert offered(second) == ["adjust", "approve", "send_back", "reject"]
     assert "1 of 2: finn approved USD 1,000.00, changed," in words(second)
     assert "Pay Anna USD 1,000.00 instead of USD 1,200.00" in words(second)
     assert "finn’s approval then counts no more" in words(second)
@@ -107,7 +107,7 @@ def test_below_the_tier_the_card_passes_it_to_those_who_may(tiered: Tiered) -> N
     request = tiered.ask()
     card = card_of("rita", request)
 
-    assert offered(card) == ["reject"]
+    assert offered(card) == ["send_back", "reject"]
     assert "USD 1,200.00 is approved by the team Finance" in words(card)
     assert re.findall(r'<option value="([^"]+)">', card)[:3] == [
         "team:finance",

@@ -120,6 +120,7 @@ STRICT = Limits(
     executable=REFUND_TOOLS,
     max_seconds=600,  # eight calls of a minute each, as slow models take, and the tools
     max_blocks=2,
+    max_send_backs=2,
     redaction=KINDS,
     patterns={
         "routing": {

@@ -10,7 +10,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from agents import operations
-from agents.core.kinds import ADJUST, APPROVE, REJECT
+from agents.core.kinds import ADJUST, APPROVE, REJECT, SEND_BACK
 from agents.core.requests import Json
 from agents.core.states import EscalationState
 from agents.management.asked import account
@@ -30,6 +30,11 @@ class Command(BaseCommand):
         verdict = parser.add_mutually_exclusive_group(required=True)
         verdict.add_argument("--approve", action="store_true")
         verdict.add_argument("--reject", action="store_true")
+        verdict.add_argument(
+            "--send-back",
+            action="store_true",
+            help="give the agent the reason, so that it may propose something else",
+        )
         parser.add_argument("--amount", help="grant less than was asked for, such as 800.00")
         parser.add_argument(
             "--set",
@@ -43,7 +48,7 @@ class Command(BaseCommand):
         parser.add_argument("--as", dest="actor", required=True, help="the reviewer's user name")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        if options["reject"] and (options["amount"] is not None or options["set"]):
+        if not options["approve"] and (options["amount"] is not None or options["set"]):
             raise CommandError("--amount and --set go with --approve.", returncode=BAD_USAGE)
         try:
             first, patch = _first(options), _patch(options)
@@ -58,6 +63,7 @@ class Command(BaseCommand):
                     approval=first.pk if first else None,
                     by=User.objects.get(username=options["actor"]),
                     approve=options["approve"],
+                    send_back=options["send_back"],
                     comment=options["reason"],
                     correction=options["correction"],
                     at=timezone.now(),
@@ -85,7 +91,7 @@ class Command(BaseCommand):
             self.stdout.write(f"{said}It waits for a second person.")
             return
         granted = f": {decided.granted}" if decided.granted else ""
-        self.stdout.write(f"escalation {decided.pk} {decided.state}{granted}")
+        self.stdout.write(f"escalation {decided.pk} {_state(decided)}{granted}")
         self.stdout.write(_what(decided))
 
 
@@ -139,15 +145,20 @@ _VERDICTS = {
     EscalationState.APPROVED.value: APPROVE,
     EscalationState.ADJUSTED.value: ADJUST,
     EscalationState.REJECTED.value: REJECT,
+    EscalationState.SENT_BACK.value: SEND_BACK,
 }
+
+
+def _state(escalation: Escalation) -> str:
+    return EscalationState(escalation.state).word
 
 
 def _who(escalation: Escalation) -> str:
     """Say who was first, when, and what they decided."""
     if escalation.decided_by is None:
-        return f"Escalation {escalation.pk} is {escalation.state}; nothing was changed."
+        return f"Escalation {escalation.pk} is {_state(escalation)}; nothing was changed."
     granted = f": {escalation.granted}" if escalation.granted else ""
     return (
         f"{escalation.decided_by.get_username()} decided this at "
-        f"{escalation.decided_at:%H:%M:%S} UTC: {escalation.state}{granted}. Nothing was changed."
+        f"{escalation.decided_at:%H:%M:%S} UTC: {_state(escalation)}{granted}. Nothing was changed."
     )

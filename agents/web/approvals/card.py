@@ -23,11 +23,14 @@ from agents.models import Effect, Escalation, KillSwitch, Membership, Role, Step
 from agents.operations import fields_of, obstacle
 from agents.operations.claiming import OWN, is_own
 from agents.operations.own_limits import own_bounds
+from agents.operations.refusal import Refused
+from agents.operations.sending_back import check_send_back
 from agents.systems import SYSTEMS, Background, Section
 from agents.web import access
 from agents.web.approvals.fields import FormField, form_field
 from agents.web.approvals.inbox import claimant
 from agents.web.approvals.outcomes import came_to_nothing, outcome
+from agents.web.approvals.proposals import SentBack, following, sent_back_before
 from agents.web.approvals.provenance import Source, sources
 from agents.web.approvals.ruler import Ruler, ruler
 from agents.web.approvals.standing import Standing, standing
@@ -79,6 +82,9 @@ class Card:
     switch: KillSwitch | None  # stands in the way of an approval
     obstacle: str  # so does this, as a sentence; "" for nothing
     asked_again: int | None  # the request that took its place
+    sent_back: Sequence[SentBack]  # what the run proposed before, newest first
+    kept: str  # why it cannot be sent back once more, where it was before
+    followed_by: int | None  # of one that was sent back: what the run asked then
 
 
 def card(escalation: Escalation, user: User, *, at: datetime) -> Card:
@@ -113,6 +119,8 @@ def card(escalation: Escalation, user: User, *, at: datetime) -> Card:
         is_possible=switch is None and hindered is None and stands.may_say_yes,
     )
     why = came_to_nothing(escalation, effect)
+    earlier = sent_back_before(escalation)
+    kept = _kept(escalation, kind, len(earlier)) if is_open else None
     return Card(
         escalation=escalation,
         kind=kind,
@@ -127,6 +135,7 @@ def card(escalation: Escalation, user: User, *, at: datetime) -> Card:
             fields,
             may_grant_all=may_grant_all,
             may_say_yes=not withheld,
+            may_send_back=not hindered and kept is None,
             standing=stands,
         ),
         fields=fields,
@@ -161,6 +170,11 @@ def card(escalation: Escalation, user: User, *, at: datetime) -> Card:
         switch=switch,
         obstacle=str(hindered or ""),
         asked_again=_asked_again(escalation),
+        sent_back=earlier,
+        kept=str(kept or "") if earlier else "",
+        followed_by=following(escalation)
+        if escalation.state == EscalationState.SENT_BACK
+        else None,
     )
 
 
@@ -192,6 +206,15 @@ def _switch(escalation: Escalation, kind: Kind) -> KillSwitch | None:
     if escalation.state != EscalationState.OPEN or kind.settles_call:
         return None
     return standing_against(escalation.run, escalation.action.get("name", ""))
+
+
+def _kept(escalation: Escalation, kind: Kind, before: int) -> Refused | None:
+    """Return why a request cannot be sent back; None where it can."""
+    try:
+        check_send_back(escalation, before)
+    except Refused as no:
+        return no
+    return None
 
 
 def _asked_again(escalation: Escalation) -> int | None:

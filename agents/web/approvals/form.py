@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from django.http import QueryDict
 
-from agents.core.kinds import ADJUST, APPROVE, ARGUMENTS, REJECT, Kind
+from agents.core.kinds import ADJUST, APPROVE, ARGUMENTS, REJECT, SEND_BACK, Kind
 from agents.core.requests import Json
 from agents.sdk.open_fields import BadPatch, OpenField
 from agents.sdk.patches import changed
@@ -19,9 +19,9 @@ FIELDS = {
     "verdict",
     "action_sha256",
     "approval",
-    # What rejects has fields of its own: a reason that was begun for an adjustment must not
-    # explain a rejection.
-    *("comment", "ready", "refusal", "ready_refusal"),
+    # What rejects or sends back has fields of its own: a reason that was begun for an adjustment
+    # must not explain a rejection.
+    *("comment", "ready", "refusal", "ready_refusal", "advice"),
     "correction",
 }
 
@@ -31,6 +31,7 @@ class Wanted:
     """A decision as it was filled in."""
 
     approve: bool
+    send_back: bool
     comment: str
     action_sha256: str
     approval: int = 0  # the first yes of two that was shown; 0: none
@@ -44,16 +45,19 @@ def read_decision(
     """Return what the decision form asks for; `fields` of `asked` are open. Raises BadForm."""
     only(posted, FIELDS | {f"{SET}{field.name}" for field in fields})
     verdict = posted.get("verdict", "")
-    if verdict not in (ADJUST, APPROVE, REJECT):
+    if verdict not in (ADJUST, APPROVE, SEND_BACK, REJECT):
         raise BadForm("verdict", "Choose an answer.")
-    is_no = verdict == REJECT
-    field = "refusal" if is_no and "refusal" in posted else "comment"
-    ready = posted.get("ready_refusal" if field == "refusal" else "ready", "")
+    is_no, is_back = verdict == REJECT, verdict == SEND_BACK
+    own = "refusal" if is_no else "advice" if is_back else "comment"
+    field = own if own in posted else "comment"
+    ready = posted.get({"refusal": "ready_refusal", "comment": "ready"}.get(field, ""), "")
     comment = _reason(field, ready, posted, kind.refusals if is_no else kind.grants)
     shown = whole_number(posted.get("approval") or "0")
     if shown is None:
         raise BadForm("verdict", "The form names no approval. Load the page again.")
-    wanted = Wanted(not is_no, comment, posted.get("action_sha256", ""), shown)
+    wanted = Wanted(
+        verdict in (ADJUST, APPROVE), is_back, comment, posted.get("action_sha256", ""), shown
+    )
     if verdict == ADJUST and "correction" in posted and kind.change != ARGUMENTS:
         return replace(wanted, correction=_correction(posted))
     if verdict != APPROVE and not comment:

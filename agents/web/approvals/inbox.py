@@ -97,7 +97,12 @@ def _open_rows(keys: Sequence[int], who: Reviewer) -> list[InboxRow]:
 
 
 _HOLDERS = ("claimed_by", "assigned_to", "assigned_team")
-OUTCOMES = (EscalationState.APPROVED, EscalationState.ADJUSTED, EscalationState.REJECTED)
+OUTCOMES = (
+    EscalationState.APPROVED,
+    EscalationState.ADJUSTED,
+    EscalationState.SENT_BACK,
+    EscalationState.REJECTED,
+)
 
 
 def decided(
@@ -171,7 +176,7 @@ def _granted(escalation: Escalation) -> str:
     is_other = escalation.granted_minor != escalation.amount_minor
     if escalation.granted and (is_other or not escalation.patch):
         return escalation.granted
-    if escalation.state == EscalationState.REJECTED:
+    if escalation.state in (EscalationState.REJECTED, EscalationState.SENT_BACK):
         return "nothing" if escalation.amount_minor is not None else ""
     tool = str(escalation.action.get("name", ""))
     changed = (escalation.patch or {}).items()

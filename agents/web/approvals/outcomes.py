@@ -48,6 +48,8 @@ def outcome(escalation: Escalation, effect: Effect | None, name: str, *, why: st
     is_yes = state in GRANTED
     if kind.settles_call:
         return say(_settled(kind.done if is_yes else kind.rejected, effect, is_yes=is_yes))
+    if state == EscalationState.SENT_BACK:
+        return say(f"Sent back to the agent. {kind.undone}")
     if not is_yes:
         return say(kind.rejected or f"Rejected. {kind.undone}")
     if why:

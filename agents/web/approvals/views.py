@@ -9,7 +9,7 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 
 from agents import operations
-from agents.core.kinds import ADJUST, APPROVE, INSTRUCTIONS, REJECT, TEXT
+from agents.core.kinds import ADJUST, APPROVE, INSTRUCTIONS, REJECT, SEND_BACK, TEXT
 from agents.core.requests import Json
 from agents.models import Escalation
 from agents.sdk.changes import label_of
@@ -28,7 +28,7 @@ from agents.web.approvals.wording import kind_of_request
 from agents.web.forms import BadForm, NotOurForm
 from agents.web.pages import action, page
 
-TYPED = ("comment", "ready", "refusal", "ready_refusal", "correction")
+TYPED = ("comment", "ready", "refusal", "ready_refusal", "advice", "correction")
 REASONS = ("no_reason", "long_reason", "bad_reason")
 
 
@@ -108,6 +108,7 @@ def decide(request: HttpRequest, pk: int) -> HttpResponse:
             escalation_id=escalation.pk,
             by=user,
             approve=wanted.approve,
+            send_back=wanted.send_back,
             patch=_patch(wanted, escalation),
             comment=wanted.comment,
             correction=wanted.correction,
@@ -125,7 +126,7 @@ def decide(request: HttpRequest, pk: int) -> HttpResponse:
         if wanted.correction:
             field = "correction"
         elif no.code in REASONS:
-            field = "comment" if wanted.approve else "refusal"
+            field = "comment" if wanted.approve else "advice" if wanted.send_back else "refusal"
         return show_card(request, escalation, field=field, sentence=str(no), status=422)
     except (operations.Claimed, operations.AlreadyDecided) as first:
         return show_card(request, access.escalation_for(user, pk), notice=str(first), status=409)
@@ -210,7 +211,8 @@ def _chosen(wanted: str, card: cards.Card) -> str:
     """Return the answer that the form opens with: as it was sent, else the plainest yes."""
     offered = [choice.verdict for choice in card.choices]
     return next(
-        (verdict for verdict in (wanted, APPROVE, ADJUST, REJECT) if verdict in offered), ""
+        (verdict for verdict in (wanted, APPROVE, ADJUST, SEND_BACK, REJECT) if verdict in offered),
+        "",
     )
 
 
@@ -218,4 +220,4 @@ def _fields(card: cards.Card) -> list[str]:
     """Return the fields of the form that show what is wrong with them."""
     changes = [field.name for field in card.fields]
     is_text = card.kind.change in (TEXT, INSTRUCTIONS)
-    return ["comment", "refusal", *changes, *(["correction"] if is_text else [])]
+    return ["comment", "refusal", "advice", *changes, *(["correction"] if is_text else [])]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from django.utils.html import conditional_escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 
-from agents.core.kinds import ADJUST, APPROVE, REJECT, Kind
+from agents.core.kinds import ADJUST, APPROVE, REJECT, SEND_BACK, Kind
 from agents.core.money import format_money
 from agents.core.requests import Json
 from agents.models import Approval, Escalation
@@ -21,8 +21,8 @@ from agents.tools import TOOLS, ask_in_words, before_of, call_in_words, request_
 from agents.web.approvals.fields import FormField
 from agents.web.approvals.standing import Standing
 
-CLASSES = {ADJUST: "if-adjust", APPROVE: "if-as-is", REJECT: "if-reject"}
-KEYS = {ADJUST: "e", APPROVE: "a", REJECT: "r"}
+CLASSES = {ADJUST: "if-adjust", APPROVE: "if-as-is", SEND_BACK: "if-back", REJECT: "if-reject"}
+KEYS = {ADJUST: "e", APPROVE: "a", SEND_BACK: "b", REJECT: "r"}
 _PLACE = re.compile(r"\{(\w+)\}")
 
 
@@ -118,6 +118,7 @@ def choices(
     *,
     may_grant_all: bool,
     may_say_yes: bool,
+    may_send_back: bool,
     standing: Standing,
 ) -> list[Choice]:
     """Return the answers that are open to a person, in the order of the form.
@@ -130,6 +131,7 @@ def choices(
     open_to = {
         ADJUST: may_say_yes and (bool(fields) or kind.change in ("text", "instructions")),
         APPROVE: may_say_yes and may_grant_all,
+        SEND_BACK: may_send_back,
         REJECT: True,
     }
     found = []
@@ -145,7 +147,7 @@ def choices(
             if first and answer.verdict == APPROVE:
                 found.append(_second(escalation, name, first))
                 continue
-            if standing.takes_two and answer.verdict != REJECT:
+            if standing.takes_two and answer.verdict not in (REJECT, SEND_BACK):
                 consequence = _as_first(consequence, first)
                 button = SafeString("Approve as first of two")
             found.append(Choice(answer.verdict, label, consequence, button))

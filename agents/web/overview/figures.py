@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from agents.core.former import FIRST_DESK
 from agents.core.money import format_money, format_sums
-from agents.core.states import DECIDED, EscalationState
+from agents.core.states import EscalationState
 from agents.models import Escalation, Workspace
 from agents.web import access
 from agents.web.approvals.inbox import InboxRow, soonest
@@ -120,7 +120,7 @@ def overview(user: User, *, at: datetime) -> Overview:
     calls = count_calls(keys, since=since, today=at)
     outcomes = _by_outcome(requests, calls, dates)
     waiting = [s for s in requests if s.state == EscalationState.OPEN]
-    decided = [s for s in requests if s.state in {*DECIDED, EscalationState.EXPIRED}]
+    decided = [s for s in requests if s.state in WORDS]  # what was sent back goes on
     lengths = _seconds_to_decide(keys)
     today = dates[-1]
     rows = soonest(keys, SOONEST, at=at)

@@ -136,6 +136,13 @@ PEOPLE = {
         "If yes, whoever launched a run, or one that it was launched anew from, cannot decide its "
         "requests.",
     ),
+    "max_send_backs": Words(
+        "Requests sent back, per run",
+        lambda p: f"at most {_counted(p.max_send_backs, 'time')}" if p.max_send_backs else "never",
+        "A reviewer may send a request back instead of rejecting it: the agent gets the reason and "
+        "may propose something else, which waits for a reviewer again. After that often, requests "
+        "of the run are only approved, changed or rejected.",
+    ),
     "tiers": Words(
         "Who approves which amounts",
         _tiers,

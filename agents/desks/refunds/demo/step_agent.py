@@ -10,6 +10,7 @@ import json
 
 from agents.core.requests import Json
 from agents.desks.refunds.demo.goals import Goal, Misfortune, read_goal
+from agents.desks.refunds.demo.worker import SENT_BACK
 from agents.desks.refunds.demo.writer import usd
 
 CONTEXT, REPLY = "get_refund_context", "send_reply"
@@ -54,6 +55,8 @@ def assessed(inputs: Json) -> str:
 def _action(inputs: Json) -> Json:
     """Return the one call of the step's tool, then the output."""
     goal = read_goal(inputs["goal"])
+    if any(block["rule"] == SENT_BACK for block in inputs.get("blocked", ())):
+        return {"kind": "final", "answer": "No reply was sent: a reviewer sent it back."}
     if not inputs["done"]:
         reply = {"message": _last(inputs)} if REPLY in inputs["tools"] else {}
         args = {"user_id": goal.customer, **reply}

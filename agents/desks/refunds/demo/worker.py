@@ -9,6 +9,7 @@ from agents.desks.refunds.demo.goals import ANNA, MAX, Goal, Misfortune, read_go
 from agents.desks.refunds.demo.writer import told_of_refund, usd
 
 CONTEXT, REFUND, MAIL = "get_refund_context", "issue_refund", "send_refund_email"
+SENT_BACK = "person.sent_back"  # in place of a rule, where a person said so
 UNCHECKED_USD = 100.0  # what is proposed where neither the goal nor the context names an amount
 _REASONS = {
     "refund_exceeds_last_charge": "the amount is more than the last charge",
@@ -27,6 +28,8 @@ def said(inputs: Json) -> str:
 
 def _proposed(goal: Goal, inputs: Json) -> Json:
     last = inputs["state_summary"]["last_step"]
+    if (blocked := inputs.get("blocked")) and blocked[-1]["rule"] == SENT_BACK:
+        return _heeding(blocked[-1])
     if last is None:
         return _refund(goal, {}) if goal.misfortune == Misfortune.NO_CONTEXT else _context(goal)
     done, seen = last["executed_action"], last["observation"]
@@ -37,6 +40,15 @@ def _proposed(goal: Goal, inputs: Json) -> Json:
             return _after_refund(goal, done, seen)
         case _:
             return _after_mail(done, seen, inputs["recent_step_summaries"])
+
+
+def _heeding(block: Json) -> Json:
+    """Propose the amount that a person named when they sent a refund back; nothing without one."""
+    args = block["action"].get("args", {})
+    amount = read_goal(block["sentence"]).amount_usd
+    if block["action"].get("name") != REFUND or amount in (None, args.get("amount_usd")):
+        return _final("Nothing was refunded: a reviewer sent the request back.")
+    return _tool(REFUND, **{**args, "amount_usd": amount})
 
 
 def _context(goal: Goal) -> Json:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from agents.core.former import CURRENCY
-from agents.core.kinds import ACTION, ADJUST, APPROVE, REJECT, Answer
+from agents.core.kinds import ACTION, ADJUST, APPROVE, REJECT, RETURN, Answer
 from agents.core.limits import Limits
 from agents.core.money import format_money
 from agents.core.names import greeting, is_plain_name, is_plain_plan
@@ -29,6 +29,7 @@ REFUND = replace(
             "Pay {amount} to {subject}",
         ),
         Answer(APPROVE, "As proposed", "Pay {subject} {asked}", "Pay {asked} to {subject}"),
+        RETURN,
         Answer(REJECT, "Reject", "Pay {subject} nothing, and end the run", "Reject, pay nothing"),
     ),
     labels={"amount_minor": "Pay {subject}"},

@@ -1,0 +1,59 @@
+"""What an agent proposed before in the same run, and a person sent back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from agents.models import Escalation
+from agents.operations.sending_back import sent_back_in
+from agents.sdk.changes import label_of
+from agents.tools import argument_in_words
+from agents.web.approvals.wording import act
+
+
+@dataclass(frozen=True)
+class Change:
+    """One argument that is another now."""
+
+    label: str
+    before: str  # "" where it was not there
+    after: str
+
+
+@dataclass(frozen=True)
+class SentBack:
+    """An earlier request of the run."""
+
+    escalation: Escalation
+    act: str
+    is_other: bool  # another tool is proposed now
+    changes: Sequence[Change]  # since then, where the tool is the same
+
+
+def sent_back_before(escalation: Escalation) -> list[SentBack]:
+    """Return what was sent back in the run before this request, the newest first."""
+    earlier = sent_back_in(escalation.run).filter(pk__lt=escalation.pk)
+    found = earlier.select_related("decided_by", "run").order_by("-pk")
+    return [_since(one, escalation) for one in found]
+
+
+def _since(before: Escalation, now: Escalation) -> SentBack:
+    old, new = before.action.get("args") or {}, now.action.get("args") or {}
+    tool = str(now.action.get("name", ""))
+    is_other = before.action.get("name") != now.action.get("name")
+    names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
+    changes = [
+        Change(label_of(name), *(_words(tool, args, name) for args in (old, new))) for name in names
+    ]
+    return SentBack(before, act(before), is_other, [] if is_other else changes)
+
+
+def _words(tool: str, args: dict[str, object], name: str) -> str:
+    return argument_in_words(tool, name, args[name]) if name in args else ""
+
+
+def following(escalation: Escalation) -> int | None:
+    """Return the request that the run asked after this one; None where there is none."""
+    later = Escalation.objects.filter(run=escalation.run_id, pk__gt=escalation.pk).order_by("pk")
+    return later.values_list("pk", flat=True).first()

@@ -1,0 +1,192 @@
+"""A request goes back to its agent, which may propose something else: nothing else happens."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.test import override_settings
+from django.utils import timezone
+
+from agents import operations, results
+from agents.desks.refunds.profiles import REFERENCE, STRICT
+from agents.models import Effect, Escalation, Event, Role, Run
+from tests.conformance import harness
+from tests.conformance.replay_server import ReplayServer
+from tests.engine.scene import REFUND_1200, Scene, go, mailed, paid, set_scene
+
+pytestmark = pytest.mark.django_db(transaction=True)
+WHY = "Only two months are unused."
+
+
+def tool(name: str, **args: Any) -> str:
+    return json.dumps({"kind": "tool", "name": name, "args": args})
+
+
+def refund(amount: int) -> str:
+    return tool("issue_refund", user_id=42, amount_usd=amount, reason="as asked")
+
+
+OWN_WORDS = "Anna (user_id=42) asks about her last charge; the agent answers in its own words."
+CONTEXT = tool("get_refund_context", user_id=42)
+MAIL = tool("send_refund_email", user_id=42, amount_usd=300, message="[[ledger]]")
+FINAL = json.dumps({"kind": "final", "answer": "Done."})
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return set_scene()
+
+
+@pytest.fixture
+def server() -> Iterator[ReplayServer]:
+    with (
+        harness.replaying() as server,
+        override_settings(OPENAI_BASE_URL=server.base_url("back"), OPENAI_API_KEY="any"),
+    ):
+        yield server
+
+
+def begin(scene: Scene, server: ReplayServer, *proposals: str) -> Run:
+    """Let an agent that says `proposals` go on until a person is asked."""
+    server.load("back", list(proposals))
+    return go(scene.launch(REFUND_1200))
+
+
+def send_back(scene: Scene, run: Run, comment: str = WHY) -> Escalation:
+    return operations.decide(
+        escalation_id=run.escalations.get(state="open").pk,
+        by=scene.rita,
+        approve=False,
+        send_back=True,
+        comment=comment,
+        at=timezone.now(),
+    )
+
+
+def test_the_agent_is_told_why_and_what_it_proposes_then_waits_again_however_small(
+    scene: Scene, server: ReplayServer
+) -> None:
+    run = begin(scene, server, CONTEXT, refund(1200), refund(300), MAIL, FINAL)
+
+    first = send_back(scene, run)
+    run = go(run)
+
+    assert (first.state, run.state, paid(run)) == ("sent_back", "waiting", [])
+    asked = run.steps.filter(kind="ask").latest("position").asked["inputs"]
+    [block] = asked["blocked"]
+    assert block["sentence"] == f"A person sent it back: {WHY}"
+    assert block["action"]["args"]["amount_usd"] == 1200
+    second = run.escalations.get(state="open")
+    assert second.amount_minor == 30000
+    assert second.review["deciding"]["reason"] == "sent_back_before"
+
+    scene.decide(run, amount_minor=None)
+    run = go(run)
+
+    assert (run.stop_reason, paid(run), mailed(run)) == ("success", [30000], [30000])
+    assert [e.escalation_id for e in Effect.objects.filter(tool="issue_refund")] == [second.pk]
+    told = Event.objects.get(run=run, kind="escalation.decided", facts__escalation=first.pk)
+    assert (told.facts["decision"], told.actor) == ("sent_back", "rita")
+    call_command("verify_audit")
+
+
+def test_the_same_proposal_is_not_put_to_a_person_twice(scene: Scene, server: ReplayServer) -> None:
+    run = begin(scene, server, CONTEXT, *[refund(1200)] * 9)
+
+    send_back(scene, run)
+    run = go(run)
+
+    assert (run.state, run.stop_reason, paid(run)) == ("stopped", "human_sent_back", [])
+    rules = [block["rule"] for block in results.result(run)["blocks"]]
+    assert rules == ["person.sent_back", *["person.same_again"] * (STRICT.max_blocks + 1)]
+    assert run.escalations.count() == 1
+
+
+def test_beyond_the_limit_the_server_says_no_and_so_does_its_card(
+    scene: Scene, server: ReplayServer
+) -> None:
+    asked = [refund(amount) for amount in (1200, 1100, 1050)]
+    run = begin(scene, server, CONTEXT, *asked)
+    for _ in range(STRICT.max_send_backs):
+        send_back(scene, run)
+        run = go(run)
+
+    with pytest.raises(operations.Refused, match="sent back 2 times, as often as its policy allo"):
+        send_back(scene, run)
+
+    assert run.escalations.filter(state="open").count() == 1
+    assert Event.objects.filter(run=run, kind="decision.refused").count() == 1
+    scene.decide(run, approve=False)
+    assert (go(run).stop_reason, paid(run)) == ("human_rejected", [])
+
+
+def test_where_the_policy_says_never_nothing_goes_back(scene: Scene, server: ReplayServer) -> None:
+    never = replace(STRICT, max_send_backs=0).as_json()
+    ada = scene.add("ada", Role.ADMIN)
+    at = timezone.now()
+    operations.publish_policy(workspace=scene.workspace, document=never, by=ada, at=at)
+    run = begin(scene, server, CONTEXT, refund(1200))
+
+    with pytest.raises(operations.Refused, match="lets no request be sent back"):
+        send_back(scene, run)
+
+    assert REFERENCE.max_send_backs == 0
+    assert "max_send_backs" not in REFERENCE.as_json()
+
+
+def test_what_keeps_a_rejection_back_keeps_a_send_back_back(
+    scene: Scene, server: ReplayServer
+) -> None:
+    """A claim of somebody else, and no reason; a switch does not, and still nothing is paid."""
+    run = begin(scene, server, CONTEXT, refund(1200), refund(300))
+    one, at = run.escalations.get(), timezone.now()
+    ada = scene.add("ada", Role.ADMIN)
+
+    with pytest.raises(operations.Refused, match="Enter a reason for the agent"):
+        send_back(scene, run, " ")
+    operations.claim(escalation_id=one.pk, by=ada, at=at)
+    with pytest.raises(operations.Claimed):
+        send_back(scene, run)
+    operations.release_claim(escalation_id=one.pk, by=ada, at=at)
+    operations.kill(by=ada, workspace=run.workspace, reason="drill", at=at)
+    send_back(scene, run)
+    run = go(run)
+
+    second = run.escalations.get(state="open")
+    assert second.frozen_at
+    assert paid(run) == []
+    with pytest.raises(operations.KillSwitchStands):
+        scene.decide(run, amount_minor=None)
+
+
+def test_after_the_deadline_nothing_goes_back(scene: Scene, server: ReplayServer) -> None:
+    run = begin(scene, server, CONTEXT, refund(1200), refund(300))
+    Escalation.objects.filter(run=run).update(expires_at=timezone.now())
+
+    with pytest.raises(operations.AlreadyDecided):
+        send_back(scene, run)
+
+    assert (go(run).stop_reason, paid(run)) == ("escalation_expired", [])
+
+
+def test_a_letter_of_a_workflow_that_goes_back_is_not_sent(scene: Scene) -> None:
+    run = go(scene.launch(OWN_WORDS, workflow="customer-reply", pattern="workflow"))
+
+    sent_back = send_back(scene, run, "Say nothing of the plan.")
+    run = go(run)
+
+    assert (sent_back.state, run.state, mailed(run)) == ("sent_back", "done", [])
+    assert "No reply was sent: a reviewer sent it back." in str(results.result(run)["outputs"])
+
+
+def test_no_draft_and_no_case_goes_back_this_way(scene: Scene) -> None:
+    """A draft has instructions of its own, and who hands a case over proposes nothing."""
+    run = go(scene.launch_scenario("judge-asks"))
+
+    with pytest.raises(operations.Refused, match="its agent would propose nothing else"):
+        send_back(scene, run)
