@@ -44,7 +44,7 @@ class Mode(StrEnum):
 
 TITLES: Mapping[Kind, str] = {
     Kind.OPENED: "New request",
-    Kind.ASSIGNED: "Assigned to me or my team",
+    Kind.ASSIGNED: "Assigned to a person or a team",
     Kind.SECOND: "Approved by one, awaits a second person",
     Kind.HALF_TIME: "Unclaimed at half time",
     Kind.EXPIRING: "About to expire",

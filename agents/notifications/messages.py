@@ -8,6 +8,7 @@ one is.
 from __future__ import annotations
 
 import json
+import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -154,13 +155,18 @@ def _masked(notification: Notification, text: str) -> str:
         return _plain(mask(text, KINDS))
 
 
+# Mail readers and chats make a link of what looks like an address: a scheme, or a name with a dot
+# in any of the forms that a browser takes for one.
+_ADDRESS = re.compile(r"(\w)([.。．｡:])(?=//|[^\W\d])")
+
+
 def _plain(text: str) -> str:
-    """Return a line that ends no header and reorders nothing around it."""
+    """Return a line that ends no header, reorders nothing around it and makes no link."""
     hidden = set(invisible_characters(text))
     shown = "".join(
         " " if unicodedata.category(c)[0] in "CZ" else c for c in text if c not in hidden
     )
-    line = " ".join(shown.split())
+    line = _ADDRESS.sub(lambda found: f"{found[1]}[{found[2]}]", " ".join(shown.split()))
     return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
 
 

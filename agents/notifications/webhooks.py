@@ -48,7 +48,7 @@ def read_url(url: str) -> SplitResult:
     """Return an address that may be called, as far as its text tells. Raises BadAddress."""
     try:
         parts = urlsplit(url)
-        host, port = parts.hostname or "", parts.port or PORT
+        host, port = parts.hostname or "", PORT if parts.port is None else parts.port
     except ValueError:
         raise BadAddress("This is no address.") from None
     if parts.scheme != "https" or not host:
@@ -60,7 +60,7 @@ def read_url(url: str) -> SplitResult:
     allowed = settings.OPSCONSOLE_WEBHOOK_HOSTS
     if allowed and not _is_listed(host) and not any(host.endswith(s) for s in _suffixes(allowed)):
         raise BadAddress(f"{host} is not among OPSCONSOLE_WEBHOOK_HOSTS.")
-    if port != PORT and not _is_listed(host):
+    if not port or (port != PORT and not _is_listed(host)):
         raise BadAddress("Another port than 443 is called only of a host that is listed by name.")
     return parts
 

@@ -37,7 +37,7 @@ def assign(
     """
     if to_user and to_team:
         raise Refused("two_receivers", "Choose a person or a team.")
-    check_text(note, most=MAX_NOTE)
+    check_text(note, most=MAX_NOTE, what="note")
     with transaction.atomic():
         found = lock_open(escalation_id, by, at=at)
         _check_giver(found, by, at=at)

@@ -25,7 +25,7 @@ def comment(*, escalation_id: int, by: User, text: str, at: datetime) -> None:
     """
     if not text.strip():
         raise Refused("no_comment", "Write a comment first.")
-    check_text(text, most=MAX_COMMENT)
+    check_text(text, most=MAX_COMMENT, what="comment")
     with transaction.atomic():
         found = lock_open(escalation_id, by, at=at)
         said = redact_for(found.run, text.strip())

@@ -210,7 +210,8 @@ def _check_person(escalation: Escalation, person: Membership, wanted: _Answer) -
     change = asked.change
     if wanted.correction and (change not in (TEXT, INSTRUCTIONS) or not wanted.approve):
         raise Refused("no_correction", "Only an email or the result of a step can be corrected.")
-    check_text(wanted.correction, most=MAX_TEXT if change == TEXT else MAX_COMMENT)
+    most, what = (MAX_TEXT, "letter") if change == TEXT else (MAX_COMMENT, "correction")
+    check_text(wanted.correction, most=most, what=what)
 
 
 def _check_letter(

@@ -50,12 +50,12 @@ def require_role(
     return found
 
 
-def check_text(text: str, *, most: int) -> None:
-    """Refuse a reason that is too long, or that cannot be shown as it was written."""
+def check_text(text: str, *, most: int, what: str = "reason") -> None:
+    """Refuse a text that is too long, or that cannot be shown as it was written."""
     if len(text) > most:
-        raise Refused("long_reason", f"A reason has at most {most} characters.")
+        raise Refused("long_reason", f"A {what} has at most {most} characters.")
     if has_hidden(text) or invisible_characters(text):
         raise Refused(
             "bad_reason",
-            "A reason must be plain text, without control or invisible characters.",
+            f"A {what} must be plain text, without control or invisible characters.",
         )

@@ -25,7 +25,7 @@ def save_view(
     name = " ".join(name.split())
     if not name or len(name) > MAX_NAME:
         raise Refused("bad_name", f"Give the view a name of at most {MAX_NAME} characters.")
-    check_text(name, most=MAX_NAME)
+    check_text(name, most=MAX_NAME, what="name")
     if len(query) > MAX_QUERY:
         raise Refused("long_query", "This filter is too long to save.")
     if workspace:

@@ -15,6 +15,7 @@ OF_CONSOLE = ("bound", "answer", "caps")
 _TOPICS = {FIRST_DESK, "answers", "delegation", "mail", "policy", "replies", "reports", "subject"}
 _PATTERNS = {"orchestrator", "routing", "supervisor", "workflow"}
 _PAGES = {"approvals", "audit", "become", "healthz", "keys", "kill", "launch", "members"}
+_PAGES |= {"invitations", "notifications", "team", "teams", "webhooks"}
 _PAGES |= {"metrics", "overview", "readyz", "runs", "static", "theme"}
 RESERVED = _TOPICS | _PATTERNS | _PAGES
 _REPLIES = {"final", "tool"}  # kinds of a model's reply

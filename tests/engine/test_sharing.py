@@ -210,7 +210,11 @@ def test_a_comment_is_kept_masked_once_and_can_be_forgotten(
 ) -> None:
     for text in (" She pays with 4242 4242 4242 4242. ", "She pays with 4242 4242 4242 4242."):
         say(waiting, scene.rita, text)  # a form that was sent twice
-    for text, why in ((" ", "Write"), ("x" * 2001, "2000"), ("a\u202eb", "plain text")):
+    for text, why in (
+        (" ", "Write"),
+        ("x" * 2001, "A comment has at most 2000"),
+        ("a\u202eb", "A comment must be plain"),
+    ):
         with pytest.raises(operations.Refused, match=why):
             say(waiting, ada, text)
     give(waiting, scene.rita, to_user=ada, note="Anna is a friend of mine.")

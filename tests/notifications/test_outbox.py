@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import sys
 from collections.abc import Iterator
@@ -275,6 +276,7 @@ def test_what_names_hold_ends_no_header_and_becomes_no_link(
 ) -> None:
     scene, ada = people
     label = "Anna\r\nBcc: eve@evil.example\u202e <https://evil.example|here> 4111 1111 1111 1111"
+    label += " www.evil.example eve@evil。example"
     with mail_server() as mail, receiver() as sink:
         by_mail(settings, mail)
         for shape in Shape:
@@ -292,8 +294,10 @@ def test_what_names_hold_ends_no_header_and_becomes_no_link(
     for told in (str(one["Subject"]), text, *bodies):
         assert "\u202e" not in told
         assert "4111" not in told
+        ours = told.replace(settings.OPSCONSOLE_PUBLIC_URL, "").replace("//schemas", "")
+        assert not re.findall(r"\w://|evil[.。]|www[.]", ours)
     [slack] = [json.loads(body) for body in bodies if '"unfurl_links"' in body]
-    assert "&lt;https://evil.example|here&gt;" in slack["text"]
+    assert "&lt;https[:]//evil[.]example|here&gt;" in slack["text"]
     [teams] = [json.loads(body) for body in bodies if "AdaptiveCard" in body]
     [block] = teams["attachments"][0]["content"]["body"]
     assert block["type"] == "RichTextBlock"
@@ -332,6 +336,7 @@ def test_a_secret_is_made_anew_and_is_worth_nothing_without_the_installations_ke
         "https://[::1/",
         "ftp://localhost/",
         "https:///in",
+        "https://localhost:0/in",
     ],
 )
 def test_an_address_that_may_not_be_called_is_refused(url: str) -> None:

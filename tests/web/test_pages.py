@@ -18,6 +18,7 @@ from agents.desks.refunds import metrics
 from agents.desks.refunds.books import open_demo_book
 from agents.desks.refunds.scenarios import SCENARIOS, Scenario
 from agents.models import Escalation, Membership, Role, Run, Workspace
+from agents.sdk.reserved import RESERVED
 from agents.web.launch.forms import examples
 from agents.web.urls import urlpatterns
 from tests.engine.scene import Scene, fresh, go, paid, set_scene
@@ -148,6 +149,11 @@ def names() -> set[str]:
 
 def test_every_address_has_its_row() -> None:
     assert names() == set(ADDRESSES)
+
+
+def test_no_desk_is_called_as_a_page() -> None:
+    first = {str(pattern.pattern).partition("/")[0] for pattern in urlpatterns}
+    assert {name for name in first if name.isidentifier()} <= RESERVED
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 from django.urls import reverse
 
 from agents.web.amounts import read_amount, read_currency
+from agents.web.forms import whole_number
 
 ALL, MINE, UNCLAIMED, ABOVE, SNOOZED = "all", "mine", "unclaimed", "above", "snoozed"
 VIEWS: Mapping[str, str] = {
@@ -22,6 +23,7 @@ DEADLINE, AMOUNT, RISK = "deadline", "amount", "risk"
 ORDERS: Mapping[str, str] = {DEADLINE: "Soonest to expire", AMOUNT: "Amount", RISK: "Risk"}
 MINUTES: Mapping[str, str] = {"10": "10 min", "60": "1 h", "240": "4 h", "1440": "1 day"}
 LONGEST = 200  # characters of a filter
+MOST_MINUTES = 100_000  # which leads to no time before all times
 
 
 def _text(text: str) -> str | None:
@@ -30,7 +32,8 @@ def _text(text: str) -> str | None:
 
 
 def _minutes(text: str) -> int | None:
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 6 else None
+    found = whole_number(text)
+    return found if found is not None and found < MOST_MINUTES else None
 
 
 # A filter's name in the address, and what reads it: None where it makes no sense.

@@ -8,7 +8,7 @@ from django.http import QueryDict
 
 from agents.core.former import FIRST_DESK
 from agents.systems import SYSTEMS, Example, UnknownSubject
-from agents.web.forms import BadForm, only
+from agents.web.forms import BadForm, only, whole_number
 
 LONGEST_NAME = 120  # characters
 MOST = 5  # subjects that are named where several fit
@@ -111,6 +111,6 @@ def _number(text: str) -> int | None:
     """Return a policy version's number, None for the published one. Raises BadForm."""
     if not text:
         return None
-    if not (text.isascii() and text.isdigit() and len(text) < 10):
+    if (number := whole_number(text)) is None:
         raise BadForm("policy", "There is no such policy version. Load the page again.")
-    return int(text)
+    return number

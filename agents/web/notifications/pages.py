@@ -73,7 +73,7 @@ def _board(
         workspace,
         is_for_all,
         is_chosen,
-        [(kind.value, TITLES[kind], mode_of(kind, said.modes).value) for kind in Kind],
+        [(kind.value, _OWN[kind], mode_of(kind, said.modes).value) for kind in Kind],
         clock(said.quiet_from),
         clock(said.quiet_until),
         clock(said.digest_at),
@@ -82,6 +82,7 @@ def _board(
     )
 
 
+_OWN = {**TITLES, Kind.ASSIGNED: "Assigned to me or my team"}
 MODES = {Mode.NOW: "at once", Mode.DIGEST: "in the digest", Mode.OFF: "never"}
 
 

@@ -7,6 +7,7 @@ from django.shortcuts import render
 
 from agents.models import PolicyVersion, Workspace
 from agents.web import access
+from agents.web.forms import whole_number
 from agents.web.pages import page
 from agents.web.policy import versions
 
@@ -30,9 +31,10 @@ def _version(workspace: Workspace, number: str) -> PolicyVersion | None:
     """Return the version that an address asks for, else the published one. Raises Http404."""
     if not number or (workspace.policy and number == str(workspace.policy.number)):
         return workspace.policy
-    if not (number.isascii() and number.isdigit() and len(number) < 10):
+    wanted = whole_number(number)
+    if wanted is None:
         raise Http404
-    found = PolicyVersion.objects.filter(workspace=workspace, number=int(number)).first()
+    found = PolicyVersion.objects.filter(workspace=workspace, number=wanted).first()
     if found is None:
         raise Http404
     return found

@@ -20,6 +20,7 @@ from agents.models import Effect, Escalation, Run
 from agents.tools import TOOLS
 from agents.web import access
 from agents.web.ends import end_sentence
+from agents.web.forms import whole_number
 from agents.web.newest import newest
 from agents.web.times import read_time
 
@@ -113,9 +114,8 @@ def _filtered(found: QuerySet[Run], given: dict[str, str]) -> QuerySet[Run]:
         if name in given:
             found = found.filter(**{column: given[name]})
     if "policy" in given:
-        version = given["policy"]
-        is_number = version.isascii() and version.isdigit() and len(version) < 9
-        found = found.filter(policy__number=int(version)) if is_number else found.none()
+        version = whole_number(given["policy"])
+        found = found.none() if version is None else found.filter(policy__number=version)
     if "stop_reason" in given:
         found = found.filter(stop_reason__startswith=given["stop_reason"])
     if "subject" in given:

@@ -55,7 +55,7 @@ class Trace:
     shown: Sequence[Turn]  # TURNS of them
     meters: Sequence[Meter]
     end: str  # why it ended, as a sentence; "" while it has not, or where it ended well
-    counts: Sequence[tuple[str, str, int]]  # role, word and number of the turns that stand so
+    counts: Sequence[tuple[str, str, int]]  # role, word and number of the turns shown that stand so
     result: Json
     waiting: Escalation | None
     is_of_money: bool  # what its calls are counted in: amounts, else calls
@@ -99,15 +99,16 @@ def trace(run: Run, *, at: datetime | None = None, before: int | None = None) ->
     acts = [turn for turn in turns if turn.writes]
     is_of_money = bool(asked) or not acts
     notice = SYSTEMS[run.desk].notice if run.desk in SYSTEMS else None
+    on_page = turns[: before - 1 if before and 1 < before <= len(turns) else None][-TURNS:]
     has_paid = any(notice and e.tool == notice.tool for e in done)
     return Trace(
         run=run,
         steps=steps,
         turns=turns,
-        shown=turns[: before - 1 if before and 1 < before <= len(turns) else None][-TURNS:],
+        shown=on_page,
         meters=[] if run.erased_at else _meters(limits, steps, spent, turns),
         end=_end(run.stop_reason, turns) if run.state in _BAD_ENDS else "",
-        counts=_counts(turns),
+        counts=_counts(on_page),
         result=found,
         waiting=open_ones[0] if open_ones else None,
         is_of_money=is_of_money,
