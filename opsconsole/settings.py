@@ -156,7 +156,7 @@ LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = LOGIN_URL
 AUTHENTICATION_BACKENDS = [
     "axes.backends.AxesStandaloneBackend",
-    "django.contrib.auth.backends.ModelBackend",
+    "agents.web.access.MembersBackend",
 ]
 # A name that is tried too often waits, but only from the network that tried: an office is not
 # locked out by one of its own, nor Rita by somebody elsewhere. A network that tried as many names

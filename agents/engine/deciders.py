@@ -2,32 +2,64 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from math import inf
 
-from django.db.models import QuerySet
+from django.db.models import F, Q
 
 from agents.engine.demands import OPEN_TO_ALL, demand_for
 from agents.models import DECIDES, Escalation, Membership, Team
 from agents.models.belonging import launchers_of
 
 
-def deciders(escalation: Escalation) -> QuerySet[Membership]:
+@dataclass(frozen=True)
+class Roster:
+    """The people of a request, read once: what all else here is decided from."""
+
+    reviewers: Sequence[Membership]  # who may say no: people, and not its launcher
+    teams: Mapping[int, Sequence[Team]]  # by user; of whoever decides here, and of the reader
+    launchers: Collection[int]  # users
+
+    def slugs(self, user: int) -> set[str]:
+        """Return the teams of somebody."""
+        return {team.slug for team in self.teams.get(user, ())}
+
+
+def roster_of(escalation: Escalation, reader: int | None = None) -> Roster:
+    """Read the people of a request, in one question. `reader` is a user, whatever their role."""
+    four_eyes, launchers = escalation.run.limits.four_eyes, launchers_of(escalation.run)
+    here = Membership.objects.filter(workspace=escalation.workspace_id).select_related("user")
+    rows = here.filter(Q(role__in=DECIDES) | Q(user=reader)).annotate(
+        team=F("teams"), slug=F("teams__slug"), called=F("teams__name")
+    )
+    reviewers: dict[int, Membership] = {}
+    teams = defaultdict[int, list[Team]](list)
+    for row in rows.order_by("pk"):
+        if row.team is not None:
+            teams[row.user_id].append(Team(pk=row.team, slug=row.slug, name=row.called))
+        is_person = row.user.is_active and not row.is_simulated
+        is_own = four_eyes and row.user_id in launchers
+        if row.role in DECIDES and is_person and not is_own:
+            reviewers[row.pk] = row
+    return Roster(list(reviewers.values()), teams, launchers)
+
+
+def deciders(escalation: Escalation, roster: Roster) -> Sequence[Membership]:
     """Return who may say yes, whatever their own limits; where nobody may, who may say no."""
-    able = reviewers_of(escalation)
-    may = _who_may_say_yes(escalation, able)
-    return may if may is able or may.exists() else able
+    return _who_may_say_yes(escalation, roster) or roster.reviewers
 
 
-def people_who_may(escalation: Escalation) -> list[tuple[float, Membership]]:
+def people_who_may(escalation: Escalation, roster: Roster) -> list[tuple[float, Membership]]:
     """Return who may grant what is asked for, or what a first person approved of it.
 
     With their own limit; the lowest comes first.
     """
-    able = _who_may_say_yes(escalation, reviewers_of(escalation))
     desk, currency = escalation.run.desk, escalation.currency
     limits = [
         (inf if (most := one.limit_minor(desk, currency)) is None else most, one)
-        for one in able.select_related("user")
+        for one in _who_may_say_yes(escalation, roster)
     ]
     first = escalation.approval
     enough = (first and first.granted_minor) or escalation.amount_minor or 0
@@ -35,26 +67,16 @@ def people_who_may(escalation: Escalation) -> list[tuple[float, Membership]]:
     return sorted(may, key=lambda pair: (pair[0], pair[1].user.get_username()))
 
 
-def reviewers_of(escalation: Escalation) -> QuerySet[Membership]:
-    """Return who may say no to a request: people, and not its launcher."""
-    may = Membership.objects.filter(
-        workspace=escalation.workspace_id,
-        role__in=DECIDES,
-        user__is_active=True,
-        is_simulated=False,
-    )
-    run = escalation.run
-    return may.exclude(user__in=launchers_of(run)) if run.limits.four_eyes else may
-
-
-def _who_may_say_yes(escalation: Escalation, able: QuerySet[Membership]) -> QuerySet[Membership]:
-    """Return those whom tiers and a first yes leave; the same query where there are neither."""
+def _who_may_say_yes(escalation: Escalation, roster: Roster) -> Sequence[Membership]:
+    """Return those whom tiers and a first yes leave; all of them where there are neither."""
     demand = demand_for(escalation)
     if demand == OPEN_TO_ALL:
-        return able
-    if demand.people > 1 and not escalation.run.limits.four_eyes:  # which leaves them out itself
-        able = able.exclude(user__in=launchers_of(escalation.run))
-    if demand.teams is not None:
-        own = Team.objects.filter(workspace=escalation.workspace_id, slug__in=demand.teams)
-        able = able.filter(teams__in=own).distinct()
-    return able.exclude(user=escalation.approval.by_id) if escalation.approval else able
+        return roster.reviewers
+    out = set(roster.launchers) if demand.people > 1 else set()
+    out |= {escalation.approval.by_id} if escalation.approval else set()
+    return [
+        one
+        for one in roster.reviewers
+        if one.user_id not in out
+        and (demand.teams is None or roster.slugs(one.user_id) & set(demand.teams))
+    ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -252,10 +252,13 @@ def texts_of(event: Event) -> dict[str, Text]:
     }
 
 
-def facts_of(event: Event) -> dict[str, Json]:
-    """Return the facts of an event with its texts among them; for what is erased, when it was."""
+def facts_of(event: Event, texts: Iterable[EventText] | None = None) -> dict[str, Json]:
+    """Return the facts of an event with its texts among them; for what is erased, when it was.
+
+    `texts` are those beside it, where they were read with it.
+    """
     told = {name: value for name, value in event.facts.items() if name != TEXTS}
-    for beside in event.texts.all():
+    for beside in event.texts.all() if texts is None else texts:
         at = beside.erased_at
         if at is None:
             told[beside.name] = json.loads(beside.text)

@@ -28,7 +28,7 @@ from agents.core.notifications import (
     send_at,
 )
 from agents.core.states import EscalationState
-from agents.engine.deciders import deciders, people_who_may
+from agents.engine.deciders import deciders, people_who_may, roster_of
 from agents.engine.untold import untold_effects
 from agents.models import (
     DECIDES,
@@ -210,8 +210,9 @@ def _able(request: Escalation | None, run: Run | None) -> tuple[set[int], set[in
         return set(), set()
     request.run = run  # which was read with its policy
     try:
-        able = set(deciders(request).values_list("user", flat=True))
-        return able, {one.user_id for _, one in people_who_may(request)}
+        roster = roster_of(request)
+        able = {one.user_id for one in deciders(request, roster)}
+        return able, {one.user_id for _, one in people_who_may(request, roster)}
     except BadPolicy:  # nobody can decide it, and somebody has to see to that
         parts = Membership.objects.filter(workspace=request.workspace_id, role__in=DECIDES)
         able = set(parts.values_list("user", flat=True)) - launchers_of(run)

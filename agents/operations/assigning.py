@@ -11,7 +11,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from agents.core.requests import Json
-from agents.engine.deciders import deciders
+from agents.engine.deciders import deciders, roster_of
 from agents.engine.redaction import redact_for
 from agents.models import DECIDES, Escalation, Role, Snooze, Team
 from agents.operations.claiming import Claimed, is_kept_from, lock_open, tell_of
@@ -71,11 +71,15 @@ def _receivers(found: Escalation, to_user: User | None, to_team: Team | None) ->
     """Return who of those who receive it may decide, as numbers of users. Raises Refused."""
     if to_user is None and to_team is None:
         return []
-    able = deciders(found)
+    roster = roster_of(found)
     if to_team and to_team.workspace_id != found.workspace_id:
         raise Refused("no_receiver", "That team is not of this workspace.")
-    them = able.filter(teams=to_team) if to_team else able.filter(user=to_user)
-    receivers = list(them.values_list("user", flat=True))
+    able = [one.user_id for one in deciders(found, roster)]
+    receivers = [
+        user
+        for user in able
+        if (to_team in roster.teams[user] if to_team else to_user and user == to_user.pk)
+    ]
     if not receivers:
         whom = f"Nobody in {to_team.name}" if to_team else f"{to_user} is not one who"
         raise Refused("no_receiver", f"{whom} can decide this request. Choose somebody who can.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agents.core.tiers import Demand
-from agents.engine.deciders import people_who_may
+from agents.engine.deciders import Roster, people_who_may, roster_of
 from agents.models import Escalation, Membership, Team
 from agents.models.belonging import launchers_of
 from agents.operations.claiming import OWN
@@ -19,8 +19,9 @@ def check_demand(escalation: Escalation, person: Membership, demand: Demand) -> 
     if demand.people > 1 and person.user_id in launchers_of(escalation.run):
         raise Refused("four_eyes", OWN)
     if demand.teams is not None and not demand.admits(teams_of(person)):
-        able = people_who_may(escalation)
-        raise Refused("above_tier", above_tier(escalation, demand, bool(able)))
+        roster = roster_of(escalation)
+        able = people_who_may(escalation, roster)
+        raise Refused("above_tier", above_tier(escalation, demand, bool(able), roster))
 
 
 def teams_of(person: Membership) -> set[str]:
@@ -29,7 +30,7 @@ def teams_of(person: Membership) -> set[str]:
     return set(own.values_list("slug", flat=True))
 
 
-def above_tier(escalation: Escalation, demand: Demand, is_anyone_able: bool) -> str:
+def above_tier(escalation: Escalation, demand: Demand, is_anyone_able: bool, roster: Roster) -> str:
     """Say who decides in place of somebody below the tier, and where nobody could."""
     number = f"policy v{escalation.run.policy.number}"
     if not demand.teams:
@@ -37,8 +38,10 @@ def above_tier(escalation: Escalation, demand: Demand, is_anyone_able: bool) -> 
             f"{number.capitalize()} has no tier for {escalation.currency}, so nobody can approve "
             "this. Reject it."
         )
-    ours = Team.objects.filter(workspace=escalation.workspace_id, slug__in=demand.teams)
-    names = dict(ours.values_list("slug", "name"))
+    names = {team.slug: team.name for teams in roster.teams.values() for team in teams}
+    if not names.keys() >= set(demand.teams):  # the team of nobody who may decide
+        ours = Team.objects.filter(workspace=escalation.workspace_id, slug__in=demand.teams)
+        names = dict(ours.values_list("slug", "name"))
     called = " or ".join(names.get(slug, slug) for slug in dict.fromkeys(demand.teams))
     told = f"By {number}, {escalation.asked} is approved by the team {called}"
     if not is_anyone_able:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
-from django.db.models import F, Sum
+from django.db.models import F, Q, QuerySet, Sum, Value
 
 from agents.core.days import utc_midnight
 from agents.core.limits import BY_REVIEWER
@@ -26,6 +28,25 @@ class Bound:
     sentence: str
 
 
+@dataclass(frozen=True)
+class _Sum:
+    """Which grants of a person one sum counts: all since then, or on one thing in one book."""
+
+    since: datetime
+    book: int | None = None
+    resource: str = ""
+    subject_key: str = ""
+
+    def counts(self, time: str, request: str) -> Q:
+        """Return the condition of a grant; `request` leads from it to what was asked."""
+        found = Q(**{f"{time}__gte": self.since})
+        if self.book is None:
+            return found
+        found &= Q(run__book=self.book, resource=self.resource)
+        # Where its tool names no resource, grants to others are none of it.
+        return found if self.resource else found & Q(**{f"{request}subject_key": self.subject_key})
+
+
 def own_bounds(
     escalation: Escalation, person: Membership, terms: Terms, *, at: datetime
 ) -> list[Bound]:
@@ -36,19 +57,24 @@ def own_bounds(
     """
     run, limits, currency = escalation.run, escalation.run.limits, terms.currency
     wanted, bounds = format_money(terms.amount_minor or 0, currency), []
-    if (limit := person.limit_minor(run.desk, currency)) is not None:
-        about = {"resource": terms.resource}
-        if not terms.resource:  # its tool names none: grants to others are none of it
-            about["subject_key"] = terms.subject_key
+    limit = person.limit_minor(run.desk, currency)
+    most = limits.caps_of(run.desk).get(currency, {}).get(BY_REVIEWER)
+    asked: dict[str, _Sum] = {}
+    if limit is not None:
         since = at - timedelta(days=limits.rolling_days)
-        before = _granted(escalation, person, currency, since, book=run.book_id, **about)
+        asked["here"] = _Sum(since, run.book_id, terms.resource, terms.subject_key)
+    if most is not None:
+        asked["today"] = _Sum(utc_midnight(at))
+    granted = _granted(escalation, person, currency, asked) if asked else {}
+    if limit is not None:
+        before = granted["here"]
         given = f"With the {format_money(before, currency)} you already granted for this in "
         given += f"{limits.rolling_days} days, "
         above = f"{wanted} is above your own limit of {format_money(limit, currency)}."
         sentence = f"{given}{above}" if before else above
         bounds.append(_own("above_own_limit", limit - before, currency, sentence, HIGHER))
-    if (most := limits.caps_of(run.desk).get(currency, {}).get(BY_REVIEWER)) is not None:
-        before = _granted(escalation, person, currency, utc_midnight(at))
+    if most is not None:
+        before = granted["today"]
         sentence = (
             f"You approved {format_money(before, currency)} today; with {wanted} that is above the "
             f"{format_money(most, currency)} that one person may approve in a day (UTC)."
@@ -58,39 +84,39 @@ def own_bounds(
 
 
 def _granted(
-    escalation: Escalation,
-    person: Membership,
-    currency: str,
-    since: datetime,
-    *,
-    book: int | None = None,
-    **about: str,
-) -> int:
-    """Return what else the person granted at this desk in this currency since then, and holds.
+    escalation: Escalation, person: Membership, currency: str, asked: Mapping[str, _Sum]
+) -> dict[str, int]:
+    """Return what else the person granted at this desk in this currency, and holds; by sum.
 
     A first yes of two counts while it stands, and where a second one followed it.
     """
     same = {"run__desk": escalation.run.desk, "workspace": escalation.workspace_id}
     same |= {"currency": currency, "not_carried_out": ""}
-    same |= {} if book is None else {"run__book": book}
+    since = min(one.since for one in asked.values())
     decided = Escalation.objects.filter(
-        **same,
-        **about,
-        decided_by=person.user_id,
-        decided_at__gte=since,
-        granted_minor__isnull=False,
+        **same, decided_by=person.user_id, decided_at__gte=since, granted_minor__isnull=False
     )
-    alone = decided.exclude(pk=escalation.pk).aggregate(total=Sum("granted_minor"))
     first = Approval.objects.filter(
         **{f"escalation__{name}": value for name, value in same.items()},
-        **{name if name == "resource" else f"escalation__{name}": about[name] for name in about},
         by=person.user_id,
         at__gte=since,
         escalation__approval=F("pk"),
         escalation__state__in=(EscalationState.OPEN, *GRANTED),
     )
-    of_two = first.exclude(escalation=escalation.pk).aggregate(total=Sum("granted_minor"))
-    return (alone["total"] or 0) + (of_two["total"] or 0)
+    alone = _sums(decided.exclude(pk=escalation.pk), asked, "decided_at")
+    of_two = _sums(first.exclude(escalation=escalation.pk), asked, "at", "escalation__")
+    rows = list(alone.union(of_two, all=True))
+    return {name: sum(row[n] or 0 for row in rows) for n, name in enumerate(asked)}
+
+
+def _sums(
+    found: QuerySet[Any], asked: Mapping[str, _Sum], time: str, request: str = ""
+) -> QuerySet[Any, Any]:
+    """Return what rows grant, as one row with a column for each sum."""
+    columns = {
+        name: Sum("granted_minor", filter=one.counts(time, request)) for name, one in asked.items()
+    }
+    return found.order_by().values(whole=Value(1)).annotate(**columns).values_list(*columns)
 
 
 def _own(code: str, left: int, currency: str, sentence: str, others: str) -> Bound:

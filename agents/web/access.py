@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from typing import cast
 from uuid import UUID
 
+from django.contrib.auth.backends import ModelBackend
 from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
-from django.db.models import Prefetch, Q, QuerySet, prefetch_related_objects
+from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
 from django.http import Http404, HttpRequest
 
 from agents.models import (
@@ -21,11 +22,13 @@ from agents.models import (
 from agents.models import (
     Escalation,
     Invitation,
+    KillSwitch,
     Membership,
     PolicyVersion,
     Role,
     Run,
     SavedView,
+    Snooze,
     Webhook,
     Workspace,
 )
@@ -49,11 +52,42 @@ def membership(user: User, workspace_id: int) -> Membership:
     return found
 
 
+PARTS = "parts"  # the attribute of a request's user that keeps them
+
+
+class MembersBackend(ModelBackend):
+    """Sign-in by password. Who comes back with a session is read together with their parts."""
+
+    def get_user(self, user_id: int) -> User | None:
+        """Return a person who may use the console, with their memberships; None: nobody may."""
+        parts = _parts(user_id)
+        if not parts:
+            return super().get_user(user_id)
+        user = parts[0].user
+        setattr(user, PARTS, parts)
+        return user if self.user_can_authenticate(user) else None
+
+
 def parts_of(user: User) -> list[Membership]:
-    """Return a person's memberships with workspace and policy; read once a request."""
-    mine = Membership.objects.select_related("workspace__policy").order_by("pk")
-    prefetch_related_objects([user], Prefetch("memberships", mine))
-    return list(user.memberships.all())
+    """Return a person's memberships with workspace and policy; read once a request.
+
+    Each says whether a kill switch stands there, so that nobody has to ask where none does.
+    """
+    if not hasattr(user, PARTS):
+        setattr(user, PARTS, _parts(user.pk))
+    return list(getattr(user, PARTS))
+
+
+def _parts(user_id: int) -> list[Membership]:
+    mine = Membership.objects.filter(user=user_id)
+    stops = KillSwitch.objects.standing().filter(workspace=OuterRef("workspace"))
+    found = mine.select_related("user", "workspace__policy").annotate(has_stops=Exists(stops))
+    return list(found.order_by("pk"))
+
+
+def stopped_of(user: User) -> list[int]:
+    """Return the workspaces of a person where a kill switch stands."""
+    return [part.workspace_id for part in parts_of(user) if getattr(part, "has_stops", True)]
 
 
 def workspaces_of(user: User) -> list[int]:
@@ -80,12 +114,14 @@ def runs_of(user: User) -> QuerySet[Run]:
 
 
 def escalation_for(user: User, pk: int) -> Escalation:
-    """Return an escalation that a person may read. Raises Http404."""
+    """Return an escalation that a person may read; until when they snoozed it. Raises Http404."""
+    own_snooze = Snooze.objects.filter(escalation=OuterRef("pk"), user=user)
     found = (
         escalations_of(user)
         .select_related("run__policy", "run__launched_by", "run__book", "step", "workspace")
         .select_related("decided_by", "claimed_by", "workspace__policy", "approval__by")
         .select_related("assigned_to", "assigned_team")
+        .annotate(snoozed_until=Subquery(own_snooze.values("until")))
         .filter(pk=pk)
         .first()
     )

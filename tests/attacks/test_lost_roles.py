@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from django.test import override_settings
+from django.utils import timezone
 
 from agents.core.courtesy import free_words
 from agents.core.roles import ROLES
@@ -187,7 +188,8 @@ def test_no_lie_leaves_and_no_run_dies_of_it(
             # A ticket in other words may be nobody's case; every other text is put as an output.
             assert held.kind == ("hand_over" if name == "a case" else "output"), lie
         if name == "a refund" and run.state == RunState.DONE:
-            moved = refunds.paid_refunds(book_id=run.book_id, customer_number=42)
+            asked = {"book_id": run.book_id, "customer_number": 42}
+            _, moved = refunds.account_with_refunds(**asked, at=timezone.now())
             assert len(moved) == len(paid(run))
             assert "USD 100.00 was refunded" in (run.outcome or {})["answer"]
 

@@ -82,7 +82,7 @@ def test_a_refund_in_one_book_leaves_the_next_untouched() -> None:
 
     assert charge_of(spent).refunded_minor == 120000
     assert charge_of(fresh).refunded_minor == 0
-    assert refunds.paid_refunds(book_id=fresh.pk, customer_number=42) == []
+    assert refunds.account_with_refunds(book_id=fresh.pk, customer_number=42, at=AT)[1] == []
     assert fresh.is_demo
     assert fresh.is_isolated
 
@@ -95,7 +95,7 @@ def test_a_number_that_is_nobodys_reads_as_unknown(number: int) -> None:
     assert billing.customer_context(**asked, at=AT) is None
     assert newest_charge(**asked, at=AT) is None
     assert billing.customer_name(**asked) == ""
-    assert refunds.paid_refunds(**asked) == []
+    assert refunds.account_with_refunds(**asked, at=AT) == (None, [])
 
 
 def test_a_customer_of_another_book_is_nobody() -> None:

@@ -217,6 +217,6 @@ def test_the_paid_refunds_of_a_customer_come_newest_first(book: Book) -> None:
     refunds.reserve(**refund(book, amount_minor=100, key="held"))
     refunds.pay(**refund(book, customer_number=7, amount_minor=100, key="Max's"))
 
-    paid = refunds.paid_refunds(book_id=book.pk, customer_number=42)
+    _, paid = refunds.account_with_refunds(book_id=book.pk, customer_number=42, at=AT)
 
     assert [receipt.key for receipt in paid] == ["third", "second", "first"]

@@ -82,8 +82,8 @@ TIERS = (
     Mutant(
         "a first yes counts towards no limit",
         "agents/operations/own_limits.py",
-        'return (alone["total"] or 0) + (of_two["total"] or 0)',
-        'return alone["total"] or 0',
+        "rows = list(alone.union(of_two, all=True))",
+        "rows = list(alone)",
         f"{BOTH} -k own_limit",
     ),
     Mutant(

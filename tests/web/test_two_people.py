@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.urls import reverse
+from django.utils import timezone
 
+from agents import operations
 from agents.models import Escalation, Event, Role
 from tests.engine.scene import go, paid
 from tests.engine.test_two_people import BELOW
@@ -162,3 +164,33 @@ def test_what_a_tier_takes_from_somebody_is_above_their_limit(tiered: Tiered) ->
     both = {large.pk, between.pk}
     people = (tiered.scene.rita, tiered.ada, tiered.lena, tiered.finn, tiered.scene.eve)
     assert [above(who) for who in people] == [both, both, {large.pk}, set(), set()]
+
+
+@pytest.mark.parametrize("more", [0, 6])
+def test_a_card_takes_few_queries_however_much_waits(
+    tiered: Tiered, more: int, django_assert_num_queries: Any
+) -> None:
+    request, small = tiered.ask(), tiered.ask(BELOW)
+    for _ in range(more):
+        tiered.ask()
+    done = tiered.ask("Refund 1060 USD for user_id=42.")
+    say_yes(done, tiered.lena)
+    go(done.run)
+    say_yes(request, tiered.finn)
+    operations.comment(escalation_id=small.pk, by=tiered.lena, text="Look.", at=timezone.now())
+    operations.assign(
+        escalation_id=small.pk, by=tiered.lena, to_user=tiered.lena, at=timezone.now()
+    )
+
+    for asked, name, after, queries in (
+        (small, "lena", "", 11),  # within her tier, with a comment
+        (small, "rita", "", 12),  # below it, and with a limit of her own
+        (request, "faye", "", 11),  # the second person
+        (done, "lena", "", 11),
+        (small, "lena", f"?done={done.pk}", 12),
+    ):
+        client = signed_in(User.objects.get(username=name))
+        address = reverse("approval", args=[asked.pk]) + after
+        client.get(address)  # the first of a minute moves the end of a session
+        with django_assert_num_queries(queries):
+            assert client.get(address).status_code == 200

@@ -25,13 +25,9 @@ def background(held: Escalation, *, at: datetime, effect: str) -> Background:
     if not held.subject_key:
         return Background(sections=letter)
     book, number = held.run.book_id, int(held.subject_key)
-    account = billing.account(book_id=book, customer_number=number, at=at)
+    account, paid_back = refunds.account_with_refunds(book_id=book, customer_number=number, at=at)
     name, charge = (account.name, account.charge) if account else ("", None)
-    paid = [
-        one
-        for one in refunds.paid_refunds(book_id=book, customer_number=number)
-        if one.key != effect
-    ]
+    paid = [one for one in paid_back if one.key != effect]
     rows = [
         (
             format_money(one.amount_minor, one.currency),

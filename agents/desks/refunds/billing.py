@@ -21,16 +21,20 @@ def could_be(customer_number: int | None) -> TypeGuard[int]:
     return customer_number is not None and abs(customer_number) < BIGINT
 
 
-def charges(*, book: Param, number: Param) -> QuerySet[Charge]:
+def charges(*, book: Param | int, number: Param | int) -> QuerySet[Charge]:
     """Return the query for a customer's charges."""
     return Charge.objects.filter(customer__book=book, customer__number=number)
 
 
+_OF_CUSTOMER = ("customer__name", "customer__country", "customer__tier")
+_OF_CHARGE = ("plan", "amount_minor", "currency", "paid_at", "refunded_minor", "held_minor")
+# The columns of an account in the order of `_latest`.
+OF_ACCOUNT = ("pk", "customer", *_OF_CHARGE, "customer__pk", *_OF_CUSTOMER)
+
+
 def _latest() -> QuerySet[Charge]:
     ours = charges(book=Param("book"), number=Param("number"))
-    columns = ("plan", "amount_minor", "currency", "paid_at", "refunded_minor", "held_minor")
-    of_customer = ("customer__name", "customer__country", "customer__tier")
-    newest = ours.select_related("customer").only(*columns, "customer", *of_customer)
+    newest = ours.select_related("customer").only(*_OF_CHARGE, "customer", *_OF_CUSTOMER)
     return newest.order_by("-paid_at", "-pk")
 
 
@@ -156,12 +160,13 @@ def fetch_account(
         return Pending(lambda: None)
     latest = _LATEST_LOCKED if lock else _LATEST
     charges = latest.fetch_tuples(book=book_id, number=customer_number)
-    return Pending(lambda: _account(charges.get(), book_id, customer_number, at))
+    return Pending(lambda: account_of(charges.get(), book_id, customer_number, at))
 
 
-def _account(
+def account_of(
     charges: list[tuple[Any, ...]], book_id: int, customer_number: int, at: datetime
 ) -> Account | None:
+    """Return an account as the first of some charges has it: its columns, then its customer's."""
     for pk, _, plan, amount, currency, paid_at, refunded, held, _, *of_customer in charges:
         charge = ChargeFacts(
             charge_id=pk,

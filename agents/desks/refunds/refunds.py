@@ -13,7 +13,7 @@ from hashlib import sha256
 from itertools import starmap
 
 from django.db import transaction
-from django.db.models import BigIntegerField, F
+from django.db.models import BigIntegerField, F, FilteredRelation, Q
 
 from agents.db.compiled import CompiledSelect, CompiledUpdate, Param
 from agents.db.driver import Pending, pipeline, pipelined
@@ -134,15 +134,24 @@ def find(*, key: str) -> Receipt | None:
     return pipelined(_fetch_key, key)
 
 
-def paid_refunds(*, book_id: int, customer_number: int) -> list[Receipt]:
-    """Return what was paid back to a customer, newest first."""
-    paid = Refund.objects.filter(
-        charge__customer__book_id=book_id,
-        charge__customer__number=customer_number,
-        state=RefundState.PAID,
-    )
-    rows = paid.order_by("-paid_at", "-pk").values_list(*COLUMNS)
-    return list(starmap(Receipt, rows))
+def account_with_refunds(
+    *, book_id: int, customer_number: int, at: datetime
+) -> tuple[billing.Account | None, list[Receipt]]:
+    """Return a customer with their newest charge, and what was paid back, newest first.
+
+    In one question, where there is a charge.
+    """
+    if not billing.could_be(customer_number):
+        return None, []
+    paid = FilteredRelation("refunds", condition=Q(refunds__state=RefundState.PAID))
+    found = billing.charges(book=book_id, number=customer_number).annotate(paid=paid)
+    columns = [name.replace("charge__", "") for name in COLUMNS[:2]]
+    columns += [f"paid__{name}" for name in COLUMNS[2:]]
+    rows = list(found.order_by("-paid_at", "-pk").values_list(*billing.OF_ACCOUNT, *columns))
+    cut = len(billing.OF_ACCOUNT)
+    account = billing.account_of([row[:cut] for row in rows[:1]], book_id, customer_number, at)
+    receipts = [Receipt(*row[cut:]) for row in rows if row[cut + 2] is not None]
+    return account, sorted(receipts, key=lambda one: (one.paid_at, one.pk), reverse=True)
 
 
 def _fetch_key(key: str) -> Pending[Receipt | None]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from django.contrib.auth.models import User
+from django.db.models import Q
 from django.utils.safestring import SafeString
 
 from agents.core.actions import MAX_TEXT
@@ -17,8 +18,7 @@ from agents.core.states import ENDED, EscalationState
 from agents.core.terms import Terms
 from agents.core.tiers import Demand
 from agents.engine.approvals import ASKED_AGAIN, turn_of
-from agents.engine.deciders import people_who_may
-from agents.engine.kill_switch import standing_against
+from agents.engine.deciders import Roster, people_who_may
 from agents.models import Effect, Escalation, KillSwitch, Membership, Role, Step
 from agents.operations import fields_of, obstacle
 from agents.operations.claiming import OWN, is_own
@@ -36,6 +36,7 @@ from agents.web.approvals.ruler import Ruler, ruler
 from agents.web.approvals.standing import Standing, standing
 from agents.web.approvals.wording import Choice, act, choices, filled, kind_of_request
 from agents.web.changes import Stage, stages
+from agents.web.kill import switches
 
 LOOKALIKES = 5  # sentences
 EARLIER = 5  # decisions about the same subject
@@ -87,30 +88,41 @@ class Card:
     followed_by: int | None  # of one that was sent back: what the run asked then
 
 
-def card(escalation: Escalation, user: User, *, at: datetime) -> Card:
+@dataclass(frozen=True)
+class Around:
+    """What a card and the rest of its page both need: it is read once."""
+
+    roster: Callable[[], Roster]
+    stops: Callable[[], Sequence[switches.Standing]]  # in the person's workspaces
+
+
+def card(escalation: Escalation, user: User, around: Around, *, at: datetime) -> Card:
     """Gather what a person needs to decide, and what became of it once it is decided."""
     run, kind = escalation.run, kind_of_request(escalation)
-    effect = _effect(escalation, kind)
+    steps = _steps(escalation)
+    effect = _effect(escalation, kind, steps)
     known = _background(escalation, effect, at=at)
     part = access.membership(user, escalation.workspace_id)
     most = _most(escalation, kind, known, part, at=at)
-    stands = standing(escalation, user, part) if escalation.state == EscalationState.OPEN else NONE
+    is_open = escalation.state == EscalationState.OPEN
+    stands = standing(escalation, user, around.roster) if is_open else NONE
     wanted = stands.first.granted_minor if stands.first else escalation.amount_minor
     may_grant_all = most is None or most >= (wanted or 0)
     refusal = _refusal(escalation, user, part.role)
     if not refusal and stands.is_launcher:
         refusal = OWN
-    steps = _steps_of_turn(escalation)
-    reviews = [step for step in steps if step.kind == "review" and step.reply]
+    turn = turn_of(escalation.step.key)
+    reviews = [
+        step for step in steps if step.kind == "review" and step.reply and step.key.startswith(turn)
+    ]
     name = known.name
     called = name or run.subject_label or "nobody in particular"
     is_mine_to_grant = most != 0 and stands.may_say_yes
     fields = _fields(escalation, kind, called, most, at=at) if is_mine_to_grant else []
     if not may_grant_all and not any(field.open.currency for field in fields):
         fields = []  # whatever else they change, the amount stays above their limit
-    claimed_by, switch = claimant(escalation, at=at), _switch(escalation, kind)
+    claimed_by, switch = claimant(escalation, at=at), _switch(escalation, kind, around)
     is_mine = bool(claimed_by) and escalation.claimed_by_id == user.pk
-    is_open = escalation.state == EscalationState.OPEN
     hindered = obstacle(escalation) if is_open else None
     withheld = _withheld(
         escalation,
@@ -147,7 +159,7 @@ def card(escalation: Escalation, user: User, *, at: datetime) -> Card:
         rulings=escalation.review.get("rulings") or [escalation.review["deciding"]],
         most_minor=most,
         may_grant_all=may_grant_all,
-        others=[] if may_grant_all or not is_open else _others(escalation),
+        others=[] if may_grant_all or not is_open else _others(escalation, around.roster()),
         standing=stands,
         refusal=refusal,
         effect=effect,
@@ -157,7 +169,9 @@ def card(escalation: Escalation, user: User, *, at: datetime) -> Card:
         may_release=is_mine or (bool(claimed_by) and part.role == Role.ADMIN),
         decisions=_decisions(escalation),
         stages=stages(reviews, escalation, effect, is_over=run.state in ENDED),
-        sources=[] if run.erased_at else sources(escalation, known.recorded, reviews),
+        sources=[]
+        if run.erased_at
+        else sources(escalation, known.recorded, reviews, filter(_answered(escalation), steps)),
         shown=(escalation.review.get("facts") or {}).get("evidence") or [],
         ruler=ruler(
             escalation.review["deciding"],
@@ -196,16 +210,19 @@ def _withheld(escalation: Escalation, refusal: str, *, is_free: bool, is_possibl
     return "" if is_possible else "yes"
 
 
-def _others(escalation: Escalation) -> list[str]:
+def _others(escalation: Escalation, roster: Roster) -> list[str]:
     """Return who may grant what is asked for, by their own limit; the lowest comes first."""
-    return [one.user.get_username() for _, one in people_who_may(escalation)][:OTHERS]
+    return [one.user.get_username() for _, one in people_who_may(escalation, roster)][:OTHERS]
 
 
-def _switch(escalation: Escalation, kind: Kind) -> KillSwitch | None:
+def _switch(escalation: Escalation, kind: Kind, around: Around) -> KillSwitch | None:
     """Return what stands in the way of approving it, while it waits."""
     if escalation.state != EscalationState.OPEN or kind.settles_call:
         return None
-    return standing_against(escalation.run, escalation.action.get("name", ""))
+    run, tool = escalation.run, escalation.action.get("name", "")
+    standing = (one.switch for one in around.stops())
+    here = (switch for switch in standing if switch.workspace_id == run.workspace_id)
+    return next((switch for switch in here if switch.stops(run, tool)), None)
 
 
 def _kept(escalation: Escalation, kind: Kind, before: int) -> Refused | None:
@@ -314,13 +331,25 @@ def _decisions(escalation: Escalation) -> list[Escalation]:
     return list(same.select_related("decided_by").order_by("-decided_at", "-pk")[:EARLIER])
 
 
-def _steps_of_turn(escalation: Escalation) -> list[Step]:
-    """Return the steps of the proposal that it is about, in their order."""
-    turn = turn_of(escalation.step.key)
-    return list(escalation.run.steps.filter(key__startswith=turn).order_by("position"))
+def _steps(escalation: Escalation) -> list[Step]:
+    """Return the steps of the proposal that it is about, what was done, and what was known before.
+
+    In their order, each with its effect.
+    """
+    of_turn = Q(key__startswith=turn_of(escalation.step.key))
+    before = Q(kind="use", failed="", position__lt=escalation.step.position)
+    shown = of_turn | before | Q(effect__escalation=escalation.pk)
+    return list(escalation.run.steps.filter(shown).select_related("effect").order_by("position"))
 
 
-def _effect(escalation: Escalation, kind: Kind) -> Effect | None:
+def _answered(escalation: Escalation) -> Callable[[Step], bool]:
+    """Return what tells the calls of tools that were answered before a request."""
+    before = escalation.step.position
+    return lambda step: step.kind == "use" and not step.failed and step.position < before
+
+
+def _effect(escalation: Escalation, kind: Kind, steps: Sequence[Step]) -> Effect | None:
+    effects = [effect for step in steps if (effect := getattr(step, "effect", None))]
     if kind.settles_call:
-        return Effect.objects.filter(step_id=escalation.step_id).first()
-    return Effect.objects.filter(escalation=escalation).first()
+        return next((one for one in effects if one.step_id == escalation.step_id), None)
+    return next((one for one in effects if one.escalation_id == escalation.pk), None)

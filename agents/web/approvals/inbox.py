@@ -19,7 +19,7 @@ from agents.systems import SYSTEMS
 from agents.tools import argument_in_words
 from agents.web import access
 from agents.web.approvals.queue import WHOLE, QueueAddress
-from agents.web.approvals.selection import Line, Reviewer, line_of, open_in
+from agents.web.approvals.selection import Line, Reviewer, Waiting, line_of, open_in
 from agents.web.approvals.wording import act, kind_of_request
 from agents.web.forms import whole_number
 from agents.web.newest import newest
@@ -55,6 +55,7 @@ class Inbox:
     count: int  # of all that the queue holds
     newest: int  # the key of what came last
     arrived: int  # how many came since the newest that a page knows
+    waiting: Waiting  # altogether
     next: int | None  # of a page the request behind which the next begins; of a card the next one
 
 
@@ -72,9 +73,11 @@ def soonest(workspaces: Iterable[int], most: int, *, at: datetime) -> list[Inbox
     return _rows(found.order_by("is_frozen", "expires_at", "pk")[:most], at=at)
 
 
-def inbox_beside(who: Reviewer, queue: QueueAddress, key: int, since: str = "") -> Inbox:
+def inbox_beside(
+    who: Reviewer, queue: QueueAddress, escalation: Escalation, since: str = ""
+) -> Inbox:
     """Return the lines around a request, whether or not the queue holds it any more."""
-    line = line_of(queue, who, key)
+    line = line_of(queue, who, escalation.pk, escalation)
     keys = line.keys[max(0, line.at - BEFORE) : line.at + BESIDE]
     return _inbox(line, keys, who, since, line.following)
 
@@ -85,7 +88,7 @@ def _inbox(
     known = whole_number(since)
     arrived = sum(key > known for key in line.keys) if known is not None else 0
     newest = max(line.keys, default=0)
-    return Inbox(_open_rows(keys, who), len(line.keys), newest, arrived, following)
+    return Inbox(_open_rows(keys, who), len(line.keys), newest, arrived, line.waiting, following)
 
 
 def _open_rows(keys: Sequence[int], who: Reviewer) -> list[InboxRow]:

@@ -8,7 +8,7 @@ longer text that a tool returned may have been written by anybody.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -54,17 +54,20 @@ class Source:
 
 
 def sources(
-    escalation: Escalation, recorded: Collection[int], reviews: Sequence[Step]
+    escalation: Escalation,
+    recorded: Collection[int],
+    reviews: Sequence[Step],
+    earlier: Iterable[Step] = (),
 ) -> list[Source]:
     """Return the arguments of a held action, each with where it came from.
 
     `recorded` are amounts of the desk's books; `reviews` are of its turn, the first with what the
-    agent proposed.
+    agent proposed; `earlier` are the calls of tools that were answered before.
     """
     args: Mapping[str, Json] = escalation.action.get("args") or {}
     proposed = (reviews[0].asked["action"].get("args") or {}) if reviews else args
     named_by = (escalation.review.get("facts") or {}).get("origins") or {}
-    fields, texts = ([], "") if named_by else _read(escalation)
+    fields, texts = ([], "") if named_by else _read(step.reply for step in earlier)
     called = names_in(escalation.review)
     tool, found = str(escalation.action.get("name", "")), []
     for name, value in args.items():
@@ -124,16 +127,10 @@ def _holds(text: str, said: str) -> bool:
     return False
 
 
-def _read(escalation: Escalation) -> tuple[list[Json], str]:
+def _read(replies: Iterable[Json]) -> tuple[list[Json], str]:
     """Return what tools answered before: the values of fields, and the longer texts as one."""
-    earlier = escalation.run.steps.filter(
-        kind="use", failed="", position__lt=escalation.step.position
-    )
     values = [
-        value
-        for reply in earlier.order_by("position").values_list("reply", flat=True)
-        for value in _leaves(reply)
-        if value is not None and value != ""
+        value for reply in replies for value in _leaves(reply) if value is not None and value != ""
     ]
     texts = [value for value in values if isinstance(value, str) and " " in value]
     return [value for value in values if value not in texts], "\n".join(texts)[:_LONGEST]

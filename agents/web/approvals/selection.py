@@ -6,17 +6,18 @@ from bisect import bisect
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import reduce
+from functools import cached_property, reduce
 from operator import or_
 from typing import Any, TypeAlias
 
 from django.contrib.auth.models import User
-from django.db.models import Count, Min, Q, QuerySet, Sum, Value
+from django.db.models import Case, Count, Min, Q, QuerySet, Sum, When
 from django.db.models.fields.json import KT
 
 from agents.core.former import CURRENCY
 from agents.core.kinds import ACTION
 from agents.core.money import format_sums
+from agents.core.requests import Json
 from agents.core.states import EscalationState
 from agents.core.tiers import demand_of, read_tiers
 from agents.models import Escalation, Membership, PolicyVersion, Snooze, Team
@@ -33,54 +34,54 @@ class Reviewer:
 
     user_id: int
     parts: Sequence[Membership]
-    teams: Collection[int]
-    snoozed: Collection[int]  # requests that they do not want to see yet
-    above_tiers: Q  # requests to which tiers let them say no yes
     at: datetime
 
     @property
     def workspaces(self) -> list[int]:
         return sorted(part.workspace_id for part in self.parts)
 
+    @property
+    def teams(self) -> QuerySet[Team, int]:
+        """Return their teams, as a part of another question."""
+        return Team.objects.filter(members__user=self.user_id).values_list("pk", flat=True)
+
+    @property
+    def snoozed(self) -> QuerySet[Snooze, int]:
+        """Return the requests that they do not want to see yet, as a part of another question."""
+        own = Snooze.objects.filter(user=self.user_id, until__gt=self.at)
+        return own.values_list("escalation_id", flat=True)
+
+    @cached_property
+    def above_tiers(self) -> Q:
+        """Return the condition of requests to which the tiers of their policy let them say no yes.
+
+        Only who looks at it asks for it: a question, and a second where a request has tiers.
+        """
+        here = [part.workspace_id for part in self.parts if part.role in access.DECIDES]
+        used = PolicyVersion.objects.filter(
+            pk__in=open_in(here).values("run__policy"), document__has_key="tiers"
+        )
+        tiered = list(used.values_list("pk", "workspace", "document__tiers"))
+        own = Team.objects.filter(members__user=self.user_id).values_list("workspace", "slug")
+        return _above_tiers(tiered, list(own)) if tiered else _NOTHING
+
 
 def reviewer(user: User, *, at: datetime) -> Reviewer:
-    """Read what the views depend on."""
-    parts = access.parts_of(user)
-    here = access.decides_in(user)
-    none = Value("")
-    asked = [
-        Team.objects.filter(members__user=user).values_list(
-            Value("team"), "pk", "workspace", "slug"
-        ),
-        Snooze.objects.filter(user=user, until__gt=at).values_list(
-            Value("snooze"), "escalation", Value(0), none
-        ),
-        PolicyVersion.objects.filter(workspace__in=here, document__has_key="tiers").values_list(
-            Value("tiers"), "pk", "workspace", none
-        ),
-    ]
-    held = list(asked[0].union(*asked[1:], all=True))
-    teams, snoozed, tiered = (
-        [row for kind, *row in held if kind == name] for name in ("team", "snooze", "tiers")
-    )
-    keys = [[key for key, *_ in rows] for rows in (teams, snoozed, tiered)]
-    own = [(home, slug) for _, home, slug in teams]
-    above = _above_tiers(keys[2], own) if tiered else _NOTHING
-    return Reviewer(user.pk, parts, keys[0], keys[1], above, at)
+    """Return who looks at the queue, and when."""
+    return Reviewer(user.pk, access.parts_of(user), at)
 
 
 _NOTHING = Q(pk__in=[])
 
 
-def _above_tiers(policies: Collection[int], own: Collection[tuple[int, str]]) -> Q:
+def _above_tiers(tiered: Iterable[tuple[int, int, Json]], own: Collection[tuple[int, str]]) -> Q:
     """Return the condition that the tiers of a request's policy take a yes from others.
 
-    `own` are the person's teams, by workspace and slug.
+    `tiered` are policies with their workspaces and tiers; `own` are the person's teams, by
+    workspace and slug.
     """
-    waiting = Escalation.objects.filter(state=EscalationState.OPEN, run__policy__in=policies)
-    used = PolicyVersion.objects.filter(pk__in=waiting.values("run__policy"))
     found = _NOTHING
-    for policy, home, document in used.values_list("pk", "workspace", "document__tiers"):
+    for policy, home, document in tiered:
         teams = [slug for where, slug in own if where == home]
         for desk, held in read_tiers(document).items():
             above = ~Q(currency__in=list(held))  # for which there is no tier
@@ -125,36 +126,40 @@ def waiting_in(workspaces: Iterable[int]) -> Waiting:
 
 def requests_in(queue: QueueAddress, who: Reviewer) -> QuerySet[Escalation]:
     """Return what the queue holds, in no order."""
-    found = open_in(who.workspaces)
+    return open_in(who.workspaces).filter(_is_in(queue, who))
+
+
+def _is_in(queue: QueueAddress, who: Reviewer) -> Q:
     if queue.unreadable:
-        return found.none()
-    return found.filter(_in_view(queue.view, who) & _fits(queue.given, who.at))
+        return Q(pk__in=[])
+    return _in_view(queue.view, who) & _fits(queue.given, who.at)
 
 
 def _in_view(view: str, who: Reviewer) -> Q:
     """Return the condition of a view. What a person has snoozed is in the view of that alone."""
-    snoozed = Q(pk__in=list(who.snoozed))
+    snoozed = Q(pk__in=who.snoozed)
     if view == queues.SNOOZED:
         return snoozed
     is_claimed = Q(claimed_until__isnull=False, claimed_until__gt=who.at)
-    is_mine = Q(assigned_to=who.user_id) | Q(assigned_team__in=list(who.teams))
+    is_mine = Q(assigned_to=who.user_id) | Q(assigned_team__in=who.teams)
     is_nobodys = Q(assigned_to__isnull=True, assigned_team__isnull=True)
+    if view == queues.ABOVE:
+        return above_limit(who) & ~snoozed
     found = {
         queues.ALL: Q(),
         queues.MINE: is_claimed & Q(claimed_by=who.user_id) | ~is_claimed & is_mine,
-        queues.UNCLAIMED: ~is_claimed & (is_nobodys | Q(assigned_team__in=list(who.teams))),
-        queues.ABOVE: above_limit(who.parts, who.above_tiers),
+        queues.UNCLAIMED: ~is_claimed & (is_nobodys | Q(assigned_team__in=who.teams)),
     }[view]
-    return found & ~snoozed if who.snoozed else found
+    return found & ~snoozed
 
 
-def above_limit(parts: Sequence[Membership], above_tiers: Q = _NOTHING) -> Q:
+def above_limit(who: Reviewer) -> Q:
     """Return the condition that a person may decide no yes to all that is asked.
 
     As `Membership.limit_minor` says: once one currency of a desk is limited, any other is too.
     """
-    found = above_tiers
-    for part in parts:
+    found = who.above_tiers
+    for part in who.parts:
         for desk, own in part.desk_limits.items():
             if own and part.role in access.DECIDES:
                 here = Q(workspace=part.workspace_id, run__desk=desk)
@@ -204,10 +209,11 @@ def _by_risk(risk: str | None, *rest: Any) -> Place:
 
 
 _DEADLINE = ("frozen_at", "expires_at", "pk")
+_RISK = KT("review__deciding__risk")
 _ORDERS: Mapping[str, tuple[Callable[..., Place], Sequence[Any]]] = {
     queues.DEADLINE: (_by_deadline, _DEADLINE),
     queues.AMOUNT: (_by_amount, ("amount_minor", "currency", *_DEADLINE)),
-    queues.RISK: (_by_risk, (KT("review__deciding__risk"), *_DEADLINE)),
+    queues.RISK: (_by_risk, (_RISK, *_DEADLINE)),
 }
 
 
@@ -221,6 +227,7 @@ class Line:
     keys: Sequence[int]
     at: int  # the number of requests before the place
     is_in: bool  # whether the request of the place is still in the queue
+    waiting: Waiting  # whatever the queue leaves out of it
 
     @property
     def behind(self) -> Sequence[int]:
@@ -233,16 +240,30 @@ class Line:
         return others[0] if others else None
 
 
-def line_of(queue: QueueAddress, who: Reviewer, key: int | None = None) -> Line:
-    """Return a queue in its order, with the place of a request; without one, that of the first."""
+def line_of(
+    queue: QueueAddress, who: Reviewer, key: int | None = None, left: Escalation | None = None
+) -> Line:
+    """Return a queue in its order, with the place of a request; without one, that of the first.
+
+    `left` is the request itself, where it was read already: it may have left the queue.
+    """
     place_of, columns = _ORDERS[queue.order]
-    places = sorted(place_of(*row) for row in requests_in(queue, who).values_list(*columns))
+    is_in = Case(When(_is_in(queue, who), then=True), default=False)
+    rows = list(open_in(who.workspaces).annotate(is_in=is_in).values_list("is_in", *columns))
+    places = sorted(place_of(*row) for is_in, *row in rows if is_in)
     keys = [place[-1] for place in places]
+    ends = [expires for *_, frozen, expires, _ in rows if frozen is None]
+    waiting = Waiting.of(len(rows), min(ends, default=None))
     if key is None or key in keys:
-        return Line(keys, keys.index(key) if key else 0, key is not None)
-    left = Escalation.objects.filter(pk=key, workspace__in=who.workspaces)
-    row = left.values_list(*columns).first()
-    return Line(keys, bisect(places, place_of(*row)) if row else 0, False)
+        return Line(keys, keys.index(key) if key else 0, key is not None, waiting)
+    left = left or Escalation.objects.filter(pk=key, workspace__in=who.workspaces).first()
+    before = bisect(places, place_of(*_values(left, columns))) if left else 0
+    return Line(keys, before, False, waiting)
+
+
+def _values(escalation: Escalation, columns: Sequence[Any]) -> list[Any]:
+    risk = escalation.review["deciding"].get("risk")
+    return [risk if column is _RISK else getattr(escalation, column) for column in columns]
 
 
 # --- How many ----------------------------------------------------------------------------------

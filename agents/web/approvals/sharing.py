@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.contrib.auth.models import User
+from django.db.models import F
 
 from agents.core.states import EscalationState
-from agents.engine.deciders import deciders
-from agents.models import Escalation, Event, Role, Snooze, Team
+from agents.engine.deciders import Roster, deciders
+from agents.models import Escalation, Event, EventText, Role, Team
 from agents.models.event import facts_of
 from agents.operations.commenting import COMMENTED
 from agents.operations.snoozing import deadline_of
@@ -62,42 +64,47 @@ class Sharing:
         return bool(self.people or self.teams)
 
 
-def sharing(escalation: Escalation, user: User, *, at: datetime) -> Sharing:
+def sharing(
+    escalation: Escalation, user: User, roster: Callable[[], Roster], *, at: datetime
+) -> Sharing:
     """Read who has a request and what was said, and what this person may do about it."""
     part = access.membership(user, escalation.workspace_id)
     waits = escalation.state == EscalationState.OPEN and deadline_of(escalation, at=at) > at
     acts = waits and part.role in access.DECIDES
     claimed_by = claimant(escalation, at=at)
     is_kept = bool(claimed_by) and escalation.claimed_by_id != user.pk and part.role != Role.ADMIN
-    able = deciders(escalation)
-    people, teams = [], []
+    people: list[str] = []
+    teams: list[Team] = []
     if acts and not is_kept:
-        people = sorted(able.values_list("user__username", flat=True))
-        ours = Team.objects.filter(workspace=escalation.workspace_id, members__in=able)
-        teams = list(ours.distinct().order_by("name", "pk"))
-    own = Snooze.objects.filter(escalation=escalation, user=user, until__gt=at).first()
+        able = deciders(escalation, roster())
+        people = sorted(one.user.get_username() for one in able)
+        ours = {team for one in able for team in roster().teams[one.user_id]}
+        teams = sorted(ours, key=lambda team: (team.name, team.pk))
+    until = getattr(escalation, "snoozed_until", None)
     said, name = _said(escalation), user.get_username()
     return Sharing(
-        holder=_holder(escalation, user, claimed_by),
+        holder=_holder(escalation, user, claimed_by, roster),
         said=said[-SAID:],
         is_cut=len(said) > SAID,
         entry=max((one.event.seq for one in said if one.event.actor == name), default=0),
         may_comment=acts,
         people=people,
         teams=teams,
-        snoozed_until=own.until if own and waits else None,
+        snoozed_until=until if until and until > at and waits else None,
         periods=_periods(deadline_of(escalation, at=at) - at) if acts else [],
     )
 
 
-def _holder(escalation: Escalation, user: User, claimed_by: str) -> Holder:
+def _holder(
+    escalation: Escalation, user: User, claimed_by: str, roster: Callable[[], Roster]
+) -> Holder:
     to, team = escalation.assigned_to, escalation.assigned_team
-    able = deciders(escalation)
     if team:
-        is_mine = team.members.filter(user=user).exists()
-        return Holder(claimed_by, team.name, True, is_mine, able.filter(teams=team).exists())
+        teams = roster().teams
+        is_able = any(team in teams[one.user_id] for one in deciders(escalation, roster()))
+        return Holder(claimed_by, team.name, True, team in teams[user.pk], is_able)
     if to:
-        is_able = able.filter(user=to).exists()
+        is_able = any(one.user_id == to.pk for one in deciders(escalation, roster()))
         return Holder(claimed_by, to.get_username(), False, to == user, is_able)
     return Holder(claimed_by, "", False, False, True)
 
@@ -106,12 +113,15 @@ def _said(escalation: Escalation) -> list[Said]:
     """Return what people said about it, oldest first: one more than is shown, where there is."""
     kinds = (COMMENTED, "escalation.assigned")
     found = Event.objects.filter(run=escalation.run_id, kind__in=kinds)
-    mine = found.filter(facts__escalation=escalation.pk).prefetch_related("texts")
+    mine = found.filter(facts__escalation=escalation.pk).annotate(
+        name=F("texts__name"), text=F("texts__text"), erased_at=F("texts__erased_at")
+    )  # each has one text at most
     return [_entry(event) for event in reversed(mine.order_by("-seq")[: SAID + 1])]
 
 
-def _entry(event: Event) -> Said:
-    facts = facts_of(event)
+def _entry(event: Any) -> Said:
+    text = EventText(name=event.name, text=event.text, erased_at=event.erased_at)
+    facts = facts_of(event, [text] if text.name else [])
     is_handed, is_team = event.kind != COMMENTED, "team" in facts
     to = facts.get("team_name", "") if is_team else facts.get("to", "")
     return Said(event, is_handed, to, is_team, facts.get("comment") or facts.get("note", ""))

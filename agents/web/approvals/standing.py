@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf
 
@@ -10,12 +10,11 @@ from django.contrib.auth.models import User
 
 from agents.core.money import format_money
 from agents.core.tiers import MOST_PEOPLE, Demand
-from agents.engine.deciders import people_who_may
+from agents.engine.deciders import Roster, people_who_may
 from agents.engine.demands import OPEN_TO_ALL, demand_for
-from agents.models import Approval, Escalation, Membership, Team
-from agents.models.belonging import launchers_of
+from agents.models import Approval, Escalation, Membership
 from agents.operations.approving import SAW_NONE, membership_of
-from agents.operations.demands import above_tier, teams_of
+from agents.operations.demands import above_tier
 from agents.operations.refusal import Refused
 
 
@@ -54,42 +53,54 @@ class Standing:
         return not (self.is_first or self.is_launcher or self.below)
 
 
-def standing(escalation: Escalation, user: User, part: Membership) -> Standing:
+def standing(escalation: Escalation, user: User, roster: Callable[[], Roster]) -> Standing:
     """Return where a person stands towards an open request."""
     demand = demand_for(escalation)
     if demand == OPEN_TO_ALL:
         return Standing(demand)
-    first, lapsed = escalation.approval, ""
-    if first:
+    people, first, lapsed = roster(), escalation.approval, ""
+    if first and not _still_may(first, escalation, demand, people):
         try:
             membership_of(first, escalation)
         except Refused as no:
             lapsed = f"{first.by.get_username()}’s approval no longer counts: {no}"
             first = None
-    able = people_who_may(escalation)
+    able = people_who_may(escalation, people)
     may = [(most, one) for most, one in able if one.user_id != user.pk]
-    own = teams_of(part) if demand.teams is not None else ()
     return Standing(
         demand,
         first=first,
         lapsed=lapsed,
         is_first=first is not None and first.by_id == user.pk,
-        is_launcher=demand.people > 1 and user.pk in launchers_of(escalation.run),
-        below="" if demand.admits(own) else above_tier(escalation, demand, bool(may)),
-        receivers=_receivers(escalation, demand, may) if demand.place is not None else (),
+        is_launcher=demand.people > 1 and user.pk in people.launchers,
+        below=""
+        if demand.admits(people.slugs(user.pk))
+        else above_tier(escalation, demand, bool(may), people),
+        receivers=_receivers(escalation, demand, may, people) if demand.place is not None else (),
         lacks_second=demand.people > 1 and len(able) + bool(first) < MOST_PEOPLE,
     )
 
 
+def _still_may(first: Approval, escalation: Escalation, demand: Demand, people: Roster) -> bool:
+    """Tell whether a first yes counts for certain; else its giver is asked about one by one."""
+    by = first.by_id
+    is_able = any(one.user_id == by for one in people.reviewers) and by not in people.launchers
+    is_same = first.action_sha256 == escalation.action_sha256
+    return is_able and is_same and demand.admits(people.slugs(by))
+
+
 def _receivers(
-    escalation: Escalation, demand: Demand, may: Sequence[tuple[float, Membership]]
+    escalation: Escalation,
+    demand: Demand,
+    may: Sequence[tuple[float, Membership]],
+    people: Roster,
 ) -> list[Receiver]:
     """Return the teams that may decide and then each person, by name and limit."""
-    named = Team.objects.filter(workspace=escalation.workspace_id, slug__in=demand.teams or ())
-    teams = named.filter(members__in=[one.pk for _, one in may]).distinct()
+    names = {team.slug: team.name for _, one in may for team in people.teams[one.user_id]}
     found = [
-        Receiver(f"team:{team.slug}", f"the team {team.name}")
-        for team in sorted(teams, key=lambda one: (demand.teams or ()).index(one.slug))
+        Receiver(f"team:{slug}", f"the team {names[slug]}")
+        for slug in dict.fromkeys(demand.teams or ())
+        if slug in names
     ]
     currency = escalation.currency
     for most, one in may:

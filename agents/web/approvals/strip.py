@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from django.contrib.auth.models import User
-from django.http import Http404
+from django.db.models import FilteredRelation
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
@@ -14,6 +14,8 @@ from agents.web import access
 from agents.web.approvals.outcomes import came_to_nothing, outcome
 from agents.web.approvals.wording import act
 from agents.web.forms import whole_number
+
+_EFFECT: str = "carried"  # an annotation, which the types of select_related do not know
 
 
 @dataclass(frozen=True)
@@ -30,9 +32,16 @@ def strip_of(user: User, key: str) -> Strip | None:
     pk = whole_number(key)
     if pk is None:
         return None
-    try:
-        escalation = access.escalation_for(user, pk)
-    except Http404:
+    with_effect = (
+        access.escalations_of(user)
+        .filter(pk=pk)
+        .annotate(carried=FilteredRelation("effect"))
+        .select_related(_EFFECT)
+    )
+    escalation = (
+        with_effect.select_related("run", "decided_by", "approval").order_by("carried__pk").first()
+    )
+    if escalation is None:
         return None
     if escalation.decided_at is None:
         first = escalation.approval
@@ -40,7 +49,7 @@ def strip_of(user: User, key: str) -> Strip | None:
             return None
         said = format_html("1 of 2: you approved {}.", first.granted or "it")
         return Strip(escalation, act(escalation), said)
-    effect = Effect.objects.filter(escalation=escalation).first()
+    effect: Effect | None = getattr(escalation, "carried", None)
     called = escalation.run.subject_label or "nobody in particular"
     why = came_to_nothing(escalation, effect)
     return Strip(escalation, act(escalation), outcome(escalation, effect, called, why=why))

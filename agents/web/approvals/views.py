@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -11,6 +12,7 @@ from django.utils import timezone
 from agents import operations
 from agents.core.kinds import ADJUST, APPROVE, INSTRUCTIONS, REJECT, SEND_BACK, TEXT
 from agents.core.requests import Json
+from agents.engine.deciders import roster_of
 from agents.models import Escalation
 from agents.sdk.changes import label_of
 from agents.sdk.words import money_of
@@ -26,6 +28,7 @@ from agents.web.approvals.sharing import sharing
 from agents.web.approvals.strip import strip_of
 from agents.web.approvals.wording import kind_of_request
 from agents.web.forms import BadForm, NotOurForm
+from agents.web.kill import switches
 from agents.web.pages import action, page
 
 TYPED = ("comment", "ready", "refusal", "ready_refusal", "advice", "correction")
@@ -130,7 +133,7 @@ def decide(request: HttpRequest, pk: int) -> HttpResponse:
         return show_card(request, escalation, field=field, sentence=str(no), status=422)
     except (operations.Claimed, operations.AlreadyDecided) as first:
         return show_card(request, access.escalation_for(user, pk), notice=str(first), status=409)
-    line = line_of(queue, reviewer(user, at=timezone.now()), pk)
+    line = line_of(queue, reviewer(user, at=timezone.now()), pk, escalation)
     return redirect(queue.address(line.following, done=str(pk)))
 
 
@@ -172,14 +175,19 @@ def show_card(
     """
     user = access.person(request)
     at = timezone.now()
-    card = cards.card(escalation, user, at=at)
+    around = cards.Around(
+        roster=cache(lambda: roster_of(escalation, user.pk)),
+        stops=cache(lambda: switches.standing(*access.stopped_of(user))),
+    )
+    card = cards.card(escalation, user, around, at=at)
     typed = {name: request.POST.get(name, "") for name in TYPED}
     shown = {
         **typed,
         **_beside(request, escalation),
         "nav": "approvals",
         "card": card,
-        "sharing": sharing(escalation, user, at=at),
+        "sharing": sharing(escalation, user, around.roster, at=at),
+        "stops": around.stops,
         "unsent": {name: request.POST.get(name, "") for name in ("to", "note", "text")},
         "stages": card.stages,
         "may_audit_here": access.membership(user, escalation.workspace_id).role in access.AUDITS,
@@ -198,10 +206,12 @@ def _beside(request: HttpRequest, escalation: Escalation) -> dict[str, Json]:
     """Return the part of the queue that stands beside a card, and the card's place in it."""
     queue = read_queue(request.GET)
     who = reviewer(access.person(request), at=timezone.now())
+    inbox = inboxes.inbox_beside(who, queue, escalation, request.GET.get("since", ""))
     return {
         "queue": queue,
         "address": queue.address(escalation.pk, done=request.GET.get("done", "")),
-        "inbox": inboxes.inbox_beside(who, queue, escalation.pk, request.GET.get("since", "")),
+        "inbox": inbox,
+        "waiting": inbox.waiting,
         "is_beside": True,
         "escalation": escalation,
     }

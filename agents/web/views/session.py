@@ -38,7 +38,7 @@ def too_many(request: HttpRequest, response: HttpResponse | None, tried: Json) -
 def become(request: HttpRequest, name: str) -> HttpResponse:
     """Go on as another of the demo's people; 404 anywhere but under `manage.py demo`."""
     user = start_here.person_to_become(access.person(request), name)
-    login(request, user, backend="django.contrib.auth.backends.ModelBackend")
+    login(request, user, backend="agents.web.access.MembersBackend")
     return redirect(_ours(request))
 
 
