@@ -37,7 +37,8 @@ _IN_HEADER = re.compile(  # Authorization: Token 9944b0…
     re.I,
 )
 _WORDS_FOR_ONE = (
-    r"passwor[dt]|passwd|pwd|passphrase|kennwort|mot de passe|contrase[nñ]a|senha|wachtwoord"
+    r"passwor[dt]|passwd|pwd|passphrase|kennwort|mot de passe|contrase[nñ]a|senha|palavra[- ]passe"
+    r"|wachtwoord"
 )
 _NAMED = re.compile(
     rf"(?:(?P<password>{_WORDS_FOR_ONE})|secret|token|credential"
@@ -47,7 +48,7 @@ _NAMED = re.compile(
     re.I,
 )
 # What a text must hold, in small letters, for a search in it to be worth its time.
-_NAMES = re.compile("key|pass|pwd|token|secret|credential|wor|contrase|senha")
+_NAMES = re.compile("key|pass|pwd|token|secret|credential|wor|woor|contrase|senha")
 _BEARER, _AUTHORIZATION = re.compile("bearer|basic"), re.compile("authorization")
 _LAST_MARKS = ".,;:!?)]}>'\""  # behind a value, not of it
 _DIGIT, _LETTER = re.compile(r"[0-9]"), re.compile(r"[A-Za-z]")

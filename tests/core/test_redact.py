@@ -167,6 +167,8 @@ def test_a_list_of_numbers_is_no_card(text: str) -> None:
         ("<password>Hunter2Blue9</password>", "<password>[secret]>"),
         ("dbPassword=Hunter2Blue9", "dbPassword=[secret]"),
         ("Passwort: Hunter2Blue9", "Passwort: [secret]"),
+        ("wachtwoord: Hunter2Blue9", "wachtwoord: [secret]"),
+        ("Palavra-passe: Hunter2Blue9", "Palavra-passe: [secret]"),
         ("Kennwort ist Hunter2Blue9", "Kennwort ist [secret]"),
         (f"pwd={'a1' * 600} end", "pwd=[secret] end"),
         ("redis://:Secret12@host/0", "redis://:[secret]@host/0"),
