@@ -16,6 +16,7 @@ from django.core.exceptions import PermissionDenied
 from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
 from django.http import Http404, HttpRequest
 
+from agents.core.states import EscalationState
 from agents.models import (
     DECIDES as DECIDES,
 )
@@ -114,7 +115,12 @@ def runs_of(user: User) -> QuerySet[Run]:
 
 
 def escalation_for(user: User, pk: int) -> Escalation:
-    """Return an escalation that a person may read; until when they snoozed it. Raises Http404."""
+    """Return an escalation that a person may read. Raises Http404.
+
+    It says until when they snoozed it, and whether anything was sent back in its run before.
+    """
+    of_run = Escalation.objects.filter(run=OuterRef("run"), pk__lt=OuterRef("pk"))
+    sent_back = of_run.filter(state=EscalationState.SENT_BACK)
     own_snooze = Snooze.objects.filter(escalation=OuterRef("pk"), user=user)
     found = (
         escalations_of(user)
@@ -122,6 +128,7 @@ def escalation_for(user: User, pk: int) -> Escalation:
         .select_related("decided_by", "claimed_by", "workspace__policy", "approval__by")
         .select_related("assigned_to", "assigned_team")
         .annotate(snoozed_until=Subquery(own_snooze.values("until")))
+        .annotate(has_sent_back=Exists(sent_back))
         .filter(pk=pk)
         .first()
     )

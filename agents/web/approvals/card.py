@@ -131,7 +131,7 @@ def card(escalation: Escalation, user: User, around: Around, *, at: datetime) ->
         is_possible=switch is None and hindered is None and stands.may_say_yes,
     )
     why = came_to_nothing(escalation, effect)
-    earlier = sent_back_before(escalation)
+    earlier = sent_back_before(escalation) if getattr(escalation, "has_sent_back", True) else []
     kept = _kept(escalation, kind, len(earlier)) if is_open else None
     return Card(
         escalation=escalation,
