@@ -15,6 +15,7 @@ from django.test import TransactionTestCase
 from django.test.utils import setup_databases, teardown_databases
 from hypothesis import settings as hypothesis_settings
 from pytest_django import DjangoDbBlocker
+from servestatic.middleware import ServeStaticMiddleware
 
 from agents.engine import journal
 from tests import checker, database
@@ -69,6 +70,22 @@ def _nothing_leaves_this_machine() -> Iterator[None]:
     tried = list(_attempts)
     _attempts.clear()
     assert not tried, f"reached for another machine: {tried}"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _static_files_are_listed_once() -> Iterator[None]:
+    """Spare each of Django's test clients, which makes the middleware anew, a look at all files."""
+    list_files, listed = ServeStaticMiddleware.add_files_from_finders, list[Any]()
+
+    def take_files(self: ServeStaticMiddleware) -> None:
+        if not listed:
+            list_files(self)
+            listed.append((self.files, self.directories))
+        self.files, self.directories = listed[0]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ServeStaticMiddleware, "add_files_from_finders", take_files)
+        yield
 
 
 @pytest.fixture(scope="session")

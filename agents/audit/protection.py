@@ -151,11 +151,11 @@ def _missing_keys(
     there = set(connection.introspection.table_names(cursor))
     models = [model for model in apps.get_models() if model._meta.managed]
     for meta in [model._meta for model in models if model._meta.db_table in there]:
-        constraints = connection.introspection.get_constraints(cursor, meta.db_table).values()
         held = {
-            (each["columns"][0], _folded(connection, table), column)
-            for each in constraints
-            for table, column in [each["foreign_key"] or ("", "")]
+            (own, _folded(connection, table), column)
+            for own, (column, table) in connection.introspection.get_relations(
+                cursor, meta.db_table
+            ).items()
         }
         for field in meta.local_fields:
             if not (isinstance(field, ForeignKey) and getattr(field, "db_constraint", True)):
