@@ -84,6 +84,8 @@ INSTALLED_APPS = [
     "csp",
     "django_htmx",
     "axes",
+    "django_otp",
+    "django_otp.plugins.otp_totp",
     "agents.desks.refunds",
     "agents.desks.bank",
     "agents",
@@ -104,6 +106,7 @@ MIDDLEWARE = [
     "django_htmx.middleware.HtmxMiddleware",
     "agents.web.frame.sign_in_again",
     "agents.web.times.viewer_zone",
+    "agents.web.views.second_factor.EnrolFirst",
     "axes.middleware.AxesMiddleware",
     "opsconsole.sign_ins.address_limit",
 ]
@@ -172,6 +175,7 @@ AXES_CLIENT_IP_CALLABLE = "opsconsole.client_address.client_address"
 AXES_LOCKOUT_CALLABLE = "agents.web.views.session.too_many"
 AXES_DISABLE_ACCESS_LOG = True  # a table of everybody's sign-ins that nobody reads
 AXES_VERBOSE = False
+OTP_TOTP_ISSUER = "opsconsole"  # what an app writes above its code
 SESSION_ENGINE = "agents.models.session"  # which knows whose a session is
 SESSION_COOKIE_AGE = 2 * 60 * 60  # seconds without a request
 OPSCONSOLE_LIVE_RECHECK_SECONDS = _env.number(

@@ -26,7 +26,8 @@ def address_limit(get_response: Answer) -> Answer:
     """Refuse a sign-in from an address with too many failures, before its password is read."""
 
     def answered(request: HttpRequest) -> HttpResponse:
-        is_try = request.method == "POST" and request.path == reverse(settings.LOGIN_URL)
+        # The password's form, and that of the code after it.
+        is_try = request.method == "POST" and request.path.startswith(reverse(settings.LOGIN_URL))
         if (
             is_try
             and failures_from(client_address(request)) >= settings.OPSCONSOLE_ADDRESS_FAILURES

@@ -7,7 +7,8 @@ from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID
 
-from django.db.models import F, QuerySet
+from django.db.models import Exists, F, OuterRef, QuerySet
+from django_otp.plugins.otp_totp.models import TOTPDevice
 
 from agents.core.digest import sha256
 from agents.core.kinds import EFFECT_UNKNOWN
@@ -95,6 +96,7 @@ def rows_of_workspace(workspace: Workspace) -> Rows:
     """Return the rows of a workspace itself: policies, people, switches."""
     policy, book = workspace.policy, workspace.book
     row: Row = {"slug": workspace.slug, "policy": policy.number if policy else None}
+    row["second_factor_roles"] = workspace.second_factor_roles
     if policy:
         row["workspace of its policy"] = Derived(policy.workspace_id, workspace.pk)
     row["is_demo"] = Derived(workspace.is_demo, book.is_isolated)
@@ -106,10 +108,12 @@ def rows_of_workspace(workspace: Workspace) -> Rows:
         row = {"sha256": digest, "sha256 beside it": Derived(version.sha256, digest)}
         rows[f"policy {version.number}"] = row
     members = Membership.objects.filter(workspace=workspace).select_related("user")
-    for member in members.order_by("pk"):
+    device = TOTPDevice.objects.filter(user=OuterRef("user"), confirmed=True)
+    for member in members.annotate(has_factor=Exists(device)).order_by("pk"):
         rows[f"member {member.user.get_username()}"] = {
             "role": member.role,
             "desk_limits": member.desk_limits,
+            "second_factor": member.has_factor,
         }
     teams = Team.objects.filter(workspace=workspace).select_related("lead__user")
     for team in teams.prefetch_related("members__user").order_by("pk"):

@@ -46,6 +46,19 @@ from agents.operations.refusal import Refused
 from agents.operations.relaunching import launch_again
 from agents.operations.roles import join, set_limit, set_role
 from agents.operations.saved_views import delete_view, save_view
+from agents.operations.second_factor import (
+    WRONG,
+    begin_factor,
+    begun_factor,
+    check_factor,
+    confirm_factor,
+    factor_of,
+    lacks_factor,
+    remove_factor,
+    renew_codes,
+    require_factor,
+    reset_factor,
+)
 from agents.operations.sessions import end_sessions
 from agents.operations.snoozing import snooze, wake
 from agents.operations.stopping import cancel
@@ -53,6 +66,7 @@ from agents.operations.teams import set_team
 from agents.operations.trying import try_models
 
 __all__ = [
+    "WRONG",
     "AlreadyDecided",
     "ApprovalLapsed",
     "Claimed",
@@ -66,21 +80,27 @@ __all__ = [
     "add_webhook",
     "add_workspace",
     "assign",
+    "begin_factor",
+    "begun_factor",
     "cancel",
+    "check_factor",
     "claim",
     "comment",
+    "confirm_factor",
     "decide",
     "delete_view",
     "end_sessions",
     "ensure_demo_workspace",
     "ensure_simulated_person",
     "erase_subject",
+    "factor_of",
     "fields_of",
     "invitation_of",
     "invite",
     "join",
     "judge_change",
     "kill",
+    "lacks_factor",
     "launch",
     "launch_again",
     "obstacle",
@@ -92,7 +112,11 @@ __all__ = [
     "record_verification",
     "release",
     "release_claim",
+    "remove_factor",
     "remove_webhook",
+    "renew_codes",
+    "require_factor",
+    "reset_factor",
     "revoke_invitation",
     "rotate_webhook",
     "save_view",

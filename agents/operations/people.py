@@ -63,7 +63,7 @@ def lock_people(workspace: Workspace, by: User | None, *users: User) -> str:
     if by in users:
         raise Refused(
             "own_rights",
-            "Your own role, limits and teams are changed by another admin, or by command.",
+            "What you may do yourself is changed by another admin, or by command.",
         )
     return by.get_username()
 

@@ -244,10 +244,18 @@ def _policy(rows: Rows, what: str, facts: Row, event: Row) -> None:
 def _workspace(rows: Rows, what: str, facts: Row, event: Row) -> None:
     if what == "created":
         rows["workspace"] = _known(facts, "slug")
+    elif what == "second_factor":
+        rows.setdefault("workspace", {})["second_factor_roles"] = facts["roles"]
 
 
 def _member(rows: Rows, what: str, facts: Row, event: Row) -> None:
-    rows[f"member {facts['user']}"] = {"role": facts["role"], "desk_limits": limits_told(facts)}
+    row = rows.setdefault(f"member {facts['user']}", {})
+    row |= {"role": facts["role"], "desk_limits": limits_told(facts)}
+
+
+def _factor(rows: Rows, what: str, facts: Row, event: Row) -> None:
+    if what in ("set", "removed", "reset"):
+        rows.setdefault(f"member {facts['user']}", {})["second_factor"] = what == "set"
 
 
 def _team(rows: Rows, what: str, facts: Row, event: Row) -> None:
@@ -303,6 +311,7 @@ _TELLS: dict[str, Callable[[Rows, str, Row, Row], None]] = {
     "policy": _policy,
     "workspace": _workspace,
     "member": _member,
+    "factor": _factor,
     "team": _team,
     "invitation": _invitation,
     "kill_switch": _switch,

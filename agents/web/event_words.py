@@ -348,6 +348,14 @@ TELLS: Mapping[str, Callable[[EventSentence], str]] = {
     "policy.published": _worded("Published policy v{number}. New runs follow it."),
     "member.set": _member_set,
     "team.set": _team_set,
+    "workspace.second_factor": lambda told: (
+        f"Required a second factor of {', '.join(told.facts['roles']) or 'nobody'}."
+    ),
+    "factor.set": _worded("Set up a second factor."),
+    "factor.removed": _worded("Removed their second factor."),
+    "factor.codes": _worded("Made new recovery codes."),
+    "factor.recovered": _worded("Signed in with a recovery code; {left} left."),
+    "factor.reset": _worded("Reset the second factor of {user}."),
     "invitation.sent": lambda told: (
         f"Invited somebody as {told.facts['role']}"
         f"{' to the team ' + told.facts['team'] if told.facts['team'] else ''}"

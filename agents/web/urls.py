@@ -15,7 +15,7 @@ from agents.web.notifications import views as notifications
 from agents.web.overview import views as overview
 from agents.web.policy import views as policy
 from agents.web.runs import views as runs
-from agents.web.views import health, session
+from agents.web.views import health, second_factor, session
 
 urlpatterns: list[URLPattern] = [
     path("", overview.home, name="home"),
@@ -24,6 +24,9 @@ urlpatterns: list[URLPattern] = [
     path("readyz", health.readyz, name="readyz"),
     path("metrics", health.metrics, name="metrics"),
     path("sign-in/", session.sign_in, name="sign-in"),
+    path("sign-in/code/", session.sign_in_code, name="sign-in-code"),
+    path("second-factor/", second_factor.second_factor, name="second-factor"),
+    path("second-factor/change/", second_factor.second_factor_change, name="second-factor-change"),
     path("sign-out/", session.sign_out, name="sign-out"),
     path("become/<str:name>/", session.become, name="become"),
     path("theme/", session.theme, name="theme"),
@@ -57,6 +60,7 @@ urlpatterns: list[URLPattern] = [
         name="invitation-revoke",
     ),
     path("invitations/<str:token>/", invitations.invitation, name="invitation"),
+    path("members/second-factor/", members.require_factor, name="require-factor"),
     path("members/teams/add/", members.team_add, name="team-add"),
     path("members/<int:pk>/", members.member, name="member"),
     path("members/<int:pk>/change/", members.member_change, name="member-change"),

@@ -180,3 +180,31 @@ def shares(verb: str, escalation: int, user: str, other: str) -> str:
     except operations.Refused as no:
         return no.code
     return "done"
+
+
+def types_code(user: str, code: str) -> bool:
+    """Type a code of the second factor, or a recovery code."""
+    from django.contrib.auth.models import User
+    from django.utils import timezone
+
+    from agents import operations
+
+    return operations.check_factor(
+        user=User.objects.get(username=user), code=code, at=timezone.now()
+    )
+
+
+def joins(token: str, name: str) -> str:
+    """Accept an invitation under a name."""
+    from django.utils import timezone
+
+    from agents import operations
+
+    at = timezone.now()
+    if (made := operations.invitation_of(token, at=at)) is None:
+        return "no link"
+    try:
+        operations.accept_anew(invitation=made, name=name, password="a long walk by the sea", at=at)
+    except operations.Refused as no:
+        return no.code
+    return "joined"

@@ -15,7 +15,17 @@ from tests.web.test_pages import ADDRESSES, SHARES, address, form, signed_in, st
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-OPEN = {"healthz", "readyz", "metrics", "sign-in", "sign-out", "theme", "keys", "invitation"}
+OPEN = {
+    "healthz",
+    "readyz",
+    "metrics",
+    "sign-in",
+    "sign-out",
+    "theme",
+    "keys",
+    "invitation",
+    "sign-in-code",
+}
 ELSEWHERE = ("//evil.example/", "https://evil.example/", "/\\evil.example", "javascript:alert(1)")
 
 
@@ -47,6 +57,8 @@ MAY: dict[str, set[Role]] = {
     "webhook-change": {Role.ADMIN},
     "member-change": {Role.ADMIN},
     "team-add": {Role.ADMIN},
+    "require-factor": {Role.ADMIN},
+    "second-factor-change": set(Role),
     "invite": {Role.ADMIN},
     "invitation-revoke": {Role.ADMIN},
     "kill-press": {Role.ADMIN},

@@ -70,6 +70,9 @@ ADDRESSES: dict[str, tuple[tuple[int, int], ...]] = {
     "readyz": ((503, 405), (503, 405), (503, 405), (503, 405)),  # no worker is at work
     "metrics": ((200, 405), (200, 405), (200, 405), (200, 405)),  # the client is on loopback
     "sign-in": ((200, 200), (302, 302), (302, 302), (302, 302)),
+    "sign-in-code": ((302, 302),) * 4,  # no password was typed before; see test_second_factor
+    "second-factor": ((302, 405), (200, 405), (200, 405), (200, 405)),
+    "second-factor-change": ((302, 302), (405, 422), (405, 422), (405, 422)),
     "sign-out": ((405, 302), (405, 302), (405, 302), (405, 302)),
     "become": ((302, 302), (405, 404), (405, 404), (405, 404)),  # see test_start_here
     "theme": ((405, 302), (405, 302), (405, 302), (405, 302)),
@@ -100,6 +103,7 @@ ADDRESSES: dict[str, tuple[tuple[int, int], ...]] = {
     "invite": ((302, 302), (405, 422), (405, 403), (405, 403)),
     "invitation-revoke": ((302, 302), (405, 404), (405, 403), (405, 403)),
     "invitation": ((404, 404),) * 4,  # no link of anybody's; see test_invitations
+    "require-factor": ((302, 302), (405, 302), (405, 403), (405, 403)),
     "team-add": ((302, 302), (405, 422), (405, 403), (405, 403)),
     "notifications": ((302, 405), (200, 405), (200, 405), (200, 405)),
     "notifications-prefer": ((302, 302), (405, 404), (405, 404), (405, 404)),

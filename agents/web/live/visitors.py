@@ -16,6 +16,7 @@ from django.db import DatabaseError
 from django.http import Http404, HttpRequest
 from django.utils import timezone
 
+from agents import operations
 from agents.web import access
 from agents.web.forms import whole_number
 from agents.web.live.topics import ActivityTopic, CardTopic, InboxTopic, RunTopic, Topic
@@ -46,7 +47,7 @@ def admit(cookie: str, asked: Mapping[str, str]) -> Visitor:
     """
     try:
         user = _signed_in(cookie)
-        if user is None:
+        if user is None or operations.lacks_factor(user, access.parts_of(user)):
             raise NotAdmitted(401)
         return Visitor(user.pk, tuple(_topics(user, asked)))
     except DatabaseError:

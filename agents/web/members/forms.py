@@ -44,6 +44,12 @@ def read_team(posted: QueryDict, part: Membership) -> Team:
     return found
 
 
+def read_factor_roles(posted: QueryDict) -> list[Role]:
+    """Return the roles that are to have a second factor. Raises BadForm."""
+    only(posted, {"csrfmiddlewaretoken", "workspace", *(f"role.{role}" for role in Role)})
+    return [role for role in Role if posted.get(f"role.{role}") == "1"]
+
+
 def read_new_team(posted: QueryDict, workspace: Workspace) -> dict[str, Any]:
     """Return name and short name of a team that is to be made. Raises BadForm."""
     only(posted, {"csrfmiddlewaretoken", "workspace", "name", "slug"})

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from django.conf import settings
 from django.db.models import Count, Max
 from django.utils import timezone
+from django_otp.plugins.otp_totp.models import TOTPDevice
 
 from agents.core.former import FIRST_DESK
 from agents.core.limits import Limits
@@ -39,6 +40,7 @@ class Member:
     limits: Sequence[str]  # what they may approve, in words: a line for each desk
     tiers: Sequence[str]  # and what tiers leave to their teams
     teams: Sequence[Team]
+    has_factor: bool
     sessions: int
     seen_at: datetime | None  # when one of the sessions was last used, to the minute
 
@@ -58,7 +60,7 @@ class MembersPage:
 
 
 def members_page(workspace: Workspace, *, name: str, role: str, after: str) -> MembersPage:
-    """Return a page of people, narrowed by a part of a name and by role, in six queries."""
+    """Return a page of people, narrowed by a part of a name and by role, in seven queries."""
     everybody = Membership.objects.filter(workspace=workspace)
     found = everybody.filter(user__username__icontains=name) if name else everybody
     found = found.filter(role=role) if role else found
@@ -75,7 +77,7 @@ def members_page(workspace: Workspace, *, name: str, role: str, after: str) -> M
 
 
 def read_members(workspace: Workspace, parts: Sequence[Membership]) -> list[Member]:
-    """Return what is to be shown of some people of a workspace, in two queries."""
+    """Return what is to be shown of some people of a workspace, in three queries."""
     teams = _teams_of(parts)
     sessions = Session.objects.filter(user__in=[part.user_id for part in parts])
     live = sessions.filter(expire_date__gt=timezone.now()).values("user").order_by()
@@ -84,12 +86,15 @@ def read_members(workspace: Workspace, parts: Sequence[Membership]) -> list[Memb
         for row in live.annotate(count=Count("pk"), last=Max("expire_date"))
     }
     limits = readable_limits(workspace.policy)
+    devices = TOTPDevice.objects.filter(user__in=[part.user_id for part in parts], confirmed=True)
+    enrolled = set(devices.values_list("user", flat=True))
     return [
         Member(
             part,
             _limits(part, limits),
             _tiers(part, limits, {team.slug for team in teams.get(part.pk, [])}),
             teams.get(part.pk, []),
+            part.user_id in enrolled,
             *active.get(part.user_id, (0, None)),
         )
         for part in parts

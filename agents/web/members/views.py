@@ -70,6 +70,19 @@ def team_add(request: HttpRequest) -> HttpResponse:
     return redirect(f"{reverse('members')}?{urlencode({'workspace': workspace.slug})}")
 
 
+@action
+def require_factor(request: HttpRequest) -> HttpResponse:
+    """Say which roles have to have a second factor."""
+    user = access.person(request)
+    workspace = access.workspace_to_staff(user, _slug(request))
+    try:
+        roles = forms.read_factor_roles(request.POST)
+        operations.require_factor(workspace=workspace, by=user, roles=roles, at=timezone.now())
+    except (BadForm, operations.Refused) as no:
+        return refused(request, workspace, no)
+    return redirect(f"{reverse('members')}?{urlencode({'workspace': workspace.slug})}#factor")
+
+
 def _set_team(posted: QueryDict, part: Membership, who: dict[str, Any]) -> Team:
     team = forms.read_team(posted, part)
     moves: Mapping[str, dict[str, Any]] = {
@@ -89,6 +102,7 @@ CHANGES: Mapping[str, Change] = {
         user=part.user, **forms.read_limit(posted, part), **who
     ),
     **dict.fromkeys(("join", "leave", "lead", "follow"), _set_team),
+    "reset-factor": lambda posted, part, who: operations.reset_factor(user=part.user, **who),
     "end-sessions": lambda posted, part, who: operations.end_sessions(user=part.user, **who),
 }
 
@@ -110,8 +124,13 @@ def _slug(request: HttpRequest) -> str:
 
 
 def _workspace(request: HttpRequest) -> Workspace:
-    found = access.workspaces_to_audit(access.person(request), "the list of members")
-    return access.chosen(list(found.select_related("policy").order_by("pk")), _slug(request))
+    user = access.person(request)
+    access.workspaces_to_audit(user, "the list of members")  # or it is denied
+    return access.chosen(_audited(user), _slug(request))
+
+
+def _audited(user: User) -> list[Workspace]:
+    return [part.workspace for part in access.parts_of(user) if part.role in access.AUDITS]
 
 
 def _members(
@@ -121,13 +140,12 @@ def _members(
     role = given.get("role", "")
     narrowed = {"name": given.get("name", "").strip(), "role": role if role in list(Role) else ""}
     found = people.members_page(workspace, **narrowed, after=given.get("after", ""))
-    audited = [part.workspace for part in access.parts_of(user) if part.role in access.AUDITS]
     query = {"workspace": workspace.slug, **{k: v for k, v in narrowed.items() if v}}
     may_change = _may_change(user, workspace)
     shown: dict[str, Json] = {
         "nav": "members",
         "workspace": workspace,
-        "workspaces": audited,
+        "workspaces": _audited(user),
         "found": found,
         "given": {name: value for name, value in narrowed.items() if value},
         "older": urlencode({**query, "after": found.after}) if found.after else "",

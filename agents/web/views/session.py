@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import secrets
+
+from axes.handlers.proxy import AxesProxyHandler
 from django.conf import settings
-from django.contrib.auth import login
+from django.contrib.auth import login, user_login_failed
 from django.contrib.auth import views as auth
+from django.contrib.auth.forms import AuthenticationForm
+from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils import timezone
 from django.utils.http import url_has_allowed_host_and_scheme
-from django.views.decorators.http import require_POST
+from django.views.decorators.cache import never_cache
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_http_methods, require_POST
 
+from agents import operations
 from agents.core.requests import Json
 from agents.web import access
 from agents.web.overview import start_here
@@ -18,11 +27,64 @@ from agents.web.pages import action
 THEMES = ("light", "dark")
 YEAR = 365 * 24 * 60 * 60  # seconds
 
-sign_in = auth.LoginView.as_view(
-    template_name="registration/sign_in.html",
-    redirect_authenticated_user=True,
-    extra_context={"is_demo": settings.OPSCONSOLE_DEMO},
-)
+PENDING, PATIENCE = "password_passed", 5 * 60  # key in the session; seconds to type the code
+BACKEND = "agents.web.access.MembersBackend"
+
+
+class SignIn(auth.LoginView):
+    """Django's, which asks whoever has a second factor for its code before they are in."""
+
+    template_name = "registration/sign_in.html"
+    redirect_authenticated_user = True
+    extra_context = {"is_demo": settings.OPSCONSOLE_DEMO}
+
+    def form_valid(self, form: AuthenticationForm) -> HttpResponse:
+        user = form.get_user()
+        if operations.factor_of(user) is None:
+            return super().form_valid(form)
+        self.request.session[PENDING] = {
+            "user": user.pk,
+            "proof": user.get_session_auth_hash(),  # another password ends it
+            "until": timezone.now().timestamp() + PATIENCE,
+            "next": self.get_success_url(),
+        }
+        return redirect("sign-in-code")
+
+
+sign_in = SignIn.as_view()
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@never_cache
+@sensitive_post_parameters("code")
+def sign_in_code(request: HttpRequest) -> HttpResponse:
+    """Ask for the code after the password; wrong ones count as wrong passwords do."""
+    user = _password_passed(request)
+    if user is None:
+        return redirect("sign-in")
+    if request.method != "POST":
+        return render(request, "registration/code.html")
+    tried = {"username": user.get_username()}
+    if not AxesProxyHandler.is_allowed(request, tried):
+        return too_many(request, None, tried)
+    if not operations.check_factor(user=user, code=request.POST.get("code", ""), at=timezone.now()):
+        user_login_failed.send(sender=__name__, credentials=tried, request=request)
+        return render(request, "registration/code.html", {"sentence": operations.WRONG})
+    onward = request.session.pop(PENDING)["next"]
+    login(request, user, backend=BACKEND)
+    return redirect(onward)
+
+
+def _password_passed(request: HttpRequest) -> User | None:
+    """Return who typed the right password here a moment ago."""
+    passed = request.session.get(PENDING, {})
+    user = User.objects.filter(pk=passed.get("user"), is_active=True).first()
+    is_so = user is not None and secrets.compare_digest(
+        user.get_session_auth_hash(), passed["proof"]
+    )
+    return user if is_so and timezone.now().timestamp() < passed["until"] else None
+
+
 sign_out = auth.LogoutView.as_view()
 
 
@@ -38,7 +100,7 @@ def too_many(request: HttpRequest, response: HttpResponse | None, tried: Json) -
 def become(request: HttpRequest, name: str) -> HttpResponse:
     """Go on as another of the demo's people; 404 anywhere but under `manage.py demo`."""
     user = start_here.person_to_become(access.person(request), name)
-    login(request, user, backend="agents.web.access.MembersBackend")
+    login(request, user, backend=BACKEND)
     return redirect(_ours(request))
 
 

@@ -1,0 +1,206 @@
+"""The second factor: a code of an app (TOTP) after the password, or a recovery code.
+
+django-otp keeps the secret, checks a code, takes none twice and makes whoever guesses wait ever
+longer, from wherever they try. A person is one in all workspaces, so each of theirs is told.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from base64 import b32encode
+from collections.abc import Collection
+from datetime import datetime
+
+from django.contrib.auth.models import User
+from django.db import transaction
+from django_otp.plugins.otp_totp.models import TOTPDevice
+
+from agents.core.requests import Json
+from agents.models import Membership, RecoveryCode, Role, Session, Workspace
+from agents.models.event import Entry, append_events
+from agents.models.recovery_code import hash_of_code
+from agents.operations.people import lock_people
+from agents.operations.refusal import Refused
+
+CODES = 10  # recovery codes of a person
+_TOTP = re.compile(r"[0-9]{6}")
+
+
+def factor_of(user: User) -> TOTPDevice | None:
+    """Return what a person's codes are checked with; None where they have no second factor."""
+    return TOTPDevice.objects.filter(user=user, confirmed=True).first()
+
+
+def lacks_factor(user: User, parts: Collection[Membership]) -> bool:
+    """Tell whether a person has to enrol first: a role of theirs needs a factor they have not."""
+    is_needed = any(
+        part.role in part.workspace.second_factor_roles and not part.is_simulated for part in parts
+    )
+    return is_needed and factor_of(user) is None
+
+
+def begin_factor(*, user: User) -> TOTPDevice:
+    """Make a secret that counts once a code of it was typed. Raises Refused."""
+    with transaction.atomic():
+        _lock(user)
+        if factor_of(user) is not None:
+            raise Refused("enrolled", "You have a second factor. Remove it first.")
+        TOTPDevice.objects.filter(user=user).delete()
+        device: TOTPDevice = TOTPDevice.objects.create(user=user, name="app", confirmed=False)
+        return device
+
+
+def begun_factor(user: User) -> TOTPDevice | None:
+    """Return the secret that a person has not typed a code of yet."""
+    return TOTPDevice.objects.filter(user=user, confirmed=False).first()
+
+
+def confirm_factor(*, user: User, code: str, session: str, at: datetime) -> list[str]:
+    """Have the secret count, end the person's other sessions, return recovery codes: shown once.
+
+    Raises Refused.
+    """
+    refused = Refused("bad_code", WRONG, field="code")
+    with transaction.atomic():
+        workspaces = _lock(user)
+        device = TOTPDevice.objects.filter(user=user, confirmed=False).first()
+        if is_right := device is not None and _is_right(device, code):
+            TOTPDevice.objects.filter(pk=device.pk).update(confirmed=True)
+            Session.objects.filter(user=user).exclude(session_key=session).delete()
+            codes = _new_codes(user)
+            _tell(workspaces, "factor.set", {"user": user.get_username()}, user, at)
+    if not is_right:  # after the commit, which keeps the failed try
+        raise refused
+    return codes
+
+
+WRONG = "That code is wrong, was used, or came too soon after a wrong one. Wait for the next one."
+
+
+def check_factor(*, user: User, code: str, at: datetime) -> bool:
+    """Tell whether a code of the app or a recovery code is right; neither is so a second time."""
+    with transaction.atomic():
+        workspaces = _lock(user)
+        device = factor_of(user)
+        if device is None:
+            return False
+        if _TOTP.fullmatch(code.strip()):
+            return _is_right(device, code)
+        mine = RecoveryCode.objects.filter(user=user)
+        if not mine.filter(code_sha256=hash_of_code(user.pk, code)).delete()[0]:
+            return False
+        facts = {"user": user.get_username(), "left": mine.count()}
+        _tell(workspaces, "factor.recovered", facts, user, at)
+        return True
+
+
+def renew_codes(*, user: User, code: str, at: datetime) -> list[str]:
+    """Return new recovery codes in place of those there were. Raises Refused."""
+    _check(user, code, at)
+    with transaction.atomic():
+        workspaces = _lock(user)
+        codes = _new_codes(user)
+        _tell(workspaces, "factor.codes", {"user": user.get_username()}, user, at)
+    return codes
+
+
+def remove_factor(*, user: User, code: str, at: datetime) -> None:
+    """Take one's own factor away, unless a role needs it. Raises Refused."""
+    parts = Membership.objects.filter(user=user, is_simulated=False).select_related("workspace")
+    if any(part.role in part.workspace.second_factor_roles for part in parts):
+        raise Refused("required", "Your role needs a second factor. An admin can reset it.")
+    _check(user, code, at)
+    with transaction.atomic():
+        workspaces = _lock(user)
+        _forget(user)
+        _tell(workspaces, "factor.removed", {"user": user.get_username()}, user, at)
+
+
+def reset_factor(
+    *,
+    user: User,
+    at: datetime,
+    workspace: Workspace | None = None,
+    by: User | None,
+    actor: str = "",
+) -> None:
+    """Take another's factor away and end their sessions. Raises Refused.
+
+    `by` is an admin of every workspace that the person is in: elsewhere they may do more. None is
+    a command's `actor`.
+    """
+    with transaction.atomic():
+        workspaces = _lock(user)
+        if by is not None and workspace is not None:
+            lock_people(workspace, by, user)
+            theirs = Membership.objects.filter(user=by, role=Role.ADMIN)
+            if {w.pk for w in workspaces} - set(theirs.values_list("workspace", flat=True)):
+                raise Refused(
+                    "elsewhere",
+                    f"{user.get_username()} is in a workspace too whose admin you are not. "
+                    "Whoever runs the console can use manage.py reset_factor.",
+                )
+        if not TOTPDevice.objects.filter(user=user).exists():
+            raise Refused("no_factor", f"{user.get_username()} has no second factor.")
+        _forget(user)
+        Session.objects.filter(user=user).delete()
+        facts = {"user": user.get_username()}
+        _tell(workspaces, "factor.reset", facts, by, at, actor=actor)
+
+
+def require_factor(
+    *, workspace: Workspace, by: User, roles: Collection[Role], at: datetime
+) -> None:
+    """Say which roles have to have a second factor; who lacks it enrols first. Raises Refused."""
+    with transaction.atomic():
+        name = lock_people(workspace, by)
+        kept = [role.value for role in Role if role in roles]
+        Workspace.objects.filter(pk=workspace.pk).update(second_factor_roles=kept)
+        said = Entry("workspace.second_factor", {"roles": kept}, name)
+        append_events([said], workspace_id=workspace.pk, at=at)
+
+
+def _check(user: User, code: str, at: datetime) -> None:
+    if not check_factor(user=user, code=code, at=at):
+        raise Refused("bad_code", WRONG, field="code")
+
+
+def _lock(user: User) -> list[Workspace]:
+    """Queue up what happens to a person's factor, and return their workspaces, locked in order."""
+    User.objects.select_for_update().get(pk=user.pk)
+    own = Workspace.objects.filter(memberships__user=user, memberships__is_simulated=False)
+    keys = list(own.values_list("pk", flat=True))
+    return list(Workspace.objects.select_for_update().filter(pk__in=keys).order_by("pk"))
+
+
+def _is_right(device: TOTPDevice, code: str) -> bool:
+    """Tell whether the app shows this code now, and note that it was used."""
+    return bool(_TOTP.fullmatch(code.strip()) and device.verify_token(code.strip()))
+
+
+def _new_codes(user: User) -> list[str]:
+    RecoveryCode.objects.filter(user=user).delete()
+    plain = [b32encode(secrets.token_bytes(10)).decode().lower() for _ in range(CODES)]
+    hashes = [hash_of_code(user.pk, code) for code in plain]
+    RecoveryCode.objects.bulk_create(RecoveryCode(user=user, code_sha256=one) for one in hashes)
+    return ["-".join(code[at : at + 4] for at in range(0, 16, 4)) for code in plain]
+
+
+def _forget(user: User) -> None:
+    TOTPDevice.objects.filter(user=user).delete()
+    RecoveryCode.objects.filter(user=user).delete()
+
+
+def _tell(
+    workspaces: Collection[Workspace],
+    kind: str,
+    facts: Json,
+    by: User | None,
+    at: datetime,
+    *,
+    actor: str = "",
+) -> None:
+    said = Entry(kind, facts, by.get_username() if by else actor)
+    for workspace in workspaces:
+        append_events([said], workspace_id=workspace.pk, at=at)

@@ -1,0 +1,109 @@
+"""One's own second factor: set up, recovery codes, removal; and who has to set one up first."""
+
+from __future__ import annotations
+
+from base64 import b32encode
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import segno
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.safestring import SafeString, mark_safe
+from django_htmx.http import HttpResponseClientRedirect
+
+from agents import operations
+from agents.models import RecoveryCode
+from agents.web import access
+from agents.web.forms import BadForm, only
+from agents.web.pages import action, page
+
+GetResponse: TypeAlias = Callable[[HttpRequest], HttpResponse]
+# What remains to somebody who has to enrol first.
+REMAIN = ("second-factor", "second-factor-change", "sign-out", "theme", "keys", "invitation")
+
+
+class EnrolFirst:
+    """Lead whoever lacks a factor that a role of theirs needs to set it up, from every page."""
+
+    def __init__(self, get_response: GetResponse) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        return self.get_response(request)
+
+    def process_view(self, request: HttpRequest, *view: Any) -> HttpResponse | None:
+        """Answer in place of the view, or leave it to it (None)."""
+        match = request.resolver_match
+        if not request.user.is_authenticated or match is None or match.url_name in REMAIN:
+            return None
+        user = access.person(request)
+        if not operations.lacks_factor(user, access.parts_of(user)):
+            return None
+        if getattr(request, "htmx", False):
+            return HttpResponseClientRedirect(reverse("second-factor"))
+        return redirect("second-factor")
+
+
+@page
+def second_factor(request: HttpRequest) -> HttpResponse:
+    """Show whether one has a second factor, or the secret of one that is being set up."""
+    return _page(request)
+
+
+@action
+def second_factor_change(request: HttpRequest) -> HttpResponse:
+    """Begin, confirm or remove one's factor, or have new recovery codes; those are shown once."""
+    user, posted, at = access.person(request), request.POST, timezone.now()
+    code, codes = posted.get("code", ""), list[str]()
+    try:
+        only(posted, {"csrfmiddlewaretoken", "change", "code"})
+        match posted.get("change", ""):
+            case "begin":
+                operations.begin_factor(user=user)
+            case "confirm":
+                key = request.session.session_key or ""
+                codes = operations.confirm_factor(user=user, code=code, session=key, at=at)
+            case "codes":
+                codes = operations.renew_codes(user=user, code=code, at=at)
+            case "remove":
+                operations.remove_factor(user=user, code=code, at=at)
+            case _:
+                raise BadForm("", "There is no such change. Load the page again.")
+    except (BadForm, operations.Refused) as no:
+        return _page(request, sentence=str(no), status=422)
+    return _page(request, codes=codes) if codes else redirect("second-factor")
+
+
+def _page(
+    request: HttpRequest, *, sentence: str = "", codes: list[str] | None = None, status: int = 200
+) -> HttpResponse:
+    user = access.person(request)
+    has, begun = operations.factor_of(user), operations.begun_factor(user)
+    parts = access.parts_of(user)
+    shown = {
+        "nav": "second-factor",
+        "has": has,
+        "begun": begun if not has else None,
+        "secret": _in_fours(b32encode(begun.bin_key).decode()) if begun else "",
+        "qr": _drawn(begun.config_url) if begun and not has else "",
+        "left": RecoveryCode.objects.filter(user=user).count() if has else 0,
+        "codes": codes,
+        "needed": [p.workspace.name for p in parts if p.role in p.workspace.second_factor_roles],
+        "sentence": sentence,
+    }
+    return render(request, "second_factor.html", shown, status=status)
+
+
+def _in_fours(text: str) -> str:
+    return " ".join(text[at : at + 4] for at in range(0, len(text), 4))
+
+
+def _drawn(url: str) -> SafeString:
+    """Return a QR code as markup without styles or scripts, which the CSP would refuse."""
+    drawn = segno.make(url, error="m", micro=False).svg_inline(
+        scale=5, light="#fff", omitsize=False
+    )
+    return mark_safe(drawn)  # noqa: S308 - shapes and numbers that segno writes, no text of anybody's
