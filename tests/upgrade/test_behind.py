@@ -175,7 +175,7 @@ def test_pages_and_a_worker_over_tables_of_another_release_say_so(tmp_path: Path
     assert before == [200, 200]
     assert [page[0], stream[0], figures[0], again[0]] == [503] * 4
     assert "event: ended" not in told  # on which a page loads anew, and would be gone
-    assert "The database is of another release" in page[1]
+    assert "The database belongs to another release" in page[1]
     for said in (ended["web"], first + ended["worker"]):
         assert said.count("The database has other tables than this program: ") == 1, said
         assert "Traceback" not in said
