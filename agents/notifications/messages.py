@@ -30,16 +30,16 @@ LONGEST = 200  # characters of a line
 TEST = "test"  # the kind of what an admin sends to try a webhook
 INVITATION = "invitation"  # and of what somebody gets who is no user yet
 _HAPPENED = {
-    Kind.OPENED: "Waits for a decision",
+    Kind.OPENED: "Approval needed",
     Kind.ASSIGNED: "Assigned to {}",
     Kind.SECOND: "Approved by {}, awaits a second person",
-    Kind.HALF_TIME: "Still unclaimed, half of its time is over",
+    Kind.HALF_TIME: "Still unclaimed at half time",
     Kind.EXPIRING: "About to expire",
-    Kind.EXPIRED: "Expired, and so rejected",
+    Kind.EXPIRED: "Expired and rejected automatically",
     Kind.NOT_CARRIED_OUT: "Approved, but not carried out",
     Kind.ATTENTION: "A run needs attention",
 }
-_SWITCH = {"on": "turned on", "trial": "released for new runs", "off": "turned off"}
+_SWITCH = {"on": "turned on", "trial": "turned off for new runs", "off": "turned off"}
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def note_of(notification: Notification) -> Note:
         )
         why = _masked(notification, request.review["deciding"].get("sentence") or "")
         until = _moment(request.expires_at)
-        lines = [line for line in (why, f"Until {until}") if line]
+        lines = [line for line in (why, f"Deadline: {until}") if line]
         url = _url("approval", request.pk)
         # By name: those who hear of all and webhooks are told too, and it may have moved since.
         first, whose = request.approval, request.assigned_to or request.assigned_team
@@ -106,13 +106,13 @@ def _invitation_note(notification: Notification, facts: Json) -> Note:
 
 def mail_of(notes: Sequence[Note]) -> tuple[str, str]:
     """Return the subject and the text of one mail about some things."""
-    subject = notes[0].headline if len(notes) == 1 else f"{len(notes)} things to look at"
+    subject = notes[0].headline if len(notes) == 1 else f"{len(notes)} notifications"
     parts = ["\n".join([note.headline, *note.lines, note.url]) for note in notes]
     parts.append(
         "If you expected no invitation, leave this mail alone: nothing happens then."
         if notes[0].kind == INVITATION
         else "Nothing can be decided by mail: open the page and sign in.\n"
-        f"Choose what you are told: {_url('notifications')}"
+        f"Choose your notifications: {_url('notifications')}"
     )
     return f"[opsconsole] {subject}"[:LONGEST], "\n\n".join(parts) + "\n"
 

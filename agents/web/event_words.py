@@ -137,7 +137,7 @@ ASK_REASONS = {
     **words.ASKS,
     "letter_out_of_date": "it states what no longer holds",
     "letter_in_own_words": "the agent's own words",
-    "person_decided_before": "a person has set an amount in this run before",
+    "person_decided_before": "a person has already set an amount in this run",
     "sent_back_before": "a reviewer sent an earlier proposal back",
     "revisions_do_not_settle": "the policy kept changing the action",
     "unattended_cap_of_the_day": "above the daily cap without approval",
@@ -203,7 +203,7 @@ def _escalation_assigned(told: EventSentence) -> str:
     facts = told.facts
     to = facts.get("to") or (f"the team {facts['team_name']}" if "team" in facts else "")
     if to == told.actor:
-        what = "Took the request on"
+        what = "Took over the request"
     elif to:
         what = f"Handed the request over to {to}" if told.actor else f"Passed on to {to}"
         if minutes := facts.get("silent_minutes"):
@@ -211,7 +211,7 @@ def _escalation_assigned(told: EventSentence) -> str:
     elif minutes := facts.get("silent_minutes"):  # whose team is everybody, or is gone
         what = f"Asked the next tier, because nobody decided within {minutes} minutes"
     else:
-        what = "Gave the request back to everybody"
+        what = "Returned the request to everybody"
     return f"{what}.{_quoted(facts.get('note'))}"
 
 
@@ -233,7 +233,7 @@ _REFUSALS = {
     "above_tier": "the amount is for others to approve",
     "approval_lapsed": "the first of two approvals no longer counted",
     "two_people": "a second person has to approve what they approved first",
-    "bad_patch": "what they changed cannot be changed so",
+    "bad_patch": "the change is not allowed",
     "above_own_limit": "the amount is above their own limit",
     "four_eyes": "they launched the run themselves",
     "not_our_form": "the form was not one of this console's",
@@ -262,11 +262,11 @@ def _approval_lapsed(told: EventSentence) -> str:
 
 
 _LAPSES = {
-    "above_tier": "whoever gave it is not of a team that may",
+    "above_tier": "whoever gave it is in no team that may approve it",
     "above_own_limit": "the amount is above their own limit now",
-    "above_daily_total": "the amount is above their own limit of a day",
+    "above_daily_total": "the amount is above their own daily limit",
     "four_eyes": "they launched the run themselves",
-    "not_permitted": "they decide requests no longer",
+    "not_permitted": "they no longer decide requests",
     "policy": "the policy does not allow it any more",
     "stale": "the request had changed meanwhile",
 }
@@ -428,31 +428,4 @@ TELLS: Mapping[str, Callable[[EventSentence], str]] = {
     "approval.lapsed": _approval_lapsed,
     "decision.refused": _decision_refused,
     "call.late": _worded("A reply of {tool} came too late and was not used."),
-}
-
-# What the audit log's filter calls a kind. Those of LEDGER are shown by default; an index has them.
-LABELS: Mapping[str, str] = {
-    "escalation.opened": "Approval requested",
-    "approval.given": "Approved by the first of two",
-    "approval.lapsed": "First approval no longer counts",
-    "escalation.decided": "Decided",
-    "decision.refused": "Decision refused",
-    "escalation.expired": "Request expired",
-    "escalation.not_carried_out": "Approved, not carried out",
-    "effect.done": "Paid, emailed or carried out",
-    "effect.refused": "Refused by the system of record",
-    "effect.unknown": "Outcome unknown",
-    "run.stopped": "Run stopped",
-    "run.failed": "Run failed",
-    "policy.created": "Policy created",
-    "policy.published": "Policy published",
-    "member.set": "Member changed",
-    "team.set": "Team changed",
-    "kill_switch.on": "Kill switch on",
-    "kill_switch.trial": "Kill switch partly off",
-    "kill_switch.off": "Kill switch off",
-    "audit.exported": "Log exported",
-    **{kind: label for kind, (label, _) in words.EVENTS.items()},
-    "person.erased": "Texts erased",
-    "workspace.created": "Workspace created",
 }

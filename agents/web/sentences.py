@@ -16,7 +16,8 @@ from agents.models.event import facts_of
 from agents.sdk.values import Money
 from agents.systems import SYSTEMS, UnknownSubject
 from agents.tools import TOOLS
-from agents.web.event_words import LABELS, TELLS, EventContext, EventFacts, EventSentence
+from agents.web.event_labels import LABELS, OTHERS
+from agents.web.event_words import TELLS, EventContext, EventFacts, EventSentence
 
 
 @dataclass(frozen=True)
@@ -160,10 +161,11 @@ def known_kinds() -> Collection[str]:
 
 
 def _label(kind: str) -> str:
-    return LABELS.get(kind) or kind.replace(".", " ").replace("_", " ").capitalize()
+    label = LABELS.get(kind) or OTHERS.get(kind)
+    return label or kind.replace(".", " ").replace("_", " ").capitalize()  # of another program
 
 
 def kind_labels() -> list[tuple[str, str]]:
     """Return each kind with what the filter calls it, those of decisions and money first."""
-    others = sorted(known_kinds() - LABELS.keys())
-    return [(kind, _label(kind)) for kind in (*LABELS, *others)]
+    others = sorted(known_kinds() - LABELS.keys() - OTHERS.keys())
+    return [(kind, _label(kind)) for kind in (*LABELS, *OTHERS, *others)]

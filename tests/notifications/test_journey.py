@@ -91,7 +91,7 @@ def test_a_request_that_nobody_takes_is_told_once_to_those_who_can(
     assert to(mail) == ["ada"]  # above Rita's limit; Omar launched it, Eve only looks
     one = mail.got[0]
     assert subject(one) == (
-        "[opsconsole] Still unclaimed, half of its time is over: Refund USD 1,200.00 to Anna #42"
+        "[opsconsole] Still unclaimed at half time: Refund USD 1,200.00 to Anna #42"
     )
     address = re.findall(r"http\S+", text(one))[0]
     assert not urlsplit(address).query
@@ -178,7 +178,7 @@ def test_tiers_say_who_is_told_and_reminded_and_of_two_people_the_first_is_not(m
     tell()
     assert to(mail) == ["faye", "finn"]  # it is their team's
     assert text(mail.got[0]).count("Assigned to Finance: ") == 2
-    assert "Waits for a decision" not in text(mail.got[0])
+    assert "Approval needed" not in text(mail.got[0])
     mail.got.clear()
     say_yes(request, tiered.finn, 100_000)
     operations.assign(escalation_id=other.pk, by=tiered.lena, at=at)  # to everybody
@@ -214,7 +214,7 @@ def test_quiet_hours_hold_and_a_digest_collects(people: tuple[Scene, User], mail
     tell(at + timedelta(hours=3, minutes=1))
 
     [digest] = mail.got
-    assert subject(digest) == "[opsconsole] 2 things to look at"
+    assert subject(digest) == "[opsconsole] 2 notifications"
     assert all(f"/approvals/{one.pk}/" in text(digest) for one in (first, second))
     tell(at + timedelta(hours=4, minutes=1))
     assert to(mail) == ["ada", "ada"]  # both half times, in one mail
@@ -245,9 +245,9 @@ def test_a_kill_switch_is_told_and_stops_the_clock_of_what_it_holds(
     assert [subject(one) for one in mail.got] == [
         "[opsconsole] Kill switch turned on by ada: all payments, emails and changes",
         "[opsconsole] Kill switch turned on by ada: pay",
-        "[opsconsole] 3 things to look at",  # two stages of its release, and what it had held
+        "[opsconsole] 3 notifications",  # two stages of its release, and what it had held
     ]
-    assert "half of its time" in text(mail.got[2])
+    assert "unclaimed at half time" in text(mail.got[2])
     assert "it loops" not in "".join(map(text, mail.got))
 
 

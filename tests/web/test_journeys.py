@@ -365,7 +365,8 @@ def test_every_scenario_comes_to_its_end(
             why = rita.locator(".dform textarea:visible").last
             why.fill("not eligible")
             rita.locator(".dform .acts button:visible").last.click()
-            expect(rita.locator("#strip")).to_contain_text("ejected")
+            # Where it was refused, this says why.
+            expect(rita.locator("#strip .strip, #deciding .error")).to_contain_text("ejected")
         rita.goto("about:blank")  # no page to keep live
         until(lambda: all(has_ended(run) for run in quick))
         for run in quick:

@@ -13,7 +13,8 @@ from agents.core.event_kinds import LEDGER
 from agents.core.states import EffectState, RunState
 from agents.models import Event, Run
 from agents.models.kill_switch import Stage
-from agents.web.event_words import ASK_REASONS, LABELS, EventContext
+from agents.web.event_labels import LABELS, OTHERS
+from agents.web.event_words import ASK_REASONS, EventContext
 from agents.web.sentences import known_kinds, tell_events
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -58,6 +59,7 @@ def test_every_reason_to_ask_a_person_has_words() -> None:
 
 def test_the_filter_offers_what_the_index_has_first() -> None:
     assert sorted(LABELS) == sorted(LEDGER)
+    assert known_kinds() - LABELS.keys() == OTHERS.keys()
 
 
 ODD: list[Any] = [{}, [], "text", None, 7, {"decision": [], "key": {}}, {"key": None, "step": []}]

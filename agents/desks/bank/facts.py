@@ -34,10 +34,10 @@ class BankLimits:
         ledger.euros(100_000), "Automatic approval limit", "A larger transfer waits for a reviewer."
     )
     daily: Euros = limit(
-        ledger.euros(250_000), "Total of an account in 24 hours without approval", ABOVE
+        ledger.euros(250_000), "Total per account in 24 hours without approval", ABOVE
     )
     transfers: Transfers = limit(
-        Transfers(5), "Transfers of an account in 24 hours without approval", ABOVE
+        Transfers(5), "Transfers per account in 24 hours without approval", ABOVE
     )
     settled: Days = limit(
         Days(7), "A payee counts as new for", "Payments to new payees wait for a reviewer."

@@ -18,7 +18,7 @@ def payee_on_file(facts: BankFacts) -> Ruling | None:
 
 @desk.rule(transfer_money, title="Free balance")
 def balance(args: Args, facts: BankFacts) -> Ruling | None:
-    """A transfer of more than is free is blocked; what other transfers reserve is not free."""
+    """A transfer of more than the free balance is blocked. Reserved money is not free."""
     if args.amount <= facts.available:
         return None
     return block("insufficient_funds", f"Only {facts.available} of the account is free.", risk=70)
@@ -34,7 +34,7 @@ def dated(args: Args, limits: BankLimits, case: Case) -> Ruling | None:
 
 @desk.rule(transfer_money, title="Who named payee and amount")
 def named(facts: BankFacts) -> Ruling | None:
-    """Unless people here named payee and amount, and not only a document, a reviewer decides."""
+    """A transfer whose payee or amount only a document or nobody named waits for a reviewer."""
     origins = {"payee": facts.payee_named_by, "amount": facts.amount_named_by}
     bad = {what: origin for what, origin in origins.items() if not origin.is_of_people}
     if not bad:
@@ -72,14 +72,14 @@ def duplicate(facts: BankFacts, limits: BankLimits, case: Case) -> Ruling | None
 
 @desk.rule(transfer_money, title="Transfers in 24 hours")
 def velocity(facts: BankFacts, limits: BankLimits) -> Ruling:
-    """Once an account has used up its transfers of 24 hours, the next waits for a reviewer."""
+    """Beyond the limit of transfers per account in 24 hours, each waits for a reviewer."""
     count, told = Transfers(facts.transfers_today + 1), "Including this one, the last 24 hours have"
     return within(count, limits.transfers, reason="many_transfers", what=told)
 
 
 @desk.rule(transfer_money, title="Total in 24 hours")
 def exposure(args: Args, facts: BankFacts, limits: BankLimits) -> Ruling:
-    """A transfer that takes its account's total of 24 hours over the limit waits for a reviewer."""
+    """A transfer that would take the 24-hour total over the limit waits for a reviewer."""
     total, told = facts.sent_today + args.amount, "Including this one, the last 24 hours total"
     return within(total, limits.daily, reason="daily_exposure", what=told)
 

@@ -133,8 +133,8 @@ PEOPLE = {
     "four_eyes": Words(
         "No self-approval",
         lambda p: _yes(p.four_eyes),
-        "If yes, whoever launched a run, or one that it was launched anew from, cannot decide its "
-        "requests.",
+        "If yes, nobody can decide the requests of a run that they launched, or of one that "
+        "repeats it.",
     ),
     "max_send_backs": Words(
         "Requests sent back, per run",
@@ -180,7 +180,7 @@ TOOL_LIMITS = {
     "proposable": Words(
         "Tools the agent may propose",
         lambda p: _names(p.proposable),
-        "Any other tool is refused before the rules are asked.",
+        "Any other tool is refused before the rules are checked.",
     ),
     "executable": Words(
         "Tools that may run",
