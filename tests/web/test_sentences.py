@@ -12,6 +12,7 @@ import pytest
 from agents.core.event_kinds import LEDGER
 from agents.core.states import EffectState, RunState
 from agents.models import Event, Run
+from agents.models.invitation import InvitationState
 from agents.models.kill_switch import Stage
 from agents.web.event_labels import LABELS, OTHERS
 from agents.web.event_words import ASK_REASONS, EventContext
@@ -23,6 +24,7 @@ COMPOSED = {
     *(f"run.{state}" for state in RunState if state is not RunState.RUNNING),
     *(f"effect.{state}" for state in EffectState),
     *(f"kill_switch.{stage}" for stage in Stage),
+    *(f"invitation.{state}" for state in InvitationState if state is not InvitationState.OPEN),
 }
 NAMED = re.compile(r'(?:Entry|_say|say|_record)\(\s*(?:\w+, )*(?:at, )?"([a-z_]+\.[a-z_]+)"')
 
