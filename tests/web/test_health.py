@@ -67,6 +67,22 @@ def test_ready_is_who_has_a_database_its_migrations_and_a_worker() -> None:
     assert answer.json() == {"database": "ok", "migrations": "ok", "worker": "ok"}
 
 
+def test_a_newer_release_put_in_place_makes_no_running_process_unready(
+    tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its migrations may need what this process does not have."""
+    Worker.give_sign(lease.OWNER)
+    before = Client().get("/readyz").status_code
+    newer = tmp_path / "newer"
+    newer.mkdir()
+    (newer / "__init__.py").touch()
+    (newer / "0001_initial.py").write_text("from agents.models import NoModelOfThisRelease")
+    monkeypatch.syspath_prepend(tmp_path)
+    settings.MIGRATION_MODULES = {"agents": "newer"}
+
+    assert (before, Client().get("/readyz").status_code) == (200, 200)
+
+
 def test_not_ready_without_a_worker_that_was_seen_lately() -> None:
     Worker.objects.create(owner="gone", seen_at=timezone.now() - timedelta(minutes=1))
 
