@@ -27,6 +27,7 @@ from agents.engine.lease import TOGETHER, requeue_runs
 from agents.engine.lookup import LookupBroken, outcome_of
 from agents.engine.model_use import sum_next_day
 from agents.engine.redaction import redact_for
+from agents.engine.review_days import sum_next_review_day
 from agents.engine.settling import settle
 from agents.models import Effect, Escalation, LostRun, Run
 from agents.tools import TOOLS, OutcomeUnknown
@@ -44,6 +45,7 @@ def sweep() -> int:
     put_right += _ring_again() + expire_invitations(at=timezone.now())
     crashpoint("sweep.after_commit")
     sum_next_day(at=timezone.now())
+    sum_next_review_day(at=timezone.now())
     _keep_statistics()
     seal_when_due(at=timezone.now())
     return put_right

@@ -20,6 +20,7 @@ from agents.models.notification import (
 )
 from agents.models.policy import PolicyVersion
 from agents.models.recovery_code import RecoveryCode
+from agents.models.review_day import ReviewDay
 from agents.models.run import LostRun, Run
 from agents.models.saved_view import SavedView
 from agents.models.session import Session
@@ -51,6 +52,7 @@ __all__ = [
     "NotificationPreference",
     "PolicyVersion",
     "RecoveryCode",
+    "ReviewDay",
     "Role",
     "Run",
     "SavedView",

@@ -17,7 +17,7 @@ from django_htmx.middleware import HtmxDetails
 
 from agents.core.requests import Json
 from agents.models import Role
-from agents.web.access import AUDITS, LAUNCHES, parts_of, person, stopped_of
+from agents.web.access import AUDITS, DECIDES, LAUNCHES, parts_of, person, stopped_of
 from agents.web.approvals.selection import waiting_in
 from agents.web.kill import switches
 from agents.web.pages import page_of
@@ -58,6 +58,7 @@ def page_frame(request: HttpRequest) -> dict[str, Json]:
         "stops": cache(lambda: switches.standing(*stopped_of(user))),
         "administers": [part.workspace_id for part in parts if part.role == Role.ADMIN],
         "may_launch": any(part.role in LAUNCHES for part in parts),
+        "may_see_figures": any(part.role in (*DECIDES, Role.AUDITOR) for part in parts),
         "may_audit": any(part.role in AUDITS for part in parts),
     }
 

@@ -15,6 +15,7 @@ from agents.web.notifications import views as notifications
 from agents.web.overview import views as overview
 from agents.web.policy import views as policy
 from agents.web.runs import views as runs
+from agents.web.team import views as team
 from agents.web.views import health, second_factor, session
 
 urlpatterns: list[URLPattern] = [
@@ -71,6 +72,8 @@ urlpatterns: list[URLPattern] = [
     path("webhooks/add/", notifications.webhook_add, name="webhook-add"),
     path("webhooks/<int:pk>/change/", notifications.webhook_change, name="webhook-change"),
     path("policy/", policy.policy, name="policy"),
+    path("team/", team.team, name="team"),
+    path("team/figures.csv", team.team_csv, name="team-csv"),
     path("runs/", runs.runs, name="runs"),
     path("runs/<uuid:pk>/", runs.run, name="run"),
     path("runs/<uuid:pk>/result.json", runs.run_json, name="run-json"),

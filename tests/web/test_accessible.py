@@ -115,6 +115,8 @@ def set_pages() -> dict[str, str]:
         "audit": "/audit/",
         "all events": "/audit/?all=1",
         "members": "/members/",
+        "team": "/team/",
+        "second factor": "/second-factor/",
         "member": f"/members/{scene.omar.memberships.get().pk}/",
         "older policy": "/policy/?version=1",
         "policy": "/policy/",

@@ -72,6 +72,8 @@ MAY_READ: dict[str, set[Role]] = {
     "judge": MAY["decide"],
     "audit": {Role.AUDITOR, Role.ADMIN},
     "members": {Role.AUDITOR, Role.ADMIN},
+    "team": {Role.REVIEWER, Role.AUDITOR, Role.ADMIN},
+    "team-csv": {Role.REVIEWER, Role.AUDITOR, Role.ADMIN},
     "member": {Role.AUDITOR, Role.ADMIN},
     "webhooks": {Role.ADMIN},
     "deliveries": {Role.ADMIN},

@@ -18,6 +18,7 @@ from agents import operations
 from agents.db.statistics import keep_statistics
 from agents.desks.refunds.gallery.copying import Copy, kept_rows, read_original, write_copies
 from agents.engine.model_use import sum_next_day
+from agents.engine.review_days import sum_next_review_day
 from agents.models import Effect, Role, Workspace
 from agents.web.approvals import inbox
 from agents.web.audit import log
@@ -91,13 +92,13 @@ def test_a_page_reads_no_more_of_a_year_of_runs(monkeypatch: pytest.MonkeyPatch)
     write_copies(copies)
     run = go(scene.launch())  # and waits
     client = signed_in(scene.rita)
-    names = ("home", "metrics", "runs", "approvals", "decided", "audit", "kill", "members")
+    names = ("home", "metrics", "runs", "approvals", "decided", "audit", "kill", "members", "team")
     addresses = [*map(reverse, names), reverse("run", args=[run.pk])]
     before = {address: steps_of(client, address) for address in addresses}
 
     multiply(TIMES, MONTH)
     keep_statistics()
-    while sum_next_day(at=now):
+    while sum_next_day(at=now) or sum_next_review_day(at=now):
         pass
 
     assert Effect.objects.count() > TIMES * RUNS

@@ -52,7 +52,7 @@ def as_csv(
     table = csv.writer(out)
     table.writerow(COLUMNS)
     for line in tell_events(found):
-        table.writerow([_safe(cell) for cell in _cells(line, withheld)])
+        table.writerow([safe_cell(cell) for cell in _cells(line, withheld)])
     if is_cut:
         table.writerow([CUT, *[""] * (len(COLUMNS) - 1)])
     return out.getvalue()
@@ -89,6 +89,7 @@ async def _drawn(lines: Iterator[str]) -> AsyncIterator[str]:
         yield "".join(some)
 
 
-def _safe(cell: object) -> str:
+def safe_cell(cell: object) -> str:
+    """Return a cell that no spreadsheet reckons with."""
     text = str(cell)
     return f"'{text}" if text.startswith(_FORMULA) else text

@@ -1,0 +1,107 @@
+"""How requests were decided, as sums that can be added up again: days, rules and people alike."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from math import floor, log2
+
+from agents.core.requests import Json
+from agents.core.states import EscalationState
+
+STEPS = 8  # classes of lengths of time in each doubling: a median is off by 4.4 % at most
+HOUR = timedelta(hours=1)
+
+
+@dataclass(frozen=True)
+class Closed:
+    """A request that somebody decided, or that expired: then nobody has."""
+
+    state: str
+    rule: str  # that asked for a person
+    by: int | None
+    asked_minor: int | None
+    granted_minor: int | None
+    currency: str
+    opened_at: datetime
+    closed_at: datetime
+
+    @property
+    def taken_off(self) -> int:
+        """Return what an adjusted request was lowered by, in minor units."""
+        is_lowered = self.state == EscalationState.ADJUSTED and self.granted_minor is not None
+        return (self.asked_minor or 0) - (self.granted_minor or 0) if is_lowered else 0
+
+
+@dataclass
+class ReviewFigures:
+    """Sums of closed requests. All parts are counts or amounts, so that sums add up."""
+
+    counts: Counter[str] = field(default_factory=Counter)  # by state
+    taken_off: Counter[str] = field(default_factory=Counter)  # minor units, by currency
+    lengths: Counter[int] = field(default_factory=Counter)  # of decisions, by class of time
+    waited: Counter[int] = field(default_factory=Counter)  # seconds in each hour of the day (UTC)
+
+    def add(self, one: Closed) -> None:
+        """Count a request."""
+        self.counts[one.state] += 1
+        if one.taken_off:
+            self.taken_off[one.currency] += one.taken_off
+        if one.by is not None:
+            self.lengths[_class_of((one.closed_at - one.opened_at).total_seconds())] += 1
+        for hour, seconds in _hours(one.opened_at, one.closed_at):
+            self.waited[hour] += seconds
+
+    def merge(self, other: ReviewFigures) -> None:
+        """Add the sums of others."""
+        self.counts += other.counts
+        self.taken_off += other.taken_off
+        self.lengths += other.lengths
+        self.waited += other.waited
+
+    def as_json(self) -> Json:
+        parts = {name: getattr(self, name) for name in ("counts", "taken_off", "lengths", "waited")}
+        return {name: {str(key): n for key, n in part.items()} for name, part in parts.items()}
+
+    @property
+    def decided(self) -> int:
+        """Return how many people decided."""
+        return self.lengths.total()
+
+    def seconds(self, share: float) -> float | None:
+        """Return within how many seconds this share of decisions was made; None: there are none."""
+        rank, before = share * self.decided, 0
+        for number, count in sorted(self.lengths.items()):
+            before += count
+            if before >= rank:
+                return 0.5 if number == 0 else 2 ** ((number - 0.5) / STEPS)
+        return None
+
+
+def figures_from(stored: Json) -> ReviewFigures:
+    """Return sums as they were stored."""
+
+    def whole(name: str) -> Counter[int]:
+        return Counter({int(key): n for key, n in stored[name].items()})
+
+    return ReviewFigures(
+        Counter(stored["counts"]),
+        Counter(stored["taken_off"]),
+        whole("lengths"),
+        whole("waited"),
+    )
+
+
+def _class_of(seconds: float) -> int:
+    return 0 if seconds < 1 else 1 + floor(log2(seconds) * STEPS)
+
+
+def _hours(begin: datetime, end: datetime) -> Iterator[tuple[int, int]]:
+    """Yield how many seconds of a time lie in each hour of the day."""
+    at, end = begin.astimezone(UTC), end.astimezone(UTC)
+    while at < end:
+        until = min(at.replace(minute=0, second=0, microsecond=0) + HOUR, end)
+        yield at.hour, round((until - at).total_seconds())
+        at = until

@@ -1,0 +1,43 @@
+"""How requests were decided on days that are over, summed once as requests are too many."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+
+
+class ReviewDay(models.Model):
+    """The requests that were closed on one day (UTC): by the rule that asked, or by who decided."""
+
+    workspace = models.ForeignKey(
+        "agents.Workspace", models.CASCADE, related_name="+", db_index=False
+    )
+    day = models.DateField()
+    rule = models.CharField(max_length=100, blank=True)  # "" of a person, and of a day without any
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.CASCADE, null=True, related_name="+", db_index=False
+    )
+    figures = models.JSONField()  # as core.review_figures adds them up
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["workspace", "day", "rule"],
+                condition=Q(user=None),
+                name="review_day_of_rule_once",
+            ),
+            models.UniqueConstraint(
+                fields=["workspace", "day", "user"],
+                condition=Q(user__isnull=False),
+                name="review_day_of_person_once",
+            ),
+        ]
+        indexes = [
+            # The page's range; and up to which day was it summed?
+            models.Index(fields=["workspace", "day"], name="review_day_range"),
+            models.Index(fields=["day"], name="review_day_newest"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.rule or self.user_id} on {self.day}"

@@ -1,0 +1,196 @@
+"""What the team page shows, and to whom: closed days from their sums, the newest by an index.
+
+A lead is an admin, who sees everybody, or whom a team names, for its members. An auditor sees the
+rules; who decides sees themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+
+from django.contrib.auth.models import User
+from django.core.exceptions import PermissionDenied
+from django.db.models import Q
+from django.utils import timezone
+from django.utils.dateparse import parse_date
+
+from agents.core.money import format_sums
+from agents.core.review_figures import ReviewFigures, figures_from
+from agents.core.states import EscalationState
+from agents.engine.review_days import DAY, closed_between, sum_closed, summed_until
+from agents.models import Membership, ReviewDay, Role, Workspace
+from agents.web import access
+
+USUAL, LONGEST = 28, 92  # days of a range
+FRESH = 2 * DAY  # that may be read without sums
+
+
+@dataclass(frozen=True)
+class Sight:
+    """What a person may see of a workspace."""
+
+    workspace: Workspace
+    has_rules: bool
+    people: frozenset[int] | None  # whose figures; None: everybody's
+
+
+@dataclass(frozen=True)
+class Range:
+    """Days (UTC) from the first to the last, and from when on they are read without sums."""
+
+    first: date
+    last: date
+    fresh_from: date
+
+    @property
+    def days(self) -> int:
+        return (self.last - self.first).days + 1
+
+
+@dataclass(frozen=True)
+class Line:
+    """The figures of a rule or a person, as they are read."""
+
+    name: str
+    figures: ReviewFigures
+
+    @property
+    def decided(self) -> int:
+        return self.figures.decided
+
+    @property
+    def unchanged(self) -> int:
+        return self.figures.counts[EscalationState.APPROVED]
+
+    @property
+    def adjusted(self) -> int:
+        return self.figures.counts[EscalationState.ADJUSTED]
+
+    @property
+    def adjusted_by(self) -> str:
+        """Return what was taken off, "" where nothing was."""
+        return format_sums(sorted(self.figures.taken_off.items()))
+
+    @property
+    def rejected(self) -> int:
+        return self.figures.counts[EscalationState.REJECTED]
+
+    @property
+    def sent_back(self) -> int:
+        return self.figures.counts[EscalationState.SENT_BACK]
+
+    @property
+    def expired(self) -> int:
+        return self.figures.counts[EscalationState.EXPIRED]
+
+    @property
+    def median(self) -> float | None:
+        return self.figures.seconds(0.5)
+
+    @property
+    def p90(self) -> float | None:
+        return self.figures.seconds(0.9)
+
+
+@dataclass(frozen=True)
+class TeamFigures:
+    """A range's figures, by rule and by person, and how many waited at each hour on average."""
+
+    rules: Sequence[Line]
+    people: Sequence[Line]
+    hours: Sequence[tuple[int, float]]  # of the day in the viewer's zone; none where none waited
+    is_behind: bool  # the sweep has yet to sum some of the days
+
+
+def sight_of(user: User, slug: str) -> Sight:
+    """Return what a person may see of a workspace. Raises Http404, PermissionDenied."""
+    parts = [part for part in access.parts_of(user) if slug in ("", part.workspace.slug)]
+    found = [sight for part in parts if (sight := _sight(part))]
+    if not found:
+        if slug and not parts:
+            access.workspace_of(user, slug)
+        raise PermissionDenied("Only reviewers, leads, auditors and admins can open these figures.")
+    return found[0]
+
+
+def _sight(part: Membership) -> Sight | None:
+    if part.role == Role.ADMIN:
+        return Sight(part.workspace, True, None)
+    led = Membership.objects.filter(teams__lead=part, workspace=part.workspace_id)
+    people = set(led.values_list("user", flat=True))
+    own = {part.user_id} if part.role == Role.REVIEWER else set()
+    is_lead = bool(people) or part.leads.exists()
+    if not (own or is_lead or part.role == Role.AUDITOR):
+        return None
+    return Sight(part.workspace, is_lead or part.role == Role.AUDITOR, frozenset(people | own))
+
+
+def read_range(first: str, last: str, *, at: datetime) -> Range:
+    """Return the range that an address asks for; the last USUAL days for what cannot be one."""
+    today = at.astimezone(UTC).date()
+    begin, end = _day(first), min(_day(last) or today, today)
+    if begin is None or begin > end:
+        begin = end - (USUAL - 1) * DAY
+    begin = max(begin, end - (LONGEST - 1) * DAY)
+    since = summed_until()
+    return Range(begin, end, since.date() if since else begin)
+
+
+def _day(text: str) -> date | None:
+    try:
+        return parse_date(text)
+    except ValueError:
+        return None
+
+
+def team_figures(sight: Sight, chosen: Range, *, at: datetime) -> TeamFigures:
+    """Return the figures of a range, in four queries."""
+    sums = _stored(sight, chosen)
+    fresh = max(chosen.first, chosen.fresh_from, (at.astimezone(UTC) - FRESH).date())
+    if fresh <= chosen.last:
+        begin, end = (datetime.combine(day, time(), UTC) for day in (fresh, chosen.last + DAY))
+        for key, one in sum_closed(closed_between(sight.workspace.pk, begin, end)).items():
+            sums.setdefault(key, ReviewFigures()).merge(one)
+    names = _names(sight, {user for _, user in sums if user is not None})
+    rules = [(rule, one) for (rule, user), one in sums.items() if user is None and rule]
+    people = [(names[user], one) for (_, user), one in sums.items() if user in names]
+    return TeamFigures(
+        [Line(rule, one) for rule, one in sorted(rules, key=_most)] if sight.has_rules else [],
+        [Line(name, one) for name, one in sorted(people, key=_most)],
+        _by_hour(rules, chosen) if sight.has_rules else [],
+        chosen.fresh_from < min(fresh, chosen.last),
+    )
+
+
+def _stored(sight: Sight, chosen: Range) -> dict[tuple[str, int | None], ReviewFigures]:
+    found: dict[tuple[str, int | None], ReviewFigures] = {}
+    ours = ReviewDay.objects.filter(
+        workspace=sight.workspace, day__gte=chosen.first, day__lte=chosen.last
+    )
+    if sight.people is not None:
+        rules = Q(user=None) if sight.has_rules else Q(pk=None)
+        ours = ours.filter(rules | Q(user__in=sight.people))
+    for rule, user, figures in ours.values_list("rule", "user_id", "figures"):
+        found.setdefault((rule, user), ReviewFigures()).merge(figures_from(figures))
+    return found
+
+
+def _names(sight: Sight, users: set[int]) -> dict[int, str]:
+    """Return the names of those whose figures are seen."""
+    seen = users if sight.people is None else users & sight.people
+    return dict(User.objects.filter(pk__in=seen).values_list("pk", "username"))
+
+
+def _most(line: tuple[str, ReviewFigures]) -> tuple[int, str]:
+    return -line[1].counts.total(), line[0]
+
+
+def _by_hour(rules: Sequence[tuple[str, ReviewFigures]], chosen: Range) -> list[tuple[int, float]]:
+    """Return how many requests waited on average at each hour, by the clock of whoever looks."""
+    offset = timezone.localtime().utcoffset() or timedelta()
+    shift = round(offset.total_seconds() / 3600)
+    waited = [sum(one.waited[(hour - shift) % 24] for _, one in rules) for hour in range(24)]
+    per_day = [(hour, seconds / 3600 / chosen.days) for hour, seconds in enumerate(waited)]
+    return per_day if any(waited) else []

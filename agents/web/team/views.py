@@ -1,0 +1,83 @@
+"""The team page, and its figures as a table for a spreadsheet."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils import timezone
+from django.utils.http import urlencode
+
+from agents.web import access
+from agents.web.audit.export import safe_cell
+from agents.web.formats import rule_title
+from agents.web.pages import page
+from agents.web.team.figures import Line, Range, Sight, TeamFigures, read_range, sight_of
+from agents.web.team.figures import team_figures as read_figures
+
+COLUMNS = (
+    *("of", "name", "decided", "approved_unchanged", "adjusted", "adjusted_by", "rejected"),
+    *("sent_back", "expired", "median_seconds", "p90_seconds", "waiting_on_average"),
+)
+
+
+@page
+def team(request: HttpRequest) -> HttpResponse:
+    """Show how requests were decided in a range of days."""
+    sight, chosen, found = _read(request)
+    around = {
+        "nav": "team",
+        "workspace": sight.workspace,
+        "workspaces": [part.workspace for part in access.parts_of(access.person(request))],
+        "chosen": chosen,
+        "found": found,
+        "sees_all": sight.people is None,
+        "most": max((share for _, share in found.hours), default=0),
+        "address": urlencode(_given(sight, chosen)),
+    }
+    return render(request, "team/page.html", around)
+
+
+@page
+def team_csv(request: HttpRequest) -> HttpResponse:
+    """Give the same figures as CSV: counts and seconds as numbers, amounts in words."""
+    sight, chosen, found = _read(request)
+    out = io.StringIO()
+    table = csv.writer(out)
+    table.writerow(COLUMNS)
+    for row in _rows(found):
+        table.writerow([safe_cell(cell) for cell in row])
+    response = HttpResponse(out.getvalue(), content_type="text/csv; charset=utf-8")
+    name = f"team-{sight.workspace.slug}-{chosen.first}-{chosen.last}.csv"
+    response["Content-Disposition"] = f'attachment; filename="{name}"'
+    return response
+
+
+def _read(request: HttpRequest) -> tuple[Sight, Range, TeamFigures]:
+    at, given = timezone.now(), request.GET
+    sight = sight_of(access.person(request), given.get("workspace", ""))
+    chosen = read_range(given.get("from", ""), given.get("to", ""), at=at)
+    return sight, chosen, read_figures(sight, chosen, at=at)
+
+
+def _given(sight: Sight, chosen: Range) -> dict[str, str]:
+    days = {"from": f"{chosen.first}", "to": f"{chosen.last}"}
+    return {"workspace": sight.workspace.slug, **days}
+
+
+def _rows(found: TeamFigures) -> Iterator[list[object]]:
+    for line in found.rules:
+        yield ["rule", rule_title(line.name), *_cells(line), ""]
+    for line in found.people:
+        yield ["reviewer", line.name, *_cells(line), ""]
+    for hour, share in found.hours:
+        yield ["hour", f"{hour:02}:00", *[""] * 9, f"{share:.2f}"]
+
+
+def _cells(line: Line) -> list[object]:
+    lengths = ["" if one is None else round(one) for one in (line.median, line.p90)]
+    counts = [line.decided, line.unchanged, line.adjusted, line.adjusted_by]
+    return [*counts, line.rejected, line.sent_back, line.expired, *lengths]

@@ -1,0 +1,139 @@
+"""The team page: what it counts, from where, and who sees whom."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+import time_machine
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from agents import operations
+from agents.core.review_figures import Closed, ReviewFigures, figures_from
+from agents.core.states import EscalationState
+from agents.engine.review_days import sum_next_review_day
+from agents.engine.sweep import sweep
+from agents.models import Escalation, ReviewDay, Role
+from tests.engine.scene import Scene, go, set_scene
+from tests.web.test_members import MOST_QUERIES
+from tests.web.test_pages import signed_in
+from tests.web.words import words
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+
+ADJUSTED = {"decided": "1", "adjusted": "1", "adjusted_by": "USD 400.00", "rejected": "0"}
+Table = dict[tuple[str, str], dict[str, str]]
+
+
+def table(client: Client, query: str = "") -> Table:
+    """Return the lines of the CSV, by kind and name."""
+    answered = client.get(f"/team/figures.csv{query}")
+    assert answered.status_code == 200
+    return {(row["of"], row["name"]): row for row in csv.DictReader(io.StringIO(answered.text))}
+
+
+def of_people(lines: Table) -> set[str]:
+    return {name for kind, name in lines if kind == "reviewer"}
+
+
+def decide(scene: Scene, by: User, **more: object) -> None:
+    request = Escalation.objects.get(run=go(scene.launch()), state=EscalationState.OPEN)
+    given = {"approve": False, "comment": "no", "at": timezone.now() + timedelta(minutes=2)}
+    operations.decide(escalation_id=request.pk, by=by, **{**given, **more})  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def scene() -> Iterator[Scene]:
+    """Rita adjusted one and rejected one, @mara one, one expired; two days later we look."""
+    scene = set_scene()
+    decide(scene, scene.rita, approve=True, patch={"amount_minor": 80000})
+    decide(scene, scene.rita)
+    decide(scene, scene.add("@mara", Role.REVIEWER))
+    run = go(scene.launch())
+    Escalation.objects.filter(run=run).update(expires_at=timezone.now() - timedelta(seconds=1))
+    sweep()
+    with time_machine.travel(timezone.now() + timedelta(days=2)):
+        yield scene
+
+
+def test_closed_days_are_summed_once_and_tell_what_the_requests_told(scene: Scene) -> None:
+    admin = signed_in(scene.add("ada", Role.ADMIN))
+    before = table(admin)
+    while sum_next_review_day(at=timezone.now()):
+        pass
+    assert sweep() == 0
+
+    rita = before["reviewer", "rita"]
+    assert {name: rita[name] for name in ADJUSTED} == ADJUSTED | {"decided": "2", "rejected": "1"}
+    [rule] = [row for (kind, _), row in before.items() if kind == "rule"]
+    assert (rule["decided"], rule["expired"]) == ("3", "1")
+    assert 110 <= int(rita["median_seconds"]) <= 135
+    assert "reviewer,'@mara," in admin.get("/team/figures.csv").text
+    assert ReviewDay.objects.count() > 3
+    assert table(admin) == before
+    with CaptureQueriesContext(connection) as asked:
+        shown = words(admin.get("/team/").text)
+    assert len(asked) <= MOST_QUERIES
+    assert "USD 400.00" in shown
+    # What was summed is read from its sums, and days outside the range are not.
+    ReviewDay.objects.all().update(figures=ReviewFigures().as_json())
+    assert "USD 400.00" not in words(admin.get("/team/").text)
+    today = timezone.now().date()
+    assert of_people(table(admin, f"?from={today}&to={today}")) == set()
+    for odd in ("?from=x&to=9999-99-99", "?from=2027-01-01&to=2020-01-01", "?from=0001-01-01"):
+        assert admin.get(f"/team/{odd}").status_code == 200
+
+
+def test_a_lead_sees_the_team_an_auditor_the_rules_and_a_reviewer_themselves(scene: Scene) -> None:
+    at, mara = timezone.now(), User.objects.get(username="@mara")
+    operations.set_team(
+        workspace=scene.workspace, slug="leads", name="Leads", add=[mara], lead=scene.omar, at=at
+    )
+    people = {"ada": Role.ADMIN, "aud": Role.AUDITOR}
+    clients = {name: signed_in(scene.add(name, role)) for name, role in people.items()}
+    clients |= {user.username: signed_in(user) for user in (scene.rita, scene.omar)}
+    seen = {name: table(client) for name, client in clients.items()}
+
+    assert {name: of_people(lines) for name, lines in seen.items()} == {
+        "ada": {"rita", "'@mara"},
+        "aud": set(),
+        "rita": {"rita"},
+        "omar": {"'@mara"},
+    }
+    assert {name: ("hour", "00:00") in lines for name, lines in seen.items()} == {
+        "ada": True,
+        "aud": True,
+        "rita": False,
+        "omar": True,
+    }
+    assert signed_in(scene.eve).get("/team/").status_code == 403
+    assert clients["rita"].get("/team/?workspace=elsewhere").status_code == 404
+    assert "@mara" not in clients["rita"].get("/team/").text
+
+
+def test_sums_of_parts_are_the_sum_and_a_median_is_within_five_percent() -> None:
+    begin = datetime(2026, 11, 22, 10, 20, tzinfo=UTC)
+    lengths = [(place * 7919 % 1001 + 1) ** 1.7 for place in range(1001)]
+    whole, parts = ReviewFigures(), [ReviewFigures() for _ in range(5)]
+    for place, seconds in enumerate(lengths):
+        end = begin + timedelta(seconds=seconds)
+        one = Closed("adjusted", "high", 1, 500, 400, "EUR", begin, end)
+        whole.add(one)
+        parts[place % 5].add(one)
+    merged = ReviewFigures()
+    for part in parts:
+        merged.merge(figures_from(part.as_json()))
+
+    assert merged == whole
+    assert (whole.decided, dict(whole.taken_off)) == (1001, {"EUR": 100100})
+    for share, exact in ((0.5, sorted(lengths)[500]), (0.9, sorted(lengths)[900])):
+        assert whole.seconds(share) == pytest.approx(exact, rel=0.05)
+    assert sum(whole.waited.values()) == pytest.approx(sum(lengths), rel=0.01)
+    assert ReviewFigures().seconds(0.5) is None
