@@ -16,13 +16,14 @@ from django.test.utils import setup_databases, teardown_databases
 from hypothesis import settings as hypothesis_settings
 from pytest_django import DjangoDbBlocker
 from servestatic.middleware import ServeStaticMiddleware
+from xdist.scheduler.loadscope import LoadScopeScheduling
 
 from agents.engine import journal
 from tests import checker, database
 from tests.processes import SIX, Contenders, contenders
 from tests.settings import ON_POSTGRES
 from tests.suite import PART
-from tests.whole import ELSEWHERE, Whole
+from tests.whole import ELSEWHERE, Whole, is_alone, unit_of
 
 hypothesis_settings.register_profile("suite", deadline=None, database=None, derandomize=True)
 hypothesis_settings.register_profile("search", deadline=None, max_examples=2000)
@@ -166,19 +167,29 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return None if any(word in text for word in OF_POSTGRES) else True
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist writes the groups into the names
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip what only PostgreSQL can show; keep a module's tests in one process of xdist's.
+class Shares(LoadScopeScheduling):
+    """Gives the tests of a module to one process of xdist's, which makes their fixtures once.
 
-    Modules with slow tests come first. Planted mistakes come last: each may go to any process,
-    and so all end at about the same time.
+    `--dist loadgroup` would, and does not any more: pytest 9.2 has no name that xdist 3.8 can
+    write a group into, and it says nothing.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        return unit_of(nodeid)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Shares:
+    return Shares(config, log)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what only PostgreSQL can show; put modules with slow tests first.
+
+    Last come tests of which each may go to any process: so all end at about the same time.
     """
     modules = {item: item.nodeid.partition("::")[0] for item in items}
     slow = {modules[item] for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: ("/mutants/" in modules[item], modules[item] not in slow))
-    for item in items:
-        if item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(modules[item]))
+    items.sort(key=lambda item: (is_alone(modules[item]), modules[item] not in slow))
     if ON_POSTGRES:
         return
     for item in items:

@@ -23,8 +23,8 @@ NO_TESTS = 5  # pytest's exit code when nothing was selected
 CORES = os.cpu_count() or 1
 # Tests wait for processes, browsers and leases: there are more of them under way than cores.
 PROCESSES = {"sqlite": CORES + 1, "postgres": CORES}
-# Groups and their order are those of tests/conftest.py: what takes long begins first.
-SHARED_OUT = ("--dist", "loadgroup", "--no-loadscope-reorder")
+# The shares and their order are those of tests/conftest.py: what takes long begins first.
+SHARED_OUT = ("--no-loadscope-reorder",)
 
 
 class Beside:

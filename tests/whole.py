@@ -16,6 +16,7 @@ from tests import browsers, proofs
 from tests.settings import ON_POSTGRES
 
 ELSEWHERE = "only PostgreSQL can show it"  # why a test is skipped on SQLite
+ALONE = ("conformance/test_patterns.py", "mutants/test_mutants.py")
 _DIED_AT = "died_at"
 died_at: set[str] = set()  # the crash points at which a test has made a worker die
 
@@ -25,6 +26,7 @@ class Whole:
 
     def __init__(self) -> None:
         self.passed: set[str] = set()
+        self.processes: dict[str, set[str]] = {}  # that each share of the tests ran in
         self.said: list[str] = []
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -33,8 +35,9 @@ class Whole:
         reasons = (ELSEWHERE, browsers.MISSING)
         is_excused = report.skipped and any(one in str(report.longrepr) for one in reasons)
         if (report.when == "call" and report.passed) or is_excused:
-            # xdist puts a test's group behind its name, after an @.
-            self.passed.add(report.nodeid.partition("[")[0].partition("@")[0])
+            self.passed.add(report.nodeid.partition("[")[0])
+        if worker := getattr(report, "node", None):  # of xdist's, on the controller
+            self.processes.setdefault(unit_of(report.nodeid), set()).add(worker.gateway.id)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: object) -> None:
@@ -51,6 +54,11 @@ class Whole:
         if exitstatus != pytest.ExitCode.OK or not is_whole(session.config):
             return
         self.said = missing(self.passed, died_at)
+        self.said += [
+            f"{unit} was shared out to {len(names)} processes, each with fixtures of its own"
+            for unit, names in sorted(self.processes.items())
+            if len(names) > 1
+        ]
         if self.said:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
@@ -68,6 +76,17 @@ def is_whole(config: pytest.Config) -> bool:
     again = getattr(option, "lf", False) or getattr(option, "stepwise", False)
     everywhere = list(config.args) == list(config.getini("testpaths"))
     return everywhere and not (narrowed or again or option.ignore or ON_POSTGRES)
+
+
+def unit_of(nodeid: str) -> str:
+    """Return what of the suite one process of xdist's takes: a module, or one of its tests."""
+    module = nodeid.partition("::")[0]
+    return nodeid if is_alone(module) else module
+
+
+def is_alone(module: str) -> bool:
+    """Tell whether a module's tests are shared out one by one: they have no fixtures in common."""
+    return module.endswith(ALONE)
 
 
 def missing(passed: set[str], died: set[str]) -> list[str]:

@@ -70,11 +70,8 @@ def checks(case: Case, *, under_reference: bool) -> list[safe.Check]:
 
 
 def params(cases: Sequence[Case]) -> list[Any]:
-    """Return the cases for parametrize; each pattern's may go to a process of their own."""
-    return [
-        pytest.param(case, id=case["id"], marks=pytest.mark.xdist_group(case["pattern"]))
-        for case in cases
-    ]
+    """Return the cases for parametrize."""
+    return [pytest.param(case, id=case["id"]) for case in cases]
 
 
 @pytest.fixture(scope="module")

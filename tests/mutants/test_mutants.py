@@ -18,11 +18,7 @@ pytestmark = [
 
 @pytest.mark.parametrize(
     "mutant",
-    # Each in a group of its own: whichever process of xdist's has nothing else takes the next.
-    [
-        pytest.param(one, id=one.name, marks=pytest.mark.xdist_group(one.name))
-        for one in (*MUTANTS, *RECORD, *BANK, *TIERS)
-    ],
+    [pytest.param(one, id=one.name) for one in (*MUTANTS, *RECORD, *BANK, *TIERS)],
 )
 def test_a_broken_guard_is_noticed(mutant: Mutant) -> None:
     assert not lives(mutant)
