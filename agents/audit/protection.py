@@ -45,7 +45,8 @@ WHERE relkind = 'r' AND pg_table_is_visible(ev_class)
 """
 # Rows that a policy hides, or that come from a table below, are not those that were written.
 _POSTGRES_TABLES = """
-SELECT relname, relkind = 'r' AND NOT relrowsecurity AND NOT relhassubclass
+SELECT relname, relkind = 'r' AND NOT relrowsecurity
+    AND NOT EXISTS (SELECT FROM pg_inherits WHERE inhparent = pg_class.oid)
 FROM pg_class WHERE relkind IN ('r', 'p', 'v', 'm', 'f') AND pg_table_is_visible(oid)
 """
 _POSTGRES_ROLE = "SELECT current_setting('session_replication_role')"

@@ -230,6 +230,11 @@ def test_a_foreign_key_that_was_dropped_is_found(run: Run, monkeypatch: pytest.M
             "table desk_refund",
         ),
         (
+            "CREATE TABLE heir () INHERITS (desk_refund)",
+            "DROP TABLE heir",  # after which the table is long marked as one that had one
+            "table desk_refund",
+        ),
+        (
             "SET session_replication_role = replica",
             "SET session_replication_role = origin",
             "session_replication_role",
