@@ -81,7 +81,10 @@ def test_who_enrols_signs_in_with_a_code_that_works_once(scene: Scene, clock: An
     secret = re.search(r'id="secret">([A-Z2-7 ]+)<', shown)
     assert secret
     assert b32decode(secret[1].replace(" ", "")) == TOTPDevice.objects.get().bin_key
-    assert "<svg" in shown
+    # Without a view box its size on the page cuts it off, and no app can read it.
+    svg = re.search(r"<svg[^>]*>", shown[shown.index('class="qr"') :])
+    assert svg
+    assert ("viewBox" in svg[0], "width" in svg[0]) == (True, False)
     assert "style=" not in shown
     wrong = client.post(CHANGE, {"change": "confirm", "code": "000000"})
     assert (wrong.status_code, operations.factor_of(scene.rita)) == (422, None)

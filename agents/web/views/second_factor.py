@@ -103,7 +103,5 @@ def _in_fours(text: str) -> str:
 
 def _drawn(url: str) -> SafeString:
     """Return a QR code as markup without styles or scripts, which the CSP would refuse."""
-    drawn = segno.make(url, error="m", micro=False).svg_inline(
-        scale=5, light="#fff", omitsize=False
-    )
+    drawn = segno.make(url, error="m", micro=False).svg_inline(light="#fff", omitsize=True)
     return mark_safe(drawn)  # noqa: S308 - shapes and numbers that segno writes, no text of anybody's
