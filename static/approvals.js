@@ -263,3 +263,26 @@ document.addEventListener("DOMContentLoaded", () => {
   const headline = document.querySelector("#consequence h2");
   if (!document.querySelector("[autofocus], #notice > *")) headline?.focus({ preventScroll: true });
 });
+
+// --- Reject several ---------------------------------------------------------------------------
+// What is ticked is added up while one ticks; the total is typed by hand, and the server compares.
+
+function showTicked() {
+  const place = document.querySelector("#bulk #ticked");
+  if (!place) return;
+  const ticked = [...document.querySelectorAll("#bulk [name=item]:checked")];
+  const sums = {};
+  for (const { dataset } of ticked) {
+    if (dataset.currency === "requests") continue;
+    sums[dataset.currency] ??= { minor: 0, digits: Number(dataset.digits) };
+    sums[dataset.currency].minor += Number(dataset.minor);
+  }
+  const words = Object.entries(sums).sort().map(([currency, { minor, digits }]) => {
+    const options = { minimumFractionDigits: digits, maximumFractionDigits: digits };
+    return `${currency} ${(minor / 10 ** digits).toLocaleString("en-US", options)}`;
+  });
+  place.textContent = `Ticked: ${[`${ticked.length} request${ticked.length === 1 ? "" : "s"}`, ...words].join(", ")}.`;
+}
+
+document.addEventListener("change", (event) => event.target.closest("#bulk") && showTicked());
+showTicked();

@@ -323,7 +323,7 @@ const SHARES = { h: () => unfold("#hand-over"), s: () => press("#wake button") |
 const KEYS = {
   ...SHARES,
   j: () => step(1), k: () => step(-1), c: () => press(".claiming button"), n: () => press("#next"),
-  u: () => press("#reopen"), f: narrow, ".": () => press(".news:not([hidden])"), "/": search, "?": help,
+  u: () => press("#reopen"), x: () => press("#bulk-link"), f: narrow, ".": () => press(".news:not([hidden])"), "/": search, "?": help,
 };
 for (const digit of "123456") KEYS[digit] = () => press(`#views [data-key="${digit}"]`);
 

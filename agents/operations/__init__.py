@@ -43,6 +43,7 @@ from agents.operations.people import (
 )
 from agents.operations.publishing import publish_policy
 from agents.operations.refusal import Refused
+from agents.operations.rejecting import MOST_AT_ONCE, reject_many, told_in_bulk
 from agents.operations.relaunching import launch_again
 from agents.operations.roles import join, set_limit, set_role
 from agents.operations.saved_views import delete_view, save_view
@@ -66,6 +67,7 @@ from agents.operations.teams import set_team
 from agents.operations.trying import try_models
 
 __all__ = [
+    "MOST_AT_ONCE",
     "WRONG",
     "AlreadyDecided",
     "ApprovalLapsed",
@@ -110,6 +112,7 @@ __all__ = [
     "record_export",
     "record_refusal",
     "record_verification",
+    "reject_many",
     "release",
     "release_claim",
     "remove_factor",
@@ -127,6 +130,7 @@ __all__ = [
     "set_team",
     "snooze",
     "stoppable_tools",
+    "told_in_bulk",
     "try_models",
     "try_webhook",
     "wake",

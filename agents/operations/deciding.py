@@ -90,6 +90,7 @@ class _Answer:
     comment: str
     correction: str
     patch: dict[str, Json] | None
+    bulk: str
 
 
 def decide(
@@ -104,6 +105,7 @@ def decide(
     patch: Patch | None = None,
     action_sha256: str | None = None,
     approval: int | None = None,
+    bulk: str = "",
 ) -> Escalation:
     """Answer an escalation and queue its run. Raises Refused, AlreadyDecided, Claimed.
 
@@ -118,10 +120,11 @@ def decide(
     instead of letting its output stand; of a letter it is the text that is sent in its place.
     `action_sha256`, if given, is of the action the person saw: a decision about anything else
     is refused. So is one about another first yes than `approval`, which they saw; 0: none.
+    `bulk` names the act that it is one of many of; the record keeps it.
     """
     changes = dict(patch) if patch is not None and approve else None
     back = send_back and not approve
-    wanted = _Answer(approve, back, comment.strip(), correction.strip(), changes)
+    wanted = _Answer(approve, back, comment.strip(), correction.strip(), changes, bulk)
     try:
         ahead = _look_ahead(escalation_id) if approve else None
         with transaction.atomic():
@@ -130,7 +133,7 @@ def decide(
             raise decided
     except (Refused, AlreadyDecided, Claimed) as no:
         why = no.code if isinstance(no, Refused) else _CODES[type(no)]
-        record_refusal(escalation_id=escalation_id, by=by, why=why, at=at)
+        record_refusal(escalation_id=escalation_id, by=by, why=why, at=at, bulk=bulk)
         if isinstance(no, AlreadyDecided) and no.escalation.state == EscalationState.OPEN:
             expire(escalation_id, at=at)
             no.escalation.state = EscalationState.EXPIRED
@@ -279,6 +282,7 @@ def _take(
     }
     facts |= reply
     facts |= {"currency": terms.currency} if terms.currency else {}
+    facts |= {"bulk": wanted.bulk} if wanted.bulk else {}
     if first:  # without whom this would not have been enough, or who wanted something else
         facts |= {"approval": first.approval.pk, "first": first.approval.by.get_username()}
     if wanted.patch:
@@ -308,10 +312,10 @@ def _state(escalation: Escalation, wanted: _Answer, granted: Grant | None) -> Es
 
 
 @transaction.atomic
-def record_refusal(*, escalation_id: int, by: User, why: str, at: datetime) -> None:
+def record_refusal(*, escalation_id: int, by: User, why: str, at: datetime, bulk: str = "") -> None:
     """Put a decision on record that was refused, here or because its form is none of ours."""
     escalation = Escalation.objects.select_related("run").get(pk=escalation_id)
-    facts = {"escalation": escalation_id, "why": why}
+    facts = {"escalation": escalation_id, "why": why, **({"bulk": bulk} if bulk else {})}
     said = Entry("decision.refused", facts, by.get_username())
     run = escalation.run  # whose chain it is: the request itself may have been moved elsewhere
     append_events([said], run_id=run.pk, workspace_id=run.workspace_id, at=at)

@@ -194,6 +194,7 @@ def _escalation_decided(told: EventSentence) -> str:
         what = f"Approved {granted}" + (f" instead of {asked}" if asked else "")
     what = _ANSWERS.get((_kind(request), facts["decision"]), what)
     by = " (a simulated person)" if facts.get("simulated") else ""
+    by += " with others of its kind" if facts.get("bulk") else ""
     is_listed = what.startswith("Approved with changes:")
     whom = f" for {told.whom}" if told.whom and not is_listed else ""
     return f"{what}{whom}{by}.{_quoted(facts.get('comment'))}"
@@ -229,7 +230,7 @@ def _changes(facts: EventFacts) -> str:
     return f": {', '.join(told)}" if told else ""
 
 
-_REFUSALS = {
+REFUSALS = {
     "above_tier": "the amount is for others to approve",
     "approval_lapsed": "the first of two approvals no longer counted",
     "two_people": "a second person has to approve what they approved first",
@@ -244,6 +245,10 @@ _REFUSALS = {
     "killed": "a kill switch was on",
     "on": "a kill switch was on",
     "not_open": "it was no longer open",
+    "already_decided": "it was no longer open",
+    "claimed": "somebody else had claimed it",
+    "no_send_back": "it could not be sent back",
+    "max_send_backs": "its run was sent back as often as the policy allows",
 }
 
 
@@ -274,7 +279,7 @@ _LAPSES = {
 
 def _decision_refused(told: EventSentence) -> str:
     why = str(told.facts.get("why", ""))
-    return f"Tried to decide and was refused: {_REFUSALS.get(why, why.replace('_', ' '))}."
+    return f"Tried to decide and was refused: {REFUSALS.get(why, why.replace('_', ' '))}."
 
 
 def _member_set(told: EventSentence) -> str:

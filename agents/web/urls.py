@@ -2,7 +2,7 @@
 
 from django.urls import URLPattern, path
 
-from agents.web.approvals import lists
+from agents.web.approvals import bulk_views, lists
 from agents.web.approvals import sharing_views as sharing
 from agents.web.approvals import views as approvals
 from agents.web.audit import views as audit
@@ -34,6 +34,9 @@ urlpatterns: list[URLPattern] = [
     path("keys/", session.keys, name="keys"),
     path("approvals/", lists.approvals, name="approvals"),
     path("approvals/decided/", lists.decided, name="decided"),
+    path("approvals/bulk/", bulk_views.bulk, name="bulk"),
+    path("approvals/bulk/reject/", bulk_views.bulk_reject, name="bulk-reject"),
+    path("approvals/bulk/<uuid:token>/", bulk_views.bulk_result, name="bulk-result"),
     path("approvals/views/save/", lists.save_view, name="save-view"),
     path("approvals/views/<int:pk>/delete/", lists.delete_view, name="delete-view"),
     path("approvals/<int:pk>/", approvals.approval, name="approval"),

@@ -42,6 +42,7 @@ def about(name: str, escalation: Escalation) -> str:
 # form is 422 or 409, and so not denied.
 MAY: dict[str, set[Role]] = {
     "decide": {Role.REVIEWER, Role.ADMIN},
+    "bulk-reject": {Role.REVIEWER, Role.ADMIN},
     "claim": {Role.REVIEWER, Role.ADMIN},
     "release-claim": {Role.REVIEWER, Role.ADMIN},
     **{name: {Role.REVIEWER, Role.ADMIN} for name in SHARES},
@@ -70,6 +71,7 @@ MAY: dict[str, set[Role]] = {
 MAY_READ: dict[str, set[Role]] = {
     "launch": MAY["launch"],
     "judge": MAY["decide"],
+    "bulk": MAY["decide"],
     "audit": {Role.AUDITOR, Role.ADMIN},
     "members": {Role.AUDITOR, Role.ADMIN},
     "team": {Role.REVIEWER, Role.AUDITOR, Role.ADMIN},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import Any
+from uuid import UUID
 
 import pytest
 from django.contrib.auth.models import User
@@ -78,6 +79,9 @@ ADDRESSES: dict[str, tuple[tuple[int, int], ...]] = {
     "theme": ((405, 302), (405, 302), (405, 302), (405, 302)),
     "approvals": ((302, 405), (200, 405), (200, 405), (200, 405)),
     "decided": ((302, 405), (200, 405), (200, 405), (200, 405)),
+    "bulk": ((302, 405), (200, 405), (403, 405), (200, 405)),  # of their own workspaces
+    "bulk-reject": ((302, 302), (405, 422), (405, 403), (405, 422)),
+    "bulk-result": ((302, 405), (200, 405), (200, 405), (200, 405)),  # of none that they may see
     "save-view": ((302, 302), (405, 422), (405, 422), (405, 422)),  # the form names none
     "delete-view": ((302, 302), (405, 404), (405, 404), (405, 302)),
     "approval": ((302, 405), (404, 405), (200, 405), (200, 405)),
@@ -134,7 +138,13 @@ OF_RUN = ("run", "run-turn", "run-json", "case", "case-proof", "cancel", "run-ag
 def address(name: str, *, run: object, escalation: object) -> str:
     """Return an address about this run or this escalation, by their keys."""
     parts = dict.fromkeys(OF_ESCALATION, escalation) | dict.fromkeys(OF_RUN, run)
-    parts |= {"become": "rita", "webhook-change": 1, "invitation-revoke": 1, "invitation": "0" * 64}
+    parts |= {
+        "bulk-result": UUID(int=1),
+        "become": "rita",
+        "webhook-change": 1,
+        "invitation-revoke": 1,
+        "invitation": "0" * 64,
+    }
     hers = Membership.objects.filter(user__username="rita").values_list("pk", flat=True)
     parts |= dict.fromkeys(("member", "member-change"), hers.first())
     if name == "delete-view":  # which Rita has saved for herself alone

@@ -88,10 +88,10 @@ def _inbox(
     known = whole_number(since)
     arrived = sum(key > known for key in line.keys) if known is not None else 0
     newest = max(line.keys, default=0)
-    return Inbox(_open_rows(keys, who), len(line.keys), newest, arrived, line.waiting, following)
+    return Inbox(open_rows(keys, who), len(line.keys), newest, arrived, line.waiting, following)
 
 
-def _open_rows(keys: Sequence[int], who: Reviewer) -> list[InboxRow]:
+def open_rows(keys: Sequence[int], who: Reviewer) -> list[InboxRow]:
     """Return the lines of some requests: only these rows, which are wide, are read."""
     found = Escalation.objects.filter(pk__in=keys, state=EscalationState.OPEN)
     found = found.select_related("run__launched_by", *_HOLDERS)

@@ -1,0 +1,60 @@
+"""Reject many requests for one reason, each by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from uuid import UUID
+
+from django.contrib.auth.models import User
+
+from agents.models import Event
+from agents.operations.claiming import Claimed
+from agents.operations.deciding import MAX_COMMENT, AlreadyDecided, decide
+from agents.operations.refusal import Refused, check_text
+
+MOST_AT_ONCE = 40  # requests in one turn: a form has 50 fields at most (settings)
+
+
+def reject_many(
+    *,
+    items: Sequence[tuple[int, str]],
+    by: User,
+    comment: str,
+    bulk: str,
+    now: Callable[[], datetime],
+) -> None:
+    """Reject requests, each in its own commit and as if it were the only one. Raises Refused.
+
+    `items` are keys, each with the hash of the action that was shown. What cannot be rejected is
+    left, with an event that says why; all events carry `bulk`, by which they are found again.
+    """
+    if not comment.strip():
+        raise Refused("no_reason", "Enter a reason for the rejection.")
+    check_text(comment, most=MAX_COMMENT)
+    if not 0 < len(items) <= MOST_AT_ONCE:
+        raise Refused("too_many", f"Tick between 1 and {MOST_AT_ONCE} requests.")
+    for pk, seen in items:
+        try:
+            decide(
+                escalation_id=pk,
+                by=by,
+                approve=False,
+                comment=comment,
+                action_sha256=seen,
+                bulk=bulk,
+                at=now(),
+            )
+        except (Refused, Claimed, AlreadyDecided):
+            continue  # which is on record
+
+
+def told_in_bulk(bulk: str, runs: Sequence[UUID]) -> dict[int, Event]:
+    """Return what the record says became of each request of a bulk, in some runs, by its key.
+
+    A form that was sent twice at once leaves two events of a request: what was done counts.
+    """
+    kinds = ("decision.refused", "escalation.decided")
+    told = Event.objects.filter(run__in=runs, kind__in=kinds, facts__bulk=bulk)
+    found = sorted(told.prefetch_related("texts"), key=lambda event: kinds.index(event.kind))
+    return {event.facts["escalation"]: event for event in found}

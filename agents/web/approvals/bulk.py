@@ -1,0 +1,191 @@
+"""Many requests of one rule and one shape, to be rejected for one reason, some at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+
+from django.contrib.auth.models import User
+from django.core.exceptions import PermissionDenied
+from django.db.models import Count, Max, Min, Sum
+from django.db.models.fields.json import KT
+from django.utils import timezone
+
+from agents import operations
+from agents.core.kinds import ACTION
+from agents.core.money import exponent, format_money, format_sums
+from agents.core.states import EscalationState
+from agents.models import Escalation, Event
+from agents.models.event import facts_of
+from agents.web import access
+from agents.web.approvals.inbox import InboxRow, open_rows
+from agents.web.approvals.queue import QueueAddress
+from agents.web.approvals.selection import Reviewer, line_of, requests_in, reviewer
+from agents.web.approvals.wording import act, kind_of_request
+from agents.web.event_words import REFUSALS
+
+FAR = 3  # times the median, or a part of it: then an amount is far from the others
+COUNT = "requests"  # what is typed where there is no amount
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A request that can be ticked."""
+
+    row: InboxRow
+    is_far: bool  # its amount is unlike the others: it is shown first, and not ticked
+
+    @property
+    def item(self) -> str:
+        """Return it as a form sends it: its key, and the hash of what is shown of it."""
+        held = self.row.escalation
+        return f"{held.pk}.{held.action_sha256}"
+
+    @property
+    def measure(self) -> str:
+        """Return what it is counted in: a currency, or COUNT."""
+        return next(iter(totals([self.row.escalation])))
+
+    @property
+    def minor(self) -> int:
+        return totals([self.row.escalation])[self.measure]
+
+    @property
+    def digits(self) -> int:
+        return 0 if self.measure == COUNT else exponent(self.measure)
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What one turn of a bulk rejection shows, of all that its filter holds."""
+
+    candidates: Sequence[Candidate]
+    count: int  # of all
+    sums: str
+    least: str
+    most: str
+    refusals: Sequence[str]  # ready-made reasons
+    obstacle: str  # why nothing can be rejected in bulk here, or ""
+    tools: Sequence[str] = ()  # by which to narrow it down
+
+    @property
+    def totals(self) -> Mapping[str, int]:
+        """Return the totals of what is ticked at first, by what they are of."""
+        return totals(one.row.escalation for one in self.candidates if not one.is_far)
+
+    @property
+    def measures(self) -> list[str]:
+        """Return what the total is typed in: each currency, or the number of requests."""
+        return sorted(totals(one.row.escalation for one in self.candidates))
+
+
+def who_rejects(user: User) -> Reviewer:
+    """Return a person with what they may decide alone. Raises PermissionDenied for nothing."""
+    here = set(access.decides_in(user))
+    if not here:
+        raise PermissionDenied("Only reviewers and admins can decide requests.")
+    who = reviewer(user, at=timezone.now())
+    return replace(who, parts=[part for part in who.parts if part.workspace_id in here])
+
+
+def turn_of(queue: QueueAddress, who: Reviewer) -> Turn:
+    """Return the first requests of a filtered view, those unlike the others first."""
+    held = requests_in(queue, who).order_by()
+    shapes = list(held.values_list("kind", KT("action__name")).distinct()[:10])
+    if "rule" not in queue.given or queue.unreadable:
+        return _nothing("Filter the queue by one rule first: one reason then fits all of them.")
+    if len(shapes) > 1:
+        tools = [tool for _, tool in shapes if tool and tool != queue.given.get("tool")]
+        return _nothing("These requests are of more than one kind. Choose one tool:", tools)
+    if not shapes:
+        return _nothing("Nothing waits that fits this filter.")
+    counted = held.values("currency").annotate(
+        n=Count("pk"), s=Sum("amount_minor"), a=Min("amount_minor"), z=Max("amount_minor")
+    )
+    rows = list(counted)
+    of_money = [row for row in rows if shapes[0][0] == ACTION.stored and row["s"] is not None]
+    least = ", ".join(format_money(row["a"], row["currency"]) for row in of_money)
+    most = ", ".join(format_money(row["z"], row["currency"]) for row in of_money)
+    keys = line_of(queue, who).keys[: operations.MOST_AT_ONCE]
+    candidates = _far_first(open_rows(keys, who))
+    return Turn(
+        candidates,
+        sum(row["n"] for row in rows),
+        format_sums((row["currency"], row["s"]) for row in of_money),
+        least,
+        most,
+        kind_of_request(candidates[0].row.escalation).refusals if candidates else (),
+        "",
+    )
+
+
+def _nothing(obstacle: str, tools: Sequence[str] = ()) -> Turn:
+    return Turn((), 0, "", "", "", (), obstacle, tools)
+
+
+def _far_first(rows: Sequence[InboxRow]) -> list[Candidate]:
+    """Return requests, those first whose amount is farthest from the median of its currency."""
+    amounts: dict[str, list[int]] = {}
+    for row in rows:
+        for currency, minor in totals([row.escalation]).items():
+            amounts.setdefault(currency, []).append(minor)
+    middle = {currency: median(found) for currency, found in amounts.items()}
+
+    def distance(row: InboxRow) -> float:
+        [(currency, minor)] = totals([row.escalation]).items()
+        usual = middle[currency]
+        return max(minor / usual, usual / minor) if minor and usual else 1.0
+
+    ordered = sorted(rows, key=distance, reverse=True)
+    return [Candidate(row, distance(row) > FAR) for row in ordered]
+
+
+def totals(held: Iterable[Escalation]) -> dict[str, int]:
+    """Return what requests ask for, minor units by currency; where for no money, their number."""
+    found: dict[str, int] = {}
+    for one in held:
+        is_of_money = one.kind == ACTION.stored and one.amount_minor is not None
+        name = one.currency if is_of_money else COUNT
+        found[name] = found.get(name, 0) + ((one.amount_minor or 0) if is_of_money else 1)
+    return found
+
+
+def in_words(found: Mapping[str, int]) -> str:
+    """Return totals as people read them."""
+    sums = format_sums((name, minor) for name, minor in found.items() if name != COUNT)
+    count = f"{found[COUNT]} without an amount" if COUNT in found else ""
+    return ", ".join(filter(None, (sums, count)))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one request of a bulk."""
+
+    escalation: Escalation
+    act: str
+    why: str  # it was left, or "" where it was rejected
+
+
+def outcomes_of(user: User, bulk: str, keys: Sequence[int]) -> list[Outcome]:
+    """Return what became of the requests that a person may see, those that were left first."""
+    held = access.escalations_of(user).filter(pk__in=keys[: operations.MOST_AT_ONCE])
+    rows = list(held.select_related("run", "decided_by", "claimed_by").order_by("pk"))
+    told = operations.told_in_bulk(bulk, [one.run_id for one in rows])
+    found = [Outcome(one, act(one), _why(one, told.get(one.pk))) for one in rows]
+    return sorted(found, key=lambda outcome: not outcome.why)
+
+
+def _why(held: Escalation, told: Event | None) -> str:
+    """Return why a request was left, with who was first where somebody was."""
+    if told is None:
+        return "it was not reached"
+    if told.kind == "escalation.decided":
+        return ""
+    code, by = facts_of(told)["why"], held.decided_by
+    if code == "already_decided":
+        word = EscalationState(held.state).word
+        return f"{by.get_username()} had decided: {word}" if by else f"it had {word}"
+    if code == "claimed" and held.claimed_by:
+        return f"{held.claimed_by.get_username()} had claimed it"
+    return REFUSALS.get(code, code.replace("_", " "))

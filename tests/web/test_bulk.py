@@ -1,0 +1,190 @@
+"""Reject several at once: of one rule and one kind, for one reason, each judged by itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+from playwright.sync_api import Browser, expect
+
+from agents import operations
+from agents.core.states import EscalationState
+from agents.models import Escalation, Event, Role
+from tests.engine.scene import Scene, go, paid, set_scene
+from tests.web.serving import chromium, served
+from tests.web.test_journeys import complaints as complaints
+from tests.web.test_journeys import desk, moved
+from tests.web.test_pages import signed_in
+from tests.web.words import words
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+RULE = "rule=refunds.auto_limit"
+ASKED = (1200, 1250, 1300, 9900)  # of which the last is unlike the others
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return set_scene()
+
+
+def waiting(scene: Scene) -> list[Escalation]:
+    for amount in ASKED:
+        one = Escalation.objects.get(run=go(scene.launch()))
+        Escalation.objects.filter(pk=one.pk).update(amount_minor=100 * amount)
+    return list(Escalation.objects.order_by("pk"))
+
+
+def form(page: str, **fields: Any) -> dict[str, Any]:
+    """Return what the form of a page sends as it is, with the total of what is ticked."""
+    ticked = re.findall(r'name="item" value="([^"]+)"[^>]* checked', page)
+    [token] = re.findall(r'name="token" value="([^"]+)"', page)
+    given = {"item": ticked, "token": token, "refusal": "not a refund", "total.USD": "3750.00"}
+    return {**given, **fields}
+
+
+def bulk(client: Client, query: str = RULE) -> str:
+    return client.get(f"{reverse('bulk')}?{query}").text
+
+
+def send(client: Client, sent: dict[str, Any], query: str = RULE) -> Any:
+    return client.post(f"{reverse('bulk-reject')}?{query}", sent)
+
+
+def test_each_is_judged_by_itself_and_the_result_says_who_was_left(scene: Scene) -> None:
+    first, second, third, far = waiting(scene)
+    rita, at, ada = signed_in(scene.rita), timezone.now(), scene.add("ada", Role.ADMIN)
+    page = bulk(rita)
+    said = words(page)
+    assert "All that match 4 requests, USD 13,650.00 Least USD 1,200.00 Most USD 9,900.00" in said
+    assert page.index(f"{far.pk}.{far.action_sha256}") < page.index(
+        f"{first.pk}.{first.action_sha256}"
+    )
+    assert "unlike the others" in said
+    sent = form(page)
+    assert far.pk not in [int(item.partition(".")[0]) for item in sent["item"]]
+
+    for wrong in ("", "3750.01", "3749", "13650.00"):
+        refused = send(rita, {**sent, "total.USD": wrong})
+        assert refused.status_code == 422
+        assert "You ticked 3 requests: USD 3,750.00. Type this total" in words(refused.text)
+    refused = send(rita, {**sent, "refusal": " "})
+    assert (refused.status_code, "Enter a reason." in refused.text) == (422, True)
+    assert not Event.objects.filter(kind__in=("decision.refused", "escalation.decided")).exists()
+
+    operations.claim(escalation_id=second.pk, by=ada, at=at)
+    operations.decide(escalation_id=third.pk, by=ada, approve=False, comment="no", at=at)
+    answered = send(rita, sent)
+    assert answered.status_code == 302
+    result = words(rita.get(answered.url).text)
+    assert "1 rejected: USD 1,200.00. 2 left." in result
+    assert "Ada had claimed it" in result
+    assert "Ada had decided: rejected" in result
+    again = send(rita, sent)
+    assert again.url == answered.url
+    told = Event.objects.filter(kind="escalation.decided", actor="rita")
+    assert [event.facts["escalation"] for event in told] == [first.pk]
+    assert Event.objects.filter(kind="decision.refused").count() == 2
+    assert words(rita.get(answered.url).text).count("Ada had") == 2
+    for held, state in ((first, "rejected"), (second, "open"), (third, "rejected"), (far, "open")):
+        held.refresh_from_db()
+        assert held.state == state
+    assert (go(first.run).stop_reason, paid(first.run)) == ("human_rejected", [])
+
+
+def test_what_is_of_more_than_one_kind_or_somebody_elses_is_rejected_by_nobody(
+    scene: Scene,
+) -> None:
+    held = waiting(scene)
+    rita = signed_in(scene.rita)
+    sent = form(bulk(rita))
+
+    assert "Filter the queue by one rule first" in bulk(rita, "tool=issue_refund")
+    assert send(rita, sent, "rule=refunds.window").status_code == 422
+    far = f"{held[-1].pk}.{'0' * 64}"
+    odd: dict[str, Any]
+    for odd in (
+        {"item": [*sent["item"], f"{held[-1].pk + 99}.x"]},
+        {"item": []},
+        {"item": ["x"]},
+        {"token": "x"},
+        {"approve": "yes"},
+        {"item": [f"{number}.x" for number in range(1, 43)]},
+    ):
+        assert send(rita, {**sent, **odd}).status_code == 422, odd
+    assert send(signed_in(scene.eve), sent).status_code == 403
+    stale = send(rita, {**sent, "item": [far], "total.USD": "9900.00"})
+    assert "The request had changed meanwhile" in words(rita.get(stale.url).text)
+    assert Escalation.objects.filter(state=EscalationState.OPEN).count() == len(ASKED)
+
+
+@pytest.mark.breaks("I32", "I17")  # rows that no run made
+def test_two_thousand_are_offered_forty_at_a_time_in_a_few_questions(
+    scene: Scene, django_assert_max_num_queries: Any
+) -> None:
+    one = waiting(scene)[0]
+    steps = list(one.run.steps.model.objects.filter(pk=one.step_id).values())
+    columns = [field.attname for field in Escalation._meta.concrete_fields if field.name != "id"]
+    row = {name: getattr(one, name) for name in columns}
+    step = {name: value for name, value in steps[0].items() if name != "id"}
+    of_step = one.run.steps.model
+    made = of_step.objects.bulk_create(
+        of_step(**{**step, "key": f"x{n}/person", "position": 1000 + n}) for n in range(2000)
+    )
+    Escalation.objects.bulk_create(Escalation(**{**row, "step_id": s.pk}) for s in made)
+    rita = signed_in(scene.rita)
+    bulk(rita)
+
+    with django_assert_max_num_queries(12):
+        page = bulk(rita)
+
+    assert "At most 40 at once: these are the first 40 of 2004." in words(page)
+    assert page.count('name="item"') == operations.MOST_AT_ONCE
+
+
+@pytest.fixture
+def browser() -> Iterator[Browser]:
+    with chromium() as opened:
+        yield opened
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [1440, 390])
+def test_rita_rejects_several_by_keyboard_while_one_of_them_changes(
+    scene: Scene, browser: Browser, complaints: list[str], width: int
+) -> None:
+    for _ in range(3):
+        moved(scene.launch_scenario("above-limit"))
+    first = Escalation.objects.order_by("pk")[0]
+
+    with served() as site:
+        rita = desk(browser, site, "rita", complaints)
+        rita.set_viewport_size({"width": width, "height": 844})
+        rita.goto(f"{site}/approvals/?{RULE}")
+        rita.keyboard.press("x")
+        rita.wait_for_url(f"{site}/approvals/bulk/?{RULE}")
+        expect(rita.locator("#ticked")).to_have_text("Ticked: 3 requests, USD 3,600.00.")
+        assert rita.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        rita.locator("[name=item]").last.focus()
+        rita.keyboard.press("Space")
+        expect(rita.locator("#ticked")).to_have_text("Ticked: 2 requests, USD 2,400.00.")
+        rita.keyboard.press("Space")
+        rita.locator("#refusal").focus()
+        rita.keyboard.type("Not one of ours")
+        rita.keyboard.press("Tab")
+        rita.keyboard.type("3600")
+        ada, at = scene.add("ada", Role.ADMIN), timezone.now()
+        operations.decide(escalation_id=first.pk, by=ada, approve=False, comment="no", at=at)
+        rita.keyboard.press("Tab")
+        rita.keyboard.press("Enter")
+        expect(rita.locator("#bulk-outcome")).to_have_text("2 rejected: USD 2,400.00. 1 left.")
+        expect(rita.get_by_text("Ada had decided: rejected")).to_be_visible()
+        address = rita.url
+        rita.goto(f"{site}/approvals/")
+        rita.goto(address)
+        expect(rita.locator("#bulk-outcome")).to_have_text("2 rejected: USD 2,400.00. 1 left.")
