@@ -163,23 +163,30 @@ def shares(verb: str, escalation: int, user: str, other: str) -> str:
     from django.utils import timezone
 
     from agents import operations
+    from agents.models import Team
 
     by, at = User.objects.get(username=user), timezone.now()
     given: dict[str, Any] = {"escalation_id": escalation, "by": by, "at": at}
     acts = {
         "claim": lambda: operations.claim(**given),
         "assign": lambda: operations.assign(**given, to_user=User.objects.get(username=other)),
+        "pass": lambda: operations.assign(
+            **given, to_team=Team.objects.get(slug=other), note="above my limit"
+        ),
         "snooze": lambda: operations.snooze(**given, until=at + timedelta(minutes=5)),
         "comment": lambda: operations.comment(**given, text=f"{user} was here"),
-        "decide": lambda: operations.decide(**given, approve=False, comment="no"),
+        "reject": lambda: operations.decide(**given, approve=False, comment="no"),
+        "approve": lambda: operations.decide(**given, approve=True),
     }
     try:
-        acts[verb]()
+        done = acts[verb]()
     except operations.Claimed:
         return "claimed"
+    except operations.AlreadyDecided:
+        return "not_open"
     except operations.Refused as no:
         return no.code
-    return "done"
+    return str(done.state) if verb == "approve" else "done"
 
 
 def types_code(user: str, code: str) -> bool:
