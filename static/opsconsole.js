@@ -56,6 +56,17 @@ function keepForm(part, fresh) {
   if (form && place && (form.contains(document.activeElement) || isBegun(form))) place.append(form.closest(".cq").cloneNode(true));
 }
 
+// What is typed in a form is left alone. Once another first yes of two counts, the form answers to
+// something else: it is made anew, with the draft in it.
+function renewForm(part, fresh) {
+  const form = document.querySelector(`${part} #dform`);
+  const other = fresh.querySelector("#dform");
+  if (!form || !other || form.elements.approval?.value === other.elements.approval?.value) return;
+  const { name } = form.contains(document.activeElement) ? document.activeElement : {};
+  form.replaceWith(document.importNode(other, true));
+  if (name) document.querySelector(`#dform [name="${name}"]:not([type=radio]), #dform [name="${name}"]:checked`)?.focus();
+}
+
 // Asks for the page's content and takes over only the parts that are named.
 async function refresh(parts) {
   const present = parts.filter((part) => document.querySelector(part));
@@ -74,6 +85,7 @@ async function refresh(parts) {
     if (!node) continue;
     keepNotice(part, node);
     keepForm(part, node);
+    renewForm(part, node);
     const text = `<hx-partial hx-target="${part}" hx-swap="outerMorph">${node.outerHTML}</hx-partial>`;
     await htmx.swap({ sourceElement: live, target: live, swap: "none", text });
   }

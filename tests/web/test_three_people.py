@@ -1,0 +1,193 @@
+"""Rita, Finn and Faye work on requests in three browsers, by keyboard alone, Finn on a phone.
+
+What a page says is worded here from the rows and the ledger, and read there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from django.contrib.auth.models import User
+from playwright.sync_api import Browser, Page, expect
+
+from agents.core.money import format_money
+from agents.models import Approval, Effect, Escalation, Event
+from agents.models.event import facts_of
+from tests.e2e.workers import until
+from tests.engine.scene import fresh, mailed, paid
+from tests.engine.test_two_people import BELOW
+from tests.engine.tiered import Tiered, set_tiered
+from tests.web.serving import chromium
+from tests.web.test_journeys import complaints as complaints
+from tests.web.test_journeys import console, desk, moved
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
+
+SIZES = {"rita": (1440, 900), "finn": (390, 844), "faye": (1280, 800)}
+WHY_FAYE, WHY_FINN = "partly used, by her own figures", "two seats less"
+NOTE, ADVICE = "You know this customer.", "USD 300 is what two months cost."
+
+
+@pytest.fixture
+def tiered() -> Tiered:
+    return set_tiered()
+
+
+@pytest.fixture
+def browser() -> Iterator[Browser]:
+    with chromium() as opened:
+        yield opened
+
+
+def ask(tiered: Tiered, goal: str = "") -> Escalation:
+    run = moved(tiered.scene.launch(goal) if goal else tiered.scene.launch())
+    return Escalation.objects.get(run=run)
+
+
+def reads(page: Page, where: str, *sentences: str) -> None:
+    """Wait until a page says so, with nothing beside the screen."""
+    for sentence in sentences:
+        expect(page.locator(where)).to_contain_text(sentence)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def opens(page: Page, view: str, request: Escalation) -> None:
+    """Open a request from the list, in a view of it, by keys."""
+    if not page.locator("#views").count():
+        page.goto(page.url.partition("/approvals/")[0] + "/approvals/")
+    page.keyboard.press(view)
+    expect(page.locator("#views [aria-current]")).to_be_visible()
+    link = page.locator(f"#q-{request.pk} a")
+    expect(link).to_be_visible()
+    for _ in range(5):
+        page.keyboard.press("j")
+        if link.evaluate("(link) => link === document.activeElement"):
+            break
+    page.keyboard.press("Enter")
+    reads(page, "#card", f"request {request.pk}")
+
+
+def tabs_to(page: Page, selector: str) -> None:
+    for _ in range(80):
+        page.keyboard.press("Tab")
+        if page.locator(selector).evaluate("(one) => one === document.activeElement"):
+            return
+    raise AssertionError(f"no Tab leads to {selector}")
+
+
+def sends(page: Page, key: str, *typed: str) -> None:
+    """Choose an answer, fill in its fields one after another, and send it."""
+    headline = page.locator("#consequence h2")
+    headline.evaluate("(one) => one.focus()")
+    page.keyboard.press(key)
+    for number, text in enumerate(typed):
+        for _ in range(2 * bool(number)):  # past the ready-made reasons
+            page.keyboard.press("Tab")
+        page.keyboard.press("Control+A")
+        page.keyboard.type(text)
+    page.keyboard.press("Control+Enter")
+
+
+def told(request: Escalation, kind: str) -> list[tuple[str, dict[str, object]]]:
+    events = Event.objects.filter(run=request.run_id, kind=kind).order_by("seq")
+    return [(event.actor, facts_of(event)) for event in events]
+
+
+def first_of(request: Escalation, by: User) -> Approval:
+    """Return the first yes that counts, once it is this person's."""
+    until(lambda: Escalation.objects.filter(pk=request.pk, approval__by=by).exists())
+    return Approval.objects.get(pk=Escalation.objects.get(pk=request.pk).approval_id)
+
+
+def test_three_people_share_a_request_and_two_of_them_approve_it(
+    tiered: Tiered, browser: Browser, complaints: list[str]
+) -> None:
+    large, small = ask(tiered), ask(tiered, BELOW)
+    with console() as site:
+        rita, finn, faye = (desk(browser, site, name, complaints) for name in SIZES)
+        for page, (width, height) in zip((rita, finn, faye), SIZES.values(), strict=True):
+            page.set_viewport_size({"width": width, "height": height})
+            page.goto(f"{site}/approvals/")
+            expect(page.locator("#live")).to_have_text("Live")
+
+        # Rita is below the tier, and passes it up.
+        opens(rita, "3", large)
+        reads(rita, "#below", f"{large.asked} is approved by the team Finance. Pass it on")
+        tabs_to(rita, "#pass-to")
+        rita.keyboard.type("finn")
+        rita.keyboard.press("Tab")
+        rita.keyboard.press("Enter")
+        reads(rita, "#claim h3", "Assigned to finn")
+        [(by, facts)] = told(large, "escalation.assigned")
+        assert (by, facts["to"]) == ("rita", "finn")
+
+        # Finn leaves it for five minutes, takes it back, and hands it on.
+        opens(finn, "1", large)
+        reads(finn, "#claim h3", "Assigned to you")
+        finn.keyboard.press("s")
+        finn.keyboard.press("Control+Enter")
+        reads(finn, "#claim", "Snoozed for you until", "Its deadline stays.")
+        [snooze] = large.snoozes.all()
+        at = finn.locator("#claim time").last.get_attribute("datetime") or ""
+        assert at.startswith(f"{snooze.until:%Y-%m-%dT%H:%M}")
+        opens(finn, "4", large)
+        finn.keyboard.press("s")
+        expect(finn.locator("#claim")).not_to_contain_text("Snoozed")
+        assert not large.snoozes.exists()
+        finn.keyboard.press("h")
+        finn.keyboard.type("faye")
+        finn.keyboard.press("Tab")
+        finn.keyboard.type(NOTE)
+        finn.keyboard.press("Control+Enter")
+        opens(faye, "1", large)
+        reads(faye, "#newest", f"finn handed it over to faye: “{NOTE}”")
+        assert told(large, "escalation.assigned")[-1][1]["note"] == NOTE
+
+        # Faye says yes to a part. Finn sees that, and not why; he wants another amount.
+        reads(faye, "#two", "0 of 2: two people have to approve this.")
+        sends(faye, "e", "1000", WHY_FAYE)
+        yes = first_of(large, tiered.faye)
+        reads(faye, "#strip", f"1 of 2: you approved {yes.granted}.")
+        reads(finn, "#two", f"1 of 2: faye approved {yes.granted}, changed,")
+        reads(finn, "#consequence", f"Pay Anna {yes.granted} instead of {large.asked}")
+        assert (yes.granted, WHY_FAYE in finn.content()) == ("USD 1,000.00", False)
+        sends(finn, "e", "900", WHY_FINN)
+        other = first_of(large, tiered.finn)
+        assert (other.granted, paid(fresh(large.run))) == ("USD 900.00", [])
+        faye.locator("body").evaluate("() => document.activeElement.blur()")
+        faye.keyboard.press("u")
+        reads(faye, "#two", f"1 of 2: finn approved {other.granted}, changed,")
+        assert WHY_FINN not in faye.content()
+        sends(faye, "a")
+        until(lambda: paid(fresh(large.run)) == [other.granted_minor])
+        done = Effect.objects.get(escalation=large, tool="issue_refund")
+        amount = format_money(done.amount_minor or 0, done.currency)
+        for page in (faye, finn):
+            reads(page, "#strip", f"{amount} was paid to Anna")
+        faye.keyboard.press("u")
+        reads(faye, "#consequence", "Decided by faye", f"First approved by finn, {amount}")
+        reads(faye, "#two", WHY_FINN)
+        until(lambda: mailed(fresh(large.run)) == [other.granted_minor])
+
+        # Rita sends a request of the leads back; what comes next she may approve herself.
+        opens(rita, "6", small)
+        reads(rita, "#below", f"{small.asked} is approved by the team Leads or Finance.")
+        sends(rita, "b", ADVICE)
+        reads(rita, "#strip", "Sent back to the agent. Nothing was paid on this request.")
+        until(lambda: small.run.escalations.count() == 2)
+        again = small.run.escalations.latest("pk")
+        opens(rita, "6", again)
+        reads(rita, "#sent-back", f"rita sent back request {small.pk}", f"“{ADVICE}”")
+        reads(rita, "#sent-back", small.asked, again.asked)
+        sends(rita, "a")
+        reads(rita, "#strip, .queuepage > #strip", f"{again.asked} was paid to Anna")
+        until(lambda: paid(fresh(small.run)) == [30_000])
+
+    large.refresh_from_db()
+    assert (str(large.decided_by), large.granted_minor, large.state) == ("faye", 90_000, "adjusted")
+    assert [by for by, _ in told(large, "approval.given")] == ["faye", "finn"]
+    assert [facts["decision"] for _, facts in told(small, "escalation.decided")] == [
+        "sent_back",
+        "approved",
+    ]
