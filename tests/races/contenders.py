@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -167,7 +168,7 @@ def shares(verb: str, escalation: int, user: str, other: str) -> str:
 
     by, at = User.objects.get(username=user), timezone.now()
     given: dict[str, Any] = {"escalation_id": escalation, "by": by, "at": at}
-    acts = {
+    acts: dict[str, Callable[[], Any]] = {
         "claim": lambda: operations.claim(**given),
         "assign": lambda: operations.assign(**given, to_user=User.objects.get(username=other)),
         "pass": lambda: operations.assign(
