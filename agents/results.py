@@ -17,12 +17,14 @@ def result(run: Run, steps: Sequence[Step] | None = None) -> dict[str, Json]:
     """Return a run as the reference prints one, with our `run_id` and what it waits for.
 
     It is derived from the run's steps; where the engine ended the run, its reason counts. Of a
-    run that was erased only that is left, and of a desk that has gone no more is read. `steps`
-    are all of the run in their order, where the caller has read them.
+    run that was erased or archived only that is left, and of a desk that has gone no more is
+    read. `steps` are all of the run in their order, where the caller has read them.
     """
-    if run.erased_at:
+    if run.is_emptied:
+        times = {"erased_at": run.erased_at, "archived_at": run.archived_at}
+        since = {name: at.isoformat() for name, at in times.items() if at}
         left = {"status": run.state, "stop_reason": run.stop_reason}
-        return {**left, "erased_at": run.erased_at.isoformat(), **_identity(run)}
+        return {**left, **since, **_identity(run)}
     if run.desk not in SYSTEMS:  # whose tools nobody here knows
         return {"status": run.state, "stop_reason": run.stop_reason, **_identity(run)}
     steps = list(run.steps.order_by("position")) if steps is None else steps

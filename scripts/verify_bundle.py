@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Check a copy of the record with nothing but Python's standard library.
 
-    python3 verify_bundle.py RECORD.jsonl [--head HEADS.jsonl] [--keys FILE]
+    python3 verify_bundle.py RECORD.jsonl [--head HEADS.jsonl] [--keys FILE] [--texts FILE]
 
 It finds the first event of each chain that does not fit or is not the one that was sealed, and
 chains that are missing, repeated or of another workspace. With a copy of the heads that was kept
 elsewhere it also finds a record that was made anew or cut; with the keys (one a line) it checks
 the seals themselves. The proof of one run is such a copy too: of its chain alone, with the heads
-that seal it. Exit code: 0 it holds, 3 it does not, 2 bad usage or unreadable files.
+that seal it. Of an archive the texts lie in a file of their own. Exit code: 0 it holds, 3 it does
+not, 2 bad usage or unreadable files.
 It imports nothing of the program that wrote the record, on purpose.
 """
 
@@ -20,6 +21,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -63,8 +65,11 @@ def time_of(text: str) -> datetime:
     return datetime.fromisoformat(text)
 
 
-def parsed(line: bytes, where: str) -> Any:
-    """Return a line's document; what two readers could read as two things is refused."""
+def parsed(line: bytes, where: str, *, is_trace: bool = False) -> Any:
+    """Return a line's document; what two readers could read as two things is refused.
+
+    Only beside the trace of an archived run, which no hash covers, there are fractions.
+    """
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         if len(dict(pairs)) != len(pairs):
@@ -75,9 +80,8 @@ def parsed(line: bytes, where: str) -> Any:
         raise ValueError("it holds a fraction")
 
     try:
-        found = json.loads(
-            line, object_pairs_hook=once, parse_float=fraction, parse_constant=fraction
-        )
+        parse = {"parse_float": float if is_trace else fraction, "parse_constant": fraction}
+        found = json.loads(line, object_pairs_hook=once, **parse)
         canonical(found)  # half a surrogate has no spelling
     except (ValueError, RecursionError) as error:
         raise Broken(f"{where}: {error}") from error
@@ -182,18 +186,30 @@ class Chain:
     """How far a chain was read, and what of it was not right."""
 
     def __init__(self, line: dict[str, Any]) -> None:
-        has_only(line, "name", "count", "hash")
+        has_only(line, "name", "count", "hash", "archived")
         self.name, self.count, self.hash = line["name"], line["count"], line["hash"]
         if not NAME.fullmatch(self.name):
             raise ValueError("a chain has a name that is none")
         self.seq, self.previous, self.workspace = 0, "", ""
+        if archived := line.get("archived"):  # its first events are in an archive
+            has_only(archived, "count", "hash", "workspace")
+            self.seq, self.previous = archived["count"], archived["hash"]
+            self.workspace = str(archived["workspace"])
+            if not self.name.startswith("run/") or type(self.seq) is not int or self.seq < 1:
+                raise ValueError("a chain is archived that cannot be")
+        self.archived = self.seq
         self.bad, self.blank = False, 0
 
 
 class Check:
     """What was read so far, and what of it does not hold."""
 
-    def __init__(self, keys: dict[str, bytes], kept: list[Head], is_torn: bool) -> None:
+    def __init__(
+        self, keys: dict[str, bytes], kept: list[Head], is_torn: bool, texts: BinaryIO | None
+    ) -> None:
+        self.archive: dict[str, Any] = {}  # its number, and before when its runs ended
+        self.texts, self.beside_run = texts, dict[str, Any]()
+        self.archived = self.emptied = 0  # chains with archived events; runs without texts
         self.keys, self.kept = keys, {head.number: head for head in kept}
         self.is_torn = is_torn  # the last line of what was kept
         self.faults: list[str] = []
@@ -221,6 +237,8 @@ class Check:
         if not kind:
             self.begin(content)
         elif kind == "head" and self.chain is None:
+            if self.archive:
+                raise ValueError("an archive has no heads")
             self.take_head(Head(content))
         elif kind == "chain":
             self.end_chain()
@@ -233,7 +251,13 @@ class Check:
     def begin(self, line: dict[str, Any]) -> None:
         if line["bundle"] != FORMAT:
             raise Broken(f"line 1: it does not say that this is {FORMAT}")
-        has_only(line, "bundle", "at", "workspaces", "run")
+        has_only(line, "bundle", "at", "workspaces", "run", "archive")
+        if archive := line.get("archive"):
+            has_only(archive, "number", "before")
+            if type(archive["number"]) is not int or len(line["workspaces"]) != 1:
+                raise ValueError("an archive has a number that is none, or several workspaces")
+            time_of(archive["before"])
+            self.archive = archive
         self.at, self.workspaces = line["at"], line["workspaces"]
         names = [f"workspace/{pk}" for pk in self.workspaces]
         if not names or not all(map(NAME.fullmatch, names)):
@@ -312,12 +336,39 @@ class Check:
         if chain.name in self.ended:
             self.faults.append(f"{chain.name}: it stands twice in this copy")
         self.chain = chain
+        if chain.archived:
+            if self.archive:
+                raise ValueError("an archive leaves out what it is to have")
+            self.archived += 1
+            sealed = self.sealed.get(chain.name, [])[: chain.archived]
+            if len(sealed) < chain.archived or sealed[-1] != chain.previous:
+                self.say(chain, chain.archived, "it is archived as another than was sealed")
+            if self.home.get(chain.name, chain.workspace) != chain.workspace:
+                self.say(chain, 1, "its chain was sealed in another workspace")
+        if self.texts:
+            self.beside_run = parsed(self.texts.readline(), chain.name, is_trace=True)
+            has_only(self.beside_run, "run", "texts", "steps", "erased")
+            if f"run/{self.beside_run['run']}" != chain.name:
+                raise Broken(f"{chain.name}: its texts are not where they belong")
+            self.emptied += "erased" in self.beside_run
+
+    def put_texts(self, event: dict[str, Any]) -> None:
+        """Put the texts beside an event of an archive, as far as they were given and not erased."""
+        if "texts" in event:
+            raise ValueError("an archive has its texts apart")
+        digests = event["facts"].get("texts", {})
+        if self.texts and "erased" not in self.beside_run:
+            event["texts"] = self.beside_run["texts"].get(str(event["seq"]), {})
+        elif digests:
+            event["texts"] = dict.fromkeys(digests)
 
     def take_event(self, chain: Chain, event: dict[str, Any]) -> None:
         has_only(event, *COVERED, "previous", "hash", "texts")
         time_of(event["at"])  # it is printed, also where the chain is bad
         chain.seq += 1
         self.events += 1
+        if self.archive:
+            self.put_texts(event)
         chain.workspace = chain.workspace or str(event["workspace"])
         why = "" if chain.bad else self.wrong_event(chain, event)
         if why:
@@ -370,9 +421,13 @@ class Check:
             self.say(chain, chain.seq + 1, why)
         elif not chain.bad and (chain.seq, chain.previous) != (chain.count, chain.hash):
             self.say(chain, chain.seq, "it is not the event that the chain's end names")
-        elif not chain.bad and chain.blank:
+        elif not chain.bad and chain.blank and not (self.archive and self.lacks_texts):
             self.say(chain, chain.blank, "its text was erased, and no erasure is on record")
         self.ended[chain.name] = chain
+
+    @property
+    def lacks_texts(self) -> bool:
+        return self.texts is None or "erased" in self.beside_run
 
     def say(self, chain: Chain, seq: int, why: str) -> None:
         chain.bad = True
@@ -386,10 +441,12 @@ class Check:
             self.faults.append(f"{name}: event 1: the chain is gone")
         if self.run:
             self.end_run(self.ended.get(self.run))
-        else:
+        elif not self.archive:
             for pk in self.workspaces:
                 self.end_workspace(pk)
             self.end_cut()
+        if self.texts and self.texts.read(1):
+            raise Broken("there are texts of more runs than are here")
         number, later = self.number, [one for one in self.kept if one > self.number]
         if later and not self.newer() and not self.bad_head:
             why = f"heads kept elsewhere go on with head {min(later)}: give those between too"
@@ -463,7 +520,11 @@ class Check:
         number, newer = self.number, self.newer()
         what = f"{self.run} alone, " if self.run else ""
         yield f"The copy says it is of {what}workspace {names}, taken at {self.at}."
-        yield f"It ends with head {number}" + (f" of {self.head.at}." if self.head else ".")
+        if self.archive:
+            number_of, before = self.archive["number"], self.archive["before"]
+            yield f"It is archive {number_of}, of runs that ended before {before}."
+        else:
+            yield f"It ends with head {number}" + (f" of {self.head.at}." if self.head else ".")
         if self.first_bound not in (0, 1):
             yield f"Head {self.first_bound} is the first that binds the set of chains."
         if self.elsewhere:
@@ -486,7 +547,20 @@ class Check:
     def unproved(self) -> Iterator[str]:
         """Yield what would hold just as well if it were false, as far as this copy can tell."""
         newest = [self.head, *self.newer()][-1]
-        if not self.is_whole:
+        if self.archive:
+            yield (
+                "that these are the runs which were archived: compare the digest in the last line "
+                f"with sha256 of archive {self.archive['number']} in the log (archive.written)."
+            )
+            if self.loose and not self.kept:
+                yield "that its events are those that were sealed: no heads were given (--head)."
+            if self.texts is None:
+                yield "the texts beside its events: they were not given (--texts)."
+            elif self.emptied:
+                yield f"the texts of {self.emptied} runs: they were erased since; the log says why."
+        if self.archived:
+            yield f"what {self.archived} runs did that are archived: check their archives."
+        if not self.is_whole and not self.archive:
             after = f"head {newest.number} of {newest.at}" if newest else "its first event"
             yield (
                 f"that nothing is missing at its end: had everything after {after} been left out, "
@@ -507,7 +581,7 @@ class Check:
             )
         if self.run:
             yield "what its workspace is called: the chain that tells it is not in this copy."
-        elif not self.first_bound:
+        elif not self.first_bound and not self.archive:
             yield "how many chains there are: no head binds them."
         if not self.keys:
             anew = "" if self.kept else ": somebody without the key could have made all of it anew"
@@ -556,14 +630,17 @@ def main() -> int:
     parser.add_argument("record", type=Path)
     parser.add_argument("--head", type=Path, help="a copy of the heads that was kept elsewhere")
     parser.add_argument("--keys", type=Path, help="a file with the keys, one a line")
+    parser.add_argument("--texts", type=Path, help="the texts of an archive")
     given = parser.parse_args()
     try:
         keys = read_keys(given.keys)
-        check = Check(keys, *kept_heads(given.head, keys))
-        with given.record.open("rb") as file:
+        with ExitStack() as stack:
+            texts = stack.enter_context(given.texts.open("rb")) if given.texts else None
+            check = Check(keys, *kept_heads(given.head, keys), texts)
+            file = stack.enter_context(given.record.open("rb"))
             for document in documents(file):
                 check.take(document)
-        check.end()
+            check.end()
         summary = [*check.summary(), *(f"NOT PROVED: {one}" for one in check.unproved())]
     except (OSError, BadUsage) as error:
         print(error, file=sys.stderr)

@@ -19,7 +19,7 @@ from agents.audit.chains import Step, in_groups, no_step
 from agents.audit.run_seal import heads_of
 from agents.core.digest import canonical, sha256
 from agents.core.requests import Json
-from agents.models import Event, Head, Run, Workspace
+from agents.models import Event, Head, Run, Tombstone, Workspace
 from agents.models.event import hashed_parts, texts_of
 from agents.record import seals
 from agents.record.chain import name_of, run_keys, spelled
@@ -72,7 +72,7 @@ def _documents(workspaces: QuerySet[Workspace], at: datetime, step: Step) -> Ite
         yield from map(_event_line, events.prefetch_related("texts").iterator(CHUNK))
         step(count := count + 1)
     for keys in in_groups(Run.objects.filter(workspace__in=workspaces)):
-        yield from _runs(keys, upto)
+        yield from run_lines(keys, upto)
         step(count := count + len(keys))
 
 
@@ -84,11 +84,14 @@ def _documents_of_run(run: Run, at: datetime) -> Iterator[Json]:
     yield {"bundle": FORMAT, "at": spelled(at), "workspaces": whose, "run": str(run.pk)}
     for number in numbers:
         yield {"head": _shown(Head.objects.get(number=number).plain(), whose)}
-    yield from _runs([run.pk], upto)
+    yield from run_lines([run.pk], upto)
 
 
-def _runs(keys: list[UUID], upto: int) -> Iterator[Json]:
-    """Yield the chains of a few runs, each as its row tells of it: it may grow meanwhile."""
+def run_lines(keys: list[UUID], upto: int | None) -> Iterator[Json]:
+    """Yield the chains of a few runs, each as its row tells of it: it may grow meanwhile.
+
+    None is later than the event `upto`. Of an archived run the events are in its archive.
+    """
     runs = Run.objects.filter(pk__in=keys).order_by("pk")
     rows = list(runs.only("workspace_id", "event_count", "head_hash"))
     events: dict[UUID, list[Event]] = {run.pk: [] for run in rows}
@@ -96,14 +99,27 @@ def _runs(keys: list[UUID], upto: int) -> Iterator[Json]:
     for event in found.iterator(CHUNK):
         if event.run_id:
             events[event.run_id].append(event)
+    graves = Tombstone.objects.in_bulk(keys)
     for run in rows:
         mine = [event for event in events[run.pk] if event.seq <= run.event_count]
-        ours = [event for event in mine if event.pk <= upto]
-        if mine and not ours:
-            continue  # it was launched after this copy was asked for
+        ours = [event for event in mine if upto is None or event.pk <= upto]
+        grave = graves.get(run.pk)
+        gone = grave if grave and not (mine and mine[0].seq == 1) else None
         if len(ours) < len(mine):
-            run.event_count, run.head_hash = ours[-1].seq, ours[-1].hash
-        yield _chain_line(name_of(workspace=run.workspace_id, run=run.pk), run)
+            if ours:
+                run.event_count, run.head_hash = ours[-1].seq, ours[-1].hash
+            elif gone:
+                run.event_count, run.head_hash = gone.event_count, gone.head_hash
+            else:
+                continue  # it was launched after this copy was asked for
+        line = _chain_line(name_of(workspace=run.workspace_id, run=run.pk), run)
+        if gone:
+            line["chain"]["archived"] = {
+                "count": gone.event_count,
+                "hash": gone.head_hash,
+                "workspace": run.workspace_id,
+            }
+        yield line
         yield from map(_event_line, ours)
 
 

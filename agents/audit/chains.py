@@ -4,34 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from functools import lru_cache
+from datetime import datetime
 from typing import TypeVar
 from uuid import UUID
 
-from django.conf import settings
 from django.core.exceptions import ObjectDoesNotExist
 from django.db import DataError
 from django.db.models import QuerySet
-from django.utils import timezone
 
+from agents.audit.chain_reader import ChainReader
 from agents.audit.sealed_chains import SealedChains
 from agents.audit.stored import rows_of_runs, rows_of_workspace
-from agents.models import Event, Run, Workspace
-from agents.models.event import hashed_parts, texts_of
+from agents.audit.tombstones import tombstones_of
+from agents.models import Event, Run, Tombstone, Workspace
+from agents.models.event import hashed_parts
 from agents.record.chain import link, name_of
-from agents.record.chain_faults import Fault, Linked, first_fault
-from agents.record.told import Row, Told
+from agents.record.chain_faults import Fault, first_fault
+from agents.record.told import Row
 
 CHUNK = 500  # rows in memory at once
 RUNS, EVENTS = 100, 2_000  # that are in memory at once, but for a longer run
-LATE = timedelta(minutes=10)  # between what an event says and its seal, where nothing is wrong
 # What a value raises that does not belong in its column.
 UNREADABLE = (
     *(AttributeError, KeyError, TypeError, ValueError, OverflowError, DataError),
     ObjectDoesNotExist,  # a row that is referred to is gone
 )
-LONG_AGO = datetime.min.replace(tzinfo=UTC)
 Step = Callable[[int], None]  # hears how many chains are done, and may raise to end it
 Owner = TypeVar("Owner", Run, Workspace)
 
@@ -123,10 +120,10 @@ def _chains_of(keys: Sequence[UUID], sealed: SealedChains) -> Iterator[Chain]:
     for event in found.iterator(CHUNK):
         if event.run_id:
             events[event.run_id].append(event)
-    rows = rows_of_runs(runs)
+    rows, graves = rows_of_runs(runs), _graves(keys)
     for run in runs:
-        name = name_of(workspace=run.workspace_id, run=run.pk)
-        chain = _chain(f"run {run.pk}", name, run, events[run.pk], rows[run.pk], sealed)
+        grave = graves.get(run.pk)
+        chain = _chain_of_run(run, events[run.pk], rows[run.pk], sealed, grave)
         yield chain if chain.holds else _stable(run, lambda row: _run_chain(row, sealed))
 
 
@@ -150,8 +147,34 @@ def _workspace_chain(workspace: Workspace, sealed: SealedChains) -> Chain:
 
 def _run_chain(run: Run, sealed: SealedChains) -> Chain:
     events = Event.objects.filter(run=run).order_by("seq").prefetch_related("texts")
-    name = name_of(workspace=run.workspace_id, run=run.pk)
-    return _chain(f"run {run.pk}", name, run, events, rows_of_runs([run])[run.pk], sealed)
+    rows, grave = rows_of_runs([run])[run.pk], _graves([run.pk]).get(run.pk)
+    return _chain_of_run(run, list(events), rows, sealed, grave)
+
+
+def _graves(runs: Sequence[UUID]) -> dict[UUID, tuple[Tombstone, bool]]:
+    """Return the tombstones of runs, with whether what stays of their rows is as it was."""
+    graves = Tombstone.objects.in_bulk(runs)
+    digests = tombstones_of(graves)
+    return {run: (grave, digests[run] == grave.sha256) for run, grave in graves.items()}
+
+
+def _chain_of_run(
+    run: Run,
+    events: Sequence[Event],
+    rows: Mapping[str, Row],
+    sealed: SealedChains,
+    grave: tuple[Tombstone, bool] | None,
+) -> Chain:
+    shown, name = f"run {run.pk}", name_of(workspace=run.workspace_id, run=run.pk)
+    differences = []
+    if grave and not grave[1]:
+        differences = ["run: what stays of it is not as it was when it was archived"]
+    if grave and grave[0].event_count and not (events and events[0].seq == 1):
+        cut = (grave[0].event_count, grave[0].head_hash)
+        return _chain(shown, name, run, events, {}, sealed, differences, after=cut)
+    if run.archived_at:
+        differences.append("run: it is said to be archived, and it is not")
+    return _chain(shown, name, run, events, rows, sealed, differences)
 
 
 def _chain(
@@ -161,10 +184,17 @@ def _chain(
     events: Iterable[Event],
     rows: Mapping[str, Row],
     sealed: SealedChains,
+    differences: Sequence[str] = (),
+    after: tuple[int, str] = (0, ""),
 ) -> Chain:
-    """Return a chain with the first event that does not fit, and the rows that are not as told."""
-    reader = _Reader(row, sealed.of(name), sealed.newest)
-    fault = first_fault(reader.read(events), count=row.event_count, head=row.head_hash)
+    """Return a chain with the first event that does not fit, and the rows that are not as told.
+
+    `after` are the number and the last hash of the events that are archived: seals bind them.
+    """
+    reader = ChainReader(row, sealed.of(name), sealed.newest)
+    fault = reader.skip(*after)
+    found = reader.read(events)
+    fault = fault or first_fault(found, count=row.event_count, head=row.head_hash, after=after)
     if fault is None:
         fault = reader.unlike or reader.cut or reader.fault
     elif reader.unlike and reader.unlike.seq < fault.seq:
@@ -172,80 +202,13 @@ def _chain(
     home = sealed.home(name)
     if fault is None and home not in (None, str(reader.workspace)):
         fault = Fault(1, f"it was sealed as a chain of workspace {home}")
-    differences = [] if fault else [str(one) for one in reader.told.differences(rows)]
+    if fault is None and not after[0]:
+        differences = [*differences, *map(str, reader.told.differences(rows))]
     return Chain(
         shown,
         fault,
-        differences=differences,
+        differences=() if fault else differences,
         doubt=None if fault else reader.doubt,
         loose=reader.loose,
         between=reader.between,
     )
-
-
-class _Reader:
-    """Reads the events of a chain once, for all who look at them, beside what was sealed of it."""
-
-    def __init__(
-        self, row: Run | Workspace, sealed: Iterator[tuple[str, str]], newest: str
-    ) -> None:
-        self.workspace = row.workspace_id if isinstance(row, Run) else row.pk
-        self.sealed, self.newest = sealed, newest
-        self.now = timezone.now()
-        self.seq = self.loose = 0
-        self.between: tuple[datetime, datetime] | None = None
-        self.fault: Fault | None = None
-        self.unlike: Fault | None = None  # the first event that is not the one that was sealed
-        self.doubt: Fault | None = None
-        self.told = Told()
-
-    def read(self, events: Iterable[Event]) -> Iterator[Linked]:
-        for event in events:
-            self.seq += 1
-            wanted, bound = next(self.sealed, (None, self.newest))
-            if wanted is None:
-                first, last = self.between or (event.at, event.at)
-                self.loose, self.between = (
-                    self.loose + 1,
-                    (min(first, event.at), max(last, event.at)),
-                )
-            elif event.hash != wanted and self.unlike is None:
-                self.unlike = Fault(self.seq, "it is not the event that was sealed")
-            if self.fault is None and event.workspace_id != self.workspace:
-                self.fault = Fault(self.seq, "it is of another workspace than its chain")
-            self.doubt = self.doubt or self.doubt_of(self.seq, event.at, bound)
-            found = Linked(hashed_parts(event), event.previous, event.hash, texts_of(event))
-            self.told.take(found)
-            yield found
-
-    @property
-    def cut(self) -> Fault | None:
-        """Return where a chain ends that was sealed further, once all its events were read."""
-        if left := sum(1 for _ in self.sealed):
-            why = f"the chain ends after {self.seq} events; {self.seq + left} were sealed"
-            return Fault(self.seq + 1, why)
-        return None
-
-    def doubt_of(self, seq: int, at: datetime, bound: str) -> Fault | None:
-        """Return why an event cannot be of this time: a forgery and a wrong clock look alike."""
-        why = "it is of the future" if at > self.now + LATE else ""
-        if at < _since(bound):
-            why = "it is older than the head before its seal"
-        if not why or is_of_wrong_clock(at):
-            return None
-        return Fault(seq, f"{why}: a clock was wrong, or its time was forged")
-
-
-def is_of_wrong_clock(at: datetime) -> bool:
-    """Tell whether a clock that is known to have been wrong may have shown this time."""
-    return any(since <= at <= until for since, until in settings.OPSCONSOLE_WRONG_CLOCKS)
-
-
-def is_sure(at: str) -> bool:
-    """Tell whether no clock that was wrong is known to have shown this time."""
-    return not is_of_wrong_clock(datetime.fromisoformat(at))
-
-
-@lru_cache(8)
-def _since(at: str) -> datetime:
-    return datetime.fromisoformat(at) - LATE if at else LONG_AGO

@@ -10,12 +10,14 @@ from uuid import UUID
 from django.db.models import Exists, F, OuterRef, QuerySet
 from django_otp.plugins.otp_totp.models import TOTPDevice
 
+from agents.audit.tombstones import digest_of_archive
 from agents.core.digest import sha256
 from agents.core.kinds import EFFECT_UNKNOWN
 from agents.core.requests import Json
 from agents.core.states import ENDED, EffectState
 from agents.models import (
     Approval,
+    Archive,
     Effect,
     Escalation,
     Invitation,
@@ -45,7 +47,7 @@ def rows_of_runs(runs: Collection[Run]) -> dict[UUID, Rows]:
         found[pk]["run"] |= stray
     for pk, book, own in mine.exclude(has_own_book()).values_list("pk", "book", "workspace__book"):
         found[pk]["run"]["its book"] = Derived(book, own)
-    erased = {run.pk for run in runs if run.erased_at}
+    erased = {run.pk for run in runs if run.is_emptied}
     replayed = {run.pk for run in runs if run.policy.document.get("profile") == REPLAYED}
     escalations = Escalation.objects.filter(run__in=runs).select_related(
         *("decided_by", "claimed_by", "step", "run", "assigned_to", "assigned_team")
@@ -130,6 +132,16 @@ def rows_of_workspace(workspace: Workspace) -> Rows:
     for made in Invitation.objects.filter(workspace=workspace).select_related("team"):
         slug = made.team.slug if made.team else ""
         rows[f"invitation {made.pk}"] = {"role": made.role, "team": slug, "state": made.state}
+    for archive in Archive.objects.filter(workspace=workspace).order_by("pk"):
+        stand = digest_of_archive(archive.pk)
+        rows[f"archive {archive.number}"] = {
+            "before": archive.before.isoformat(),
+            "runs": archive.runs,
+            "sha256": archive.sha256,
+            "tombstones": archive.tombstones,
+            "seq": archive.seq,
+            "its tombstones": Derived(stand, (archive.runs, archive.tombstones)),
+        }
     for switch in KillSwitch.objects.filter(workspace=workspace).order_by("pk"):
         rows[f"kill switch {switch}"] = {"stage": switch.stage.value}
     preferences = NotificationPreference.objects.filter(workspace=workspace).select_related("user")

@@ -3,7 +3,7 @@
 They refuse to change or delete an event or a head, to move a run that has ended, to decide what
 was answered once more and to point a row at another one, also outside this program. To forget a
 person they let pass exactly this: the text beside an event, and what a run that has ended quotes,
-become empty once.
+become empty once. What an archive has whose event is sealed may be let go.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 EVENTS, HEADS, TEXTS = ("agents_event", "agents_head", "agents_eventtext")
-APPROVALS = "agents_approval"
-TABLES = (EVENTS, HEADS, TEXTS, APPROVALS)
+APPROVALS, ARCHIVES, TOMBSTONES = ("agents_approval", "agents_archive", "agents_tombstone")
+TABLES = (EVENTS, HEADS, TEXTS, APPROVALS, ARCHIVES, TOMBSTONES)
 CHANNEL = "opsconsole_events"  # what PostgreSQL's LISTEN hears at each commit that adds events
 
 _SQLITE = """
@@ -29,6 +29,32 @@ $$ BEGIN RAISE EXCEPTION 'the record is append-only'; END $$
 _POSTGRES = """
 CREATE OR REPLACE TRIGGER {table}_no_{verb} BEFORE {verb} ON {table}
 FOR EACH {each} EXECUTE FUNCTION agents_event_append_only()
+"""
+# What a sealed archive has may go: the event that tells of the archive is in a head.
+_IN_ARCHIVE = """EXISTS (SELECT 1 FROM agents_tombstone t
+  JOIN agents_archive a ON a.id = t.archive_id
+  JOIN agents_sealed s ON s.chain = 'workspace/' || a.workspace_id
+  WHERE t.run_id = {event}.run_id AND {event}.seq <= t.event_count AND s.event_count >= a.seq)"""
+_OF_TEXT = "EXISTS (SELECT 1 FROM agents_event e WHERE e.id = OLD.event_id AND "
+_MAY_GO = {
+    EVENTS: _IN_ARCHIVE.format(event="OLD"),
+    TEXTS: f"{_OF_TEXT}{_IN_ARCHIVE.format(event='e')})",
+}
+_SQLITE_GO = """
+CREATE TRIGGER {table}_no_delete BEFORE delete ON {table}
+WHEN NOT {may}
+BEGIN SELECT RAISE(ABORT, 'the record is append-only'); END
+"""
+_POSTGRES_GO = """
+CREATE OR REPLACE FUNCTION {table}_no_delete() RETURNS trigger LANGUAGE plpgsql AS
+$$ BEGIN
+IF NOT {may} THEN
+RAISE EXCEPTION 'the record is append-only';
+END IF;
+RETURN OLD;
+END $$;
+CREATE OR REPLACE TRIGGER {table}_no_delete BEFORE delete ON {table}
+FOR EACH ROW EXECUTE FUNCTION {table}_no_delete()
 """
 # It wakes who watches and carries nothing: data always comes from the table.
 _POSTGRES_WAKE = f"""
@@ -50,6 +76,7 @@ _STAY: tuple[tuple[str, tuple[str, ...], str, tuple[str, ...], dict[str, str]], 
         ("state", "ended_at", "pattern", "book_id"),
         {
             "erased_at": "OLD.erased_at IS NULL",
+            "archived_at": "OLD.archived_at IS NULL",
             # The code stays; what it quoted goes.
             "stop_reason": f"{_ERASES} AND OLD.stop_reason LIKE NEW.stop_reason || ':%'",
         },
@@ -88,6 +115,16 @@ _STAY: tuple[tuple[str, tuple[str, ...], str, tuple[str, ...], dict[str, str]], 
         },
     ),
     ("agents_effect", ("run_id", "step_id", "review_id", "escalation_id", "key"), "", (), {}),
+    (
+        ARCHIVES,
+        (
+            *("id", "workspace_id", "number", "before", "at", "runs", "sha256", "tombstones"),
+            "seq",
+        ),
+        "1 = 1",
+        (),
+        {"let_go_at": "OLD.let_go_at IS NULL"},
+    ),
     (
         TEXTS,
         ("id", "event_id", "name"),
@@ -143,7 +180,11 @@ def triggers_of(connection: BaseDatabaseWrapper) -> list[Trigger]:
     found = []
     for table, verb in _refused(tables, is_sqlite):
         each = "STATEMENT" if verb == "truncate" else "ROW"
-        statement = (_SQLITE if is_sqlite else _POSTGRES).format(table=table, verb=verb, each=each)
+        template = _SQLITE if is_sqlite else _POSTGRES
+        may = _MAY_GO.get(table, "") if verb == "delete" else ""
+        if may:
+            template = _SQLITE_GO if is_sqlite else _POSTGRES_GO
+        statement = template.format(table=table, verb=verb, each=each, may=may)
         kind = 0 if is_sqlite else _BEFORE + _VERBS[verb] + _ROW * (each == "ROW")
         found.append(Trigger(table, f"{table}_no_{verb}", statement, kind))
     if EVENTS in tables and not is_sqlite:
@@ -178,6 +219,6 @@ def _refused(tables: Sequence[str], is_sqlite: bool) -> list[tuple[str, str]]:
         (table, verb)
         for table in TABLES
         for verb in verbs
-        # Two of them may be emptied: see _STAY.
-        if table in tables and not (table in (TEXTS, APPROVALS) and verb == "update")
+        # Of three of them a part may change: see _STAY.
+        if table in tables and not (table in (TEXTS, APPROVALS, ARCHIVES) and verb == "update")
     ]

@@ -14,7 +14,8 @@ from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.models import QuerySet
 
 from agents.audit import heads_file, protection, sealing, unsealed
-from agents.audit.chains import CHUNK, UNREADABLE, Chain, Step, chains, is_sure, no_step
+from agents.audit.chain_reader import is_sure
+from agents.audit.chains import CHUNK, UNREADABLE, Chain, Step, chains, no_step
 from agents.audit.sealed_chains import SealedChains
 from agents.audit.stored import without_intent
 from agents.models import Head, Run, Sealed, Workspace

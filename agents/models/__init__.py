@@ -1,6 +1,7 @@
 """What is stored: one file per noun."""
 
 from agents.models.approval import Approval
+from agents.models.archive import Archive, Tombstone
 from agents.models.book import Book
 from agents.models.effect import Effect
 from agents.models.endpoint import Endpoint
@@ -33,6 +34,7 @@ from agents.models.workspace import DECIDES, Membership, Role, Workspace
 __all__ = [
     "DECIDES",
     "Approval",
+    "Archive",
     "Book",
     "Delivery",
     "DeliveryState",
@@ -64,6 +66,7 @@ __all__ = [
     "Stage",
     "Step",
     "Team",
+    "Tombstone",
     "Webhook",
     "Worker",
     "Workspace",

@@ -72,6 +72,7 @@ class Run(models.Model):
     created_at = models.DateTimeField()
     ended_at = models.DateTimeField(null=True)
     erased_at = models.DateTimeField(null=True)  # since then its texts are gone, its numbers stay
+    archived_at = models.DateTimeField(null=True)  # since then a file has its events and steps
 
     class Meta:
         constraints = [
@@ -115,6 +116,11 @@ class Run(models.Model):
     def limits(self) -> Limits:
         """Return what the run is held to, for its pattern and desk. Raises BadPolicy."""
         return self.policy.limits_of(self.pattern, self.desk)
+
+    @property
+    def is_emptied(self) -> bool:
+        """True where what its steps asked and were answered is no longer here."""
+        return bool(self.erased_at or self.archived_at)
 
     @property
     def title(self) -> str:

@@ -4,6 +4,7 @@ The clock comes in as `at`. What is refused is refused with a sentence for the p
 """
 
 from agents.operations.approving import ApprovalLapsed
+from agents.operations.archiving import Archived, archive_runs, forget_archived
 from agents.operations.assigning import assign
 from agents.operations.auditing import record_command_export, record_export, record_verification
 from agents.operations.claiming import Claimed, claim, release_claim
@@ -71,6 +72,7 @@ __all__ = [
     "WRONG",
     "AlreadyDecided",
     "ApprovalLapsed",
+    "Archived",
     "Claimed",
     "Erasure",
     "ErasureLeftovers",
@@ -81,6 +83,7 @@ __all__ = [
     "add_member",
     "add_webhook",
     "add_workspace",
+    "archive_runs",
     "assign",
     "begin_factor",
     "begun_factor",
@@ -97,6 +100,7 @@ __all__ = [
     "erase_subject",
     "factor_of",
     "fields_of",
+    "forget_archived",
     "invitation_of",
     "invite",
     "join",

@@ -154,7 +154,7 @@ def _erase_run(run: Run, *, actor: str, at: datetime) -> None:
 
 def _erase_step(step: Step) -> None:
     """Empty what was asked and answered; of a line of the record its kind stays."""
-    step.asked = {"kind": step.asked["kind"]} if step.kind == "say" else {}
+    step.asked = {"kind": step.asked.get("kind")} if step.kind == "say" else {}
     step.reply, step.fingerprint = None, ""
     step.failed = step.failed.partition(":")[0]
     step.save(update_fields=["asked", "reply", "fingerprint", "failed"])

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from itertools import groupby
 from uuid import UUID
 
-from django.db.models import QuerySet
+from django.db.models import Exists, OuterRef, QuerySet
 
 from agents.core.limits import BadPolicy
-from agents.models import Event, KillSwitch, PolicyVersion, Run, Workspace
+from agents.models import Archive, Event, KillSwitch, PolicyVersion, Run, Tombstone, Workspace
 from agents.record.erasable_texts import without_texts
 
 
@@ -23,11 +23,12 @@ class ErasureLeftovers:
     policies: tuple[int, ...] = ()  # versions that mask nothing, with runs of others under them
     switches: tuple[int, ...] = ()  # kill switches whose reason may name the subject
     switch_events: tuple[int, ...] = ()  # and such events in the workspace's chain
+    archives: tuple[int, ...] = ()  # whose file of texts has theirs
     books: bool = False  # the desk's own: it does not say how it forgets a subject
 
     def __bool__(self) -> bool:
-        found = (self.chains, self.policies, self.switches, self.switch_events, self.books)
-        return any(found)
+        found = (self.chains, self.policies, self.switches, self.switch_events)
+        return any((*found, self.archives, self.books))
 
 
 def find_leftovers(
@@ -41,6 +42,12 @@ def find_leftovers(
     said = Event.objects.filter(workspace=workspace, run=None, kind__startswith="kill_switch.")
     return ErasureLeftovers(
         chains=tuple(_runs_with_words(runs)),
+        archives=tuple(
+            Archive.objects.filter(workspace=workspace)
+            .filter(Exists(Tombstone.objects.filter(archive=OuterRef("pk"), run__in=runs)))
+            .order_by("number")
+            .values_list("number", flat=True)
+        ),
         policies=_unmasked_versions(workspace),
         switches=tuple(s.pk for s in switches if spoken_of.search(s.reason)),
         switch_events=tuple(

@@ -9,6 +9,8 @@ from agents.core.requests import Json
 from agents.record.chain import link
 from agents.record.erasable_texts import ERASURE, Text, unfit
 
+UNTOLD_ERASURE = "its text was erased, and no erasure is on record"
+
 
 @dataclass(frozen=True)
 class Linked:
@@ -28,12 +30,15 @@ class Fault:
     why: str
 
 
-def first_fault(events: Iterable[Linked], *, count: int, head: str) -> Fault | None:
+def first_fault(
+    events: Iterable[Linked], *, count: int, head: str, after: tuple[int, str] = (0, "")
+) -> Fault | None:
     """Return the first fault of a chain in order of seq, or None if it holds.
 
-    `count` and `head` are what the chain's row says: without them a cut tail looks whole.
+    `count` and `head` are what the chain's row says: without them a cut tail looks whole. `after`
+    are the number and the last hash of the events that are archived.
     """
-    seq, previous, blank = 0, "", 0
+    (seq, previous), blank = after, 0
     for event in events:
         seq += 1
         if event.covered["seq"] != seq:
@@ -54,7 +59,7 @@ def first_fault(events: Iterable[Linked], *, count: int, head: str) -> Fault | N
     if previous != head:
         return Fault(seq, "it is not the event that the chain's head names")
     if blank:
-        return Fault(blank, "its text was erased, and no erasure is on record")
+        return Fault(blank, UNTOLD_ERASURE)
     return None
 
 

@@ -299,6 +299,12 @@ def _person(rows: Rows, what: str, facts: Row, event: Row) -> None:
         rows["run"]["erased"] = True
 
 
+def _archive(rows: Rows, what: str, facts: Row, event: Row) -> None:
+    if what == "written":
+        told = _known(facts, "before", "runs", "sha256", "tombstones")
+        rows[f"archive {facts['archive']}"] = {**told, "seq": event["seq"]}
+
+
 def _known(facts: Row, *names: str) -> Row:
     return {name: facts[name] for name in names if name in facts}
 
@@ -318,4 +324,5 @@ _TELLS: dict[str, Callable[[Rows, str, Row, Row], None]] = {
     "notifications": _notifications,
     "webhook": _webhook,
     "person": _person,
+    "archive": _archive,
 }

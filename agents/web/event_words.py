@@ -373,6 +373,10 @@ TELLS: Mapping[str, Callable[[EventSentence], str]] = {
     **{kind: _worded(sentence) for kind, (_, sentence) in words.EVENTS.items()},
     "audit.exported": _exported,
     "audit.verified": _verified,
+    "archive.written": _worded(
+        "Archived {runs} runs that ended before {before} (archive {archive})."
+    ),
+    "archive.erased": _worded("Emptied the archived texts of {runs} runs (archive {archive})."),
     "kill_switch.on": _switch("Turned the kill switch on for {}", "paused"),
     "kill_switch.trial": _switch("Resumed new runs for {}", "resumed"),
     "kill_switch.off": _switch("Turned the kill switch off for {}", "resumed"),

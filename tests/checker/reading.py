@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, Protocol, TypeAlias
@@ -60,6 +60,21 @@ class Dump:
     team_members: list[Row]
     snoozes: list[Row]
     approvals: list[Row]
+
+    def without_archived(self) -> Dump:
+        """Return what has a trace here; verify_audit and the archives' own check see the others."""
+        gone = {run["id"] for run in self.runs if run.get("archived_at")}
+        kept = {
+            name: [row for row in getattr(self, name) if row["run_id"] not in gone]
+            for name in ("steps", "escalations", "effects", "events", "approvals")
+        }
+        held = {escalation["id"] for escalation in kept["escalations"]}
+        return replace(
+            self,
+            **kept,
+            runs=[run for run in self.runs if run["id"] not in gone],
+            snoozes=[snooze for snooze in self.snoozes if snooze["escalation_id"] in held],
+        )
 
     @cached_property
     def run(self) -> dict[str, Row]:

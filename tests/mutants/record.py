@@ -108,13 +108,13 @@ RECORD = (
     ),
     _left_out(
         "an event need not be the one that was sealed",
-        "agents/audit/chains.py",
+        "agents/audit/chain_reader.py",
         "event.hash != wanted and self.unlike is None",
         f"{SEALED} -k hashed_anew",
     ),
     _left_out(
         "a chain may be shorter than it was sealed",
-        "agents/audit/chains.py",
+        "agents/audit/chain_reader.py",
         "left := sum(1 for _ in self.sealed)",
         f"{SEALED} -k hashed_anew",
     ),

@@ -51,6 +51,10 @@ def _told(beyond: ErasureLeftovers) -> Iterator[str]:
     """Yield a line for each kind of place, with what identifies it."""
     if beyond.books:
         yield "the desk's own books: it does not say how it forgets, so its texts are as they were"
+    if beyond.archives:
+        yield (
+            f"archives {_listed(beyond.archives)}: run manage.py archive --forget where they are"
+        )
     for run_id, events in beyond.chains:
         yield (
             f"run {run_id}, events {_listed(events)}: written before texts lay beside their "

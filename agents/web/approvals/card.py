@@ -170,7 +170,7 @@ def card(escalation: Escalation, user: User, around: Around, *, at: datetime) ->
         decisions=_decisions(escalation),
         stages=stages(reviews, escalation, effect, is_over=run.state in ENDED),
         sources=[]
-        if run.erased_at
+        if run.is_emptied
         else sources(escalation, known.recorded, reviews, filter(_answered(escalation), steps)),
         shown=(escalation.review.get("facts") or {}).get("evidence") or [],
         ruler=ruler(

@@ -108,7 +108,7 @@ def case_file(run: Run, *, after: int = 0) -> CaseFile:
         is_closed=run.state in ENDED,
         outcome=outcome_of(run),
         moved=moved(effects),
-        entries=[_entry(line, steps, is_erased=run.erased_at is not None) for line in lines],
+        entries=[_entry(line, steps, is_erased=run.is_emptied) for line in lines],
         after=after,
         next=own[-1].seq if len(rows) > PAGE and own else None,
         first_hash=own[0].hash if own and own[0].seq == 1 else "",

@@ -81,7 +81,7 @@ def trace(run: Run, *, at: datetime | None = None, before: int | None = None) ->
     found = results.result(run, steps)
     turns = (
         []
-        if run.erased_at
+        if run.is_emptied
         else turns_of(
             steps,
             held,
@@ -106,7 +106,7 @@ def trace(run: Run, *, at: datetime | None = None, before: int | None = None) ->
         steps=steps,
         turns=turns,
         shown=on_page,
-        meters=[] if run.erased_at else _meters(limits, steps, spent, turns),
+        meters=[] if run.is_emptied else _meters(limits, steps, spent, turns),
         end=_end(run.stop_reason, turns) if run.state in _BAD_ENDS else "",
         counts=_counts(on_page),
         result=found,
@@ -201,7 +201,7 @@ def _counts(turns: Sequence[Turn]) -> list[tuple[str, str, int]]:
 def shown(run: Run, *, before: int | None = None) -> dict[str, Json]:
     """Return what the live part of a run's page is rendered from, as `trace` does."""
     found = trace(run, before=before)
-    part, read = ("", None) if run.erased_at else ABOVE.get(run.pattern, ("", None))
+    part, read = ("", None) if run.is_emptied else ABOVE.get(run.pattern, ("", None))
     waits = run.state == RunState.QUEUED and run.wake_at
     return {
         "run": run,

@@ -50,7 +50,9 @@ def run_json(request: HttpRequest, pk: UUID) -> HttpResponse:
 def run_turn(request: HttpRequest, pk: UUID, number: int) -> HttpResponse:
     """Give what the steps of a turn asked and were answered, as text: it can be long."""
     found = access.run_for(access.person(request), pk)
-    steps = [] if found.erased_at else steps_of_turn(list(found.steps.order_by("position")), number)
+    steps = (
+        [] if found.is_emptied else steps_of_turn(list(found.steps.order_by("position")), number)
+    )
     if not steps:
         raise Http404
     return HttpResponse("\n\n".join(raw_of(steps)), content_type="text/plain; charset=utf-8")

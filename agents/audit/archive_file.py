@@ -1,0 +1,216 @@
+"""The two files of an archive: the record, which never changes, and the texts apart from it.
+
+The record is a copy as agents.audit.bundle makes one, of some runs, without texts: their digests
+are in its events. The other file has a line for each run with its texts and what its steps asked
+and were answered; an erasure empties that line, and the record holds as before.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import IO
+from uuid import UUID
+
+from agents.audit.bundle import FORMAT, run_lines
+from agents.core.digest import canonical
+from agents.core.requests import Json
+from agents.models import Archive, Step
+from agents.record.chain import spelled
+from agents.record.chain_faults import UNTOLD_ERASURE, Linked, first_fault
+from agents.record.erasable_texts import TEXTS, Text
+
+PART = ".part"  # of files that no event tells of yet
+STEP = ("position", "key", "kind", "fingerprint", "asked", "reply", "failed")
+
+
+class Unfit(Exception):
+    """The files are not what was archived; it says which line."""
+
+
+@dataclass(frozen=True)
+class ArchiveFiles:
+    """Where the files of an archive are."""
+
+    record: Path
+    texts: Path
+
+    @classmethod
+    def of(cls, directory: Path, slug: str, number: int) -> ArchiveFiles:
+        name = f"{slug}-{number:04}"
+        return cls(directory / f"{name}.record.jsonl", directory / f"{name}.texts.jsonl")
+
+    @property
+    def parts(self) -> ArchiveFiles:
+        """Return where they are while they are written."""
+        return ArchiveFiles(_part(self.record), _part(self.texts))
+
+    def take_places(self) -> None:
+        """Put the parts, where there are any, in their places. Done again, nothing is changed."""
+        for path in (self.record, self.texts):
+            if _part(path).exists():
+                os.replace(_part(path), path)
+        _sync(self.record.parent)
+
+
+def _part(path: Path) -> Path:
+    return path.with_name(path.name + PART)
+
+
+def write(files: ArchiveFiles, header: Json, groups: Iterable[list[UUID]]) -> str:
+    """Write the runs of these groups into new files. Return the digest of the record's file."""
+    digest, count = hashlib.sha256(), 0
+    with _new(files.record) as record, _new(files.texts) as texts:
+
+        def add(document: Json) -> None:
+            nonlocal count
+            line = canonical(document) + "\n"
+            record.write(line)
+            digest.update(line.encode())
+            count += 1
+
+        add({"bundle": FORMAT, **header})
+        for keys in groups:
+            beside: dict[str, Json] = {str(key): {} for key in keys}
+            for document in run_lines(keys, None):
+                event = document.get("event", {})
+                if given := event.pop("texts", None):
+                    beside[event["run"]][str(event["seq"])] = given
+                add(document)
+            steps = _steps_of(keys)
+            for key in keys:
+                line = {"run": str(key), "texts": beside[str(key)], "steps": steps[key]}
+                texts.write(canonical(line) + "\n")
+        found = digest.hexdigest()
+        add({"end": {"lines": count, "sha256": found}})
+    return found
+
+
+def _steps_of(keys: list[UUID]) -> dict[UUID, list[Json]]:
+    found: dict[UUID, list[Json]] = {key: [] for key in keys}
+    for run, *values in (
+        Step.objects.filter(run__in=keys).order_by("run", "position").values_list("run", *STEP)
+    ):
+        found[run].append(dict(zip(STEP, values, strict=True)))
+    return found
+
+
+def read(files: ArchiveFiles) -> Iterator[tuple[UUID, int, str]]:
+    """Yield each run of an archive, with how many events it has and the hash of the last.
+
+    What is yielded was checked, text by text; one run is held at a time. Raises Unfit, OSError.
+    """
+    digest, count = hashlib.sha256(), 0
+    chain: Json = None
+    events: list[Json] = []
+    with files.record.open("rb") as record, files.texts.open("rb") as texts:
+        for line in record:
+            try:
+                document = json.loads(line)
+                if chain and "event" not in document:
+                    yield _checked(chain, events, texts.readline())
+                    chain = None
+                if end := document.get("end"):
+                    if end != {"lines": count, "sha256": digest.hexdigest()}:
+                        raise Unfit("its end does not fit what comes before")
+                    break
+                chain, events = (document["chain"], []) if "chain" in document else (chain, events)
+                events += [document["event"]] if "event" in document else []
+            except (AttributeError, KeyError, TypeError, ValueError) as error:
+                raise Unfit(f"line {count + 1} cannot be read") from error
+            digest.update(line)
+            count += 1
+        else:
+            raise Unfit("it breaks off")
+        if record.read(1) or texts.read(1):
+            raise Unfit("something stands behind its end")
+
+
+def _checked(chain: Json, events: list[Json], line: bytes) -> tuple[UUID, int, str]:
+    beside = json.loads(line)
+    run = chain["name"].removeprefix("run/")
+    if beside["run"] != run:
+        raise Unfit(f"the texts of run {run} are not where they belong")
+    linked = (
+        Linked(
+            {
+                **{name: event[name] for name in event if name not in ("hash", "previous")},
+                "at": datetime.fromisoformat(event["at"]),
+            },
+            event["previous"],
+            event["hash"],
+            _texts(event["facts"], beside, str(event["seq"])),
+        )
+        for event in events
+    )
+    fault = first_fault(linked, count=chain["count"], head=chain["hash"])
+    if fault and not ("erased" in beside and fault.why == UNTOLD_ERASURE):
+        raise Unfit(f"run {run}, event {fault.seq}: {fault.why}")
+    return UUID(run), chain["count"], chain["hash"]
+
+
+def _texts(facts: Json, beside: Json, seq: str) -> dict[str, Text]:
+    """Return the texts of an event; of a run that was erased since, none of them is there."""
+    empty = dict.fromkeys(facts.get(TEXTS, {}))
+    given = empty if "erased" in beside else beside["texts"].get(seq, {})
+    return {
+        name: Text(one["salt"], one["text"]) if one else Text("", "", erased=True)
+        for name, one in given.items()
+    }
+
+
+def digest_of_record(files: ArchiveFiles) -> str:
+    """Return the digest of the record's lines but the last, which holds it too. Raises OSError."""
+    digest, held = hashlib.sha256(), b""
+    with files.record.open("rb") as record:
+        for line in record:
+            digest.update(held)
+            held = line
+    return digest.hexdigest() if held.startswith(b'{"end"') else ""
+
+
+def forget(files: ArchiveFiles, is_erased: Callable[[UUID], bool]) -> int:
+    """Empty the texts of erased runs. Return how many. What a crash leaves is the file before."""
+    count, part = 0, _part(files.texts)
+    with files.texts.open("rb") as old, _new(part) as new:
+        for line in old:
+            found = json.loads(line)
+            if "erased" not in found and is_erased(UUID(found["run"])):
+                found, count = {"run": found["run"], "erased": True}, count + 1
+            new.write(canonical(found) + "\n")
+    os.replace(part, files.texts)
+    _sync(files.texts.parent)
+    return count
+
+
+def header_of(archive: Archive) -> Json:
+    """Return what the first line of an archive says of it."""
+    return {
+        "archive": {"number": archive.number, "before": spelled(archive.before)},
+        "at": spelled(archive.at),
+        "workspaces": {str(archive.workspace_id): archive.workspace.slug},
+    }
+
+
+@contextmanager
+def _new(path: Path) -> Iterator[IO[str]]:
+    """Open a new file for its owner only; it is on the disk when it is left."""
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync(directory: Path) -> None:
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,246 @@
+"""Archive runs: write them into files, have that sealed, and only then let go of their events.
+
+Each step is whole or not there, and the next call goes on where one ended: files of which no event
+tells are written anew, those that are told of take their places, what is sealed is let go.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice
+from pathlib import Path
+from uuid import UUID
+
+from django.db import IntegrityError, transaction
+from django.db.models import Exists, Max, OuterRef, QuerySet
+
+from agents.audit import archive_file, sealing
+from agents.audit.archive_file import ArchiveFiles, Unfit
+from agents.audit.chains import in_groups
+from agents.audit.heads_file import Unreadable
+from agents.audit.tombstones import digest_of, tombstones_of
+from agents.audit.unsealed import HeadsDiffer
+from agents.core.states import ENDED, EscalationState
+from agents.models import (
+    Archive,
+    Effect,
+    Escalation,
+    Event,
+    EventText,
+    Head,
+    Run,
+    Sealed,
+    Step,
+    Tombstone,
+    Workspace,
+)
+from agents.models.effect import UNSETTLED
+from agents.models.event import Entry, append_events
+from agents.operations.refusal import Refused
+from agents.record.chain import name_of
+
+MOST = 2_000  # runs of one archive, and of its transaction
+TOGETHER = 50  # runs that are let go in one transaction
+
+
+@dataclass(frozen=True)
+class Archived:
+    """What one call came to."""
+
+    archives: tuple[int, ...]  # their numbers, whose runs were let go
+    runs: int
+    unsealed: tuple[int, ...] = ()  # that wait for the next seal
+
+
+def archive_runs(
+    *, workspace: Workspace, before: datetime, directory: Path, actor: str, at: datetime
+) -> Archived:
+    """Archive the runs of a workspace that ended before a time, and let go of their events.
+
+    Left as they are: runs that wait or go on, those with a write of which nobody knows what
+    became, and those with events in no seal. Raises Refused, OSError.
+    """
+    _check_clock(before, at)
+    with _alone_in(directory):
+        found = Archive.objects.filter(workspace=workspace, let_go_at=None).order_by("number")
+        open_ones = [_finish(archive, directory, at) for archive in found]
+        for left in directory.glob(f"*{archive_file.PART}"):
+            left.unlink()
+        while archive := _write(workspace, before, directory, actor, at):
+            open_ones.append(_finish(archive, directory, at))
+    done = [archive for archive in open_ones if archive.let_go_at]
+    return Archived(
+        tuple(archive.number for archive in done),
+        sum(archive.runs for archive in done),
+        tuple(archive.number for archive in open_ones if not archive.let_go_at),
+    )
+
+
+def forget_archived(*, workspace: Workspace, directory: Path, actor: str, at: datetime) -> int:
+    """Empty the archived texts of runs that were erased since. Return how many. Raises OSError."""
+    count = 0
+    with _alone_in(directory):
+        for archive in Archive.objects.filter(workspace=workspace).order_by("number"):
+            stones = Tombstone.objects.filter(archive=archive, run__erased_at__isnull=False)
+            erased = set(stones.values_list("run", flat=True))
+            files = ArchiveFiles.of(directory, workspace.slug, archive.number)
+            if not erased or not files.texts.exists():
+                continue
+            if emptied := archive_file.forget(files, erased.__contains__):
+                facts = {"archive": archive.number, "runs": emptied}
+                with transaction.atomic():
+                    entry = Entry("archive.erased", facts, actor)
+                    append_events([entry], workspace_id=workspace.pk, at=at)
+            count += emptied
+    return count
+
+
+def _check_clock(before: datetime, at: datetime) -> None:
+    """Refuse a time that is not over by this clock, and by that of the newest head."""
+    newest = Head.objects.order_by("-number").values_list("at", flat=True).first()
+    if newest is None or before > min(newest, at):
+        raise Refused("not_over", "The record is not sealed up to that time: nothing was archived.")
+    if newest > at:
+        raise Refused(
+            "clock", "The newest head is of the future: set the clock. Nothing was archived."
+        )
+
+
+@contextmanager
+def _alone_in(directory: Path) -> Iterator[None]:
+    """Hold a directory of archives, made if need be. Raises Refused where another call does."""
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handle = os.open(directory / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError:
+        raise Refused("busy", "Another archive is being written in this directory.") from None
+    finally:
+        os.close(handle)
+
+
+def _archivable(workspace: Workspace, before: datetime) -> QuerySet[Run]:
+    of_run = {"run": OuterRef("pk")}
+    return Run.objects.filter(workspace=workspace, state__in=ENDED, ended_at__lt=before).exclude(
+        Exists(Tombstone.objects.filter(**of_run))
+        | Exists(Effect.objects.filter(**of_run, state__in=UNSETTLED))
+        | Exists(Escalation.objects.filter(**of_run, state=EscalationState.OPEN))
+    )
+
+
+def _chosen(workspace: Workspace, before: datetime) -> Iterator[UUID]:
+    """Yield the runs that can be archived and whose events are all in a seal."""
+    for keys in in_groups(_archivable(workspace, before)):
+        names = {name_of(workspace=workspace.pk, run=key): key for key in keys}
+        counts = dict(Sealed.objects.filter(chain__in=names).values_list("chain", "event_count"))
+        wanted = dict(Run.objects.filter(pk__in=keys).values_list("pk", "event_count"))
+        yield from (key for name, key in names.items() if counts.get(name) == wanted[key])
+
+
+def _write(
+    workspace: Workspace, before: datetime, directory: Path, actor: str, at: datetime
+) -> Archive | None:
+    """Write the next archive and tell of it; None where there is nothing to archive."""
+    keys = list(islice(_chosen(workspace, before), MOST))
+    if not keys:
+        return None
+    last = Archive.objects.filter(workspace=workspace).aggregate(last=Max("number"))["last"]
+    archive = Archive(workspace=workspace, number=(last or 0) + 1, before=before, at=at)
+    files = ArchiveFiles.of(directory, workspace.slug, archive.number)
+    groups = in_groups(Run.objects.filter(pk__in=keys))
+    archive.sha256 = archive_file.write(files.parts, archive_file.header_of(archive), groups)
+    _check_files(files.parts, archive)
+    try:
+        with transaction.atomic():
+            _tell(archive, files, actor)
+    except IntegrityError:
+        raise Refused("busy", "Another archive was written meanwhile. Try again.") from None
+    return archive
+
+
+def _check_files(files: ArchiveFiles, archive: Archive) -> None:
+    """Read an archive as it lies on the disk. Raises Refused where it is not what was written."""
+    try:
+        if archive_file.digest_of_record(files) != archive.sha256:
+            raise Unfit("it is not the file of which the record tells")
+        for _ in archive_file.read(files):
+            pass
+    except (Unfit, OSError) as error:
+        raise Refused(
+            "archive_unfit", f"{files.record.name}: {error}. Nothing of it was let go."
+        ) from None
+
+
+def _tell(archive: Archive, files: ArchiveFiles, actor: str) -> None:
+    """Put tombstones to the runs and tell of them, where the runs are as they were written."""
+    written = {run: (count, head) for run, count, head in archive_file.read(files.parts)}
+    locked = Run.objects.filter(pk__in=written).select_for_update().order_by("pk")
+    ends = {pk: (count, head) for pk, count, head in locked.values_list(*_END)}
+    Workspace.objects.select_for_update().get(pk=archive.workspace_id)
+    still = _archivable(archive.workspace, archive.before).filter(pk__in=written)
+    if ends != written or still.count() != len(written):
+        raise Refused("moved", "A run moved while it was archived. Try again.")
+    digests = tombstones_of(written)
+    rows = [(run, *written[run], digests[run]) for run in sorted(written)]
+    archive.runs, archive.tombstones = digest_of(rows)
+    facts = {
+        "archive": archive.number,
+        "before": archive.before.isoformat(),
+        "runs": archive.runs,
+        "sha256": archive.sha256,
+        "tombstones": archive.tombstones,
+    }
+    append_events(
+        [Entry("archive.written", facts, actor)], workspace_id=archive.workspace_id, at=archive.at
+    )
+    archive.seq = Workspace.objects.values_list("event_count", flat=True).get(
+        pk=archive.workspace_id
+    )
+    archive.save(force_insert=True)
+    Tombstone.objects.bulk_create(
+        (
+            Tombstone(run_id=run, archive=archive, event_count=count, head_hash=head, sha256=digest)
+            for run, count, head, digest in rows
+        ),
+        batch_size=500,
+    )
+
+
+_END = ("pk", "event_count", "head_hash")
+
+
+def _finish(archive: Archive, directory: Path, at: datetime) -> Archive:
+    """Put the files in their places, and let go of what they have once that is sealed."""
+    files = ArchiveFiles.of(directory, archive.workspace.slug, archive.number)
+    files.take_places()
+    _check_files(files, archive)
+    with suppress(sealing.NoKey, HeadsDiffer, Unreadable, OSError):  # then a worker seals it
+        sealing.seal(at=at)
+    chain = name_of(workspace=archive.workspace_id)
+    if not Sealed.objects.filter(chain=chain, event_count__gte=archive.seq).exists():
+        return archive
+    stones = Tombstone.objects.filter(archive=archive, run__archived_at=None).order_by("run")
+    while some := dict(stones.values_list("run", "event_count")[:TOGETHER]):
+        _let_go(some, at)
+    archive.let_go_at = at
+    archive.save(update_fields=["let_go_at"])
+    return archive
+
+
+@transaction.atomic
+def _let_go(runs: dict[UUID, int], at: datetime) -> None:
+    """Delete the archived events of a few runs, and empty their steps."""
+    list(Run.objects.filter(pk__in=runs).select_for_update().order_by("pk").values_list("pk"))
+    for run, count in runs.items():
+        events = Event.objects.filter(run=run, seq__lte=count)
+        texts = EventText.objects.filter(event__in=events.values("pk"))
+        texts._raw_delete(texts.db)
+        events._raw_delete(events.db)
+    Step.objects.filter(run__in=runs).update(asked={}, reply=None, fingerprint="")
+    Run.objects.filter(pk__in=runs).update(archived_at=at)

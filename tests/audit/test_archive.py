@@ -1,0 +1,292 @@
+"""What is archived is proved by two files and the log, and nothing else ever goes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings as django_settings
+from django.db import DatabaseError, connection, transaction
+from django.utils import timezone
+
+from agents import operations
+from agents.audit import archive_file
+from agents.audit.archive_file import ArchiveFiles
+from agents.models import (
+    Archive,
+    Effect,
+    Escalation,
+    Event,
+    EventText,
+    Head,
+    Run,
+    Step,
+    Tombstone,
+)
+from agents.operations import Archived, Refused, archiving
+from tests.audit.test_bundle import VERIFIER
+from tests.commands.test_run_pattern import command
+from tests.engine.scene import REFUND_500, Scene, go
+from tests.processes import LONGEST
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+@pytest.fixture
+def files(scene: Scene, tmp_path: Path) -> ArchiveFiles:
+    return ArchiveFiles.of(tmp_path / "archives", scene.workspace.slug, 1)
+
+
+@pytest.fixture
+def archive(scene: Scene, run: Run, files: ArchiveFiles) -> Callable[..., Archived]:
+    def call(before: datetime | None = None, directory: Path | None = None) -> Archived:
+        newest = Head.objects.latest("number").at
+        return operations.archive_runs(
+            workspace=scene.workspace,
+            before=before or newest,
+            directory=directory or files.record.parent,
+            actor="ada",
+            at=timezone.now(),
+        )
+
+    return call
+
+
+def proof(*found: str) -> tuple[int, str]:
+    """Return how `verify_audit` ends, after a seal, and what it says."""
+    command("seal_audit")
+    ended = command("verify_audit")
+    return ended.code, ended.out
+
+
+def check(files: ArchiveFiles, *options: object) -> tuple[int, str]:
+    """Return how the standalone check of an archive ends, and what it prints."""
+    keys = files.record.parent / "keys"
+    keys.write_text(django_settings.OPSCONSOLE_AUDIT_KEY)
+    heads = django_settings.OPSCONSOLE_HEADS_FILE
+    line = [sys.executable, "-I", VERIFIER, files.record, "--head", heads, "--keys", keys, *options]
+    ended = subprocess.run(
+        list(map(str, line)), capture_output=True, text=True, timeout=LONGEST, check=False
+    )
+    return ended.returncode, ended.stdout + ended.stderr
+
+
+def test_what_ended_is_archived_and_all_of_it_is_proved(
+    scene: Scene, run: Run, archive: Callable[..., Archived], files: ArchiveFiles, tmp_path: Path
+) -> None:
+    waiting = go(scene.launch())
+    unsealed = go(scene.launch(REFUND_500))
+    count, effects = run.event_count, list(Effect.objects.order_by("pk").values())
+    decided = list(Escalation.objects.order_by("pk").values())
+
+    done = archive()
+
+    assert done == Archived((1,), 1)
+    assert not Event.objects.filter(run=run).exists()
+    assert not EventText.objects.filter(event__run=run).exists()
+    assert not Step.objects.filter(run=run).exclude(asked={}, reply=None).exists()
+    assert Event.objects.filter(run__in=[waiting, unsealed]).exists()
+    assert list(Effect.objects.order_by("pk").values()) == effects
+    assert list(Escalation.objects.order_by("pk").values()) == decided
+    assert {path.stat().st_mode & 0o777 for path in files.record.parent.iterdir()} == {0o600}
+    assert proof()[0] == 0, proof()
+    code, said = check(files, "--texts", files.texts)
+    assert (code, f"{count} events in 1 chains hold" in said) == (0, True), said
+    assert said.count("NOT PROVED") == 1, said
+    assert Archive.objects.get().sha256 in files.record.read_text().splitlines()[-1]
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    assert command("export_audit", "--output", str(copy / "record.jsonl")).code == 0
+    command("seal_audit")
+    code, said = check(ArchiveFiles(copy / "record.jsonl", files.texts))
+    assert (code, "what 1 runs did that are archived" in said) == (0, True), said
+
+    assert archive(before=unsealed.ended_at) == Archived((), 0), "run twice, nothing is left to do"
+
+
+def test_nothing_of_which_the_end_is_unknown_or_not_over_is_archived(
+    scene: Scene, run: Run, archive: Callable[..., Archived]
+) -> None:
+    effects = Effect.objects.filter(run=run)
+    effects.update(state="unknown")
+    assert archive() == Archived((), 0)
+    effects.update(state="done")
+    for late in (timezone.now() + timedelta(days=1), timezone.now()):
+        with pytest.raises(Refused, match="not sealed up to that time"):
+            archive(before=late)
+    before = Head.objects.latest("number").at
+    with pytest.raises(Refused, match=r"(?i)sealed up to that time|of the future"):
+        operations.archive_runs(
+            workspace=scene.workspace,
+            before=before - timedelta(days=2),
+            directory=Path("nowhere"),
+            actor="",
+            at=before - timedelta(days=1),
+        )
+
+
+@pytest.mark.parametrize("place", ["_tell", "take_places", "_let_go", "save"])
+def test_whoever_dies_in_between_goes_on_from_there(
+    run: Run,
+    archive: Callable[..., Archived],
+    files: ArchiveFiles,
+    monkeypatch: pytest.MonkeyPatch,
+    place: str,
+) -> None:
+    def die(*args: Any, **kwargs: Any) -> None:
+        raise Killed
+
+    where: Any = {"take_places": ArchiveFiles, "save": Archive}.get(place, archiving)
+    with monkeypatch.context() as dying:
+        dying.setattr(where, place, die)
+        with pytest.raises(Killed):
+            archive()
+    assert proof()[0] == 0, proof()
+
+    assert archive() == Archived((1,), 1)
+
+    assert not Event.objects.filter(run=run).exists()
+    assert proof()[0] == 0, proof()
+    assert check(files, "--texts", files.texts)[0] == 0
+    assert not list(files.record.parent.glob("*.part"))
+
+
+def test_of_two_at_once_one_archives(
+    scene: Scene,
+    run: Run,
+    archive: Callable[..., Archived],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    check_files = archiving._check_files
+
+    def late(*args: Any) -> None:
+        monkeypatch.setattr(archiving, "_check_files", check_files)
+        with pytest.raises(Refused, match="in this directory"):
+            archive()
+        assert archive(directory=tmp_path / "of another host").runs == 1
+
+    monkeypatch.setattr(archiving, "_check_files", late)
+    with pytest.raises(Refused, match="Try again"):
+        archive()
+
+    assert (Archive.objects.count(), Tombstone.objects.count()) == (1, 1)
+    assert proof()[0] == 0, proof()
+
+
+def test_an_altered_file_is_found_and_keeps_the_events_here(
+    run: Run, archive: Callable[..., Archived], files: ArchiveFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as dying:
+        dying.setattr(archiving, "_let_go", lambda *args: (_ for _ in ()).throw(Killed()))
+        with pytest.raises(Killed):
+            archive()
+    whole = files.record.read_text()
+    for old, new in [('"actor":"omar"', '"actor":"eve"'), (whole.splitlines()[-1], "")]:
+        files.record.write_text(whole.replace(old, new))
+        assert files.record.read_text() != whole
+        assert check(files)[0] == 3
+        with pytest.raises(Refused, match="Nothing of it was let go"):
+            archive()
+    assert Event.objects.filter(run=run).count() == run.event_count
+
+    files.record.write_text(whole)
+    assert archive() == Archived((1,), 1)
+
+
+def _forge(run: Run, other: Run) -> None:
+    """Have an archive name one more run, and let go of its events."""
+    stone = Tombstone.objects.get(run=run)
+    head = (other.event_count, other.head_hash)
+    digest = archiving.tombstones_of([other.pk])[other.pk]
+    columns = dict(zip(("event_count", "head_hash"), head, strict=True))
+    Tombstone.objects.create(run=other, archive_id=stone.archive_id, sha256=digest, **columns)
+    Run.objects.filter(pk=other.pk).update(archived_at=timezone.now())
+    events = Event.objects.filter(run=other)
+    texts = EventText.objects.filter(event__in=events.values("pk"))
+    texts._raw_delete(texts.db)
+    events._raw_delete(events.db)
+
+
+@pytest.mark.parametrize(
+    ("attack", "why"),
+    [
+        (_forge, "its tombstones"),
+        (lambda run, other: Effect.objects.filter(run=run).update(amount_minor=1), "what stays"),
+        (
+            lambda run, other: Run.objects.filter(pk=other.pk).update(archived_at=timezone.now()),
+            "it is said to be archived",
+        ),
+        (lambda run, other: Run.objects.filter(pk=run.pk).update(event_count=1), "event"),
+    ],
+)
+@pytest.mark.breaks("I2", "I8", "I11", "I20", "I23", "I24", "I33")
+def test_a_run_that_was_not_archived_cannot_pass_for_one(
+    scene: Scene,
+    run: Run,
+    archive: Callable[..., Archived],
+    attack: Callable[[Run, Run], object],
+    why: str,
+) -> None:
+    archive()
+    other = go(scene.launch(REFUND_500))
+    command("seal_audit")
+
+    attack(run, other)
+
+    code, said = proof()
+    assert (code, why in said) == (3, True), said
+
+
+def test_only_what_a_sealed_archive_has_can_be_deleted(
+    scene: Scene, run: Run, archive: Callable[..., Archived], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def die(*args: Any) -> None:
+        assert refused("DELETE FROM agents_event")
+        raise Killed
+
+    def refused(statement: str) -> bool:
+        with pytest.raises(DatabaseError), transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute(statement)
+        return True
+
+    monkeypatch.setattr(archiving.sealing, "seal", lambda at: None)
+    assert archive() == Archived((), 0, (1,)), "its event is in no seal yet"
+    for table in ("agents_eventtext", "agents_event", "agents_archive", "agents_tombstone"):
+        assert refused(f"DELETE FROM {table}")  # noqa: S608
+    assert refused("UPDATE agents_archive SET runs = runs + 1")
+    assert refused("UPDATE agents_tombstone SET event_count = event_count + 1")
+    monkeypatch.undo()
+
+    go(scene.launch(REFUND_500))
+    assert archive() == Archived((1, 2), 2) or Tombstone.objects.count() == 1
+    assert refused("DELETE FROM agents_event WHERE run_id IS NULL")
+
+
+def test_an_erasure_reaches_what_was_archived(
+    scene: Scene, run: Run, archive: Callable[..., Archived], files: ArchiveFiles
+) -> None:
+    archive()
+    whole, words = files.record.read_bytes(), files.texts.read_text()
+    assert "customer 42" in words
+
+    ended = command("erase_subject", scene.workspace.slug, "42", "--reason", "asked for it")
+    assert (ended.code, "archives 1" in ended.out) == (0, True), ended.out
+    done = command("archive", scene.workspace.slug, str(files.record.parent), "--forget")
+
+    assert (done.code, "of 1 runs" in done.out) == (0, True), done.out
+    assert "customer 42" not in files.texts.read_text()
+    assert files.record.read_bytes() == whole
+    assert [key for key, *_ in archive_file.read(files)] == [run.pk]
+    code, said = check(files, "--texts", files.texts)
+    assert (code, "the texts of 1 runs: they were erased since" in said) == (0, True), said
+    assert proof()[0] == 0, proof()
