@@ -63,6 +63,8 @@ OTHERS: Mapping[str, str] = {
     "convergence.cap_reached": "Limit of drafts reached",
     "models.tried": "Model tried again",
     "audit.verified": "Log verified",
+    "archive.written": "Runs archived",
+    "archive.erased": "Archived texts erased",
     "invitation.sent": "Person invited",
     "invitation.accepted": "Invitation accepted",
     "invitation.revoked": "Invitation withdrawn",
