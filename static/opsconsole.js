@@ -174,7 +174,8 @@ if (live) {
   // A stream that broke is opened again by the extension; one that never came, by us.
   live.addEventListener("htmx-finally-request", ({ detail }) => {
     if (detail.ctx.response?.raw.ok) return;
-    setTimeout(() => htmx.ajax("GET", live.dataset.hxSseConnect, { source: live }), POLL);
+    const wait = POLL * (0.5 + Math.random()); // not all pages at once
+    setTimeout(() => htmx.ajax("GET", live.dataset.hxSseConnect, { source: live }), wait);
   });
   // What belongs to who reads it is not sent, only that it changed.
   live.addEventListener("card", () => refresh(["#card", "#claim", "#evidence", ".queuepage > #strip"]));

@@ -34,18 +34,30 @@ def worker(address: str, **settings: str) -> Iterator[subprocess.Popen[bytes]]:
 @contextmanager
 def web(**settings: str) -> Iterator[str]:
     """Serve the pages from one process; give their address."""
+    port = free_port()
+    with serving(port, **settings):
+        yield f"http://127.0.0.1:{port}"
+
+
+def free_port() -> int:
+    """Return a port that nobody listens at."""
     with closing(socket.socket()) as probe:
         probe.bind(("127.0.0.1", 0))
-        port = int(probe.getsockname()[1])
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def serving(port: int, **settings: str) -> Iterator[int]:
+    """Serve the pages from one process at a port; give its process id."""
     collect = [sys.executable, "manage.py", "collectstatic", "--no-input", "--verbosity=0"]
     subprocess.run(collect, check=True)  # noqa: S603 - as scripts/serve does
-    with _running("manage.py", "serve", f"--port={port}", **settings):
+    with _running("manage.py", "serve", f"--port={port}", **settings) as child:
         end = time.monotonic() + PATIENCE
         while not _answers(port):
             if time.monotonic() > end:
                 raise SystemExit("the web process did not come up")
             time.sleep(0.05)
-        yield f"http://127.0.0.1:{port}"
+        yield child.pid
 
 
 def _answers(port: int) -> bool:

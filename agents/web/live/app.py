@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections import Counter
 from collections.abc import Awaitable, Callable, MutableMapping
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeAlias
 from urllib.parse import parse_qsl
 
 from django.conf import settings
+from django.db import DatabaseError
 
 from agents.engine.threads import Pool
 from agents.web.live.ending import Ending
 from agents.web.live.hub import Hub, Viewer
-from agents.web.live.visitors import NotAdmitted, Visitor, admit
+from agents.web.live.visitors import NotAdmitted, Visitor, admit, lost
 
 Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
@@ -23,12 +26,28 @@ Send: TypeAlias = Callable[[Message], Awaitable[None]]
 PATH = "/live/"
 PING = 15.0  # seconds of silence after which a proxy might think nobody is there
 AWAY = 503  # nobody can say who may watch
+PATIENCE = 60.0  # seconds for a page to take a message: who reads nothing holds no memory
 MOST = 30  # streams of one person in this process
+COMING_BACK = 100  # streams a second, once this process ends
 HEADERS = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-store"),
     (b"x-accel-buffering", b"no"),  # a proxy would buffer events
 ]
+
+
+@dataclass(eq=False)
+class Stream:
+    """An open page's stream, and what it is sent last once it has to end."""
+
+    visitor: Visitor
+    over: asyncio.Future[bytes] = field(
+        default_factory=lambda: asyncio.get_running_loop().create_future()
+    )
+
+    def end(self, last: bytes = b"") -> None:
+        if not self.over.done():
+            self.over.set_result(last)
 
 
 class Live:
@@ -38,92 +57,106 @@ class Live:
         self._hub: Hub | None = None
         self._ending: Ending | None = None
         self._doors = Pool(2, "live-door")
+        self._streams: dict[str, set[Stream]] = {}  # by the session's cookie
+        self._guards: dict[str, asyncio.Task[None]] = {}
         self._open: Counter[int] = Counter()
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["method"] != "GET":
             return await _refuse(send, 405)
-        ending = self._ending = self._ending or Ending()
+        ending = self._ending = self._ending or Ending(self._end_all)
         if ending.is_near:
             return await _refuse(send, 503)
         headers = dict(scope["headers"])
         cookie = headers.get(b"cookie", b"").decode("latin-1")
         asked = dict(parse_qsl(scope["query_string"].decode("latin-1")))
-        enter = partial(self._doors.run, partial(admit, cookie, asked))
         try:
-            visitor = await enter()
+            visitor = await self._doors.run(partial(admit, cookie, asked))
         except NotAdmitted as no:
             return await _refuse(send, no.status)
         if self._open[visitor.user_id] >= MOST:
             return await _refuse(send, 429)
         seen = headers.get(b"last-event-id", b"").decode("latin-1")
-        await self._serve(visitor, seen, enter, ending, receive, send)
+        await self._serve(Stream(visitor), cookie, seen, receive, send)
         return None
 
     async def _serve(
-        self,
-        visitor: Visitor,
-        seen: str,
-        enter: Callable[[], Awaitable[Visitor]],
-        ending: Ending,
-        receive: Receive,
-        send: Send,
+        self, stream: Stream, cookie: str, seen: str, receive: Receive, send: Send
     ) -> None:
         """Send what is new until the viewer leaves or loses access, or the process ends."""
         hub = self._hub = self._hub or Hub()
-        viewer = Viewer(visitor.topics, seen)
-        await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
-        self._open[visitor.user_id] += 1
-        hub.join(viewer)
-        tasks = [
-            asyncio.create_task(_pump(viewer, send)),
+        viewer, user = Viewer(stream.visitor.topics, seen), stream.visitor.user_id
+        self._open[user] += 1
+        self._streams.setdefault(cookie, set()).add(stream)
+        if cookie not in self._guards:
+            self._guards[cookie] = asyncio.create_task(self._guard(cookie))
+        tasks: list[asyncio.Future[Any]] = [
+            asyncio.create_task(self._pump(hub, viewer, send)),
             asyncio.create_task(_gone(receive)),
-            asyncio.create_task(_access_lost(visitor, enter)),
-            asyncio.create_task(ending.come()),
         ]
         try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([*tasks, stream.over], return_when=asyncio.FIRST_COMPLETED)
         finally:
             hub.leave(viewer)
-            self._open[visitor.user_id] -= 1
+            self._leave(stream, cookie)
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-        if not tasks[1].done() or tasks[1].cancelled():
-            # Where only the process ends, or nobody can say who may watch, the page stays and
-            # opens its stream again by itself.
-            is_lost = not tasks[2].cancelled() and tasks[2].result()
-            last = b"event: ended\ndata: sign in again\n\n" if is_lost else b""
-            await send({"type": "http.response.body", "body": last})
+        if stream.over.done():
+            await send({"type": "http.response.body", "body": stream.over.result()})
 
+    def _leave(self, stream: Stream, cookie: str) -> None:
+        self._open[stream.visitor.user_id] -= 1
+        self._streams[cookie].discard(stream)
+        if not self._streams[cookie]:
+            del self._streams[cookie]
+            self._guards.pop(cookie).cancel()
 
-async def _pump(viewer: Viewer, send: Send) -> None:
-    body = b"retry: 1000\n\n"
-    while True:
-        await send({"type": "http.response.body", "body": body, "more_body": True})
-        try:
-            body = await asyncio.wait_for(viewer.message(), PING)
-        except TimeoutError:
-            body = b": still here\n\n"
+    async def _pump(self, hub: Hub, viewer: Viewer, send: Send) -> None:
+        """Send messages as they come; what is not taken in PATIENCE ends the stream."""
+        await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
+        hub.join(viewer)
+        body = b""
+        while True:
+            # A browser heeds `retry` beside data only; how many there are changes.
+            body = b"retry: %d\n" % self._retry() + (body or b"\n")
+            async with asyncio.timeout(PATIENCE):
+                await send({"type": "http.response.body", "body": body, "more_body": True})
+            try:
+                async with asyncio.timeout(PING):
+                    body = await viewer.message()
+            except TimeoutError:
+                body = b": still here\n\n"
+
+    def _retry(self) -> int:
+        """Return the milliseconds after which a page comes back: all of them not at once."""
+        window = max(1.0, sum(self._open.values()) / COMING_BACK)
+        return int(1000 * random.uniform(0.5, 0.5 + window))  # noqa: S311 - no secret
+
+    async def _guard(self, cookie: str) -> None:
+        """End the streams of a session that may no longer watch what they came for."""
+        while True:
+            await asyncio.sleep(settings.OPSCONSOLE_LIVE_RECHECK_SECONDS)
+            visitors = {stream.visitor for stream in self._streams[cookie]}
+            last = b"event: ended\ndata: sign in again\n\n"
+            try:
+                gone = await self._doors.run(partial(lost, cookie, visitors))
+            except DatabaseError:  # nobody knows: they come back once it can be asked
+                gone, last = visitors, b""
+            for stream in self._streams[cookie]:
+                if stream.visitor in gone:
+                    stream.end(last)
+
+    def _end_all(self) -> None:
+        """End all streams as the process ends: pages come back by themselves and go on."""
+        for streams in self._streams.values():
+            for stream in streams:
+                stream.end()
 
 
 async def _gone(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
-
-
-async def _access_lost(visitor: Visitor, enter: Callable[[], Awaitable[Visitor]]) -> bool:
-    """Return True once the visitor may no longer watch what they came for, False if none can say.
-
-    The database is away then.
-    """
-    while True:
-        await asyncio.sleep(settings.OPSCONSOLE_LIVE_RECHECK_SECONDS)
-        try:
-            if await enter() != visitor:
-                return True
-        except NotAdmitted as no:
-            return no.status != AWAY
 
 
 async def _refuse(send: Send, status: int) -> None:

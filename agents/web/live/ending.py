@@ -9,27 +9,26 @@ from __future__ import annotations
 import asyncio
 import signal
 import threading
+from collections.abc import Callable
 from types import FrameType
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Ending:
-    """Whether the process is told to stop; made within the loop that serves."""
+    """Whether the process is told to stop, and what then happens; made in the loop that serves."""
 
-    def __init__(self) -> None:
+    def __init__(self, act: Callable[[], None]) -> None:
         self._loop = asyncio.get_running_loop()
-        self._told = asyncio.Event()
+        self._act = act
+        self.is_near = False
         if threading.current_thread() is threading.main_thread():
             for number in _SIGNALS:
                 self._listen(number)
 
-    @property
-    def is_near(self) -> bool:
-        return self._told.is_set()
-
-    async def come(self) -> None:
-        await self._told.wait()
+    def _come(self) -> None:
+        self.is_near = True
+        self._act()
 
     def _listen(self, number: signal.Signals) -> None:
         """Hear a signal before the server does, which puts back what was there when it ends."""
@@ -39,7 +38,7 @@ class Ending:
             return
 
         def heard(number: int, frame: FrameType | None) -> None:
-            self._loop.call_soon_threadsafe(self._told.set)
+            self._loop.call_soon_threadsafe(self._come)
             served(number, frame)
 
         signal.signal(number, heard)

@@ -17,7 +17,8 @@ from agents.web.live.topics import Topic, Update, changed, read_update
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 
-REST = 0.02  # seconds between looks at most: changes that come together are one update
+REST = 0.02  # seconds between looks at least: changes that come together are one update
+KEPT = 16 * 2**20  # bytes of drawn pages: one that nobody comes to any more is drawn once
 
 
 def _drawn(topic: Topic, version: str) -> Update:
@@ -46,9 +47,14 @@ class Viewer:
         self._pending: dict[Topic, Update] = {}
         self._ready = asyncio.Event()
 
+    def has(self, topic: Topic, version: str) -> bool:
+        """Tell whether the page shows this state of a topic, or is about to be sent it."""
+        pending = self._pending.get(topic)
+        return version in (self._sent.get(topic), pending.version if pending else None)
+
     def offer(self, update: Update) -> None:
         """Take an update to send, in place of an older one of the same topic."""
-        if self._sent.get(update.topic) != update.version:
+        if not self.has(update.topic, update.version):
             self._pending[update.topic] = update
             self._ready.set()
 
@@ -77,8 +83,12 @@ class Hub:
 
     def __init__(self) -> None:
         self._viewers: dict[Topic, set[Viewer]] = {}
-        self._updates: dict[Topic, Update] = {}
+        self._versions: dict[Topic, str] = {}
+        self._updates: dict[Topic, Update] = {}  # of KEPT bytes, for who comes; newest last
+        self._kept = 0  # bytes
+        self._wanted: set[Topic] = set()  # by somebody who has come, whether it changes or not
         self._wake = asyncio.Event()
+        self._told = False  # that somebody committed, where the database tells
         self._task: asyncio.Task[None] | None = None
         # A thread of its own keeps one connection, whose change number can be compared.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="live")
@@ -89,7 +99,10 @@ class Hub:
             self._viewers.setdefault(topic, set()).add(viewer)
             if topic in self._updates:
                 viewer.offer(self._updates[topic])
-        self._wake.set()
+            elif not viewer.has(topic, self._versions.get(topic, "")):
+                self._wanted.add(topic)
+        if self._wanted:
+            self._wake.set()
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._watch())
 
@@ -100,7 +113,9 @@ class Hub:
             watching.discard(viewer)
             if not watching:
                 self._viewers.pop(topic, None)
-                self._updates.pop(topic, None)
+                self._versions.pop(topic, None)
+                self._wanted.discard(topic)
+                self._drop(topic)
 
     async def _watch(self) -> None:
         # A viewer may join while the connection is closed: the task then looks again.
@@ -109,39 +124,71 @@ class Hub:
 
     async def _watch_while_watched(self) -> None:
         number: int | None = None
-        async with wake.listening(self._wake):
+        rest = REST
+        async with wake.listening(self._hear):
             while self._viewers:
-                woken = await self._pause()
+                is_due = await self._pause(rest)
                 try:
                     before, number = number, await self._read(wake.change_number)
-                    if woken or number is None or number != before:
-                        await self._look()
+                    is_due = number != before if number is not None else is_due
+                    # A look that takes long is followed by as long a rest.
+                    rest = max(REST, await self._look(self._viewers if is_due else self._wanted))
                 except DatabaseError as error:
                     log.warning("Live updates could not be read (%s); trying again", error)
                     number = None
                     await self._read(connections.close_all)
         await self._read(connections.close_all)
 
-    async def _pause(self) -> bool:
-        """Wait for a wake or the tick. Return whether it was a wake."""
-        await asyncio.sleep(REST)
-        try:
-            await asyncio.wait_for(self._wake.wait(), wake.tick())
-        except TimeoutError:
-            return False
-        self._wake.clear()
-        return True
+    def _hear(self) -> None:
+        self._told = True
+        self._wake.set()
 
-    async def _look(self) -> None:
-        known = {t: self._updates[t].version if t in self._updates else "" for t in self._viewers}
-        for topic, version in (await self._read(lambda: changed(known))).items():
+    async def _pause(self, rest: float) -> bool:
+        """Wait for a commit, a newcomer or the tick. Return whether it was not for a newcomer."""
+        await asyncio.sleep(rest)
+        try:
+            async with asyncio.timeout(wake.tick()):
+                await self._wake.wait()
+        except TimeoutError:
+            self._told = True
+        self._wake.clear()
+        told, self._told = self._told, False
+        return told
+
+    async def _look(self, topics: Collection[Topic]) -> float:
+        """Draw what changed among some topics and is lacked. Return the seconds of finding it."""
+        known = {t: "" if t in self._wanted else self._versions.get(t, "") for t in topics}
+        began = asyncio.get_running_loop().time()
+        found = await self._read(lambda: changed(known)) if known else {}
+        took = asyncio.get_running_loop().time() - began
+        self._wanted -= known.keys()
+        for topic, version in found.items():
             # One by one: viewers of one topic do not wait for the others.
-            found = await self._read(partial(_drawn, topic, version))
-            # Its last viewer may have left meanwhile.
-            if topic in self._viewers:
-                self._updates[topic] = found
-                for viewer in self._viewers[topic]:
-                    viewer.offer(found)
+            await self._draw(topic, version)
+        return took
+
+    async def _draw(self, topic: Topic, version: str) -> None:
+        """Draw a topic for all who lack this state of it: after a restart that is nobody."""
+        self._drop(topic)
+        if not all(viewer.has(topic, version) for viewer in self._viewers.get(topic, ())):
+            update = await self._read(partial(_drawn, topic, version))
+            for viewer in self._viewers.get(topic, ()):
+                viewer.offer(update)
+            self._keep(update)
+        if topic in self._viewers:  # its last viewer may have left meanwhile
+            self._versions[topic] = version
+
+    def _keep(self, update: Update) -> None:
+        if update.topic not in self._viewers:
+            return
+        self._updates[update.topic] = update
+        self._kept += len(update.lines)
+        while self._kept > KEPT:
+            self._drop(next(iter(self._updates)))
+
+    def _drop(self, topic: Topic) -> None:
+        if update := self._updates.pop(topic, None):
+            self._kept -= len(update.lines)
 
     async def _read(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)

@@ -118,9 +118,15 @@ def _inbox_versions(topics: Collection[InboxTopic]) -> Iterable[tuple[Topic, str
         .filter(workspace__in=everywhere)
         .values_list("workspace_id", "pk", "trial_at")
     )
-    rows = [*waiting, *stops]
+    rows: dict[int, list[object]] = {pk: [] for pk in everywhere}
+    for held in waiting:
+        rows[held[0]].append(held)
+    for stop in stops:
+        rows[stop[0]].append(stop)
+    # Each row is read once, however many people see its workspace among others.
+    of = {pk: _digest(found) for pk, found in rows.items()}
     for topic in topics:
-        yield topic, _digest([row for row in rows if row[0] in topic.workspaces])
+        yield topic, _digest([of[pk] for pk in topic.workspaces])
 
 
 def _digest(rows: Sequence[object]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
 from importlib import import_module
@@ -13,7 +13,7 @@ from django.conf import settings
 from django.contrib.auth import get_user
 from django.contrib.auth.models import User
 from django.db import DatabaseError
-from django.http import Http404, HttpRequest
+from django.http import HttpRequest
 from django.utils import timezone
 
 from agents import operations
@@ -41,36 +41,62 @@ class Visitor:
 
 
 def admit(cookie: str, asked: Mapping[str, str]) -> Visitor:
-    """Return who asks and what they may watch. Raises NotAdmitted: 401, 404, 400, 503.
-
-    Asked for again now and then, so that access that was lost ends a stream.
-    """
+    """Return who asks and what they may watch. Raises NotAdmitted: 401, 404, 400, 503."""
     try:
         user = _signed_in(cookie)
         if user is None or operations.lacks_factor(user, access.parts_of(user)):
             raise NotAdmitted(401)
-        return Visitor(user.pk, tuple(_topics(user, asked)))
+        topics = tuple(_topics(tuple(access.workspaces_of(user)), asked))
+        if _hidden(user, topics):
+            raise NotAdmitted(404)
+        return Visitor(user.pk, topics)
     except DatabaseError:
         log.exception("Who watches could not be read")
         raise NotAdmitted(503) from None
-    except Http404:
-        raise NotAdmitted(404) from None
     except ValueError:
         raise NotAdmitted(400) from None
 
 
-def _topics(user: User, asked: Mapping[str, str]) -> list[Topic]:
-    workspaces = tuple(access.workspaces_of(user))
-    topics: list[Topic] = [InboxTopic(workspaces)]
+def lost(cookie: str, visitors: Collection[Visitor]) -> set[Visitor]:
+    """Return those of one session's visitors who may no longer watch what they came for.
+
+    At most five queries, however many pages the session has open. Raises DatabaseError.
+    """
+    user = _signed_in(cookie)
+    if user is None:
+        return set(visitors)
+    around = InboxTopic(tuple(access.workspaces_of(user)))  # of every page, as it would be now
+    hidden = _hidden(user, {topic for visitor in visitors for topic in visitor.topics})
+    return {
+        one
+        for one in visitors
+        if one.user_id != user.pk or around not in one.topics or hidden.intersection(one.topics)
+    }
+
+
+def _topics(workspaces: tuple[int, ...], asked: Mapping[str, str]) -> Iterator[Topic]:
+    """Yield what an address asks to watch. Raises ValueError where it names no such thing."""
+    yield InboxTopic(workspaces)
     if "run" in asked:
-        topics.append(RunTopic(access.run_for(user, UUID(asked["run"])).pk))
+        yield RunTopic(UUID(asked["run"]))
     for text in (asked[name] for name in ("card", "done") if name in asked):
         if (pk := whole_number(text)) is None:
             raise ValueError(text)
-        topics.append(CardTopic(access.escalation_for(user, pk).pk))
+        yield CardTopic(pk)
     if "activity" in asked:
-        topics.append(ActivityTopic(workspaces))
-    return topics
+        yield ActivityTopic(workspaces)
+
+
+def _hidden(user: User, topics: Collection[Topic]) -> set[Topic]:
+    """Return the runs and requests among some topics that a person may not read."""
+    runs = {topic.pk for topic in topics if isinstance(topic, RunTopic)}
+    cards = {topic.pk for topic in topics if isinstance(topic, CardTopic)}
+    seen = access.runs_of(user).filter(pk__in=runs).values_list("pk", flat=True)
+    read = access.escalations_of(user).filter(pk__in=cards).values_list("pk", flat=True)
+    return {
+        *map(RunTopic, runs.difference(seen if runs else ())),
+        *map(CardTopic, cards.difference(read if cards else ())),
+    }
 
 
 def _signed_in(cookie: str) -> User | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import psycopg
@@ -37,9 +37,9 @@ def change_number() -> int | None:
 
 
 @asynccontextmanager
-async def listening(wake: asyncio.Event) -> AsyncIterator[None]:
-    """Set `wake` at each notification while the block runs; on SQLite there are none."""
-    task = asyncio.create_task(_listen(wake)) if connection.vendor == "postgresql" else None
+async def listening(hear: Callable[[], None]) -> AsyncIterator[None]:
+    """Call `hear` at each notification while the block runs; on SQLite there are none."""
+    task = asyncio.create_task(_listen(hear)) if connection.vendor == "postgresql" else None
     try:
         yield
     finally:
@@ -47,7 +47,7 @@ async def listening(wake: asyncio.Event) -> AsyncIterator[None]:
             task.cancel()
 
 
-async def _listen(wake: asyncio.Event) -> None:
+async def _listen(hear: Callable[[], None]) -> None:
     where = connection.get_connection_params()
     for ours in ("context", "cursor_factory"):  # Django's own, which are not for this connection
         where.pop(ours, None)
@@ -55,9 +55,9 @@ async def _listen(wake: asyncio.Event) -> None:
         try:
             async with await psycopg.AsyncConnection.connect(**where, autocommit=True) as listener:
                 await listener.execute(f"LISTEN {CHANNEL}")
-                wake.set()
+                hear()
                 async for _ in listener.notifies():
-                    wake.set()
+                    hear()
         except psycopg.Error as error:
             log.warning("Live updates lost their wake-up (%s); looking now and then", error)
             await asyncio.sleep(AGAIN)
