@@ -44,7 +44,7 @@ def admit(cookie: str, asked: Mapping[str, str]) -> Visitor:
     """Return who asks and what they may watch. Raises NotAdmitted: 401, 404, 400, 503."""
     try:
         user = _signed_in(cookie)
-        if user is None or operations.lacks_factor(user, access.parts_of(user)):
+        if user is None:
             raise NotAdmitted(401)
         topics = tuple(_topics(tuple(access.workspaces_of(user)), asked))
         if _hidden(user, topics):
@@ -60,7 +60,7 @@ def admit(cookie: str, asked: Mapping[str, str]) -> Visitor:
 def lost(cookie: str, visitors: Collection[Visitor]) -> set[Visitor]:
     """Return those of one session's visitors who may no longer watch what they came for.
 
-    At most five queries, however many pages the session has open. Raises DatabaseError.
+    At most six queries, however many pages the session has open. Raises DatabaseError.
     """
     user = _signed_in(cookie)
     if user is None:
@@ -112,4 +112,6 @@ def _signed_in(cookie: str) -> User | None:
     user = get_user(request)
     began = request.session.get("began_at", 0)
     is_over = timezone.now().timestamp() - began >= settings.OPSCONSOLE_SESSION_SECONDS
-    return user if isinstance(user, User) and not is_over else None
+    if not isinstance(user, User) or is_over:
+        return None
+    return None if operations.lacks_factor(user, access.parts_of(user)) else user
