@@ -104,6 +104,7 @@ def set_pages() -> dict[str, str]:
         "case": f"/approvals/{case.pk}/",
         "decided card": f"/approvals/{decided.escalations.get().pk}/",
         "decided": "/approvals/decided/",
+        "reject several": "/approvals/bulk/?rule=refunds.auto_limit",
         "runs": "/runs/",
         "no runs": "/runs/?text=nothing-of-the-kind",
         "done run": f"/runs/{decided.pk}/",
