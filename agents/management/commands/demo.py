@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import ipaddress
 import socket
 from argparse import ArgumentParser
@@ -46,7 +47,9 @@ class Command(BaseCommand):
             _must_be_free(host, port)
         pasts = [] if prepare else [past for one in SYSTEMS.values() if (past := one.history)]
         begun = [past.start_history() for past in pasts]
+        gc.disable()  # a migration makes a model of each table anew: all of it goes at once, after
         call_command("migrate", interactive=False, verbosity=0)
+        gc.enable()
         call_command("collectstatic", interactive=False, verbosity=0)
         at = timezone.now()
         # What is about to be written of the past happened under this policy, to these people.
