@@ -22,6 +22,7 @@ LINES = {
     "agents/llm/prices.json": 1,
     "agents/notifications/outbox.py": 2,  # the column of whom a message is for
     "agents/sdk/asked.py": 1,  # signs of currencies
+    "agents/web/team/figures.py": 1,  # the column of who decided
 }
 
 
