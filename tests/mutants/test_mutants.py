@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.mutants.bank import BANK
+from tests.mutants.people import PEOPLE
 from tests.mutants.plant import MUTANTS, Mutant, lives
 from tests.mutants.record import RECORD
 from tests.mutants.tiers import TIERS
@@ -18,7 +19,7 @@ pytestmark = [
 
 @pytest.mark.parametrize(
     "mutant",
-    [pytest.param(one, id=one.name) for one in (*MUTANTS, *RECORD, *BANK, *TIERS)],
+    [pytest.param(one, id=one.name) for one in (*MUTANTS, *RECORD, *BANK, *TIERS, *PEOPLE)],
 )
 def test_a_broken_guard_is_noticed(mutant: Mutant) -> None:
     assert not lives(mutant)
