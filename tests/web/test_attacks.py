@@ -67,12 +67,14 @@ MAY: dict[str, set[Role]] = {
     "verify": {Role.AUDITOR, Role.ADMIN},
     "export": {Role.AUDITOR, Role.ADMIN},
     "bundle": {Role.AUDITOR, Role.ADMIN},
+    "case-proof": {Role.AUDITOR, Role.ADMIN},
 }
 MAY_READ: dict[str, set[Role]] = {
     "launch": MAY["launch"],
     "judge": MAY["decide"],
     "bulk": MAY["decide"],
     "audit": {Role.AUDITOR, Role.ADMIN},
+    "case": {Role.AUDITOR, Role.ADMIN},
     "members": {Role.AUDITOR, Role.ADMIN},
     "team": {Role.REVIEWER, Role.AUDITOR, Role.ADMIN},
     "team-csv": {Role.REVIEWER, Role.AUDITOR, Role.ADMIN},
