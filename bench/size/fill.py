@@ -29,7 +29,9 @@ from agents.desks.refunds.gallery.copying import (
     write_copies,
 )
 from agents.desks.refunds.gallery.recording import Recording
+from agents.engine.model_use import sum_next_day
 from agents.models import Event, EventText, Role, Run, Workspace
+from bench.size.waiting import work_on_inbox
 
 SPAN = timedelta(days=90)
 WORKSPACES = 40
@@ -68,10 +70,14 @@ def fill(runs: int, waiting: int, times: int) -> None:
     late = sorted(now - timedelta(hours=20) * chance.random() for _ in range(waiting))
     waits = chance.choices(originals[len(CASES) :], k=waiting)
     _write([*zip(waits, late, strict=True)], workspaces, chance, count(runs + 2_000_000))
+    while sum_next_day(at=now):  # as a worker does once a day
+        pass
+    work_on_inbox(at=timezone.now())
     sealing.seal(at=timezone.now(), begin_file=True)
     keep_statistics()
     if connection.vendor == "postgresql":  # which would come to it by itself after a while
         with connection.cursor() as cursor:
+            cursor.execute("SET statement_timeout = 0")
             cursor.execute("VACUUM ANALYZE")
 
 

@@ -24,14 +24,19 @@ from bench.load.scene import cookie_of
 
 REPEATS = 5
 MOST_MS, MOST_QUERIES = 150, 12
+CLOSED = {("policy", "rita"), ("audit", "rita")}  # to a reviewer
+LIVE = "live: "  # a part of a page that it asks for by itself
 
 
 def main(only: str = "") -> None:
     """Print a line for each page; those over a limit are marked, and make the exit code 1."""
-    logging.disable(logging.WARNING)
+    logging.disable(logging.ERROR)
     gc.collect()
     gc.freeze()  # as web processes do
     settings.ALLOWED_HOSTS = ["*"]
+    if connection.vendor == "postgresql":  # whose helpers' time nobody would count
+        with connection.cursor() as cursor:
+            cursor.execute("SET max_parallel_workers_per_gather = 0")
     clients = {name: _client(name) for name in ("ada", "rita", "audrey", "sam")}
     print(
         f"\n{connection.vendor}, {Run.objects.count():,} runs, {Event.objects.count():,} events\n"
@@ -53,17 +58,21 @@ def _client(name: str) -> Client:
 
 
 def _ask(name: str, person: str, client: Client, address: str) -> bool:
+    headers = {"HX-Request": "true", "HX-Target": "queue"} if name.startswith(LIVE) else {}
     client.get(address)  # the first of a minute moves the end of a session
     with CaptureQueriesContext(connection) as asked:
-        answer = client.get(address)
+        answer = client.get(address, headers=headers)
     queries = [*asked.captured_queries]  # the next request empties the log
     took = []
     for _ in range(REPEATS):
         before = _processor_seconds()
-        client.get(address)
+        client.get(address, headers=headers)
         took.append((_processor_seconds() - before) * 1000)
-    is_over = max(took) > MOST_MS or len(queries) > MOST_QUERIES or answer.status_code != 200
-    status = "" if answer.status_code == 200 else f"answered {answer.status_code}"
+    is_over = (
+        max(took) > MOST_MS or len(queries) > MOST_QUERIES or answer.status_code not in (200, 503)
+    )
+    # Without a worker the console is not ready.
+    status = "" if answer.status_code in (200, 503) else f"answered {answer.status_code}"
     slowest = max(queries, key=lambda query: float(query["time"]))
     verdict = status or (f"over: {slowest['time']} s {slowest['sql'][:300]}" if is_over else "")
     size = len(answer.content) // 1000
@@ -88,9 +97,11 @@ def _pages() -> Iterator[tuple[str, str, str]]:
     """Return each page's name, who asks for it, and its address."""
     for person in ("ada", "rita", "sam"):
         for page in ("home", "runs", "approvals", "approvals/decided", "kill", "policy", "audit"):
-            yield page, person, "/" if page == "home" else f"/{page}/"
-    for page in ("launch", "members", "metrics", "readyz"):
-        yield page, "ada", f"/{page}" + "/" * (page in ("launch", "members"))
+            if (page, person) not in CLOSED:
+                yield page, person, "/" if page == "home" else f"/{page}/"
+    for page in ("launch/", "members/", "notifications/", "webhooks/", "metrics", "readyz"):
+        yield page.strip("/"), "ada", f"/{page}"
+    yield "notifications/log", "ada", "/notifications/log/?workspace=w00"
     yield from _of_runs()
     yield from _of_approvals()
     yield from _of_audit()
@@ -132,16 +143,22 @@ def _of_approvals() -> Iterator[tuple[str, str, str]]:
     decided = held.filter(decided_at__isnull=False).order_by("-decided_at")
     old = decided[decided.count() * 98 // 100]
     mark = urlencode({"before": f"{old.decided_at.isoformat()}_{old.pk}"})
+    waiting = held.filter(state="open").order_by("expires_at")
+    middle = waiting.values_list("pk", flat=True)[waiting.count() // 2]
     for person in ("ada", "rita"):
         yield "decided deep", person, f"/approvals/decided/?{mark}"
         yield "decided rejected", person, "/approvals/decided/?outcome=rejected"
         yield "decided by me", person, "/approvals/decided/?by=me"
         for queue in (
-            {"view": "mine"},
+            *({"view": view} for view in ("mine", "unclaimed", "snoozed")),
             {"view": "above", "order": "amount"},
             {"order": "risk"},
             {"tool": "issue_refund", "amount_from": "1000"},
-            {"rule": "refunds.amount_limit", "due": "240"},
+            {"rule": "high_refund", "due": "240"},
+            {"subject": "anna"},
+            {"desk": "refunds", "launcher": "omar", "age": "60", "order": "amount"},
+            {"pattern": "workflow", "currency": "USD", "amount_to": "500"},
+            {"after": str(middle)},
         ):
             yield f"queue {urlencode(queue)}", person, f"/approvals/?{urlencode(queue)}"
     for kind in held.filter(state="open").values_list("kind", flat=True).distinct().order_by():
@@ -149,6 +166,9 @@ def _of_approvals() -> Iterator[tuple[str, str, str]]:
         yield f"card of {kind}", "rita", f"/approvals/{first.pk}/"
     for request in (decided.first(), old):
         yield "card decided", "rita", f"/approvals/{request.pk}/"
+    for person in ("ada", "rita"):
+        yield "card after a decision", person, f"/approvals/{middle}/?done={decided.first().pk}"
+        yield LIVE + "queue beside a card", person, f"/approvals/{middle}/?view=unclaimed"
 
 
 def _of_audit() -> Iterator[tuple[str, str, str]]:

@@ -309,11 +309,11 @@ def test_a_list_takes_as_many_queries_however_long_it_is(
     client = signed_in(scene.rita)
     client.get(reverse("approvals"))  # the first request of a minute moves the session's end
 
-    with django_assert_num_queries(8):
+    with django_assert_num_queries(7):
         client.get(reverse("approvals"))
     with django_assert_num_queries(6):
         client.get(reverse("runs"))
-    with django_assert_num_queries(9):
+    with django_assert_num_queries(10):
         client.get(reverse("home"))
     for escalation in Escalation.objects.all():
         scene.decide(escalation.run)

@@ -15,7 +15,8 @@ from pytest_django import DjangoAssertNumQueries
 from agents import operations
 from agents.models import Escalation, Membership, Role, SavedView, Scope
 from agents.web.approvals import inbox
-from agents.web.approvals.selection import reviewer, tally_views
+from agents.web.approvals.queue import WHOLE
+from agents.web.approvals.selection import line_of, reviewer
 from agents.web.live.topics import InboxTopic, changed, read_update
 from tests.database import make_once
 from tests.engine.scene import REFUND_1200, Scene, go, set_scene
@@ -152,7 +153,8 @@ def test_each_view_holds_what_it_says_and_counts_it_in_each_currency(scene: Scen
     assert "for second" in page
     # Others see what she has snoozed; a snooze that is over is none.
     assert "Snoozed 0" in words(signed_in(second).get(reverse("approvals")).text)
-    assert tally_views(reviewer(scene.rita, at=soon))[0]["all"].count == 7
+    who = reviewer(scene.rita, at=soon)
+    assert line_of(WHOLE, who, views=["all"]).views["all"].count == 7
 
 
 def test_who_has_no_limit_of_their_own_has_nothing_above_it(scene: Scene) -> None:

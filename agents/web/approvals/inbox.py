@@ -18,8 +18,8 @@ from agents.sdk.changes import label_of
 from agents.systems import SYSTEMS
 from agents.tools import argument_in_words
 from agents.web import access
-from agents.web.approvals.queue import WHOLE, QueueAddress
-from agents.web.approvals.selection import Line, Reviewer, Waiting, line_of, open_in
+from agents.web.approvals.queue import VIEWS, WHOLE, QueueAddress
+from agents.web.approvals.selection import Line, Reviewer, line_of, open_in
 from agents.web.approvals.wording import act, kind_of_request
 from agents.web.forms import whole_number
 from agents.web.newest import newest
@@ -55,13 +55,13 @@ class Inbox:
     count: int  # of all that the queue holds
     newest: int  # the key of what came last
     arrived: int  # how many came since the newest that a page knows
-    waiting: Waiting  # altogether
+    line: Line
     next: int | None  # of a page the request behind which the next begins; of a card the next one
 
 
 def inbox(who: Reviewer, queue: QueueAddress = WHOLE, after: str = "", *, since: str = "") -> Inbox:
     """Return a page of a queue, behind the request `after`."""
-    line = line_of(queue, who, whole_number(after))
+    line = line_of(queue, who, whole_number(after), views=VIEWS)
     keys = line.behind[:INBOX]
     return _inbox(line, keys, who, since, keys[-1] if len(line.behind) > INBOX else None)
 
@@ -88,7 +88,7 @@ def _inbox(
     known = whole_number(since)
     arrived = sum(key > known for key in line.keys) if known is not None else 0
     newest = max(line.keys, default=0)
-    return Inbox(open_rows(keys, who), len(line.keys), newest, arrived, line.waiting, following)
+    return Inbox(open_rows(keys, who), len(line.keys), newest, arrived, line, following)
 
 
 def open_rows(keys: Sequence[int], who: Reviewer) -> list[InboxRow]:

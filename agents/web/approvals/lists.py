@@ -13,7 +13,7 @@ from agents.web.approvals import inbox as inboxes
 from agents.web.approvals import queue as queues
 from agents.web.approvals.choices import filter_choices
 from agents.web.approvals.queue import QueueAddress, read_queue
-from agents.web.approvals.selection import Reviewer, reviewer, tally, tally_views
+from agents.web.approvals.selection import Line, line_of, reviewer
 from agents.web.approvals.strip import strip_of
 from agents.web.pages import action, page
 
@@ -32,7 +32,7 @@ def decided(request: HttpRequest) -> HttpResponse:
     user = access.person(request)
     found, older = inboxes.decided(user, before, outcome, by_me=by_me)
     shown = {
-        **_views(reviewer(user, at=timezone.now())),
+        **_views(line_of(queues.WHOLE, reviewer(user, at=timezone.now()), views=queues.VIEWS)),
         "decided": found,
         "older": older,
         "outcome": outcome if outcome in inboxes.OUTCOMES else "",
@@ -56,7 +56,7 @@ def _list(
         "inbox": inbox,
         "address": queue.address(after=after, done=request.GET.get("done", "")),
         "next_page": queue.address(after=str(inbox.next)) if inbox.next else "",
-        **_views(who),
+        **_views(inbox.line),
         "orders": queues.ORDERS,
         "saved": saved,
         "current": next((view for view in saved if view.query == queue.query), None),
@@ -64,7 +64,7 @@ def _list(
         "sentence": sentence,
         "choices": filter_choices(queue),
         "after": after,
-        "tally": tally(queue, who) if queue.given else None,
+        "tally": inbox.line.tally if queue.given else None,
         "strip": strip_of(user, request.GET.get("done", "")),
     }
     return render(request, "approvals/list.html", shown, status=status)
@@ -102,10 +102,9 @@ def delete_view(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect(queue.address())
 
 
-def _views(who: Reviewer) -> dict[str, Json]:
+def _views(line: Line) -> dict[str, Json]:
     """Return each view with what it holds, and what waits altogether."""
-    tallies, waiting = tally_views(who)
     return {
-        "views": [(name, title, tallies[name]) for name, title in queues.VIEWS.items()],
-        "waiting": waiting,
+        "views": [(name, title, line.views[name]) for name, title in queues.VIEWS.items()],
+        "waiting": line.waiting,
     }

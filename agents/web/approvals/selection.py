@@ -11,7 +11,7 @@ from operator import or_
 from typing import Any, TypeAlias
 
 from django.contrib.auth.models import User
-from django.db.models import Case, Count, Min, Q, QuerySet, Sum, When
+from django.db.models import Case, Count, Min, Q, QuerySet, When
 from django.db.models.fields.json import KT
 
 from agents.core.former import CURRENCY
@@ -25,7 +25,7 @@ from agents.models.belonging import belongs
 from agents.web import access
 from agents.web.amounts import AMOUNTS, of_amount
 from agents.web.approvals import queue as queues
-from agents.web.approvals.queue import VIEWS, QueueAddress
+from agents.web.approvals.queue import QueueAddress
 
 
 @dataclass(frozen=True)
@@ -190,6 +190,33 @@ def _fits(given: Mapping[str, str], at: datetime) -> Q:
     return found
 
 
+# --- How many ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Tally:
+    """How many requests a view holds, and what they ask for in each currency."""
+
+    count: int
+    sums: str
+
+
+# A letter names an amount too, and a lost call was asked about before.
+_ASKS_MONEY = Q(kind=ACTION.stored)
+_ASKED = ("kind", "currency", "amount_minor")
+
+
+def _tally(rows: Iterable[Sequence[Any]]) -> Tally:
+    """Count requests, of which each is a row that begins with _ASKED."""
+    held = list(rows)
+    asked = [
+        (currency or CURRENCY, minor)
+        for kind, currency, minor, *_ in held
+        if kind == ACTION.stored and minor is not None
+    ]
+    return Tally(len(held), format_sums(asked))
+
+
 # --- Order -------------------------------------------------------------------------------------
 
 Place: TypeAlias = tuple[Any, ...]  # orders upwards, and ends in the request's key
@@ -228,6 +255,8 @@ class Line:
     at: int  # the number of requests before the place
     is_in: bool  # whether the request of the place is still in the queue
     waiting: Waiting  # whatever the queue leaves out of it
+    tally: Tally
+    views: Mapping[str, Tally]  # of each view, whatever the filters; empty where none was wanted
 
     @property
     def behind(self) -> Sequence[int]:
@@ -241,68 +270,40 @@ class Line:
 
 
 def line_of(
-    queue: QueueAddress, who: Reviewer, key: int | None = None, left: Escalation | None = None
+    queue: QueueAddress,
+    who: Reviewer,
+    key: int | None = None,
+    left: Escalation | None = None,
+    views: Collection[str] = (),
 ) -> Line:
     """Return a queue in its order, with the place of a request; without one, that of the first.
 
-    `left` is the request itself, where it was read already: it may have left the queue.
+    One question reads what is open and nothing else. `left` is the request itself, where it was
+    read already: it may have left the queue. `views` are those to count.
     """
     place_of, columns = _ORDERS[queue.order]
-    is_in = Case(When(_is_in(queue, who), then=True), default=False)
-    rows = list(open_in(who.workspaces).annotate(is_in=is_in).values_list("is_in", *columns))
-    places = sorted(place_of(*row) for is_in, *row in rows if is_in)
+    held = {"": _is_in(queue, who)} | {view: _in_view(view, who) for view in views}
+    flags = {
+        f"in_{n}": Case(When(q, then=True), default=False) for n, q in enumerate(held.values())
+    }
+    read = open_in(who.workspaces).annotate(**flags).values_list(*flags, *_ASKED, *columns)
+    rows = [(row[: len(held)], row[len(held) :]) for row in read]
+    found = [row for is_in, row in rows if is_in[0]]
+    places = sorted(place_of(*row[len(_ASKED) :]) for row in found)
     keys = [place[-1] for place in places]
-    ends = [expires for *_, frozen, expires, _ in rows if frozen is None]
-    waiting = Waiting.of(len(rows), min(ends, default=None))
+    ends = [expires for _, (*_, frozen, expires, _) in rows if frozen is None]
+    tallies = {
+        view: _tally(row for is_in, row in rows if is_in[number])
+        for number, view in enumerate(views, 1)
+    }
+    whole = (Waiting.of(len(rows), min(ends, default=None)), _tally(found), tallies)
     if key is None or key in keys:
-        return Line(keys, keys.index(key) if key else 0, key is not None, waiting)
+        return Line(keys, keys.index(key) if key else 0, key is not None, *whole)
     left = left or Escalation.objects.filter(pk=key, workspace__in=who.workspaces).first()
     before = bisect(places, place_of(*_values(left, columns))) if left else 0
-    return Line(keys, before, False, waiting)
+    return Line(keys, before, False, *whole)
 
 
 def _values(escalation: Escalation, columns: Sequence[Any]) -> list[Any]:
     risk = escalation.review["deciding"].get("risk")
     return [risk if column is _RISK else getattr(escalation, column) for column in columns]
-
-
-# --- How many ----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Tally:
-    """How many requests a view holds, and what they ask for in each currency."""
-
-    count: int
-    sums: str
-
-
-# A letter names an amount too, and a lost call was asked about before.
-_ASKS_MONEY = Q(kind=ACTION.stored)
-
-
-def tally_views(who: Reviewer) -> tuple[dict[str, Tally], Waiting]:
-    """Count each view, and what waits, in one question: it reads what is open and nothing else."""
-    wanted: dict[str, Any] = {"count": Count("pk"), "soonest": _SOONEST}
-    for view in VIEWS:
-        held = _in_view(view, who)
-        wanted[f"{view}_count"] = Count("pk", filter=held or None)
-        wanted[f"{view}_sum"] = Sum("amount_minor", filter=held & _ASKS_MONEY)
-    rows: list[Any] = list(open_in(who.workspaces).order_by().values("currency").annotate(**wanted))
-    ends = [row["soonest"] for row in rows if row["soonest"]]
-    waiting = Waiting.of(sum(row["count"] for row in rows), min(ends, default=None))
-    return {view: _tally(rows, f"{view}_count", f"{view}_sum") for view in VIEWS}, waiting
-
-
-def tally(queue: QueueAddress, who: Reviewer) -> Tally:
-    """Count what one address holds, with its filters."""
-    found = requests_in(queue, who).order_by().values("currency")
-    total = Sum("amount_minor", filter=_ASKS_MONEY)
-    counted: dict[str, Any] = {"n": Count("pk"), "total": total}
-    return _tally(found.annotate(**counted), "n", "total")
-
-
-def _tally(found: Iterable[Any], count: str, total: str) -> Tally:
-    rows = list(found)
-    sums = [(row["currency"] or CURRENCY, row[total]) for row in rows if row[total] is not None]
-    return Tally(sum(row[count] for row in rows), format_sums(sums))

@@ -211,7 +211,7 @@ def _beside(request: HttpRequest, escalation: Escalation) -> dict[str, Json]:
         "queue": queue,
         "address": queue.address(escalation.pk, done=request.GET.get("done", "")),
         "inbox": inbox,
-        "waiting": inbox.waiting,
+        "waiting": inbox.line.waiting,
         "is_beside": True,
         "escalation": escalation,
     }

@@ -15,7 +15,6 @@ from django.db.models.functions import Cast, Coalesce
 from agents.core.days import utc_midnight
 from agents.core.kinds import ACTION
 from agents.core.states import EffectState, EscalationState
-from agents.engine.desk_ledger import MAYBE_DONE
 from agents.models import Effect, Escalation
 from agents.models.belonging import belongs
 from agents.tools import TOOLS
@@ -93,14 +92,18 @@ class Calls:
 
 def count_calls(workspaces: Sequence[int], *, since: datetime, today: datetime) -> list[Calls]:
     """Count the writes since then, other than letters, in one query."""
+    letters = [name for name, tool in TOOLS.items() if tool.letter]
+    ours = Effect.objects.in_workspaces(workspaces)
+    parts = (
+        # By its index of tool and time, for each tool that moves something.
+        ours.filter(state=EffectState.DONE, tool__in=TOOLS.keys() - letters, settled_at__gte=since),
+        ours.filter(intended_at__gte=utc_midnight(today)).exclude(tool__in=letters).unsettled(),
+    )
     is_automatic = Case(When(escalation=None, then=Value(True)), default=Value(False))
-    is_done = Q(state=EffectState.DONE, settled_at__gte=since)
+    is_done = Q(state=EffectState.DONE)
     is_exposed = Q(escalation=None, intended_at__gte=utc_midnight(today))
-    rows = (
-        Effect.objects.filter(state__in=MAYBE_DONE)
-        .exclude(tool__in=[name for name, tool in TOOLS.items() if tool.letter])
-        .filter(run__workspace__in=workspaces, run__created_at__gte=since - LONGEST_RUN)
-        .annotate(day=_day("settled_at", since), is_automatic=is_automatic)
+    sums = [
+        part.annotate(day=_day("settled_at", since), is_automatic=is_automatic)
         .values_list("day", "is_automatic", "run__workspace", "run__desk", "currency")
         .annotate(
             n=Count("pk", filter=is_done),
@@ -108,5 +111,6 @@ def count_calls(workspaces: Sequence[int], *, since: datetime, today: datetime) 
             exposed=Coalesce(Sum("amount_minor", filter=is_exposed), 0),
         )
         .order_by()
-    )
-    return [Calls(*row) for row in rows]
+        for part in parts
+    ]
+    return [Calls(*row) for row in sums[0].union(sums[1], all=True)]
