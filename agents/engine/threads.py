@@ -148,11 +148,13 @@ DATABASE_THREADS = Pool(1 if connections["default"].vendor == "sqlite" else 4, "
 TOOL_THREADS = Pool(16, "tool")
 # Lease renewals have their own thread: behind the work of a thousand runs leases would expire.
 LEASE_THREADS = Pool(1, "lease")
+# A verification reads for minutes, and nothing waits for it.
+VERIFYING_THREADS = Pool(1, "verifying")
 
 
 def close_connections(patience: float = LONGEST_CALL) -> bool:
     """Close what the pools hold open. Return False where a thread is still in a call."""
     end = time.monotonic() + patience
-    pools = (DATABASE_THREADS, TOOL_THREADS, LEASE_THREADS)
+    pools = (DATABASE_THREADS, TOOL_THREADS, LEASE_THREADS, VERIFYING_THREADS)
     closed = [pool.close_connections(max(0.0, end - time.monotonic())) for pool in pools]
     return all(closed)

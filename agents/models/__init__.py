@@ -28,6 +28,7 @@ from agents.models.session import Session
 from agents.models.snooze import Snooze
 from agents.models.step import Step
 from agents.models.team import Team
+from agents.models.verification import Verification
 from agents.models.worker import Worker
 from agents.models.workspace import DECIDES, Membership, Role, Workspace
 
@@ -67,6 +68,7 @@ __all__ = [
     "Step",
     "Team",
     "Tombstone",
+    "Verification",
     "Webhook",
     "Worker",
     "Workspace",

@@ -66,6 +66,7 @@ from agents.operations.snoozing import snooze, wake
 from agents.operations.stopping import cancel
 from agents.operations.teams import set_team
 from agents.operations.trying import try_models
+from agents.operations.verifying import ask_verification, cancel_verification
 
 __all__ = [
     "MOST_AT_ONCE",
@@ -84,10 +85,12 @@ __all__ = [
     "add_webhook",
     "add_workspace",
     "archive_runs",
+    "ask_verification",
     "assign",
     "begin_factor",
     "begun_factor",
     "cancel",
+    "cancel_verification",
     "check_factor",
     "claim",
     "comment",

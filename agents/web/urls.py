@@ -50,6 +50,7 @@ urlpatterns: list[URLPattern] = [
     path("approvals/<int:pk>/decide/", approvals.decide, name="decide"),
     path("audit/", audit.audit, name="audit"),
     path("audit/verify/", audit.verify, name="verify"),
+    path("audit/verify/cancel/", audit.verify_cancel, name="verify-cancel"),
     path("audit/export/", audit.export, name="export"),
     path("audit/bundle/", audit.bundle, name="bundle"),
     path("kill/", kill.kill, name="kill"),

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.urls import reverse
 from django.utils import timezone
 
 from agents.management.database_failures import refusal
@@ -18,6 +17,7 @@ from tests.audit.test_sealed import faults, put_at_the_end, seal_another
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import Scene
 from tests.web.test_pages import signed_in
+from tests.web.verifying import verify_log
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
@@ -54,14 +54,14 @@ def test_the_times_of_a_wrong_clock_are_told_and_believed_once_they_are_known(
     assert too_old in told.out
     assert "All but these times holds" in told.out
     ada = signed_in(scene.add("ada", Role.ADMIN))
-    assert "All but these times holds" in ada.post(reverse("verify")).text
+    assert "All but these times holds" in verify_log(ada)
 
     known = right() + timedelta(minutes=30), right() + timedelta(minutes=90)
     settings.OPSCONSOLE_WRONG_CLOCKS = [known]
     believed = command("verify_audit")
 
     assert believed.code == 0
-    for text in (believed.out, ada.post(reverse("verify")).text):
+    for text in (believed.out, verify_log(ada)):
         assert "were believed: a clock was wrong that showed them." in text
 
     unseen(forge_row, early)

@@ -4,6 +4,7 @@ from tests.mutants.plant import Mutant
 
 COLUMNS = "tests/audit/test_columns.py"
 SEALED = "tests/audit/test_sealed.py"
+ARCHIVE = "tests/audit/test_archive.py"
 BUNDLE = "tests/audit/test_bundle.py"
 ATTACKS = "tests/audit/test_bundle_attacks.py"
 HEADS, VERIFIER = "agents/record/seals.py", "scripts/verify_bundle.py"
@@ -15,6 +16,41 @@ def _left_out(name: str, path: str, guard: str, tests: str) -> Mutant:
 
 
 RECORD = (
+    Mutant(
+        "events go although their archive is in no seal",
+        "agents/audit/triggers.py",
+        " AND s.event_count >= a.seq)",
+        ")",
+        f"{ARCHIVE} -k sealed_archive",
+    ),
+    Mutant(
+        "a write of unknown end is archived",
+        "agents/operations/archiving.py",
+        "        | Exists(Effect.objects.filter(**of_run, state__in=UNSETTLED))\n",
+        "",
+        f"{ARCHIVE} -k unknown",
+    ),
+    Mutant(
+        "an archive names runs of which its event did not tell",
+        "agents/audit/stored.py",
+        "Derived(stand, (archive.runs, archive.tombstones))",
+        "Derived(stand, stand)",
+        f"{ARCHIVE} -k pass_for_one",
+    ),
+    Mutant(
+        "what stays of an archived run may be anything",
+        "agents/audit/chains.py",
+        "digests[run] == grave.sha256",
+        "True",
+        f"{ARCHIVE} -k pass_for_one",
+    ),
+    Mutant(
+        "events go although the file of their archive was altered",
+        "agents/operations/archiving.py",
+        "    files.take_places()\n    _check_files(files, archive)",
+        "    files.take_places()",
+        f"{ARCHIVE} -k altered",
+    ),
     Mutant(
         "a reference need not be of its own run or workspace",
         "agents/audit/stored.py",

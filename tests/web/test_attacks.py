@@ -65,6 +65,7 @@ MAY: dict[str, set[Role]] = {
     "kill-press": {Role.ADMIN},
     "kill-release": {Role.ADMIN},
     "verify": {Role.AUDITOR, Role.ADMIN},
+    "verify-cancel": {Role.AUDITOR, Role.ADMIN},
     "export": {Role.AUDITOR, Role.ADMIN},
     "bundle": {Role.AUDITOR, Role.ADMIN},
     "case-proof": {Role.AUDITOR, Role.ADMIN},

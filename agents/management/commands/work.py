@@ -13,6 +13,16 @@ from django.core.management.base import BaseCommand
 
 from agents.engine.worker import work
 from agents.notifications.outbox import deliver_all, deliver_until
+from agents.operations.verifying import verify_all, verify_until
+
+
+async def _until(stop: asyncio.Event) -> None:
+    """Send notifications and verify the record beside the runs."""
+    await asyncio.gather(deliver_until(stop), verify_until(stop))
+
+
+async def _all(stop: asyncio.Event) -> None:
+    await asyncio.gather(deliver_all(stop), verify_all(stop))
 
 
 class Command(BaseCommand):
@@ -29,7 +39,7 @@ class Command(BaseCommand):
         gc.collect()
         gc.freeze()  # what was imported stays; to look through it again takes 90 ms a time
         runner = asyncio.Runner()
-        if runner.run(work(once=once, beside=deliver_all if once else deliver_until)):
+        if runner.run(work(once=once, beside=_all if once else _until)):
             runner.close()
             return
         # Runner and interpreter would wait for tasks and threads that hang. What a tool was called

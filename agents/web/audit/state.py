@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 
 from agents.audit.chains import UNREADABLE
-from agents.audit.verify import Proof
+from agents.core.requests import Json
 from agents.models import Event, Head, Workspace
 
 
@@ -49,22 +49,28 @@ def state_of(workspace: Workspace, *, file: Path) -> State:
     return State(checked_at, checked_by, chains, faults, number, sealed_at, seal, name)
 
 
-def check_notes(proof: Proof) -> list[str]:
-    """Say what a check compared, and what it could not, to readers who know a seal and a copy."""
+def check_notes(found: Json) -> list[str]:
+    """Say what a check compared, and what it could not, to readers who know a seal and a copy.
+
+    `found` is the outcome of a Verification.
+    """
+    compared, loose = found["compared"], found["loose"]
     notes = ["There were no copies of seals outside the database to compare with."]
-    if proof.compared:
-        some = "1 seal agrees" if proof.compared == 1 else f"{proof.compared} seals agree"
+    if compared:
+        some = "1 seal agrees" if compared == 1 else f"{compared} seals agree"
         notes = [f"{some} with the copy kept outside the database."]
-        if proof.faults:
-            notes = [f"Seals compared with the copy outside the database: {proof.compared}."]
-    if proof.is_torn:
+        if found["faults"]:
+            notes = [f"Seals compared with the copy outside the database: {compared}."]
+    if found["is_torn"]:
         notes.append("The last line of that copy is incomplete and was left out.")
-    if not proof.keys:
+    if not found["keys"]:
         notes.append("The signatures of the seals were not checked: this server has no key.")
-    if proof.loose:
-        some = "1 entry has" if proof.loose == 1 else f"{proof.loose} entries have"
+    if loose:
+        some = "1 entry has" if loose == 1 else f"{loose} entries have"
         notes.append(f"{some} no seal yet; a worker seals new entries every few minutes.")
-    return notes + proof.clock_notes()
+    if found["more"]:
+        notes.append(f"{found['more']} more places do not hold.")
+    return notes + found["clocks"]
 
 
 def _time(at: datetime | None) -> datetime:

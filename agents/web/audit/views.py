@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.utils import timezone
 
 from agents import operations
 from agents.audit import bundle as record_bundle
-from agents.audit.verify import prove
 from agents.core.event_kinds import LEDGER
-from agents.models import Run, Workspace
+from agents.models import Verification, Workspace
 from agents.models.approval import withheld_reasons
 from agents.web import access
 from agents.web.audit import export as exports
 from agents.web.audit import log
-from agents.web.audit.state import check_notes, state_of
+from agents.web.audit.state import State, check_notes, state_of
 from agents.web.pages import action, page
 from agents.web.sentences import kind_labels, read_events
 from agents.web.times import in_utc
@@ -32,20 +33,36 @@ def audit(request: HttpRequest) -> HttpResponse:
 @action
 @in_utc
 def verify(request: HttpRequest) -> HttpResponse:
-    """Check every chain of the person's workspaces, and say which do not hold."""
-    workspaces = access.workspaces_to_audit(access.person(request))
-    runs = Run.objects.filter(workspace__in=workspaces)
-    file = settings.OPSCONSOLE_HEADS_FILE
-    found = prove(runs=runs, workspaces=workspaces, file=file)
-    faults = [str(chain) for chain in found.faults]
-    for workspace in workspaces:
-        operations.record_verification(
-            workspace=workspace,
-            by=access.person(request),
-            facts={"chains": found.chains, "heads": found.heads, "faults": faults[:20]},
-            at=timezone.now(),
-        )
-    return _page(request, {"checked": found.chains, "faults": faults, "notes": check_notes(found)})
+    """Have a worker check every chain of the person's workspaces, and say which do not hold."""
+    by = access.person(request)
+    workspaces = access.workspaces_to_audit(by)
+    operations.ask_verification(by=by, workspaces=workspaces, at=timezone.now())
+    return redirect("audit")
+
+
+@action
+def verify_cancel(request: HttpRequest) -> HttpResponse:
+    """End the check that the person waits for."""
+    by = access.person(request)
+    access.workspaces_to_audit(by)
+    operations.cancel_verification(by=by, at=timezone.now())
+    return redirect("audit")
+
+
+def _checked(request: HttpRequest, state: State) -> dict[str, object]:
+    """Return how far the person's check is, or what came of it, if nobody has checked since."""
+    newest = Verification.objects.filter(by=access.person(request)).order_by("-pk").first()
+    if newest is None or newest.cancelled_at:
+        return {}
+    outcome, at = newest.outcome, newest.ended_at
+    if at is None or outcome is None:
+        return {"checking": newest}
+    if "failed" in outcome:
+        return {"check_failed": outcome["failed"]}
+    if state.checked_at and state.checked_at > at + timedelta(seconds=10):
+        return {}
+    notes = check_notes(outcome)
+    return {"checked": outcome["chains"], "faults": outcome["faults"][:100], "notes": notes}
 
 
 @action
@@ -81,11 +98,12 @@ def bundle(request: HttpRequest) -> StreamingHttpResponse:
     return exports.download(request, lines, f"audit-log-{at:%Y%m%d-%H%M%S}")
 
 
-def _page(request: HttpRequest, checked: dict[str, object] | None = None) -> HttpResponse:
+def _page(request: HttpRequest) -> HttpResponse:
     workspaces = _workspaces(request)
     wanted = log.read_filter(request.GET)
     workspace = access.chosen(workspaces, wanted.given.get("workspace", ""))
     found = log.find_events(workspace, wanted)
+    state = state_of(workspace, file=settings.OPSCONSOLE_HEADS_FILE)
     shown = {
         "nav": "audit",
         "page": log.page_of(found.events, request.GET.get("before", "")),
@@ -95,10 +113,10 @@ def _page(request: HttpRequest, checked: dict[str, object] | None = None) -> Htt
         "kinds": kind_labels(),
         "workspaces": workspaces,
         "workspace": workspace,
-        "state": state_of(workspace, file=settings.OPSCONSOLE_HEADS_FILE),
+        "state": state,
         "ledger": LEDGER,
         "most": exports.EXPORTED,
-        **(checked or {}),
+        **_checked(request, state),
     }
     return render(request, "audit/page.html", shown)
 

@@ -1,0 +1,149 @@
+"""Have the record verified by a worker: asked for on the page, seen going on, cancelled there."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.db import DatabaseError, IntegrityError, transaction
+from django.db.models import F, Q, QuerySet
+from django.utils import timezone
+
+from agents.audit.verify import Proof, prove
+from agents.core.requests import Json
+from agents.engine.database import in_database
+from agents.engine.threads import VERIFYING_THREADS
+from agents.models import Run, Verification, Workspace
+from agents.operations.auditing import record_verification
+from agents.operations.refusal import Refused
+
+log = logging.getLogger(__name__)
+
+PAUSE = 2.0  # seconds between two looks
+BETWEEN = 1.0  # seconds between two signs of life
+SILENT = timedelta(minutes=1)  # after which its worker is taken for dead
+TRIES = 3  # workers that may die over one
+NAMED = 20  # faults that stay in the record
+
+
+class Ended(Exception):
+    """It was cancelled, another worker has it, or this one is told to stop."""
+
+
+def ask_verification(*, by: User, workspaces: QuerySet[Workspace], at: datetime) -> None:
+    """Have the record of these workspaces verified, unless the same person waits for one."""
+    keys = sorted(workspaces.values_list("pk", flat=True))
+    total = len(keys) + Run.objects.filter(workspace__in=keys).count()
+    with suppress(IntegrityError), transaction.atomic():
+        Verification.objects.create(by=by, workspaces=keys, asked_at=at, total=total)
+
+
+def cancel_verification(*, by: User, at: datetime) -> None:
+    """End what a person waits for; its worker hears of it within a second."""
+    open_ones = Verification.objects.filter(by=by, ended_at=None)
+    open_ones.update(cancelled_at=at, ended_at=at)
+
+
+def verify_next(is_stopping: Callable[[], bool] = lambda: False) -> bool:
+    """Do the oldest verification that nobody does. Return False where there is none."""
+    at = timezone.now()
+    free = Verification.objects.filter(
+        Q(seen_at=None) | Q(seen_at__lt=at - SILENT), ended_at=None
+    ).order_by("pk")
+    for found in free[:10]:
+        mine = free.filter(pk=found.pk, tries=found.tries)
+        if mine.update(seen_at=at, tries=F("tries") + 1):
+            _do(Verification.objects.get(pk=found.pk), is_stopping)
+            return True
+    return False
+
+
+def _do(job: Verification, is_stopping: Callable[[], bool]) -> None:
+    if job.tries > TRIES:
+        _end(job, {"failed": "Workers ended while they verified. Ask the operator to look there."})
+        return
+    workspaces = Workspace.objects.filter(pk__in=job.workspaces)
+    heard_at = time.monotonic()
+
+    def step(done: int) -> None:
+        nonlocal heard_at
+        if is_stopping():  # another worker begins it anew
+            _held(job).update(seen_at=None, tries=F("tries") - 1)
+            raise Ended
+        if time.monotonic() - heard_at >= BETWEEN:
+            heard_at = time.monotonic()
+            if not _held(job).update(done=done, seen_at=timezone.now()):
+                raise Ended
+
+    try:
+        found = prove(
+            runs=Run.objects.filter(workspace__in=workspaces),
+            workspaces=workspaces,
+            file=Path(settings.OPSCONSOLE_HEADS_FILE),
+            step=step,
+        )
+        _tell(job, workspaces, found)
+    except Ended:
+        return
+    except Refused as no:  # who asked may no longer
+        _end(job, {"failed": str(no)})
+    except DatabaseError:  # it is begun anew when SILENT is over
+        raise
+    except Exception:
+        log.exception("A verification could not be done")
+        _end(job, {"failed": "It could not be done: the worker's log says why."})
+
+
+def _held(job: Verification) -> QuerySet[Verification]:
+    return Verification.objects.filter(pk=job.pk, tries=job.tries, ended_at=None)
+
+
+@transaction.atomic
+def _tell(job: Verification, workspaces: QuerySet[Workspace], found: Proof) -> None:
+    """Put on record what came of it, where it is still asked for."""
+    faults = [str(chain) for chain in found.faults]
+    outcome = {
+        "chains": found.chains,
+        "faults": faults,
+        "more": found.more,
+        "compared": found.compared,
+        "keys": found.keys,
+        "loose": found.loose,
+        "is_torn": found.is_torn,
+        "clocks": found.clock_notes(),
+    }
+    if not _end(job, outcome):
+        return
+    facts = {"chains": found.chains, "heads": found.heads, "faults": faults[:NAMED]}
+    for workspace in workspaces.order_by("pk"):
+        record_verification(workspace=workspace, by=job.by, facts=facts, at=timezone.now())
+
+
+def _end(job: Verification, outcome: Json) -> bool:
+    return bool(_held(job).update(ended_at=timezone.now(), done=F("total"), outcome=outcome))
+
+
+async def verify_until(stop: asyncio.Event) -> None:
+    """Do what people ask for, one at a time, until told to stop; the runs go on beside it."""
+    while not stop.is_set():
+        try:
+            did = await VERIFYING_THREADS.run(lambda: verify_next(stop.is_set))
+        except Exception:
+            log.exception("A verification could not be taken")
+            did = False
+        if not did:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), PAUSE)
+
+
+async def verify_all(stop: asyncio.Event) -> None:
+    """Do all that people ask for."""
+    while not stop.is_set() and await in_database(verify_next):
+        pass

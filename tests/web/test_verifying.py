@@ -1,0 +1,82 @@
+"""A verification is done by a worker: its page shows how far it is, and ends it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from agents.models import Event, Role, Verification
+from agents.operations import verifying
+from agents.operations.verifying import verify_next
+from tests.engine.scene import REFUND_500, Scene, go, set_scene
+from tests.web.test_pages import signed_in
+from tests.web.verifying import verify_log
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+
+
+@pytest.fixture
+def scene() -> Scene:
+    scene = set_scene()
+    go(scene.launch(REFUND_500))
+    return scene
+
+
+@pytest.fixture
+def auditor(scene: Scene) -> Client:
+    return signed_in(scene.add("auditor", Role.AUDITOR))
+
+
+def told() -> int:
+    return Event.objects.filter(kind="audit.verified").count()
+
+
+def test_a_check_is_asked_for_once_shown_while_it_goes_on_and_cancelled(
+    auditor: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pages: list[str] = []
+
+    def look(*args: object) -> bool:
+        if not pages:
+            Verification.objects.update(done=1)
+            pages.append(auditor.get(reverse("audit")).text)
+            auditor.post(reverse("verify-cancel"))
+        return False
+
+    monkeypatch.setattr(verifying, "BETWEEN", 0.0)
+    for _ in range(2):
+        auditor.post(reverse("verify"))
+    assert Verification.objects.count() == 1
+    assert "A worker begins within seconds" in auditor.get(reverse("audit")).text
+
+    assert verify_next(look)
+
+    assert "1 of about 2 chains are checked" in pages[0]
+    assert (told(), Verification.objects.get().outcome) == (0, None)
+    assert "Not verified yet" in auditor.get(reverse("audit")).text
+    assert not verify_next(), "nothing is left to do"
+    assert "All 2 chains were read" in verify_log(auditor)
+    assert told() == 1
+
+
+def test_what_a_worker_left_is_taken_up_and_ends_at_last(auditor: Client) -> None:
+    def die() -> bool:
+        raise KeyboardInterrupt
+
+    auditor.post(reverse("verify"))
+    assert verify_next(lambda: True), "told to stop, it gives it back"
+    for _ in range(verifying.TRIES):
+        with pytest.raises(KeyboardInterrupt):
+            verify_next(die)
+        assert not verify_next(), "its worker may be alive"
+        Verification.objects.update(seen_at=timezone.now() - timedelta(minutes=2))
+
+    assert verify_next()
+
+    assert "Workers ended while they verified" in auditor.get(reverse("audit")).text
+    assert told() == 0
+    assert "All 2 chains were read" in verify_log(auditor)
