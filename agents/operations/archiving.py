@@ -155,31 +155,32 @@ def _write(
     files = ArchiveFiles.of(directory, workspace.slug, archive.number)
     groups = in_groups(Run.objects.filter(pk__in=keys))
     archive.sha256 = archive_file.write(files.parts, archive_file.header_of(archive), groups)
-    _check_files(files.parts, archive)
+    written = _check_files(files.parts, archive)
     try:
         with transaction.atomic():
-            _tell(archive, files, actor)
+            _tell(archive, written, actor)
     except IntegrityError:
         raise Refused("busy", "Another archive was written meanwhile. Try again.") from None
     return archive
 
 
-def _check_files(files: ArchiveFiles, archive: Archive) -> None:
-    """Read an archive as it lies on the disk. Raises Refused where it is not what was written."""
+def _check_files(files: ArchiveFiles, archive: Archive) -> dict[UUID, tuple[int, str]]:
+    """Read an archive as it lies on the disk. Raises Refused where it is not what was written.
+
+    Return how the chain of each run ends in it: the number of events, and the last hash.
+    """
     try:
         if archive_file.digest_of_record(files) != archive.sha256:
             raise Unfit("it is not the file of which the record tells")
-        for _ in archive_file.read(files):
-            pass
+        return {run: (count, head) for run, count, head in archive_file.read(files)}
     except (Unfit, OSError) as error:
         raise Refused(
             "archive_unfit", f"{files.record.name}: {error}. Nothing of it was let go."
         ) from None
 
 
-def _tell(archive: Archive, files: ArchiveFiles, actor: str) -> None:
+def _tell(archive: Archive, written: dict[UUID, tuple[int, str]], actor: str) -> None:
     """Put tombstones to the runs and tell of them, where the runs are as they were written."""
-    written = {run: (count, head) for run, count, head in archive_file.read(files.parts)}
     locked = Run.objects.filter(pk__in=written).select_for_update().order_by("pk")
     ends = {pk: (count, head) for pk, count, head in locked.values_list(*_END)}
     Workspace.objects.select_for_update().get(pk=archive.workspace_id)

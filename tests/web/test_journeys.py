@@ -298,7 +298,8 @@ def test_a_restart_while_pages_are_open_loses_nothing(
         checked = desk(browser, site, "audrey", complaints)
         checked.route("**/live/**", lambda route: route.abort())
         checked.goto(f"{site}/audit/")
-        checked.get_by_role("button", name="Verify log").click()
+        # As what a refused form shows stands at an address that only takes a form.
+        checked.evaluate("history.replaceState(null, '', '/audit/verify/')")
         for _ in range(2):  # the page looks; the server answers, and has no such page to get
             checked.wait_for_event("response", lambda answer: answer.status == 405)
         expect(checked.locator("#live")).to_have_text("Not live")
