@@ -162,3 +162,14 @@ def test_who_may_audit_reads_the_entries_of_a_run_on_its_page(scene: Scene) -> N
     assert "Paid USD 500.00 to customer 42." in read
     assert f"/policy/?version={run.policy.number}" in read
     assert "Audit entries" not in denied
+
+
+def test_an_unknown_launcher_has_no_runs_in_any_of_two_workspaces(scene: Scene) -> None:
+    at = timezone.now()
+    other = operations.add_workspace(slug="other", name="Other", at=at)
+    operations.add_member(workspace=other, user=scene.rita, role=Role.REVIEWER, at=at)
+    run, client = scene.launch(), signed_in(scene.rita)
+
+    pages = [client.get(reverse("runs"), {"launcher": name}) for name in ("nobody", "omar")]
+
+    assert [str(run.pk) in page.text for page in pages] == [False, True]

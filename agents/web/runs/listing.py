@@ -114,8 +114,8 @@ def _filtered(found: QuerySet[Run], given: dict[str, str]) -> QuerySet[Run]:
         if name in given:
             found = found.filter(**{column: given[name]})
     if "launcher" in given:  # by number: of somebody unknown nothing is read
-        known = User.objects.filter(username=given["launcher"]).values_list("pk", flat=True)
-        found = found.filter(launched_by__in=list(known))
+        known = User.objects.filter(username=given["launcher"]).values_list("pk", flat=True).first()
+        found = found.none() if known is None else found.filter(launched_by=known)
     if "policy" in given:
         version = whole_number(given["policy"])
         found = found.none() if version is None else found.filter(policy__number=version)
