@@ -26,6 +26,7 @@ from agents.engine import answering
 from agents.models import Effect, Escalation, Role
 from tests.desks import bank
 from tests.engine.scene import REFUND_500, Scene, fresh, go, paid, refund_by_phone, set_scene
+from tests.engine.tiered import put_tiers
 from tests.web.serving import chromium, served, sign_in
 from tests.web.words import words
 
@@ -170,6 +171,33 @@ def assigned_to_nobody_able(desk: Desk) -> Escalation:
     return one
 
 
+def assigned_to_ada(desk: Desk) -> Escalation:
+    """With another than Rita, who has snoozed it."""
+    one, at = desk.ask(), timezone.now()
+    operations.assign(escalation_id=one.pk, by=desk.scene.rita, to_user=desk.ada, at=at)
+    until = at + timedelta(minutes=5)
+    operations.snooze(escalation_id=one.pk, by=desk.scene.rita, until=until, at=at)
+    return one
+
+
+def for_two_people(desk: Desk) -> Escalation:
+    """For two people, of whom none has said yes."""
+    put_tiers(desk.scene, desk.ada, {"refunds": {"USD": [{"people": 2}]}})
+    one = desk.ask()
+    put_tiers(desk.scene, desk.ada, None)  # which is of no matter to a run that has begun
+    return one
+
+
+def awaiting_a_second(desk: Desk) -> Escalation:
+    """Rita has approved a part as the first of two; Ada may be the second."""
+    return desk.decide(for_two_people(desk), by="rita")
+
+
+def without_a_second(desk: Desk) -> Escalation:
+    """Ada has approved it; all of it is above the limit of everybody else."""
+    return desk.decide(for_two_people(desk))
+
+
 def expired(desk: Desk) -> Escalation:
     one = desk.ask()
     over = timezone.now() - timedelta(seconds=1)
@@ -265,7 +293,8 @@ OTHERS = tuple(scenario(key, approve=approve) for key in ASKED for approve in (N
 STATES: tuple[Callable[[Desk], Escalation], ...] = (
     *(open_one, claimed_by_rita, claimed_by_ada, expired, rejected, cancelled),
     *(sent_back, proposed_again),
-    *(assigned_to_rita, with_a_team, assigned_to_nobody_able),
+    *(assigned_to_rita, with_a_team, assigned_to_nobody_able, assigned_to_ada),
+    *(for_two_people, awaiting_a_second, without_a_second),
     *(approved_by_another, superseded, not_carried_out, carried_out, unknown, frozen),
     *OTHERS,
 )
@@ -294,10 +323,16 @@ def offered(card: str) -> set[str]:
     return set(re.findall(r'<input type="radio" name="verdict" value="(\w+)"', card))
 
 
-def answer(client: Client, one: Escalation, verdict: str) -> tuple[int, Escalation]:
+def first_shown(card: str) -> dict[str, str]:
+    """Return what a form says of the first yes that its reader saw."""
+    return dict(re.findall(r'type="hidden" name="(approval)" value="(\d+)"', card))
+
+
+def answer(client: Client, one: Escalation, verdict: str, **shown: str) -> tuple[int, Escalation]:
     """Send a verdict and take it back. Return the status, and the request as it was then."""
     changes = CHANGES.get(one.kind, {}) if verdict == "adjust" else {}
     form = {"verdict": verdict, "action_sha256": one.action_sha256, **VERDICTS[verdict], **changes}
+    form |= shown
     with transaction.atomic():
         status = client.post(reverse("decide", args=[one.pk]), form).status_code
         after = Escalation.objects.get(pk=one.pk)
@@ -338,7 +373,21 @@ HOLDERS = {
     | {"rita": "ada has claimed it, assigned to you"}
     | {"ada": "You have claimed it, assigned to rita"},
     "with_a_team": dict.fromkeys(ROLES, "Assigned to the team Leads"),
+    "assigned_to_ada": dict.fromkeys(ROLES, "Assigned to ada") | {"ada": "Assigned to you"},
+    "awaiting_a_second": dict.fromkeys(ROLES, "Unclaimed"),
     "assigned_to_nobody_able": dict.fromkeys(ROLES, "Assigned to max, who can no longer decide it"),
+}
+# What a card says of the first of two, to each; "": to all others.
+TWO = {
+    "for_two_people": {"": "0 of 2: two people have to approve this, and fewer than two can"},
+    "awaiting_a_second": {
+        "": "1 of 2: rita approved USD 800.00, changed,",
+        "rita": "Awaiting a second person: ",
+    },
+    "without_a_second": {
+        "": "1 of 2: ada approved USD 1,200.00 at",
+        "ada": "Nobody else can approve it now: ",
+    },
 }
 SHARES = {
     "hand-over": {"to": "person:rita", "note": "please"},
@@ -356,7 +405,14 @@ def check_sharing(client: Client, one: Escalation, state: str, name: str, page: 
     if state == "with_a_team":
         assert ("You are in this team" in page) == (name == "ada")
         assert ("Snoozed for you until" in page) == (name == "ada")
+    if state == "assigned_to_ada":
+        assert ("Snoozed for you until" in page) == (name == "rita")
+    if state in TWO:
+        assert TWO[state].get(name, TWO[state][""]) in words(card_in(page)), name
+        assert "as agreed" not in page  # why the first approved
     for verb, form in SHARES.items():
+        if state == "awaiting_a_second" and "to" in form:
+            form = {**form, "to": "person:ada"}  # who is left to be the second
         address = reverse(verb, args=[one.pk])
         is_live = f'action="{address}"' in page
         with transaction.atomic():
@@ -372,15 +428,23 @@ def check_buttons(client: Client, one: Escalation, page: str) -> None:
     """Press every button, and send what no button is there for: of a card without any, one."""
     live = offered(card_in(page))
     for verdict in VERDICTS if live else ["reject"]:
-        status, after = answer(client, one, verdict)
+        shown = first_shown(card_in(page))
+        status, after = answer(client, one, verdict, **shown)
         assert (status == 302) == (verdict in live), (verdict, status)
         if verdict not in live:
             assert after.state == one.state
             continue
         states = {"approve": "approved", "adjust": "adjusted", "reject": "rejected"}
         states["send_back"] = "sent_back"
-        assert after.state == states[verdict]
         granted = {"adjust": 70000, "approve": one.amount_minor}.get(verdict)
+        if shown and granted:  # the first of two, unless it is the same that a first one approved
+            first = one.approval if verdict == "approve" else None
+            states[verdict] = "open"
+            if first:
+                states[verdict] = "adjusted" if first.patch else "approved"
+            assert first or after.approval_id != one.approval_id
+            granted = first.granted_minor if first else None
+        assert after.state == states[verdict]
         assert after.granted_minor == (granted if one.kind == "action" else None)
     for verb in ("claim", "release-claim"):
         address = reverse(verb, args=[one.pk])
@@ -431,7 +495,8 @@ def test_a_card_shows_its_buttons_at_both_widths(desk: Desk, settings: Any) -> N
         desk.kill()
         check_looks(page, kinds[:1])
         for one in kinds:
-            assert check_widths(page, f"{site}/approvals/{one.pk}/") == 1
+            noes = check_widths(page, f"{site}/approvals/{one.pk}/")
+            assert noes == 1 + page.locator("#dform [value=send_back]").count()
             desk.decide(one, approve=False)
             assert check_widths(page, f"{site}/approvals/{one.pk}/") == 0
 

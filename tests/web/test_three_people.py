@@ -11,7 +11,8 @@ import pytest
 from django.contrib.auth.models import User
 from playwright.sync_api import Browser, Page, expect
 
-from agents.core.money import format_money
+from agents.core.money import format_money, format_sums
+from agents.core.states import EscalationState
 from agents.models import Approval, Effect, Escalation, Event
 from agents.models.event import facts_of
 from tests.e2e.workers import until
@@ -19,6 +20,7 @@ from tests.engine.scene import fresh, mailed, paid
 from tests.engine.test_two_people import BELOW
 from tests.engine.tiered import Tiered, set_tiered
 from tests.web.serving import chromium
+from tests.web.test_bulk import RULE
 from tests.web.test_journeys import complaints as complaints
 from tests.web.test_journeys import console, desk, moved
 
@@ -66,6 +68,7 @@ def opens(page: Page, view: str, request: Escalation) -> None:
             break
     page.keyboard.press("Enter")
     reads(page, "#card", f"request {request.pk}")
+    expect(page.locator("#live")).to_have_text("Live")  # from here on it answers keys
 
 
 def tabs_to(page: Page, selector: str) -> None:
@@ -187,6 +190,28 @@ def test_three_people_share_a_request_and_two_of_them_approve_it(
         reads(rita, "#strip, .queuepage > #strip", f"{again.asked} was paid to Anna")
         until(lambda: paid(fresh(small.run)) == [30_000])
 
+        # Finn rejects what is left by one rule, on his phone; Faye is faster with one of them.
+        for _ in range(2):
+            tiered.scene.launch(BELOW)
+        left = Escalation.objects.filter(state=EscalationState.OPEN).order_by("pk")
+        until(lambda: left.all().count() == 2)
+        mine, hers = left
+        finn.goto(f"{site}/approvals/?{RULE}")
+        finn.keyboard.press("x")
+        total = format_sums((one.currency, one.amount_minor or 0) for one in (mine, hers))
+        reads(finn, "#ticked", f"Ticked: 2 requests, {total}.")
+        tabs_to(finn, "#refusal")
+        finn.keyboard.type("Not one of ours.")
+        finn.keyboard.press("Tab")
+        finn.keyboard.type("2100")
+        opens(faye, "6", hers)
+        sends(faye, "r", "Asked twice.")
+        until(lambda: left.all().count() == 1)
+        finn.keyboard.press("Tab")
+        finn.keyboard.press("Enter")
+        reads(finn, "#bulk-outcome", f"1 rejected: {mine.asked}. 1 left.")
+        reads(finn, "main", f"Request {hers.pk}", "Faye had decided: rejected")
+
     large.refresh_from_db()
     assert (str(large.decided_by), large.granted_minor, large.state) == ("faye", 90_000, "adjusted")
     assert [by for by, _ in told(large, "approval.given")] == ["faye", "finn"]
@@ -194,3 +219,6 @@ def test_three_people_share_a_request_and_two_of_them_approve_it(
         "sent_back",
         "approved",
     ]
+    for one, by in ((mine, "finn"), (hers, "faye")):
+        one.refresh_from_db()
+        assert (str(one.decided_by), one.state, paid(fresh(one.run))) == (by, "rejected", [])
