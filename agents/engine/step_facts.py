@@ -44,15 +44,22 @@ _position = attrgetter("position")
 
 
 def sent_back_by(steps: Iterable[Step], action: Action) -> str:
-    """Return who sent back what the run asked for last, where `action` changes something; or ""."""
+    """Return who sent back what keeps `action` from being done unseen, where it writes; or "".
+
+    What was sent back last does, until a yes to a call; of the action's own tool, whatever was.
+    """
     if action.get("kind") != "tool":
         return ""
-    asked = sorted((step for step in steps if step.kind == "escalate"), key=_position)
-    last: Json = next((step.reply for step in reversed(asked) if step.reply), {})
-    if last.get("decision") != EscalationState.SENT_BACK:
-        return ""
     tool = TOOLS.get(action["name"])
-    return str(last["by"]) if tool is None or tool.writes else ""
+    if tool is not None and not tool.writes:
+        return ""
+    escalated = sorted((step for step in steps if step.kind == "escalate"), key=_position)
+    calls = [(step.asked["action"], step.reply) for step in escalated if step.reply]
+    calls = [(call, reply) for call, reply in calls if call["kind"] == "tool"]
+    of_tool = [(call, reply) for call, reply in calls if call["name"] == action["name"]]
+    said = [reply for _, reply in (*of_tool, *calls[-1:])]
+    sent_back = [reply for reply in said if reply.get("decision") == EscalationState.SENT_BACK]
+    return str(sent_back[-1]["by"]) if sent_back else ""
 
 
 def sentences_on_record(

@@ -258,7 +258,7 @@ def wait_for_decision(turn: ProposalTurn, review: Json) -> Steps[str]:
     """Wait for a person and leave the turn's action as they want it. Return the step's key."""
     letter = review.get("facts", {}).get("letter")  # the argument that somebody outside would read
     kind = (LETTER if letter else ACTION).stored
-    if sent_back(turn.notes, turn.action):
+    if turn.person is None and sent_back(turn.notes, turn.action):
         end = turn.refuse(SENT_BACK, "human_approval")
         raise Blocked(end, {"step": turn.step, "action": turn.action, **SAME_AGAIN})
     try:

@@ -70,11 +70,11 @@ def judge(
 
 
 def _after_send_back(by: str) -> Ruling:
-    """Ask once more: who sent a proposal back expects to see the next, also within the limits."""
+    """Ask once more: who sent a proposal back expects to see what follows, also within limits."""
     return Ruling(
         RulingKind.ESCALATE,
         "sent_back_before",
-        f"{by} sent an earlier proposal of this run back, so the next one waits for a person.",
+        f"{by} sent an earlier proposal of this run back, so this one waits for a person.",
         risk=50,
         rule="policy.sent_back",
     )

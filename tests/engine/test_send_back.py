@@ -14,9 +14,11 @@ from django.utils import timezone
 
 from agents import operations, results
 from agents.desks.refunds.profiles import REFERENCE, STRICT
-from agents.models import Effect, Escalation, Event, Role, Run
+from agents.engine.step_facts import sent_back_by
+from agents.models import Effect, Escalation, Event, Role, Run, Step
 from tests.conformance import harness
 from tests.conformance.replay_server import ReplayServer
+from tests.desks.bank import bank_scene, day, decide, sent
 from tests.engine.scene import REFUND_1200, Scene, go, mailed, paid, set_scene
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -93,6 +95,37 @@ def test_the_agent_is_told_why_and_what_it_proposes_then_waits_again_however_sma
     told = Event.objects.get(run=run, kind="escalation.decided", facts__escalation=first.pk)
     assert (told.facts["decision"], told.actor) == ("sent_back", "rita")
     call_command("verify_audit")
+
+
+def test_a_yes_to_something_else_does_not_let_through_what_was_sent_back(
+    server: ReplayServer,
+) -> None:
+    """A transfer within all limits: one that came back, then one of another payee is approved."""
+
+    def transfer(payee: str, euros: str) -> str:
+        amount = {"amount": euros, "currency": "EUR"}
+        of = {"account": "main", "purpose": "bill", "on": day(0)}
+        return tool("transfer_money", payee=payee, amount=amount, **of)
+
+    scene, goal = bank_scene(), "Pay P-103 EUR 900.00, P-101 EUR 480.00 and P-102 EUR 120.00."
+    bills = [("P-103", "900.00"), ("P-101", "480.00"), ("P-102", "120.00"), ("P-101", "480.00")]
+    server.load("back", [*(transfer(*bill) for bill in bills), transfer("P-101", "479.00")])
+    about: dict[str, Any] = {"desk": "bank", "subject": "main", "by": scene.omar}
+    at, where = timezone.now(), scene.workspace
+    run = go(operations.launch(workspace=where, pattern="supervisor", goal=goal, **about, at=at))
+    for _ in range(2):
+        send_back(scene, run)
+        run = go(run)
+    decide(scene, run)
+    run = go(run)
+
+    assert sent(run) == [("P-102", 12000)]
+    waits = run.escalations.get(state="open")
+    assert (waits.amount_minor, waits.review["escalating"][-1]) == (47900, "policy.sent_back")
+    draft: dict[str, Any] = {"asked": {"action": {"kind": "output"}}, "position": 99}
+    drafted = Step(kind="escalate", reply={"decision": "approved"}, **draft)
+    first = [*run.steps.filter(position__lte=waits.step.position, key__startswith="1/"), drafted]
+    assert sent_back_by(first, {"kind": "tool", "name": "add_payee"}) == "rita"
 
 
 def test_the_same_proposal_is_not_put_to_a_person_twice(scene: Scene, server: ReplayServer) -> None:
