@@ -79,6 +79,13 @@ def test_each_is_judged_by_itself_and_the_result_says_who_was_left(scene: Scene)
 
     operations.claim(escalation_id=second.pk, by=ada, at=at)
     operations.decide(escalation_id=third.pk, by=ada, approve=False, comment="no", at=at)
+    operations.reject_many(  # of the same form, clicked twice, that has come so far
+        items=[(first.pk, first.action_sha256)],
+        by=scene.rita,
+        comment="not a refund",
+        bulk=sent["token"],
+        now=timezone.now,
+    )
     answered = send(rita, sent)
     assert answered.status_code == 302
     result = words(rita.get(answered.url).text)
@@ -91,6 +98,10 @@ def test_each_is_judged_by_itself_and_the_result_says_who_was_left(scene: Scene)
     assert [event.facts["escalation"] for event in told] == [first.pk]
     assert Event.objects.filter(kind="decision.refused").count() == 2
     assert words(rita.get(answered.url).text).count("Ada had") == 2
+    carl = scene.add("carl", Role.REVIEWER)
+    operations.release_claim(escalation_id=second.pk, by=ada, at=timezone.now())
+    operations.claim(escalation_id=second.pk, by=carl, at=timezone.now())
+    assert "Carl had" not in words(rita.get(answered.url).text)
     for held, state in ((first, "rejected"), (second, "open"), (third, "rejected"), (far, "open")):
         held.refresh_from_db()
         assert held.state == state

@@ -18,6 +18,7 @@ from agents.core.money import exponent, format_money, format_sums
 from agents.core.states import EscalationState
 from agents.models import Escalation, Event
 from agents.models.event import facts_of
+from agents.operations.claiming import CLAIM
 from agents.web import access
 from agents.web.approvals.inbox import InboxRow, open_rows
 from agents.web.approvals.queue import QueueAddress
@@ -68,11 +69,6 @@ class Turn:
     refusals: Sequence[str]  # ready-made reasons
     obstacle: str  # why nothing can be rejected in bulk here, or ""
     tools: Sequence[str] = ()  # by which to narrow it down
-
-    @property
-    def totals(self) -> Mapping[str, int]:
-        """Return the totals of what is ticked at first, by what they are of."""
-        return totals(one.row.escalation for one in self.candidates if not one.is_far)
 
     @property
     def measures(self) -> list[str]:
@@ -186,6 +182,7 @@ def _why(held: Escalation, told: Event | None) -> str:
     if code == "already_decided":
         word = EscalationState(held.state).word
         return f"{by.get_username()} had decided: {word}" if by else f"it had {word}"
-    if code == "claimed" and held.claimed_by:
-        return f"{held.claimed_by.get_username()} had claimed it"
+    if code == "claimed" and held.claimed_by and held.claimed_until:
+        if held.claimed_until - CLAIM <= told.at:  # and not somebody else since
+            return f"{held.claimed_by.get_username()} had claimed it"
     return REFUSALS.get(code, code.replace("_", " "))

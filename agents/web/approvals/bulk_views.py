@@ -36,10 +36,12 @@ def bulk_reject(request: HttpRequest) -> HttpResponse:
     try:
         token, comment, items = _read(request)
         held = _held(request, queue, [pk for pk, _ in items])
-        if not operations.told_in_bulk(token, [one.run_id for one in held]):  # not sent before
-            _check_totals(request, held)
+        _check_totals(request, held)
+        # Sent twice, it goes on with what the first has not come to: then all is told.
+        told = operations.told_in_bulk(token, [one.run_id for one in held])
+        if left := [item for item in items if item[0] not in told]:
             operations.reject_many(
-                items=items, by=user, comment=comment, bulk=token, now=timezone.now
+                items=left, by=user, comment=comment, bulk=token, now=timezone.now
             )
     except BadForm as bad:
         return _show(request, queue, field=bad.field, sentence=str(bad))
@@ -80,7 +82,9 @@ def _show(
         "queue": queue,
         "turn": turn,
         "ticked": ticked,
-        "totals": bulks.in_words(turn.totals),
+        "totals": bulks.in_words(
+            bulks.totals(c.row.escalation for c in turn.candidates if c.item in ticked)
+        ),
         "measures": [(name, posted.get(f"{TOTAL}{name}", "")) for name in turn.measures],
         "token": posted.get("token") or uuid4(),
         "field": field,
