@@ -243,7 +243,7 @@ def _policy(rows: Rows, what: str, facts: Row, event: Row) -> None:
 
 def _workspace(rows: Rows, what: str, facts: Row, event: Row) -> None:
     if what == "created":
-        rows["workspace"] = _known(facts, "slug")
+        rows["workspace"] = {**_known(facts, "slug"), "second_factor_roles": []}
     elif what == "second_factor":
         rows.setdefault("workspace", {})["second_factor_roles"] = facts["roles"]
 
