@@ -182,7 +182,7 @@ def _why(held: Escalation, told: Event | None) -> str:
     if code == "already_decided":
         word = EscalationState(held.state).word
         return f"{by.get_username()} had decided: {word}" if by else f"it had {word}"
-    if code == "claimed" and held.claimed_by and held.claimed_until:
-        if held.claimed_until - CLAIM <= told.at:  # and not somebody else since
-            return f"{held.claimed_by.get_username()} had claimed it"
+    since = held.claimed_until and held.claimed_until - CLAIM
+    if code == "claimed" and held.claimed_by and since and since <= told.at:  # not afterwards
+        return f"{held.claimed_by.get_username()} had claimed it"
     return REFUSALS.get(code, code.replace("_", " "))
