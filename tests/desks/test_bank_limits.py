@@ -24,6 +24,7 @@ from agents.models import Effect, Escalation, Run, Workspace
 from agents.sdk.desk import DESKS
 from agents.systems import SYSTEMS
 from agents.tools import TOOLS
+from agents.web.overview.figures import overview
 from tests.audit.test_rows import reasons
 from tests.desks.bank import (
     FIRST_PAYMENT,
@@ -223,6 +224,7 @@ def test_a_process_without_the_desk_decides_nothing_and_says_what_it_lacks(
     assert told.json()["desks"] == "missing: bank"
     assert decide(scene, run, approve=False).state == "rejected"
     assert signed_in(scene.rita).get(f"/runs/{paid.pk}/").status_code == 200
+    assert overview(scene.rita, at=timezone.now()).moved_sums == "EUR 480.00"
 
 
 def test_the_log_and_its_csv_name_calls_with_their_own_currency() -> None:

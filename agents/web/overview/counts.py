@@ -5,7 +5,7 @@ Nothing adds currencies. Days are those of the viewer's zone; sums read the last
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
@@ -90,13 +90,19 @@ class Calls:
     exposed_minor: int  # today (UTC) and without a person, also what may have been moved
 
 
-def count_calls(workspaces: Sequence[int], *, since: datetime, today: datetime) -> list[Calls]:
-    """Count the writes since then, other than letters, in one query."""
-    letters = [name for name, tool in TOOLS.items() if tool.letter]
+def count_calls(
+    workspaces: Sequence[int], *, named: Collection[str], since: datetime, today: datetime
+) -> list[Calls]:
+    """Count the writes since then, other than letters, in one query.
+
+    `named` are the tools that policies name, also of desks that are not installed here.
+    """
+    letters = {name for name, tool in TOOLS.items() if tool.letter}
+    moving = {*TOOLS, *named} - letters
     ours = Effect.objects.in_workspaces(workspaces)
     parts = (
         # By its index of tool and time, for each tool that moves something.
-        ours.filter(state=EffectState.DONE, tool__in=TOOLS.keys() - letters, settled_at__gte=since),
+        ours.filter(state=EffectState.DONE, tool__in=moving, settled_at__gte=since),
         ours.filter(intended_at__gte=utc_midnight(today)).exclude(tool__in=letters).unsettled(),
     )
     is_automatic = Case(When(escalation=None, then=Value(True)), default=Value(False))

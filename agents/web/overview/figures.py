@@ -117,7 +117,7 @@ def overview(user: User, *, at: datetime) -> Overview:
     dates = [midnight.date() - timedelta(days=n) for n in reversed(range(DAYS))]
     since = midnight - timedelta(days=DAYS - 1)
     requests = count_requests(keys, since=since)
-    calls = count_calls(keys, since=since, today=at)
+    calls = count_calls(keys, named=_tools(workspaces), since=since, today=at)
     outcomes = _by_outcome(requests, calls, dates)
     waiting = [s for s in requests if s.state == EscalationState.OPEN]
     decided = [s for s in requests if s.state in WORDS]  # what was sent back goes on
@@ -194,6 +194,13 @@ def _exposures(workspaces: Sequence[Workspace], calls: Sequence[Calls]) -> list[
             moved = sum(s.exposed_minor for s in calls if (s.workspace, s.desk, s.currency) == mine)
             found.append(Exposure(workspace.name, desk_title(desk), currency, moved, cap))
     return found
+
+
+def _tools(workspaces: Sequence[Workspace]) -> set[str]:
+    """Return the tools of desks that the policies of some workspaces name."""
+    read = [readable_limits(workspace.policy) for workspace in workspaces]
+    desks = [part for one in read if one for part in (one.desks or {}).values()]
+    return {tool for part in desks for tool in part.get("tools", ())}
 
 
 def _caps(workspace: Workspace) -> dict[tuple[str, str], int]:
