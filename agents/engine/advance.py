@@ -131,7 +131,7 @@ def brief_of(run: Run) -> patterns.Brief:
         bound=SYSTEMS[run.desk].bound_arguments(run),
         more_tools=tools.told_of(limits.proposable),
         question_version=run.question_version,
-        in_model_units=run.desk == FIRST_DESK,
+        in_model_units=run.desk == FIRST_DESK or run.question_version < 2,
         scope=run.scope,
         workflow=declared,
         inputs=inputs,

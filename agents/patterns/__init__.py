@@ -32,7 +32,7 @@ class Brief:
     bound: Mapping[str, Json] = field(default_factory=dict)  # arguments of one value only
     more_tools: Mapping[str, str] = field(default_factory=dict)  # how to use what no prompt knows
     question_version: int = QUESTION_VERSION  # pinned: in a run of an older one, ask as it did
-    in_model_units: bool = True  # amounts are told in ``_usd``, as at the first desk
+    in_model_units: bool = True  # in ``_usd``: at the first desk, and before version 2 at any
 
     def told(self, value: Json) -> Json:
         """Return a value as the run's models and its result see it; a desk's keys are its own."""

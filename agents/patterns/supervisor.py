@@ -109,10 +109,8 @@ def closing_answer(brief: Brief, notes: Notes) -> Steps[Json]:
 def situation(brief: Brief, notes: Notes) -> Json:
     """Return what the worker is told: the goal, the state in brief, the last few steps."""
     history: list[Json] = notes.history
-    is_before = brief.question_version < 2
-    named = history if is_before else history[-NAMED:]
-    told = to_model_units if is_before else brief.told
-    return told(
+    named = history[-NAMED:] if brief.question_version >= 2 else history
+    return brief.told(
         {
             "goal": brief.goal,
             "state_summary": {

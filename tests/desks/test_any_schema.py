@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from agents import operations
 from agents.engine import desks
+from agents.engine.advance import brief_of
 from agents.models import Escalation, Role, Run
 from agents.results import result
 from agents.sdk.rulings import escalate
@@ -203,6 +204,9 @@ def test_a_text_that_would_be_masked_is_refused(scene: Scene) -> None:
     assert result(run)["history"][0]["observation"] == done
     asked = run.steps.filter(kind="ask").latest("position").asked
     assert asked["inputs"]["state_summary"]["last_step"]["observation"] == done
+    # A run whose questions are older is told what it was told, to its end.
+    before = brief_of(Run(desk=run.desk, question_version=1, policy=run.policy))
+    assert before.told(done) == {"status": "ok", "left_usd": 0.07}
 
 
 def decide(scene: Scene, held: Escalation, patch: dict[str, Any]) -> None:
