@@ -10,7 +10,7 @@ import re
 import secrets
 from base64 import b32encode
 from collections.abc import Collection
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from django.contrib.auth.models import User
 from django.db import transaction
@@ -24,6 +24,7 @@ from agents.operations.people import lock_people
 from agents.operations.refusal import Refused
 
 CODES = 10  # recovery codes of a person
+TO_CONFIRM = timedelta(minutes=15)  # to type a code of a new secret in
 _TOTP = re.compile(r"[0-9]{6}")
 
 
@@ -51,9 +52,10 @@ def begin_factor(*, user: User) -> TOTPDevice:
         return device
 
 
-def begun_factor(user: User) -> TOTPDevice | None:
-    """Return the secret that a person has not typed a code of yet."""
-    return TOTPDevice.objects.filter(user=user, confirmed=False).first()
+def begun_factor(user: User, *, at: datetime) -> TOTPDevice | None:
+    """Return the secret that a person began with a moment ago and has not typed a code of yet."""
+    begun = TOTPDevice.objects.filter(user=user, confirmed=False)
+    return begun.filter(created_at__gt=at - TO_CONFIRM).first()
 
 
 def confirm_factor(*, user: User, code: str, session: str, at: datetime) -> list[str]:
@@ -64,7 +66,7 @@ def confirm_factor(*, user: User, code: str, session: str, at: datetime) -> list
     refused = Refused("bad_code", WRONG, field="code")
     with transaction.atomic():
         workspaces = _lock(user)
-        device = TOTPDevice.objects.filter(user=user, confirmed=False).first()
+        device = begun_factor(user, at=at)
         if is_right := device is not None and _is_right(device, code):
             TOTPDevice.objects.filter(pk=device.pk).update(confirmed=True)
             Session.objects.filter(user=user).exclude(session_key=session).delete()
@@ -168,7 +170,8 @@ def _check(user: User, code: str, at: datetime) -> None:
 
 def _lock(user: User) -> list[Workspace]:
     """Queue up what happens to a person's factor, and return their workspaces, locked in order."""
-    User.objects.select_for_update().get(pk=user.pk)
+    # No key: who locked a workspace first may still write rows that name this person.
+    User.objects.select_for_update(no_key=True).get(pk=user.pk)
     own = Workspace.objects.filter(memberships__user=user, memberships__is_simulated=False)
     keys = list(own.values_list("pk", flat=True))
     return list(Workspace.objects.select_for_update().filter(pk__in=keys).order_by("pk"))

@@ -34,6 +34,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
 PASSWORD, OFFICE = "a long walk by the sea", "192.0.2.10"
 PAGE, CHANGE, CODE = "/second-factor/", "/second-factor/change/", "/sign-in/code/"
+BEGIN, REMOVE = ({"change": change, "password": PASSWORD} for change in ("begin", "remove"))
 
 
 @pytest.fixture
@@ -61,7 +62,7 @@ def code_of(user: User, *, ago: int = 0) -> str:
 
 def enrol(client: Client, user: User) -> list[str]:
     """Set a second factor up on the page, and return its recovery codes."""
-    client.post(CHANGE, {"change": "begin"})
+    client.post(CHANGE, BEGIN)
     shown = client.post(CHANGE, {"change": "confirm", "code": code_of(user)})
     return re.findall(r"<li><code>([a-z2-7-]{19})</code>", shown.text)
 
@@ -76,7 +77,18 @@ def password(at: str = OFFICE, then: str = "/runs/") -> Client:
 
 def test_who_enrols_signs_in_with_a_code_that_works_once(scene: Scene, clock: Any) -> None:
     client, elsewhere = signed_in(scene.rita), signed_in(scene.rita)
-    client.post(CHANGE, {"change": "begin"})
+    stolen = client.cookies["sessionid"].value
+    for guess in ({}, {"password": "not this one at all"}):
+        refused = client.post(CHANGE, {"change": "begin", **guess})
+        assert (refused.status_code, "not your password" in refused.text) == (422, True)
+    assert not TOTPDevice.objects.exists()
+    assert AccessAttempt.objects.get().failures_since_start == 2
+    client.post(CHANGE, BEGIN)
+    clock.shift(timedelta(minutes=16))
+    assert 'id="secret"' not in client.get(PAGE).text
+    too_late = client.post(CHANGE, {"change": "confirm", "code": code_of(scene.rita)})
+    assert (too_late.status_code, operations.factor_of(scene.rita)) == (422, None)
+    client.post(CHANGE, BEGIN)
     shown = client.get(PAGE).text
     secret = re.search(r'id="secret">([A-Z2-7 ]+)<', shown)
     assert secret
@@ -98,8 +110,13 @@ def test_who_enrols_signs_in_with_a_code_that_works_once(scene: Scene, clock: An
     kept = "".join(RecoveryCode.objects.values_list("code_sha256", flat=True))
     assert not any(code in kept or code.replace("-", "") in kept for code in codes)
     assert (client.get("/runs/").status_code, elsewhere.get("/runs/").status_code) == (200, 302)
+    elsewhere.cookies["sessionid"] = stolen
+    assert elsewhere.get("/runs/").status_code == 302
 
     browser = password()
+    planted = browser.cookies["sessionid"].value
+    browser.post("/sign-in/", {"username": "rita", "password": PASSWORD, "next": "/runs/"})
+    assert browser.cookies["sessionid"].value != planted
     assert browser.get("/runs/")["Location"].startswith("/sign-in/")
     assert browser.get(CODE).status_code == 200
     assert operations.WRONG in browser.post(CODE, {"code": used}).text
@@ -172,7 +189,7 @@ def test_a_role_that_needs_a_factor_does_nothing_else_before(scene: Scene, clock
     assert rita.get("/runs/").status_code == 200
     assert "Your role in Demo needs a second factor." in words(rita.get(PAGE).text)
     clock.shift(31)
-    removed = rita.post(CHANGE, {"change": "remove", "code": code_of(scene.rita)})
+    removed = rita.post(CHANGE, {**REMOVE, "code": code_of(scene.rita)})
     assert (removed.status_code, "Your role needs" in removed.text) == (422, True)
 
     part = Membership.objects.get(user=scene.rita)
@@ -203,9 +220,9 @@ def test_the_last_admin_who_lost_the_factor_comes_back_by_command(scene: Scene, 
     codes = enrol(signed_in(scene.rita), scene.rita)
     clock.shift(31)
     client = signed_in(scene.rita)
-    shown = client.post(CHANGE, {"change": "codes", "code": codes[0]}).text
+    shown = client.post(CHANGE, {"change": "codes", "password": PASSWORD, "code": codes[0]}).text
     assert not set(codes) & set(re.findall(r"<li><code>([a-z2-7-]{19})</code>", shown))
-    assert client.post(CHANGE, {"change": "remove", "code": code_of(scene.rita)}).status_code == 302
+    assert client.post(CHANGE, {**REMOVE, "code": code_of(scene.rita)}).status_code == 302
     assert (operations.factor_of(scene.rita), RecoveryCode.objects.count()) == (None, 0)
     assert command("verify_audit").code == 0
 

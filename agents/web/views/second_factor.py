@@ -7,11 +7,13 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import segno
+from django.contrib.auth import authenticate
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.safestring import SafeString, mark_safe
+from django.views.decorators.debug import sensitive_post_parameters
 from django_htmx.http import HttpResponseClientRedirect
 
 from agents import operations
@@ -54,18 +56,26 @@ def second_factor(request: HttpRequest) -> HttpResponse:
 
 
 @action
+@sensitive_post_parameters("password", "code")
 def second_factor_change(request: HttpRequest) -> HttpResponse:
-    """Begin, confirm or remove one's factor, or have new recovery codes; those are shown once."""
+    """Begin, confirm or remove one's factor, or have new recovery codes; those are shown once.
+
+    All but a code of a secret that was just shown needs the password too, or whoever has a stolen
+    session could make it outlast the theft. Once the factor counts, the session has another key.
+    """
     user, posted, at = access.person(request), request.POST, timezone.now()
     code, codes = posted.get("code", ""), list[str]()
     try:
-        only(posted, {"csrfmiddlewaretoken", "change", "code"})
+        only(posted, {"csrfmiddlewaretoken", "change", "code", "password"})
+        if posted.get("change") != "confirm":
+            _check_password(request)
         match posted.get("change", ""):
             case "begin":
                 operations.begin_factor(user=user)
             case "confirm":
                 key = request.session.session_key or ""
                 codes = operations.confirm_factor(user=user, code=code, session=key, at=at)
+                request.session.cycle_key()
             case "codes":
                 codes = operations.renew_codes(user=user, code=code, at=at)
             case "remove":
@@ -77,11 +87,18 @@ def second_factor_change(request: HttpRequest) -> HttpResponse:
     return _page(request, codes=codes) if codes else redirect("second-factor")
 
 
+def _check_password(request: HttpRequest) -> None:
+    """Refuse who does not know the password; wrong ones count as at the sign-in. Raises BadForm."""
+    name, password = access.person(request).get_username(), request.POST.get("password", "")
+    if authenticate(request, username=name, password=password) is None:
+        raise BadForm("password", "That is not your password.")
+
+
 def _page(
     request: HttpRequest, *, sentence: str = "", codes: list[str] | None = None, status: int = 200
 ) -> HttpResponse:
     user = access.person(request)
-    has, begun = operations.factor_of(user), operations.begun_factor(user)
+    has, begun = operations.factor_of(user), operations.begun_factor(user, at=timezone.now())
     parts = access.parts_of(user)
     shown = {
         "nav": "second-factor",

@@ -42,6 +42,7 @@ class SignIn(auth.LoginView):
         user = form.get_user()
         if operations.factor_of(user) is None:
             return super().form_valid(form)
+        self.request.session.cycle_key()  # whoever planted the cookie does not share this
         self.request.session[PENDING] = {
             "user": user.pk,
             "proof": user.get_session_auth_hash(),  # another password ends it
