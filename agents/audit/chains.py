@@ -153,7 +153,7 @@ def _run_chain(run: Run, sealed: SealedChains) -> Chain:
 
 def _graves(runs: Sequence[UUID]) -> dict[UUID, tuple[Tombstone, bool]]:
     """Return the tombstones of runs, with whether what stays of their rows is as it was."""
-    graves = Tombstone.objects.in_bulk(runs)
+    graves = Tombstone.objects.select_related("archive").in_bulk(runs)
     digests = tombstones_of(graves)
     return {run: (grave, digests[run] == grave.sha256) for run, grave in graves.items()}
 
@@ -169,6 +169,8 @@ def _chain_of_run(
     differences = []
     if grave and not grave[1]:
         differences = ["run: what stays of it is not as it was when it was archived"]
+    if grave and grave[0].archive.workspace_id != run.workspace_id:  # whose log tells of it
+        differences.append("run: it is in the archive of another workspace")
     if grave and grave[0].event_count and not (events and events[0].seq == 1):
         cut = (grave[0].event_count, grave[0].head_hash)
         return _chain(shown, name, run, events, {}, sealed, differences, after=cut)

@@ -212,16 +212,39 @@ def _forge(run: Run, other: Run) -> None:
     columns = dict(zip(("event_count", "head_hash"), head, strict=True))
     Tombstone.objects.create(run=other, archive_id=stone.archive_id, sha256=digest, **columns)
     Run.objects.filter(pk=other.pk).update(archived_at=timezone.now())
-    events = Event.objects.filter(run=other)
+    _let_go_of(other)
+
+
+def _let_go_of(run: Run) -> None:
+    events = Event.objects.filter(run=run)
     texts = EventText.objects.filter(event__in=events.values("pk"))
     texts._raw_delete(texts.db)
     events._raw_delete(events.db)
+
+
+def _forge_elsewhere(run: Run, other: Run) -> None:
+    """Have an archive of another workspace name a run, which its own workspace cannot know of."""
+    at = timezone.now()
+    eu = operations.add_workspace(slug="eu", name="EU", at=at)
+    command("seal_audit")
+    parts = {"number": 1, "before": at, "at": at, "runs": 1, "sha256": "", "tombstones": ""}
+    archive = Archive.objects.create(workspace=eu, seq=1, **parts)
+    Tombstone.objects.create(
+        run=other,
+        archive=archive,
+        event_count=other.event_count,
+        head_hash=other.head_hash,
+        sha256=archiving.tombstones_of([other.pk])[other.pk],
+    )
+    Run.objects.filter(pk=other.pk).update(archived_at=at)
+    _let_go_of(other)
 
 
 @pytest.mark.parametrize(
     ("attack", "why"),
     [
         (_forge, "its tombstones"),
+        (_forge_elsewhere, "archive of another workspace"),
         (lambda run, other: Effect.objects.filter(run=run).update(amount_minor=1), "what stays"),
         (
             lambda run, other: Run.objects.filter(pk=other.pk).update(archived_at=timezone.now()),
@@ -244,8 +267,11 @@ def test_a_run_that_was_not_archived_cannot_pass_for_one(
 
     attack(run, other)
 
-    code, said = proof()
-    assert (code, why in said) == (3, True), said
+    command("seal_audit")
+    attacked = run if Run.objects.filter(pk=other.pk, archived_at=None).exists() else other
+    for narrow in ([], ["--workspace", scene.workspace.slug], ["--run", str(attacked.pk)]):
+        ended = command("verify_audit", *narrow)
+        assert (ended.code, why in ended.out) == (3, True), (narrow, ended.out)
 
 
 def test_only_what_a_sealed_archive_has_can_be_deleted(

@@ -14,14 +14,14 @@ from django.db.models import QuerySet
 
 from agents.audit import verify
 from agents.management.exit_codes import BAD_USAGE, REFUSED
-from agents.models import Run, Workspace
+from agents.models import Run, Tombstone, Workspace
 
 
 class Command(BaseCommand):
     help = "Check the record against itself and its heads. Exit code: 0 it holds, 3 it does not."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--run", help="only this run")
+        parser.add_argument("--run", help="only this run, and the log that tells of its archive")
         parser.add_argument("--workspace", help="only this workspace (its short name)")
         parser.add_argument(
             "--head",
@@ -74,7 +74,9 @@ def _chosen(run: str | None, slug: str | None) -> tuple[QuerySet[Run], QuerySet[
         runs = runs.filter(pk=key) if key else runs.none()
         if not runs:
             raise CommandError(f"There is no run {run!r}.", returncode=BAD_USAGE)
-        workspaces = workspaces.none()
+        # Whether an archive is what was told of stands in its workspace's own chain.
+        archived = Tombstone.objects.filter(run__in=runs).values("run__workspace")
+        workspaces = Workspace.objects.filter(pk__in=archived)
     return runs, workspaces
 
 
