@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from agents.record.chain_faults import UNTOLD_ERASURE, Linked, first_fault
 from agents.record.erasable_texts import TEXTS, Text
 
 PART = ".part"  # of files that no event tells of yet
+NEXT = ".next"  # of texts while some are emptied
 STEP = ("position", "key", "kind", "fingerprint", "asked", "reply", "failed")
 
 
@@ -57,6 +59,17 @@ class ArchiveFiles:
             if _part(path).exists():
                 os.replace(_part(path), path)
         _sync(self.record.parent)
+
+
+def clear(directory: Path, slug: str) -> None:
+    """Remove what interrupted calls left of a workspace; others may share the directory.
+
+    What is told of has to be in its place.
+    """
+    left = re.compile(rf"{re.escape(slug)}-\d{{4,}}\.(record|texts)\.jsonl({PART}|{NEXT})")
+    for path in directory.iterdir():
+        if left.fullmatch(path.name):
+            path.unlink()
 
 
 def _part(path: Path) -> Path:
@@ -177,14 +190,14 @@ def digest_of_record(files: ArchiveFiles) -> str:
 
 def forget(files: ArchiveFiles, is_erased: Callable[[UUID], bool]) -> int:
     """Empty the texts of erased runs. Return how many. What a crash leaves is the file before."""
-    count, part = 0, _part(files.texts)
-    with files.texts.open("rb") as old, _new(part) as new:
+    count, fresh = 0, files.texts.with_name(files.texts.name + NEXT)
+    with files.texts.open("rb") as old, _new(fresh) as new:
         for line in old:
             found = json.loads(line)
             if "erased" not in found and is_erased(UUID(found["run"])):
                 found, count = {"run": found["run"], "erased": True}, count + 1
             new.write(canonical(found) + "\n")
-    os.replace(part, files.texts)
+    os.replace(fresh, files.texts)
     _sync(files.texts.parent)
     return count
 

@@ -4,7 +4,7 @@ The clock comes in as `at`. What is refused is refused with a sentence for the p
 """
 
 from agents.operations.approving import ApprovalLapsed
-from agents.operations.archiving import Archived, archive_runs, forget_archived
+from agents.operations.archiving import Archived, Forgotten, archive_runs, forget_archived
 from agents.operations.assigning import assign
 from agents.operations.auditing import record_command_export, record_export, record_verification
 from agents.operations.claiming import Claimed, claim, release_claim
@@ -77,6 +77,7 @@ __all__ = [
     "Claimed",
     "Erasure",
     "ErasureLeftovers",
+    "Forgotten",
     "KillSwitchStands",
     "Refused",
     "accept_anew",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -57,6 +58,14 @@ class Archived:
     unsealed: tuple[int, ...] = ()  # that wait for the next seal
 
 
+@dataclass(frozen=True)
+class Forgotten:
+    """What emptying archived texts came to."""
+
+    runs: int
+    elsewhere: tuple[int, ...]  # archives with erased runs, whose texts are not in the directory
+
+
 def archive_runs(
     *, workspace: Workspace, before: datetime, directory: Path, actor: str, at: datetime
 ) -> Archived:
@@ -69,8 +78,7 @@ def archive_runs(
     with _alone_in(directory):
         found = Archive.objects.filter(workspace=workspace, let_go_at=None).order_by("number")
         open_ones = [_finish(archive, directory, at) for archive in found]
-        for left in directory.glob(f"*{archive_file.PART}"):
-            left.unlink()
+        archive_file.clear(directory, workspace.slug)
         while archive := _write(workspace, before, directory, actor, at):
             open_ones.append(_finish(archive, directory, at))
     done = [archive for archive in open_ones if archive.let_go_at]
@@ -81,23 +89,35 @@ def archive_runs(
     )
 
 
-def forget_archived(*, workspace: Workspace, directory: Path, actor: str, at: datetime) -> int:
-    """Empty the archived texts of runs that were erased since. Return how many. Raises OSError."""
-    count = 0
+def forget_archived(
+    *, workspace: Workspace, directory: Path, actor: str, at: datetime
+) -> Forgotten:
+    """Empty the archived texts of runs that were erased since. Raises Refused, OSError."""
+    if not directory.is_dir():
+        raise Refused("no_archives", f"There is no directory {directory}.")
+    count, elsewhere = 0, list[int]()
+    told = Counter[int]()  # runs whose texts were emptied before
+    events = Event.objects.filter(workspace=workspace, run=None, kind="archive.erased")
+    for facts in events.values_list("facts", flat=True):
+        told[facts["archive"]] += facts["runs"]
     with _alone_in(directory):
         for archive in Archive.objects.filter(workspace=workspace).order_by("number"):
             stones = Tombstone.objects.filter(archive=archive, run__erased_at__isnull=False)
             erased = set(stones.values_list("run", flat=True))
             files = ArchiveFiles.of(directory, workspace.slug, archive.number)
-            if not erased or not files.texts.exists():
+            if not archive.let_go_at and not files.texts.exists():  # a call ended in between
+                files.take_places()
+            if not files.texts.exists():
+                elsewhere += [archive.number] if len(erased) > told[archive.number] else []
                 continue
-            if emptied := archive_file.forget(files, erased.__contains__):
+            if emptied := archive_file.forget(files, erased.__contains__) if erased else 0:
                 facts = {"archive": archive.number, "runs": emptied}
                 with transaction.atomic():
                     entry = Entry("archive.erased", facts, actor)
                     append_events([entry], workspace_id=workspace.pk, at=at)
             count += emptied
-    return count
+        archive_file.clear(directory, workspace.slug)
+    return Forgotten(count, tuple(elsewhere))
 
 
 def _check_clock(before: datetime, at: datetime) -> None:

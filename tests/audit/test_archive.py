@@ -134,15 +134,24 @@ def test_nothing_of_which_the_end_is_unknown_or_not_over_is_archived(
         )
 
 
-@pytest.mark.parametrize("place", ["_tell", "take_places", "_let_go", "save"])
+@pytest.mark.parametrize(
+    ("place", "is_told"),
+    [("_tell", False), ("take_places", True), ("_let_go", True), ("save", True)],
+)
 def test_whoever_dies_in_between_goes_on_from_there(
+    scene: Scene,
     run: Run,
     archive: Callable[..., Archived],
     files: ArchiveFiles,
     monkeypatch: pytest.MonkeyPatch,
     place: str,
+    is_told: bool,
 ) -> None:
+    save = Archive.save
+
     def die(*args: Any, **kwargs: Any) -> None:
+        if kwargs.get("force_insert"):  # not the last of its two
+            return save(*args, **kwargs)
         raise Killed
 
     where: Any = {"take_places": ArchiveFiles, "save": Archive}.get(place, archiving)
@@ -152,9 +161,21 @@ def test_whoever_dies_in_between_goes_on_from_there(
             archive()
     assert proof()[0] == 0, proof()
 
+    eu = operations.add_workspace(slug=f"{scene.workspace.slug}-eu", name="EU", at=timezone.now())
+    for directory in (files.record.parent, files.record.parent / "none"):
+        command("archive", eu.slug, str(directory), "--before", "2000-01-01")
+    command("erase_subject", scene.workspace.slug, "42", "--reason", "asked for it")
+    other = command("archive", scene.workspace.slug, str(directory), "--forget")
+    assert (other.code, "archive 1" in other.err) == (3 * bool(is_told), is_told), other.err
+    done = command("archive", scene.workspace.slug, str(files.record.parent), "--forget")
+    assert (done.code, f"of {int(is_told)} runs" in done.out) == (0, True), done.out
+    left = "".join(path.read_text() for path in files.record.parent.glob("*.jsonl*"))
+    assert "customer 42" not in left
+    command("seal_audit")
+
     assert archive() == Archived((1,), 1)
 
-    assert not Event.objects.filter(run=run).exists()
+    assert not Event.objects.filter(run=run).exclude(kind="person.erased").exists()
     assert proof()[0] == 0, proof()
     assert check(files, "--texts", files.texts)[0] == 0
     assert not list(files.record.parent.glob("*.part"))

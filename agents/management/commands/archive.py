@@ -39,8 +39,7 @@ class Command(BaseCommand):
         try:
             with refusals():
                 if options["forget"]:
-                    count = operations.forget_archived(**given)
-                    self.stdout.write(f"The archived texts of {count} runs were emptied.")
+                    self._forget(operations.forget_archived(**given))
                     return
                 done = operations.archive_runs(**given, before=_day(options["before"]))
         except OSError as error:
@@ -54,6 +53,16 @@ class Command(BaseCommand):
             self.stdout.write(
                 f"Archive {waiting} is written and not sealed: the database keeps its events. "
                 "Run this again after the next seal."
+            )
+
+    def _forget(self, done: operations.Forgotten) -> None:
+        self.stdout.write(f"The archived texts of {done.runs} runs were emptied.")
+        if done.elsewhere:
+            missing = ", ".join(map(str, done.elsewhere))
+            raise CommandError(
+                f"The texts of archive {missing} are not in this directory, and have texts of "
+                "runs that were erased: run this where they are too.",
+                returncode=REFUSED,
             )
 
 
