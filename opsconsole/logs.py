@@ -18,6 +18,7 @@ from opsconsole.request_ids import current
 log = logging.getLogger(__name__)
 
 _OUTAGES = (OperationalError, InterfaceError, psycopg.OperationalError)
+_LINK = re.compile(r"(?<=/invitations/)[0-9a-f]{64}")  # what opens an invitation
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
@@ -35,7 +36,8 @@ class OneLine(logging.Formatter):
         name = current.get() or getattr(asked, "request_id", "")
         record.within = f"[{name}] " if name else ""
         # A line break or an escape sequence in a message could forge a line or hide one.
-        return _CONTROL.sub(lambda found: repr(found[0])[1:-1], super().formatMessage(record))
+        line = _LINK.sub("…", super().formatMessage(record))
+        return _CONTROL.sub(lambda found: repr(found[0])[1:-1], line)
 
 
 class Outages(logging.Filter):

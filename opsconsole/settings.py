@@ -175,6 +175,8 @@ AXES_CLIENT_IP_CALLABLE = "opsconsole.client_address.client_address"
 AXES_LOCKOUT_CALLABLE = "agents.web.views.session.too_many"
 AXES_DISABLE_ACCESS_LOG = True  # a table of everybody's sign-ins that nobody reads
 AXES_VERBOSE = False
+# What is kept of a failed try has neither a code nor, as the next page, the link of an invitation.
+AXES_SENSITIVE_PARAMETERS = ["username", "ip_address", "code", "next"]
 OTP_TOTP_ISSUER = "opsconsole"  # what an app writes above its code
 SESSION_ENGINE = "agents.models.session"  # which knows whose a session is
 SESSION_COOKIE_AGE = 2 * 60 * 60  # seconds without a request

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from axes.models import AccessAttempt
 from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
@@ -16,6 +17,7 @@ from agents.engine.sweep import sweep
 from agents.models import Delivery, Event, Invitation, Membership, Role
 from agents.models.invitation import hash_of
 from agents.operations import inviting
+from opsconsole.logs import OneLine
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import Scene, set_scene
 from tests.notifications.sinks import mail_server
@@ -126,14 +128,25 @@ def test_a_link_that_is_over_or_forged_opens_nothing(scene: Scene, ada: User) ->
 
 
 def test_a_link_is_closed_after_twenty_forms_and_a_hundred_invitations_are_a_day(
-    scene: Scene, ada: User, monkeypatch: pytest.MonkeyPatch
+    scene: Scene, ada: User, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(inviting, "MOST_TRIES", 3)
     monkeypatch.setattr(inviting, "MOST_A_DAY", 2)
     made = made_by(scene, ada)
     assert [accept(made.token, "rita").status_code for _ in range(4)] == [422, 422, 422, 404]
+    lines = [OneLine().format(record) for record in caplog.records]
+    assert any("/invitations/…/" in line for line in lines)
+    assert not any(made.token in line for line in lines)
+    at = f"/sign-in/?next=/invitations/{made.token}/"
+    Client().post(at, {"username": "rita", "password": "x", "next": f"/invitations/{made.token}/"})
+    assert made.token not in str(AccessAttempt.objects.values())
 
     made_by(scene, ada, "a@b.example")
+    long = f"{'a' * 60}@{'.'.join(['b' * 60] * 4)}.example"
+    for odd in ({"email": long}, {"email": "c@d.example", "team": "\0"}):
+        refused = signed_in(ada).post("/members/invite/", {"role": "viewer", **odd})
+        assert refused.status_code == 422
+    assert signed_in(ada).get("/members/?name=%00&after=%00").status_code == 200
     form = {"email": "c@d.example", "role": "viewer"}
     assert "At most 2 people" in signed_in(ada).post("/members/invite/", form).text
 
