@@ -33,6 +33,7 @@ from agents.operations.roles import join
 from agents.operations.teams import set_team
 
 LASTS = timedelta(days=7)
+LONGEST = 254  # characters of an address, as of a path in SMTP
 MOST_A_DAY = 100  # of a workspace: whoever got hold of an admin's session sends no more mail
 MOST_TRIES = 20  # forms of one link that are refused
 # Whoever is invited chooses it themselves, so that no name looks like another one.
@@ -57,7 +58,9 @@ def invite(
     try:
         validate_email(email)
     except ValidationError:
-        raise Refused("bad_email", "That is not the address of a mailbox.", field="email") from None
+        raise Refused("bad_email", _EMAIL, field="email") from None
+    if len(email) > LONGEST:
+        raise Refused("bad_email", _EMAIL, field="email")
     if team is not None and team.workspace_id != workspace.pk:
         raise Refused("no_team", "That team is not of this workspace.", field="team")
     with transaction.atomic():
@@ -156,6 +159,7 @@ def _new_user(name: str, password: str, email: str) -> User:
     return user
 
 
+_EMAIL = "That is not the address of a mailbox."
 _NAME = (
     "Choose another name: 2 to 40 small letters, digits, dots, hyphens and underscores, "
     "and not one that is in use."

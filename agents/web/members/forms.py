@@ -38,7 +38,7 @@ def read_limit(posted: QueryDict, part: Membership) -> dict[str, Any]:
 def read_team(posted: QueryDict, part: Membership) -> Team:
     """Return the team that the form names, of the member's workspace. Raises BadForm."""
     only(posted, _OURS | {"team"})
-    found = Team.objects.filter(workspace=part.workspace_id, slug=posted.get("team", "")).first()
+    found = Team.objects.filter(workspace=part.workspace_id, slug=_slug(posted, "team")).first()
     if found is None:
         raise BadForm("team", "There is no such team.")
     return found
@@ -53,7 +53,7 @@ def read_factor_roles(posted: QueryDict) -> list[Role]:
 def read_new_team(posted: QueryDict, workspace: Workspace) -> dict[str, Any]:
     """Return name and short name of a team that is to be made. Raises BadForm."""
     only(posted, {"csrfmiddlewaretoken", "workspace", "name", "slug"})
-    slug = posted.get("slug", "").strip()
+    slug = _slug(posted, "slug")
     if Team.objects.filter(workspace=workspace, slug=slug).exists():
         raise BadForm("slug", f"There is a team {slug} already.")
     return {"slug": slug, "name": posted.get("name", "")}
@@ -62,11 +62,16 @@ def read_new_team(posted: QueryDict, workspace: Workspace) -> dict[str, Any]:
 def read_invitation(posted: QueryDict, workspace: Workspace) -> dict[str, Any]:
     """Return who is invited as what, as operations take it. Raises BadForm."""
     only(posted, {"csrfmiddlewaretoken", "workspace", "email", "role", "team"})
-    slug = posted.get("team", "")
+    slug = _slug(posted, "team")
     team = Team.objects.filter(workspace=workspace, slug=slug).first() if slug else None
     if slug and team is None:
         raise BadForm("team", "There is no such team.")
     return {"email": posted.get("email", ""), "role": _role(posted), "team": team}
+
+
+def _slug(posted: QueryDict, field: str) -> str:
+    """Return a short name as it can be looked for: PostgreSQL refuses one with a NUL."""
+    return posted.get(field, "").strip().replace("\0", "?")
 
 
 def _role(posted: QueryDict) -> Role:

@@ -138,8 +138,10 @@ def _members(
 ) -> HttpResponse:
     user, given = access.person(request), request.GET
     role = given.get("role", "")
-    narrowed = {"name": given.get("name", "").strip(), "role": role if role in list(Role) else ""}
-    found = people.members_page(workspace, **narrowed, after=given.get("after", ""))
+    # PostgreSQL refuses to look for a NUL.
+    name, after = (given.get(key, "").replace("\0", "") for key in ("name", "after"))
+    narrowed = {"name": name.strip(), "role": role if role in list(Role) else ""}
+    found = people.members_page(workspace, **narrowed, after=after)
     query = {"workspace": workspace.slug, **{k: v for k, v in narrowed.items() if v}}
     may_change = _may_change(user, workspace)
     shown: dict[str, Json] = {
