@@ -21,6 +21,7 @@ from agents.core.states import EscalationState
 from agents.engine.review_days import sum_next_review_day
 from agents.engine.sweep import sweep
 from agents.models import Escalation, ReviewDay, Role
+from agents.web.team.figures import read_range, sights_of, team_figures
 from tests.engine.scene import Scene, go, set_scene
 from tests.web.test_members import MOST_QUERIES
 from tests.web.test_pages import signed_in
@@ -66,10 +67,17 @@ def scene() -> Iterator[Scene]:
 def test_closed_days_are_summed_once_and_tell_what_the_requests_told(scene: Scene) -> None:
     admin = signed_in(scene.add("ada", Role.ADMIN))
     before = table(admin)
+    [sight], chosen = (
+        sights_of(User.objects.get(username="ada"), ""),
+        read_range("", "", at=timezone.now()),
+    )
     while sum_next_review_day(at=timezone.now()):
         pass
     assert sweep() == 0
 
+    # Days that were summed between two questions are not counted twice.
+    late = team_figures(sight, chosen, at=timezone.now())
+    assert {line.name: line.decided for line in late.people} == {"rita": 2, "@mara": 1}
     rita = before["reviewer", "rita"]
     assert {name: rita[name] for name in ADJUSTED} == ADJUSTED | {"decided": "2", "rejected": "1"}
     [rule] = [row for (kind, _), row in before.items() if kind == "rule"]
@@ -114,6 +122,16 @@ def test_a_lead_sees_the_team_an_auditor_the_rules_and_a_reviewer_themselves(sce
         "omar": True,
     }
     assert signed_in(scene.eve).get("/team/").status_code == 403
+    for number in range(8):  # in each of which omar is nobody's lead, and rita reviews
+        other = operations.add_workspace(slug=f"other-{number}", name=f"Other {number}", at=at)
+        for user, role in ((scene.rita, Role.REVIEWER), (scene.omar, Role.VIEWER)):
+            operations.add_member(workspace=other, user=user, role=role, at=at)
+    for name, links in (("rita", 9), ("omar", 0)):
+        clients[name].get("/team/")
+        with CaptureQueriesContext(connection) as asked:
+            shown = clients[name].get("/team/").text
+        assert (len(asked) <= MOST_QUERIES, shown.count('href="?workspace=')) == (True, links)
+    assert clients["omar"].get("/team/?workspace=other-1").status_code == 403
     assert clients["rita"].get("/team/?workspace=elsewhere").status_code == 404
     assert "@mara" not in clients["rita"].get("/team/").text
 

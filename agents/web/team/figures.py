@@ -12,7 +12,7 @@ from datetime import UTC, date, datetime, time, timedelta
 
 from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
-from django.db.models import Q
+from django.db.models import F, Q
 from django.utils import timezone
 from django.utils.dateparse import parse_date
 
@@ -20,7 +20,7 @@ from agents.core.money import format_sums
 from agents.core.review_figures import ReviewFigures, figures_from
 from agents.core.states import EscalationState
 from agents.engine.review_days import DAY, closed_between, sum_closed, summed_until
-from agents.models import Membership, ReviewDay, Role, Workspace
+from agents.models import Membership, ReviewDay, Role, Team, Workspace
 from agents.web import access
 
 USUAL, LONGEST = 28, 92  # days of a range
@@ -104,27 +104,36 @@ class TeamFigures:
     is_behind: bool  # the sweep has yet to sum some of the days
 
 
-def sight_of(user: User, slug: str) -> Sight:
-    """Return what a person may see of a workspace. Raises Http404, PermissionDenied."""
-    parts = [part for part in access.parts_of(user) if slug in ("", part.workspace.slug)]
-    found = [sight for part in parts if (sight := _sight(part))]
-    if not found:
-        if slug and not parts:
-            access.workspace_of(user, slug)
+def sights_of(user: User, slug: str) -> list[Sight]:
+    """Return what a person may see, of the workspace that is named, or else of the first, first.
+
+    In one query. Raises Http404, PermissionDenied.
+    """
+    parts = access.parts_of(user)
+    if slug:
+        access.workspace_of(user, slug)
+    led: dict[int, set[int]] = {}  # by workspace
+    teams = Team.objects.filter(
+        lead__in=[part.pk for part in parts], lead__workspace=F("workspace")
+    )
+    for team, member, at in teams.values_list("workspace", "members__user", "members__workspace"):
+        led.setdefault(team, set()).update([member] if at == team else [])
+    found = [sight for part in parts if (sight := _sight(part, led.get(part.workspace_id)))]
+    found.sort(key=lambda sight: slug not in ("", sight.workspace.slug))
+    if not found or slug not in ("", found[0].workspace.slug):
         raise PermissionDenied("Only reviewers, leads, auditors and admins can open these figures.")
-    return found[0]
+    return found
 
 
-def _sight(part: Membership) -> Sight | None:
+def _sight(part: Membership, led: set[int] | None) -> Sight | None:
+    """Return what a member may see who leads these people; None: no team."""
     if part.role == Role.ADMIN:
         return Sight(part.workspace, True, None)
-    led = Membership.objects.filter(teams__lead=part, workspace=part.workspace_id)
-    people = set(led.values_list("user", flat=True))
     own = {part.user_id} if part.role == Role.REVIEWER else set()
-    is_lead = bool(people) or part.leads.exists()
-    if not (own or is_lead or part.role == Role.AUDITOR):
+    has_rules = led is not None or part.role == Role.AUDITOR
+    if not (own or has_rules):
         return None
-    return Sight(part.workspace, is_lead or part.role == Role.AUDITOR, frozenset(people | own))
+    return Sight(part.workspace, has_rules, frozenset((led or set()) | own))
 
 
 def read_range(first: str, last: str, *, at: datetime) -> Range:
@@ -166,9 +175,9 @@ def team_figures(sight: Sight, chosen: Range, *, at: datetime) -> TeamFigures:
 
 def _stored(sight: Sight, chosen: Range) -> dict[tuple[str, int | None], ReviewFigures]:
     found: dict[tuple[str, int | None], ReviewFigures] = {}
-    ours = ReviewDay.objects.filter(
-        workspace=sight.workspace, day__gte=chosen.first, day__lte=chosen.last
-    )
+    # None that was summed since the range was read: its requests are read one by one.
+    ours = ReviewDay.objects.filter(workspace=sight.workspace, day__lt=chosen.fresh_from)
+    ours = ours.filter(day__gte=chosen.first, day__lte=chosen.last)
     if sight.people is not None:
         rules = Q(user=None) if sight.has_rules else Q(pk=None)
         ours = ours.filter(rules | Q(user__in=sight.people))

@@ -15,7 +15,7 @@ from agents.web import access
 from agents.web.audit.export import safe_cell
 from agents.web.formats import rule_title
 from agents.web.pages import page
-from agents.web.team.figures import Line, Range, Sight, TeamFigures, read_range, sight_of
+from agents.web.team.figures import Line, Range, Sight, TeamFigures, read_range, sights_of
 from agents.web.team.figures import team_figures as read_figures
 
 COLUMNS = (
@@ -27,11 +27,12 @@ COLUMNS = (
 @page
 def team(request: HttpRequest) -> HttpResponse:
     """Show how requests were decided in a range of days."""
-    sight, chosen, found = _read(request)
+    (sight, *others), chosen, found = _read(request)
+    seen = {one.workspace.pk: one.workspace for one in (sight, *others)}
     around = {
         "nav": "team",
         "workspace": sight.workspace,
-        "workspaces": [part.workspace for part in access.parts_of(access.person(request))],
+        "workspaces": [seen[key] for key in sorted(seen)],
         "chosen": chosen,
         "found": found,
         "sees_all": sight.people is None,
@@ -44,7 +45,7 @@ def team(request: HttpRequest) -> HttpResponse:
 @page
 def team_csv(request: HttpRequest) -> HttpResponse:
     """Give the same figures as CSV: counts and seconds as numbers, amounts in words."""
-    sight, chosen, found = _read(request)
+    (sight, *_), chosen, found = _read(request)
     out = io.StringIO()
     table = csv.writer(out)
     table.writerow(COLUMNS)
@@ -56,11 +57,11 @@ def team_csv(request: HttpRequest) -> HttpResponse:
     return response
 
 
-def _read(request: HttpRequest) -> tuple[Sight, Range, TeamFigures]:
+def _read(request: HttpRequest) -> tuple[list[Sight], Range, TeamFigures]:
     at, given = timezone.now(), request.GET
-    sight = sight_of(access.person(request), given.get("workspace", ""))
+    sights = sights_of(access.person(request), given.get("workspace", ""))
     chosen = read_range(given.get("from", ""), given.get("to", ""), at=at)
-    return sight, chosen, read_figures(sight, chosen, at=at)
+    return sights, chosen, read_figures(sights[0], chosen, at=at)
 
 
 def _given(sight: Sight, chosen: Range) -> dict[str, str]:
