@@ -28,8 +28,9 @@ def set_team(
 ) -> Team:
     """Make a team, or change its name and who is in it: members of the workspace. Raises Refused.
 
-    A new one needs a name. Nothing is deleted: an empty team gets nothing. Its lead, a member too,
-    sees how its people decide. `by` is the admin who does; without one it is a command's `actor`.
+    A new one needs a name. Nothing is deleted: an empty team gets nothing. Its lead, a member of
+    the workspace, sees how its people decide, and ends as its lead when removed from it. `by` is
+    the admin who does; without one it is a command's `actor`.
     """
     changed = [*add, *remove, *([lead] if lead else [])]
     with transaction.atomic():
@@ -42,6 +43,8 @@ def set_team(
         check_name(team.name)
         if lead or has_no_lead:
             team.lead = find_part(workspace, lead) if lead else None
+        elif team.lead and team.lead.user in remove:
+            team.lead = None
         team.save()
         team.members.add(*[find_part(workspace, user) for user in add])
         team.members.remove(*[find_part(workspace, user) for user in remove])

@@ -71,6 +71,10 @@ def test_an_admin_changes_role_limit_and_teams_and_each_change_is_on_record(
     assert "1 member, led by rita" in shown
     assert command("verify_audit").code == 0
 
+    change(ada, "rita", "leave", team="leads")
+    assert Team.objects.get().lead is None  # who was removed sees its figures no more
+    change(ada, "rita", "join", team="leads")
+    change(ada, "rita", "lead", team="leads")
     change(ada, "rita", "follow", team="leads")
     change(ada, "rita", "leave", team="leads")
     change(ada, "rita", "limit", desk="bank", currency="EUR", limit="")
