@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -16,6 +16,7 @@ from django.db import DatabaseError, IntegrityError, transaction
 from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
+from agents.audit.chains import Chain
 from agents.audit.verify import Proof, prove
 from agents.core.requests import Json
 from agents.engine.database import in_database
@@ -23,6 +24,7 @@ from agents.engine.threads import VERIFYING_THREADS
 from agents.models import Run, Verification, Workspace
 from agents.operations.auditing import record_verification
 from agents.operations.refusal import Refused
+from agents.record.chain import run_keys
 
 log = logging.getLogger(__name__)
 
@@ -121,9 +123,24 @@ def _tell(job: Verification, workspaces: QuerySet[Workspace], found: Proof) -> N
     }
     if not _end(job, outcome):
         return
-    facts = {"chains": found.chains, "heads": found.heads, "faults": faults[:NAMED]}
+    homes = _homes(found.faults)
     for workspace in workspaces.order_by("pk"):
+        own = [
+            str(one) for one in found.faults if workspace.pk in homes.get(one.name, [workspace.pk])
+        ]
+        facts = {"chains": found.chains, "heads": found.heads, "faults": own[:NAMED]}
         record_verification(workspace=workspace, by=job.by, facts=facts, at=timezone.now())
+
+
+def _homes(faults: Sequence[Chain]) -> dict[str, set[int]]:
+    """Return whose each chain is: its faults tell what rows hold, and other logs have readers."""
+    runs = run_keys(one.name.replace(" ", "/", 1) for one in faults)
+    found = Run.objects.filter(pk__in=runs).values_list("pk", "workspace")
+    homes = {f"run {pk}": {workspace} for pk, workspace in found}
+    for slug, pk in Workspace.objects.values_list("slug", "pk"):
+        for name in (slug, pk):  # a chain whose count differs is named by its key
+            homes.setdefault(f"workspace {name}", set()).add(pk)
+    return homes
 
 
 def _end(job: Verification, outcome: Json) -> bool:

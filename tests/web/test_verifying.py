@@ -5,11 +5,13 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from agents.models import Event, Role, Verification
+from agents import operations
+from agents.models import Event, Membership, Role, Verification
 from agents.operations import verifying
 from agents.operations.verifying import verify_next
 from tests.engine.scene import REFUND_500, Scene, go, set_scene
@@ -80,3 +82,22 @@ def test_what_a_worker_left_is_taken_up_and_ends_at_last(auditor: Client) -> Non
     assert "Workers ended while they verified" in auditor.get(reverse("audit")).text
     assert told() == 0
     assert "All 2 chains were read" in verify_log(auditor)
+
+
+def test_what_was_found_is_not_shown_to_whom_a_workspace_is_closed(
+    scene: Scene, auditor: Client
+) -> None:
+    """A fault tells what rows hold, as a log that they may no longer read does."""
+    at = timezone.now()
+    eu = operations.add_workspace(slug="eu", name="EU", at=at)
+    mine = Membership.objects.create(
+        workspace=eu, user=User.objects.get(username="auditor"), role=Role.AUDITOR
+    )
+    shown = verify_log(auditor)
+    assert "chains were read" in shown or "in the log" in shown
+
+    mine.delete()
+
+    shown = auditor.get(reverse("audit")).text
+    assert "chains were read" not in shown
+    assert "workspace eu" not in shown

@@ -51,12 +51,16 @@ def verify_cancel(request: HttpRequest) -> HttpResponse:
 
 def _checked(request: HttpRequest, state: State) -> dict[str, object]:
     """Return how far the person's check is, or what came of it, if nobody has checked since."""
-    newest = Verification.objects.filter(by=access.person(request)).order_by("-pk").first()
+    by = access.person(request)
+    newest = Verification.objects.filter(by=by).order_by("-pk").first()
     if newest is None or newest.cancelled_at:
         return {}
     outcome, at = newest.outcome, newest.ended_at
     if at is None or outcome is None:
         return {"checking": newest}
+    mine = set(access.workspaces_to_audit(by).values_list("pk", flat=True))
+    if not mine.issuperset(newest.workspaces):  # faults name what rows hold
+        return {}
     if "failed" in outcome:
         return {"check_failed": outcome["failed"]}
     if state.checked_at and state.checked_at > at + timedelta(seconds=10):
