@@ -85,9 +85,10 @@ def note_of(notification: Notification) -> Note:
         lines = [line for line in (why, f"Deadline: {until}") if line]
         url = _url("approval", request.pk)
         # By name: those who hear of all and webhooks are told too, and it may have moved since.
-        first, whose = request.approval, request.assigned_to or request.assigned_team
+        whose: object = request.assigned_to or request.assigned_team
+        first = request.approval
         if kind == Kind.SECOND and first:
-            told = told.format(_plain(str(first.by)))
+            whose = first.by
             lines = [f"Approved: {first.granted}", *lines] if first.granted else lines
         told = told.format(_plain(str(whose or "nobody")))
         facts |= {"request": request.pk, "expires_at": request.expires_at.isoformat()}

@@ -50,5 +50,5 @@ def page_of(address: str) -> str:
     above = (
         "/" + "".join(f"{part}/" for part in parts[:end]) for end in reversed(range(len(parts)))
     )
-    found = next(at for at in above if is_valid_path(at))
+    found = next(at for at in above if is_valid_path(at) and resolve(at).func not in _ACTIONS)
     return f"{found}?{query}" if query else found

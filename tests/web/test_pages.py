@@ -21,6 +21,7 @@ from agents.desks.refunds.scenarios import SCENARIOS, Scenario
 from agents.models import Escalation, Membership, Role, Run, Workspace
 from agents.sdk.reserved import RESERVED
 from agents.web.launch.forms import examples
+from agents.web.pages import page_of
 from agents.web.urls import urlpatterns
 from tests.engine.scene import Scene, fresh, go, paid, set_scene
 from tests.web.words import words
@@ -171,6 +172,13 @@ def test_every_address_has_its_row() -> None:
 def test_no_desk_is_called_as_a_page() -> None:
     first = {str(pattern.pattern).partition("/")[0] for pattern in urlpatterns}
     assert {name for name in first if name.isidentifier()} <= RESERVED
+
+
+def test_signing_in_leads_from_every_action_to_a_page(scene: Scene) -> None:
+    """Whoever signs in before an action asks by GET for where they are led."""
+    for name in ADDRESSES:
+        found = page_of(address(name, run=UUID(int=1), escalation=1))
+        assert page_of(found) == found, name
 
 
 @pytest.mark.slow
