@@ -10,8 +10,10 @@ from shutil import which
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
 from django.db import connection
 from django.utils import timezone
+from django_otp.plugins.otp_totp.models import TOTPDevice
 from playwright.sync_api import Page
 from pytest_django import DjangoDbBlocker
 
@@ -50,6 +52,7 @@ def seen(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Seen:
             page.on("console", lambda message: found.complaints.append(message.text))
             page.on("pageerror", lambda error: found.complaints.append(str(error)))
             look_at(page, site, "sign-in", "/sign-in/", found)
+            look_in(page, site, found)
             sign_in(page, site, "rita")
             for name, path in pages.items():
                 look_at(page, site, name, path, found)
@@ -57,6 +60,25 @@ def seen(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Seen:
             assert checker.violations(cursor) == []
         database.resetter(connection)(None)
     return found
+
+
+def look_in(page: Page, site: str, found: Seen) -> None:
+    """Look at what leads to a sign-in: a link of an invitation, and the code after a password."""
+    rita, password = User.objects.get(username="rita"), "a long walk by the sea"
+    workspace = rita.memberships.get().workspace
+    invited = operations.invite(
+        workspace=workspace, by=rita, email="mia@x.example", role=Role.VIEWER, at=timezone.now()
+    )
+    look_at(page, site, "invitation", f"/invitations/{invited.token}/", found)
+    look_at(page, site, "ended invitation", "/invitations/none/", found)
+    kim = User.objects.create_user("kim", password=password)
+    TOTPDevice.objects.create(user=kim, name="app", confirmed=True)
+    page.goto(f"{site}/sign-in/")
+    page.get_by_label("Name").fill("kim")
+    page.get_by_label("Password").fill(password)
+    page.get_by_role("button", name="Sign in").click()
+    look_at(page, site, "code", "/sign-in/code/", found)
+    assert page.url.endswith("/sign-in/code/")
 
 
 def look_at(page: Page, site: str, name: str, path: str, found: Seen) -> None:
