@@ -12,7 +12,7 @@ _ENDS = {
     "cancelled": "A person stopped the run.",
     "killed": "A kill switch was on when the run reached an action that it blocks.",
     "human_rejected": "A reviewer rejected the request.",
-    "human_sent_back": "A reviewer sent the request back, and the agent proposed nothing else.",
+    "human_sent_back": "A reviewer sent a request back, and the agent found no acceptable way on.",
     "denied_by_human": "A reviewer rejected the draft.",
     "escalation_expired": "Nobody decided in time, so the request was rejected automatically.",
     "nobody_to_ask": "A person had to decide, and the policy has human approval turned off.",

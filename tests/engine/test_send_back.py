@@ -16,6 +16,7 @@ from agents import operations, results
 from agents.desks.refunds.profiles import REFERENCE, STRICT
 from agents.engine.step_facts import sent_back_by
 from agents.models import Effect, Escalation, Event, Role, Run, Step
+from agents.web.ends import end_sentence
 from tests.conformance import harness
 from tests.conformance.replay_server import ReplayServer
 from tests.desks.bank import bank_scene, day, decide, sent
@@ -109,7 +110,8 @@ def test_a_yes_to_something_else_does_not_let_through_what_was_sent_back(
 
     scene, goal = bank_scene(), "Pay P-103 EUR 900.00, P-101 EUR 480.00 and P-102 EUR 120.00."
     bills = [("P-103", "900.00"), ("P-101", "480.00"), ("P-102", "120.00"), ("P-101", "480.00")]
-    server.load("back", [*(transfer(*bill) for bill in bills), transfer("P-101", "479.00")])
+    more = [transfer("P-101", "479.00"), *[transfer(*bills[1])] * 3]
+    server.load("back", [*(transfer(*bill) for bill in bills), *more])
     about: dict[str, Any] = {"desk": "bank", "subject": "main", "by": scene.omar}
     at, where = timezone.now(), scene.workspace
     run = go(operations.launch(workspace=where, pattern="supervisor", goal=goal, **about, at=at))
@@ -126,6 +128,11 @@ def test_a_yes_to_something_else_does_not_let_through_what_was_sent_back(
     drafted = Step(kind="escalate", reply={"decision": "approved"}, **draft)
     first = [*run.steps.filter(position__lte=waits.step.position, key__startswith="1/"), drafted]
     assert sent_back_by(first, {"kind": "tool", "name": "add_payee"}) == "rita"
+
+    decide(scene, run)
+    run = go(run)
+    assert (run.stop_reason, len(sent(run))) == ("human_sent_back", 2)
+    assert "nothing else" not in end_sentence(run.stop_reason)  # something else was paid
 
 
 def test_the_same_proposal_is_not_put_to_a_person_twice(scene: Scene, server: ReplayServer) -> None:
