@@ -98,7 +98,6 @@ def work_of(runs: list[Run], pages: int, monkeypatch: pytest.MonkeyPatch) -> lis
     return found
 
 
-@pytest.mark.both
 def test_a_change_is_read_and_drawn_once_and_a_return_draws_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

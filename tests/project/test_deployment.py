@@ -218,7 +218,7 @@ def test_the_guide_tells_the_limits_of_a_worker_and_a_server_that_end() -> None:
     stopping = guide.partition("## Stopping and replacing\n")[2].partition("\n## ")[0]
 
     assert f"the drain and {ENDING + CLOSING:g} s, so {ENDS_IN:g} s" in stopping
-    assert f"under way gets {STREAMS_END} s" in stopping
+    assert f"under way get {STREAMS_END} s" in stopping
     limits = [float(found) for found in re.findall(r"^TimeoutStopSec=(\d+)$", guide, re.MULTILINE)]
     assert [limit >= 1.5 * ENDS_IN for limit in limits] == [True, True]
 
