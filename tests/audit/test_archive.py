@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from django.conf import settings as django_settings
 from django.db import DatabaseError, connection, transaction
+from django.urls import reverse
 from django.utils import timezone
 
 from agents import operations
@@ -24,6 +25,7 @@ from agents.models import (
     Event,
     EventText,
     Head,
+    Role,
     Run,
     Step,
     Tombstone,
@@ -33,6 +35,7 @@ from tests.audit.test_bundle import VERIFIER
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import REFUND_500, Scene, go
 from tests.processes import LONGEST
+from tests.web.test_pages import signed_in
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
@@ -110,6 +113,11 @@ def test_what_ended_is_archived_and_all_of_it_is_proved(
     code, said = check(ArchiveFiles(copy / "record.jsonl", files.texts))
     assert (code, "what 1 runs did that are archived" in said) == (0, True), said
 
+    client = signed_in(scene.add("auditor", Role.AUDITOR))
+    assert "Entries of 1 archived run are" in client.get(reverse("audit")).text
+    assert "entries of 1 archived runs" in client.post(reverse("export")).text
+    later = reverse("audit") + f"?since={timezone.now() + timedelta(days=2):%Y-%m-%dT%H:%M}"
+    assert "archived run" not in client.get(later).text
     assert archive(before=unsealed.ended_at) == Archived((), 0), "run twice, nothing is left to do"
 
 

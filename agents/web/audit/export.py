@@ -37,24 +37,30 @@ WITHHELD = "(not shown to those who may decide, until a second person has)"
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 CUT = (
     "CUT: older entries that match are not in this file. Narrow the filter, or download the "
-    "verifiable log, which has all."
+    "verifiable log, which has all that are not archived."
 )
+ARCHIVED = "ARCHIVED: entries of {} archived runs are in the files of archives and not in this one."
 
 
 def as_csv(
-    found: Iterable[Event | int], *, is_cut: bool = False, withheld: Collection[int] = ()
+    found: Iterable[Event | int],
+    *,
+    is_cut: bool = False,
+    archived: int = 0,
+    withheld: Collection[int] = (),
 ) -> str:
     """Return events as CSV. A cell that a spreadsheet would reckon with begins with '.
 
-    The last row of a file that was cut says so. `withheld` are approvals whose reason is left out.
+    The last rows say that a file was cut, and how many runs are archived. `withheld` are
+    approvals whose reason is left out.
     """
     out = io.StringIO()
     table = csv.writer(out)
     table.writerow(COLUMNS)
     for line in tell_events(found):
         table.writerow([safe_cell(cell) for cell in _cells(line, withheld)])
-    if is_cut:
-        table.writerow([CUT, *[""] * (len(COLUMNS) - 1)])
+    for said in [CUT] * is_cut + [ARCHIVED.format(archived)] * bool(archived):
+        table.writerow([said, *[""] * (len(COLUMNS) - 1)])
     return out.getvalue()
 
 

@@ -8,11 +8,11 @@ from datetime import datetime, timedelta
 from urllib.parse import urlencode
 from uuid import UUID
 
-from django.db.models import BooleanField, F, Func, Q, QuerySet
+from django.db.models import BooleanField, F, Func, Q, QuerySet, Sum
 from django.http import QueryDict
 
 from agents.core.event_kinds import LEDGER
-from agents.models import Effect, Escalation, Event, Run, Workspace
+from agents.models import Archive, Effect, Escalation, Event, Run, Workspace
 from agents.web.amounts import AMOUNTS, of_amount, read_amount, read_currency
 from agents.web.forms import whole_number
 from agents.web.sentences import EventLine, read_events, tell_events
@@ -110,6 +110,14 @@ def find_events(workspace: Workspace, wanted: Filter) -> Found:
         runs = _runs(workspace, given)
         found, is_cut = found.filter(run__in=runs[:RUNS]), len(runs) > RUNS
     return Found(_within(found, workspace, read_time(given.get("since", "")), given), is_cut)
+
+
+def archived_runs(workspace: Workspace, wanted: Filter) -> int:
+    """Return how many runs are archived whose entries a filter could let through."""
+    gone = Archive.objects.filter(workspace=workspace, let_go_at__isnull=False)
+    if since := read_time(wanted.given.get("since", "")):
+        gone = gone.filter(before__gt=since)
+    return gone.aggregate(runs=Sum("runs"))["runs"] or 0
 
 
 _COLUMNS = [field.name for field in Event._meta.concrete_fields]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 
 from django.conf import settings
@@ -49,17 +50,19 @@ def verify_cancel(request: HttpRequest) -> HttpResponse:
     return redirect("audit")
 
 
-def _checked(request: HttpRequest, state: State) -> dict[str, object]:
+def _checked(
+    request: HttpRequest, state: State, workspaces: Sequence[Workspace]
+) -> dict[str, object]:
     """Return how far the person's check is, or what came of it, if nobody has checked since."""
-    by = access.person(request)
-    newest = Verification.objects.filter(by=by).order_by("-pk").first()
+    newest = Verification.objects.filter(by=access.person(request)).order_by("-pk").first()
     if newest is None or newest.cancelled_at:
         return {}
     outcome, at = newest.outcome, newest.ended_at
     if at is None or outcome is None:
         return {"checking": newest}
-    mine = set(access.workspaces_to_audit(by).values_list("pk", flat=True))
-    if not mine.issuperset(newest.workspaces):  # faults name what rows hold
+    if not {one.pk for one in workspaces}.issuperset(
+        newest.workspaces
+    ):  # faults name what rows hold
         return {}
     if "failed" in outcome:
         return {"check_failed": outcome["failed"]}
@@ -83,7 +86,8 @@ def export(request: HttpRequest) -> HttpResponse:
     facts = {"rows": len(rows), "filter": wanted.given, **({"cut": True} if is_cut else {})}
     operations.record_export(workspace=workspace, by=access.person(request), facts=facts, at=at)
     withheld = withheld_reasons(access.decides_in(access.person(request)))
-    text = exports.as_csv(rows, is_cut=is_cut, withheld=withheld)
+    archived = log.archived_runs(workspace, wanted)
+    text = exports.as_csv(rows, is_cut=is_cut, archived=archived, withheld=withheld)
     response = HttpResponse(text, content_type="text/csv; charset=utf-8")
     name = f"audit-log-{at:%Y%m%d-%H%M%S}{'-cut' if is_cut else ''}.csv"
     response["Content-Disposition"] = f'attachment; filename="{name}"'
@@ -112,6 +116,7 @@ def _page(request: HttpRequest) -> HttpResponse:
         "nav": "audit",
         "page": log.page_of(found.events, request.GET.get("before", "")),
         "most_runs": log.RUNS if found.is_cut else None,
+        "archived": log.archived_runs(workspace, wanted),
         "wanted": wanted,
         "given": wanted.given,
         "kinds": kind_labels(),
@@ -120,7 +125,7 @@ def _page(request: HttpRequest) -> HttpResponse:
         "state": state,
         "ledger": LEDGER,
         "most": exports.EXPORTED,
-        **_checked(request, state),
+        **_checked(request, state, workspaces),
     }
     return render(request, "audit/page.html", shown)
 
