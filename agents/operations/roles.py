@@ -52,7 +52,7 @@ def set_role(
         actor = lock_people(workspace, by, user) or actor
         part = find_part(workspace, user)
         admins = Membership.objects.filter(workspace=workspace, role=Role.ADMIN)
-        others = admins.filter(user__is_active=True).exclude(pk=part.pk)
+        others = admins.filter(user__is_active=True, is_simulated=False).exclude(pk=part.pk)
         if part.role == Role.ADMIN and role is not Role.ADMIN and not others:
             raise Refused(
                 "last_admin",

@@ -105,6 +105,10 @@ def test_nobody_changes_what_they_may_do_themselves_nor_takes_the_last_admin_awa
     assert change(rita, "rita", "role", role="viewer").status_code == 422
     assert (part_of("ada").role, part_of("rita").role) == (Role.VIEWER, Role.ADMIN)
     assert not Team.objects.get().members.exists()
+    at = timezone.now()  # a program that plays an admin signs in nowhere
+    operations.ensure_simulated_person(workspace=scene.workspace, role=Role.ADMIN, at=at)
+    with pytest.raises(operations.Refused, match="only admin"):
+        operations.set_role(workspace=scene.workspace, user=scene.rita, role=Role.VIEWER, at=at)
 
 
 @pytest.mark.parametrize(
