@@ -246,7 +246,9 @@ EMAIL_BACKEND = "agents.notifications.mail.LimitedBackend"  # SMTP, each mail wi
 if not EMAIL_HOST:
     EMAIL_BACKEND = "django.core.mail.backends.filebased.EmailBackend"
 EMAIL_FILE_PATH = DATA_DIR / "mail"
-DEFAULT_FROM_EMAIL = _env.text("DEFAULT_FROM_EMAIL", "Refunds <refunds@localhost>", kind="sender")
+DEFAULT_FROM_EMAIL = _env.text(
+    "DEFAULT_FROM_EMAIL", "opsconsole <opsconsole@localhost>", kind="sender"
+)
 
 # Notifications: where their links lead, and which hosts webhooks may call. Without hosts every
 # public one; of a host that is listed by name the address may be a private one.

@@ -107,12 +107,17 @@ class Asked(Protocol):
 
 
 def is_named(value: Any, texts: Iterable[str]) -> bool:
-    """Tell whether one of these texts names a value: whole words, an amount with its currency."""
+    """Tell whether one of these texts names a value.
+
+    Whole words count, of a count its number, and an amount only with its currency.
+    """
     pattern = _PATTERNS.get(type(value), _plain)(value)
     return any(pattern.search(text) for text in texts)
 
 
 def _plain(value: Any) -> re.Pattern[str]:
+    if isinstance(value, int) and not isinstance(value, bool):  # a count, whatever is counted
+        return re.compile(rf"(?<![\w.,-])(?:{int(value)}|{int(value):,})(?![\w-]|[.,]\d)")
     return _whole(re.escape(show(value)))
 
 

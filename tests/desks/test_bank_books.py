@@ -19,7 +19,7 @@ from agents.policies import review
 from agents.sdk.asked import Origin, is_named
 from agents.sdk.desk import DESKS
 from agents.sdk.desk_tools import DeskCall
-from agents.sdk.values import Money
+from agents.sdk.values import Days, Money
 from tests.desks.bank import (
     FIRST_PAYMENT,
     PAID_AT_ONCE,
@@ -167,6 +167,20 @@ def test_an_amount_is_named_with_its_currency(text: str, named: list[str]) -> No
     amounts = [Money(minor, currency) for minor, currency in known]
 
     assert [str(money) for money in amounts if is_named(money, [text])] == named
+
+
+@pytest.mark.parametrize(
+    ("count", "text", "is_there"),
+    [
+        (Days(300), "Write off 300 blue mugs.", True),
+        (1200, "1,200 of them", True),
+        (Days(200), "1,200 of them", False),
+        (30, "300 of them, 30.5 kg or P-30", False),
+        (Days(7), "within 7 days", True),
+    ],
+)
+def test_a_count_is_named_by_its_number(count: int, text: str, is_there: bool) -> None:
+    assert is_named(count, [text]) is is_there
 
 
 @pytest.mark.parametrize(
