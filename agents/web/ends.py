@@ -52,7 +52,7 @@ _ENDS = {
     "invalid_route": "The agent's choice of a specialist was not valid ({0}).",
     "unknown": "The task ended without saying why.",
     "supervisor_block": "The policy blocked the action ({0}).",
-    "answer_contradicts_ledger": "The answer contradicts what the ledger says was paid.",
+    "answer_contradicts_ledger": "The answer contradicts the ledger.",
     "answer_contradicts_evidence": "The answer contradicts what the specialist found.",
     "brief_contradicts_facts": "The brief contradicts the facts that were gathered.",
     "llm_error": "The model's server refused or failed.",
@@ -85,7 +85,7 @@ _ENDS = {
 _BLOCKS = {
     **words.STOPS,
     "answer_contradicts_evidence": "the answer contradicts what the specialist found",
-    "answer_contradicts_ledger": "the answer contradicts what the ledger says was paid",
+    "answer_contradicts_ledger": "the answer contradicts the ledger",
     "args_mismatch": "a task asks about another day or region than the report's",
     "bad_resource": "what the action is about has too long a name",
     "brief_contradicts_facts": "the brief contradicts the facts that were gathered",
@@ -107,7 +107,7 @@ _BLOCKS = {
 # of a sentence that follows a colon.
 _NOT_CARRIED_OUT = {
     "asked_again": "the policy needed approval for a new reason and asked again",
-    "amount_changed": "the amount that could be paid had changed, and the policy allowed that one",
+    "amount_changed": "the amount that was possible had changed, and the policy allowed that one",
     "refused": "the system of record refused it",
     "human_rejected": "a later request of the run was rejected",
     "human_sent_back": "a later request of the run was sent back",

@@ -52,7 +52,7 @@ class Attention:
             return "nobody can tell whether it took effect; look it up and answer the request"
         if self.kind == "failed":
             return "failed because of a system error"
-        untold = "paid, and nobody was told"
+        untold = "carried out, and nobody was told"
         if self.code == "success":
             return f"{untold}, because the agent sent no email; write to them"
         return f"{untold}, because the run ended first; run it again or write to them"

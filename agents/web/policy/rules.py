@@ -102,7 +102,7 @@ _OF_EVERY_DESK = {
     "caps": (
         "Daily caps",
         "Each day (UTC), one launcher and the workspace have a sum that goes out without approval. "
-        "Once it is used up, further payments wait for a reviewer.",
+        "Once it is used up, anything further waits for a reviewer.",
     ),
     "bound": (
         "Only what the run is about",

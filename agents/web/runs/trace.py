@@ -58,7 +58,6 @@ class Trace:
     counts: Sequence[tuple[str, str, int]]  # role, word and number of the turns shown that stand so
     result: Json
     waiting: Escalation | None
-    is_of_money: bool  # what its calls are counted in: amounts, else calls
     moved: str  # "" for nothing
     is_untold: bool  # the run is over, has paid, and wrote to nobody
     asked: str  # what was proposed, also a second time; "" for nothing
@@ -97,7 +96,6 @@ def trace(run: Run, *, at: datetime | None = None, before: int | None = None) ->
     done = _done(effects.values())
     asked = [turn.money for turn in turns if turn.money]
     acts = [turn for turn in turns if turn.writes]
-    is_of_money = bool(asked) or not acts
     notice = SYSTEMS[run.desk].notice if run.desk in SYSTEMS else None
     on_page = turns[: before - 1 if before and 1 < before <= len(turns) else None][-TURNS:]
     has_paid = any(notice and e.tool == notice.tool for e in done)
@@ -111,10 +109,9 @@ def trace(run: Run, *, at: datetime | None = None, before: int | None = None) ->
         counts=_counts(on_page),
         result=found,
         waiting=open_ones[0] if open_ones else None,
-        is_of_money=is_of_money,
         moved=moved(effects.values()),
         is_untold=has_paid and run.state in ENDED and not any(map(_is_letter, effects.values())),
-        asked=_proposed(asked) if is_of_money else f"of {_calls(len(acts))} proposed",
+        asked=_proposed(asked) if asked or not acts else f"of {_calls(len(acts))} proposed",
         tokens=spent.tokens,
         cost=cost_of(steps),
         seconds=round(spent.seconds, 1),
