@@ -20,7 +20,7 @@ from agents.sdk.changes import label_of
 from agents.sdk.words import in_words
 from agents.tools import TOOLS
 from agents.web.ends import end_sentence, why_not
-from agents.web.formats import desk_title, rule_title, spelled, up_to, within_sentence
+from agents.web.formats import desk_title, rule_title, spelled, up_to, with_article, within_sentence
 
 EventFacts: TypeAlias = Mapping[str, Any]
 
@@ -62,9 +62,8 @@ def _run_queued(told: EventSentence) -> str:
         whom = f" for {told.whom}" if told.whom else ""
         again = " again" if facts.get("again_of") else ""
         other = f", not the published v{facts['published']}" if facts.get("published") else ""
-        name = spelled(str(facts["pattern"]))
-        article = "an" if name[:1] in "AEIOU" else "a"
-        return f"Launched {article} {name} run{again}{whom} under policy v{facts['policy']}{other}."
+        run = f"{with_article(spelled(str(facts['pattern'])))} run"
+        return f"Launched {run}{again}{whom} under policy v{facts['policy']}{other}."
     until = parse_datetime(str(facts.get("until", "")))
     if until is None:
         return "The run is ready to continue."

@@ -141,6 +141,10 @@ def desk_title(name: str) -> str:
     return DESKS[name].title if name in DESKS else name.capitalize()
 
 
+def with_article(noun: str) -> str:
+    return f"{'an' if noun[:1] in 'AEIOUaeiou' else 'a'} {noun}"
+
+
 @register.filter
 def within_sentence(title: str) -> str:
     """Return a title as it stands within a sentence: bank transfers, SIM swaps."""

@@ -246,6 +246,16 @@ def test_of_an_erased_run_it_tells_what_is_left_and_the_proof_holds(
     for told in (paid, "Kanzlei Brandt (P-103)", "EUR 900.00", "“as agreed”", "Bank transfers"):
         assert told in page, told
 
+    policy = page.partition("The policy as it was")[2]
+    for told in (
+        "A run is about an account",
+        "Tools the agent may propose Read the account, Read the payees, ",
+        "Who approves which amounts any reviewer, any amount",
+    ):
+        assert told in policy, told
+    others = ("refund", "customer", "limit USD", "read_account", "Finance")
+    assert [text for text in others if text in policy] == []
+
     erased = command("erase_subject", "demo", "main", "--desk", "bank", "--reason", "letter 7")
     assert erased.code == 0
     assert command("seal_audit").code == 0

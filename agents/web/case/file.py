@@ -179,4 +179,4 @@ def _policy(run: Run) -> Policy | None:
     except BadPolicy:
         return None
     desks = [part for part in desk_parts(limits) if part.name == run.desk]
-    return Policy(limit_lines(limits, patterns=[run.pattern]), desks)
+    return Policy(limit_lines(limits, patterns=[run.pattern], desk=run.desk), desks)

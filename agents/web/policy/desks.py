@@ -11,6 +11,8 @@ from agents.core.requests import Json
 from agents.sdk.desk import DESKS, Desk
 from agents.sdk.words import in_words
 from agents.tools import TOOLS
+from agents.web.formats import with_article
+from agents.web.policy.limits import PATTERNS
 from agents.web.policy.rules import RuleLine, words_of
 
 
@@ -48,7 +50,7 @@ def _part(name: str, part: Mapping[str, Json]) -> DeskPart:
         title=desk.title if desk else f"{name}: not installed here",
         brief=_brief(desk),
         tools=[TOOLS[tool].request.tag if tool in TOOLS else tool for tool in part["tools"]],
-        limits=[*desk_limits(name, part), *_caps(part)],
+        limits=[*_about(desk), *desk_limits(name, part), *_caps(part)],
         rules=[RuleLine(rule, *words_of(rule), patterns=()) for rule in part["rules"]],
         missing=desk.missing_from(part) if desk else (),
     )
@@ -58,6 +60,12 @@ def _brief(desk: Desk | None) -> str:
     if desk is None:
         return "Its runs wait for a server that has it."
     return f"Its agents are told: “{desk.brief}”" if desk.brief else ""
+
+
+def _about(desk: Desk | None) -> list[DeskLimit]:
+    """Return what a run of the desk is about, in the words of the first desk's line."""
+    word = PATTERNS["about"]
+    return [DeskLimit(word.name, word.means, with_article(desk.subject.kind))] if desk else []
 
 
 def _caps(part: Mapping[str, Json]) -> list[DeskLimit]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agents.core.former import FIRST_DESK
 from agents.core.limits import Limits
@@ -22,12 +22,16 @@ class LimitLine:
     values: tuple[tuple[str, str], ...]  # pattern and value; one with "" where all have the same
 
 
-def lines(limits: Limits, *, patterns: Iterable[str]) -> list[tuple[str, list[LimitLine]]]:
+def lines(
+    limits: Limits, *, patterns: Iterable[str], desk: str = ""
+) -> list[tuple[str, list[LimitLine]]]:
     """Return the limits of some patterns by topic. The rules are told by themselves.
 
-    Without rules of the first desk those that hold for any desk are left.
+    Without rules of the first desk those that hold for any desk are left, and of a run of `desk`
+    nothing of another one is.
     """
-    is_first = limits.covers(FIRST_DESK)
+    is_first = desk == FIRST_DESK if desk else limits.covers(FIRST_DESK)
+    limits = _of_one(limits, desk) if desk else limits
     names, hidden = (list(patterns), {"rules"}) if is_first else ([], OF_FIRST)
     by_topic = [
         (
@@ -41,6 +45,17 @@ def lines(limits: Limits, *, patterns: Iterable[str]) -> list[tuple[str, list[Li
         for topic, words in WORDS.items()
     ]
     return [(topic, found) for topic, found in by_topic if found]
+
+
+def _of_one(limits: Limits, desk: str) -> Limits:
+    """Return the limits without the tiers of other desks, and without counts of their tools."""
+    tiers, own = limits.tiers or {}, limits.of("", desk).executable
+    calls, repeats = (
+        counts if desk == FIRST_DESK else {k: n for k, n in (counts or {}).items() if k in own}
+        for counts in (limits.tool_calls, limits.tool_repeats)
+    )
+    here = {desk: tiers[desk]} if desk in tiers else None
+    return replace(limits, tiers=here, tool_calls=calls, tool_repeats=repeats)
 
 
 def _values(told: Told, limits: Limits, names: list[str]) -> tuple[tuple[str, str], ...]:

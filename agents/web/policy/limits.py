@@ -15,7 +15,7 @@ from agents.core.redact import CARDS, EMAILS, IBANS
 from agents.core.tiers import Tier, Tiers, read_tiers
 from agents.policies.words import LIMITS
 from agents.sdk.words import in_words
-from agents.web.formats import cost, desk_title, duration, thousands
+from agents.web.formats import cost, desk_title, duration, thousands, with_article
 
 Told: TypeAlias = Callable[[Limits], str]
 ANY_TOOL = ""  # stands for a tool that the document does not name
@@ -268,7 +268,7 @@ BUDGETS = {
 PATTERNS = {
     "about": Words(
         "A run is about",
-        lambda p: f"a {p.about}",
+        lambda p: with_article(p.about),
         "Chosen at launch; the run can act on nothing else.",
     ),
     "call_attempts": Words(
