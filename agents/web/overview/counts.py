@@ -98,7 +98,8 @@ def count_calls(
     `named` are the tools that policies name, also of desks that are not installed here.
     """
     letters = {name for name, tool in TOOLS.items() if tool.letter}
-    moving = {*TOOLS, *named} - letters
+    # A call that only looks has no effect: fewer tools, and SQLite takes their index gladly.
+    moving = {*TOOLS, *named} - {name for name, tool in TOOLS.items() if not tool.writes} - letters
     ours = Effect.objects.in_workspaces(workspaces)
     parts = (
         # By its index of tool and time, for each tool that moves something.
