@@ -253,9 +253,14 @@ REFUSALS = {
 
 def _approval_given(told: EventSentence) -> str:
     """Say what the first of two approved; why, their colleague reads once they have decided."""
-    granted, whom = _amount(told.facts, "granted_minor"), f" for {told.whom}" if told.whom else ""
-    what = f"Approved{f' {granted}' if granted else ''}{whom} as the first of two people"
-    return f"{what}{'' if granted else _changes(told.facts)}."
+    facts, request = told.facts, told.context.requests.get(told.facts["escalation"], {})
+    granted, asked = _amount(facts, "granted_minor"), _amount(request, "requested_minor")
+    is_of_amount = granted and len(facts.get("patch") or ()) < 2 and granted != asked
+    whom, changes = f" for {told.whom}" if told.whom else "", _changes(facts)
+    if changes and not is_of_amount:
+        return f"Approved{whom} as the first of two people, with changes{changes}."
+    instead = f" instead of {asked}" if changes and asked else ""
+    return f"Approved{f' {granted}' if granted else ''}{instead}{whom} as the first of two people."
 
 
 def _approval_lapsed(told: EventSentence) -> str:

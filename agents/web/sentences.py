@@ -127,7 +127,7 @@ def _number(value: object) -> int | None:
 
 def _context(events: Sequence[Event]) -> EventContext:
     """Read what was requested and about to be done in the runs of some events."""
-    about = ("effect.", "escalation.")
+    about = ("effect.", "escalation.", "approval.")
     wanted = {event.run_id for event in events if event.run_id and event.kind.startswith(about)}
     kinds = ("effect.intended", "escalation.opened")
     rows = Event.objects.filter(run__in=wanted, kind__in=kinds).values_list("kind", "facts")

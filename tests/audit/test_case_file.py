@@ -120,7 +120,8 @@ def test_a_case_file_tells_it_all_and_its_proof_is_of_the_same_entries(
         "Commented: “She called <b>twice</b>.”",
         "faye Snoozed the request until",
         "Handed the request over to faye. “Yours first.”",
-        "faye Approved USD 1,000.00 for customer 42 as the first of two people. “checked”",
+        "faye Approved USD 1,000.00 instead of USD 1,200.00 for customer 42 as the first of two"
+        " people. “checked”",
         "finn Approved USD 1,000.00 instead of USD 1,200.00",
         "The policy allowed what step 2 proposed, when it was checked again.",
         "Paid USD 1,000.00 to customer 42.",

@@ -12,9 +12,11 @@ from django.utils import timezone
 
 from agents import operations
 from agents.models import Escalation, Event, Role
+from agents.sdk.words import in_words
+from tests.desks.bank import FIRST_PAYMENT, bank_scene, day, decide, euros, launch
 from tests.engine.scene import go, paid
 from tests.engine.test_two_people import BELOW
-from tests.engine.tiered import Tiered, say_yes, set_tiered, still_waits
+from tests.engine.tiered import Tiered, put_tiers, say_yes, set_tiered, still_waits
 from tests.web.test_card import card_of, pay
 from tests.web.test_pages import signed_in
 from tests.web.words import words
@@ -62,6 +64,8 @@ def test_the_card_is_true_for_first_second_and_whoever_looks(tiered: Tiered) -> 
     mine, second, viewer = (card_of(name, request) for name in ("finn", "faye", "eve"))
     assert offered(mine) == ["send_back", "reject"]
     assert "1 of 2: you approved USD 1,000.00" in words(mine)
+    awaited = "Awaiting a second person: Pay Anna USD 1,000.00 instead of USD 1,200.00. You can"
+    assert awaited in words(mine)
     assert offered(second) == ["adjust", "approve", "send_back", "reject"]
     assert "1 of 2: finn approved USD 1,000.00, changed," in words(second)
     assert "Pay Anna USD 1,000.00 instead of USD 1,200.00" in words(second)
@@ -86,6 +90,29 @@ def test_the_card_is_true_for_first_second_and_whoever_looks(tiered: Tiered) -> 
     assert (request.state, paid(go(request.run))) == ("adjusted", [100_000])
     assert "“partly”" in words(card_of("faye", request))
     assert "partly" in table_of(tiered.ada)
+
+
+def test_a_desk_says_every_term_that_the_first_of_two_changed() -> None:
+    scene = bank_scene()
+    put_tiers(scene, User.objects.get(username="ada"), {"bank": {"EUR": [{"people": 2}]}})
+    scene.add("paul", Role.REVIEWER)
+    run = go(launch(scene, FIRST_PAYMENT))
+    later = in_words(day(9), {"format": "date"})
+
+    held = decide(scene, run, {"amount": euros("600.00"), "on": day(9)})
+
+    for name in ("rita", "paul"):
+        card = words(card_of(name, held))
+        assert f"EUR 600.00 from Operating account to Kanzlei Brandt (P-103), dated {later}" in card
+    awaited = words(card_of("rita", held)).partition("Awaiting a second person: ")[2]
+    assert "EUR 600.00" in awaited.partition("You can still reject.")[0]
+    assert "EUR 900.00" not in awaited.partition("You can still reject.")[0]
+    log = words(signed_in(User.objects.get(username="ada")).get(reverse("audit")).text)
+    told = "as the first of two people, with changes: "
+    changes = log.partition(told)[2][:60]
+    assert told in log
+    assert "amount EUR 600.00" in changes
+    assert f"on {later}" in changes
 
 
 def test_a_form_of_before_the_first_yes_decides_nothing(tiered: Tiered) -> None:

@@ -34,7 +34,7 @@ from agents.web.approvals.proposals import SentBack, following, sent_back_before
 from agents.web.approvals.provenance import Source, sources
 from agents.web.approvals.ruler import Ruler, ruler
 from agents.web.approvals.standing import Standing, standing
-from agents.web.approvals.wording import Choice, act, choices, filled, kind_of_request
+from agents.web.approvals.wording import Choice, act, choices, filled, kind_of_request, what_awaits
 from agents.web.changes import Stage, stages
 from agents.web.kill import switches
 
@@ -137,7 +137,7 @@ def card(escalation: Escalation, user: User, around: Around, *, at: datetime) ->
         escalation=escalation,
         kind=kind,
         act=act(escalation, name),
-        asks=filled(kind.asks, escalation, called),
+        asks=what_awaits(escalation, called, stands.first if stands.is_first else None),
         outcome=SafeString("") if is_open else outcome(escalation, effect, called, why=why),
         choices=()
         if withheld in ("ended", "claim", "role")

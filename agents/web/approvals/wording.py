@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from django.utils.html import conditional_escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 
-from agents.core.kinds import ADJUST, APPROVE, REJECT, SEND_BACK, Kind
+from agents.core.kinds import ADJUST, APPROVE, REJECT, SEND_BACK, Answer, Kind
 from agents.core.money import format_money
 from agents.core.requests import Json
 from agents.models import Approval, Escalation
@@ -166,12 +166,28 @@ def _as_first(consequence: SafeString, before: Approval | None) -> SafeString:
 def _second(escalation: Escalation, name: str, first: Approval) -> Choice:
     """Return the answer that carries out what a first person approved."""
     kind = kind_of_request(escalation)
-    said = kind.answer(ADJUST if first.patch else APPROVE) or kind.answers[0]
-    args = {**escalation.action["args"], **(first.patch or {})}
-    amount = first.granted_minor
+    said = _answer_of(kind, first)
     return Choice(
         APPROVE,
         f"As {first.by.get_username()} approved",
-        filled(said.consequence, escalation, name, amount=amount, ran=args),
-        filled(said.button, escalation, name, amount=amount, ran=args),
+        _as_approved(said.consequence, escalation, name, first),
+        _as_approved(said.button, escalation, name, first),
     )
+
+
+def what_awaits(escalation: Escalation, name: str, first: Approval | None) -> SafeString:
+    """Say what waits for a yes: what is asked, or what a first person approved of it."""
+    kind = kind_of_request(escalation)
+    if first is None or not first.patch:
+        return filled(kind.asks, escalation, name)
+    return _as_approved(_answer_of(kind, first).consequence, escalation, name, first)
+
+
+def _answer_of(kind: Kind, first: Approval) -> Answer:
+    return kind.answer(ADJUST if first.patch else APPROVE) or kind.answers[0]
+
+
+def _as_approved(sentence: str, escalation: Escalation, name: str, first: Approval) -> SafeString:
+    """Return a sentence of the table with the terms that a first person approved."""
+    args = {**escalation.action["args"], **(first.patch or {})}
+    return filled(sentence, escalation, name, amount=first.granted_minor, ran=args)
