@@ -182,12 +182,19 @@ function spoken(field) {
     return isNaN(day) ? "" : day.toLocaleDateString("en-GB", { timeZone: "UTC", day: "numeric", month: "long", year: "numeric" });
   }
   if ("lines" in field.dataset) return field.value.split("\n").map((line) => line.trim()).filter(Boolean).join(", ");
+  if (field.dataset.unit) return withUnit(field.value.trim(), field.dataset.unit);
   if (!field.dataset.currency) return field.value.trim();
   const minor = minorOf(field);
   if (!minor) return "";
   const digits = Number(field.dataset.digits);
   const number = (minor / 10 ** digits).toLocaleString("en-US", { minimumFractionDigits: digits });
   return `${field.dataset.currency} ${number}`;
+}
+
+// As the server writes it: 1 unit, 1,200 units.
+function withUnit(number, unit) {
+  if (!/^-?\d+$/.test(number)) return number;
+  return `${Number(number).toLocaleString("en-US")} ${number === "1" ? unit.replace(/s$/, "") : unit}`;
 }
 
 function mayChange(isAllowed) {

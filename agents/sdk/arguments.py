@@ -20,6 +20,7 @@ from agents.core.requests import Json
 STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 _SCALARS = {"string", "integer", "boolean", "null"}
 _FORMATS = {None, "date"}
+_BOUNDS = {"ge": "minimum", "le": "maximum"}
 _BY_PLACE = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 CALL = "call: Call"
 KINDS = (
@@ -48,6 +49,7 @@ class Arguments:
     tool: str
     hints: Mapping[str, Any]  # the type of each, as its function names it
     schema: Json  # an exact object; null stands for what may be left out
+    shown: Json  # the same with the unit of each number, for people; no model is asked with it
     required: tuple[str, ...]
     adapter: TypeAdapter[Any]
 
@@ -77,7 +79,7 @@ class Arguments:
         except ValidationError as error:
             first = error.errors()[0]
             place = ".".join(str(part) for part in first["loc"])
-            raise BadArguments(f"{place}: {first['msg']}") from None
+            raise BadArguments(f"{place}: {first['msg']}") from error
         except (TypeError, ValueError) as error:
             raise BadArguments(str(error)) from None
         written = self.write(args)
@@ -119,10 +121,11 @@ def arguments_of(function: Callable[..., Any]) -> Arguments:
     made: Any = make_dataclass(name, declared, frozen=True, kw_only=True)
     made.__pydantic_config__ = STRICT
     adapter = TypeAdapter(made)
-    schema = exact_schema(adapter.json_schema(mode="serialization"), name)
+    schema = adapter.json_schema(mode="serialization")
+    exact, shown = exact_schema(schema, name), exact_schema(schema, name, units=True)
     own = {parameter.name: hints[parameter.name] for parameter in parameters}
     required = tuple(p.name for p in parameters if p.default is Parameter.empty)
-    return Arguments(name, own, schema, required, adapter)
+    return Arguments(name, own, exact, shown, required, adapter)
 
 
 def _check_argument(place: str, hint: Any, default: Any) -> None:
@@ -141,15 +144,21 @@ def _check_argument(place: str, hint: Any, default: Any) -> None:
             raise TypeError(f"{place} cannot be {default!r} where it is left out") from None
 
 
-def exact_schema(schema: Json, name: str) -> Json:
-    """Return a schema without references, titles and defaults, every property required."""
+def exact_schema(schema: Json, name: str, *, units: bool = False) -> Json:
+    """Return a schema without references, titles and defaults, every property required.
+
+    The library writes the bounds of a type of ours as `ge` and `le`: no words of JSON schema.
+    """
     definitions = schema.get("$defs", {})
+    left_out = {"$defs", "title", "default", *_BOUNDS} | (set() if units else {"unit"})
 
     def exact(part: Json) -> Json:
         if "$ref" in part:
             return exact(definitions[part["$ref"].rpartition("/")[2]])
-        kept = {key: part[key] for key in part if key not in ("$defs", "title", "default")}
+        kept = {key: part[key] for key in part if key not in left_out}
         kind = kept.get("type")
+        if kind == "integer":
+            kept |= {_BOUNDS[key]: int(part[key]) for key in part if key in _BOUNDS}
         if "anyOf" in kept:
             kept["anyOf"] = [exact(branch) for branch in kept["anyOf"]]
         elif kind == "object" and "properties" in kept:

@@ -14,7 +14,7 @@ from typing import Any, get_args, get_origin
 
 from agents.core.money import BadAmount, minor_of_text, plain_amount
 from agents.core.requests import Json
-from agents.core.units import with_unit
+from agents.core.units import is_currency, with_unit
 from agents.sdk.arguments import Arguments
 from agents.sdk.changes import (
     Change,
@@ -74,7 +74,16 @@ class OpenField:
     @property
     def currency(self) -> str:
         """Return what an amount is paid in, "" where it is none."""
+        return self.unit if is_currency(self.unit) else ""
+
+    @property
+    def unit(self) -> str:
+        """Return what stands beside the number: EUR, days."""
         return str(getattr(self.most, "currency", self.schema.get("unit", "")))
+
+    def refusal(self, value: Json) -> str:
+        """Say that a value, as JSON, cannot be put there, and what can."""
+        return f"{self.label} cannot be {self.line(value)[:80]}. {self.help}"
 
     def show(self, value: Any) -> str:
         """Return a typed value as people read it, minor units in their currency."""
@@ -82,9 +91,11 @@ class OpenField:
         return with_unit(value, unit) if unit else show(value)
 
     def text(self, value: Any) -> str:
-        """Return a typed value as a form's field holds it: 800.00, 2027-01-21, viewer."""
+        """Return a typed value as a form's field holds it: 800.00, 300, 2027-01-21, viewer."""
         if self.currency:
             return plain_amount(int(value), self.currency)
+        if self.unit:
+            return str(int(value))
         if self.kind == "lines":
             return "\n".join(map(self.line, self.value if value is self.typed else value))
         return value.isoformat() if isinstance(value, date) else str(show(value))
@@ -157,7 +168,7 @@ def open_fields(
     fields = []
     for name, how in may_change.items():
         hint, typed, value = bare_type(arguments.hints[name]), getattr(args, name), written[name]
-        schema = _plain(arguments.schema["properties"][name])
+        schema = _plain(arguments.shown["properties"][name])
         parts = [(name, hint, typed, value, schema, how)]
         if isinstance(how, Mapping) and typed is not None:
             hints, own = hints_of(hint), schema["properties"]
@@ -204,6 +215,10 @@ def _field(
     most = bound_for(how.most, case, hint) if isinstance(how, Range) else typed
     if least is None:
         least = case.today if hint is date else Money(1, typed.currency) if hint is Money else None
-        least = max(hint(1), hint(schema.get("minimum", 1))) if least is None else least
-    kind = "money" if hint is Money or "unit" in schema else "date" if hint is date else "number"
+        least = hint(1) if least is None else least
+    if schema.get("type") == "integer":  # nor beyond the bounds that the argument itself has
+        least = max(least, hint(schema.get("minimum", least)))
+        most = min(most, hint(schema.get("maximum", most)))
+    is_money = hint is Money or is_currency(schema.get("unit", ""))
+    kind = "money" if is_money else "date" if hint is date else "number"
     return OpenField(name, kind, schema, value, typed, least, most)

@@ -47,8 +47,13 @@ def patched(
         args = arguments.read(left)
     except BadArguments as error:
         name, _, said = str(error).partition(": ")
-        is_known = name in may or name in {field.name for field in fields}
+        known = {field.name: field for field in fields}
+        is_known = name in may or name in known
         sentence = f"{label_of(name)}: {said}." if is_known else f"{error}."
+        if name in known and error.__cause__:  # the library's words are a programmer's
+            argument, _, part = name.partition(".")
+            value = left[argument]
+            sentence = known[name].refusal(value[part] if part else value)
         raise BadPatch(name if is_known else "", sentence) from None
     rest = {name: left[name] for name in patch}
     for field in fields:
@@ -59,8 +64,7 @@ def patched(
         if part and typed is not None:
             value, typed = value[part], getattr(typed, part)
         if value is None or not field.allows(value, typed):
-            said = field.line(value)[:80]
-            raise BadPatch(field.name, f"{field.label} cannot be {said}. {field.help}")
+            raise BadPatch(field.name, field.refusal(value))
         if part:
             rest[name] = {**rest[name], part: field.value}
     for name, value in rest.items():

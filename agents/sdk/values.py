@@ -36,6 +36,10 @@ class Count(int):
             serialization=core_schema.plain_serializer_function_ser_schema(int),
         )
 
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> Any:
+        return handler(schema) | ({"unit": cls.unit} if cls.unit else {})
+
 
 class Days(Count):
     unit = "days"

@@ -167,7 +167,7 @@ def call_in_words(action: Mapping[str, Json], review: Json = None) -> dict[str, 
 def argument_in_words(tool: str, name: str, value: Json, called: Called | None = None) -> str:
     """Return an argument as people read it: 21 January 2027, EUR 5.00, Papier Hansen (P-102)."""
     known = TOOLS.get(tool)
-    properties = known.typed.schema["properties"] if known and known.typed else {}
+    properties = known.typed.shown["properties"] if known and known.typed else {}
     of_money = {"unit": CURRENCY} if name.endswith("_minor") else {}  # also of a tool that is gone
     text = in_words(value, properties.get(name, of_money))
     names = (called or {}).get(name, {})

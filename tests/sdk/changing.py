@@ -12,11 +12,15 @@ from hypothesis import strategies as st
 from agents.sdk.arguments import between, longest
 from agents.sdk.changes import Change, Choose, Lower, Range
 from agents.sdk.rulings import Case, tomorrow
-from agents.sdk.values import Days, In, Money
+from agents.sdk.values import Count, Days, In, Money
 
 # With what a page must escape, and nothing that a policy masks.
 words = st.text("ab<>&\"'{ äß", min_size=1, max_size=12).map(str.strip).filter(len)
 Level = Literal["low", "mid", "high"]
+
+
+class Units(Count):
+    unit = "units"
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,8 @@ def opened(draw: Any, today: date) -> Open:
                 Open(int, Lower(2), n, less, 1),
                 Open(whole, Lower(), n, less, 1),
                 Open(Days, Range(2, Days(n)), 1, less, beyond),
+                Open(Units, Lower(), n, less, beyond),
+                Open(Annotated[Units, between(2, n)], Lower(0), n, less, 0),
                 Open(Decimal, Range(Decimal("0.5"), Decimal(n)), "1.50", f"{less}.5", f"{n}.01"),
                 Open(euro, Lower(), euros(n), euros(less), euros(beyond)),
                 Open(Money, Range(Money(2, "EUR"), Money(n, "EUR")), euros(2), euros(n), euros(1)),

@@ -34,6 +34,8 @@ def ship(
     speed: Literal["slow", "fast"],
     lines: list[Line],
     boxes: Annotated[int, between(1, 5)],
+    pallets: Annotated[Days, between(1, 5)],
+    worth: Annotated[Money, between(Money(1, "EUR"), Money(500, "EUR"))],
     insured: bool,
     keep: Days,
     note: str | None = None,
@@ -50,6 +52,8 @@ GIVEN: dict[str, Any] = {
     "speed": "slow",
     "lines": [{"text": "a lamp", "pieces": 2}],
     "boxes": 1,
+    "pallets": 1,
+    "worth": {"amount": "5.00", "currency": "EUR"},
     "insured": True,
     "keep": 3,
 }
@@ -72,7 +76,8 @@ def test_arguments_have_the_types_that_the_function_names() -> None:
     ("name", "value"),
     [
         *[("day", bad) for bad in ("20261220", "2026-12-20T00:00", "2026-02-30", 1, None, "")],
-        *[("boxes", bad) for bad in (0, 6, 1.0, "1", True, None)],
+        *[(name, bad) for name in ("boxes", "pallets") for bad in (0, 6, 1.0, "1", True, None)],
+        ("worth", {"amount": "5.01", "currency": "EUR"}),
         *[("weight", bad) for bad in (1.5, 1, "x", "NaN", " 1", "1e3x")],
         ("price", {"amount": "1200.00", "currency": "USD"}),
         ("price", {"amount": "1200", "currency": "EUR"}),
@@ -117,14 +122,18 @@ def test_the_schema_leaves_no_room() -> None:
             "items": exact_object(text={"type": "string"}, pieces={"type": "integer"}),
         },
         "boxes": {"type": "integer", "minimum": 1, "maximum": 5},
+        "pallets": {"type": "integer", "minimum": 1, "maximum": 5},
+        "worth": arguments_of(pay).schema["properties"]["money"],
         "insured": {"type": "boolean"},
         "keep": {"type": "integer"},
         "note": {"anyOf": [{"type": "string"}, {"type": "null"}]},
     }
     assert SHIP.schema["properties"]["price"]["properties"]["currency"]["enum"] == ["EUR"]
+    assert SHIP.shown["properties"]["keep"] == {"type": "integer", "unit": "days"}
     assert not {"$ref", "$defs", "default", "title"} & set(json.dumps(SHIP.schema).split('"'))
 
 
+def pay(call: Any, *, money: Money) -> None: ...
 def takes_a_float(call: Any, *, x: float) -> None: ...
 def takes_anything(call: Any, *, x: Any) -> None: ...
 def takes_a_moment(call: Any, *, x: datetime) -> None: ...
