@@ -141,6 +141,12 @@ def desk_title(name: str) -> str:
     return DESKS[name].title if name in DESKS else name.capitalize()
 
 
+def tool_title(name: str) -> str:
+    """Return what people call a tool: the title that its desk declares, else its name in words."""
+    titles = {of: tool.title for desk in DESKS.values() for of, tool in desk.tools.items()}
+    return titles.get(name) or spelled(name)
+
+
 def with_article(noun: str) -> str:
     return f"{'an' if noun[:1] in 'AEIOUaeiou' else 'a'} {noun}"
 

@@ -195,6 +195,8 @@ def test_a_filter_leaves_what_fits(scene: Scene) -> None:
         found = walk(scene, query) if shown(page) else []
         assert sorted(found) == [every[place] for place in places], query
         assert f"{len(found)} match" in words(page), query
+    for option in ('transfer_money">Transfer money<', 'issue_refund">Issue refund<'):
+        assert option in page
 
 
 def test_a_mark_that_nobody_wrote_is_the_first_page(scene: Scene) -> None:

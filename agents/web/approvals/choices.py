@@ -10,7 +10,7 @@ from agents.policies import RULES
 from agents.systems import SYSTEMS
 from agents.tools import TOOLS
 from agents.web.approvals.queue import MINUTES, QueueAddress
-from agents.web.formats import desk_title, rule_title, spelled
+from agents.web.formats import desk_title, rule_title, spelled, tool_title
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class FilterChoice:
 def filter_choices(queue: QueueAddress) -> list[FilterChoice]:
     """Return the fields of which one chooses; what the address holds is always among them."""
     offered: dict[str, tuple[str, Iterable[tuple[str, str]]]] = {
-        "tool": ("Tool", ((name, name) for name in sorted(TOOLS))),
+        "tool": ("Tool", ((name, tool_title(name)) for name in sorted(TOOLS, key=tool_title))),
         "rule": ("Rule", ((name, rule_title(name)) for name in sorted(RULES, key=rule_title))),
         "pattern": ("Pattern", ((name, spelled(name)) for name in sorted(PATTERNS))),
         "desk": ("Desk", ((name, desk_title(name)) for name in sorted(SYSTEMS))),
