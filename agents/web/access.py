@@ -262,20 +262,22 @@ def member_to_change(user: User, pk: int) -> Membership:
 _STAFF = "Only admins can change members and teams."
 
 
-def workspace_to_staff(user: User, slug: str) -> Workspace:
-    """Return a workspace whose people one may change. Raises Http404, PermissionDenied."""
+def _to_staff(user: User) -> list[Workspace]:
+    """Return the workspaces whose people one may change. Raises PermissionDenied for none."""
     mine = [part.workspace for part in parts_of(user) if part.role == Role.ADMIN]
     if not mine:
         raise PermissionDenied(_STAFF)
-    return chosen(mine, slug)
+    return mine
+
+
+def workspace_to_staff(user: User, slug: str) -> Workspace:
+    """Return a workspace whose people one may change. Raises Http404, PermissionDenied."""
+    return chosen(_to_staff(user), slug)
 
 
 def invitation_to_revoke(user: User, pk: int) -> Invitation:
     """Return an invitation that a person may take back. Raises Http404, PermissionDenied."""
-    mine = [part.workspace for part in parts_of(user) if part.role == Role.ADMIN]
-    if not mine:
-        raise PermissionDenied(_STAFF)
-    ours = Invitation.objects.select_related("workspace").filter(workspace__in=mine)
+    ours = Invitation.objects.select_related("workspace").filter(workspace__in=_to_staff(user))
     if (found := ours.filter(pk=pk).first()) is None:
         raise Http404
     return found
