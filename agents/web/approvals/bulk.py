@@ -46,11 +46,11 @@ class Candidate:
     @property
     def measure(self) -> str:
         """Return what it is counted in: a currency, or COUNT."""
-        return next(iter(totals([self.row.escalation])))
+        return asked_for(self.row.escalation)[0]
 
     @property
     def minor(self) -> int:
-        return totals([self.row.escalation])[self.measure]
+        return asked_for(self.row.escalation)[1]
 
     @property
     def digits(self) -> int:
@@ -124,26 +124,30 @@ def _far_first(rows: Sequence[InboxRow]) -> list[Candidate]:
     """Return requests, those first whose amount is farthest from the median of its currency."""
     amounts: dict[str, list[int]] = {}
     for row in rows:
-        for currency, minor in totals([row.escalation]).items():
-            amounts.setdefault(currency, []).append(minor)
-    middle = {currency: median(found) for currency, found in amounts.items()}
+        measure, size = asked_for(row.escalation)
+        amounts.setdefault(measure, []).append(size)
+    middle = {measure: median(sizes) for measure, sizes in amounts.items()}
 
     def distance(row: InboxRow) -> float:
-        [(currency, minor)] = totals([row.escalation]).items()
-        usual = middle[currency]
-        return max(minor / usual, usual / minor) if minor and usual else 1.0
+        measure, size = asked_for(row.escalation)
+        usual = middle[measure]
+        return max(size / usual, usual / size) if size and usual else 1.0
 
     ordered = sorted(rows, key=distance, reverse=True)
     return [Candidate(row, distance(row) > FAR) for row in ordered]
 
 
+def asked_for(held: Escalation) -> tuple[str, int]:
+    """Return what a request asks for: currency and minor units; where for no money, one COUNT."""
+    is_of_money = held.kind == ACTION.stored and held.amount_minor is not None
+    return (held.currency, held.amount_minor or 0) if is_of_money else (COUNT, 1)
+
+
 def totals(held: Iterable[Escalation]) -> dict[str, int]:
     """Return what requests ask for, minor units by currency; where for no money, their number."""
     found: dict[str, int] = {}
-    for one in held:
-        is_of_money = one.kind == ACTION.stored and one.amount_minor is not None
-        name = one.currency if is_of_money else COUNT
-        found[name] = found.get(name, 0) + ((one.amount_minor or 0) if is_of_money else 1)
+    for measure, size in map(asked_for, held):
+        found[measure] = found.get(measure, 0) + size
     return found
 
 
