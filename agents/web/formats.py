@@ -143,8 +143,8 @@ def desk_title(name: str) -> str:
 
 def tool_title(name: str) -> str:
     """Return what people call a tool: the title that its desk declares, else its name in words."""
-    titles = {of: tool.title for desk in DESKS.values() for of, tool in desk.tools.items()}
-    return titles.get(name) or spelled(name)
+    declared = (desk.tools[name].title for desk in DESKS.values() if name in desk.tools)
+    return next(declared, "") or spelled(name)
 
 
 def with_article(noun: str) -> str:
