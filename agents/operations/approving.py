@@ -18,7 +18,7 @@ from agents.engine.demands import demand_for
 from agents.engine.desk_lookup import LookedUp
 from agents.models import Approval, Escalation, Membership, Role, Step
 from agents.models.event import commanding_account
-from agents.operations.demands import check_demand
+from agents.operations.demand_checks import check_demand
 from agents.operations.granting import Grant, grant
 from agents.operations.refusal import Refused, require_member
 

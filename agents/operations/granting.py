@@ -21,7 +21,7 @@ from agents.engine.desk_system import case_of
 from agents.engine.facts import fetch_facts
 from agents.engine.redaction import redact_for
 from agents.models import Escalation, Membership, Role, Run, Step
-from agents.operations.demands import check_demand
+from agents.operations.demand_checks import check_demand
 from agents.operations.own_limits import Bound, own_bounds
 from agents.operations.refusal import Refused, require_member
 from agents.policies import judge, review

@@ -6,8 +6,8 @@ from datetime import timedelta
 
 from django.utils import timezone
 
+from agents.notifications.fan_out import share_out
 from agents.notifications.outbox import take
-from agents.notifications.sharing import share_out
 
 
 def share() -> int:

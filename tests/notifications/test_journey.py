@@ -21,7 +21,7 @@ from agents.core.notifications import Hours, Kind, Mode, half_time, last_call
 from agents.core.states import EscalationState
 from agents.engine.sweep import sweep
 from agents.models import Escalation, Notification, Stage
-from agents.notifications import sharing, webhooks
+from agents.notifications import fan_out, webhooks
 from tests.engine.scene import Scene
 from tests.engine.tiered import say_yes, set_tiered
 from tests.notifications.sinks import AUTHORITY, Sink, mail_server, receiver
@@ -236,7 +236,7 @@ def test_a_kill_switch_is_told_and_stops_the_clock_of_what_it_holds(
     news = {"kind": Kind.KILL_SWITCH, "about": "event:0:0", "detail": "on tool:pay", "actor": "ada"}
     Notification.objects.create(workspace=scene.workspace, due_at=later, **news)
     with monkeypatch.context() as patch:  # what stands still must not keep back what is behind it
-        patch.setattr(sharing, "BATCH", 1)
+        patch.setattr(fan_out, "BATCH", 1)
         tell(later + timedelta(seconds=1))
     operations.release(at=at + timedelta(hours=1), to=Stage.TRIAL, **given)
     operations.release(at=at + timedelta(hours=1), to=Stage.OFF, **given)

@@ -21,8 +21,8 @@ from agents import operations
 from agents.core.notifications import GIVEN_UP, LONGEST_WAIT, Kind, half_time
 from agents.core.states import EscalationState
 from agents.models import Delivery, DeliveryState, Escalation, Notification, Role, Run, Shape
+from agents.notifications import fan_out, outbox, webhooks
 from agents.notifications import mail as mailing
-from agents.notifications import outbox, sharing, webhooks
 from agents.notifications.webhooks import BadAddress, is_public, read_url
 from tests.engine.scene import Scene
 from tests.notifications.sinks import AUTHORITY, mail_server, receiver
@@ -213,8 +213,8 @@ def test_who_never_answers_is_given_up_with_all_that_waited_for_it(
         assert Delivery.objects.filter(fault="no answer (ConnectError)", tries=1).count() == 1
         tell(at + GIVEN_UP + timedelta(hours=1))
     assert {row.state for row in Delivery.objects.exclude(webhook=None)} == {DeliveryState.FAILED}
-    sharing._looked_at = -sharing.MINUTE
-    tell(at + sharing.KEPT + timedelta(days=3))  # the log has an end
+    fan_out._looked_at = -fan_out.MINUTE
+    tell(at + fan_out.KEPT + timedelta(days=3))  # the log has an end
     assert not Delivery.objects.exists()
 
 

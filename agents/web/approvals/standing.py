@@ -14,7 +14,7 @@ from agents.engine.deciders import Roster, people_who_may
 from agents.engine.demands import OPEN_TO_ALL, demand_for
 from agents.models import Approval, Escalation, Membership
 from agents.operations.approving import SAW_NONE, membership_of
-from agents.operations.demands import above_tier
+from agents.operations.demand_checks import above_tier
 from agents.operations.refusal import Refused
 
 

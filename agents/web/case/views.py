@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from agents import operations
 from agents.audit import bundle
-from agents.notifications.sharing import KEPT
+from agents.notifications.fan_out import KEPT
 from agents.web import access
 from agents.web.audit.export import download
 from agents.web.case.file import case_file

@@ -16,7 +16,7 @@ from agents import operations
 from agents.core.notifications import TITLES
 from agents.core.requests import Json
 from agents.models import Shape, Team, Webhook, Workspace
-from agents.notifications.sharing import KEPT
+from agents.notifications.fan_out import KEPT
 from agents.web import access
 from agents.web.forms import BadForm, only
 from agents.web.notifications import pages
