@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, time, timedelta
+from datetime import UTC, datetime, time, timedelta
 from enum import StrEnum
 from zoneinfo import ZoneInfo
 
@@ -169,7 +169,8 @@ def _next(local: datetime, minute: int) -> datetime:
     day = local.date()
     if (local.time().replace(tzinfo=None)) >= at:
         day += timedelta(days=1)
-    return datetime.combine(day, at, local.tzinfo)
+    # In the hour that a clock shows twice, what comes next is of the same round.
+    return datetime.combine(day, at, local.tzinfo).replace(fold=local.fold).astimezone(UTC)
 
 
 def half_time(created_at: datetime, expires_at: datetime) -> datetime:

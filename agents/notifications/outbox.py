@@ -177,17 +177,19 @@ def record(message: Message, fault: NotDelivered | None, *, at: datetime) -> Non
     first = message.first
     again = at + wait_after(first.tries)
     rows.update(next_at=again, fault=fault.fault)
-    over = rows
-    if fault.is_server:  # nothing else is sent there before then, nor what is too old by now
+    if first.tries == 1:  # it is tried for a day from now on, however long no worker was there
+        rows.update(due_at=at)
+    is_over = first.tries > 1 and first.due_at < at - GIVEN_UP
+    over = rows if fault.is_final or is_over else rows.none()
+    given_up = over.update(state=DeliveryState.FAILED, fault=fault.fault, ended_at=at)
+    if fault.is_server:
         to = Q(webhook=first.webhook_id or None)
         theirs = Delivery.objects.filter(to, state=DeliveryState.WAITING)
-        theirs.filter(next_at__lt=again).update(next_at=again)
-        over = theirs
-    if not fault.is_final:
-        over = over.filter(due_at__lt=at - GIVEN_UP)
-    elif fault.is_server:
-        over = rows
-    given_up = over.update(state=DeliveryState.FAILED, fault=fault.fault, ended_at=at)
+        if is_over:  # what is as old; what somebody is sending now ends as that does
+            idle = theirs.filter(Q(message=None) | Q(next_at__lte=at))
+            gone = idle.filter(due_at__lt=at - GIVEN_UP)
+            gone.update(state=DeliveryState.FAILED, fault=fault.fault, ended_at=at)
+        theirs.filter(next_at__lt=again).update(next_at=again)  # nothing else goes there before
     log.warning(
         "A notification was not delivered (%s); %s",
         fault.fault,

@@ -23,7 +23,7 @@ from agents.core.states import EscalationState
 from agents.models import Delivery, DeliveryState, Escalation, Notification, Role, Run, Shape
 from agents.notifications import fan_out, outbox, webhooks
 from agents.notifications import mail as mailing
-from agents.notifications.webhooks import BadAddress, is_public, read_url
+from agents.notifications.webhooks import BadAddress, NotDelivered, is_public, read_url
 from tests.engine.scene import Scene
 from tests.notifications.sinks import AUTHORITY, mail_server, receiver
 from tests.notifications.telling import by_mail, hook, tell, waiting, with_mailboxes
@@ -216,6 +216,33 @@ def test_who_never_answers_is_given_up_with_all_that_waited_for_it(
     fan_out._looked_at = -fan_out.MINUTE
     tell(at + fan_out.KEPT + timedelta(days=3))  # the log has an end
     assert not Delivery.objects.exists()
+
+
+def test_mail_that_another_worker_is_sending_is_not_given_up_with_what_failed(
+    people: tuple[Scene, User],
+) -> None:
+    scene, ada = people
+    waiting(scene)
+    tell()
+    Notification.objects.update(addressed_at=(at := timezone.now()))
+    opened, old = Notification.objects.get(kind=Kind.OPENED), at - GIVEN_UP - timedelta(hours=1)
+    row = {"workspace": scene.workspace, "notification": opened, "due_at": old, "next_at": old}
+    failing, sent = (Delivery.objects.create(**row, user=one, key="a") for one in (scene.rita, ada))
+    dead = NotDelivered("no answer of a mail server (OSError)")
+
+    first, second = outbox.take(at=at)
+    outbox.record(first, dead, at=at)  # no worker was there for a day: this is its first try
+    failing.refresh_from_db()
+    assert failing.state == DeliveryState.WAITING
+    at = later(at + GIVEN_UP)
+    Delivery.objects.filter(pk=sent.pk).update(next_at=at + outbox.LEASE)  # taken just now
+    [first] = outbox.take(at=at)
+    outbox.record(first, dead, at=at + timedelta(seconds=1))
+    outbox.record(second, None, at=at + timedelta(seconds=2))
+
+    for one in (failing, sent):
+        one.refresh_from_db()
+    assert (failing.state, sent.state) == (DeliveryState.FAILED, DeliveryState.SENT)
 
 
 @pytest.mark.slow

@@ -1,0 +1,38 @@
+"""When somebody is told, by their own clock: also in the nights in which it is changed."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import pytest
+
+from agents.core.notifications import Hours, Mode, send_at
+
+NIGHT = {"quiet_from": 22 * 60, "quiet_until": 2 * 60 + 30, "digest_at": 2 * 60 + 30}
+
+
+@pytest.mark.parametrize(
+    ("mode", "zone", "happened", "told"),
+    [
+        (Mode.NOW, "Europe/Berlin", "2026-06-01T21:00", "2026-06-02T00:30"),
+        (Mode.NOW, "Europe/Berlin", "2026-06-01T12:00", "2026-06-01T12:00"),
+        # From two to three there is no time: half past two is half past three.
+        (Mode.NOW, "Europe/Berlin", "2026-03-29T00:45", "2026-03-29T01:30"),
+        (Mode.DIGEST, "Europe/Berlin", "2026-03-28T12:00", "2026-03-29T01:30"),
+        # From two to three there is time twice: each round of it is quiet to its own half.
+        (Mode.NOW, "Europe/Berlin", "2026-10-25T00:10", "2026-10-25T00:30"),
+        (Mode.NOW, "Europe/Berlin", "2026-10-25T00:40", "2026-10-25T00:40"),
+        (Mode.NOW, "Europe/Berlin", "2026-10-25T01:10", "2026-10-25T01:30"),
+        (Mode.DIGEST, "Europe/Berlin", "2026-10-25T00:40", "2026-10-26T01:30"),
+        (Mode.NOW, "Australia/Lord_Howe", "2026-04-04T15:10", "2026-04-04T16:00"),
+    ],
+)
+def test_a_message_waits_for_the_end_of_the_night_on_the_clock_there(
+    mode: Mode, zone: str, happened: str, told: str
+) -> None:
+    at = datetime.fromisoformat(f"{happened}+00:00")
+
+    found = send_at(mode, Hours(**NIGHT, zone=zone), at)
+
+    assert found == datetime.fromisoformat(f"{told}+00:00")
+    assert found >= at
