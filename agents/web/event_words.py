@@ -15,11 +15,11 @@ from agents.core.former import CURRENCY, ERASED_NUMBER, SUBJECT
 from agents.core.kinds import ACTION
 from agents.core.money import format_money
 from agents.policies import words
+from agents.policies.ends import end_sentence, why_not
 from agents.record.told import limits_told
 from agents.sdk.changes import label_of
 from agents.sdk.words import in_words
 from agents.tools import TOOLS
-from agents.web.ends import end_sentence, why_not
 from agents.web.formats import desk_title, rule_title, spelled, up_to, with_article, within_sentence
 
 EventFacts: TypeAlias = Mapping[str, Any]

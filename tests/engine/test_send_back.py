@@ -16,7 +16,7 @@ from agents import operations, results
 from agents.desks.refunds.profiles import REFERENCE, STRICT
 from agents.engine.step_facts import sent_back_by
 from agents.models import Effect, Escalation, Event, Role, Run, Step
-from agents.web.ends import end_sentence
+from agents.policies.ends import end_sentence
 from tests.conformance import harness
 from tests.conformance.replay_server import ReplayServer
 from tests.desks.bank import bank_scene, day, decide, sent

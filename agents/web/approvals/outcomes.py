@@ -7,8 +7,8 @@ from django.utils.safestring import SafeString
 from agents.core.states import ENDED, GRANTED, EffectState, EscalationState
 from agents.engine.approvals import CARRIED_OUT, OWN_ENDS
 from agents.models import Effect, Escalation
+from agents.policies.ends import why_not
 from agents.web.approvals.wording import filled, kind_of_request
-from agents.web.ends import why_not
 
 
 def came_to_nothing(escalation: Escalation, effect: Effect | None) -> str:

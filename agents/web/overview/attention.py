@@ -15,7 +15,7 @@ from agents.core.money import format_money
 from agents.core.states import EffectState, RunState
 from agents.engine.untold import untold_effects
 from agents.models import Effect, Escalation, Run
-from agents.web.ends import why_not
+from agents.policies.ends import why_not
 
 MOST = 10  # shown, newest first
 NO_KEY, NO_NAME = Cast(Value(None), BigIntegerField()), Value("", CharField())

@@ -17,9 +17,9 @@ from agents.core.former import CURRENCY
 from agents.core.money import format_money, format_sums
 from agents.core.states import EffectState, RunState
 from agents.models import Effect, Escalation, Run
+from agents.policies.ends import end_sentence
 from agents.tools import TOOLS
 from agents.web import access
-from agents.web.ends import end_sentence
 from agents.web.forms import whole_number
 from agents.web.newest import newest
 from agents.web.times import read_time

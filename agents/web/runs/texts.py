@@ -9,8 +9,8 @@ from agents.core.kinds import HAND_OVER
 from agents.core.money import format_money
 from agents.core.requests import Json
 from agents.models import Step
+from agents.policies.ends import end_sentence
 from agents.web.changes import reply_of
-from agents.web.ends import end_sentence
 
 
 def title_of(name: str, steps: Sequence[Step], action: Json) -> str:

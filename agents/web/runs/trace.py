@@ -22,9 +22,9 @@ from agents.core.requests import Json
 from agents.core.states import ENDED, EffectState, EscalationState, RunState
 from agents.core.units import with_unit
 from agents.models import Effect, Escalation, Run, Step
+from agents.policies.ends import end_sentence
 from agents.systems import SYSTEMS
 from agents.tools import TOOLS
-from agents.web.ends import end_sentence
 from agents.web.formats import duration, thousands
 from agents.web.outage import outage_of_run
 from agents.web.runs.above import ABOVE

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from agents.core.requests import Json
 from agents.models import Step
-from agents.web.ends import end_sentence
+from agents.policies.ends import end_sentence
 from agents.web.formats import spelled
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
+
 from agents.core.actions import MAX_TEXT
 from agents.core.former import SUBJECT
 from agents.policies import words
@@ -82,27 +84,29 @@ _ENDS = {
     "worker_error": "{0} reported an error.",
 }
 # Behind "supervisor_block:", the code of the rule that blocked.
-_BLOCKS = {
-    **words.STOPS,
-    "answer_contradicts_evidence": "the answer contradicts what the specialist found",
-    "answer_contradicts_ledger": "the answer contradicts the ledger",
-    "args_mismatch": "a task asks about another day or region than the report's",
-    "bad_resource": "what the action is about has too long a name",
-    "brief_contradicts_facts": "the brief contradicts the facts that were gathered",
-    "duplicate_worker": "the plan asks {1} twice",
-    "final_requires_evidence": "the agent answered without asking a specialist",
-    "no_amount": "the amount was not above zero",
-    "facts_failed": "its desk could not gather what the rules must know",
-    "reply_not_accepted": "nobody approved this text for sending",
-    "reply_sent_already": "this run has already sent a reply",
-    "review_does_not_settle": "what is known of it kept changing",
-    "rule_failed": "a rule of the policy could not be evaluated",
-    "other_desk": "the action used a tool of another desk",
-    "subject_mismatch": "the action was about somebody else than the run",
-    "unknown_action_kind": "no rule covers this kind of action",
-    "unknown_tool_for_supervisor": "no rule covers the tool {1}",
-    "worker_required": "the plan leaves out {1}",
-}
+_BLOCKS = ChainMap(
+    {
+        "answer_contradicts_evidence": "the answer contradicts what the specialist found",
+        "answer_contradicts_ledger": "the answer contradicts the ledger",
+        "args_mismatch": "a task asks about another day or region than the report's",
+        "bad_resource": "what the action is about has too long a name",
+        "brief_contradicts_facts": "the brief contradicts the facts that were gathered",
+        "duplicate_worker": "the plan asks {1} twice",
+        "final_requires_evidence": "the agent answered without asking a specialist",
+        "no_amount": "the amount was not above zero",
+        "facts_failed": "its desk could not gather what the rules must know",
+        "reply_not_accepted": "nobody approved this text for sending",
+        "reply_sent_already": "this run has already sent a reply",
+        "review_does_not_settle": "what is known of it kept changing",
+        "rule_failed": "a rule of the policy could not be evaluated",
+        "other_desk": "the action used a tool of another desk",
+        "subject_mismatch": "the action was about somebody else than the run",
+        "unknown_action_kind": "no rule covers this kind of action",
+        "unknown_tool_for_supervisor": "no rule covers the tool {1}",
+        "worker_required": "the plan leaves out {1}",
+    },
+    words.STOPS,  # which desks fill in later
+)
 # Of an approval that came to nothing, where this differs from the end of its run. Each is the half
 # of a sentence that follows a colon.
 _NOT_CARRIED_OUT = {
