@@ -87,7 +87,7 @@ def test_a_case_file_tells_it_all_and_its_proof_is_of_the_same_entries(
     client = auditor_of(tiered.scene)
     Escalation.objects.filter(pk=held.pk).update(created_at=at - timedelta(seconds=4001))
     open_page = words(page_of(held.run, client))
-    assert "Not closed The run has not ended. This is what was on record at" in open_page
+    assert "Not closed The run has not ended. This is its record as of" in open_page
     assert "None yet. A worker seals new entries every few minutes." in open_page
     Escalation.objects.filter(pk=held.pk).update(created_at=held.created_at)
 
@@ -127,7 +127,7 @@ def test_a_case_file_tells_it_all_and_its_proof_is_of_the_same_entries(
         "Paid USD 1,000.00 to customer 42.",
         "Emailed customer 42 about USD 1,000.00.",
         "In the ledger USD 1,000.00",
-        "Opening a page is not recorded. On record as having acted on its requests: rita, finn,",
+        "Opening a page is not recorded. These people acted on its requests: rita, finn,",
         "lena: About to expire, request",
         "Automatic approval limit USD 1,000.00",
         "It covers all of them.",

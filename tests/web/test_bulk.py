@@ -115,7 +115,7 @@ def test_what_is_of_more_than_one_kind_or_somebody_elses_is_rejected_by_nobody(
     rita = signed_in(scene.rita)
     sent = form(bulk(rita))
 
-    assert "Filter the queue by one rule first" in bulk(rita, "tool=issue_refund")
+    assert "Choose one rule in the filter" in bulk(rita, "tool=issue_refund")
     assert send(rita, sent, "rule=refunds.window").status_code == 422
     far = f"{held[-1].pk}.{'0' * 64}"
     odd: dict[str, Any]

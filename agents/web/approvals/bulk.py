@@ -90,12 +90,12 @@ def turn_of(queue: QueueAddress, who: Reviewer) -> Turn:
     held = requests_in(queue, who).order_by()
     shapes = list(held.values_list("kind", KT("action__name")).distinct()[:10])
     if "rule" not in queue.given or queue.unreadable:
-        return _nothing("Filter the queue by one rule first: one reason then fits all of them.")
+        return _nothing("Choose one rule in the filter first, so that one reason fits all.")
     if len(shapes) > 1:
         tools = [tool for _, tool in shapes if tool and tool != queue.given.get("tool")]
         return _nothing("These requests are of more than one kind. Choose one tool:", tools)
     if not shapes:
-        return _nothing("Nothing waits that fits this filter.")
+        return _nothing("No request matches this filter.")
     counted = held.values("currency").annotate(
         n=Count("pk"), s=Sum("amount_minor"), a=Min("amount_minor"), z=Max("amount_minor")
     )

@@ -122,7 +122,7 @@ def trace(run: Run, *, at: datetime | None = None, before: int | None = None) ->
 def _proposed(asked: Sequence[tuple[str, int]]) -> str:
     """Say what was proposed to be paid: each proposal may be the former in another form."""
     if not asked:
-        return "nothing proposed"
+        return "no payment or change proposed"
     most = max(asked, key=lambda money: money[1])
     told = format_money(most[1], most[0])
     return (

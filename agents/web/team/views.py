@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -36,7 +36,7 @@ def team(request: HttpRequest) -> HttpResponse:
         "chosen": chosen,
         "found": found,
         "sees_all": sight.people is None,
-        "most": max((share for _, share in found.hours), default=0),
+        **_chart_hours(found.hours),
         "address": urlencode(_given(sight, chosen)),
     }
     return render(request, "team/page.html", around)
@@ -62,6 +62,23 @@ def _read(request: HttpRequest) -> tuple[list[Sight], Range, TeamFigures]:
     sights = sights_of(access.person(request), given.get("workspace", ""))
     chosen = read_range(given.get("from", ""), given.get("to", ""), at=at)
     return sights, chosen, read_figures(sights[0], chosen, at=at)
+
+
+def _chart_hours(hours: Sequence[tuple[int, float]]) -> dict[str, object]:
+    """Return a bar for each hour, in parts of a hundred of the chart, and the highest share."""
+    most = max((share for _, share in hours), default=0) or 1
+    bars = [
+        {
+            "hour": hour,
+            "share": share,
+            "x": f"{(place + 0.15) * 100 / len(hours):.2f}",
+            "y": f"{100 - 100 * share / most:.2f}",
+            "width": f"{70 / len(hours):.2f}",
+            "height": f"{100 * share / most:.2f}",
+        }
+        for place, (hour, share) in enumerate(hours)
+    ]
+    return {"bars": bars, "most": most}
 
 
 def _given(sight: Sight, chosen: Range) -> dict[str, str]:
