@@ -17,6 +17,7 @@ LEDGER = (
     "kill_switch.off",
     "kill_switch.on",
     "kill_switch.trial",
+    "member.removed",
     "member.set",
     "person.erased",
     "policy.created",

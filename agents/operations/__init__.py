@@ -46,7 +46,7 @@ from agents.operations.publishing import publish_policy
 from agents.operations.refusal import Refused
 from agents.operations.rejecting import MOST_AT_ONCE, reject_many, told_in_bulk
 from agents.operations.relaunching import launch_again
-from agents.operations.roles import join, set_limit, set_role
+from agents.operations.roles import join, remove_member, set_limit, set_role
 from agents.operations.saved_views import delete_view, save_view
 from agents.operations.second_factor import (
     WRONG,
@@ -124,6 +124,7 @@ __all__ = [
     "release",
     "release_claim",
     "remove_factor",
+    "remove_member",
     "remove_webhook",
     "renew_codes",
     "require_factor",

@@ -14,7 +14,7 @@ from agents.core.requests import Json
 from agents.engine.deciders import deciders, roster_of
 from agents.engine.redaction import redact_for
 from agents.models import DECIDES, Escalation, Role, Snooze, Team
-from agents.operations.claiming import Claimed, is_kept_from, lock_open, tell_of
+from agents.operations.claiming import Claimed, is_kept_from, lock_open, tell_of, wait_for_part
 from agents.operations.refusal import Refused, check_text, require_member
 
 MAX_NOTE = 500  # characters
@@ -71,6 +71,8 @@ def _receivers(found: Escalation, to_user: User | None, to_team: Team | None) ->
     """Return who of those who receive it may decide, as numbers of users. Raises Refused."""
     if to_user is None and to_team is None:
         return []
+    if to_user:
+        wait_for_part(found, to_user)
     roster = roster_of(found)
     if to_team and to_team.workspace_id != found.workspace_id:
         raise Refused("no_receiver", "That team is not of this workspace.")

@@ -11,7 +11,7 @@ from django.db.models.functions import Now
 
 from agents.core.requests import Json
 from agents.core.states import EscalationState
-from agents.models import DECIDES, Escalation, Role, Run
+from agents.models import DECIDES, Escalation, Membership, Role, Run
 from agents.models.belonging import launchers_of, request_belongs
 from agents.operations.escalation_lock import MISPLACED
 from agents.operations.refusal import Refused, require_member
@@ -44,6 +44,8 @@ def claim(*, escalation_id: int, by: User, at: datetime) -> Escalation:
     """
     with transaction.atomic():
         found = lock_open(escalation_id, by, at=at)
+        wait_for_part(found, by)
+        require_member(found.workspace, by, *DECIDES)
         if is_own(found.run, by.pk):
             raise Refused("four_eyes", OWN)
         free = Q(claimed_by__isnull=True) | Q(claimed_by=by) | Q(claimed_until__lte=Now())
@@ -71,6 +73,12 @@ def release_claim(*, escalation_id: int, by: User, at: datetime) -> Escalation:
         tell_of(found, "escalation.released", by, at)
         found.claimed_by, found.claimed_until = None, None
         return found
+
+
+def wait_for_part(found: Escalation, user: User) -> None:
+    """Wait for whoever is just taking a person's part away, and keep others from it meanwhile."""
+    part = Membership.objects.filter(workspace=found.workspace_id, user=user)
+    list(part.select_for_update(no_key=True))
 
 
 def is_kept_from(escalation: Escalation, user: User, *, at: datetime) -> bool:

@@ -68,6 +68,15 @@ def lock_people(workspace: Workspace, by: User | None, *users: User) -> str:
     return by.get_username()
 
 
+def lock_workspaces_of(user: User) -> list[Workspace]:
+    """Queue up what happens to a person wherever they are; return their workspaces, in order."""
+    # No key: who locked a workspace first may still write rows that name this person.
+    User.objects.select_for_update(no_key=True).get(pk=user.pk)
+    own = Workspace.objects.filter(memberships__user=user, memberships__is_simulated=False)
+    keys = list(own.values_list("pk", flat=True))
+    return list(Workspace.objects.select_for_update().filter(pk__in=keys).order_by("pk"))
+
+
 def ensure_demo_workspace(*, at: datetime) -> Workspace:
     """Return the demo workspace with its book and its strict policy; make what is missing."""
     with transaction.atomic():

@@ -1,4 +1,4 @@
-"""Who may do what in a workspace: somebody joins, gets another role, or another limit."""
+"""Who may do what in a workspace: somebody joins, gets another role or limit, or leaves."""
 
 from __future__ import annotations
 
@@ -6,11 +6,16 @@ from datetime import datetime
 
 from django.contrib.auth.models import User
 from django.db import transaction
+from django.db.models import Q
 
 from agents.core.requests import Json
-from agents.models import DECIDES, Membership, Role, Workspace
-from agents.operations.people import add_member, find_part, lock_people
+from agents.models import DECIDES, Membership, Role, Team, Workspace
+from agents.models.event import Entry, append_events
+from agents.operations.held_requests import lock_held, release_held
+from agents.operations.people import add_member, find_part, lock_people, lock_workspaces_of
 from agents.operations.refusal import Refused
+from agents.operations.sessions import forget_sessions
+from agents.operations.teams import set_team
 
 
 def join(
@@ -44,23 +49,58 @@ def set_role(
     by: User | None = None,
     actor: str = "",
 ) -> Membership:
-    """Give a member another role; a limit goes with a role that decides. Raises Refused.
+    """Give a member another role; limits and held requests need one that decides. Raises Refused.
 
     `by` is the admin who does; without one it is a command's `actor`.
     """
+    decides = role in DECIDES
     with transaction.atomic():
+        held = set() if decides else lock_held(workspace, user)
         actor = lock_people(workspace, by, user) or actor
         part = find_part(workspace, user)
-        admins = Membership.objects.filter(workspace=workspace, role=Role.ADMIN)
-        others = admins.filter(user__is_active=True, is_simulated=False).exclude(pk=part.pk)
-        if part.role == Role.ADMIN and role is not Role.ADMIN and not others:
-            raise Refused(
-                "last_admin",
-                f"{user.get_username()} is the only admin of {workspace.name}: make another one "
-                "first, or nobody can press its kill switch.",
-            )
-        limits = part.desk_limits if role in DECIDES else {}
-        return _put(workspace, user, role, limits, at, actor)
+        if role is not Role.ADMIN:
+            _keep_an_admin(part)
+        put = _put(workspace, user, role, part.desk_limits if decides else {}, at, actor)
+        if not decides:
+            release_held(workspace, user, held, at=at, actor=actor)
+        return put
+
+
+def remove_member(
+    *, workspace: Workspace, user: User, at: datetime, by: User | None = None, actor: str = ""
+) -> int:
+    """Take somebody out of a workspace; return how many requests they held. Raises Refused.
+
+    Those are anybody's again, teams lose the person, and their sessions end. Their decisions, runs
+    and saved views stay. `by` is the admin who does; without one it is a command's `actor`.
+    """
+    with transaction.atomic():
+        held = lock_held(workspace, user)
+        workspaces = lock_workspaces_of(user)
+        actor = lock_people(workspace, by, user) or actor
+        part = find_part(workspace, user)
+        _keep_an_admin(part)
+        teams = Team.objects.filter(Q(members=part) | Q(lead=part), workspace=workspace)
+        for slug in sorted(set(teams.values_list("slug", flat=True))):
+            set_team(workspace=workspace, slug=slug, remove=[user], at=at, actor=actor)
+        forget_sessions(user, workspaces, at=at, actor=actor)
+        part.delete()
+        count = release_held(workspace, user, held, at=at, actor=actor)
+        facts = {"user": user.get_username(), "role": part.role, "requests": count}
+        append_events([Entry("member.removed", facts, actor)], workspace_id=workspace.pk, at=at)
+        return count
+
+
+def _keep_an_admin(part: Membership) -> None:
+    """Refuse to do without the last admin who can sign in. Raises Refused."""
+    admins = Membership.objects.filter(workspace=part.workspace, role=Role.ADMIN)
+    others = admins.filter(user__is_active=True, is_simulated=False).exclude(pk=part.pk)
+    if part.role == Role.ADMIN and not others:
+        raise Refused(
+            "last_admin",
+            f"{part.user.get_username()} is the only admin of {part.workspace.name}: make another "
+            "one first, or nobody can press its kill switch.",
+        )
 
 
 def set_limit(

@@ -20,7 +20,7 @@ from agents.core.requests import Json
 from agents.models import Membership, RecoveryCode, Role, Session, Workspace
 from agents.models.event import Entry, append_events
 from agents.models.recovery_code import hash_of_code
-from agents.operations.people import lock_people
+from agents.operations.people import lock_people, lock_workspaces_of
 from agents.operations.refusal import Refused
 
 CODES = 10  # recovery codes of a person
@@ -44,7 +44,7 @@ def lacks_factor(user: User, parts: Collection[Membership]) -> bool:
 def begin_factor(*, user: User) -> TOTPDevice:
     """Make a secret that counts once a code of it was typed. Raises Refused."""
     with transaction.atomic():
-        _lock(user)
+        lock_workspaces_of(user)
         if factor_of(user) is not None:
             raise Refused("enrolled", "You have a second factor. Remove it first.")
         TOTPDevice.objects.filter(user=user).delete()
@@ -65,7 +65,7 @@ def confirm_factor(*, user: User, code: str, session: str, at: datetime) -> list
     """
     refused = Refused("bad_code", WRONG, field="code")
     with transaction.atomic():
-        workspaces = _lock(user)
+        workspaces = lock_workspaces_of(user)
         device = begun_factor(user, at=at)
         if is_right := device is not None and _is_right(device, code):
             TOTPDevice.objects.filter(pk=device.pk).update(confirmed=True)
@@ -83,7 +83,7 @@ WRONG = "That code is wrong, was used, or came too soon after a wrong one. Wait 
 def check_factor(*, user: User, code: str, at: datetime) -> bool:
     """Tell whether a code of the app or a recovery code is right; neither is so a second time."""
     with transaction.atomic():
-        workspaces = _lock(user)
+        workspaces = lock_workspaces_of(user)
         device = factor_of(user)
         if device is None:
             return False
@@ -101,7 +101,7 @@ def renew_codes(*, user: User, code: str, at: datetime) -> list[str]:
     """Return new recovery codes in place of those there were. Raises Refused."""
     _check(user, code, at)
     with transaction.atomic():
-        workspaces = _lock(user)
+        workspaces = lock_workspaces_of(user)
         codes = _new_codes(user)
         _tell(workspaces, "factor.codes", {"user": user.get_username()}, user, at)
     return codes
@@ -114,7 +114,7 @@ def remove_factor(*, user: User, code: str, at: datetime) -> None:
         raise Refused("required", "Your role needs a second factor. An admin can reset it.")
     _check(user, code, at)
     with transaction.atomic():
-        workspaces = _lock(user)
+        workspaces = lock_workspaces_of(user)
         _forget(user)
         _tell(workspaces, "factor.removed", {"user": user.get_username()}, user, at)
 
@@ -133,7 +133,7 @@ def reset_factor(
     a command's `actor`.
     """
     with transaction.atomic():
-        workspaces = _lock(user)
+        workspaces = lock_workspaces_of(user)
         if by is not None and workspace is not None:
             lock_people(workspace, by, user)
             theirs = Membership.objects.filter(user=by, role=Role.ADMIN)
@@ -166,15 +166,6 @@ def require_factor(
 def _check(user: User, code: str, at: datetime) -> None:
     if not check_factor(user=user, code=code, at=at):
         raise Refused("bad_code", WRONG, field="code")
-
-
-def _lock(user: User) -> list[Workspace]:
-    """Queue up what happens to a person's factor, and return their workspaces, locked in order."""
-    # No key: who locked a workspace first may still write rows that name this person.
-    User.objects.select_for_update(no_key=True).get(pk=user.pk)
-    own = Workspace.objects.filter(memberships__user=user, memberships__is_simulated=False)
-    keys = list(own.values_list("pk", flat=True))
-    return list(Workspace.objects.select_for_update().filter(pk__in=keys).order_by("pk"))
 
 
 def _is_right(device: TOTPDevice, code: str) -> bool:

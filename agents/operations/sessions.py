@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime
 
 from django.contrib.auth.models import User
@@ -9,7 +10,7 @@ from django.db import transaction
 
 from agents.models import Role, Session, Workspace
 from agents.models.event import Entry, append_events
-from agents.operations.people import find_part
+from agents.operations.people import find_part, lock_workspaces_of
 from agents.operations.refusal import Refused, require_member
 
 
@@ -22,16 +23,24 @@ def end_sessions(
     session every OPSCONSOLE_LIVE_RECHECK_SECONDS.
     """
     with transaction.atomic():
-        Workspace.objects.select_for_update().get(pk=workspace.pk)
+        workspaces = lock_workspaces_of(user)
         if by is not None:
             require_member(workspace, by, Role.ADMIN)
         name = find_part(workspace, user).user.get_username()
-        there = Session.objects.filter(user=user)
-        count = there.filter(expire_date__gt=at).count()
-        there.delete()
+        count = forget_sessions(user, workspaces, at=at, actor=by.get_username() if by else actor)
         if not count:
             raise Refused("no_sessions", f"{name} is not signed in anywhere.")
-        facts = {"user": name, "count": count}
-        said = Entry("sessions.ended", facts, by.get_username() if by else actor)
-        append_events([said], workspace_id=workspace.pk, at=at)
         return count
+
+
+def forget_sessions(
+    user: User, workspaces: Collection[Workspace], *, at: datetime, actor: str
+) -> int:
+    """End a person's sessions, on record wherever they are a member: these are locked already."""
+    there = Session.objects.filter(user=user)
+    count = there.filter(expire_date__gt=at).count()
+    there.delete()
+    said = Entry("sessions.ended", {"user": user.get_username(), "count": count}, actor)
+    for workspace in workspaces if count else ():
+        append_events([said], workspace_id=workspace.pk, at=at)
+    return count

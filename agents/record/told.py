@@ -249,6 +249,9 @@ def _workspace(rows: Rows, what: str, facts: Row, event: Row) -> None:
 
 
 def _member(rows: Rows, what: str, facts: Row, event: Row) -> None:
+    if what == "removed":
+        del rows[f"member {facts['user']}"]
+        return
     row = rows.setdefault(f"member {facts['user']}", {})
     row |= {"role": facts["role"], "desk_limits": limits_told(facts)}
 

@@ -23,6 +23,7 @@ LABELS: Mapping[str, str] = {
     "policy.created": "Policy created",
     "policy.published": "Policy published",
     "member.set": "Member changed",
+    "member.removed": "Member removed",
     "team.set": "Team changed",
     "kill_switch.on": "Kill switch on",
     "kill_switch.trial": "Kill switch partly off",

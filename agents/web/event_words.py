@@ -212,6 +212,8 @@ def _escalation_assigned(told: EventSentence) -> str:
         what = f"Asked the next tier, because nobody decided within {minutes} minutes"
     else:
         what = "Returned the request to everybody"
+    if left := facts.get("left"):
+        what += f", because {left} no longer decides here"
     return f"{what}.{_quoted(facts.get('note'))}"
 
 
@@ -295,6 +297,12 @@ def _member_set(told: EventSentence) -> str:
     return f"Gave {facts['user']} the role of {facts['role']}{granted and ', approving '}{granted}."
 
 
+def _member_removed(told: EventSentence) -> str:
+    facts, count = told.facts, told.facts["requests"]
+    held = f" Given back: {count} request{'s' * (count != 1)}." if count else ""
+    return f"Removed {facts['user']}, who was {facts['role']}.{held}"
+
+
 def _team_set(told: EventSentence) -> str:
     people = ", ".join(told.facts["members"]) or "nobody"
     led = f", led by {told.facts['lead']}" if told.facts.get("lead") else ""
@@ -356,6 +364,7 @@ TELLS: Mapping[str, Callable[[EventSentence], str]] = {
     "policy.created": _worded("Created policy v{number}."),
     "policy.published": _worded("Published policy v{number}. New runs follow it."),
     "member.set": _member_set,
+    "member.removed": _member_removed,
     "team.set": _team_set,
     "workspace.second_factor": lambda told: (
         f"Required a second factor of {', '.join(told.facts['roles']) or 'nobody'}."

@@ -76,6 +76,7 @@ def test_a_decision_that_hides_that_a_command_made_it_is_found(scene: Scene) -> 
         (("kill", "--workspace", "demo", "--reason", "a test", "--as", "ada"), "kill_switch.on"),
         (("set_role", "demo", "eve", "operator"), "member.set"),
         (("set_limit", "demo", "rita", "500"), "member.set"),
+        (("remove_member", "demo", "rita"), "member.removed"),
         (("set_team", "demo", "leads", "--name", "Leads", "--add", "rita"), "team.set"),
         (("decide", "1", "--approve", "--as", "eve"), "decision.refused"),
     ],

@@ -146,6 +146,7 @@ def test_the_only_admin_stays_one(rita: User) -> None:
 
     assert ended.code == 3
     assert "only admin" in ended.err
+    assert "only admin" in command("remove_member", "shop", "rita").err
     assert Membership.objects.get(user=rita).role == Role.ADMIN
 
 

@@ -164,7 +164,7 @@ def shares(verb: str, escalation: int, user: str, other: str) -> str:
     from django.utils import timezone
 
     from agents import operations
-    from agents.models import Team
+    from agents.models import Team, Workspace
 
     by, at = User.objects.get(username=user), timezone.now()
     given: dict[str, Any] = {"escalation_id": escalation, "by": by, "at": at}
@@ -176,6 +176,12 @@ def shares(verb: str, escalation: int, user: str, other: str) -> str:
         ),
         "snooze": lambda: operations.snooze(**given, until=at + timedelta(minutes=5)),
         "comment": lambda: operations.comment(**given, text=f"{user} was here"),
+        "remove": lambda: operations.remove_member(
+            workspace=Workspace.objects.get(slug="demo"),
+            user=User.objects.get(username=other),
+            by=by,
+            at=at,
+        ),
         "reject": lambda: operations.decide(**given, approve=False, comment="no"),
         "approve": lambda: operations.decide(**given, approve=True),
     }

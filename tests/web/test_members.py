@@ -13,11 +13,11 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from agents import operations
-from agents.models import Event, Membership, Role, Session, Team
+from agents.models import Escalation, Event, Membership, Role, SavedView, Session, Team
 from agents.models.event import facts_of
 from agents.web.members.people import PAGE
 from tests.commands.test_run_pattern import command
-from tests.engine.scene import Scene, set_scene
+from tests.engine.scene import Scene, go, set_scene
 from tests.engine.tiered import put_tiers
 from tests.web.test_pages import signed_in, stranger
 from tests.web.words import words
@@ -37,7 +37,7 @@ def ada(scene: Scene) -> Client:
 
 
 def part_of(name: str) -> Membership:
-    return Membership.objects.get(user__username=name)
+    return Membership.objects.get(user__username=name, workspace__slug="demo")
 
 
 def change(client: Client, name: str, what: str, **fields: str) -> Any:
@@ -93,13 +93,14 @@ def test_nobody_changes_what_they_may_do_themselves_nor_takes_the_last_admin_awa
         change(ada, "ada", "limit", desk="refunds", currency="USD", limit=""),
         change(ada, "ada", "join", team="leads"),
         change(ada, "ada", "lead", team="leads"),
+        change(ada, "ada", "remove"),
     ]
     change(ada, "rita", "role", role="admin")
     rita = signed_in(scene.rita)
     demoted = change(rita, "ada", "role", role="viewer")
     by_whom_was_one = change(ada, "rita", "role", role="viewer")
 
-    assert [answered.status_code for answered in own] == [422] * 4
+    assert [answered.status_code for answered in own] == [422] * 5
     assert "changed by another admin" in own[0].text
     assert (demoted.status_code, by_whom_was_one.status_code) == (302, 403)
     assert change(rita, "rita", "role", role="viewer").status_code == 422
@@ -138,6 +139,8 @@ def test_a_change_that_cannot_be_is_refused_in_a_sentence(
 
 
 def test_a_session_that_an_admin_ends_is_out_at_its_next_request(scene: Scene, ada: Client) -> None:
+    other = operations.add_workspace(slug="other-one", name="Other", at=timezone.now())
+    operations.join(workspace=other, user=scene.rita, role=Role.VIEWER, at=timezone.now())
     rita, desk, omar = signed_in(scene.rita), signed_in(scene.rita), signed_in(scene.omar)
     assert "2, last used" in words(ada.get(f"/members/{part_of('rita').pk}/").text)
 
@@ -145,11 +148,60 @@ def test_a_session_that_an_admin_ends_is_out_at_its_next_request(scene: Scene, a
 
     assert ended.status_code == 302
     assert [c.get("/runs/").status_code for c in (rita, desk, omar, ada)] == [302, 302, 200, 200]
-    said = Event.objects.get(kind="sessions.ended")
-    assert (said.actor, said.facts) == ("ada", {"user": "rita", "count": 2})
+    told = Event.objects.filter(kind="sessions.ended").order_by("workspace__slug")
+    assert [(one.workspace.slug, one.actor, one.facts) for one in told] == [
+        (slug, "ada", {"user": "rita", "count": 2}) for slug in ("demo", "other-one")
+    ]
     assert "Ended the sessions of rita: 2." in ada.get("/audit/?event=sessions.ended").text
     elsewhere = change(signed_in(stranger()), "omar", "end-sessions")
     assert elsewhere.status_code == 404
+
+
+@pytest.mark.parametrize("how", ["removed", "viewer"])
+def test_who_decides_here_no_more_holds_nothing(scene: Scene, ada: Client, how: str) -> None:
+    """A request of hers that somebody else works on stays with them."""
+    ada.post("/members/teams/add/", {"name": "Leads", "slug": "leads"})
+    change(ada, "rita", "join", team="leads")
+    change(ada, "rita", "lead", team="leads")
+    other, at = scene.add("finn", Role.REVIEWER), timezone.now()
+    operations.save_view(by=scene.rita, name="Anna", query="subject=Anna", workspace=None, at=at)
+    claimed, assigned, worked_on = (
+        Escalation.objects.get(run=go(scene.launch())) for _ in range(3)
+    )
+    operations.claim(escalation_id=claimed.pk, by=scene.rita, at=at)
+    for one in (assigned, worked_on):
+        operations.assign(escalation_id=one.pk, by=other, to_user=scene.rita, at=at)
+    operations.claim(escalation_id=worked_on.pk, by=other, at=at)
+    rita, pk = signed_in(scene.rita), part_of("rita").pk
+
+    done = (
+        change(ada, "rita", "remove")
+        if how == "removed"
+        else change(ada, "rita", "role", role="viewer")
+    )
+
+    assert done.status_code == 302
+    held = [(one.assigned_to, one.claimed_by) for one in Escalation.objects.order_by("pk")]
+    assert held == [(None, None), (None, None), (other, other)]
+    assert SavedView.objects.get().owner == scene.rita
+    finn = signed_in(other)
+    assert len(finn.get("/approvals/?view=unclaimed").context["inbox"].rows) == 2
+    assert command("verify_audit").code == 0
+    assert "because rita no longer decides here" in ada.get("/audit/?all=1&person=ada").text
+    if how == "viewer":
+        return
+    assert rita.get("/approvals/").status_code == 302  # her sessions have ended
+    assert ada.get(f"/members/{pk}/").status_code == 404
+    assert not Team.objects.get().members.exists()
+    assert Team.objects.get().lead is None
+    assert "Removed rita, who was reviewer. Given back: 3 requests." in ada.get("/audit/").text
+    assert signed_in(scene.rita).get(f"/approvals/{claimed.pk}/").status_code == 404
+    with pytest.raises(operations.Refused, match="only admin"):
+        operations.remove_member(
+            workspace=scene.workspace, user=User.objects.get(username="ada"), at=at
+        )
+    scene.workspace.memberships.create(user=scene.rita, role=Role.ADMIN)
+    assert "no event tells of it" in command("verify_audit").out
 
 
 @pytest.mark.breaks("I50")  # a thousand people are put into a team, and no event tells of them

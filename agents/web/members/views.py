@@ -51,6 +51,8 @@ def member_change(request: HttpRequest, pk: int) -> HttpResponse:
         change(request.POST, part, who)
     except (BadForm, operations.Refused) as no:
         return _member(request, part, sentence=str(no), status=_status(no))
+    if request.POST["change"] == "remove":
+        return redirect(f"{reverse('members')}?{urlencode({'workspace': part.workspace.slug})}")
     return redirect("member", part.pk)
 
 
@@ -103,6 +105,7 @@ CHANGES: Mapping[str, Change] = {
     ),
     **dict.fromkeys(("join", "leave", "lead", "follow"), _set_team),
     "reset-factor": lambda posted, part, who: operations.reset_factor(user=part.user, **who),
+    "remove": lambda posted, part, who: operations.remove_member(user=part.user, **who),
     "end-sessions": lambda posted, part, who: operations.end_sessions(user=part.user, **who),
 }
 
