@@ -49,6 +49,18 @@ SELECT relname, relkind = 'r' AND NOT relrowsecurity
     AND NOT EXISTS (SELECT FROM pg_inherits WHERE inhparent = pg_class.oid)
 FROM pg_class WHERE relkind IN ('r', 'p', 'v', 'm', 'f') AND pg_table_is_visible(oid)
 """
+# Asked for all tables at once: Django asks for each, and on SQLite parses its whole text.
+_SQLITE_KEYS = """
+SELECT own.name, fk."from", fk."table", fk."to" FROM sqlite_master own
+JOIN pragma_foreign_key_list(own.name) fk WHERE own.type = 'table'
+"""
+_POSTGRES_KEYS = """
+SELECT own.relname, mine.attname, other.relname, its.attname FROM pg_constraint
+  JOIN pg_class own ON own.oid = conrelid JOIN pg_class other ON other.oid = confrelid
+  JOIN pg_attribute mine ON mine.attrelid = conrelid AND mine.attnum = conkey[1]
+  JOIN pg_attribute its ON its.attrelid = confrelid AND its.attnum = confkey[1]
+WHERE contype = 'f' AND pg_table_is_visible(conrelid)
+"""
 _POSTGRES_ROLE = "SELECT current_setting('session_replication_role')"
 _CONSTRAINT = -2  # the kind of a trigger that PostgreSQL made for a foreign key
 
@@ -150,19 +162,19 @@ def _missing_keys(
 ) -> Iterator[tuple[str, str, str]]:
     """Yield the foreign keys of our models that no constraint holds, where one is to."""
     there = set(connection.introspection.table_names(cursor))
+    cursor.execute(_SQLITE_KEYS if connection.vendor == "sqlite" else _POSTGRES_KEYS)
+    held = {
+        (_folded(connection, own), column, _folded(connection, other), its)
+        for own, column, other, its in cursor.fetchall()
+    }
     models = [model for model in apps.get_models() if model._meta.managed]
     for meta in [model._meta for model in models if model._meta.db_table in there]:
-        held = {
-            (own, _folded(connection, table), column)
-            for own, (column, table) in connection.introspection.get_relations(
-                cursor, meta.db_table
-            ).items()
-        }
         for field in meta.local_fields:
             if not (isinstance(field, ForeignKey) and getattr(field, "db_constraint", True)):
                 continue
-            to = field.target_field
-            if (field.column, to.model._meta.db_table, to.column) not in held:
+            own, to = _folded(connection, meta.db_table), field.target_field
+            other = _folded(connection, to.model._meta.db_table)
+            if (own, field.column, other, to.column) not in held:
                 name = f"foreign key {meta.db_table}.{field.column}"
                 yield meta.db_table, name, "it is missing"
 
