@@ -20,6 +20,7 @@ import hmac
 import json
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import datetime, timedelta
@@ -27,6 +28,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 FORMAT = "opsconsole-record/2"
+ARCHIVED = "archive.written"  # the event that tells how many runs an archive has
 ERASURE = "person.erased"  # the event that tells that texts were erased
 TAKEN = "audit.exported"  # the event that tells that a copy was taken
 COVERED = ("workspace", "run", "seq", "kind", "facts", "actor", "at")
@@ -81,7 +83,7 @@ def parsed(line: bytes, where: str, *, is_trace: bool = False) -> Any:
 
     try:
         parse = {"parse_float": float if is_trace else fraction, "parse_constant": fraction}
-        found = json.loads(line, object_pairs_hook=once, **parse)
+        found = json.loads(line.decode(), object_pairs_hook=once, **parse)  # bytes may be UTF-16
         canonical(found)  # half a surrogate has no spelling
     except (ValueError, RecursionError) as error:
         raise Broken(f"{where}: {error}") from error
@@ -209,7 +211,8 @@ class Check:
     ) -> None:
         self.archive: dict[str, Any] = {}  # its number, and before when its runs ended
         self.texts, self.beside_run = texts, dict[str, Any]()
-        self.archived = self.emptied = 0  # chains with archived events; runs without texts
+        self.archived, self.told = Counter[str](), Counter[str]()  # runs of archives, a workspace
+        self.emptied = 0  # runs without texts
         self.keys, self.kept = keys, {head.number: head for head in kept}
         self.is_torn = is_torn  # the last line of what was kept
         self.faults: list[str] = []
@@ -339,7 +342,7 @@ class Check:
         if chain.archived:
             if self.archive:
                 raise ValueError("an archive leaves out what it is to have")
-            self.archived += 1
+            self.archived[chain.workspace] += 1
             sealed = self.sealed.get(chain.name, [])[: chain.archived]
             if len(sealed) < chain.archived or sealed[-1] != chain.previous:
                 self.say(chain, chain.archived, "it is archived as another than was sealed")
@@ -381,6 +384,8 @@ class Check:
             chain.blank = chain.seq
         if event["kind"] == TAKEN and event["at"] == self.at and event["run"] is None:
             self.taken[chain.workspace] = chain.seq
+        if event["kind"] == ARCHIVED and event["run"] is None:
+            self.told[chain.workspace] += event["facts"]["runs"]
         if event["kind"] == "workspace.created":
             self.check_slug(chain, event)
         chain.previous = event["hash"]
@@ -464,6 +469,11 @@ class Check:
             self.faults.append(f"workspace/{pk}: event 1: the chain is gone")
         elif pk not in self.taken:
             self.faults.append(f"workspace/{pk}: no event says that a copy was taken at {self.at}")
+        if self.archived[pk] > self.told[pk]:
+            why = (
+                f"its log tells of {self.told[pk]} archived runs, this copy of {self.archived[pk]}"
+            )
+            self.faults.append(f"workspace/{pk}: {why}")
         if self.first_bound > 1:
             mine = sorted(
                 name
@@ -559,7 +569,7 @@ class Check:
             elif self.emptied:
                 yield f"the texts of {self.emptied} runs: they were erased since; the log says why."
         if self.archived:
-            yield f"what {self.archived} runs did that are archived: check their archives."
+            yield f"what {self.archived.total()} runs did that are archived: check their archives."
         if not self.is_whole and not self.archive:
             after = f"head {newest.number} of {newest.at}" if newest else "its first event"
             yield (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -230,15 +231,29 @@ def test_a_download_that_broke_off_between_lines_is_found(copy: Copy) -> None:
 
 
 @pytest.mark.parametrize(
-    "line",
-    ['{"event":{"seq":1,"seq":2}}', '{"event":{"seq":1.0}}', '{"event":{}}', "[]", "nothing"],
+    "spelled",
+    [
+        lambda line: line.replace(b'"actor":', b'"actor":"ada","actor":', 1),
+        lambda line: line.decode().encode("utf-16-be"),
+        lambda line: b"\xef\xbb\xbf" + line,
+        lambda line: b"[]\n",
+        lambda line: b"nothing\n",
+    ],
+    ids=["a name twice", "utf-16", "a mark before it", "a list", "nothing"],
 )
-def test_a_line_that_can_be_read_in_two_ways_is_refused(copy: Copy, line: str) -> None:
-    file = copy.folder / "record.jsonl"
-    first, _, rest = file.read_text().partition("\n")
-    file.write_text(f"{first}\n{line}\n{rest}")
+def test_a_line_that_can_be_read_in_two_ways_is_refused(
+    copy: Copy, spelled: Callable[[bytes], bytes]
+) -> None:
+    """Also where its content is true, and the last line fits."""
+    *lines, last = (copy.folder / "record.jsonl").read_bytes().splitlines(keepends=True)
+    lines[copy.at(2)] = spelled(lines[copy.at(2)])
+    digest = hashlib.sha256(b"".join(lines)).hexdigest().encode()
+    last = re.sub(rb"[0-9a-f]{64}", digest, last)
+    (copy.folder / "record.jsonl").write_bytes(b"".join([*lines, last]))
 
-    assert copy.verify()[0] == 3
+    code, said = copy.verify()
+
+    assert (code, said.startswith(f"line {copy.at(2) + 1}: ")) == (3, True), said
 
 
 def test_the_copy_of_a_workspace_tells_nothing_of_another(

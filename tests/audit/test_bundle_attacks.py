@@ -241,6 +241,13 @@ def shorten(copy: Copy) -> None:
     copy.documents += lines
 
 
+def say_it_is_archived(copy: Copy) -> None:
+    """Leave a run's events out as if they were in an archive, of which no event tells."""
+    chain = take_chain(copy, f"run/{copy.run}")[0]["chain"]
+    end = {part: chain[part] for part in ("count", "hash")}
+    copy.documents.append({"chain": {**chain, "archived": {**end, "workspace": int(demo())}}})
+
+
 def swap_heads(copy: Copy) -> None:
     found = [line for line, one in enumerate(copy.documents) if "head" in one]
     one, two = found[0], found[1]
@@ -312,6 +319,7 @@ ATTACKS = [
     add_what_nothing_covers,
     add_to_a_head,
     add_to_a_part,
+    say_it_is_archived,
     remove_run,
     remove_run_and_leave_heads,
     remove_every_chain,
