@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TypeAlias
 
 from agents.core.former import CURRENCY, FIRST_DESK, LIMITS, SUBJECT
+from agents.core.money import MAX_MINOR
 from agents.core.redact import KINDS
 from agents.core.requests import Json
 from agents.core.tiers import BadTiers, Tiers, read_tiers, tiers_of
@@ -236,7 +237,7 @@ def _frozen(value: Json) -> Json:
 def _value(key: str, kind: str, value: Json) -> Json:
     """Check one value against the kind of its field, as the annotation names it."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    is_whole = is_number and isinstance(value, int) and 0 <= value < 2**53
+    is_whole = is_number and isinstance(value, int) and 0 <= value <= _MOST.get(key, MAX_MINOR)
     if kind == "int" and is_whole:
         return value
     if kind == "int | None" and (value is None or is_whole):
@@ -270,12 +271,14 @@ def _are_caps(caps: Json) -> bool:
 
 def _all_counts(value: Json) -> bool:
     return isinstance(value, dict) and all(
-        isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in value.values()
+        isinstance(n, int) and not isinstance(n, bool) and 0 <= n <= MAX_MINOR
+        for n in value.values()
     )
 
 
+_MOST = {"escalation_seconds": 10 * 365 * 86400, "rolling_days": 3650}  # no calendar has 2**53
 _WANTED = {
-    "int": "a whole number from 0",
+    "int": "a whole number from 0, of times at most ten years",
     "int | None": "a whole number from 0, or null",
     "float": "a number of seconds from 0",
     "bool": "true or false",
