@@ -1,4 +1,4 @@
-"""Everything that can happen to runs, in any order, as a state machine for hypothesis.
+"""Everything that can happen to runs, in any order, drawn by a seed and by weights.
 
 The engine, the desk, the policy and the demo model are the real ones. The clock of whoever acts
 can be moved; leases and expiry use the database's.
@@ -6,6 +6,8 @@ can be moved; leases and expiry use the database's.
 
 from __future__ import annotations
 
+import random
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -14,12 +16,10 @@ from functools import partial
 from typing import Any
 from unittest import mock
 
-from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.db import connection
+from django.db.models import QuerySet
 from django.utils import timezone
-from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
 
 from agents import operations
 from agents.audit import protection
@@ -36,147 +36,215 @@ from tests.checker import record as copies
 from tests.engine.dying import die_at
 from tests.engine.memory import Crash
 from tests.engine.scene import (
-    Scene,
     fresh,
     go,
     go_elsewhere,
     in_thread,
     on_the_charge_of,
     patch_of,
-    set_scene,
 )
+from tests.engine.tiered import TIERS, set_tiered
 
 GOALS = (
     ("supervisor", "User Anna (user_id=42) requests a refund of 1200 USD for the annual plan."),
-    ("supervisor", "User Anna (user_id=42) requests a refund of 500 USD for the annual plan."),
     ("supervisor", "User Anna (user_id=42) requests a refund of 1000 USD for the annual plan."),
+    ("supervisor", "User Anna (user_id=42) requests a refund of 500 USD for the annual plan."),
     ("routing", "Customer 42 wants the monthly charge refunded. Try the wrong desk first."),
     ("routing", "Customer 42 asks what the weather will be."),
 )
-PEOPLE = ("rita", "omar", "eve", "ada")  # Ada is an admin, and may decide too
+# Above USD 1,100.00 two of finance decide (Finn and Faye); above 500.00 Lena, who leads, may too.
+PEOPLE = ("finn", "faye", "lena", "rita", "omar", "eve", "ada")
 ROUNDS = 30  # more than any run takes to end once nothing happens to it any more
 REFUSALS = (operations.Refused, operations.AlreadyDecided, operations.Claimed)
-
-runs_up_to_12 = st.integers(min_value=1, max_value=12)
 _real_now = timezone.now
 
 
-class Engine(RuleBasedStateMachine):
+class Engine:
     """Launch, advance, decide, expire, crash, deliver twice, take over, stop, change, jump."""
 
-    runs: Bundle[Run] = Bundle("runs")
-
-    @initialize()
-    def begin(self) -> None:
+    def __init__(self, seed: int) -> None:
         protection.unprotect(connection)
         call_command("flush", interactive=False, verbosity=0)  # and the triggers are back
-        self.scene: Scene = set_scene()
-        scene, ada = self.scene, User.objects.create_user("ada")
-        self.people = {"rita": scene.rita, "omar": scene.omar, "eve": scene.eve, "ada": ada}
-        operations.add_member(
-            workspace=self.scene.workspace, user=self.people["ada"], role="admin", at=self.now()
-        )
+        tiered = set_tiered()
+        self.scene = tiered.scene
+        self.people = {name: getattr(tiered, name) for name in ("finn", "faye", "lena", "ada")}
+        self.people |= {name: getattr(tiered.scene, name) for name in ("rita", "omar", "eve")}
+        self.chance = random.Random(seed)  # noqa: S311 - makes a storm, guards nothing
+        self.runs: list[Run] = []
         self.ahead = timedelta()
         self.ended: dict[Any, Any] = {}
-        self.clock = mock.patch("django.utils.timezone.now", self.now)
-        self.clock.start()
+        self.done: list[str] = []
+
+    def live(self, steps: int) -> Counter[str]:
+        """Do this many things, then let all come to an end. Return what the record tells of.
+
+        That is how often each kind of event and each state of a request came.
+        """
+        rules = [getattr(self, name) for name in WEIGHTS]
+        with mock.patch("django.utils.timezone.now", self.now):
+            for rule in self.chance.choices(rules, list(WEIGHTS.values()), k=steps):
+                self.done.append(rule.__name__)
+                rule()
+                self.everything_is_true()
+            self.to_the_end()
+        kinds = Event.objects.values_list("kind", flat=True)
+        return Counter([*kinds, *Escalation.objects.values_list("state", flat=True)])
 
     def now(self) -> datetime:
-        return _real_now() + getattr(self, "ahead", timedelta())
+        return _real_now() + self.ahead
 
-    def launched(self, goal: tuple[str, str]) -> Run:
+    def a_run(self) -> Run:
+        """Return a run, most often one of the newest: the oldest have ended."""
+        if not self.runs:
+            self.launch()
+        return self.chance.choice(self.runs[-4:] if self.chance.random() < 0.8 else self.runs)
+
+    def a_request(self, *, seconded: bool = False) -> Escalation | None:
+        """Return a request that waits, or that waits for a second yes, if there is one."""
+        waiting = still_open().select_related("run", "approval")
+        found = list(waiting.exclude(approval=None) if seconded else waiting)
+        return self.chance.choice(found) if found else None
+
+    def perhaps(self, run: Run) -> None:
+        """Let a worker go on with a run, at once, later, or once its charge has shrunk or gone."""
+        when = self.chance.random()
+        if when < 0.15:
+            self.refund_elsewhere(run)
+        if when < 0.75:
+            go(run)
+
+    def launch(self) -> None:
         self.scene.workspace.refresh_from_db()  # for the policy of now
-        return self.scene.launch(goal[1], pattern=goal[0])
+        pattern, goal = self.chance.choices(GOALS, (6, 3, 3, 1, 1))[0]
+        self.runs.append(self.scene.launch(goal, pattern=pattern))
+        self.perhaps(self.runs[-1])
 
-    @rule(target=runs, goal=st.sampled_from(GOALS))
-    def launch(self, goal: tuple[str, str]) -> Run:
-        return self.launched(goal)
+    def launch_on_the_same_charges(self) -> None:
+        first = self.a_run()
+        self.scene.workspace.refresh_from_db()
+        self.runs.append(on_the_charge_of(first, self.scene.launch(GOALS[2][1])))
 
-    @rule(target=runs, first=runs)
-    def launch_on_the_same_charges(self, first: Run) -> Run:
-        run = self.launched(GOALS[1])
-        return on_the_charge_of(first, run)
+    def work(self) -> None:
+        go(self.a_run())
 
-    @rule(run=runs)
-    def work(self, run: Run) -> None:
-        go(run)
-
-    @rule(run=runs)
-    def deliver_twice(self, run: Run) -> None:
+    def deliver_twice(self) -> None:
         """One job comes again, also long after its run has ended."""
+        run = self.a_run()
         events = [go(run).event_count, go(run).event_count]
         if fresh(run).state in (RunState.WAITING, *ENDED):
             assert events[0] == events[1]
 
-    @rule(run=runs, number=runs_up_to_12)
-    def crash(self, run: Run, number: int) -> None:
-        die_at(number)
+    def crash(self) -> None:
+        die_at(self.chance.randint(1, 12))
         with suppress(Crash):
-            go(run)
+            go(self.a_run())
         crashpoints.watch(None)
 
-    @rule(run=runs, number=runs_up_to_12)
-    def take_over(self, run: Run, number: int) -> None:
-        """A second worker takes the run while the first still believes it has it."""
+    def take_over(self) -> None:
+        """A second worker takes a run while the first still believes it has it."""
+        run, number = self.a_run(), self.chance.randint(1, 12)
         crashpoints.watch(nth(number, lambda: in_thread(lambda: overtake(run))))
         go(run)
         crashpoints.watch(None)
 
-    @rule()
     def recover_all(self) -> None:
         let_leases_run_out()
         sweep()
 
-    @rule(
-        run=runs,
-        who=st.sampled_from(PEOPLE),
-        approve=st.booleans(),
-        amount=st.sampled_from([None, 1, 50000, 80000, 80001, 120000, 10**10]),
-    )
-    def decide(self, run: Run, who: str, approve: bool, amount: int | None) -> None:
-        for escalation in Escalation.objects.filter(run=run):
-            with suppress(*REFUSALS):
-                operations.decide(
-                    escalation_id=escalation.pk,
-                    by=self.people[who],
-                    approve=approve,
-                    patch=patch_of(amount if approve and escalation.amount_minor else None),
-                    comment="as the customer asked",
-                    at=self.now(),
-                )
+    def decide(self) -> None:
+        """Anybody says anything, also of what was decided long ago."""
+        for escalation in Escalation.objects.filter(run=self.a_run()).order_by("pk"):
+            say = self.chance.choice(("yes", "part", "more", "no", "back"))
+            amount = self.chance.choice((1, 50000, 80001)) if say == "part" else None
+            who = self.chance.choice(PEOPLE)
+            self.answer(escalation, who, say, 10**10 if say == "more" else amount)
 
-    @rule(run=runs)
-    def expire(self, run: Run) -> None:
-        still_open = Escalation.objects.filter(run=run, state=EscalationState.OPEN)
-        still_open.update(expires_at=_real_now() - timedelta(seconds=1))
-        sweep()
+    def approve(self) -> None:
+        """Two of those who may say the same yes, or one of them does and the other comes later."""
+        if request := self.a_request():
+            amount = self.chance.choice((None, None, 50000, 80000))
+            for who in self.chance.sample(PEOPLE[:3], self.chance.choice((1, 1, 2))):
+                self.answer(request, who, "part" if amount else "yes", amount)
+            self.perhaps(request.run)
 
-    @rule(run=runs)
-    def cancel(self, run: Run) -> None:
-        with suppress(operations.Refused):
-            operations.cancel(run_id=run.pk, by=self.scene.omar, reason="enough", at=self.now())
+    def second(self) -> None:
+        if request := self.a_request(seconded=True):
+            assert request.approval is not None
+            granted = request.approval.granted_minor
+            same = None if granted == request.amount_minor else granted
+            self.answer(request, self.chance.choice(PEOPLE[:2]), "part" if same else "yes", same)
+            self.perhaps(request.run)
 
-    @rule(to=st.sampled_from(Stage))
-    def kill_switch(self, to: Stage) -> None:
-        press = operations.kill if to is Stage.ON else partial(operations.release, to=to)
-        with suppress(operations.Refused):  # released without having been pressed
-            press(
-                workspace=self.scene.workspace,
-                by=self.people["ada"],
-                reason="look",
+    def send_back(self) -> None:
+        if request := self.a_request():
+            self.answer(request, "rita", "back")
+            self.perhaps(request.run)
+
+    def answer(self, request: Escalation, who: str, say: str, amount: int | None = None) -> None:
+        approve = say not in ("no", "back")
+        with suppress(*REFUSALS):
+            operations.decide(
+                escalation_id=request.pk,
+                by=self.people[who],
+                approve=approve,
+                send_back=say == "back",
+                patch=patch_of(amount if approve and request.amount_minor else None),
+                comment="as the customer asked",
                 at=self.now(),
             )
 
-    @rule(limit=st.sampled_from([10000, 50000, 100000]), hours=st.sampled_from([1, 24]))
-    def change_policy(self, limit: int, hours: int) -> None:
-        limits = replace(STRICT, first={"auto_limit_minor": limit}, escalation_seconds=hours * 3600)
+    def leave_finance(self) -> None:
+        """Who said the first yes is of finance no more when the second comes."""
+        if request := self.a_request():
+            about: Any = {"workspace": self.scene.workspace, "slug": "finance", "at": self.now()}
+            finn = [self.people["finn"]]
+            self.answer(request, "finn", "yes")
+            operations.set_team(**about, remove=finn)
+            self.answer(request, "faye", "yes")
+            operations.set_team(**about, add=finn)
+
+    def expire(self) -> None:
+        if request := self.a_request():
+            still_open().filter(pk=request.pk).update(expires_at=_real_now())
+            sweep()
+            self.perhaps(request.run)
+
+    def be_silent(self) -> None:
+        """Nobody of a request's tier answers in time: the next one is asked."""
+        if request := still_open().exclude(climbs_at=None).first():
+            still_open().filter(pk=request.pk).update(climbs_at=_real_now())
+            sweep()
+
+    def cancel(self) -> None:
+        about: Any = {"by": self.scene.omar, "reason": "enough", "at": self.now()}
+        with suppress(operations.Refused):
+            operations.cancel(run_id=self.a_run().pk, **about)
+
+    def kill_switch(self) -> None:
+        """Press it, let something happen to what it stops, and release it, or on trial only."""
+        self.press(Stage.ON)
+        for rule in self.chance.choices((self.approve, self.work, self.launch), k=2):
+            rule()
+        for stage in (Stage.TRIAL, Stage.OFF)[: self.chance.choice((1, 2, 2))]:
+            self.press(stage)
+
+    def press(self, to: Stage) -> None:
+        press = operations.kill if to is Stage.ON else partial(operations.release, to=to)
+        about: Any = {"workspace": self.scene.workspace, "by": self.people["ada"]}
+        with suppress(operations.Refused):  # released without having been pressed
+            press(**about, reason="look", at=self.now())
+
+    def change_policy(self) -> None:
+        limit, hours = self.chance.choice((10000, 50000, 100000)), self.chance.choice((1, 24))
+        first = {"auto_limit_minor": limit}
+        limits = replace(STRICT, first=first, escalation_seconds=hours * 3600, tiers=TIERS)
         workspace = self.scene.workspace
         found = PolicyVersion.objects.filter(document=limits.as_json()).first()
         version = found or operations.policy_version(workspace, limits, at=self.now())
         Workspace.objects.filter(pk=workspace.pk).update(policy=version)
 
-    @rule(run=runs, amount=st.sampled_from([1, 30000, 120000]))
-    def refund_elsewhere(self, run: Run, amount: int) -> None:
+    def refund_elsewhere(self, run: Run | None = None) -> None:
+        run, amount = run or self.a_run(), self.chance.choice((1, 30000, 120000))
         with suppress(refunds.RefundRefused):
             refunds.pay(
                 book_id=run.book_id,
@@ -188,35 +256,21 @@ class Engine(RuleBasedStateMachine):
                 at=self.now(),
             )
 
-    @rule(minutes=st.sampled_from([-60, 0, 60]))
-    def jump(self, minutes: int) -> None:
-        self.ahead = timedelta(minutes=minutes)
+    def jump(self) -> None:
+        self.ahead = timedelta(minutes=self.chance.choice((-60, 0, 60)))
 
-    @invariant()
     def everything_is_true(self) -> None:
         with connection.cursor() as cursor:
             assert checker.violations(cursor) == []
-
-    @invariant()
-    def what_ended_stays_as_it_is(self) -> None:
         for run in Run.objects.filter(state__in=ENDED):
             seen = (run.state, run.stop_reason, run.outcome, run.ended_at, run.steps.count())
             assert self.ended.setdefault(run.pk, seen) == seen
 
-    def teardown(self) -> None:
+    def to_the_end(self) -> None:
         """Let everything come to its end: nothing is stuck, held or unknown."""
-        if not hasattr(self, "clock"):
-            return
-        crashpoints.watch(None)
-        try:
-            self._to_the_end()
-        finally:
-            self.clock.stop()
-
-    def _to_the_end(self) -> None:
         self.ahead = timedelta()
         for stage in (Stage.TRIAL, Stage.OFF):
-            self.kill_switch(stage)
+            self.press(stage)
         for _ in range(ROUNDS):
             self.recover_all()
             left = list(Run.objects.exclude(state__in=ENDED))
@@ -224,7 +278,8 @@ class Engine(RuleBasedStateMachine):
                 break
             for run in left:
                 if go(run).state == RunState.WAITING:
-                    self.decide(run, "ada", False, None)
+                    for request in still_open().filter(run=run):
+                        self.answer(request, "ada", "no")
         assert [(run.state, run.wake_at) for run in Run.objects.exclude(state__in=ENDED)] == []
         with connection.cursor() as cursor:
             dump = checker.read(cursor)
@@ -232,6 +287,34 @@ class Engine(RuleBasedStateMachine):
         assert [charge for charge in dump.charges if charge["held_minor"]] == []
         assert {effect["state"] for effect in dump.effects} <= {"done", "refused"}
         assert list(copies.copied(as_csv(Event.objects.order_by("pk")), dump)) == []
+
+
+# How often each of it is drawn. Runs that wait for people are what most of it is about.
+WEIGHTS = {
+    "launch": 16,
+    "launch_on_the_same_charges": 4,
+    "work": 8,
+    "deliver_twice": 3,
+    "crash": 6,
+    "take_over": 4,
+    "recover_all": 8,
+    "decide": 6,
+    "approve": 16,
+    "second": 8,
+    "leave_finance": 3,
+    "send_back": 5,
+    "expire": 4,
+    "be_silent": 6,
+    "cancel": 2,
+    "kill_switch": 3,
+    "change_policy": 3,
+    "refund_elsewhere": 4,
+    "jump": 4,
+}
+
+
+def still_open() -> QuerySet[Escalation]:
+    return Escalation.objects.filter(state=EscalationState.OPEN).order_by("pk")
 
 
 def nth(number: int, work: Callable[[], object]) -> Callable[[str], None]:
