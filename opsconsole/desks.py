@@ -5,16 +5,16 @@ from types import SimpleNamespace as Args
 from agents.core.requests import Json
 from agents.core.rulings import Ruling
 from agents.core.touch import OutcomeUnknown, Touch
+from agents.sdk.adjustments import Choose, Lower, Range
 from agents.sdk.arguments import between, longest
-from agents.sdk.asked import Asked, Origin
 from agents.sdk.books import Booked, Books
-from agents.sdk.changes import Choose, Lower, Range
-from agents.sdk.demo import Answers, Says, in_days
+from agents.sdk.demo_script import Answers, Says, in_days
 from agents.sdk.desk import Desk
 from agents.sdk.desk_tools import CallRefused
 from agents.sdk.desk_tools import DeskCall as Call
 from agents.sdk.evidence import Evidence, Fact, Link, Quote, Table
-from agents.sdk.rulings import (
+from agents.sdk.fact_sources import Asked, Origin
+from agents.sdk.rule_case import (
     Case,
     approve,
     block,
@@ -24,7 +24,7 @@ from agents.sdk.rulings import (
     tomorrow,
     within,
 )
-from agents.sdk.stored import limit
+from agents.sdk.serialization import limit
 from agents.sdk.subjects import Subject
 from agents.sdk.values import Calls, Count, Days, In, Money, Names
 

@@ -96,19 +96,19 @@ MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "servestatic.middleware.ServeStaticMiddleware",
     "csp.middleware.CSPMiddleware",
-    "opsconsole.sessions.probes_have_none",
+    "opsconsole.session_limits.probes_have_none",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "opsconsole.sessions.SessionLifetime",
+    "opsconsole.session_limits.SessionLifetime",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
-    "agents.web.frame.sign_in_again",
+    "agents.web.context_processors.sign_in_again",
     "agents.web.times.viewer_zone",
     "agents.web.views.second_factor.EnrolFirst",
     "axes.middleware.AxesMiddleware",
-    "opsconsole.sign_ins.address_limit",
+    "opsconsole.sign_in_throttle.address_limit",
 ]
 ROOT_URLCONF = "opsconsole.urls"
 ASGI_APPLICATION = "opsconsole.asgi.application"
@@ -123,7 +123,7 @@ TEMPLATES = [
             "context_processors": [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
-                "agents.web.frame.page_frame",
+                "agents.web.context_processors.page_frame",
             ],
             "builtins": ["agents.web.formats"],
         },

@@ -13,7 +13,7 @@ from django.utils import timezone
 from agents.models import Event, Run, Workspace
 from agents.models.event import hashed_parts, texts_of
 from agents.record.chain_faults import Fault, Linked
-from agents.record.told import Told
+from agents.record.claimed_rows import Told
 
 LATE = timedelta(minutes=10)  # between what an event says and its seal, where nothing is wrong
 LONG_AGO = datetime.min.replace(tzinfo=UTC)

@@ -14,13 +14,13 @@ from django.db.models import QuerySet
 
 from agents.audit.chain_reader import ChainReader
 from agents.audit.sealed_chains import SealedChains
-from agents.audit.stored import rows_of_runs, rows_of_workspace
+from agents.audit.table_rows import rows_of_runs, rows_of_workspace
 from agents.audit.tombstones import tombstones_of
 from agents.models import Event, Run, Tombstone, Workspace
 from agents.models.event import hashed_parts
 from agents.record.chain import link, name_of
 from agents.record.chain_faults import Fault, first_fault
-from agents.record.told import Row
+from agents.record.claimed_rows import Row
 
 CHUNK = 500  # rows in memory at once
 RUNS, EVENTS = 100, 2_000  # that are in memory at once, but for a longer run

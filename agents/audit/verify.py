@@ -17,7 +17,7 @@ from agents.audit import heads_file, protection, sealing, unsealed
 from agents.audit.chain_reader import is_sure
 from agents.audit.chains import CHUNK, UNREADABLE, Chain, Step, chains, no_step
 from agents.audit.sealed_chains import SealedChains
-from agents.audit.stored import without_intent
+from agents.audit.table_rows import without_intent
 from agents.models import Head, Run, Sealed, Workspace
 from agents.record import seals
 from agents.record.chain import name_of, run_keys

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from agents.core.requests import Json
 from agents.models import Effect
-from agents.record.told import Derived
+from agents.record.claimed_rows import Derived
 from agents.sdk.arguments import BadArguments
 from agents.sdk.books import Booked
 from agents.sdk.desk import Desk

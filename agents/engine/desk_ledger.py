@@ -15,10 +15,10 @@ from agents.core.states import EffectState
 from agents.db.compiled import CompiledSelect, Param
 from agents.engine.desk_lookup import LookedUp, StaleLookup
 from agents.models import Effect, Run, Step
-from agents.sdk.asked import By, Origin, is_named
+from agents.sdk.argument_words import Called
 from agents.sdk.desk import Desk
+from agents.sdk.fact_sources import By, Origin, is_named
 from agents.sdk.values import Money
-from agents.sdk.words import Called
 
 MAYBE_DONE = (EffectState.INTENDED, EffectState.DONE, EffectState.UNKNOWN)
 # Asked at each review: what the run did, or may have done, oldest first.

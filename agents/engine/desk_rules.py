@@ -12,7 +12,7 @@ from agents.core.requests import Json
 from agents.core.rulings import Ruling, RulingKind
 from agents.core.statements import referenced_sentences
 from agents.policies import Rule
-from agents.sdk import stored
+from agents.sdk import serialization
 from agents.sdk.desk import Desk
 from agents.sdk.desk_tools import DeskRule, DeskTool
 from agents.sdk.reserved import OF_CONSOLE
@@ -52,7 +52,7 @@ def _rule(desk: Desk, rule: DeskRule) -> Rule:
 def limits_of(desk: Desk, limits: Limits) -> Any:
     """Return the desk's own limits of a policy, typed. Raises BadValue."""
     part = (limits.desks or {}).get(desk.name, {}).get("limits", {})
-    return stored.read(desk.limits_type, part) if desk.limits_type else None
+    return serialization.read(desk.limits_type, part) if desk.limits_type else None
 
 
 def _known(facts: Facts) -> DeskFacts:

@@ -25,11 +25,11 @@ from agents.engine.desk_lookup import LookedUp
 from agents.engine.desk_rules import LONGEST, limits_of
 from agents.engine.step_facts import sentences_on_record
 from agents.models import Book, Effect, Escalation, Run, Step, Workspace
-from agents.sdk import stored
+from agents.sdk import serialization
 from agents.sdk.desk import DESKS, Desk
 from agents.sdk.desk_tools import DeskTool
 from agents.sdk.evidence import Fact, Quote, write_evidence
-from agents.sdk.rulings import Case
+from agents.sdk.rule_case import Case
 from agents.systems import Background, Example, KnownSubject, Shelf, UnknownSubject
 from agents.tools import TOOLS, Touch
 
@@ -221,7 +221,7 @@ def gather_facts(
     try:
         with of_company(f"{desk.title} could not gather its facts"):
             own = desk.gather(run.subject_key, ledger) if desk.gather else None
-            written = stored.write(own) if own is not None else None
+            written = serialization.write(own) if own is not None else None
     except DeskFailed as error:
         failed = str(error)
     told = tuple(
@@ -243,10 +243,10 @@ def gather_facts(
         "desk": run.desk,
         "own": written,
         **({"failed": failed} if failed else {}),
-        "case": stored.write(case),
+        "case": serialization.write(case),
         "done": list(told),
         **(
-            {"lookup": {"at": ahead.at.isoformat(), "value": stored.write(ahead.value)}}
+            {"lookup": {"at": ahead.at.isoformat(), "value": serialization.write(ahead.value)}}
             if ahead
             else {}
         ),

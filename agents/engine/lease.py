@@ -23,7 +23,7 @@ from agents.db.driver import pipeline
 from agents.engine.approvals import close_approvals
 from agents.engine.commit import Commit
 from agents.engine.database import in_time
-from agents.engine.desks import known_desks
+from agents.engine.desk_registry import known_desks
 from agents.engine.dispatch import ring
 from agents.models import PolicyVersion, Run, Worker
 from agents.models.belonging import run_belongs

@@ -16,7 +16,7 @@ from agents.engine import lease
 from agents.engine.active_runs import ActiveRuns, slots
 from agents.engine.database import in_database
 from agents.engine.jobs import QUEUE, TASK
-from agents.engine.turns import SHARE, Turns
+from agents.engine.round_robin import SHARE, Turns
 from agents.engine.worker import run_sweep, sweep_interval
 
 log = logging.getLogger(__name__)

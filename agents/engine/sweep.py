@@ -22,7 +22,7 @@ from agents.engine.climbing import climb
 from agents.engine.commit import Commit
 from agents.engine.crashpoints import crashpoint
 from agents.engine.dispatch import ring, unheard
-from agents.engine.invitations import expire_invitations
+from agents.engine.expired_invitations import expire_invitations
 from agents.engine.lease import TOGETHER, requeue_runs
 from agents.engine.lookup import LookupBroken, outcome_of
 from agents.engine.model_use import sum_next_day

@@ -17,9 +17,9 @@ from agents import llm
 from agents.engine import lease
 from agents.engine.active_runs import ActiveRuns
 from agents.engine.database import in_database
+from agents.engine.round_robin import Turn, Turns
 from agents.engine.sweep import sweep
 from agents.engine.threads import close_connections
-from agents.engine.turns import Turn, Turns
 from agents.models import Worker
 
 log = logging.getLogger(__name__)

@@ -17,7 +17,7 @@ import httpx2
 from openai import AsyncOpenAI, DefaultAioHttpClient
 
 from agents.llm.backend import Backend
-from agents.llm.demo import DemoModel
+from agents.llm.demo_model import DemoModel
 from agents.llm.faults import refuse_faults
 
 Place: TypeAlias = tuple[AbstractEventLoop, Backend]

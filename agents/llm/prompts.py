@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agents.core.roles import ROLES
+from agents.core.model_roles import ROLES
 
 _FIRST_LINE = "Role: "
 

@@ -25,11 +25,11 @@ from agents.operations.demand_checks import check_demand
 from agents.operations.own_limits import Bound, own_bounds
 from agents.operations.refusal import Refused, require_member
 from agents.policies import judge, review
+from agents.sdk.adjustments import label_of
 from agents.sdk.arguments import BadArguments
-from agents.sdk.changes import label_of
 from agents.sdk.open_fields import BadPatch, OpenField, open_fields
 from agents.sdk.patches import patched
-from agents.sdk.rulings import Case
+from agents.sdk.rule_case import Case
 from agents.systems import SYSTEMS
 from agents.tools import TOOLS, Tool, accepts
 

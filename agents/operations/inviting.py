@@ -13,7 +13,7 @@ from django.core.validators import validate_email
 from django.db import IntegrityError, transaction
 from django.db.models import F
 
-from agents.engine.invitations import end_invitation
+from agents.engine.expired_invitations import end_invitation
 from agents.models import (
     Delivery,
     Invitation,

@@ -25,9 +25,9 @@ from agents.engine.open_requests import LAUNCHER, fetch_full
 from agents.engine.redaction import redact
 from agents.models import PolicyVersion, Role, Run, Workspace
 from agents.models.belonging import belongs
+from agents.operations.desk_workflows import checked_workflow
 from agents.operations.people import policy_version
 from agents.operations.refusal import Refused, require_member
-from agents.operations.workflows import checked_workflow
 from agents.systems import SYSTEMS, System, UnknownSubject
 
 MAX_GOAL = 8000  # characters

@@ -17,7 +17,7 @@ from agents.operations.people import policy_version
 from agents.operations.refusal import Refused, require_member
 from agents.patterns import PATTERNS
 from agents.policies import RULES
-from agents.sdk import stored
+from agents.sdk import serialization
 from agents.sdk.desk import DESKS, Desk
 from agents.systems import SYSTEMS
 from agents.tools import TOOLS
@@ -80,8 +80,8 @@ def _check_teams(workspace: Workspace, limits: Limits) -> None:
 def _check_limits(desk: Desk, part: Json) -> None:
     try:
         if desk.limits_type:
-            stored.read(desk.limits_type, part)
-    except stored.BadValue as error:
+            serialization.read(desk.limits_type, part)
+    except serialization.BadValue as error:
         raise Refused("bad_policy", f"The desk {desk.name!r}: {error}.") from None
 
 

@@ -6,7 +6,7 @@ from collections import ChainMap
 
 from agents.core.actions import MAX_TEXT
 from agents.core.former import SUBJECT
-from agents.policies import words
+from agents.policies import desk_words
 
 # By code; {0} is what stands behind its first colon, {1} behind the second.
 _ENDS = {
@@ -105,7 +105,7 @@ _BLOCKS = ChainMap(
         "unknown_tool_for_supervisor": "no rule covers the tool {1}",
         "worker_required": "the plan leaves out {1}",
     },
-    words.STOPS,  # which desks fill in later
+    desk_words.STOPS,  # which desks fill in later
 )
 # Of an approval that came to nothing, where this differs from the end of its run. Each is the half
 # of a sentence that follows a colon.

@@ -12,12 +12,13 @@ from agents.core.registry import enter
 from agents.core.requests import Json
 from agents.core.rulings import Ruling
 from agents.core.touch import Touch
+from agents.sdk.adjustments import Change, Lower, bare_type, check_change
 from agents.sdk.arguments import BadArguments, arguments_of
-from agents.sdk.asked import Asked
-from agents.sdk.changes import Change, Lower, bare_type, check_change
-from agents.sdk.demo import Says
+from agents.sdk.demo_script import Says
 from agents.sdk.desk_tools import SUBJECT, DeskRule, DeskTool
 from agents.sdk.evidence import Evidence, write_evidence
+from agents.sdk.fact_sources import Asked
+from agents.sdk.placeholders import check_places
 from agents.sdk.reserved import (
     OF_CONSOLE,
     check_desk_name,
@@ -25,9 +26,8 @@ from agents.sdk.reserved import (
     check_rule_name,
     check_tool_name,
 )
-from agents.sdk.rulings import Case
-from agents.sdk.sentences import check_places
-from agents.sdk.stored import limit_fields
+from agents.sdk.rule_case import Case
+from agents.sdk.serialization import limit_fields
 from agents.sdk.subjects import Subject
 from agents.sdk.values import Money
 

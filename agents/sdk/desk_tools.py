@@ -12,14 +12,14 @@ from typing import Any
 from agents.core.requests import Json
 from agents.core.rulings import Ruling
 from agents.core.touch import Touch
+from agents.sdk.adjustments import Change
+from agents.sdk.argument_words import Called, with_name
 from agents.sdk.arguments import Arguments
 from agents.sdk.books import Books
-from agents.sdk.changes import Change
-from agents.sdk.rulings import Case
-from agents.sdk.sentences import fill
+from agents.sdk.placeholders import fill
+from agents.sdk.rule_case import Case
 from agents.sdk.subjects import Subject
 from agents.sdk.values import Money
-from agents.sdk.words import Called, with_name
 
 SUBJECT = "subject"  # the place in a sentence where the label of the subject goes
 

@@ -15,8 +15,7 @@ from typing import Any, get_args, get_origin
 from agents.core.money import BadAmount, minor_of_text, plain_amount
 from agents.core.requests import Json
 from agents.core.units import is_currency, with_unit
-from agents.sdk.arguments import Arguments
-from agents.sdk.changes import (
+from agents.sdk.adjustments import (
     Change,
     Choose,
     Lower,
@@ -27,9 +26,10 @@ from agents.sdk.changes import (
     hints_of,
     label_of,
 )
-from agents.sdk.rulings import Case
+from agents.sdk.argument_words import in_words
+from agents.sdk.arguments import Arguments
+from agents.sdk.rule_case import Case
 from agents.sdk.values import Money, show
-from agents.sdk.words import in_words
 
 log = logging.getLogger(__name__)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from agents.core.requests import Json
+from agents.sdk.adjustments import Change, label_of
 from agents.sdk.arguments import Arguments, BadArguments
-from agents.sdk.changes import Change, label_of
 from agents.sdk.open_fields import BadPatch, OpenField, open_fields
-from agents.sdk.rulings import Case
+from agents.sdk.rule_case import Case
 
 
 def changed(

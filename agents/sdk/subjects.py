@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from inspect import signature
 from typing import Any
 
-from agents.sdk.sentences import check_places, fill
+from agents.sdk.placeholders import check_places, fill
 
 
 @dataclass(frozen=True)

@@ -20,11 +20,11 @@ from agents.core.limits import Limits
 from agents.core.registry import enter, load
 from agents.core.requests import Json
 from agents.core.touch import OutcomeUnknown, Touch
+from agents.sdk.adjustments import Change, Lower
+from agents.sdk.argument_words import Called, in_words, with_name
 from agents.sdk.arguments import Arguments, arguments_of
-from agents.sdk.changes import Change, Lower
-from agents.sdk.sentences import fill
+from agents.sdk.placeholders import fill
 from agents.sdk.values import MinorOf
-from agents.sdk.words import Called, in_words, with_name
 
 __all__ = ["TOOLS", "Context", "Minor", "OutcomeUnknown", "Tool", "Touch", "accepts", "tool"]
 

@@ -10,8 +10,8 @@ from agents.core.former import CURRENCY
 from agents.core.requests import Json
 from agents.core.states import GRANTED, EffectState, EscalationState
 from agents.models import Effect, Escalation, Step
-from agents.sdk.changes import label_of
-from agents.sdk.words import Called, money_of
+from agents.sdk.adjustments import label_of
+from agents.sdk.argument_words import Called, money_of
 from agents.tools import TOOLS, argument_in_words, names_in
 from agents.web.formats import ESCALATION_ROLES, rule_title
 

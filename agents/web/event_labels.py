@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from agents.policies import words
+from agents.policies import desk_words
 
 # Those of LEDGER, which are shown by default; an index has them.
 LABELS: Mapping[str, str] = {
@@ -29,7 +29,7 @@ LABELS: Mapping[str, str] = {
     "kill_switch.trial": "Kill switch partly off",
     "kill_switch.off": "Kill switch off",
     "audit.exported": "Log exported",
-    **{kind: label for kind, (label, _) in words.EVENTS.items()},
+    **{kind: label for kind, (label, _) in desk_words.EVENTS.items()},
     "person.erased": "Texts erased",
     "workspace.created": "Workspace created",
 }

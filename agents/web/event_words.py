@@ -14,11 +14,11 @@ from django.utils.dateparse import parse_datetime
 from agents.core.former import CURRENCY, ERASED_NUMBER, SUBJECT
 from agents.core.kinds import ACTION
 from agents.core.money import format_money
-from agents.policies import words
+from agents.policies import desk_words
 from agents.policies.ends import end_sentence, why_not
-from agents.record.told import limits_told
-from agents.sdk.changes import label_of
-from agents.sdk.words import in_words
+from agents.record.claimed_rows import limits_told
+from agents.sdk.adjustments import label_of
+from agents.sdk.argument_words import in_words
 from agents.tools import TOOLS
 from agents.web.formats import desk_title, rule_title, spelled, up_to, with_article, within_sentence
 
@@ -133,7 +133,7 @@ _ASKS = {
 
 # Why a person is asked, by the code of the ruling.
 ASK_REASONS = {
-    **words.ASKS,
+    **desk_words.ASKS,
     "letter_out_of_date": "it states what no longer holds",
     "letter_in_own_words": "the agent's own words",
     "person_decided_before": "a person has already set an amount in this run",
@@ -383,7 +383,7 @@ TELLS: Mapping[str, Callable[[EventSentence], str]] = {
     "invitation.revoked": _worded("Ended invitation {invitation}."),
     "invitation.expired": _worded("Invitation {invitation} expired."),
     "sessions.ended": _worded("Ended the sessions of {user}: {count}."),
-    **{kind: _worded(sentence) for kind, (_, sentence) in words.EVENTS.items()},
+    **{kind: _worded(sentence) for kind, (_, sentence) in desk_words.EVENTS.items()},
     "audit.exported": _exported,
     "audit.verified": _verified,
     "archive.written": _worded(

@@ -17,7 +17,7 @@ from agents.core.money import PRICED_IN, format_money, format_sums
 from agents.core.units import is_currency, unit_of, with_unit
 from agents.models import Escalation, Scope, Stage
 from agents.sdk.desk import DESKS
-from agents.web.policy.rules import words_of
+from agents.web.policy.rule_words import words_of
 
 if TYPE_CHECKING:
     from agents.web.kill.switches import Standing

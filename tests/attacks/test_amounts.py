@@ -17,7 +17,7 @@ from agents.core.states import EscalationState
 from agents.core.strict_json import BadJson, parse
 from agents.desks.refunds.profiles import STRICT
 from agents.desks.refunds.replays.person import read_human
-from agents.management.asked import first_limit
+from agents.management.command_arguments import first_limit
 from agents.models import Escalation, Membership, PolicyVersion, Role, Run, Workspace
 from tests.attacks.amounts import AS_NUMBER, AS_TEXT, NEITHER, PADDED, TABLE
 from tests.attacks.test_compromised_worker import attack, context, final

@@ -20,7 +20,7 @@ from django.test import override_settings
 from django.utils import timezone
 
 from agents.core.courtesy import free_words
-from agents.core.roles import ROLES
+from agents.core.model_roles import ROLES
 from agents.core.states import RunState
 from agents.desks.refunds import metrics, refunds
 from agents.desks.refunds.known import RefundFacts

@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from agents import operations
-from agents.management.asked import first_limit
+from agents.management.command_arguments import first_limit
 from agents.models import Event, Membership, Role, Team, Workspace
 from tests.commands.test_run_pattern import Ended, command
 

@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from agents import operations
 from agents.core.states import EscalationState
-from agents.management.asked import first_limit
+from agents.management.command_arguments import first_limit
 from agents.models import Escalation, Membership, Role, Run
 from tests.engine.scene import mailed, paid
 

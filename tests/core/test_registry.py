@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from agents.core.model_roles import ROLES, role
 from agents.core.registry import NamedTwice
 from agents.core.requests import Flow
-from agents.core.roles import ROLES, role
 from agents.desks.refunds.policies import refunds
 from agents.llm.prompts import prompt
 from agents.patterns import PATTERNS, Brief, Notes, pattern

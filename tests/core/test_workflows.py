@@ -15,7 +15,7 @@ from agents.core.workflow_checks import (
 )
 from agents.core.workflows import BadWorkflow, Mode, WorkflowStep, read_workflow
 from agents.desks.refunds.profiles import STRICT
-from agents.operations.workflows import shipped_workflow, shipped_workflows
+from agents.operations.desk_workflows import shipped_workflow, shipped_workflows
 from agents.tools import specs
 
 LIMITS = STRICT.of("workflow")

@@ -20,13 +20,13 @@ from hypothesis import strategies as st
 
 from agents import operations
 from agents.core.redact import mask
-from agents.engine import desks
+from agents.engine import desk_registry
 from agents.engine.advance import brief_of
 from agents.models import Escalation, Role, Run
 from agents.results import result
+from agents.sdk.argument_words import in_words
 from agents.sdk.arguments import between
-from agents.sdk.rulings import escalate
-from agents.sdk.words import in_words
+from agents.sdk.rule_case import escalate
 from agents.tools import argument_in_words
 from opsconsole.desks import Answers, Desk, Lower, Range, Says, Subject, Touch
 from tests.checker.terms import TERMS, Terms
@@ -74,7 +74,7 @@ def desk_of(named: dict[str, Open]) -> Desk:
 
 
 def waiting(scene: Scene, desk: Desk) -> Escalation:
-    desks.enter_desk(desk)
+    desk_registry.enter_desk(desk)
     ada, at = scene.workspace.memberships.get(user__username="ada").user, timezone.now()
     document = {**scene.workspace.policy.document, "desks": {desk.name: desk.document()}}  # type: ignore[union-attr]
     operations.publish_policy(workspace=scene.workspace, document=document, by=ada, at=at)

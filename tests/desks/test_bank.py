@@ -17,7 +17,7 @@ from agents.desks.refunds.profiles import STRICT
 from agents.models import Escalation, Run
 from agents.policies import RULES
 from agents.sdk.desk import DESKS
-from agents.sdk.rulings import Case
+from agents.sdk.rule_case import Case
 from agents.web.approvals.provenance import sources
 from agents.web.approvals.wording import act
 from tests.desks.bank import (

@@ -16,9 +16,9 @@ from agents.engine.desk_ledger import DeskLedger
 from agents.engine.desk_system import gather_facts
 from agents.models import Effect, Run
 from agents.policies import review
-from agents.sdk.asked import Origin, is_named
 from agents.sdk.desk import DESKS
 from agents.sdk.desk_tools import DeskCall
+from agents.sdk.fact_sources import Origin, is_named
 from agents.sdk.values import Days, Money
 from tests.desks.bank import (
     FIRST_PAYMENT,

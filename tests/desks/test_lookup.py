@@ -12,8 +12,8 @@ from django.utils import timezone
 from agents import operations
 from agents.core.states import RunState
 from agents.models import Event, Run, Workspace
-from agents.sdk.asked import Asked
 from agents.sdk.desk import Desk
+from agents.sdk.fact_sources import Asked
 from tests.desks.test_access import decide, granted, launch, scene
 from tests.engine.scene import Scene, fresh, go
 

@@ -18,8 +18,8 @@ from django.test import override_settings
 from django.utils import timezone
 
 from agents import llm
+from agents.core.model_roles import ROLES
 from agents.core.requests import Json
-from agents.core.roles import ROLES
 from agents.core.states import RunState
 from agents.engine.advance import advance
 from agents.engine.database import in_database

@@ -22,10 +22,10 @@ from agents.desks.refunds import refunds
 from agents.desks.refunds.models import Refund, SentMail
 from agents.desks.refunds.scenarios import BY_KEY
 from agents.engine.advance import advance
+from agents.engine.round_robin import claimable
 from agents.engine.sweep import sweep
 from agents.engine.threads import Pool, close_connections
-from agents.engine.turns import claimable
-from agents.management.asked import first_limit
+from agents.management.command_arguments import first_limit
 from agents.models import Escalation, Role, Run, Workspace
 from tests.database import make_once
 

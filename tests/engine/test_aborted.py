@@ -21,7 +21,7 @@ from agents.desks.refunds.profiles import STRICT
 from agents.engine.answering import expire
 from agents.engine.lease import claim
 from agents.engine.sweep import sweep
-from agents.management.asked import first_limit
+from agents.management.command_arguments import first_limit
 from agents.models import Escalation, Role, Run, Stage
 from tests import checker
 from tests.engine.aborting import breaking

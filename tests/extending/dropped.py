@@ -10,8 +10,8 @@ from types import ModuleType
 from typing import Any
 
 from agents import patterns, policies, tools
+from agents.core.model_roles import ROLES
 from agents.core.registry import load
-from agents.core.roles import ROLES
 
 HERE = Path(__file__).parent
 PLACES: dict[str, tuple[ModuleType, dict[str, Any]]] = {

@@ -17,7 +17,7 @@ from agents import operations
 from agents.audit.verify import prove
 from agents.core.states import ENDED
 from agents.desks.refunds.gallery import history
-from agents.management.sign_ins import ensure_sign_ins
+from agents.management.demo_people import ensure_sign_ins
 from agents.models import Effect, Escalation, Event, Run, Step, Workspace
 from tests.database import make_once
 from tests.engine.scene import go

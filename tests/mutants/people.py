@@ -21,7 +21,7 @@ PEOPLE = (
     ),
     Mutant(
         "a live page shows itself to whoever lacks a factor",
-        "agents/web/live/visitors.py",
+        "agents/web/live/auth.py",
         "None if operations.lacks_factor(user, access.parts_of(user)) else user",
         "user",
         f"{FACTOR} -k needs_a_factor",

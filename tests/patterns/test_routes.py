@@ -10,7 +10,7 @@ from agents.core.limits import BadPolicy, read_limits
 from agents.core.requests import Json
 from agents.core.routes import InvalidRoute, check_route
 from agents.desks.refunds.profiles import REFERENCE, SPECIALISTS, STRICT
-from agents.desks.refunds.topics import TOPICS, is_about
+from agents.desks.refunds.ticket_topics import TOPICS, is_about
 
 
 @pytest.mark.parametrize(

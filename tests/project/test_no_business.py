@@ -21,7 +21,7 @@ LINES = {
     "agents/core/money.py": 1,  # what models cost
     "agents/llm/prices.json": 1,
     "agents/notifications/outbox.py": 2,  # the column of whom a message is for
-    "agents/sdk/asked.py": 1,  # signs of currencies
+    "agents/sdk/fact_sources.py": 1,  # signs of currencies
     "agents/web/team/figures.py": 1,  # the column of who decided
 }
 

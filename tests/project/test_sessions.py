@@ -11,7 +11,7 @@ from django.http import HttpRequest, HttpResponse
 from django.test import RequestFactory
 
 from agents.models.session import SessionStore
-from opsconsole.sessions import SessionLifetime
+from opsconsole.session_limits import SessionLifetime
 
 pytestmark = pytest.mark.django_db
 

@@ -9,9 +9,9 @@ from typing import Annotated, Any, Literal
 
 from hypothesis import strategies as st
 
+from agents.sdk.adjustments import Change, Choose, Lower, Range
 from agents.sdk.arguments import between, longest
-from agents.sdk.changes import Change, Choose, Lower, Range
-from agents.sdk.rulings import Case, tomorrow
+from agents.sdk.rule_case import Case, tomorrow
 from agents.sdk.values import Count, Days, In, Money
 
 # With what a page must escape, and nothing that a policy masks.

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from agents.core.registry import NamedTwice
-from agents.sdk.sentences import fill
-from agents.sdk.stored import BadValue, limit_fields, read, write
+from agents.sdk.placeholders import fill
+from agents.sdk.serialization import BadValue, limit_fields, read, write
 from opsconsole.desks import (
     Args,
     Case,

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.core.actions import is_text
+from agents.sdk.adjustments import Choose, Lower, Range, check_change
 from agents.sdk.arguments import Arguments, BadArguments, arguments_of, between
-from agents.sdk.changes import Choose, Lower, Range, check_change
 from agents.sdk.open_fields import BadPatch, open_fields
 from agents.sdk.patches import changed, patched
-from agents.sdk.rulings import Case
+from agents.sdk.rule_case import Case
 from agents.sdk.values import Days, In, Money
 from tests.sdk.changing import Line, Open, opened, typed, whole
 

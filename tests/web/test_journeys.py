@@ -17,7 +17,7 @@ from playwright.sync_api import Browser, Page, Route, expect
 from agents import operations
 from agents.core.states import EscalationState, RunState
 from agents.desks.refunds.scenarios import BY_KEY, SCENARIOS
-from agents.management.asked import first_limit
+from agents.management.command_arguments import first_limit
 from agents.models import Escalation, Membership, Role, Run
 from agents.web.launch.forms import examples
 from tests.e2e.workers import has_state, until

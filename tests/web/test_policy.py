@@ -22,7 +22,7 @@ from agents.sdk.desk import DESKS
 from agents.web.policy.differences import differences, lines
 from agents.web.policy.limits import WORDS
 from agents.web.policy.reference import policy_reference
-from agents.web.policy.rules import TITLES, rule_lines, words_of
+from agents.web.policy.rule_words import TITLES, rule_lines, words_of
 from agents.web.policy.versions import PUBLISHED
 from tests.engine.scene import Scene, set_scene
 from tests.web.test_pages import signed_in, stranger

@@ -21,7 +21,7 @@ from django_otp.plugins.otp_totp.models import TOTPDevice
 from agents import operations
 from agents.core.states import EscalationState
 from agents.models import Event, Membership, RecoveryCode, Role
-from agents.web.live.visitors import NotAdmitted, admit
+from agents.web.live.auth import NotAdmitted, admit
 from agents.web.views.second_factor import REMAIN
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import Scene, set_scene

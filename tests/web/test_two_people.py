@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from agents import operations
 from agents.models import Escalation, Event, Role
-from agents.sdk.words import in_words
+from agents.sdk.argument_words import in_words
 from tests.desks.bank import FIRST_PAYMENT, bank_scene, day, decide, euros, launch
 from tests.engine.scene import go, paid
 from tests.engine.test_two_people import BELOW

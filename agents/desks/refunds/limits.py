@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from agents.core.former import CURRENCY
 from agents.core.limits import FIRST_LIMITS, Limits
-from agents.sdk.stored import limit_fields
+from agents.sdk.serialization import limit_fields
 from opsconsole.desks import Count, Days, limit
 
 

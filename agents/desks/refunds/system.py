@@ -17,7 +17,7 @@ from agents.core.former import CURRENCY
 from agents.core.limits import Limits
 from agents.core.requests import Json
 from agents.core.terms import Terms
-from agents.desks.refunds import billing, books, metrics, people
+from agents.desks.refunds import billing, books, erasure, metrics
 from agents.desks.refunds.background import background
 from agents.desks.refunds.facts import fetch_facts
 from agents.desks.refunds.models import Customer, Refund, SentMail
@@ -27,7 +27,7 @@ from agents.desks.refunds.profiles import PROFILES
 from agents.desks.refunds.scenarios import PURPOSES, SCENARIOS
 from agents.models import Effect, Run, Workspace
 from agents.patterns import PATTERNS
-from agents.record.told import Derived
+from agents.record.claimed_rows import Derived
 from agents.systems import Example, History, KnownSubject, Notice, Shelf, UnknownSubject
 
 WORKFLOWS = sorted((Path(__file__).parent / "workflows").glob("*.json"))
@@ -143,7 +143,7 @@ class RefundSystem:
         return frozenset({key, *emails, *(part for part in parts if len(part) >= SHORTEST_NAME)})
 
     def forget(self, key: str, *, books: Collection[int]) -> int:
-        return people.forget_customer(book_ids=books, customer_number=int(key))
+        return erasure.forget_customer(book_ids=books, customer_number=int(key))
 
     def traces_of(self, effects: Sequence[Effect], erased: Collection[UUID]) -> Mapping[str, Json]:
         keys = [effect.key for effect in effects]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from agents.policies import words
+from agents.policies import desk_words
 
-words.RULES |= {
+desk_words.RULES |= {
     "refunds.positive": ("Amount above zero", "A refund of nothing, or of less, is blocked."),
     "refunds.auto_limit": (
         "Automatic approval limit",
@@ -65,7 +65,7 @@ words.RULES |= {
     ),
     "replies.once": ("One reply per run", "A second reply to the customer is blocked."),
 }
-words.STOPS |= {
+desk_words.STOPS |= {
     "charge_fully_refunded": "the charge has already been refunded in full",
     "context_required": "the customer's record was not read before money was to move",
     "duplicate_refund": "the same amount was already refunded to this customer",
@@ -77,12 +77,12 @@ words.STOPS |= {
     "outside_refund_window": "the charge is older than the policy refunds",
     "refund_budget_exhausted": "the run had refunded as much as one run may",
 }
-words.ASKS |= {
+desk_words.ASKS |= {
     "high_refund_requires_human": "above the automatic approval limit",
     "refunded_by_earlier_run": "an earlier run of this request has paid",
     "refunds_add_up": "small refunds on the charge add up",
 }
-words.LIMITS |= {
+desk_words.LIMITS |= {
     "rolling_days": (
         "Refunds are added up over",
         "On one charge, refunds paid without approval in this period count as one sum, and so do "
@@ -98,7 +98,7 @@ words.LIMITS |= {
         "Once this much was refunded in a day (UTC), every further refund waits for a reviewer.",
     ),
 }
-words.EVENTS |= {
+desk_words.EVENTS |= {
     "book.imported": (
         "Customers imported",
         "Imported {customers} customers and {charges} charges.",

@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from agents import operations
 from agents.core.former import CURRENCY, FIRST_DESK
-from agents.management.asked import (
+from agents.management.command_arguments import (
     ACTOR,
     BAD_USAGE,
     first_limit,

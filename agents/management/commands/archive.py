@@ -11,7 +11,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from agents import operations
-from agents.management.asked import ACTOR, refusals, workspace_named
+from agents.management.command_arguments import ACTOR, refusals, workspace_named
 from agents.management.exit_codes import BAD_USAGE, REFUSED
 
 

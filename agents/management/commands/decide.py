@@ -13,7 +13,7 @@ from agents import operations
 from agents.core.kinds import ADJUST, APPROVE, REJECT, SEND_BACK
 from agents.core.requests import Json
 from agents.core.states import EscalationState
-from agents.management.asked import account
+from agents.management.command_arguments import account
 from agents.management.exit_codes import BAD_USAGE, REFUSED
 from agents.models import Approval, Escalation
 from agents.models.event import by_command

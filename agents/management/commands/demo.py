@@ -17,9 +17,9 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from agents.management.commands.serve import must_be_port
+from agents.management.demo_people import ADMIN, PEOPLE, ensure_sign_ins
 from agents.management.exit_codes import BAD_USAGE
 from agents.management.processes import Program, run_together
-from agents.management.sign_ins import ADMIN, PEOPLE, ensure_sign_ins
 from agents.models import PolicyVersion, Workspace
 from agents.operations import Refused, ensure_demo_workspace, publish_policy
 from agents.sdk.desk import DESKS

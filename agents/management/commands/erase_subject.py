@@ -12,7 +12,7 @@ from django.utils.text import capfirst
 
 from agents import operations
 from agents.core.former import FIRST_DESK
-from agents.management.asked import ACTOR, refusals, workspace_named
+from agents.management.command_arguments import ACTOR, refusals, workspace_named
 from agents.operations import ErasureLeftovers
 
 

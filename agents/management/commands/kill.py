@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand
 
 from agents import operations
-from agents.management.asked import add_switch, refusals, switch_of
+from agents.management.command_arguments import add_switch, refusals, switch_of
 
 
 class Command(BaseCommand):

@@ -14,7 +14,7 @@ from agents import operations
 from agents.core.former import FIRST_DESK
 from agents.core.requests import Json
 from agents.core.strict_json import BadJson, parse
-from agents.management.asked import refusals, user_named, workspace_named
+from agents.management.command_arguments import refusals, user_named, workspace_named
 from agents.management.exit_codes import BAD_USAGE
 from agents.models import Workspace
 from agents.sdk.desk import DESKS

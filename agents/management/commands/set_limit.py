@@ -11,7 +11,7 @@ from django.utils import timezone
 from agents import operations
 from agents.core.former import CURRENCY, FIRST_DESK
 from agents.core.money import format_money
-from agents.management.asked import (
+from agents.management.command_arguments import (
     ACTOR,
     BAD_USAGE,
     limit_of,

@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand
 from django.utils import timezone
 
 from agents import operations
-from agents.management.asked import ACTOR, refusals, user_named, workspace_named
+from agents.management.command_arguments import ACTOR, refusals, user_named, workspace_named
 from agents.models import Role
 
 

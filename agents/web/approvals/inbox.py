@@ -14,7 +14,7 @@ from django.utils import timezone
 from agents.core.kinds import TEXT
 from agents.core.states import EscalationState
 from agents.models import Escalation
-from agents.sdk.changes import label_of
+from agents.sdk.adjustments import label_of
 from agents.systems import SYSTEMS
 from agents.tools import argument_in_words
 from agents.web import access

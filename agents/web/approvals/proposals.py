@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from agents.models import Escalation
 from agents.operations.sending_back import sent_back_in
-from agents.sdk.changes import label_of
+from agents.sdk.adjustments import label_of
 from agents.tools import argument_in_words
 from agents.web.approvals.wording import act
 

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from agents.core.money import BadAmount, minor_of_text
 from agents.core.requests import Json
 from agents.models import Escalation, Step
-from agents.sdk.asked import Origin
-from agents.sdk.changes import label_of
-from agents.sdk.words import money_of
+from agents.sdk.adjustments import label_of
+from agents.sdk.argument_words import money_of
+from agents.sdk.fact_sources import Origin
 from agents.tools import argument_in_words, names_in
 from agents.web.changes import patch_of
 

@@ -14,8 +14,8 @@ from agents.core.kinds import ADJUST, APPROVE, INSTRUCTIONS, REJECT, SEND_BACK, 
 from agents.core.requests import Json
 from agents.engine.deciders import roster_of
 from agents.models import Escalation
-from agents.sdk.changes import label_of
-from agents.sdk.words import money_of
+from agents.sdk.adjustments import label_of
+from agents.sdk.argument_words import money_of
 from agents.tools import argument_in_words
 from agents.web import access
 from agents.web.approvals import card as cards

@@ -18,11 +18,11 @@ from agents.core.requests import Json
 from agents.core.states import ENDED, EscalationState
 from agents.models import Delivery, Escalation, Event, Run, Step
 from agents.models.event import facts_of
-from agents.sdk.changes import label_of
+from agents.sdk.adjustments import label_of
 from agents.tools import call_in_words
 from agents.web.changes import reply_of
 from agents.web.notifications.pages import LogLine, log_line
-from agents.web.policy.desks import DeskPart, desk_parts
+from agents.web.policy.desk_sections import DeskPart, desk_parts
 from agents.web.policy.differences import LimitLine
 from agents.web.policy.differences import lines as limit_lines
 from agents.web.runs.listing import outcome_of

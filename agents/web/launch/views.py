@@ -14,7 +14,7 @@ from django.views.decorators.http import require_http_methods
 
 from agents import operations
 from agents.models import Run, Workspace
-from agents.operations.workflows import shipped_workflows
+from agents.operations.desk_workflows import shipped_workflows
 from agents.patterns import PATTERNS
 from agents.web import access
 from agents.web.forms import BadForm

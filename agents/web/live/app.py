@@ -15,9 +15,9 @@ from django.conf import settings
 from django.db import DatabaseError
 
 from agents.engine.threads import Pool
-from agents.web.live.ending import Ending
+from agents.web.live.auth import NotAdmitted, Visitor, admit, lost
 from agents.web.live.hub import Hub, Viewer
-from agents.web.live.visitors import NotAdmitted, Visitor, admit, lost
+from agents.web.live.shutdown import Ending
 
 Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]

@@ -33,7 +33,7 @@ from agents.web.overview.counts import (
     count_calls,
     count_requests,
 )
-from agents.web.overview.system import System, system
+from agents.web.overview.system_status import System, system
 from agents.web.policy.versions import readable_limits
 
 SOONEST = 5  # requests shown

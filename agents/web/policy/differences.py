@@ -9,7 +9,7 @@ from agents.core.former import FIRST_DESK
 from agents.core.limits import Limits
 from agents.sdk.desk import DESKS
 from agents.web.formats import desk_title
-from agents.web.policy.desks import desk_limits
+from agents.web.policy.desk_sections import desk_limits
 from agents.web.policy.limits import OF_FIRST, WORDS, Told
 
 

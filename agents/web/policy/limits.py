@@ -13,8 +13,8 @@ from agents.core.limits import FIRST_LIMITS, Limits
 from agents.core.money import format_money
 from agents.core.redact import CARDS, EMAILS, IBANS
 from agents.core.tiers import Tier, Tiers, read_tiers
-from agents.policies.words import LIMITS
-from agents.sdk.words import in_words
+from agents.policies.desk_words import LIMITS
+from agents.sdk.argument_words import in_words
 from agents.web.formats import cost, desk_title, duration, thousands, with_article
 
 Told: TypeAlias = Callable[[Limits], str]

@@ -6,7 +6,7 @@ from agents.core.former import FIRST_DESK
 from agents.policies import RULES
 from agents.systems import SYSTEMS
 from agents.web.policy.limits import WORDS
-from agents.web.policy.rules import words_of
+from agents.web.policy.rule_words import words_of
 
 _BEGIN = """# What a policy holds
 

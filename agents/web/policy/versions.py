@@ -10,9 +10,9 @@ from itertools import zip_longest
 from agents.core.limits import BadPolicy, Limits
 from agents.models import Event, PolicyVersion, Workspace
 from agents.patterns import PATTERNS
-from agents.web.policy.desks import DeskPart, desk_parts
+from agents.web.policy.desk_sections import DeskPart, desk_parts
 from agents.web.policy.differences import LimitDifference, LimitLine, differences, lines
-from agents.web.policy.rules import RuleLine, rule_lines
+from agents.web.policy.rule_words import RuleLine, rule_lines
 from agents.web.sentences import read_events
 
 PUBLISHED = 30  # publications shown of one workspace

@@ -15,7 +15,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 
 from agents.core.states import ENDED, RunState
 from agents.engine.database_state import pending_migrations, prove_writable
-from agents.engine.desks import known_desks
+from agents.engine.desk_registry import known_desks
 from agents.models import Run
 from agents.web.measures import Measures, workers
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from agents.core.model_roles import role
 from agents.core.money import to_model_units
 from agents.core.requests import Ask, Escalate, Failed, Flow, Json, Review, Stop, Together, Use
-from agents.core.roles import role
 from agents.core.strict_json import BadJson, parse
 from agents.patterns import Brief, Notes, pattern
 from agents.patterns.steps import Steps, answer_to, block_reason

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from agents.core.model_roles import role
 from agents.core.requests import Json
-from agents.core.roles import role
 from agents.desks.refunds.demo import (
     judge,
     planner,
@@ -18,7 +18,7 @@ from agents.desks.refunds.demo import (
     writer,
 )
 from agents.desks.refunds.demo.goals import Misfortune, read_goal
-from agents.llm.demo import NeverAnswers, RateLimited
+from agents.llm.demo_model import NeverAnswers, RateLimited
 from agents.llm.prompts import read_prompt
 
 PROMPTS = Path(__file__).parents[1] / "prompts"

@@ -6,7 +6,7 @@ import json
 
 from agents.core.requests import Json
 from agents.desks.refunds.demo.goals import Misfortune, read_goal
-from agents.desks.refunds.topics import TOPICS, is_about
+from agents.desks.refunds.ticket_topics import TOPICS, is_about
 
 LONGEST = 300  # characters of a ticket
 

@@ -7,7 +7,7 @@ from agents.core.names import is_plain_plan
 from agents.core.requests import Json
 from agents.desks.refunds import support
 from agents.desks.refunds.limits import refund_limits
-from agents.desks.refunds.topics import TOPICS, is_about
+from agents.desks.refunds.ticket_topics import TOPICS, is_about
 from agents.tools import Context, Touch, tool
 
 REFUNDABLE = "pro_monthly"

@@ -10,7 +10,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from agents.desks.refunds.importing import COLUMNS, import_customers
-from agents.management.asked import ACTOR, refusals, workspace_named
+from agents.management.command_arguments import ACTOR, refusals, workspace_named
 from agents.management.exit_codes import BAD_USAGE
 
 

@@ -13,7 +13,7 @@ from django.db import connection
 from django.utils import timezone
 
 from agents.desks.refunds.gallery.recording import record
-from agents.management.sign_ins import ensure_sign_ins
+from agents.management.demo_people import ensure_sign_ins
 from agents.operations import ensure_demo_workspace
 
 

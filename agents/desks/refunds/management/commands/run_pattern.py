@@ -26,7 +26,7 @@ from agents.engine import lease
 from agents.engine.advance import advance
 from agents.engine.database import in_database
 from agents.engine.threads import close_connections
-from agents.management.asked import account, user_named, workspace_named
+from agents.management.command_arguments import account, user_named, workspace_named
 from agents.management.exit_codes import BAD_USAGE, REFUSED, WAITING
 from agents.models import Membership, PolicyVersion, Role, Run, Workspace
 from agents.models.event import by_command

@@ -13,7 +13,7 @@ from django.db.models.functions import Now, RowNumber
 
 from agents.core.states import RunState
 from agents.engine.active_runs import slots
-from agents.engine.desks import known_desks
+from agents.engine.desk_registry import known_desks
 from agents.models import Run
 from agents.patterns import QUESTION_VERSION
 

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from agents.core.limits import Limits
-from agents.policies import RULES, words
+from agents.policies import RULES, desk_words
 from agents.sdk.desk import DESKS
 from agents.sdk.reserved import OF_CONSOLE
 
 TITLES: Mapping[str, tuple[str, str]] = {
-    **words.RULES,
+    **desk_words.RULES,
     "answers.matches_ledger": (
         "Statements about money come from the ledger",
         "The run's answer about money says what the ledger says, whatever the agent wrote; the "

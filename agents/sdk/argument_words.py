@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from agents.core.requests import Json
 from agents.core.units import with_unit
-from agents.sdk.changes import label_of
+from agents.sdk.adjustments import label_of
 from agents.sdk.values import Money, show
 
 # What people call the values of a call's arguments: by argument, then by value.

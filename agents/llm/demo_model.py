@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 import httpx2
 from django.conf import settings
 
+from agents.core.model_roles import ROLES
 from agents.core.requests import Json
-from agents.core.roles import ROLES
 from agents.sdk.desk import DESKS
 
 MODEL = "demo"

@@ -12,7 +12,7 @@ from pathlib import Path
 from django.contrib.auth.hashers import PBKDF2PasswordHasher
 from django.contrib.auth.models import User
 
-from agents.management.asked import first_limit
+from agents.management.command_arguments import first_limit
 from agents.models import Membership, Role, Workspace
 from agents.operations import add_member
 

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
 from agents.core.requests import Json
 from agents.sdk.arguments import Arguments
-from agents.sdk.rulings import Case
+from agents.sdk.rule_case import Case
 from agents.sdk.values import Count, Money
 
 Bound: TypeAlias = Any  # a value of the argument's type, or a function of the case

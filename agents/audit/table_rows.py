@@ -31,7 +31,7 @@ from agents.models import (
     Workspace,
 )
 from agents.models.belonging import has_own_book, references
-from agents.record.told import REPLY, Derived, Row, Rows
+from agents.record.claimed_rows import REPLY, Derived, Row, Rows
 from agents.sdk.arguments import BadArguments
 from agents.systems import SYSTEMS
 from agents.tools import TOOLS
