@@ -189,13 +189,17 @@ def digest_of_record(files: ArchiveFiles) -> str:
 
 
 def forget(files: ArchiveFiles, is_erased: Callable[[UUID], bool]) -> int:
-    """Empty the texts of erased runs. Return how many. What a crash leaves is the file before."""
+    """Empty the texts of erased runs. Return of how many they are empty, now or since before.
+
+    What a crash leaves is the file before.
+    """
     count, fresh = 0, files.texts.with_name(files.texts.name + NEXT)
     with files.texts.open("rb") as old, _new(fresh) as new:
         for line in old:
             found = json.loads(line)
             if "erased" not in found and is_erased(UUID(found["run"])):
-                found, count = {"run": found["run"], "erased": True}, count + 1
+                found = {"run": found["run"], "erased": True}
+            count += "erased" in found
             new.write(canonical(found) + "\n")
     os.replace(fresh, files.texts)
     _sync(files.texts.parent)

@@ -92,13 +92,7 @@ def run_lines(keys: list[UUID], upto: int | None) -> Iterator[Json]:
 
     None is later than the event `upto`. Of an archived run the events are in its archive.
     """
-    runs = Run.objects.filter(pk__in=keys).order_by("pk")
-    rows = list(runs.only("workspace_id", "event_count", "head_hash"))
-    events: dict[UUID, list[Event]] = {run.pk: [] for run in rows}
-    found = Event.objects.filter(run__in=rows).order_by("run", "seq").prefetch_related("texts")
-    for event in found.iterator(CHUNK):
-        if event.run_id:
-            events[event.run_id].append(event)
+    rows, events = _read_runs(keys)
     graves = Tombstone.objects.in_bulk(keys)
     for run in rows:
         mine = [event for event in events[run.pk] if event.seq <= run.event_count]
@@ -121,6 +115,21 @@ def run_lines(keys: list[UUID], upto: int | None) -> Iterator[Json]:
             }
         yield line
         yield from map(_event_line, ours)
+
+
+def _read_runs(keys: list[UUID]) -> tuple[list[Run], dict[UUID, list[Event]]]:
+    """Return runs with their events, and those with their texts, as of one side of an archive."""
+    runs = Run.objects.filter(pk__in=keys).order_by("pk")
+    while True:
+        rows = list(runs.only("workspace_id", "event_count", "head_hash", "archived_at"))
+        events: dict[UUID, list[Event]] = {run.pk: [] for run in rows}
+        found = Event.objects.filter(run__in=rows).order_by("run", "seq").prefetch_related("texts")
+        for event in found.iterator(CHUNK):
+            if event.run_id:
+                events[event.run_id].append(event)
+        here = [run.pk for run in rows if run.archived_at is None]
+        if not Run.objects.filter(pk__in=here, archived_at__isnull=False).exists():
+            return rows, events
 
 
 def _as_of(workspace: Workspace, upto: int) -> Workspace:

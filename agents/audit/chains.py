@@ -128,12 +128,13 @@ def _chains_of(keys: Sequence[UUID], sealed: SealedChains) -> Iterator[Chain]:
 
 
 def _stable(row: Owner, check: Callable[[Owner], Chain]) -> Chain:
-    """Check a chain, and again if it has grown: rows and events must be of one moment."""
+    """Check a chain, again if it grew or was let go: rows and events must be of one moment."""
+    columns = ("event_count", "archived_at")[: 1 + isinstance(row, Run)]
     while True:
         row = type(row)._default_manager.get(pk=row.pk)
         chain = check(row)
-        now = type(row)._default_manager.values_list("event_count", flat=True).get(pk=row.pk)
-        if chain.holds or now == row.event_count:
+        now = type(row)._default_manager.values_list(*columns).get(pk=row.pk)
+        if chain.holds or now == tuple(getattr(row, name) for name in columns):
             return chain
 
 

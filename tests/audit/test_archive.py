@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -16,7 +19,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from agents import operations
-from agents.audit import archive_file
+from agents.audit import archive_file, bundle
 from agents.audit.archive_file import ArchiveFiles
 from agents.models import (
     Archive,
@@ -29,12 +32,15 @@ from agents.models import (
     Run,
     Step,
     Tombstone,
+    Workspace,
 )
 from agents.operations import Archived, Refused, archiving
+from agents.record.chain import name_of
+from agents.record.erasable_texts import TEXTS
 from tests.audit.test_bundle import VERIFIER
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import REFUND_500, Scene, go
-from tests.processes import LONGEST
+from tests.processes import LONGEST, contenders
 from tests.web.test_pages import signed_in
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
@@ -144,9 +150,9 @@ def test_nothing_of_which_the_end_is_unknown_or_not_over_is_archived(
 
 @pytest.mark.parametrize(
     ("place", "is_told"),
-    [("_tell", False), ("take_places", True), ("_let_go", True), ("save", True)],
+    [("_tell", False), ("take_places", True), ("_let_go", True)],
 )
-def test_whoever_dies_in_between_goes_on_from_there(
+def test_an_erasure_reaches_an_archive_that_was_interrupted(
     scene: Scene,
     run: Run,
     archive: Callable[..., Archived],
@@ -155,14 +161,10 @@ def test_whoever_dies_in_between_goes_on_from_there(
     place: str,
     is_told: bool,
 ) -> None:
-    save = Archive.save
-
-    def die(*args: Any, **kwargs: Any) -> None:
-        if kwargs.get("force_insert"):  # not the last of its two
-            return save(*args, **kwargs)
+    def die(*args: Any) -> None:
         raise Killed
 
-    where: Any = {"take_places": ArchiveFiles, "save": Archive}.get(place, archiving)
+    where: Any = {"take_places": ArchiveFiles}.get(place, archiving)
     with monkeypatch.context() as dying:
         dying.setattr(where, place, die)
         with pytest.raises(Killed):
@@ -187,6 +189,91 @@ def test_whoever_dies_in_between_goes_on_from_there(
     assert proof()[0] == 0, proof()
     assert check(files, "--texts", files.texts)[0] == 0
     assert not list(files.record.parent.glob("*.part"))
+
+
+@pytest.mark.slow
+def test_a_process_that_is_killed_at_any_step_loses_nothing_and_the_next_goes_on(
+    scene: Scene,
+    run: Run,
+    archive: Callable[..., Archived],
+    files: ArchiveFiles,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Killed before each commit, and before each file is flushed, renamed or removed."""
+    for name in ("OPSCONSOLE_HEADS_FILE", "OPSCONSOLE_AUDIT_KEY"):
+        monkeypatch.setenv(name, str(getattr(django_settings, name)))
+    directory, slug = files.record.parent, scene.workspace.slug
+
+    with contenders(1) as processes:
+
+        def ends(number: int, act: str) -> int:
+            given = [number, act, slug, str(directory)]
+            (code,) = processes.meet("tests.audit.killed:dies", [given])
+            return int(code)
+
+        for number in range(1, 100):
+            runs = [go(scene.launch(REFUND_500)) for _ in range(2)]
+            command("seal_audit")
+            code = ends(number, "archive")
+            assert proof()[0] == 0, (number, proof())
+            archive()
+            assert Tombstone.objects.filter(run__in=runs).count() == 2, number
+            if code == 0:
+                break
+            assert code == -9, number
+        assert number > 10, "it writes, tells, renames, seals and lets go"
+        assert not Event.objects.filter(run__isnull=False).exists()
+        assert proof()[0] == 0, proof()
+
+        command("erase_subject", slug, "42", "--reason", "asked for it")
+        assert [ends(number, "forget") for number in (*range(1, 7), 1000)] == [-9] * 6 + [0]
+    told = Event.objects.filter(kind="archive.erased").values_list("facts", flat=True)
+    assert sum(facts["runs"] for facts in told) == Tombstone.objects.count()
+    for number in Archive.objects.values_list("number", flat=True):
+        own = ArchiveFiles.of(directory, slug, number)
+        assert list(archive_file.read(own))
+        assert "customer 42" not in own.texts.read_text()
+    assert not list(directory.glob("*.part")) + list(directory.glob("*.next"))
+    assert check(files, "--texts", files.texts)[0] == 0
+    assert proof()[0] == 0, proof()
+
+
+def test_what_is_let_go_while_it_is_copied_is_whole_or_said_to_be_archived(
+    scene: Scene, run: Run, archive: Callable[..., Archived]
+) -> None:
+    """Runs are archived just before each of its queries that reads events or tombstones."""
+
+    def read() -> None:
+        lines = bundle.lines(Workspace.objects.all(), at=timezone.now())
+        documents = [json.loads(line) for line in lines]
+        chains = [found["chain"] for found in documents if "chain" in found]
+        events = [found["event"] for found in documents if "event" in found]
+        wanted = {one["name"]: one["count"] for one in chains}
+        kept = Counter(name_of(workspace=one["workspace"], run=one["run"]) for one in events)
+        gone = Counter({one["name"]: one.get("archived", {"count": 0})["count"] for one in chains})
+        assert kept + gone == wanted
+        assert all(
+            one["facts"].get(TEXTS, {}).keys() == one.get("texts", {}).keys() for one in events
+        )
+
+    for number in range(1, 100):
+        go(scene.launch(REFUND_500))
+        command("seal_audit")
+        count = 0
+
+        def act(execute: Callable[..., Any], sql: str, *rest: Any) -> Any:
+            nonlocal count
+            count += bool(re.match(r'SELECT .*FROM "agents_(event|tombstone)', sql))
+            if count == number:  # noqa: B023
+                count = 1_000
+                archive()
+            return execute(sql, *rest)
+
+        with connection.execute_wrapper(act):
+            read()
+        if count < number:
+            break
+    assert number > 3
 
 
 def test_of_two_at_once_one_archives(
@@ -331,16 +418,19 @@ def test_only_what_a_sealed_archive_has_can_be_deleted(
 def test_an_erasure_reaches_what_was_archived(
     scene: Scene, run: Run, archive: Callable[..., Archived], files: ArchiveFiles
 ) -> None:
+    """Looked for from outside: by name and number, in whatever the directory has."""
     archive()
     whole, words = files.record.read_bytes(), files.texts.read_text()
-    assert "customer 42" in words
+    personal = ("customer 42", "Anna")
+    assert [text for text in personal if text in words] == list(personal)
 
     ended = command("erase_subject", scene.workspace.slug, "42", "--reason", "asked for it")
     assert (ended.code, "archives 1" in ended.out) == (0, True), ended.out
     done = command("archive", scene.workspace.slug, str(files.record.parent), "--forget")
 
     assert (done.code, "of 1 runs" in done.out) == (0, True), done.out
-    assert "customer 42" not in files.texts.read_text()
+    left = "".join(path.read_text() for path in files.record.parent.iterdir())
+    assert [text for text in personal if text in left] == []
     assert files.record.read_bytes() == whole
     assert [key for key, *_ in archive_file.read(files)] == [run.pk]
     code, said = check(files, "--texts", files.texts)
