@@ -20,6 +20,8 @@ FIRST_WAIT, LONGEST_WAIT = 30.0, 3600.0  # seconds between two tries
 GIVEN_UP = timedelta(hours=24)  # after the first try
 SOON = timedelta(minutes=10)  # before the end, what is short or long
 ADMIN = "admin"
+# Why a run needs attention that did not fail: no event says the second.
+UNKNOWN, UNTOLD = "unknown", "untold"
 
 
 class Kind(StrEnum):
@@ -127,6 +129,7 @@ def _able(case: Case, people: Collection[Person]) -> list[Person]:
         return [p for p in people if p.role == ADMIN]
     concerned = {case.launcher, case.decided_by}
     if case.kind in (Kind.NOT_CARRIED_OUT, Kind.ATTENTION):
+        concerned |= {p.user for p in people if p.may_decide and case.kind is Kind.ATTENTION}
         return [p for p in people if p.role == ADMIN or p.user in concerned]
     assigned = _assigned(case, people)
     if case.kind is Kind.ASSIGNED:

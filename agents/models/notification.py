@@ -17,7 +17,8 @@ from django.db import models
 from django.db.models import Q
 from django.utils.crypto import salted_hmac
 
-from agents.core.notifications import OF_EVENTS, Hours, Kind, about
+from agents.core.kinds import EFFECT_UNKNOWN
+from agents.core.notifications import OF_EVENTS, UNKNOWN, Hours, Kind, about
 from agents.core.requests import Json
 
 LONGEST_FAULT = 120  # characters
@@ -32,7 +33,8 @@ class Notification(models.Model):
     workspace = models.ForeignKey("agents.Workspace", models.CASCADE, related_name="+")
     kind = models.CharField(max_length=20)
     about = models.CharField(max_length=60)  # request:12; with the kind what messages are one by
-    detail = models.CharField(max_length=120, blank=True)  # of a kill switch: "on tool:pay"
+    # Of a kill switch "on tool:pay", of what needs attention "failed", UNKNOWN or UNTOLD.
+    detail = models.CharField(max_length=120, blank=True)
     run = models.ForeignKey("agents.Run", models.CASCADE, null=True, db_index=False)
     escalation = models.ForeignKey("agents.Escalation", models.CASCADE, null=True, db_index=False)
     actor = models.CharField(max_length=150, blank=True)
@@ -66,19 +68,26 @@ def _kinds(event: dict[str, Any]) -> Iterator[Kind]:
         yield kind
     if kind is Kind.OPENED and has_receiver:
         yield Kind.ASSIGNED
+    if kind is Kind.OPENED and event["facts"].get("kind") == EFFECT_UNKNOWN.stored:
+        yield Kind.ATTENTION
 
 
 def _columns(event: dict[str, Any], kind: Kind) -> dict[str, Any]:
     facts: Json = event["facts"]
     scope = f"{facts.get('scope')}:{facts.get('target')}" if "scope" in facts else ""
+    what = event["kind"].rpartition(".")[2]
+    detail = f"{what} {scope}" if scope else ""
     thing = about(facts, run=event["run_id"], event=f"{event['workspace_id']}:{event['seq']}")
-    if kind in (Kind.ASSIGNED, Kind.SECOND):  # handed over and back, it is news again
+    # Handed over and back, it is news again; so is a run that fails after a lost answer.
+    if kind in (Kind.ASSIGNED, Kind.SECOND, Kind.ATTENTION):
         thing += f":{event['seq']}"
+    if kind is Kind.ATTENTION:
+        detail = "failed" if what == "failed" else UNKNOWN
     return {
         "workspace_id": event["workspace_id"],
         "kind": kind.value,
         "about": thing,
-        "detail": f"{event['kind'].rpartition('.')[2]} {scope}" if scope else "",
+        "detail": detail,
         "run_id": event["run_id"],
         "escalation_id": facts.get("escalation"),
         "actor": event["actor"],

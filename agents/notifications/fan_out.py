@@ -17,6 +17,8 @@ from django.db.models import Exists, OuterRef
 
 from agents.core.limits import BadPolicy
 from agents.core.notifications import (
+    UNKNOWN,
+    UNTOLD,
     WHILE_OPEN,
     Case,
     Kind,
@@ -27,13 +29,14 @@ from agents.core.notifications import (
     recipients,
     send_at,
 )
-from agents.core.states import EscalationState
+from agents.core.states import EffectState, EscalationState
 from agents.engine.deciders import deciders, people_who_may, roster_of
 from agents.engine.untold import untold_effects
 from agents.models import (
     DECIDES,
     Delivery,
     DeliveryState,
+    Effect,
     Escalation,
     Membership,
     Notification,
@@ -94,7 +97,8 @@ def _look_around(*, at: datetime) -> None:
     if time.monotonic() - _looked_at < MINUTE:
         return
     _looked_at = time.monotonic()
-    known = Notification.objects.filter(kind=Kind.ATTENTION, run=OuterRef("run_id"))
+    told = Notification.objects.filter(kind=Kind.ATTENTION, detail=UNTOLD)
+    known = told.filter(run=OuterRef("run_id"))
     untold = untold_effects(since=at - LOOK_BACK).filter(~Exists(known)).select_related("run")
     # Two workers may both note it: its key keeps that to one message.
     Notification.objects.bulk_create(
@@ -102,6 +106,7 @@ def _look_around(*, at: datetime) -> None:
             workspace_id=effect.run.workspace_id,
             kind=Kind.ATTENTION,
             about=f"run:{effect.run_id}",
+            detail=UNTOLD,
             run=effect.run,
             due_at=at,
         )
@@ -117,7 +122,7 @@ def _look_around(*, at: datetime) -> None:
 def _share(notification: Notification, circles: _Circles, *, at: datetime) -> int:
     request, kind = notification.escalation, Kind(notification.kind)
     mine = Notification.objects.filter(pk=notification.pk, addressed_at=None)
-    if (later := _later(kind, request, at=at)) is not None:
+    if (later := later_due(kind, request, at=at)) is not None:
         mine.update(due_at=later)
         return 1  # seen to: a thousand clocks that stand still must not keep back what is behind
     deliveries, following = [], []
@@ -132,7 +137,7 @@ def _share(notification: Notification, circles: _Circles, *, at: datetime) -> in
     return 1
 
 
-def _later(kind: Kind, request: Escalation | None, *, at: datetime) -> datetime | None:
+def later_due(kind: Kind, request: Escalation | None, *, at: datetime) -> datetime | None:
     """Return when to look again: a kill switch stops the clock, and moves the deadline."""
     due = _DUE.get(kind)
     if due is None or request is None or request.state != EscalationState.OPEN:
@@ -154,6 +159,16 @@ def still_concerns(kind: Kind, request: Escalation, *, at: datetime) -> bool:
         return request.approval_id is not None
     until = request.claimed_until
     return kind is not Kind.HALF_TIME or until is None or until <= at
+
+
+def still_matters(notification: Notification, *, at: datetime) -> bool:
+    """Tell whether somebody still has to look at a run, as far as others can have seen to it."""
+    ours = {"run": notification.run_id}
+    if notification.detail == UNKNOWN:
+        return Effect.objects.unsettled().filter(**ours, state=EffectState.UNKNOWN).exists()
+    if notification.detail == UNTOLD:
+        return untold_effects(since=at - KEPT).filter(**ours).exists()
+    return True
 
 
 def _following(opened: Notification) -> Iterator[Notification]:

@@ -18,12 +18,15 @@ from django.conf import settings
 from django.urls import reverse
 
 from agents.core.homoglyphs import invisible_characters
+from agents.core.kinds import kind_of
 from agents.core.limits import BadPolicy
-from agents.core.notifications import Kind
+from agents.core.notifications import UNKNOWN, UNTOLD, Kind
 from agents.core.redact import KINDS, mask
 from agents.core.requests import Json
+from agents.core.states import EscalationState
 from agents.engine.redaction import redact_for
-from agents.models import Invitation, Notification, Shape
+from agents.models import Escalation, Invitation, Notification, Run, Shape
+from agents.policies.ends import end_sentence, why_not
 from agents.tools import ask_in_words
 
 LONGEST = 200  # characters of a line
@@ -38,6 +41,12 @@ _HAPPENED = {
     Kind.EXPIRED: "Expired and rejected automatically",
     Kind.NOT_CARRIED_OUT: "Approved, but not carried out",
     Kind.ATTENTION: "A run needs attention",
+}
+# Of a call whose answer was lost: nothing is approved or rejected.
+_OF_LOST = {Kind.OPENED: "Answer needed", Kind.EXPIRED: "Expired without an answer"}
+_ATTENTION = {
+    UNKNOWN: "Nobody can tell whether a call took effect: look it up, and answer the request.",
+    UNTOLD: "Something was carried out, and the run ended before it told whom it is about.",
 }
 _SWITCH = {"on": "turned on", "trial": "turned off for new runs", "off": "turned off"}
 
@@ -68,8 +77,9 @@ def note_of(notification: Notification) -> Note:
         headline = f"Kill switch {_SWITCH.get(stage, stage)} by {by}: {_plain(thing)}"
         return Note(kind, headline, [], _url("kill"), {**facts, "stage": stage, "scope": scope})
     facts["run"] = str(run.pk)
-    told, lines, asked = _HAPPENED[Kind(kind)], [], _masked(notification, run.subject_label)
-    url = _url("run", run.pk)
+    told, asked = _HAPPENED[Kind(kind)], _masked(notification, run.subject_label)
+    matter, url = _why_attention(notification, run), _url("run", run.pk)
+    lines = [matter]
     if request is not None:
         asked = _masked(
             notification,
@@ -78,24 +88,47 @@ def note_of(notification: Notification) -> Note:
                 request.action,
                 asked=request.asked,
                 subject=run.subject_label or request.subject_key,
+                review=request.review,
             ),
         )
         why = _masked(notification, request.review["deciding"].get("sentence") or "")
-        until = _moment(request.expires_at)
-        lines = [line for line in (why, f"Deadline: {until}") if line]
-        url = _url("approval", request.pk)
+        lines, url = [matter or why, _deadline(request)], _url("approval", request.pk)
+        if kind_of(request.kind, request.action).settles_call:
+            told = _OF_LOST.get(Kind(kind), told)
         # By name: those who hear of all and webhooks are told too, and it may have moved since.
         whose: object = request.assigned_to or request.assigned_team
         first = request.approval
         if kind == Kind.SECOND and first:
             whose = first.by
-            lines = [f"Approved: {first.granted}", *lines] if first.granted else lines
+            lines = [first.granted and f"Approved: {first.granted}", *lines]
+        if kind == Kind.NOT_CARRIED_OUT:  # and not why somebody was asked
+            why = why_not(request.not_carried_out)
+            why = f"{why[:1].upper()}{why[1:]}." if why else ""
+            facts |= {"granted_minor": request.granted_minor}
+            by = f"Approved by {_plain(str(request.decided_by))}"
+            lines = [f"{by}: {request.granted}" if request.granted else f"{by}.", why]
         told = told.format(_plain(str(whose or "nobody")))
         facts |= {"request": request.pk, "expires_at": request.expires_at.isoformat()}
         facts |= {"amount_minor": request.amount_minor, "currency": request.currency}
         facts |= {"rule": request.review["deciding"].get("rule"), "why": why}
     facts |= {"asked": asked, "url": url}
-    return Note(kind, f"{told}: {asked}" if asked else told, lines, url, facts)
+    headline = f"{told}: {asked}" if asked else told
+    return Note(kind, headline, [line for line in lines if line], url, facts)
+
+
+def _deadline(request: Escalation) -> str:
+    if request.state != EscalationState.OPEN:
+        return f"Nobody decided by {_moment(request.expires_at)}."
+    if request.frozen_at is not None:
+        return "A kill switch is on, and the deadline stands still."
+    return f"Deadline: {_moment(request.expires_at)}"
+
+
+def _why_attention(notification: Notification, run: Run) -> str:
+    """Return what is the matter with a run, by the event that told of it."""
+    if notification.detail == "failed":
+        return end_sentence(run.stop_reason)
+    return _ATTENTION.get(notification.detail, "")
 
 
 def _invitation_note(notification: Notification, facts: Json) -> Note:
@@ -105,14 +138,16 @@ def _invitation_note(notification: Notification, facts: Json) -> Note:
     return Note(INVITATION, headline, lines, _url("invitation", made.token), facts)
 
 
-def mail_of(notes: Sequence[Note]) -> tuple[str, str]:
-    """Return the subject and the text of one mail about some things."""
+def mail_of(notes: Sequence[Note], *, at: datetime) -> tuple[str, str]:
+    """Return the subject and the text of one mail about some things, as they are at a time."""
+    notes = list({(note.headline, note.url): note for note in notes}.values())
     subject = notes[0].headline if len(notes) == 1 else f"{len(notes)} notifications"
     parts = ["\n".join([note.headline, *note.lines, note.url]) for note in notes]
     parts.append(
         "If you expected no invitation, leave this mail alone: nothing happens then."
         if notes[0].kind == INVITATION
-        else "Nothing can be decided by mail: open the page and sign in.\n"
+        else f"This was so on {_moment(at)}; each page says what is so now. Nothing can be "
+        "decided by mail: open the page and sign in.\n"
         f"Choose your notifications: {_url('notifications')}"
     )
     return f"[opsconsole] {subject}"[:LONGEST], "\n\n".join(parts) + "\n"

@@ -23,7 +23,12 @@ from agents.core.notifications import GIVEN_UP, WHILE_OPEN, Kind, wait_after
 from agents.engine.database import in_database
 from agents.models import Delivery, DeliveryState, InvitationState, Membership
 from agents.notifications import mail, webhooks
-from agents.notifications.fan_out import share_out, still_concerns
+from agents.notifications.fan_out import (
+    later_due,
+    share_out,
+    still_concerns,
+    still_matters,
+)
 from agents.notifications.messages import Note, body_of, mail_of, note_of
 from agents.notifications.webhooks import NotDelivered
 
@@ -97,7 +102,7 @@ async def _send(message: Message, *, at: datetime) -> None:
         body = body_of(message.notes[0], row.webhook.shape, message=key, at=at)
         await webhooks.call(row.webhook, body, message=key, at=at)
     elif (mailbox := row.user or row.invitation) is not None:
-        subject, text = mail_of(message.notes)
+        subject, text = mail_of(message.notes, at=at)
         await mail.send(mailbox.email, subject, text, message=key)
 
 
@@ -128,9 +133,11 @@ def _take(recipient: Mapping[str, int | None], *, at: datetime) -> Message | Non
         .select_related("notification__run__policy", "notification__escalation__assigned_to")
         .select_related("notification__escalation__assigned_team")
         .select_related("notification__escalation__approval__by")
+        .select_related("notification__escalation__decided_by")
         .order_by("due_at", "pk")
     )
-    kept = [(row, note) for row in rows if not _drop(row, at=at) and (note := _note(row, at=at))]
+    now = [row for row in rows if not _drop(row, at=at) and not _put_off(row, at=at)]
+    kept = [(row, note) for row in now if (note := _note(row, at=at))]
     return Message(taken, *zip(*kept, strict=True)) if kept else None
 
 
@@ -161,11 +168,27 @@ def _drop(row: Delivery, *, at: datetime) -> bool:
     if not why and row.notification.kind in WHILE_OPEN and request is not None:
         is_so = still_concerns(Kind(row.notification.kind), request, at=at)
         why = "" if is_so else "the request no longer waits for anybody"
+    if not why and row.notification.kind == Kind.ATTENTION:
+        why = "" if still_matters(row.notification, at=at) else "it was seen to meanwhile"
     if why:
         Delivery.objects.filter(pk=row.pk).update(
             state=DeliveryState.DROPPED, fault=why, ended_at=at
         )
     return bool(why)
+
+
+def _put_off(row: Delivery, *, at: datetime) -> bool:
+    """Tell whether what a row says is to come later: a kill switch moved the deadline meanwhile.
+
+    What was tried before may have arrived, and goes on under its id.
+    """
+    kind, request = row.notification.kind, row.notification.escalation
+    is_first = request is not None and row.tries == 1
+    later = later_due(Kind(kind), request, at=at) if is_first else None
+    if later is not None:
+        mine = Delivery.objects.filter(pk=row.pk)
+        mine.update(message=None, next_at=later, due_at=later, tries=0)
+    return later is not None
 
 
 def record(message: Message, fault: NotDelivered | None, *, at: datetime) -> None:

@@ -20,9 +20,9 @@ from agents import operations
 from agents.core.notifications import Hours, Kind, Mode, half_time, last_call
 from agents.core.states import EscalationState
 from agents.engine.sweep import sweep
-from agents.models import Escalation, Notification, Stage
+from agents.models import Escalation, Notification, Role, Run, Stage
 from agents.notifications import fan_out, webhooks
-from tests.engine.scene import Scene
+from tests.engine.scene import REFUND_500, Scene, go, patch_of
 from tests.engine.tiered import say_yes, set_tiered
 from tests.notifications.sinks import AUTHORITY, Sink, mail_server, receiver
 from tests.notifications.telling import (
@@ -71,6 +71,12 @@ def subject(one: Any) -> str:
 
 def text(one: Any) -> str:
     return str(one.get_payload(decode=True).decode())
+
+
+def of(mail: Sink, user: User) -> str:
+    """Return the text of the one mail that somebody got."""
+    [one] = [one for one in mail.got if one["To"] == f"{user}@example.com"]
+    return text(one)
 
 
 def test_a_request_that_nobody_takes_is_told_once_to_those_who_can(
@@ -266,3 +272,105 @@ def test_only_members_are_told_and_nothing_of_another_workspace(
     tell(last_call(request.created_at, request.expires_at) + timedelta(seconds=1))
 
     assert to(mail) == ["rita"]
+
+
+def test_what_needs_somebody_comes_with_its_reason_and_only_while_it_does(
+    people: tuple[Scene, User], mail: Sink, settings: Any
+) -> None:
+    scene, ada = people
+    request, at = waiting(scene), timezone.now()
+    given: dict[str, Any] = {
+        "escalation_id": request.pk,
+        "by": ada,
+        "comment": "partly used",
+        "at": at,
+    }
+    operations.decide(**given, approve=True, patch=patch_of(80_000))
+    operations.cancel(run_id=request.run_id, by=ada, reason="", at=at)
+    tell()
+    assert to(mail) == ["ada", "omar"]
+    asked = "Approved, but not carried out: Refund USD 1,200.00 to Anna #42"
+    assert of(mail, ada).splitlines()[:3] == [
+        asked,
+        "Approved by ada: USD 800.00",
+        "A person stopped the run.",
+    ]
+    mail.got.clear()
+
+    Run.objects.filter(pk=(failing := scene.launch()).pk).update(attempts=20)
+    go(failing)
+    settings.EMAIL_BACKEND = "tests.desk.letterboxes.Broken"
+    lost, settled = (go(scene.launch(goal)) for goal in (REFUND_500, REFUND_500))
+    by_mail(settings, mail)
+    asked_of, answered = lost.escalations.get(), settled.escalations.get()
+    no: dict[str, Any] = {"approve": False, "comment": "not in the log", "at": at}
+    operations.decide(escalation_id=answered.pk, by=scene.rita, **no)
+    tell()
+    assert to(mail) == ["ada", "omar", "rita"]  # she may answer what was lost
+    assert of(mail, ada).splitlines()[:7] == [
+        "A run needs attention: Anna #42",
+        "A fault of the console ended the run. The server's log has the details.",
+        f"{settings.OPSCONSOLE_PUBLIC_URL}/runs/{failing.pk}/",
+        "",
+        "A run needs attention: Did the email to Anna #42 leave?",
+        "Nobody can tell whether a call took effect: look it up, and answer the request.",
+        f"Deadline: {asked_of.expires_at:%d %b %H:%M} UTC",
+    ]
+    assert f"/approvals/{asked_of.pk}/" in of(mail, ada)
+    assert f"/approvals/{answered.pk}/" not in of(mail, ada)
+    mail.got.clear()
+
+    go(settled)
+    fan_out._looked_at = -fan_out.MINUTE
+    tell()
+    assert to(mail) == ["ada", "omar"]
+    assert "the run ended before it told whom it is about" in of(mail, ada)
+    assert str(settled.pk) in of(mail, ada)
+    Escalation.objects.filter(run=lost).update(expires_at=at)
+    sweep()
+    mail.got.clear()
+    tell(timezone.now() + timedelta(seconds=1))
+    assert "Expired without an answer: Did the email to Anna #42" in of(mail, ada)
+    assert "Nobody decided by " in of(mail, ada)
+
+
+def test_a_mail_says_when_it_was_so_and_no_deadline_that_stands_still(
+    people: tuple[Scene, User], mail: Sink
+) -> None:
+    scene, ada = people
+    request, at = waiting(scene), timezone.now()
+    team = operations.set_team(
+        workspace=scene.workspace, slug="night", name="Night", add=[scene.rita], at=at
+    )
+    tell()
+    soon = last_call(request.created_at, request.expires_at) + timedelta(seconds=1)
+    quiet = (soon.hour * 60 + soon.minute - 1) % 1440
+    prefer(scene, ada, hours=Hours(quiet, (quiet + 3) % 1440), half_time=Mode.OFF)
+    tell(soon)  # for the end of the quiet hours
+    assert mail.got == []
+    boss = scene.add("boss", Role.ADMIN)
+    operations.kill(workspace=scene.workspace, by=boss, reason="look", at=timezone.now())
+    operations.assign(escalation_id=request.pk, by=ada, to_team=team, at=at)
+    operations.assign(escalation_id=request.pk, by=ada, to_user=scene.rita, at=at)
+
+    tell(soon + timedelta(minutes=4))
+
+    told = {str(one["To"]).partition("@")[0]: text(one) for one in mail.got}
+    assert sorted(told) == ["ada", "rita"]
+    assert "About to expire" not in told["ada"]
+    assert "Kill switch turned on by boss" in told["ada"]
+    assert told["rita"].count("Assigned to rita: ") == 1  # handed on meanwhile: it is said once
+    assert "A kill switch is on, and the deadline stands still." in told["rita"]
+    assert "Deadline: " not in told["rita"]
+    when = f"{soon + timedelta(minutes=4):%d %b %H:%M} UTC"
+    assert f"This was so on {when}; each page says what is so now." in told["rita"]
+    mail.got.clear()
+
+    frozen = timedelta(hours=1)
+    for stage in (Stage.TRIAL, Stage.OFF):
+        operations.release(
+            workspace=scene.workspace, by=ada, to=stage, reason="x", at=timezone.now() + frozen
+        )
+    request.refresh_from_db()
+    tell(last_call(request.created_at, request.expires_at) + timedelta(minutes=2))
+    assert "About to expire" in "".join(map(text, mail.got))
