@@ -45,7 +45,7 @@ from agents.operations.escalation_lock import lock_escalation
 from agents.operations.granting import Grant, Patch, grant, look_ahead, obstacle
 from agents.operations.refusal import Refused, check_text, require_role
 from agents.operations.sending_back import check_send_back
-from agents.policies.answer_checks import outdated_sentences
+from agents.policies.answers import outdated_sentences
 from agents.sdk.desk import DESKS
 
 MAX_COMMENT = 2000  # characters

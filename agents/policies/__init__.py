@@ -28,7 +28,10 @@ ROUNDS = 3  # the action as proposed, and at most two revisions of it
 
 
 def rule(check: Rule) -> Rule:
-    """Register a rule under the name of its module and function: ``answers.matches_ledger``."""
+    """Register a rule under the name of its module and function: ``answers.matches_ledger``.
+
+    Policies on record hold that name: a module of rules keeps its own.
+    """
     enter(RULES, f"{check.__module__.rpartition('.')[2]}.{check.__name__}", check)
     return check
 
