@@ -30,7 +30,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Kind:
+class RequestKind:
     """A kind of request. `stored` is what escalations and events hold for it."""
 
     name: str
@@ -71,7 +71,7 @@ RETURN = Answer(
     "Send back to the agent",
 )
 
-ACTION = Kind(
+ACTION = RequestKind(
     name="action",
     stored="action",
     tag="action",
@@ -122,7 +122,7 @@ ADVICE = replace(
     runs_tool=False,
 )
 
-LETTER = Kind(
+LETTER = RequestKind(
     name="letter",
     stored="output",
     tag="email",
@@ -160,7 +160,7 @@ LETTER = Kind(
     may_be_simulated=True,
 )
 
-OUTPUT = Kind(
+OUTPUT = RequestKind(
     name="output",
     stored="output",
     tag="draft",
@@ -195,7 +195,7 @@ QUESTION = replace(
     asks="Answer a question about the step {step}",
 )
 
-HAND_OVER = Kind(
+HAND_OVER = RequestKind(
     name="hand_over",
     stored="hand_over",
     tag="case",
@@ -213,7 +213,7 @@ HAND_OVER = Kind(
     is_about_run=True,
 )
 
-EFFECT_UNKNOWN = Kind(
+EFFECT_UNKNOWN = RequestKind(
     name="effect_unknown",
     stored="effect_unknown",
     tag="unclear",
@@ -245,7 +245,7 @@ _BY_STORED = {
 _OTHERS = {kind.stored: kind for kind in (QUESTION, HAND_OVER, EFFECT_UNKNOWN)}
 
 
-def kind_of(stored: str, action: Mapping[str, Any]) -> Kind:
+def kind_of(stored: str, action: Mapping[str, Any]) -> RequestKind:
     """Return the kind of a request by what is stored of it. A run that was erased keeps it.
 
     Raises KeyError for a kind that is none of ours.
@@ -253,6 +253,6 @@ def kind_of(stored: str, action: Mapping[str, Any]) -> Kind:
     return _OTHERS.get(stored) or _BY_STORED[stored, action.get("kind") == "tool"]
 
 
-def stored_kinds(kinds: tuple[Kind, ...]) -> tuple[str, ...]:
+def stored_kinds(kinds: tuple[RequestKind, ...]) -> tuple[str, ...]:
     """Return what escalations of some kinds hold, each once."""
     return tuple(dict.fromkeys(kind.stored for kind in kinds))

@@ -99,7 +99,7 @@ class Person:
 
 
 @dataclass(frozen=True)
-class Case:
+class Occurrence:
     """What happened, and who has to do with it."""
 
     kind: Kind
@@ -111,7 +111,7 @@ class Case:
     snoozed_by: frozenset[int] = frozenset()  # want to see it later
 
 
-def recipients(case: Case, people: Iterable[Person]) -> list[Person]:
+def recipients(case: Occurrence, people: Iterable[Person]) -> list[Person]:
     """Return who is told: those who can act, have asked for the run, or asked to hear of all."""
     known = list(people)
     able = {person.user for person in _able(case, known)}
@@ -124,7 +124,7 @@ def recipients(case: Case, people: Iterable[Person]) -> list[Person]:
     return [p for p in told if mode_of(case.kind, p.modes) is not Mode.OFF]
 
 
-def _able(case: Case, people: Collection[Person]) -> list[Person]:
+def _able(case: Occurrence, people: Collection[Person]) -> list[Person]:
     if case.kind is Kind.KILL_SWITCH:
         return [p for p in people if p.role == ADMIN]
     concerned = {case.launcher, case.decided_by}
@@ -143,7 +143,7 @@ def _able(case: Case, people: Collection[Person]) -> list[Person]:
     return decide
 
 
-def _assigned(case: Case, people: Collection[Person]) -> list[Person]:
+def _assigned(case: Occurrence, people: Collection[Person]) -> list[Person]:
     decide = [p for p in people if p.may_decide]
     return [p for p in decide if p.user == case.assigned_to or case.assigned_team in p.teams]
 

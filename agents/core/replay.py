@@ -6,7 +6,7 @@ from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from agents.core.requests import Failed, Flow, Json, Outcome, Request, Stop, Together
+from agents.core.requests import Failed, Flow, FlowOutcome, Json, Request, Stop, Together
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Strand:
     labels: Counter[str] = field(default_factory=Counter)
     children: dict[str, Strand] = field(default_factory=dict)
     held: deque[Strand] = field(default_factory=deque)  # children that have not begun yet
-    outcome: Outcome | None = None
+    outcome: FlowOutcome | None = None
     details: dict[str, Json] = field(default_factory=dict)  # of the Stop that ended it
 
     def key(self, label: str) -> str:
@@ -47,11 +47,11 @@ class Strand:
                 return self.flow.throw(Failed(reply.failed))
             return self.flow.send(reply.value if isinstance(reply, Reply) else reply)
         except StopIteration as end:
-            self.outcome = Outcome(value=end.value)
+            self.outcome = FlowOutcome(value=end.value)
         except Stop as end:
-            self.outcome, self.details = Outcome(stopped=end.reason), end.details
+            self.outcome, self.details = FlowOutcome(stopped=end.reason), end.details
         except Failed as end:
-            self.outcome = Outcome(stopped=end.reason)
+            self.outcome = FlowOutcome(stopped=end.reason)
         return None
 
     def branch(self, key: str, together: Together) -> list[Strand]:
@@ -61,7 +61,7 @@ class Strand:
         }
         return list(self.children.values())
 
-    def joined_outcomes(self) -> dict[str, Outcome] | None:
+    def joined_outcomes(self) -> dict[str, FlowOutcome] | None:
         """Return how the branches ended, or None while one of them has not."""
         ended = {name: child.outcome for name, child in self.children.items() if child.outcome}
         return ended if len(ended) == len(self.children) else None

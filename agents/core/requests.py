@@ -76,7 +76,7 @@ class Say:
 
 @dataclass(frozen=True)
 class Together:
-    """Run flows side by side. Reply: {name: Outcome} once every flow has ended."""
+    """Run flows side by side. Reply: {name: FlowOutcome} once every flow has ended."""
 
     label: str
     flows: Mapping[str, Flow]
@@ -107,7 +107,7 @@ def question(asked: Json) -> Json:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class FlowOutcome:
     """How a flow ended: with a value, or stopped for a reason."""
 
     value: Json = None

@@ -9,7 +9,7 @@ from enum import IntEnum
 from agents.core.requests import Json
 
 
-class Mode(IntEnum):
+class Supervision(IntEnum):
     """Who looks at a step. The greater is the stricter, and the stricter wins (SVC-Q7)."""
 
     UNSUPERVISED = 0
@@ -44,7 +44,7 @@ class WorkflowStep:
     kind: str  # goal, convergence
     name: str
     description: str
-    mode: Mode = Mode.UNSUPERVISED
+    mode: Supervision = Supervision.UNSUPERVISED
     outputs: tuple[str, ...] = ()  # fields read from JSON in the output
     tools: tuple[str, ...] = ()  # that the agent of a goal may propose
     agents: tuple[Agent, ...] = ()
@@ -69,7 +69,7 @@ class Sequence:
 
     name: str
     steps: tuple[WorkflowStep, ...]
-    mode: Mode = Mode.UNSUPERVISED
+    mode: Supervision = Supervision.UNSUPERVISED
 
 
 @dataclass(frozen=True)
@@ -79,11 +79,11 @@ class Workflow:
     name: str
     sequences: tuple[Sequence, ...]
     parameters: tuple[Parameter, ...] = ()
-    mode: Mode = Mode.UNSUPERVISED
+    mode: Supervision = Supervision.UNSUPERVISED
     title: str = ""
 
     @property
-    def steps(self) -> Iterator[tuple[WorkflowStep, Mode]]:
+    def steps(self) -> Iterator[tuple[WorkflowStep, Supervision]]:
         """Yield the steps in order, each with the mode that holds for it."""
         for sequence in self.sequences:
             for step in sequence.steps:
@@ -111,7 +111,7 @@ def read_workflow(document: Json) -> Workflow:
 
 _WORKFLOW = ("name", "title", "mode", "parameters", "sequences")
 _STEP = ("kind", "name", "description", "mode", "outputs", "tools", "agents", "synthesis")
-_MODES = {mode.word: mode for mode in Mode}
+_MODES = {mode.word: mode for mode in Supervision}
 
 
 def _sequence(document: Json) -> Sequence:
@@ -180,8 +180,8 @@ def _text(said: Mapping[str, Json], key: str) -> str:
     return value.strip()
 
 
-def _mode(said: Mapping[str, Json]) -> Mode:
-    word = said.get("mode", Mode.UNSUPERVISED.word)
+def _mode(said: Mapping[str, Json]) -> Supervision:
+    word = said.get("mode", Supervision.UNSUPERVISED.word)
     if not isinstance(word, str) or word not in _MODES:
         raise BadWorkflow(f"'mode' is one of {', '.join(_MODES)}, not {word!r}.")
     return _MODES[word]

@@ -25,7 +25,7 @@ from agents.core.requests import Flow, Json, Request, Together
 _Asked: TypeAlias = "tuple[Strand, Callable[[], Coroutine[Any, Any, Reply]]]"
 
 
-class Waiting(Exception):
+class WaitsForPerson(Exception):
     """The step waits for a person."""
 
 
@@ -53,10 +53,10 @@ class Executor(Protocol):
     """Answers what a pattern requests."""
 
     def recall(self, key: str, request: Request) -> Reply | None:
-        """Return the recorded reply or None. Raises Waiting, Diverged."""
+        """Return the recorded reply or None. Raises WaitsForPerson, Diverged."""
 
     async def do(self, key: str, request: Request) -> Reply:
-        """Do it and write down what came back. Raises Waiting for a person, Later for a time."""
+        """Do it and record the reply. Raises WaitsForPerson for a person, Later for a time."""
 
     async def keep(self) -> None:
         """Commit what came back, because others are still busy."""
@@ -123,7 +123,7 @@ def _advance(
         return
     try:
         recorded = world.recall(key, request)
-    except Waiting:
+    except WaitsForPerson:
         _next_in_line(strand, ready)
         return
     if recorded is not None:
@@ -170,7 +170,7 @@ async def _came(
     """Hand a reply, once it has come, to its strand."""
     try:
         ready.append((strand, await doing))
-    except Waiting:  # the strand stays where it is until somebody decides
+    except WaitsForPerson:  # the strand stays where it is until somebody decides
         _next_in_line(strand, ready)
     except Later as wait:
         later.append(wait)

@@ -23,7 +23,7 @@ from agents.engine.calling import UNKNOWN, CallOutcome, call_tool, find_outcome
 from agents.engine.commit import PROGRESS, Commit
 from agents.engine.database import in_database
 from agents.engine.desk_lookup import look_up
-from agents.engine.drive import Waiting
+from agents.engine.drive import WaitsForPerson
 from agents.engine.escalating import open_escalation
 from agents.engine.journal import Journal
 from agents.engine.kill_switch import standing_against
@@ -36,7 +36,7 @@ STOPPED = CallOutcome(EffectState.REFUSED, Reply(failed="killed"))
 
 
 async def use(key: str, request: Use, journal: Journal, limits: Limits) -> Reply:
-    """Call a tool once, if it may be called. Raises Waiting where only a person can tell."""
+    """Call a tool once, if it may be called. Raises WaitsForPerson where only a person can tell."""
     run = journal.run
     opened, registered = journal.steps.get(key), simulation.registry(run)
     only_reads = request.tool in registered and not registered[request.tool].writes
@@ -72,7 +72,7 @@ async def use(key: str, request: Use, journal: Journal, limits: Limits) -> Reply
             reply = journal.finish(step, kept, tool=request.tool)
     if outcome.state is EffectState.UNKNOWN:
         await journal.transact(partial(_ask_person, step, request, limits))
-        raise Waiting(key)
+        raise WaitsForPerson(key)
     if outcome.state is EffectState.DONE and tool.find:
         journal.done[step.pk] = outcome.reply.value
     elif tool.writes:

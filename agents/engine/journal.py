@@ -33,7 +33,7 @@ from agents.engine.commit import Commit, Draft, NewRow, UnderLock
 from agents.engine.crashpoints import crashpoint
 from agents.engine.database import in_database
 from agents.engine.desk_lookup import LookedUp
-from agents.engine.drive import Waiting
+from agents.engine.drive import WaitsForPerson
 from agents.models import Escalation, Run, Step
 from agents.models.event import Entry
 
@@ -89,7 +89,7 @@ class Journal:
     def recall(self, key: str, request: Request) -> Reply | None:
         """Return the recorded reply, or None if the step has to be done.
 
-        Raises Waiting where it is with a person, Diverged where something else was recorded.
+        Raises WaitsForPerson where it is with a person, Diverged where something else was recorded.
         """
         step = self.steps.get(key)
         if step is None:
@@ -98,7 +98,7 @@ class Journal:
             # The message goes into the log, so it does not quote the request.
             raise Diverged(f"{key}: another {step.kind} is asked than was recorded")
         if step.pk in self.escalated:
-            raise Waiting(key)
+            raise WaitsForPerson(key)
         return Reply(step.reply, step.failed) if step.ended_at else None
 
     def begin(self, key: str, request: Request) -> Step:

@@ -15,7 +15,7 @@ from agents.engine import asking, gateway
 from agents.engine.commit import Commit
 from agents.engine.database import in_database
 from agents.engine.desk_lookup import AGAIN, FAILED, StaleLookup, look_up
-from agents.engine.drive import Later, Waiting
+from agents.engine.drive import Later, WaitsForPerson
 from agents.engine.escalating import open_escalation
 from agents.engine.facts import fetch_facts
 from agents.engine.journal import Journal
@@ -36,7 +36,7 @@ class RunExecutor:
         await self.journal.flush()
 
     async def do(self, key: str, request: Request) -> Reply:
-        """Answer one request. Raises Waiting where a person has to decide, Later, LostRun."""
+        """Answer one request. Raises WaitsForPerson, Later, LostRun."""
         match request:
             case Ask():
                 return await asking.ask(key, request, self.journal, self.limits)
@@ -86,7 +86,7 @@ class RunExecutor:
     async def _escalate(self, key: str, request: Escalate) -> Reply:
         """Put an action into the inbox; the commit comes with the run's move."""
         self.journal.under_lock(partial(self._open, self.journal.begin(key, request), request))
-        raise Waiting(key)
+        raise WaitsForPerson(key)
 
     def _open(self, step: Step, request: Escalate, commit: Commit) -> None:
         """Open the request, or answer its step at once where the inbox has no room."""

@@ -27,7 +27,7 @@ _ORDER = Case(When(fence=0, then=1), default=0), F("created_at"), F("pk")
 
 
 @dataclass(frozen=True)
-class Turn:
+class StartRound:
     """The runs to start now; `is_held_back` where only a workspace's share keeps others waiting."""
 
     runs: list[UUID]
@@ -42,7 +42,7 @@ class Turns:
     found: list[tuple[int, UUID]] = field(default_factory=list)  # of a flood, for FRESH seconds
     found_at: float = 0.0
 
-    def choose(self, busy: Collection[UUID]) -> Turn:
+    def choose(self, busy: Collection[UUID]) -> StartRound:
         """Return whom to start beside these, for as many as there are slots left.
 
         While fewer wait than there are slots, all may go and one look is enough. Of a flood the
@@ -50,7 +50,7 @@ class Turns:
         """
         room = slots() - len(busy)
         if room <= 0:
-            return Turn([])
+            return StartRound([])
         rows = self._look(busy)
         waiting: dict[int, list[UUID]] = defaultdict(list)
         for workspace, run in rows:
@@ -82,7 +82,7 @@ def in_turn(
     *,
     room: int,
     share: int,
-) -> Turn:
+) -> StartRound:
     """Choose runs for `room` slots of whoever holds fewest, of equals whose turn is longest ago.
 
     Each in its workspace's order, none beyond its share. Notes in `served` whose turn it was.
@@ -92,12 +92,12 @@ def in_turn(
     while len(chosen) < room:
         may = [whose for whose, runs in left.items() if runs and holding[whose] < share]
         if not may:
-            return Turn(chosen, is_held_back=any(left.values()))
+            return StartRound(chosen, is_held_back=any(left.values()))
         whose = min(may, key=lambda each: (holding[each], served[each]))
         chosen.append(left[whose].pop(0))
         holding[whose] += 1
         served[whose] = max(served.values(), default=0) + 1
-    return Turn(chosen)
+    return StartRound(chosen)
 
 
 def claimable() -> QuerySet[Run]:

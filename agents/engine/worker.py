@@ -17,7 +17,7 @@ from agents import llm
 from agents.engine import lease
 from agents.engine.active_runs import ActiveRuns
 from agents.engine.database import in_database
-from agents.engine.round_robin import Turn, Turns
+from agents.engine.round_robin import StartRound, Turns
 from agents.engine.sweep import sweep
 from agents.engine.threads import close_connections
 from agents.models import Worker
@@ -116,7 +116,7 @@ class Poller:
                 return
             await self._pause(turn)
 
-    async def _take(self, *, once: bool) -> Turn:
+    async def _take(self, *, once: bool) -> StartRound:
         """Start the runs whose turn it is, as many as there is room for. Return them.
 
         Who works on until none is left must not take a database that is away for an empty one.
@@ -127,12 +127,12 @@ class Poller:
             if once:
                 raise
             log.exception("Looking for runs failed")
-            return Turn([])
+            return StartRound([])
         for run_id in turn.runs:
             self.active_runs.start(run_id)
         return turn
 
-    async def _pause(self, turn: Turn) -> None:
+    async def _pause(self, turn: StartRound) -> None:
         """Wait for the next poll, for room where there is none, or for the word to stop."""
         if turn.runs:
             await asyncio.sleep(0)

@@ -21,7 +21,7 @@ ROUNDS = 1000  # of the hash of 96 random bits
 
 
 @dataclass(frozen=True)
-class Person:
+class DemoPerson:
     """Someone in the demo."""
 
     name: str
@@ -30,12 +30,12 @@ class Person:
 
 
 PEOPLE = (
-    Person("eve", Role.VIEWER),
-    Person("omar", Role.OPERATOR),
-    Person("rita", Role.REVIEWER, limit_minor=80000),
-    Person("mara", Role.REVIEWER, limit_minor=500000),
-    Person("auditor", Role.AUDITOR),
-    Person(ADMIN, Role.ADMIN),
+    DemoPerson("eve", Role.VIEWER),
+    DemoPerson("omar", Role.OPERATOR),
+    DemoPerson("rita", Role.REVIEWER, limit_minor=80000),
+    DemoPerson("mara", Role.REVIEWER, limit_minor=500000),
+    DemoPerson("auditor", Role.AUDITOR),
+    DemoPerson(ADMIN, Role.ADMIN),
 )
 
 

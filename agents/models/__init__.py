@@ -9,7 +9,7 @@ from agents.models.escalation import Escalation
 from agents.models.event import Event, EventText
 from agents.models.head import Head, Sealed
 from agents.models.invitation import Invitation, InvitationState
-from agents.models.kill_switch import KillSwitch, Scope, Stage
+from agents.models.kill_switch import KillSwitch, Scope, SwitchStage
 from agents.models.model_use import ModelUse
 from agents.models.notification import (
     Delivery,
@@ -64,8 +64,8 @@ __all__ = [
     "Session",
     "Shape",
     "Snooze",
-    "Stage",
     "Step",
+    "SwitchStage",
     "Team",
     "Tombstone",
     "Verification",

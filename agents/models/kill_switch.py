@@ -17,7 +17,7 @@ class Scope(StrEnum):
     TOOL = "tool"
 
 
-class Stage(StrEnum):
+class SwitchStage(StrEnum):
     ON = "on"
     TRIAL = "trial"  # runs launched since then may write, older ones not yet
     OFF = "off"
@@ -72,10 +72,10 @@ class KillSwitch(models.Model):
         return f"{self.scope} {self.target}"
 
     @property
-    def stage(self) -> Stage:
+    def stage(self) -> SwitchStage:
         if self.released_at:
-            return Stage.OFF
-        return Stage.TRIAL if self.trial_at else Stage.ON
+            return SwitchStage.OFF
+        return SwitchStage.TRIAL if self.trial_at else SwitchStage.ON
 
     def stops(self, run: Run, tool: str) -> bool:
         """Tell whether a call of `tool` in this run may not start."""

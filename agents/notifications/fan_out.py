@@ -20,8 +20,8 @@ from agents.core.notifications import (
     UNKNOWN,
     UNTOLD,
     WHILE_OPEN,
-    Case,
     Kind,
+    Occurrence,
     Person,
     half_time,
     last_call,
@@ -234,12 +234,12 @@ def _able(request: Escalation | None, run: Run | None) -> tuple[set[int], set[in
         return able, able
 
 
-def _case(notification: Notification, members: Members, *, at: datetime) -> Case:
+def _case(notification: Notification, members: Members, *, at: datetime) -> Occurrence:
     run, request = notification.run, notification.escalation
     snoozes = Snooze.objects.filter(escalation=request, until__gt=at)
     is_half = notification.kind == Kind.HALF_TIME
     snoozed = snoozes.values_list("user", flat=True) if is_half else ()
-    return Case(
+    return Occurrence(
         Kind(notification.kind),
         launcher=run.launched_by_id if run else None,
         decided_by=request.decided_by_id if request else None,

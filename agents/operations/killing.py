@@ -11,14 +11,17 @@ from django.db import transaction
 from agents.core.requests import Json
 from agents.engine.kill_switch import freeze
 from agents.engine.redaction import redact_in
-from agents.models import KillSwitch, Role, Scope, Stage, Workspace
+from agents.models import KillSwitch, Role, Scope, SwitchStage, Workspace
 from agents.models.event import Entry, append_events
 from agents.operations.refusal import Refused, check_text, require_member
 from agents.patterns import PATTERNS
 from agents.tools import TOOLS
 
 MAX_REASON = 500  # characters
-_BEFORE: Mapping[Stage, Stage] = {Stage.TRIAL: Stage.ON, Stage.OFF: Stage.TRIAL}
+_BEFORE: Mapping[SwitchStage, SwitchStage] = {
+    SwitchStage.TRIAL: SwitchStage.ON,
+    SwitchStage.OFF: SwitchStage.TRIAL,
+}
 
 
 def kill(
@@ -47,7 +50,7 @@ def kill(
                 pressed_by=by.get_username(),
                 pressed_at=at,
             )
-        elif standing.stage is Stage.ON:
+        elif standing.stage is SwitchStage.ON:
             raise Refused(
                 "on",
                 f"{standing.pressed_by} turned this switch on already, at "
@@ -56,7 +59,7 @@ def kill(
         else:
             standing.trial_at = None
             standing.save(update_fields=["trial_at"])
-        _say(standing, Stage.ON, by=by, reason=reason, at=at)
+        _say(standing, SwitchStage.ON, by=by, reason=reason, at=at)
         return standing
 
 
@@ -66,7 +69,7 @@ def release(
     by: User,
     reason: str,
     at: datetime,
-    to: Stage,
+    to: SwitchStage,
     scope: Scope = Scope.WORKSPACE,
     target: str = "",
 ) -> KillSwitch:
@@ -77,10 +80,10 @@ def release(
     with transaction.atomic():
         reason = _lock_workspace(workspace, by, reason)
         standing = _standing_switch(workspace, scope, target)
-        now = standing.stage if standing else Stage.OFF
+        now = standing.stage if standing else SwitchStage.OFF
         if standing is None or now is not _BEFORE[to]:
             raise Refused("stage", _not_from(now, to))
-        column = "trial_at" if to is Stage.TRIAL else "released_at"
+        column = "trial_at" if to is SwitchStage.TRIAL else "released_at"
         setattr(standing, column, at)
         standing.save(update_fields=[column])
         _say(standing, to, by=by, reason=reason, at=at)
@@ -121,7 +124,7 @@ def _standing_switch(workspace: Workspace, scope: Scope, target: str) -> KillSwi
     return found.filter(scope=scope, target=target).first()
 
 
-def _say(switch: KillSwitch, stage: Stage, *, by: User, reason: str, at: datetime) -> None:
+def _say(switch: KillSwitch, stage: SwitchStage, *, by: User, reason: str, at: datetime) -> None:
     clocks = freeze(switch.workspace, at=at)
     facts: dict[str, Json] = {"scope": switch.scope, "target": switch.target}
     facts |= {"why": reason, "deadlines": clocks}
@@ -129,9 +132,9 @@ def _say(switch: KillSwitch, stage: Stage, *, by: User, reason: str, at: datetim
     append_events([said], workspace_id=switch.workspace_id, at=at)
 
 
-def _not_from(now: Stage, to: Stage) -> str:
-    if now is Stage.OFF:
+def _not_from(now: SwitchStage, to: SwitchStage) -> str:
+    if now is SwitchStage.OFF:
         return "This switch is off already. Nothing was changed."
-    if to is Stage.OFF:
+    if to is SwitchStage.OFF:
         return "Resume for new runs first, and watch one of them finish."
     return "New runs may act already. The next stage resumes all runs."

@@ -9,7 +9,7 @@ from agents.core.actions import action_schema, read_action
 from agents.core.checkpoints import UnreadableReply, object_in, printable_text, text_of
 from agents.core.digest import sha256
 from agents.core.money import to_model_units
-from agents.core.requests import Ask, Flow, Json, Outcome, Say, Stop, Together
+from agents.core.requests import Ask, Flow, FlowOutcome, Json, Say, Stop, Together
 from agents.core.workflow_checks import cap_of, fill_variables
 from agents.core.workflows import Agent, BadWorkflow, WorkflowStep
 from agents.patterns import Brief, Notes
@@ -137,7 +137,7 @@ def _with_tools(work: Work) -> Steps[str]:
 def _fan_out(work: Work) -> Steps[str]:
     """Let every agent work on its task side by side, then bring their outputs together."""
     flows = {agent.name: _task(work, agent) for agent in work.step.agents}
-    ended: dict[str, Outcome] = yield Together(f"{work.label}/agents", flows)
+    ended: dict[str, FlowOutcome] = yield Together(f"{work.label}/agents", flows)
     for outcome in ended.values():
         if outcome.stopped:
             raise work.stop(outcome.stopped, outcome.stopped, phase=EXECUTE)

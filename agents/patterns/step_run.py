@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from agents.core.checkpoints import Assessment, Commitment
 from agents.core.requests import Json, Say
 from agents.core.verdicts import Verdict
-from agents.core.workflows import Mode
+from agents.core.workflows import Supervision
 from agents.patterns import Notes
 from agents.patterns.execution import Work
 
@@ -54,7 +54,7 @@ class StepRun:
     """A step on its way: its commitment, how often it was run, and what is written down of it."""
 
     work: Work
-    mode: Mode
+    mode: Supervision
     notes: Notes
     commitment: Commitment = field(default_factory=Commitment)
     rounds: int = 0

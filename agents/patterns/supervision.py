@@ -15,7 +15,7 @@ from agents.core.verdicts import (
     question_of,
     read_verdict,
 )
-from agents.core.workflows import Mode
+from agents.core.workflows import Supervision
 from agents.patterns.execution import text_by
 from agents.patterns.step_run import SUPERVISE, StepRound, StepRun
 from agents.patterns.steps import Steps
@@ -26,7 +26,7 @@ BUDGET_SPENT = "reorients_used_up"
 def supervise(course: StepRun, now: StepRound) -> Steps[str]:
     """SUPERVISE: return "" where the output stands, else what to correct. Raises Stop."""
     course.note(now)
-    if course.mode is Mode.BY_PERSON:
+    if course.mode is Supervision.BY_PERSON:
         return (yield from _by_person(course, now, OUTPUT.stored))
     if course.work.brief.limits.reference.self_reported and course.rounds == 1 and not now.triggers:
         return ""

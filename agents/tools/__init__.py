@@ -15,7 +15,7 @@ from typing import Annotated, TypeAlias
 
 from agents.core.actions import ArgSpecs
 from agents.core.former import AMOUNT, CURRENCY
-from agents.core.kinds import ACTION, LETTER, Kind, kind_of
+from agents.core.kinds import ACTION, LETTER, RequestKind, kind_of
 from agents.core.limits import Limits
 from agents.core.registry import enter, load
 from agents.core.requests import Json
@@ -66,7 +66,7 @@ class Tool:
     after: str = ""  # what a call has done, for people: "{amount} went to {subject}."
     may_say: Callable[[Json], dict[str, str]] | None = None  # of a result: sentences, by name
     letter: str = ""  # the argument that somebody outside reads; "": none does
-    request: Kind = ACTION  # what a person reads who is asked whether to run it
+    request: RequestKind = ACTION  # what a person reads who is asked whether to run it
     typed: Arguments | None = None  # its arguments as forms read them; None: nothing is changed
     may_change: Mapping[str, Change] = field(default_factory=dict)  # by a person, and how
     people: int = 1  # how many have to say yes where one is asked
@@ -91,7 +91,7 @@ def tool(
     after: str = "",
     may_say: Callable[[Json], dict[str, str]] | None = None,
     letter: str = "",
-    request: Kind | None = None,
+    request: RequestKind | None = None,
 ) -> Callable[[Call], Call]:
     """Register a function as a tool under its own name."""
 
@@ -124,7 +124,7 @@ def _spec(parameter: Parameter) -> tuple[str, str]:
     return (name.removesuffix("_minor") + "_usd" if kind == AMOUNT else name), kind
 
 
-def request_of(stored: str, action: Mapping[str, Json]) -> Kind:
+def request_of(stored: str, action: Mapping[str, Json]) -> RequestKind:
     """Return the kind of a request, in the words of the tool that it is about."""
     kind, named = kind_of(stored, action), TOOLS.get(str(action.get("name")))
     if named is None:

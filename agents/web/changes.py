@@ -17,7 +17,7 @@ from agents.web.formats import ESCALATION_ROLES, rule_title
 
 
 @dataclass(frozen=True)
-class Stage:
+class ActionStage:
     """What a call is about at one moment, and whose word it was."""
 
     name: str
@@ -93,7 +93,7 @@ def stages(
     effect: Effect | None,
     *,
     is_over: bool,
-) -> list[Stage]:
+) -> list[ActionStage]:
     """Return what a call is about at its four moments; [] where nothing of it is watched.
 
     `is_over` of the run: then nothing is executed any more.
@@ -113,29 +113,29 @@ def stages(
     by = f"policy changed it: {rules}" if rules else f"policy: {deciding}"
     verdict, left = first["decision"], _args(first["action"]) or _args(action)
     return [
-        Stage("Proposed", "", "bot", told(_args(action)), "the agent", reviews[0].begun_at),
-        Stage("Reviewed", verdict, verdict, told(left), by, reviews[0].ended_at),
+        ActionStage("Proposed", "", "bot", told(_args(action)), "the agent", reviews[0].begun_at),
+        ActionStage("Reviewed", verdict, verdict, told(left), by, reviews[0].ended_at),
         _approved(verdict, told({**left, **patch_of(escalation)}), escalation),
         _executed(escalation, effect, told(effect.args) if effect else "", is_over=is_over),
     ]
 
 
-def _approved(verdict: str, text: str, escalation: Escalation | None) -> Stage:
+def _approved(verdict: str, text: str, escalation: Escalation | None) -> ActionStage:
     if escalation is None:
         if verdict in ("approve", "revise"):
-            return Stage("Approved", "approve", "approve", text, "the policy", None)
+            return ActionStage("Approved", "approve", "approve", text, "the policy", None)
         by = "blocked by the policy"
-        return Stage("Approved", "block", "block", "nothing", by, None, is_ahead=True)
+        return ActionStage("Approved", "block", "block", "nothing", by, None, is_ahead=True)
     if escalation.state == EscalationState.OPEN:
         # While a kill switch holds it, its deadline moves on.
         held = escalation.frozen_at is not None
         by, due = ("deadline paused", None) if held else ("due", escalation.expires_at)
-        return Stage("Awaiting approval", "human", "human", "not yet", by, due, is_now=True)
+        return ActionStage("Awaiting approval", "human", "human", "not yet", by, due, is_now=True)
     who = escalation.decided_by.get_username() if escalation.decided_by else "nobody"
     if escalation.state not in GRANTED:
         role, word = ESCALATION_ROLES[escalation.state]
-        return Stage(word, role, role, "nothing", who, escalation.decided_at)
-    return Stage("Approved", "human", "human", text, who, escalation.decided_at)
+        return ActionStage(word, role, role, "nothing", who, escalation.decided_at)
+    return ActionStage("Approved", "human", "human", text, who, escalation.decided_at)
 
 
 def patch_of(escalation: Escalation | None) -> Mapping[str, Json]:
@@ -150,18 +150,18 @@ def patch_of(escalation: Escalation | None) -> Mapping[str, Json]:
 
 def _executed(
     escalation: Escalation | None, effect: Effect | None, text: str, *, is_over: bool
-) -> Stage:
+) -> ActionStage:
     if effect is None:
         is_decided = escalation is not None and escalation.state != EscalationState.OPEN
         is_refused = is_decided and escalation is not None and escalation.state not in GRANTED
         is_closed = escalation is not None and escalation.not_carried_out != ""
         when = "never" if is_refused or is_closed or is_over else "not yet"
-        return Stage("Executed", "", "dot", when, "nothing was done", None, is_ahead=True)
+        return ActionStage("Executed", "", "dot", when, "nothing was done", None, is_ahead=True)
     if effect.state == EffectState.DONE:
-        return Stage("Executed", "approve", "approve", text, "once", effect.settled_at)
+        return ActionStage("Executed", "approve", "approve", text, "once", effect.settled_at)
     word = {EffectState.REFUSED: "refused", EffectState.UNKNOWN: "outcome unknown"}
     said = word.get(EffectState(effect.state), "under way")
-    return Stage("Executed", "waiting", "waiting", said, effect.tool, effect.settled_at)
+    return ActionStage("Executed", "waiting", "waiting", said, effect.tool, effect.settled_at)
 
 
 def changes(

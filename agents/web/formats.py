@@ -15,12 +15,12 @@ from django.utils.safestring import SafeString
 from agents.core.former import CURRENCY
 from agents.core.money import PRICED_IN, format_money, format_sums
 from agents.core.units import is_currency, unit_of, with_unit
-from agents.models import Escalation, Scope, Stage
+from agents.models import Escalation, Scope, SwitchStage
 from agents.sdk.desk import DESKS
 from agents.web.policy.rule_words import words_of
 
 if TYPE_CHECKING:
-    from agents.web.kill.switches import Standing
+    from agents.web.kill.switches import SwitchInForce
 
 register = template.Library()
 
@@ -81,9 +81,9 @@ def escalation_chip(state: str) -> SafeString:
 
 
 @register.simple_tag
-def stop_chip(stops: Sequence[Standing]) -> SafeString:
+def stop_chip(stops: Sequence[SwitchInForce]) -> SafeString:
     """Say whether kill switches stop all that agents do, or a part of it."""
-    stopped = {row.switch.scope for row in stops if row.switch.stage is Stage.ON}
+    stopped = {row.switch.scope for row in stops if row.switch.stage is SwitchStage.ON}
     if Scope.WORKSPACE in stopped:
         return _chip("block", "Agents stopped")
     return _chip("waiting", "Agents partly stopped")

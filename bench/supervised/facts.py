@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from agents.core.actions import Action
 from agents.core.former import CURRENCY
 from agents.desks.refunds import mail
-from agents.desks.refunds.billing import Account, ChargeFacts
+from agents.desks.refunds.billing import ChargeFacts, CustomerAccount
 from agents.desks.refunds.known import ChargeFact, MailFact, RefundFact, RefundFacts
 from agents.desks.refunds.profiles import STRICT
 from bench.supervised.record import Effect, Escalation
@@ -21,7 +21,7 @@ class Ledger:
     """What is known of one customer and of one thread, at one moment."""
 
     customer: int
-    account: Account | None
+    account: CustomerAccount | None
     effects: Sequence[Effect] = ()  # of the thread
     escalations: Sequence[Escalation] = ()  # of the thread
     unattended: Sequence[tuple[int, int]] = ()  # of any thread: charge, minor units
@@ -82,7 +82,7 @@ def _charge(charge: ChargeFacts | None) -> ChargeFact | None:
 
 
 def _mail(
-    account: Account | None, refunds: Sequence[Effect], letters: Sequence[str]
+    account: CustomerAccount | None, refunds: Sequence[Effect], letters: Sequence[str]
 ) -> MailFact | None:
     """Return the mail that is due: for the newest refund not yet written about."""
     for effect in reversed(refunds):

@@ -7,7 +7,7 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from agents import operations
-from agents.models import KillSwitch, Role, Stage
+from agents.models import KillSwitch, Role, SwitchStage
 from tests.commands.test_run_pattern import Ended, command
 from tests.engine.scene import set_scene
 
@@ -34,7 +34,7 @@ def test_a_switch_is_pressed_tried_and_released() -> None:
     assert [pressed.code, tried.code, released.code] == [0, 0, 0]
     assert "tool issue_refund is stopped" in pressed.out
     assert "older ones may not" in tried.out
-    assert KillSwitch.objects.get().stage is Stage.OFF
+    assert KillSwitch.objects.get().stage is SwitchStage.OFF
 
 
 @pytest.mark.parametrize(

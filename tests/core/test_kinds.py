@@ -7,7 +7,7 @@ from string import Formatter
 
 import pytest
 
-from agents.core.kinds import ADJUST, APPROVE, KINDS, REJECT, Kind, kind_of
+from agents.core.kinds import ADJUST, APPROVE, KINDS, REJECT, RequestKind, kind_of
 from agents.tools import TOOLS
 from tests.processes import ROOT
 
@@ -16,7 +16,7 @@ ALL = {**{kind.name: kind for kind in KINDS}, **{t.name: t.request for t in TOOL
 
 
 @pytest.mark.parametrize("kind", ALL.values(), ids=ALL)
-def test_a_kind_can_be_answered_and_says_what_became_of_it(kind: Kind) -> None:
+def test_a_kind_can_be_answered_and_says_what_became_of_it(kind: RequestKind) -> None:
     verdicts = [answer.verdict for answer in kind.answers]
     sentences = [kind.asks, kind.note, kind.done, kind.undone, kind.pending, kind.lost]
     sentences += [text for a in kind.answers for text in (a.label, a.consequence, a.button)]
@@ -54,7 +54,7 @@ def test_the_docs_show_the_table() -> None:
     assert rows == [row(kind) for kind in KINDS]
 
 
-def row(kind: Kind) -> str:
+def row(kind: RequestKind) -> str:
     """Return a kind as a line of the docs' table."""
     answers = " / ".join(answer.label for answer in kind.answers)
     asks = re.sub(r"\{(\w+)\}", r"*\1*", kind.asks)

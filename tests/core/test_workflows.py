@@ -13,7 +13,7 @@ from agents.core.workflow_checks import (
     fields_in,
     fill_variables,
 )
-from agents.core.workflows import BadWorkflow, Mode, WorkflowStep, read_workflow
+from agents.core.workflows import BadWorkflow, Supervision, WorkflowStep, read_workflow
 from agents.desks.refunds.profiles import STRICT
 from agents.operations.desk_workflows import shipped_workflow, shipped_workflows
 from agents.tools import specs
@@ -81,13 +81,13 @@ def test_a_document_of_another_shape_is_refused(document: Any, says: str) -> Non
 @pytest.mark.parametrize(
     ("whole", "sequence", "step", "holds"),
     [
-        ("by_person", "by_model", "unsupervised", Mode.BY_PERSON),
-        ("unsupervised", "by_model", "by_person", Mode.BY_PERSON),
-        ("unsupervised", "by_model", "unsupervised", Mode.BY_MODEL),
-        ("unsupervised", "unsupervised", "unsupervised", Mode.UNSUPERVISED),
+        ("by_person", "by_model", "unsupervised", Supervision.BY_PERSON),
+        ("unsupervised", "by_model", "by_person", Supervision.BY_PERSON),
+        ("unsupervised", "by_model", "unsupervised", Supervision.BY_MODEL),
+        ("unsupervised", "unsupervised", "unsupervised", Supervision.UNSUPERVISED),
     ],
 )
-def test_the_stricter_mode_holds(whole: str, sequence: str, step: str, holds: Mode) -> None:
+def test_the_stricter_mode_holds(whole: str, sequence: str, step: str, holds: Supervision) -> None:
     document = declared({"name": "a", "mode": step}, mode=whole)
     document["sequences"][0]["mode"] = sequence
 

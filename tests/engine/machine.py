@@ -29,7 +29,7 @@ from agents.desks.refunds.profiles import STRICT
 from agents.engine import crashpoints
 from agents.engine.sweep import sweep
 from agents.models import Escalation, Event, PolicyVersion, Run, Workspace
-from agents.models.kill_switch import Stage
+from agents.models.kill_switch import SwitchStage
 from agents.web.audit.export import as_csv
 from tests import checker
 from tests.checker import record as copies
@@ -222,14 +222,14 @@ class Engine:
 
     def kill_switch(self) -> None:
         """Press it, let something happen to what it stops, and release it, or on trial only."""
-        self.press(Stage.ON)
+        self.press(SwitchStage.ON)
         for rule in self.chance.choices((self.approve, self.work, self.launch), k=2):
             rule()
-        for stage in (Stage.TRIAL, Stage.OFF)[: self.chance.choice((1, 2, 2))]:
+        for stage in (SwitchStage.TRIAL, SwitchStage.OFF)[: self.chance.choice((1, 2, 2))]:
             self.press(stage)
 
-    def press(self, to: Stage) -> None:
-        press = operations.kill if to is Stage.ON else partial(operations.release, to=to)
+    def press(self, to: SwitchStage) -> None:
+        press = operations.kill if to is SwitchStage.ON else partial(operations.release, to=to)
         about: Any = {"workspace": self.scene.workspace, "by": self.people["ada"]}
         with suppress(operations.Refused):  # released without having been pressed
             press(**about, reason="look", at=self.now())
@@ -269,7 +269,7 @@ class Engine:
     def to_the_end(self) -> None:
         """Let everything come to its end: nothing is stuck, held or unknown."""
         self.ahead = timedelta()
-        for stage in (Stage.TRIAL, Stage.OFF):
+        for stage in (SwitchStage.TRIAL, SwitchStage.OFF):
             self.press(stage)
         for _ in range(ROUNDS):
             self.recover_all()

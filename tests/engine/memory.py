@@ -8,7 +8,7 @@ from typing import Any
 from agents.core.digest import as_stored, fingerprint
 from agents.core.replay import Diverged, Reply
 from agents.core.requests import Escalate, Json, Request
-from agents.engine.journal import Waiting
+from agents.engine.journal import WaitsForPerson
 
 
 class Crash(BaseException):
@@ -34,14 +34,14 @@ class MemoryWorld:
         if recorded != fingerprint(request):
             raise Diverged(key)
         if reply is None and key in self.waiting:
-            raise Waiting(key)
+            raise WaitsForPerson(key)
         return reply
 
     async def do(self, key: str, request: Request) -> Reply:
         self._write(key, request, None)
         if isinstance(request, Escalate):
             self.waiting[key] = request
-            raise Waiting(key)
+            raise WaitsForPerson(key)
         self.calls.append(key)
         if key not in self.done:
             self.done[key] = self.perform(key, request)

@@ -22,7 +22,7 @@ from agents.engine.answering import expire
 from agents.engine.lease import claim
 from agents.engine.sweep import sweep
 from agents.management.command_arguments import first_limit
-from agents.models import Escalation, Role, Run, Stage
+from agents.models import Escalation, Role, Run, SwitchStage
 from tests import checker
 from tests.engine.aborting import breaking
 from tests.engine.memory import Crash
@@ -143,18 +143,22 @@ def cancelling(scene: Scene, ada: User) -> Act:
     )
 
 
-def switching(to: Stage) -> Callable[[Scene, User], Act]:
+def switching(to: SwitchStage) -> Callable[[Scene, User], Act]:
     """Move a switch to a stage, with a request whose clock it stops or starts."""
 
     def prepared(scene: Scene, ada: User) -> Act:
         asked(scene)
         common: dict[str, Any] = {"workspace": scene.workspace, "by": ada, "reason": "look"}
-        acts: dict[Stage, Act] = {
-            Stage.ON: lambda: operations.kill(**common, at=timezone.now()),
-            Stage.TRIAL: lambda: operations.release(**common, to=Stage.TRIAL, at=timezone.now()),
-            Stage.OFF: lambda: operations.release(**common, to=Stage.OFF, at=timezone.now()),
+        acts: dict[SwitchStage, Act] = {
+            SwitchStage.ON: lambda: operations.kill(**common, at=timezone.now()),
+            SwitchStage.TRIAL: lambda: operations.release(
+                **common, to=SwitchStage.TRIAL, at=timezone.now()
+            ),
+            SwitchStage.OFF: lambda: operations.release(
+                **common, to=SwitchStage.OFF, at=timezone.now()
+            ),
         }
-        for stage in Stage:  # from where the last one left it
+        for stage in SwitchStage:  # from where the last one left it
             if stage is to:
                 break
             with suppress(operations.Refused):
@@ -221,9 +225,9 @@ OPERATIONS: dict[str, Callable[[Scene, User], Act]] = {
     "release a claim": releasing,
     "expire": expiring,
     "cancel": cancelling,
-    "kill": switching(Stage.ON),
-    "try out": switching(Stage.TRIAL),
-    "release": switching(Stage.OFF),
+    "kill": switching(SwitchStage.ON),
+    "try out": switching(SwitchStage.TRIAL),
+    "release": switching(SwitchStage.OFF),
     "a worker's claim": claimed_by_a_worker,
     "a worker that went quiet": requeuing,
     "publish a policy": publishing,

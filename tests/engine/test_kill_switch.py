@@ -14,7 +14,7 @@ from agents.engine import crashpoints
 from agents.engine import sweep as sweeping
 from agents.engine.answering import expire
 from agents.engine.sweep import sweep
-from agents.models import Effect, Escalation, Event, KillSwitch, Role, Run, Scope, Stage
+from agents.models import Effect, Escalation, Event, KillSwitch, Role, Run, Scope, SwitchStage
 from tests.engine.dying import die_at
 from tests.engine.memory import Crash
 from tests.engine.scene import REFUND_500, Scene, fresh, go, paid, recover, set_scene
@@ -46,7 +46,7 @@ def press(scene: Scene, admin: User, scope: Scope = Scope.WORKSPACE, target: str
 
 
 def release(
-    scene: Scene, admin: User, to: Stage, scope: Scope = Scope.WORKSPACE, target: str = ""
+    scene: Scene, admin: User, to: SwitchStage, scope: Scope = Scope.WORKSPACE, target: str = ""
 ) -> None:
     operations.release(
         workspace=scene.workspace,
@@ -127,10 +127,10 @@ def test_a_frozen_request_does_not_expire_and_gets_its_time_back(scene: Scene, a
 
     sweep()
     assert results.result(fresh(escalation.run))["escalation"]["frozen"] is True
-    release(scene, admin, Stage.TRIAL)
+    release(scene, admin, SwitchStage.TRIAL)
     escalation.refresh_from_db()
     assert (escalation.state, escalation.frozen_at is None) == (EscalationState.OPEN, False)
-    release(scene, admin, Stage.OFF)
+    release(scene, admin, SwitchStage.OFF)
 
     escalation.refresh_from_db()
     assert escalation.frozen_at is None
@@ -201,13 +201,13 @@ def test_of_two_switches_the_last_to_go_starts_the_clock(scene: Scene, admin: Us
     press(scene, admin)
     press(scene, admin, Scope.PATTERN, "supervisor")
 
-    release(scene, admin, Stage.TRIAL)
-    release(scene, admin, Stage.OFF)
+    release(scene, admin, SwitchStage.TRIAL)
+    release(scene, admin, SwitchStage.OFF)
     escalation.refresh_from_db()
     assert escalation.frozen_at is not None
 
-    release(scene, admin, Stage.TRIAL, Scope.PATTERN, "supervisor")
-    release(scene, admin, Stage.OFF, Scope.PATTERN, "supervisor")
+    release(scene, admin, SwitchStage.TRIAL, Scope.PATTERN, "supervisor")
+    release(scene, admin, SwitchStage.OFF, Scope.PATTERN, "supervisor")
     escalation.refresh_from_db()
     assert escalation.frozen_at is None
 
@@ -216,7 +216,7 @@ def test_on_trial_new_runs_write_and_older_ones_do_not(scene: Scene, admin: User
     press(scene, admin)
     older = scene.launch(REFUND_500)
 
-    release(scene, admin, Stage.TRIAL)
+    release(scene, admin, SwitchStage.TRIAL)
     newer = go(scene.launch(REFUND_500))
     older = go(older)
 
@@ -225,19 +225,19 @@ def test_on_trial_new_runs_write_and_older_ones_do_not(scene: Scene, admin: User
 
 def test_a_switch_on_trial_can_be_thrown_again(scene: Scene, admin: User) -> None:
     press(scene, admin)
-    release(scene, admin, Stage.TRIAL)
+    release(scene, admin, SwitchStage.TRIAL)
 
     press(scene, admin)
 
     assert go(scene.launch(REFUND_500)).stop_reason == "killed"
-    assert KillSwitch.objects.get().stage is Stage.ON
+    assert KillSwitch.objects.get().stage is SwitchStage.ON
 
 
 def test_every_stage_is_on_record_with_who_and_why(scene: Scene, admin: User) -> None:
     waiting(scene.launch())
     press(scene, admin)
-    release(scene, admin, Stage.TRIAL)
-    release(scene, admin, Stage.OFF)
+    release(scene, admin, SwitchStage.TRIAL)
+    release(scene, admin, SwitchStage.OFF)
 
     said = Event.objects.filter(run=None, kind__startswith="kill_switch").order_by("seq")
     assert [(event.kind, event.actor, event.facts["deadlines"]) for event in said] == [
@@ -251,18 +251,18 @@ def test_every_stage_is_on_record_with_who_and_why(scene: Scene, admin: User) ->
 @pytest.mark.parametrize(
     ("stages", "code"),
     [
-        ([Stage.OFF], "stage"),
-        ([Stage.TRIAL], "stage"),
-        ([Stage.ON, Stage.ON], "on"),
-        ([Stage.ON, Stage.OFF], "stage"),
-        ([Stage.ON, Stage.TRIAL, Stage.TRIAL], "stage"),
+        ([SwitchStage.OFF], "stage"),
+        ([SwitchStage.TRIAL], "stage"),
+        ([SwitchStage.ON, SwitchStage.ON], "on"),
+        ([SwitchStage.ON, SwitchStage.OFF], "stage"),
+        ([SwitchStage.ON, SwitchStage.TRIAL, SwitchStage.TRIAL], "stage"),
     ],
 )
 def test_a_stage_that_does_not_come_next_is_refused(
-    scene: Scene, admin: User, stages: list[Stage], code: str
+    scene: Scene, admin: User, stages: list[SwitchStage], code: str
 ) -> None:
-    def take(stage: Stage) -> None:
-        if stage is Stage.ON:
+    def take(stage: SwitchStage) -> None:
+        if stage is SwitchStage.ON:
             press(scene, admin)
         else:
             release(scene, admin, stage)

@@ -13,7 +13,7 @@ from django.utils import timezone
 from agents import operations
 from agents.models import Escalation, Event, Role, Snooze, Team
 from agents.models.event import facts_of
-from agents.models.kill_switch import Stage
+from agents.models.kill_switch import SwitchStage
 from tests import checker
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import Scene, go, set_scene
@@ -192,7 +192,7 @@ def test_a_snooze_ends_before_the_deadline_which_stays(
     give(waiting, scene.rita, to_user=ada)  # a kill switch stops approvals, not hand-overs
     later(waiting, scene.rita, left - 1)
     off: dict[str, Any] = {"workspace": scene.workspace, "by": ada, "reason": "go"}
-    for stage in (Stage.TRIAL, Stage.OFF):
+    for stage in (SwitchStage.TRIAL, SwitchStage.OFF):
         operations.release(**off, to=stage, at=timezone.now())
     for _ in range(2):
         operations.wake(escalation_id=waiting.pk, by=scene.rita, at=timezone.now())

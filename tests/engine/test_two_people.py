@@ -15,7 +15,7 @@ from django.utils import timezone
 from agents import operations
 from agents.engine.climbing import climb
 from agents.engine.sweep import sweep
-from agents.models import Approval, Escalation, Event, Role, Run, Stage
+from agents.models import Approval, Escalation, Event, Role, Run, SwitchStage
 from agents.tools import TOOLS
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import go, paid
@@ -223,8 +223,8 @@ def test_while_a_switch_stands_nobody_is_passed_over(tiered: Tiered) -> None:
 
     sweep()
     assert not climb(request.pk, at=at)  # that a sweeper found before the press
-    operations.release(**asked, to=Stage.TRIAL, at=at + timedelta(minutes=5))
-    operations.release(**asked, to=Stage.OFF, at=at + timedelta(minutes=5))
+    operations.release(**asked, to=SwitchStage.TRIAL, at=at + timedelta(minutes=5))
+    operations.release(**asked, to=SwitchStage.OFF, at=at + timedelta(minutes=5))
 
     request.refresh_from_db()
     assert request.tier == before.tier == 1

@@ -20,7 +20,7 @@ from agents import operations
 from agents.core.notifications import Hours, Kind, Mode, half_time, last_call
 from agents.core.states import EscalationState
 from agents.engine.sweep import sweep
-from agents.models import Escalation, Notification, Role, Run, Stage
+from agents.models import Escalation, Notification, Role, Run, SwitchStage
 from agents.notifications import fan_out, webhooks
 from tests.engine.scene import REFUND_500, Scene, go, patch_of
 from tests.engine.tiered import say_yes, set_tiered
@@ -244,8 +244,8 @@ def test_a_kill_switch_is_told_and_stops_the_clock_of_what_it_holds(
     with monkeypatch.context() as patch:  # what stands still must not keep back what is behind it
         patch.setattr(fan_out, "BATCH", 1)
         tell(later + timedelta(seconds=1))
-    operations.release(at=at + timedelta(hours=1), to=Stage.TRIAL, **given)
-    operations.release(at=at + timedelta(hours=1), to=Stage.OFF, **given)
+    operations.release(at=at + timedelta(hours=1), to=SwitchStage.TRIAL, **given)
+    operations.release(at=at + timedelta(hours=1), to=SwitchStage.OFF, **given)
     tell(at + timedelta(hours=1, seconds=1))
 
     assert [subject(one) for one in mail.got] == [
@@ -367,7 +367,7 @@ def test_a_mail_says_when_it_was_so_and_no_deadline_that_stands_still(
     mail.got.clear()
 
     frozen = timedelta(hours=1)
-    for stage in (Stage.TRIAL, Stage.OFF):
+    for stage in (SwitchStage.TRIAL, SwitchStage.OFF):
         operations.release(
             workspace=scene.workspace, by=ada, to=stage, reason="x", at=timezone.now() + frozen
         )

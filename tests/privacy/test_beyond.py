@@ -9,7 +9,7 @@ from django.utils import timezone
 from agents import operations
 from agents.core.requests import Json
 from agents.desks.refunds.profiles import STRICT
-from agents.models import Role, Run, Stage
+from agents.models import Role, Run, SwitchStage
 from agents.models import event as record
 from tests.commands.test_run_pattern import Ended, command
 from tests.engine.scene import Scene, go, set_scene
@@ -32,7 +32,7 @@ def admin(scene: Scene) -> User:
 def press(scene: Scene, admin: User, reason: str) -> int:
     at, workspace = timezone.now(), scene.workspace
     switch = operations.kill(workspace=workspace, by=admin, reason=reason, at=at)
-    for stage in (Stage.TRIAL, Stage.OFF):
+    for stage in (SwitchStage.TRIAL, SwitchStage.OFF):
         operations.release(workspace=workspace, by=admin, reason=REASON, at=at, to=stage)
     return switch.pk
 

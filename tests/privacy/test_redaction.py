@@ -21,7 +21,7 @@ from agents.desks.refunds.models import Customer
 from agents.desks.refunds.profiles import REFERENCE, STRICT
 from agents.engine.sweep import settle_orphan
 from agents.models import Effect, Escalation, Event, PolicyVersion, Role, Run, Step, Workspace
-from agents.models import Stage as KillStage
+from agents.models import SwitchStage as KillStage
 from agents.results import result
 from tests.engine.scene import REFUND_1200, Scene, go, set_scene
 from tests.llm.asking import send, serving

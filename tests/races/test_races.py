@@ -20,7 +20,7 @@ from agents.desks.refunds.books import open_demo_book
 from agents.desks.refunds.models import Charge, Refund
 from agents.desks.refunds.profiles import STRICT
 from agents.models import Effect, Escalation, Run, Workspace
-from agents.models.kill_switch import Stage
+from agents.models.kill_switch import SwitchStage
 from tests.engine.scene import REFUND_500, Scene, fresh, go, mailed, paid, recover, set_scene
 from tests.processes import SIX, Contenders
 
@@ -257,7 +257,7 @@ def test_no_write_starts_once_the_kill_switch_has_the_lock(scene: Scene, crowd: 
 
 
 def release(scene: Scene, admin: User) -> None:
-    for stage in (Stage.TRIAL, Stage.OFF):
+    for stage in (SwitchStage.TRIAL, SwitchStage.OFF):
         operations.release(
             workspace=scene.workspace, by=admin, reason="next", at=timezone.now(), to=stage
         )

@@ -16,7 +16,7 @@ from agents.core.states import ENDED, EscalationState
 from agents.desks.refunds.models import Charge
 from agents.engine.sweep import sweep
 from agents.models import Escalation, Role, Run
-from agents.models.kill_switch import Stage
+from agents.models.kill_switch import SwitchStage
 from tests import checker
 from tests.engine.scene import REFUND_500, Scene, fresh, go, set_scene
 from tests.processes import Contenders
@@ -56,7 +56,7 @@ def test_whatever_meets_each_yes_comes_to_something(
         asked += [["advances", str(chance.choice(runs).pk)]] * (6 - len(asked))
         crowd.meet("tests.races.contenders:does", asked[:6])
         if number == 2:
-            for stage in (Stage.TRIAL, Stage.OFF):
+            for stage in (SwitchStage.TRIAL, SwitchStage.OFF):
                 at = timezone.now()
                 operations.release(workspace=scene.workspace, by=ada, reason="on", at=at, to=stage)
 

@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from agents import operations
 from agents.core.states import EffectState
-from agents.models import Effect, KillSwitch, Role, Stage, Workspace
+from agents.models import Effect, KillSwitch, Role, SwitchStage, Workspace
 from agents.web.kill.switches import in_flight
 from tests.engine.scene import REFUND_500, Scene, go, set_scene
 
@@ -116,7 +116,7 @@ def test_release_goes_by_stages_and_a_stale_tab_is_told(scene: Scene, admin: Cli
     assert "New runs may act already" in stale.text
 
     admin.post(reverse("kill-release"), form(scene.workspace, to="off"))
-    assert KillSwitch.objects.get().stage is Stage.OFF
+    assert KillSwitch.objects.get().stage is SwitchStage.OFF
     assert "nothing is stopped" in admin.get(reverse("kill")).text
 
 

@@ -17,7 +17,7 @@ from agents import operations
 from agents.core.states import EscalationState, RunState
 from agents.desks.refunds import metrics
 from agents.desks.refunds.books import open_demo_book
-from agents.desks.refunds.scenarios import SCENARIOS, Scenario
+from agents.desks.refunds.scenarios import SCENARIOS, LaunchScenario
 from agents.models import Escalation, Membership, Role, Run, Workspace
 from agents.sdk.reserved import RESERVED
 from agents.web.launch.forms import examples
@@ -389,7 +389,7 @@ def test_a_report_in_own_words_needs_no_customer(scene: Scene) -> None:
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.key)
 def test_a_scenario_goes_where_its_line_says(
-    scene: Scene, scenario: Scenario, monkeypatch: pytest.MonkeyPatch
+    scene: Scene, scenario: LaunchScenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for source in metrics.DEMO_SECONDS:
         monkeypatch.setitem(metrics.DEMO_SECONDS, source, (0.0, 0.0))

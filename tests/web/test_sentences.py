@@ -13,7 +13,7 @@ from agents.core.event_kinds import LEDGER
 from agents.core.states import EffectState, RunState
 from agents.models import Event, Run
 from agents.models.invitation import InvitationState
-from agents.models.kill_switch import Stage
+from agents.models.kill_switch import SwitchStage
 from agents.web.event_labels import LABELS, OTHERS
 from agents.web.event_words import ASK_REASONS, EventContext
 from agents.web.sentences import known_kinds, tell_events
@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 COMPOSED = {
     *(f"run.{state}" for state in RunState if state is not RunState.RUNNING),
     *(f"effect.{state}" for state in EffectState),
-    *(f"kill_switch.{stage}" for stage in Stage),
+    *(f"kill_switch.{stage}" for stage in SwitchStage),
     *(f"invitation.{state}" for state in InvitationState if state is not InvitationState.OPEN),
 }
 NAMED = re.compile(r'(?:Entry|_say|say|_record)\(\s*(?:\w+, )*(?:at, )?"([a-z_]+\.[a-z_]+)"')

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from agents.desks.bank.models import Account, Invoice, Payee, State, Transfer
+from agents.desks.bank.models import Account, Invoice, Payee, Transfer, TransferState
 
 PAYEES = (  # id, name, days since it was entered, minor units paid before
     ("P-101", "Nordlicht Energie", 400, 21_000),
@@ -45,7 +45,12 @@ def fill_demo(book: int, at: datetime) -> None:
         known = {"name": name, "entered_on": entered, "is_blocked": key == BLOCKED}
         payee = Payee.objects.create(book=book, key=key, **known)
         if minor:
-            sent = {"amount_minor": minor, "on": entered, "state": State.POSTED, "held_at": at}
+            sent = {
+                "amount_minor": minor,
+                "on": entered,
+                "state": TransferState.POSTED,
+                "held_at": at,
+            }
             sent |= {"key": f"{book} {key} before", "purpose": "before"}
             Transfer.objects.create(account=account, payee=payee, **sent)
     received = {"account": account, "received_on": today}

@@ -7,7 +7,7 @@ from datetime import date
 from typing import Annotated
 
 from agents.desks.bank import demo, ledger
-from agents.desks.bank.models import CURRENCY, State
+from agents.desks.bank.models import CURRENCY, TransferState
 from opsconsole.desks import Asked, Count, Days, Desk, In, Money, Origin, Subject, limit, longest
 
 Euros = Annotated[Money, In(CURRENCY)]
@@ -100,7 +100,7 @@ def gather(subject: str, asked: Asked) -> BankFacts:
     return replace(
         known,
         is_blocked=payee.is_blocked,
-        is_paid_before=payee.transfers.filter(state=State.POSTED).exists(),
+        is_paid_before=payee.transfers.filter(state=TransferState.POSTED).exists(),
         payee_name=payee.name,
         payee_age=Days((asked.today - payee.entered_on).days),
         sent_today=asked.sum(TRANSFER, currency=CURRENCY, by="resource", days=1),

@@ -11,7 +11,7 @@ from typing import Any
 
 from django.db import transaction
 
-from agents.desks.bank.models import Account, Invoice, Payee, State, Transfer, euros
+from agents.desks.bank.models import Account, Invoice, Payee, Transfer, TransferState, euros
 from opsconsole.desks import Booked, Books, Call, CallRefused, Json, Money
 
 
@@ -53,9 +53,9 @@ def hold(call: Call, *, account: str, payee: str, amount: Money, **on_what: Any)
 def transfer(call: Call, **asked: Any) -> Json:
     """Post a transfer, once for a key; hold it first if nobody did. Raises CallRefused."""
     held = hold(call, **asked)
-    if held.state == State.RELEASED:
+    if held.state == TransferState.RELEASED:
         raise CallRefused("given_up_before")
-    _settle(held, State.POSTED)
+    _settle(held, TransferState.POSTED)
     return receipt(held)
 
 
@@ -64,16 +64,16 @@ def release(key: str, at: datetime) -> None:
     """Give back what a transfer held that was never posted; from now on nothing posts it."""
     of_key = Account.objects.filter(transfers__key=key).values("pk")
     if list(Account.objects.select_for_update().filter(pk__in=of_key)):  # as a transfer locks it
-        _settle(Transfer.objects.get(key=key), State.RELEASED)
+        _settle(Transfer.objects.get(key=key), TransferState.RELEASED)
 
 
 def _settle(held: Transfer, state: str) -> None:
     """Take a transfer out of what its account holds, if it is held. The account is locked."""
-    if held.state != State.HELD:
+    if held.state != TransferState.HELD:
         return
     account = Account.objects.get(pk=held.account_id)
     account.held_minor -= held.amount_minor
-    account.paid_minor += held.amount_minor if state == State.POSTED else 0
+    account.paid_minor += held.amount_minor if state == TransferState.POSTED else 0
     account.save(update_fields=["held_minor", "paid_minor"])
     held.state = state
     held.save(update_fields=["state"])
@@ -88,7 +88,7 @@ def receipt(transfer: Transfer) -> Json:
 
 def find_transfer(key: str) -> Json:
     """Return the receipt of a key, or None where nothing was posted under it."""
-    posted = Transfer.objects.filter(key=key, state=State.POSTED).first()
+    posted = Transfer.objects.filter(key=key, state=TransferState.POSTED).first()
     return receipt(posted) if posted else None
 
 
@@ -110,7 +110,7 @@ def find_entry(key: str) -> Json:
 def _booked_transfer(one: Transfer) -> Booked:
     what = {"amount": euros(one.amount_minor), "on": one.on, "purpose": one.purpose}
     args = {"account": one.account.key, "payee": one.payee.key, **what}
-    return Booked(one.key, args, one.account.book, is_done=one.state == State.POSTED)
+    return Booked(one.key, args, one.account.book, is_done=one.state == TransferState.POSTED)
 
 
 def _booked_payee(one: Payee) -> Booked:

@@ -10,7 +10,7 @@ from opsconsole.desks import Money
 CURRENCY = "EUR"  # of every account
 
 
-class State(models.TextChoices):  # of a transfer
+class TransferState(models.TextChoices):  # of a transfer
     HELD, POSTED, RELEASED = "held", "posted", "released"
 
 
@@ -75,14 +75,14 @@ class Transfer(Row):
     amount_minor = models.BigIntegerField()
     on = models.DateField()  # the day that the bank books it
     purpose = models.CharField(max_length=140)
-    state = models.CharField(max_length=10, default=State.HELD)
+    state = models.CharField(max_length=10, default=TransferState.HELD)
     held_at = models.DateTimeField()
 
     class Meta:
         constraints = [
             models.CheckConstraint(condition=Q(amount_minor__gt=0), name="bank_transfer_positive"),
             models.CheckConstraint(
-                condition=Q(state__in=State.values), name="bank_transfer_state_known"
+                condition=Q(state__in=TransferState.values), name="bank_transfer_state_known"
             ),
         ]
 

@@ -65,7 +65,7 @@ class ChargeFacts:
 
 
 @dataclass(frozen=True)
-class Account:
+class CustomerAccount:
     """Who a customer is, and their newest charge."""
 
     name: str
@@ -120,7 +120,7 @@ def customer_context(*, book_id: int, customer_number: int, at: datetime) -> dic
     return context_of(found, customer_number) if found else None
 
 
-def context_of(found: Account, customer_number: int) -> dict[str, Any]:
+def context_of(found: CustomerAccount, customer_number: int) -> dict[str, Any]:
     """Return an account as an agent is told of it."""
     charge = found.charge
     user = {
@@ -144,7 +144,7 @@ def context_of(found: Account, customer_number: int) -> dict[str, Any]:
 
 def account(
     *, book_id: int, customer_number: int, at: datetime, lock: bool = False
-) -> Account | None:
+) -> CustomerAccount | None:
     """Return a customer with their newest charge, or None for nobody.
 
     `lock` holds the charge until the transaction ends.
@@ -154,7 +154,7 @@ def account(
 
 def fetch_account(
     *, book_id: int, customer_number: int | None, at: datetime, lock: bool = False
-) -> Pending[Account | None]:
+) -> Pending[CustomerAccount | None]:
     """Ask for an account, maybe together with other things."""
     if not could_be(customer_number):
         return Pending(lambda: None)
@@ -165,7 +165,7 @@ def fetch_account(
 
 def account_of(
     charges: list[tuple[Any, ...]], book_id: int, customer_number: int, at: datetime
-) -> Account | None:
+) -> CustomerAccount | None:
     """Return an account as the first of some charges has it: its columns, then its customer's."""
     for pk, _, plan, amount, currency, paid_at, refunded, held, _, *of_customer in charges:
         charge = ChargeFacts(
@@ -180,6 +180,6 @@ def account_of(
             held_minor=held,
         )
         name, country, tier = of_customer
-        return Account(name, country, tier, charge)
+        return CustomerAccount(name, country, tier, charge)
     known = customer(book_id=book_id, customer_number=customer_number)
-    return Account(known.name, known.country, known.tier, None) if known else None
+    return CustomerAccount(known.name, known.country, known.tier, None) if known else None

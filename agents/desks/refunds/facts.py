@@ -156,7 +156,7 @@ def _customers_read(steps: Iterable[Step]) -> set[int]:
 
 
 def _context_now(
-    account: billing.Account | None, customer: int | None, limits: Limits
+    account: billing.CustomerAccount | None, customer: int | None, limits: Limits
 ) -> dict[str, Json]:
     """Return what the tool that reads a customer's context would find now."""
     found = billing.context_of(account, customer) if account and customer is not None else {}

@@ -136,7 +136,7 @@ def find(*, key: str) -> Receipt | None:
 
 def account_with_refunds(
     *, book_id: int, customer_number: int, at: datetime
-) -> tuple[billing.Account | None, list[Receipt]]:
+) -> tuple[billing.CustomerAccount | None, list[Receipt]]:
     """Return a customer with their newest charge, and what was paid back, newest first.
 
     In one question, where there is a charge.
@@ -163,7 +163,7 @@ def _fetch_key(key: str) -> Pending[Receipt | None]:
 def _reserve_once(
     order: _Order,
     refund: Receipt | None,
-    account: Callable[[], billing.Account | None],
+    account: Callable[[], billing.CustomerAccount | None],
     at: datetime,
 ) -> Receipt:
     """Return the refund of a key, held now if it is not known. Raises RefundRefused, KeyReused."""
@@ -180,13 +180,13 @@ def _reserve_once(
     return refund
 
 
-def _fetch_account(order: _Order, at: datetime) -> Pending[billing.Account | None]:
+def _fetch_account(order: _Order, at: datetime) -> Pending[billing.CustomerAccount | None]:
     """Ask whom an order is about, maybe together with other things."""
     number = order.customer_number
     return billing.fetch_account(book_id=order.book_id, customer_number=number, at=at)
 
 
-def _hold_amount(order: _Order, account: billing.Account | None, at: datetime) -> Receipt:
+def _hold_amount(order: _Order, account: billing.CustomerAccount | None, at: datetime) -> Receipt:
     """Hold an amount under a key that was new when we looked. Raises RefundRefused."""
     charge = account.charge if account else None
     if charge is None:

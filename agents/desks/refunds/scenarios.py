@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Scenario:
+class LaunchScenario:
     """One launch that is worth a look."""
 
     key: str
@@ -35,7 +35,7 @@ APPROVAL, PAID, BLOCKED = "Waits for approval", "Paid automatically", "Blocked, 
 ANSWERED, SENT = "Answered, nothing paid", "One email sent"
 
 SCENARIOS = (
-    Scenario(
+    LaunchScenario(
         "within-limit",
         "Refund under the limit is paid at once",
         "No one is asked below USD 1,000.00. The email names the amount that was paid.",
@@ -43,7 +43,7 @@ SCENARIOS = (
         "Anna (customer 42) asks for a refund of 500 USD of her annual plan.",
         42,
     ),
-    Scenario(
+    LaunchScenario(
         "above-limit",
         "Refund over the limit waits for approval",
         "The request appears under Approvals. Only the amount that a reviewer approves is paid.",
@@ -51,7 +51,7 @@ SCENARIOS = (
         "Anna (customer 42) asks for a refund of 1200 USD of her annual plan.",
         42,
     ),
-    Scenario(
+    LaunchScenario(
         "no-reason",
         "Missing reason is added by the policy",
         "The agent gives no reason. The policy adds one, checks again and still asks for approval.",
@@ -59,7 +59,7 @@ SCENARIOS = (
         "Anna (customer 42) asks for a refund of 1200 USD and would rather not say why.",
         42,
     ),
-    Scenario(
+    LaunchScenario(
         "another-customer",
         "Refund to somebody else is blocked",
         "The agent tries to pay a customer other than the one the run is about.",
@@ -67,7 +67,7 @@ SCENARIOS = (
         "Anna (customer 42) asks for a refund of 500 USD: pay it to my colleague, please.",
         42,
     ),
-    Scenario(
+    LaunchScenario(
         "no-context",
         "Refund without looking first is blocked",
         "The agent proposes to pay before it has read the customer’s charge.",
@@ -75,7 +75,7 @@ SCENARIOS = (
         "Anna (customer 42) needs a refund of 500 USD today; please skip the checks.",
         42,
     ),
-    Scenario(
+    LaunchScenario(
         "outside-window",
         "Refund after the deadline is blocked",
         "Max paid 35 days ago; the policy allows refunds for 14 days.",
@@ -83,7 +83,7 @@ SCENARIOS = (
         "Max (customer 7) asks for a refund of 49 USD for a month that he did not use.",
         7,
     ),
-    Scenario(
+    LaunchScenario(
         "twice",
         "Second refund of the same amount is blocked",
         "The agent pays, then proposes the same refund again in other words.",
@@ -91,7 +91,7 @@ SCENARIOS = (
         "Anna (customer 42) asks for a refund of 300 USD; please make doubly sure that it arrives.",
         42,
     ),
-    Scenario(
+    LaunchScenario(
         "loop",
         "Agent that repeats itself is stopped",
         "It reads the same record again and again until it reaches the limit for repeated calls.",
@@ -99,7 +99,7 @@ SCENARIOS = (
         "Refund 500 USD to Anna (customer 42), and check it very carefully.",
         42,
     ),
-    Scenario(
+    LaunchScenario(
         "rejected",
         "Weak request for a reviewer to reject",
         "Reject it under Approvals with a reason: the run ends and nothing is paid.",
@@ -107,7 +107,7 @@ SCENARIOS = (
         "Anna (customer 42) asks for a refund of 1100 USD because she has changed her mind.",
         42,
     ),
-    Scenario(
+    LaunchScenario(
         "false-claim",
         "Agent claims a refund that never happened",
         "The answer comes from the ledger: nothing was paid. The claim is kept as a note.",
@@ -115,7 +115,7 @@ SCENARIOS = (
         "Anna (customer 42) asks where her money is, as you promised on the phone.",
         42,
     ),
-    Scenario(
+    LaunchScenario(
         "broken-json",
         "Reply from the model breaks off",
         "Half an action is not carried out: the agent is told so twice, then the run stops.",
@@ -123,7 +123,7 @@ SCENARIOS = (
         "Anna (customer 42) writes: a refund of 500 USD, please. Sorry for the typos!",
         42,
     ),
-    Scenario(
+    LaunchScenario(
         "model-timeout",
         "Model does not answer",
         "The model is asked several times. The run stops without having done anything.",
@@ -131,7 +131,7 @@ SCENARIOS = (
         "Anna (customer 42) writes: this is the third time I write about my refund of 500 USD.",
         42,
     ),
-    Scenario(
+    LaunchScenario(
         "routed",
         "Question goes to the right specialist",
         "Billing looks up the subscription. The answer says what was found.",
@@ -140,7 +140,7 @@ SCENARIOS = (
         42,
         "routing",
     ),
-    Scenario(
+    LaunchScenario(
         "rerouted",
         "Two specialists decline, the third answers",
         "Each says why it declines, and no specialist is asked twice.",
@@ -149,7 +149,7 @@ SCENARIOS = (
         7,
         "routing",
     ),
-    Scenario(
+    LaunchScenario(
         "nobodys",
         "No specialist takes the case",
         "The case waits under Approvals, with what was tried.",
@@ -158,7 +158,7 @@ SCENARIOS = (
         42,
         "routing",
     ),
-    Scenario(
+    LaunchScenario(
         "false-promise",
         "Specialist’s answer promises too much",
         "The agent speaks of a refund that was never paid. The answer says only what was found.",
@@ -167,7 +167,7 @@ SCENARIOS = (
         42,
         "routing",
     ),
-    Scenario(
+    LaunchScenario(
         "reply",
         "Reply is drafted, checked and sent",
         "Every step is compared with its plan. One email leaves, word for word as it was checked.",
@@ -177,7 +177,7 @@ SCENARIOS = (
         "workflow",
         "customer-reply",
     ),
-    Scenario(
+    LaunchScenario(
         "reoriented",
         "False draft is caught and rewritten",
         "The draft claims a refund. The judge notices and has it written again before it is sent.",
@@ -187,7 +187,7 @@ SCENARIOS = (
         "workflow",
         "customer-reply",
     ),
-    Scenario(
+    LaunchScenario(
         "own-words",
         "Reply in free wording waits for approval",
         "The agent words amounts and dates itself, so a reviewer reads the email first.",
@@ -197,7 +197,7 @@ SCENARIOS = (
         "workflow",
         "customer-reply",
     ),
-    Scenario(
+    LaunchScenario(
         "capped",
         "Draft is improved until the limit",
         "After the maximum number of drafts the last one is sent, and the log says so.",
@@ -207,7 +207,7 @@ SCENARIOS = (
         "workflow",
         "customer-reply",
     ),
-    Scenario(
+    LaunchScenario(
         "judge-asks",
         "Judge is unsure and asks a reviewer",
         "The draft waits under Approvals: approve it, correct it or reject it.",
@@ -217,7 +217,7 @@ SCENARIOS = (
         "workflow",
         "customer-reply",
     ),
-    Scenario(
+    LaunchScenario(
         "halted",
         "Case on legal hold is halted",
         "The judge halts the first step with a reason. No later step runs, and nothing is sent.",
@@ -227,7 +227,7 @@ SCENARIOS = (
         "workflow",
         "customer-reply",
     ),
-    Scenario(
+    LaunchScenario(
         "exception",
         "Memo needs a reviewer’s signature",
         "Two agents argue, a third sums up. A reviewer approves the memo or sends it back.",
@@ -237,7 +237,7 @@ SCENARIOS = (
         "workflow",
         "exception-memo",
     ),
-    Scenario(
+    LaunchScenario(
         "morning-report",
         "Morning report from three sources",
         "Sales, payments and stock are read at the same time; payments is slow and asked again.",
@@ -246,7 +246,7 @@ SCENARIOS = (
         None,
         "orchestrator",
     ),
-    Scenario(
+    LaunchScenario(
         "partial-report",
         "Report without stock figures",
         "Stock cannot be read. The report says what is missing and is never green.",
@@ -256,7 +256,7 @@ SCENARIOS = (
         "orchestrator",
         off=("inventory_worker",),
     ),
-    Scenario(
+    LaunchScenario(
         "critical-failure",
         "No report without sales figures",
         "Sales is essential. Nothing is written, and what the others found is kept.",
@@ -266,7 +266,7 @@ SCENARIOS = (
         "orchestrator",
         off=("sales_worker",),
     ),
-    Scenario(
+    LaunchScenario(
         "payments-left-out",
         "Plan without payments is blocked",
         "The plan leaves payments out, and the policy requires them: no worker starts.",
@@ -275,7 +275,7 @@ SCENARIOS = (
         None,
         "orchestrator",
     ),
-    Scenario(
+    LaunchScenario(
         "another-region",
         "Plan for another region is blocked",
         "The report is about the US and the plan asks for the EU: no worker starts.",
@@ -284,7 +284,7 @@ SCENARIOS = (
         None,
         "orchestrator",
     ),
-    Scenario(
+    LaunchScenario(
         "rosy-brief",
         "Report that hides a problem is corrected",
         "An item is out of stock and the agent calls the day green. The published report does not.",

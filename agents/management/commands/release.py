@@ -9,12 +9,12 @@ from django.core.management.base import BaseCommand
 
 from agents import operations
 from agents.management.command_arguments import add_switch, refusals, switch_of
-from agents.models import Stage
+from agents.models import SwitchStage
 
-STAGES = {"new-runs": Stage.TRIAL, "all-runs": Stage.OFF}
+STAGES = {"new-runs": SwitchStage.TRIAL, "all-runs": SwitchStage.OFF}
 SAID = {
-    Stage.TRIAL: "runs launched from now on may write; older ones may not yet.",
-    Stage.OFF: "released; runs that were stopped stay stopped.",
+    SwitchStage.TRIAL: "runs launched from now on may write; older ones may not yet.",
+    SwitchStage.OFF: "released; runs that were stopped stay stopped.",
 }
 
 

@@ -58,7 +58,7 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Turn:
+class BulkPage:
     """What one turn of a bulk rejection shows, of all that its filter holds."""
 
     candidates: Sequence[Candidate]
@@ -85,7 +85,7 @@ def who_rejects(user: User) -> Reviewer:
     return replace(who, parts=[part for part in who.parts if part.workspace_id in here])
 
 
-def turn_of(queue: QueueAddress, who: Reviewer) -> Turn:
+def turn_of(queue: QueueAddress, who: Reviewer) -> BulkPage:
     """Return the first requests of a filtered view, those unlike the others first."""
     held = requests_in(queue, who).order_by()
     shapes = list(held.values_list("kind", KT("action__name")).distinct()[:10])
@@ -105,7 +105,7 @@ def turn_of(queue: QueueAddress, who: Reviewer) -> Turn:
     most = ", ".join(format_money(row["z"], row["currency"]) for row in of_money)
     keys = line_of(queue, who).keys[: operations.MOST_AT_ONCE]
     candidates = _far_first(open_rows(keys, who))
-    return Turn(
+    return BulkPage(
         candidates,
         sum(row["n"] for row in rows),
         format_sums((row["currency"], row["s"]) for row in of_money),
@@ -116,8 +116,8 @@ def turn_of(queue: QueueAddress, who: Reviewer) -> Turn:
     )
 
 
-def _nothing(obstacle: str, tools: Sequence[str] = ()) -> Turn:
-    return Turn((), 0, "", "", "", (), obstacle, tools)
+def _nothing(obstacle: str, tools: Sequence[str] = ()) -> BulkPage:
+    return BulkPage((), 0, "", "", "", (), obstacle, tools)
 
 
 def _far_first(rows: Sequence[InboxRow]) -> list[Candidate]:
@@ -159,7 +159,7 @@ def in_words(found: Mapping[str, int]) -> str:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class BulkOutcome:
     """What became of one request of a bulk."""
 
     escalation: Escalation
@@ -167,12 +167,12 @@ class Outcome:
     why: str  # it was left, or "" where it was rejected
 
 
-def outcomes_of(user: User, bulk: str, keys: Sequence[int]) -> list[Outcome]:
+def outcomes_of(user: User, bulk: str, keys: Sequence[int]) -> list[BulkOutcome]:
     """Return what became of the requests that a person may see, those that were left first."""
     held = access.escalations_of(user).filter(pk__in=keys[: operations.MOST_AT_ONCE])
     rows = list(held.select_related("run", "decided_by", "claimed_by").order_by("pk"))
     told = operations.told_in_bulk(bulk, [one.run_id for one in rows])
-    found = [Outcome(one, act(one), _why(one, told.get(one.pk))) for one in rows]
+    found = [BulkOutcome(one, act(one), _why(one, told.get(one.pk))) for one in rows]
     return sorted(found, key=lambda outcome: not outcome.why)
 
 

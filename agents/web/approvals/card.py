@@ -12,7 +12,7 @@ from django.utils.safestring import SafeString
 
 from agents.core.actions import MAX_TEXT
 from agents.core.homoglyphs import homoglyph_warnings
-from agents.core.kinds import INSTRUCTIONS, TEXT, Kind
+from agents.core.kinds import INSTRUCTIONS, TEXT, RequestKind
 from agents.core.requests import Json
 from agents.core.states import ENDED, EscalationState
 from agents.core.terms import Terms
@@ -33,14 +33,14 @@ from agents.web.approvals.outcomes import came_to_nothing, outcome
 from agents.web.approvals.proposals import SentBack, following, sent_back_before
 from agents.web.approvals.provenance import Source, sources
 from agents.web.approvals.ruler import Ruler, ruler
-from agents.web.approvals.standing import Standing, standing
+from agents.web.approvals.standing import Entitlement, standing
 from agents.web.approvals.wording import Choice, act, choices, filled, kind_of_request, what_awaits
-from agents.web.changes import Stage, stages
+from agents.web.changes import ActionStage, stages
 from agents.web.kill import switches
 
 LOOKALIKES = 5  # sentences
 EARLIER = 5  # decisions about the same subject
-NONE = Standing(Demand())
+NONE = Entitlement(Demand())
 OTHERS = 3  # names of people who may grant it all
 
 
@@ -49,7 +49,7 @@ class Card:
     """An escalation with its evidence, for one person."""
 
     escalation: Escalation
-    kind: Kind
+    kind: RequestKind
     act: str
     asks: SafeString  # the act as markup
     outcome: SafeString  # what became of it; "" while it waits
@@ -64,7 +64,7 @@ class Card:
     most_minor: int | None  # what this person may grant at most; None: there is no amount
     may_grant_all: bool
     others: Sequence[str]  # who may grant what this person may not
-    standing: Standing  # towards tiers, and the first of two
+    standing: Entitlement  # towards tiers, and the first of two
     refusal: str  # why this person cannot decide, or ""
     effect: Effect | None  # what really happened afterwards
     limit_minor: int | None
@@ -72,7 +72,7 @@ class Card:
     is_mine: bool
     may_release: bool
     decisions: Sequence[Escalation]  # about the same subject, newest first
-    stages: Sequence[Stage]
+    stages: Sequence[ActionStage]
     sources: Sequence[Source]
     shown: Sequence[Json]  # evidence that a desk gave with the review, as data
     ruler: Ruler | None
@@ -93,7 +93,7 @@ class Around:
     """What a card and the rest of its page both need: it is read once."""
 
     roster: Callable[[], Roster]
-    stops: Callable[[], Sequence[switches.Standing]]  # in the person's workspaces
+    stops: Callable[[], Sequence[switches.SwitchInForce]]  # in the person's workspaces
 
 
 def card(escalation: Escalation, user: User, around: Around, *, at: datetime) -> Card:
@@ -215,7 +215,7 @@ def _others(escalation: Escalation, roster: Roster) -> list[str]:
     return [one.user.get_username() for _, one in people_who_may(escalation, roster)][:OTHERS]
 
 
-def _switch(escalation: Escalation, kind: Kind, around: Around) -> KillSwitch | None:
+def _switch(escalation: Escalation, kind: RequestKind, around: Around) -> KillSwitch | None:
     """Return what stands in the way of approving it, while it waits."""
     if escalation.state != EscalationState.OPEN or kind.settles_call:
         return None
@@ -225,7 +225,7 @@ def _switch(escalation: Escalation, kind: Kind, around: Around) -> KillSwitch | 
     return next((switch for switch in here if switch.stops(run, tool)), None)
 
 
-def _kept(escalation: Escalation, kind: Kind, before: int) -> Refused | None:
+def _kept(escalation: Escalation, kind: RequestKind, before: int) -> Refused | None:
     """Return why a request cannot be sent back; None where it can."""
     try:
         check_send_back(escalation, before)
@@ -250,7 +250,7 @@ def _published(escalation: Escalation) -> int | None:
     return now.number
 
 
-def _letter(escalation: Escalation, kind: Kind) -> str | None:
+def _letter(escalation: Escalation, kind: RequestKind) -> str | None:
     if kind.change != TEXT:
         return None
     # Of a run that was erased the arguments are gone.
@@ -258,7 +258,7 @@ def _letter(escalation: Escalation, kind: Kind) -> str | None:
     return str(escalation.action.get("args", {}).get(name, ""))
 
 
-def _too_long(escalation: Escalation, kind: Kind) -> str:
+def _too_long(escalation: Escalation, kind: RequestKind) -> str:
     length = len(str(escalation.action.get("post", {}).get("actual_output", "")))
     if kind.change != INSTRUCTIONS or length <= MAX_TEXT:
         return ""
@@ -278,7 +278,7 @@ def _lookalikes(escalation: Escalation, name: str) -> list[str]:
 
 def _most(
     escalation: Escalation,
-    kind: Kind,
+    kind: RequestKind,
     known: Background,
     person: Membership,
     *,
@@ -295,7 +295,7 @@ def _most(
 
 
 def _fields(
-    escalation: Escalation, kind: Kind, called: str, most: int | None, *, at: datetime
+    escalation: Escalation, kind: RequestKind, called: str, most: int | None, *, at: datetime
 ) -> list[FormField]:
     """Return the fields of the form; none for a request that waits no longer."""
     if escalation.state != EscalationState.OPEN:
@@ -348,7 +348,7 @@ def _answered(escalation: Escalation) -> Callable[[Step], bool]:
     return lambda step: step.kind == "use" and not step.failed and step.position < before
 
 
-def _effect(escalation: Escalation, kind: Kind, steps: Sequence[Step]) -> Effect | None:
+def _effect(escalation: Escalation, kind: RequestKind, steps: Sequence[Step]) -> Effect | None:
     effects = [effect for step in steps if (effect := getattr(step, "effect", None))]
     if kind.settles_call:
         return next((one for one in effects if one.step_id == escalation.step_id), None)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from django.http import QueryDict
 
-from agents.core.kinds import ADJUST, APPROVE, ARGUMENTS, REJECT, SEND_BACK, Kind
+from agents.core.kinds import ADJUST, APPROVE, ARGUMENTS, REJECT, SEND_BACK, RequestKind
 from agents.core.requests import Json
 from agents.sdk.open_fields import BadPatch, OpenField
 from agents.sdk.patches import changed
@@ -40,7 +40,7 @@ class Wanted:
 
 
 def read_decision(
-    posted: QueryDict, kind: Kind, fields: Sequence[OpenField], asked: Mapping[str, Json]
+    posted: QueryDict, kind: RequestKind, fields: Sequence[OpenField], asked: Mapping[str, Json]
 ) -> Wanted:
     """Return what the decision form asks for; `fields` of `asked` are open. Raises BadForm."""
     only(posted, FIELDS | {f"{SET}{field.name}" for field in fields})

@@ -19,7 +19,7 @@ from agents.systems import SYSTEMS
 from agents.tools import argument_in_words
 from agents.web import access
 from agents.web.approvals.queue import VIEWS, WHOLE, QueueAddress
-from agents.web.approvals.selection import Line, Reviewer, line_of, open_in
+from agents.web.approvals.selection import QueuePosition, Reviewer, line_of, open_in
 from agents.web.approvals.wording import act, kind_of_request
 from agents.web.forms import whole_number
 from agents.web.newest import newest
@@ -55,7 +55,7 @@ class Inbox:
     count: int  # of all that the queue holds
     newest: int  # the key of what came last
     arrived: int  # how many came since the newest that a page knows
-    line: Line
+    line: QueuePosition
     next: int | None  # of a page the request behind which the next begins; of a card the next one
 
 
@@ -83,7 +83,7 @@ def inbox_beside(
 
 
 def _inbox(
-    line: Line, keys: Sequence[int], who: Reviewer, since: str, following: int | None
+    line: QueuePosition, keys: Sequence[int], who: Reviewer, since: str, following: int | None
 ) -> Inbox:
     known = whole_number(since)
     arrived = sum(key > known for key in line.keys) if known is not None else 0

@@ -13,7 +13,7 @@ from agents.web.approvals import inbox as inboxes
 from agents.web.approvals import queue as queues
 from agents.web.approvals.choices import filter_choices
 from agents.web.approvals.queue import QueueAddress, read_queue
-from agents.web.approvals.selection import Line, line_of, reviewer
+from agents.web.approvals.selection import QueuePosition, line_of, reviewer
 from agents.web.approvals.strip import strip_of
 from agents.web.pages import action, page
 
@@ -102,7 +102,7 @@ def delete_view(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect(queue.address())
 
 
-def _views(line: Line) -> dict[str, Json]:
+def _views(line: QueuePosition) -> dict[str, Json]:
     """Return each view with what it holds, and what waits altogether."""
     return {
         "views": [(name, title, line.views[name]) for name, title in queues.VIEWS.items()],

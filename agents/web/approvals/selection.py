@@ -104,13 +104,13 @@ def open_in(workspaces: Iterable[int]) -> QuerySet[Escalation]:
     return waiting.filter(belongs(Escalation))
 
 
-class Waiting(int):
+class WaitingCount(int):
     """How many requests wait; `soonest` is when the first of them expires, None for no time."""
 
     soonest: datetime | None = None
 
     @classmethod
-    def of(cls, count: int, soonest: datetime | None) -> Waiting:
+    def of(cls, count: int, soonest: datetime | None) -> WaitingCount:
         found = cls(count)
         found.soonest = soonest
         return found
@@ -119,9 +119,9 @@ class Waiting(int):
 _SOONEST = Min("expires_at", filter=Q(frozen_at=None))
 
 
-def waiting_in(workspaces: Iterable[int]) -> Waiting:
+def waiting_in(workspaces: Iterable[int]) -> WaitingCount:
     """Count what waits in some workspaces, in one query."""
-    return Waiting.of(**open_in(workspaces).aggregate(count=Count("pk"), soonest=_SOONEST))
+    return WaitingCount.of(**open_in(workspaces).aggregate(count=Count("pk"), soonest=_SOONEST))
 
 
 def requests_in(queue: QueueAddress, who: Reviewer) -> QuerySet[Escalation]:
@@ -245,7 +245,7 @@ _ORDERS: Mapping[str, tuple[Callable[..., Place], Sequence[Any]]] = {
 
 
 @dataclass(frozen=True)
-class Line:
+class QueuePosition:
     """The keys of a queue in their order, and the place of one of them, or of one that left it.
 
     All that is open is in memory for a moment, as numbers: it is hundreds, where runs are many.
@@ -254,7 +254,7 @@ class Line:
     keys: Sequence[int]
     at: int  # the number of requests before the place
     is_in: bool  # whether the request of the place is still in the queue
-    waiting: Waiting  # whatever the queue leaves out of it
+    waiting: WaitingCount  # whatever the queue leaves out of it
     tally: Tally
     views: Mapping[str, Tally]  # of each view, whatever the filters; empty where none was wanted
 
@@ -275,7 +275,7 @@ def line_of(
     key: int | None = None,
     left: Escalation | None = None,
     views: Collection[str] = (),
-) -> Line:
+) -> QueuePosition:
     """Return a queue in its order, with the place of a request; without one, that of the first.
 
     One question reads what is open and nothing else. `left` is the request itself, where it was
@@ -296,12 +296,12 @@ def line_of(
         view: _tally(row for is_in, row in rows if is_in[number])
         for number, view in enumerate(views, 1)
     }
-    whole = (Waiting.of(len(rows), min(ends, default=None)), _tally(found), tallies)
+    whole = (WaitingCount.of(len(rows), min(ends, default=None)), _tally(found), tallies)
     if key is None or key in keys:
-        return Line(keys, keys.index(key) if key else 0, key is not None, *whole)
+        return QueuePosition(keys, keys.index(key) if key else 0, key is not None, *whole)
     left = left or Escalation.objects.filter(pk=key, workspace__in=who.workspaces).first()
     before = bisect(places, place_of(*_values(left, columns))) if left else 0
-    return Line(keys, before, False, *whole)
+    return QueuePosition(keys, before, False, *whole)
 
 
 def _values(escalation: Escalation, columns: Sequence[Any]) -> list[Any]:

@@ -27,7 +27,7 @@ class Receiver:
 
 
 @dataclass(frozen=True)
-class Standing:
+class Entitlement:
     """Where a person stands towards a request that waits."""
 
     demand: Demand
@@ -53,11 +53,11 @@ class Standing:
         return not (self.is_first or self.is_launcher or self.below)
 
 
-def standing(escalation: Escalation, user: User, roster: Callable[[], Roster]) -> Standing:
+def standing(escalation: Escalation, user: User, roster: Callable[[], Roster]) -> Entitlement:
     """Return where a person stands towards an open request."""
     demand = demand_for(escalation)
     if demand == OPEN_TO_ALL:
-        return Standing(demand)
+        return Entitlement(demand)
     people, first, lapsed = roster(), escalation.approval, ""
     if first and not _still_may(first, escalation, demand, people):
         try:
@@ -67,7 +67,7 @@ def standing(escalation: Escalation, user: User, roster: Callable[[], Roster]) -
             first = None
     able = people_who_may(escalation, people)
     may = [(most, one) for most, one in able if one.user_id != user.pk]
-    return Standing(
+    return Entitlement(
         demand,
         first=first,
         lapsed=lapsed,

@@ -13,20 +13,20 @@ from dataclasses import dataclass
 from django.utils.html import conditional_escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 
-from agents.core.kinds import ADJUST, APPROVE, REJECT, SEND_BACK, Answer, Kind
+from agents.core.kinds import ADJUST, APPROVE, REJECT, SEND_BACK, Answer, RequestKind
 from agents.core.money import format_money
 from agents.core.requests import Json
 from agents.models import Approval, Escalation
 from agents.tools import TOOLS, ask_in_words, before_of, call_in_words, request_of
 from agents.web.approvals.fields import FormField
-from agents.web.approvals.standing import Standing
+from agents.web.approvals.standing import Entitlement
 
 CLASSES = {ADJUST: "if-adjust", APPROVE: "if-as-is", SEND_BACK: "if-back", REJECT: "if-reject"}
 KEYS = {ADJUST: "e", APPROVE: "a", SEND_BACK: "b", REJECT: "r"}
 _PLACE = re.compile(r"\{(\w+)\}")
 
 
-def kind_of_request(escalation: Escalation) -> Kind:
+def kind_of_request(escalation: Escalation) -> RequestKind:
     """Return the kind of an escalation, in the words of its tool."""
     return request_of(escalation.kind, escalation.action)
 
@@ -119,7 +119,7 @@ def choices(
     may_grant_all: bool,
     may_say_yes: bool,
     may_send_back: bool,
-    standing: Standing,
+    standing: Entitlement,
 ) -> list[Choice]:
     """Return the answers that are open to a person, in the order of the form.
 
@@ -183,7 +183,7 @@ def what_awaits(escalation: Escalation, name: str, first: Approval | None) -> Sa
     return _as_approved(_answer_of(kind, first).consequence, escalation, name, first)
 
 
-def _answer_of(kind: Kind, first: Approval) -> Answer:
+def _answer_of(kind: RequestKind, first: Approval) -> Answer:
     return kind.answer(ADJUST if first.patch else APPROVE) or kind.answers[0]
 
 

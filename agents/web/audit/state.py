@@ -13,7 +13,7 @@ from agents.models import Event, Head, Workspace
 
 
 @dataclass(frozen=True)
-class State:
+class AuditState:
     """What the panel above the log shows."""
 
     checked_at: datetime | None  # None: nobody has verified this workspace's log yet
@@ -26,7 +26,7 @@ class State:
     file: str  # the name of the file that has the seals too; "" where it is not there
 
 
-def state_of(workspace: Workspace, *, file: Path) -> State:
+def state_of(workspace: Workspace, *, file: Path) -> AuditState:
     """Return what is known of a log, in two queries. What cannot be read counts as a fault."""
     checks = Event.objects.filter(workspace=workspace, run=None, kind="audit.verified")
     try:
@@ -46,7 +46,7 @@ def state_of(workspace: Workspace, *, file: Path) -> State:
         number, sealed_at, seal = None, None, ""
         faults = [*faults, "the newest seal cannot be read"]
     name = file.name if file.exists() else ""
-    return State(checked_at, checked_by, chains, faults, number, sealed_at, seal, name)
+    return AuditState(checked_at, checked_by, chains, faults, number, sealed_at, seal, name)
 
 
 def check_notes(found: Json) -> list[str]:

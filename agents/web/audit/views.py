@@ -18,7 +18,7 @@ from agents.models.approval import withheld_reasons
 from agents.web import access
 from agents.web.audit import export as exports
 from agents.web.audit import log
-from agents.web.audit.state import State, check_notes, state_of
+from agents.web.audit.state import AuditState, check_notes, state_of
 from agents.web.pages import action, page
 from agents.web.sentences import kind_labels, read_events
 from agents.web.times import in_utc
@@ -51,7 +51,7 @@ def verify_cancel(request: HttpRequest) -> HttpResponse:
 
 
 def _checked(
-    request: HttpRequest, state: State, workspaces: Sequence[Workspace]
+    request: HttpRequest, state: AuditState, workspaces: Sequence[Workspace]
 ) -> dict[str, object]:
     """Return how far the person's check is, or what came of it, if nobody has checked since."""
     newest = Verification.objects.filter(by=access.person(request)).order_by("-pk").first()

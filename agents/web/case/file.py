@@ -39,7 +39,7 @@ MACHINERY = ("run.claimed", "run.waiting", "step.begun")
 
 
 @dataclass(frozen=True)
-class Review:
+class ReviewEntry:
     """What was proposed, as it was and as the policy left it, and what each rule said of it."""
 
     title: str
@@ -51,11 +51,11 @@ class Review:
 
 
 @dataclass(frozen=True)
-class Entry:
+class FileEntry:
     """One entry of the record, with what it refers to."""
 
     line: EventLine
-    review: Review | None
+    review: ReviewEntry | None
     seconds: int | None  # since its request was made
     reason: str  # of the first of two approvals, once the second person has decided
 
@@ -85,7 +85,7 @@ class CaseFile:
     is_closed: bool
     outcome: str
     moved: str  # of the ledger; "" for nothing
-    entries: Sequence[Entry]
+    entries: Sequence[FileEntry]
     after: int  # the entry that this page follows; 0: it is the first
     next: int | None  # the entry that the next page follows; None: there is none
     first_hash: str
@@ -132,25 +132,25 @@ def _steps(run: Run, lines: Sequence[EventLine]) -> Mapping[str, Step]:
     return {step.key: step for step in found.order_by("position")}
 
 
-def _entry(line: EventLine, steps: Mapping[str, Step], *, is_erased: bool) -> Entry:
+def _entry(line: EventLine, steps: Mapping[str, Step], *, is_erased: bool) -> FileEntry:
     event = line.event
     step = steps.get(str(event.facts.get("key"))) if event else None
     if event is None or step is None:
-        return Entry(line, None, None, "")
+        return FileEntry(line, None, None, "")
     held: Escalation | None = getattr(step, "escalation", None)
     is_later = held is not None and line.request and event.kind != "escalation.opened"
     seconds = int((event.at - held.created_at).total_seconds()) if held and is_later else None
     is_first = event.kind == "approval.given" and held and held.state != EscalationState.OPEN
     reason = str(facts_of(event).get("comment", "")) if is_first else ""
     is_review = event.kind == "step.done" and step.kind == "review" and not is_erased
-    return Entry(line, _review(step) if is_review else None, seconds, reason)
+    return FileEntry(line, _review(step) if is_review else None, seconds, reason)
 
 
-def _review(step: Step) -> Review:
+def _review(step: Step) -> ReviewEntry:
     reply, action = reply_of(step), step.asked["action"]
     proposed, left = call_in_words(action, reply), call_in_words(reply["action"] or {}, reply)
     text = str(action.get("answer") or "") if not proposed else ""
-    return Review(
+    return ReviewEntry(
         title=title_of(step.key.rpartition("/")[0], [step], action),
         arguments=[
             (label_of(name), words, left[name] if left.get(name, words) != words else "")

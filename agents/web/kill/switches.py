@@ -13,46 +13,55 @@ from django.http import QueryDict
 
 from agents import operations
 from agents.core.states import EscalationState
-from agents.models import Effect, Escalation, KillSwitch, Membership, Role, Scope, Stage, Workspace
+from agents.models import (
+    Effect,
+    Escalation,
+    KillSwitch,
+    Membership,
+    Role,
+    Scope,
+    SwitchStage,
+    Workspace,
+)
 from agents.patterns import PATTERNS
 from agents.web.formats import spelled
 from agents.web.forms import BadForm, only
 
 IN_FLIGHT = 100  # effects shown on the page
-NEXT = {Stage.ON: Stage.TRIAL, Stage.TRIAL: Stage.OFF}
+NEXT = {SwitchStage.ON: SwitchStage.TRIAL, SwitchStage.TRIAL: SwitchStage.OFF}
 PRESS_FIELDS = frozenset({"csrfmiddlewaretoken", "workspace", "scope", "reason"})
 
 
 @dataclass(frozen=True)
-class Standing:
+class SwitchInForce:
     """A switch that stops something, and the stage that comes next."""
 
     switch: KillSwitch
     name: str
     address: str  # what the form sends: the scope and its target
-    next: Stage
+    next: SwitchStage
     stops: str
     leaves: str
 
 
 @dataclass(frozen=True)
-class Board:
+class SwitchBoard:
     """The switches of one workspace, for one person."""
 
     workspace: Workspace
     may_press: bool
-    standing: Sequence[Standing]
+    standing: Sequence[SwitchInForce]
     in_flight: Sequence[Effect]  # begun, and nobody knows yet what became of them
     frozen: int  # requests whose deadline stands still
     choices: Sequence[tuple[str, str]]  # what else could be pressed
 
 
-def boards(user: User) -> list[Board]:
+def boards(user: User) -> list[SwitchBoard]:
     """Return the switches of each of the person's workspaces, in four queries for them all."""
     rows = Membership.objects.filter(user=user).select_related("workspace").order_by("pk")
     parts = list(rows)
     ids = [part.workspace_id for part in parts]
-    stopped = defaultdict[int, list[Standing]](list)
+    stopped = defaultdict[int, list[SwitchInForce]](list)
     for row in standing(*ids):
         stopped[row.switch.workspace_id].append(row)
     frozen = Escalation.objects.filter(
@@ -68,7 +77,7 @@ def boards(user: User) -> list[Board]:
     ]
 
 
-def standing(*workspace_ids: int) -> list[Standing]:
+def standing(*workspace_ids: int) -> list[SwitchInForce]:
     """Return what is stopped or on trial in some workspaces, oldest first."""
     switches = (
         KillSwitch.objects.standing()
@@ -85,10 +94,10 @@ def in_flight(workspaces: Iterable[int]) -> QuerySet[Effect]:
 
 
 def _board(
-    part: Membership, stopped: Sequence[Standing], flight: Sequence[Effect], frozen: int
-) -> Board:
-    pressed = {row.address for row in stopped if row.switch.stage is Stage.ON}
-    return Board(
+    part: Membership, stopped: Sequence[SwitchInForce], flight: Sequence[Effect], frozen: int
+) -> SwitchBoard:
+    pressed = {row.address for row in stopped if row.switch.stage is SwitchStage.ON}
+    return SwitchBoard(
         workspace=part.workspace,
         may_press=part.role == Role.ADMIN,
         standing=stopped,
@@ -98,9 +107,9 @@ def _board(
     )
 
 
-def _standing(switch: KillSwitch) -> Standing:
+def _standing(switch: KillSwitch) -> SwitchInForce:
     address = f"{switch.scope}:{switch.target}"
-    return Standing(switch, switch.name, address, NEXT[switch.stage], *_reach(switch))
+    return SwitchInForce(switch, switch.name, address, NEXT[switch.stage], *_reach(switch))
 
 
 def _reach(switch: KillSwitch) -> tuple[str, str]:
@@ -128,7 +137,7 @@ def read_release(posted: QueryDict) -> dict[str, Any]:
     asked, to = read_press(posted, fields=PRESS_FIELDS | {"to"}), posted.get("to", "")
     if to not in NEXT.values():
         raise BadForm("", "There is no such stage. Load the page again.")
-    return {**asked, "to": Stage(to)}
+    return {**asked, "to": SwitchStage(to)}
 
 
 def read_press(posted: QueryDict, *, fields: Set[str] = PRESS_FIELDS) -> dict[str, Any]:

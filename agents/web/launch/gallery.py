@@ -26,7 +26,7 @@ class Offer:
 
 
 @dataclass(frozen=True)
-class Shown:
+class GallerySection:
     """What a desk has to show of one kind."""
 
     key: str
@@ -41,7 +41,7 @@ def desks_of(workspace: Workspace) -> dict[str, System]:
     return {name: system for name, system in SYSTEMS.items() if limits and limits.covers(name)}
 
 
-def gallery(workspace: Workspace) -> list[Shown]:
+def gallery(workspace: Workspace) -> list[GallerySection]:
     """Return what a demo workspace offers; nothing elsewhere, because its goals are invented."""
     if not workspace.is_demo:
         return []
@@ -55,7 +55,9 @@ def gallery(workspace: Workspace) -> list[Shown]:
         return Offer(one.key, one.title, one.watch, one.ends, one.goal, uuid4().hex, newest)
 
     return [
-        Shown(shelf.key, shelf.title, shelf.purpose, [offer(name, one) for one in shelf.examples])
+        GallerySection(
+            shelf.key, shelf.title, shelf.purpose, [offer(name, one) for one in shelf.examples]
+        )
         for name, system in desks_of(workspace).items()
         for shelf in system.shelves()
     ]

@@ -32,7 +32,7 @@ STATES = {
 
 
 @dataclass(frozen=True)
-class Board:
+class PreferenceBoard:
     """How one is told in a workspace, or how whoever has not chosen is."""
 
     workspace: Workspace
@@ -46,7 +46,7 @@ class Board:
     zone: str
 
 
-def boards(user: User, parts: Sequence[Membership]) -> list[Board]:
+def boards(user: User, parts: Sequence[Membership]) -> list[PreferenceBoard]:
     """Return a person's choices by workspace, and for its admins those of the rest."""
     mine = [part.workspace_id for part in parts]
     rows = NotificationPreference.objects.filter(Q(user=user) | Q(user=None), workspace__in=mine)
@@ -67,9 +67,9 @@ def _board(
     *,
     is_chosen: bool,
     is_for_all: bool = False,
-) -> Board:
+) -> PreferenceBoard:
     said = row or NotificationPreference(workspace=workspace)
-    return Board(
+    return PreferenceBoard(
         workspace,
         is_for_all,
         is_chosen,

@@ -77,7 +77,7 @@ def _day(column: str, since: datetime) -> Case:
 
 
 @dataclass(frozen=True)
-class Calls:
+class DayOfCalls:
     """What was carried out on one day by one desk, by people's leave or without."""
 
     day: date | None
@@ -92,7 +92,7 @@ class Calls:
 
 def count_calls(
     workspaces: Sequence[int], *, named: Collection[str], since: datetime, today: datetime
-) -> list[Calls]:
+) -> list[DayOfCalls]:
     """Count the writes since then, other than letters, in one query.
 
     `named` are the tools that policies name, also of desks that are not installed here.
@@ -120,4 +120,4 @@ def count_calls(
         .order_by()
         for part in parts
     ]
-    return [Calls(*row) for row in sums[0].union(sums[1], all=True)]
+    return [DayOfCalls(*row) for row in sums[0].union(sums[1], all=True)]

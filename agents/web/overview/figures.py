@@ -20,7 +20,7 @@ from agents.core.states import EscalationState
 from agents.models import Escalation, Workspace
 from agents.web import access
 from agents.web.approvals.inbox import InboxRow, soonest
-from agents.web.approvals.selection import Waiting
+from agents.web.approvals.selection import WaitingCount
 from agents.web.formats import desk_title
 from agents.web.newest import newest
 from agents.web.overview.attention import Attention, attention
@@ -28,12 +28,12 @@ from agents.web.overview.chart import Chart, Layer, chart
 from agents.web.overview.counts import (
     DAYS,
     LONGEST_RUN,
-    Calls,
+    DayOfCalls,
     Requests,
     count_calls,
     count_requests,
 )
-from agents.web.overview.system_status import System, system
+from agents.web.overview.system_status import SystemStatus, system
 from agents.web.policy.versions import readable_limits
 
 SOONEST = 5  # requests shown
@@ -84,7 +84,7 @@ class Exposure:
 class Overview:
     """The figures of the person's workspaces; sums in words, one for each currency."""
 
-    waiting: Waiting
+    waiting: WaitingCount
     waiting_sums: str
     rows: Sequence[InboxRow]  # soonest to expire
     median_seconds: float | None  # from request to decision
@@ -99,7 +99,7 @@ class Overview:
     by_amount: Sequence[Chart]  # one for each currency
     attention: Sequence[Attention]
     exposures: Sequence[Exposure]
-    system: System
+    system: SystemStatus
 
     @property
     def automatic_percent(self) -> int | None:
@@ -126,7 +126,7 @@ def overview(user: User, *, at: datetime) -> Overview:
     rows = soonest(keys, SOONEST, at=at)
     first = rows[0].escalation if rows and rows[0].escalation.frozen_at is None else None
     return Overview(
-        waiting=Waiting.of(sum(s.count for s in waiting), first.expires_at if first else None),
+        waiting=WaitingCount.of(sum(s.count for s in waiting), first.expires_at if first else None),
         waiting_sums=_sums((s.currency, s.asked_minor) for s in waiting),
         rows=rows,
         median_seconds=median(lengths) if lengths else None,
@@ -159,7 +159,7 @@ def _seconds_to_decide(workspaces: Sequence[int]) -> list[float]:
 
 
 def _by_outcome(
-    requests: Sequence[Requests], calls: Sequence[Calls], dates: Sequence[date]
+    requests: Sequence[Requests], calls: Sequence[DayOfCalls], dates: Sequence[date]
 ) -> Chart:
     """Chart the cases of each day, by who or what ended them."""
     counted = [(s.day, WORDS.get(EscalationState(s.state), ""), s.count) for s in requests]
@@ -168,7 +168,7 @@ def _by_outcome(
 
 
 def _by_amount(
-    requests: Sequence[Requests], calls: Sequence[Calls], dates: Sequence[date]
+    requests: Sequence[Requests], calls: Sequence[DayOfCalls], dates: Sequence[date]
 ) -> list[Chart]:
     """Chart the money of each day, a currency at a time: what went out, and what people withheld.
 
@@ -185,7 +185,7 @@ def _by_amount(
     ]
 
 
-def _exposures(workspaces: Sequence[Workspace], calls: Sequence[Calls]) -> list[Exposure]:
+def _exposures(workspaces: Sequence[Workspace], calls: Sequence[DayOfCalls]) -> list[Exposure]:
     """Return what went out today without a person, where a cap is in force."""
     found = []
     for workspace in workspaces:

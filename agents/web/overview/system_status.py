@@ -15,7 +15,7 @@ from agents.web.outage import Outage, outage_for
 
 
 @dataclass(frozen=True)
-class System:
+class SystemStatus:
     """The state of what the runs need; shared by all workspaces."""
 
     workers: int  # that gave a sign of life lately
@@ -24,7 +24,7 @@ class System:
     outage: Outage | None  # that runs of the person's wait for
 
 
-def system(parts: Sequence[Membership]) -> System:
+def system(parts: Sequence[Membership]) -> SystemStatus:
     """Read three small tables in one query; where a model server fails, also who waits for it."""
     newest = Head.objects.order_by("-number").values("number")[:1]
     working = workers().values_list(
@@ -41,7 +41,7 @@ def system(parts: Sequence[Membership]) -> System:
         for kind, address, fault, at in rows
         if kind == "endpoint"
     ]
-    return System(
+    return SystemStatus(
         workers=sum(kind == "worker" for kind, *_ in rows),
         sealed_at=next((at for kind, _, _, at in rows if kind == "head"), None),
         failing=len(endpoints),

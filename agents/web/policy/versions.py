@@ -31,7 +31,7 @@ class Publication:
 
 
 @dataclass(frozen=True)
-class Shown:
+class VersionPage:
     """One version in words, and how the workspace came to its published one, newest first."""
 
     workspace: Workspace
@@ -48,7 +48,7 @@ class Shown:
         return self.history[0] if self.history else None
 
 
-def show(workspace: Workspace, version: PolicyVersion | None) -> Shown:
+def show(workspace: Workspace, version: PolicyVersion | None) -> VersionPage:
     """Return a version of a workspace's policy as the page shows it, in three queries."""
     events = _publications(workspace)
     numbers = {event.facts["number"] for event in events[: PUBLISHED + 1]}
@@ -57,7 +57,7 @@ def show(workspace: Workspace, version: PolicyVersion | None) -> Shown:
     names = sorted(PATTERNS)
     limits = readable_limits(version)
     pairs = zip_longest(events[: PUBLISHED + 1], events[1 : PUBLISHED + 1])
-    return Shown(
+    return VersionPage(
         workspace=workspace,
         version=version,
         is_published=version is not None and version.pk == workspace.policy_id,

@@ -28,7 +28,7 @@ from agents.tools import TOOLS
 from agents.web.formats import duration, thousands
 from agents.web.outage import outage_of_run
 from agents.web.runs.above import ABOVE
-from agents.web.runs.turns import Turn, cost_of, turns_of
+from agents.web.runs.turns import RunTurn, cost_of, turns_of
 
 TURNS = 25  # on one page, and in one live update
 _BAD_ENDS = frozenset({RunState.STOPPED, RunState.FAILED})
@@ -51,8 +51,8 @@ class Trace:
 
     run: Run
     steps: Sequence[Step]  # in their order
-    turns: Sequence[Turn]
-    shown: Sequence[Turn]  # TURNS of them
+    turns: Sequence[RunTurn]
+    shown: Sequence[RunTurn]  # TURNS of them
     meters: Sequence[Meter]
     end: str  # why it ended, as a sentence; "" while it has not, or where it ended well
     counts: Sequence[tuple[str, str, int]]  # role, word and number of the turns shown that stand so
@@ -150,7 +150,7 @@ def _is_letter(effect: Effect) -> bool:
     return effect.state == EffectState.DONE and bool(tool and tool.letter)
 
 
-def _end(stop_reason: str, turns: Sequence[Turn]) -> str:
+def _end(stop_reason: str, turns: Sequence[RunTurn]) -> str:
     """Say why a run ended badly, in the words of the rule that blocked where there are no ours."""
     code = stop_reason.partition(":")[2]
     rulings = [ruling for turn in turns for ruling in (turn.ruling, turn.again) if ruling]
@@ -167,7 +167,7 @@ def _spent(steps: Sequence[Step]) -> Spent:
 
 
 def _meters(
-    limits: Limits, steps: Sequence[Step], spent: Spent, turns: Sequence[Turn]
+    limits: Limits, steps: Sequence[Step], spent: Spent, turns: Sequence[RunTurn]
 ) -> list[Meter]:
     calls = sum(step.kind == "use" for step in steps)
     turned = [turn for turn in turns if turn.name.isdigit()]
@@ -189,7 +189,7 @@ def _usd(micro: int) -> str:
     return f"{micro / 1_000_000:,.3f}"
 
 
-def _counts(turns: Sequence[Turn]) -> list[tuple[str, str, int]]:
+def _counts(turns: Sequence[RunTurn]) -> list[tuple[str, str, int]]:
     stands = Counter((turn.role, turn.word) for turn in turns if turn.role not in _NOT_COUNTED)
     by = {"human": " by a person", "approve": " by policy", "revise": " by policy"}
     return [(role, word.lower() + by.get(role, ""), n) for (role, word), n in stands.items()]

@@ -12,8 +12,8 @@ from agents.core.requests import Json
 from agents.models import Effect, Escalation, Step
 from agents.patterns.blocks import UNREADABLE
 from agents.web.changes import (
+    ActionStage,
     ChangedArgument,
-    Stage,
     amount_of,
     changes,
     is_write,
@@ -34,7 +34,7 @@ from agents.web.runs.timeline import Bar, axis
 
 
 @dataclass(frozen=True)
-class Turn:
+class RunTurn:
     """What was proposed at once, and everything that came of it."""
 
     number: int  # from 1, as people count them
@@ -55,7 +55,7 @@ class Turn:
     again: Json  # the ruling after a person had decided
     escalation: Escalation | None
     effect: Effect | None
-    stages: Sequence[Stage]
+    stages: Sequence[ActionStage]
     changes: Sequence[ChangedArgument]
     bars: Sequence[Bar]
     wait: Bar | None
@@ -125,7 +125,7 @@ def turns_of(
     blocks: Sequence[Json],
     is_over: bool,
     errors_fail: bool,
-) -> list[Turn]:
+) -> list[RunTurn]:
     """Return the turns of a run; `blocks` are those that it ended with."""
     spans = {step.pk: _span(step, now) for step in steps if step.kind in ("ask", "use")}
     waits = {pk: (_clock(e.created_at), _clock(e.decided_at or now)) for pk, e in held.items()}
@@ -178,7 +178,7 @@ def _turn(
     wait: Bar | None,
     is_over: bool,
     errors_fail: bool,
-) -> Turn:
+) -> RunTurn:
     reviews = [s for s in steps if s.kind == "review" and s.reply]
     uses = [s for s in steps if s.kind == "use"]
     first = reply_of(reviews[0]) if reviews else None
@@ -190,7 +190,7 @@ def _turn(
         role, word = "block", "Not usable"
     is_output = bool(action) and is_output_of_step(name, action)
     said = summary_of(steps, action, is_output=is_output)
-    return Turn(
+    return RunTurn(
         number=number,
         name=name,
         title=title_of(name, steps, action),

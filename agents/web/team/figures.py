@@ -37,7 +37,7 @@ class Sight:
 
 
 @dataclass(frozen=True)
-class Range:
+class DayRange:
     """Days (UTC) from the first to the last, and from when on they are read without sums."""
 
     first: date
@@ -50,7 +50,7 @@ class Range:
 
 
 @dataclass(frozen=True)
-class Line:
+class FigureLine:
     """The figures of a rule or a person, as they are read."""
 
     name: str
@@ -98,8 +98,8 @@ class Line:
 class TeamFigures:
     """A range's figures, by rule and by person, and how many waited at each hour on average."""
 
-    rules: Sequence[Line]
-    people: Sequence[Line]
+    rules: Sequence[FigureLine]
+    people: Sequence[FigureLine]
     hours: Sequence[tuple[int, float]]  # of the day in the viewer's zone; none where none waited
     is_behind: bool  # the sweep has yet to sum some of the days
 
@@ -136,7 +136,7 @@ def _sight(part: Membership, led: set[int] | None) -> Sight | None:
     return Sight(part.workspace, has_rules, frozenset((led or set()) | own))
 
 
-def read_range(first: str, last: str, *, at: datetime) -> Range:
+def read_range(first: str, last: str, *, at: datetime) -> DayRange:
     """Return the range that an address asks for; the last USUAL days for what cannot be one."""
     today = at.astimezone(UTC).date()
     begin, end = _day(first), min(_day(last) or today, today)
@@ -144,7 +144,7 @@ def read_range(first: str, last: str, *, at: datetime) -> Range:
         begin = end - (USUAL - 1) * DAY
     begin = max(begin, end - (LONGEST - 1) * DAY)
     since = summed_until()
-    return Range(begin, end, since.date() if since else begin)
+    return DayRange(begin, end, since.date() if since else begin)
 
 
 def _day(text: str) -> date | None:
@@ -154,7 +154,7 @@ def _day(text: str) -> date | None:
         return None
 
 
-def team_figures(sight: Sight, chosen: Range, *, at: datetime) -> TeamFigures:
+def team_figures(sight: Sight, chosen: DayRange, *, at: datetime) -> TeamFigures:
     """Return the figures of a range, in four queries."""
     sums = _stored(sight, chosen)
     fresh = max(chosen.first, chosen.fresh_from, (at.astimezone(UTC) - FRESH).date())
@@ -166,14 +166,16 @@ def team_figures(sight: Sight, chosen: Range, *, at: datetime) -> TeamFigures:
     rules = [(rule, one) for (rule, user), one in sums.items() if user is None and rule]
     people = [(names[user], one) for (_, user), one in sums.items() if user in names]
     return TeamFigures(
-        [Line(rule, one) for rule, one in sorted(rules, key=_most)] if sight.has_rules else [],
-        [Line(name, one) for name, one in sorted(people, key=_most)],
+        [FigureLine(rule, one) for rule, one in sorted(rules, key=_most)]
+        if sight.has_rules
+        else [],
+        [FigureLine(name, one) for name, one in sorted(people, key=_most)],
         _by_hour(rules, chosen) if sight.has_rules else [],
         chosen.fresh_from < min(fresh, chosen.last),
     )
 
 
-def _stored(sight: Sight, chosen: Range) -> dict[tuple[str, int | None], ReviewFigures]:
+def _stored(sight: Sight, chosen: DayRange) -> dict[tuple[str, int | None], ReviewFigures]:
     found: dict[tuple[str, int | None], ReviewFigures] = {}
     # None that was summed since the range was read: its requests are read one by one.
     ours = ReviewDay.objects.filter(workspace=sight.workspace, day__lt=chosen.fresh_from)
@@ -196,7 +198,9 @@ def _most(line: tuple[str, ReviewFigures]) -> tuple[int, str]:
     return -line[1].counts.total(), line[0]
 
 
-def _by_hour(rules: Sequence[tuple[str, ReviewFigures]], chosen: Range) -> list[tuple[int, float]]:
+def _by_hour(
+    rules: Sequence[tuple[str, ReviewFigures]], chosen: DayRange
+) -> list[tuple[int, float]]:
     """Return how many requests waited on average at each hour, by the clock of whoever looks."""
     offset = timezone.localtime().utcoffset() or timedelta()
     shift = round(offset.total_seconds() / 3600)

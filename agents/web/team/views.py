@@ -15,7 +15,7 @@ from agents.web import access
 from agents.web.audit.export import safe_cell
 from agents.web.formats import rule_title
 from agents.web.pages import page
-from agents.web.team.figures import Line, Range, Sight, TeamFigures, read_range, sights_of
+from agents.web.team.figures import DayRange, FigureLine, Sight, TeamFigures, read_range, sights_of
 from agents.web.team.figures import team_figures as read_figures
 
 COLUMNS = (
@@ -57,7 +57,7 @@ def team_csv(request: HttpRequest) -> HttpResponse:
     return response
 
 
-def _read(request: HttpRequest) -> tuple[list[Sight], Range, TeamFigures]:
+def _read(request: HttpRequest) -> tuple[list[Sight], DayRange, TeamFigures]:
     at, given = timezone.now(), request.GET
     sights = sights_of(access.person(request), given.get("workspace", ""))
     chosen = read_range(given.get("from", ""), given.get("to", ""), at=at)
@@ -81,7 +81,7 @@ def _chart_hours(hours: Sequence[tuple[int, float]]) -> dict[str, object]:
     return {"bars": bars, "most": most}
 
 
-def _given(sight: Sight, chosen: Range) -> dict[str, str]:
+def _given(sight: Sight, chosen: DayRange) -> dict[str, str]:
     days = {"from": f"{chosen.first}", "to": f"{chosen.last}"}
     return {"workspace": sight.workspace.slug, **days}
 
@@ -95,7 +95,7 @@ def _rows(found: TeamFigures) -> Iterator[list[object]]:
         yield ["hour", f"{hour:02}:00", *[""] * 9, f"{share:.2f}"]
 
 
-def _cells(line: Line) -> list[object]:
+def _cells(line: FigureLine) -> list[object]:
     lengths = ["" if one is None else round(one) for one in (line.median, line.p90)]
     counts = [line.decided, line.unchanged, line.adjusted, line.adjusted_by]
     return [*counts, line.rejected, line.sent_back, line.expired, *lengths]
