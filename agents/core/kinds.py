@@ -76,7 +76,7 @@ ACTION = RequestKind(
     stored="action",
     tag="action",
     asks="Run {tool} for {subject}",
-    note="This cannot be undone.",
+    note="Once carried out, this cannot be undone.",
     answers=(
         Answer(
             ADJUST,

@@ -144,7 +144,7 @@ def mail_of(notes: Sequence[Note], *, at: datetime) -> tuple[str, str]:
     subject = notes[0].headline if len(notes) == 1 else f"{len(notes)} notifications"
     parts = ["\n".join([note.headline, *note.lines, note.url]) for note in notes]
     parts.append(
-        "If you expected no invitation, leave this mail alone: nothing happens then."
+        "If you did not expect this invitation, ignore this mail. Nothing happens then."
         if notes[0].kind == INVITATION
         else f"This was so on {_moment(at)}; each page says what is so now. Nothing can be "
         "decided by mail: open the page and sign in.\n"

@@ -121,4 +121,4 @@ def _sums(
 
 def _own(code: str, left: int, currency: str, sentence: str, others: str) -> Bound:
     at_most = f"Grant at most {format_money(left, currency)}" if left > 0 else "Reject it"
-    return Bound(max(left, 0), code, f"{sentence} {at_most}, or leave it to {others}.")
+    return Bound(max(left, 0), code, f"{sentence} {at_most}, or hand it over to {others}.")

@@ -61,7 +61,7 @@ def test_each_is_judged_by_itself_and_the_result_says_who_was_left(scene: Scene)
     rita, at, ada = signed_in(scene.rita), timezone.now(), scene.add("ada", Role.ADMIN)
     page = bulk(rita)
     said = words(page)
-    assert "All that match 4 requests, USD 13,650.00 Least USD 1,200.00 Most USD 9,900.00" in said
+    assert "Matching 4 requests, USD 13,650.00 Smallest USD 1,200.00 Largest USD 9,900.00" in said
     assert page.index(f"{far.pk}.{far.action_sha256}") < page.index(
         f"{first.pk}.{first.action_sha256}"
     )
@@ -154,7 +154,7 @@ def test_two_thousand_are_offered_forty_at_a_time_in_a_few_questions(
     with django_assert_max_num_queries(12):
         page = bulk(rita)
 
-    assert "At most 40 at once: these are the first 40 of 2004." in words(page)
+    assert "At most 40 can be rejected at once. These are the first 40 of 2004." in words(page)
     assert page.count('name="item"') == operations.MOST_AT_ONCE
 
 

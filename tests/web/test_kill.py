@@ -54,8 +54,8 @@ def test_one_press_stops_agents_and_everybody_sees_why(scene: Scene, admin: Clie
     assert "Stopped: all payments, emails and changes" in page
     assert "turned on by <bdi>admin</bdi>" in page
     assert "Every payment, email and other change, in all runs." in page
-    assert "Blocked: every payment, email and other change, in all runs. A run that" in page
-    assert "Runs may still read and draft, and requests can be rejected." in page
+    assert "Blocked: every payment, email and other change, in all runs. A run ends when" in page
+    assert "Runs may still read and draft, and requests can be rejected or sent back." in page
     assert "odd &lt;img src=x" in page
     assert "1 request has its deadline paused" in page
     assert "danger-solid" not in page

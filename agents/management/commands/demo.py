@@ -47,9 +47,8 @@ class Command(BaseCommand):
             _must_be_free(host, port)
         pasts = [] if prepare else [past for one in SYSTEMS.values() if (past := one.history)]
         begun = [past.start_history() for past in pasts]
-        gc.disable()  # a migration makes a model of each table anew: all of it goes at once, after
+        gc.disable()  # migrations and copies make much that stays: all of it goes at once, after
         call_command("migrate", interactive=False, verbosity=0)
-        gc.enable()
         call_command("collectstatic", interactive=False, verbosity=0)
         at = timezone.now()
         # What is about to be written of the past happened under this policy, to these people.
@@ -59,6 +58,7 @@ class Command(BaseCommand):
         for past, recording in zip(pasts, begun, strict=True):
             self._fill(workspace, past, until=at, begun=recording)
         _put_in_force(workspace, at=timezone.now())
+        gc.enable()
         if prepare:
             return
         shown = f"[{host}]" if ":" in host else host

@@ -114,7 +114,7 @@ def _standing(switch: KillSwitch) -> SwitchInForce:
 
 def _reach(switch: KillSwitch) -> tuple[str, str]:
     """Return what a switch stops, and what it leaves alone."""
-    rest = "Runs may still read and draft, and requests can be rejected."
+    rest = "Runs may still read and draft, and requests can be rejected or sent back."
     if switch.scope == Scope.PATTERN:
         name = spelled(switch.target)
         return (
