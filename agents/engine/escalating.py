@@ -69,6 +69,7 @@ def open_escalation(
     # The page shows the row; the event proves what it asked.
     facts |= {"requested_minor": terms.amount_minor, "currency": terms.currency}
     facts |= {"action_sha256": escalation.action_sha256, **of_tier}
+    facts |= {"tool": action["name"]} if action.get("kind") == "tool" else {}
     commit.say("escalation.opened", {**facts, "reason": review["deciding"]["reason"]})
     return ""
 

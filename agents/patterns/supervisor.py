@@ -36,7 +36,7 @@ RECENT = 3  # steps that the worker is reminded of
 NAMED = 20  # steps of which it is told tool and decision: all of 200 in each question are 200²
 ROUNDS = 3  # of asking and of calling for one action, because facts move while a person thinks
 # Of the ruling that decided a step, for the trace.
-SHOWN = ("verdict", "rule", "reason", "observed", "limit", "sentence", "risk")
+SHOWN = ("verdict", "rule", "reason", "observed", "limit", "unit", "sentence", "risk")
 REFUSED = {
     "rejected": "human_rejected",
     "expired": "escalation_expired",
@@ -160,7 +160,7 @@ class ProposalTurn:
 
     def line(self, **more: Json) -> None:
         """Add this step to the trace."""
-        of_tool = self.action["kind"] == "tool"
+        of_tool, ruling = self.action["kind"] == "tool", self.review["deciding"]
         entry = {
             "step": self.step,
             "tool": self.action["name"] if of_tool else "final",
@@ -169,7 +169,7 @@ class ProposalTurn:
             **({"args_hash": args_hash(to_model_units(self.action["args"]))} if of_tool else {}),
             **({"human_approved": self.person["approved"]} if self.person else {}),
             **more,
-            "ruling": {part: self.review["deciding"][part] for part in SHOWN},
+            "ruling": {part: ruling[part] for part in SHOWN if part in ruling},
         }
         self.notes.trace.append(entry)
 

@@ -19,7 +19,7 @@ from agents.policies.ends import end_sentence, why_not
 from agents.record.claimed_rows import limits_told
 from agents.sdk.adjustments import label_of
 from agents.sdk.argument_words import in_words
-from agents.tools import TOOLS
+from agents.tools import TOOLS, argument_in_words
 from agents.web.formats import desk_title, rule_title, spelled, up_to, with_article, within_sentence
 
 EventFacts: TypeAlias = Mapping[str, Any]
@@ -184,7 +184,7 @@ def _escalation_decided(told: EventSentence) -> str:
     granted, asked = _amount(facts, "granted_minor"), _amount(request, "requested_minor")
     what = {
         "approved": f"Approved {granted}" if granted else "Approved",
-        "adjusted": f"Approved with changes{_changes(facts)}",
+        "adjusted": f"Approved with changes{_changes(facts, request)}",
         "rejected": f"Rejected {asked or 'the request'}",
         "sent_back": f"Sent {asked or 'the request'} back to the agent",
     }[facts["decision"]]
@@ -221,14 +221,21 @@ def _time(text: str) -> str:
     return f"{parse_datetime(text):%d %B %Y, %H:%M} UTC"
 
 
-def _changes(facts: EventFacts) -> str:
+def _changes(facts: EventFacts, request: EventFacts) -> str:
     """Say what a person changed: until 6 December 2026; nothing where it was erased."""
-    patch = facts.get("patch")
+    patch, tool = facts.get("patch"), str(request.get("tool", ""))
     told = [
-        f"{label_of(name).lower()} {in_words(value, {'format': 'date'})}"
+        f"{label_of(name).lower()} {_value(tool, name, value)}"
         for name, value in (patch.items() if isinstance(patch, dict) else ())
     ]
     return f": {', '.join(told)}" if told else ""
+
+
+def _value(tool: str, name: str, value: Any) -> str:
+    """Return an argument as its tool says it; of one that is gone, or not told, as what it is."""
+    if tool in TOOLS:
+        return argument_in_words(tool, name, value)
+    return in_words(value, {"format": "date"})
 
 
 REFUSALS = {
@@ -258,7 +265,7 @@ def _approval_given(told: EventSentence) -> str:
     facts, request = told.facts, told.context.requests.get(told.facts["escalation"], {})
     granted, asked = _amount(facts, "granted_minor"), _amount(request, "requested_minor")
     is_of_amount = granted and len(facts.get("patch") or ()) < 2 and granted != asked
-    whom, changes = f" for {told.whom}" if told.whom else "", _changes(facts)
+    whom, changes = f" for {told.whom}" if told.whom else "", _changes(facts, request)
     if changes and not is_of_amount:
         return f"Approved{whom} as the first of two people, with changes{changes}."
     instead = f" instead of {asked}" if changes and asked else ""

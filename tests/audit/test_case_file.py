@@ -130,6 +130,7 @@ def test_a_case_file_tells_it_all_and_its_proof_is_of_the_same_entries(
         "Opening a page is not recorded. These people acted on its requests: rita, finn,",
         "lena: About to expire, request",
         "Automatic approval limit USD 1,000.00",
+        "Finance and two people",
         "It covers all of them.",
     ):
         assert sentence in page, sentence

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from django.db.models import Q
 
 from agents.audit.run_seal import RunSeal, run_seal
-from agents.core.limits import BadPolicy
 from agents.core.requests import Json
 from agents.core.states import ENDED, EscalationState
 from agents.models import Delivery, Escalation, Event, Run, Step
@@ -25,6 +24,7 @@ from agents.web.notifications.pages import LogLine, log_line
 from agents.web.policy.desk_sections import DeskPart, desk_parts
 from agents.web.policy.differences import LimitLine
 from agents.web.policy.differences import lines as limit_lines
+from agents.web.policy.versions import readable_limits, team_names
 from agents.web.runs.listing import outcome_of
 from agents.web.runs.texts import title_of
 from agents.web.runs.trace import moved
@@ -96,7 +96,7 @@ class CaseFile:
 
 
 def case_file(run: Run, *, after: int = 0) -> CaseFile:
-    """Return a page of a run's case file, in at most eight queries."""
+    """Return a page of a run's case file, in at most nine queries."""
     found = run.events.filter(seq__lte=run.event_count, seq__gt=after).exclude(_machinery())
     rows = read_events(found.order_by("seq").prefetch_related("texts"), PAGE + 1)
     lines = tell_events(rows[:PAGE])
@@ -174,9 +174,8 @@ def _seen(run: Run, events: Sequence[Event]) -> Seen:
 
 
 def _policy(run: Run) -> Policy | None:
-    try:
-        limits = run.policy.limits()
-    except BadPolicy:
+    limits = readable_limits(run.policy, team_names(run.workspace_id))
+    if limits is None:
         return None
     desks = [part for part in desk_parts(limits) if part.name == run.desk]
     return Policy(limit_lines(limits, patterns=[run.pattern], desk=run.desk), desks)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import zip_longest
 
 from agents.core.limits import BadPolicy, Limits
-from agents.models import Event, PolicyVersion, Workspace
+from agents.core.requests import Json
+from agents.models import Event, PolicyVersion, Team, Workspace
 from agents.patterns import PATTERNS
 from agents.web.policy.desk_sections import DeskPart, desk_parts
 from agents.web.policy.differences import LimitDifference, LimitLine, differences, lines
 from agents.web.policy.rule_words import RuleLine, rule_lines
 from agents.web.sentences import read_events
 
+NOT_NAMED: Mapping[str, str] = {}
 PUBLISHED = 30  # publications shown of one workspace
 
 
@@ -49,13 +51,14 @@ class VersionPage:
 
 
 def show(workspace: Workspace, version: PolicyVersion | None) -> VersionPage:
-    """Return a version of a workspace's policy as the page shows it, in three queries."""
+    """Return a version of a workspace's policy as the page shows it, in four queries."""
     events = _publications(workspace)
     numbers = {event.facts["number"] for event in events[: PUBLISHED + 1]}
     found = PolicyVersion.objects.filter(workspace=workspace, number__in=numbers)
     versions = {one.number: one for one in found}
+    teams = team_names(workspace.pk)
     names = sorted(PATTERNS)
-    limits = readable_limits(version)
+    limits = readable_limits(version, teams)
     pairs = zip_longest(events[: PUBLISHED + 1], events[1 : PUBLISHED + 1])
     return VersionPage(
         workspace=workspace,
@@ -64,7 +67,7 @@ def show(workspace: Workspace, version: PolicyVersion | None) -> VersionPage:
         topics=lines(limits, patterns=names) if limits else [],
         rules=rule_lines(limits, patterns=names) if limits else [],
         desks=desk_parts(limits) if limits else [],
-        history=[_publication(event, before, versions, names) for event, before in pairs][
+        history=[_publication(event, before, versions, names, teams) for event, before in pairs][
             :PUBLISHED
         ],
         has_older=len(events) > PUBLISHED,
@@ -93,10 +96,11 @@ def _publication(
     before: Event | None,
     versions: dict[int, PolicyVersion],
     names: Sequence[str],
+    teams: Mapping[str, str],
 ) -> Publication:
     version = versions.get(event.facts["number"])
-    new = readable_limits(version)
-    old = readable_limits(versions.get(before.facts["number"])) if before else None
+    new = readable_limits(version, teams)
+    old = readable_limits(versions.get(before.facts["number"]), teams) if before else None
     changes, note = [], ""
     if before is None:
         note = "Initial version."
@@ -108,9 +112,31 @@ def _publication(
     return Publication(version, event.facts["number"], event.actor, event.at, changes, note)
 
 
-def readable_limits(version: PolicyVersion | None) -> Limits | None:
-    """Return the limits of a version, or None for one that cannot be read."""
+def team_names(workspace: int) -> dict[str, str]:
+    """Return what the teams of a workspace are called, by their short names."""
+    return dict(Team.objects.filter(workspace=workspace).values_list("slug", "name"))
+
+
+def readable_limits(
+    version: PolicyVersion | None, teams: Mapping[str, str] = NOT_NAMED
+) -> Limits | None:
+    """Return the limits of a version, or None for one that cannot be read.
+
+    To be shown: tiers then have the names of their `teams`, in place of the short ones.
+    """
     try:
-        return version.limits() if version else None
+        limits = version.limits() if version else None
     except BadPolicy:
         return None
+    if limits is None or not limits.tiers or not teams:
+        return limits
+    return replace(limits, tiers=_named(limits.tiers, teams))
+
+
+def _named(held: Json, teams: Mapping[str, str]) -> Json:
+    if isinstance(held, dict):
+        return {
+            key: teams.get(value, value) if key == "team" else _named(value, teams)
+            for key, value in held.items()
+        }
+    return [_named(one, teams) for one in held] if isinstance(held, list) else held
