@@ -9,17 +9,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from django.db import connection
 from django.test import TransactionTestCase
-from django.test.utils import setup_databases, teardown_databases
 from hypothesis import settings as hypothesis_settings
 from pytest_django import DjangoDbBlocker
 from servestatic.middleware import ServeStaticMiddleware
 from xdist.scheduler.loadscope import LoadScopeScheduling
 
 from agents.engine import journal
-from tests import checker, database
+from tests import checker, database, postgres
 from tests.processes import SIX, Contenders, contenders
 from tests.settings import ON_POSTGRES
 from tests.suite import PART
@@ -97,14 +97,13 @@ def django_db_setup(
 ) -> Iterator[None]:
     """Make the session's database; replace what empties it after a test."""
     with django_db_blocker.unblock(), pytest.MonkeyPatch.context() as patch:
-        if ON_POSTGRES:
-            made = setup_databases(verbosity=0, interactive=False)
-        else:
-            database.open_copy(connection)
+        database.open_copy(connection)
         patch.setattr(TransactionTestCase, "_fixture_teardown", database.resetter(connection))
         yield
+        connection.close()
         if ON_POSTGRES:
-            teardown_databases(made, verbosity=0)
+            with psycopg.connect(postgres.url(), autocommit=True) as server:
+                database.drop_database(server, connection.settings_dict["NAME"])
 
 
 @pytest.fixture(autouse=True)

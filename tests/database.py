@@ -1,7 +1,8 @@
 """The database of a session of tests: made quickly, and put back quickly after each test.
 
-On SQLite it is a copy of a file that was migrated once for a state of what migrations depend on;
-sessions share that file, those of planted mistakes too. After a transactional test the file gets
+It is a copy of one that was migrated once for a state of what migrations depend on: a file, or on
+PostgreSQL a database of the same server. Sessions share that, those of planted mistakes too, and
+tests copy it that need an installation of their own. After a transactional test SQLite's file gets
 its first content back, which takes a millisecond. On PostgreSQL only the rows that are there are
 deleted: truncating all tables, as Django does, takes a tenth of a second.
 """
@@ -15,24 +16,30 @@ import tempfile
 from collections.abc import Callable
 from contextlib import closing
 from copy import deepcopy
+from functools import cache
 from hashlib import sha256
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
+from uuid import uuid4
 
-from django.core.management import call_command
+import psycopg
 from django.core.management.sql import emit_post_migrate_signal
 from django.db import connection, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+from tests import nursery, postgres
+from tests.processes import LONGEST
+
 T = TypeVar("T")
 ROOT = Path(__file__).parent.parent
-# Whatever takes part in making the file: migrations, what follows them, settings, libraries.
+# Whatever takes part in migrating; and what is done anew after it, each time.
 MADE_BY = (
-    *("agents/**/migrations/*.py", "agents/**/apps.py"),
-    *("agents/audit/triggers.py", "agents/audit/protection.py"),
-    *("opsconsole/settings.py", "opsconsole/databases.py"),
+    *("agents/**/migrations/*.py", "opsconsole/settings.py", "opsconsole/databases.py"),
     "requirements-dev.lock",
 )
+AFTERWARDS = ("agents/**/apps.py", "agents/audit/triggers.py", "agents/audit/protection.py")
 
 # What migrating has written and no test changes.
 KEPT = {"django_content_type", "auth_permission"}
@@ -67,20 +74,56 @@ _images: dict[str, tuple[sqlite3.Connection, Any]] = {}  # name -> a filled data
 
 
 def open_copy(connection: BaseDatabaseWrapper) -> None:
-    """Point a connection to SQLite to a freshly migrated file of this session's own."""
+    """Point a connection to a freshly migrated database of this session's own."""
     connection.close()
-    name = Path(str(connection.settings_dict["TEST"]["NAME"]))
-    connection.settings_dict["NAME"] = str(name)
+    given = connection.settings_dict
+    name = str(given["TEST"]["NAME"] or f"test_{given['NAME']}")
+    if connection.vendor == "sqlite":
+        copy_file(Path(name))
+    else:
+        copy_database(name)
+    given["NAME"] = name
+
+
+def copy_file(place: Path) -> None:
+    """Put a migrated file of SQLite's in a place."""
     kept = migrated_file()
     if not kept.exists():
-        call_command("migrate", verbosity=0, run_syncdb=True)
-        connection.close()  # the last one out moves the log into the file
         kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         # Sessions side by side may both come here: each puts a whole file in place.
         with tempfile.TemporaryDirectory(dir=kept.parent) as folder:
-            os.replace(shutil.copy(name, Path(folder) / "made"), kept)
-    else:
-        shutil.copy(kept, name)
+            made = Path(folder) / "made"
+            for other in islice(kept.parent.glob(f"{kept.name.partition('-')[0]}-*"), 1):
+                shutil.copy(other, made)
+            _migrate(f"sqlite:///{made}")
+            os.replace(made, kept)
+    shutil.copy(kept, place)
+
+
+def copy_database(name: str) -> None:
+    """Make a migrated database of PostgreSQL's, in place of what has its name."""
+    kept, made = f"opsconsole_{_digest(*MADE_BY, *AFTERWARDS)}", f"opsconsole_made_{uuid4().hex}"
+    with psycopg.connect(postgres.url(), autocommit=True) as server:
+        server.execute("SELECT pg_advisory_lock(hashtext(%s))", [kept])  # until it is closed
+        there = "SELECT 1 FROM pg_database WHERE datname = %s"
+        if not server.execute(there, [kept]).fetchone():
+            server.execute(f"CREATE DATABASE {made}".encode())
+            _migrate(urlsplit(postgres.url())._replace(path=f"/{made}").geturl())
+            server.execute(f"ALTER DATABASE {made} RENAME TO {kept}".encode())
+        drop_database(server, name)
+        server.execute(f'CREATE DATABASE "{name}" TEMPLATE {kept}'.encode())
+
+
+def drop_database(server: psycopg.Connection, name: str) -> None:
+    server.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)'.encode())
+
+
+def _migrate(url: str) -> None:
+    """Migrate an empty database in a process of its own, whatever this one is connected to."""
+    env = {**os.environ, "DATABASE_URL": url, "DJANGO_SETTINGS_MODULE": "tests.settings"}
+    migrate = ["manage.py", "migrate", "--verbosity", "0", "--run-syncdb", "--skip-checks"]
+    ended = nursery.run(migrate, cwd=ROOT, env=env, timeout=LONGEST)
+    assert ended.returncode == 0, ended.stderr
 
 
 def make_once(name: str, make: Callable[[], T]) -> T:
@@ -146,9 +189,14 @@ def _postgresql(connection: BaseDatabaseWrapper) -> Callable[[Any], None]:
 
 def migrated_file() -> Path:
     """Return where the migrated file is, or will be once a session has opened its copy."""
+    folder = Path(tempfile.gettempdir()) / f"opsconsole-tests-{os.getuid()}"
+    return folder / f"{_digest(*MADE_BY)}-{_digest(*AFTERWARDS)}.sqlite3"
+
+
+@cache
+def _digest(*patterns: str) -> str:
     digest = sha256()
-    for pattern in MADE_BY:
+    for pattern in patterns:
         for path in sorted(ROOT.glob(pattern)):
             digest.update(path.relative_to(ROOT).as_posix().encode() + path.read_bytes())
-    folder = Path(tempfile.gettempdir()) / f"opsconsole-tests-{os.getuid()}"
-    return folder / f"migrated-{digest.hexdigest()[:16]}.sqlite3"
+    return digest.hexdigest()[:16]

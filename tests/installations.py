@@ -13,7 +13,7 @@ from uuid import uuid4
 
 import psycopg
 
-from tests import nursery, postgres
+from tests import database, nursery, postgres
 from tests.processes import ROOT, UNSAFE, Contenders, contenders
 from tests.settings import ON_POSTGRES
 
@@ -78,18 +78,23 @@ class Installation:
 
 
 @contextmanager
-def installation(home: Path, **settings: str) -> Iterator[Installation]:
-    """Keep an installation with an empty database on what the suite runs on."""
+def installation(home: Path, *, is_empty: bool = True, **settings: str) -> Iterator[Installation]:
+    """Keep an installation on what the suite runs on, its database empty or migrated."""
     home.mkdir(mode=0o700, exist_ok=True)
     if not ON_POSTGRES:
-        yield Installation(home, f"sqlite:///{home / 'opsconsole.sqlite3'}", settings)
+        file = home / "opsconsole.sqlite3"
+        if not is_empty:
+            database.copy_file(file)
+        yield Installation(home, f"sqlite:///{file}", settings)
         return
     name = f"own_{uuid4().hex}"
     with psycopg.connect(postgres.url(), autocommit=True) as server:
-        server.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)'.encode())
-        server.execute(f'CREATE DATABASE "{name}"'.encode())
+        if is_empty:
+            server.execute(f'CREATE DATABASE "{name}"'.encode())
+        else:
+            database.copy_database(name)
         try:
             own = urlsplit(postgres.url())._replace(path=f"/{name}").geturl()
             yield Installation(home, own, settings)
         finally:
-            server.execute(f'DROP DATABASE "{name}" WITH (FORCE)'.encode())
+            database.drop_database(server, name)

@@ -58,8 +58,7 @@ class Wire:
 
 @pytest.fixture
 def own(tmp_path: Path) -> Iterator[Installation]:
-    with installation(tmp_path / "home") as found:
-        assert found.manage("migrate", "-v0").code == 0
+    with installation(tmp_path / "home", is_empty=False) as found:
         yield found
 
 

@@ -122,9 +122,8 @@ def test_a_lock_that_somebody_holds_is_told_and_not_taken_for_migrations(
 @pytest.mark.both
 def test_pages_and_a_worker_over_tables_of_another_release_say_so(tmp_path: Path) -> None:
     """Whoever left them running over an upgrade, or serves before it, gets no fault of ours."""
-    with installation(tmp_path / "home") as own, ExitStack() as ending:
+    with installation(tmp_path / "home", is_empty=False) as own, ExitStack() as ending:
         with own.in_one_process() as made:
-            made.manage("migrate", "--no-input", "-v0")
             made.manage("add_workspace", "eu", "--name", "EU")
             made.manage("collectstatic", "--no-input", "-v0")
         own.manage("add_member", "eu", "rita", "reviewer", "--password-stdin", given=PASSWORD)

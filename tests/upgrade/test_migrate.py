@@ -35,8 +35,7 @@ def released(tmp_path: Path) -> Iterator[Installation]:
 def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     """Keep a database of this version."""
     place = tmp_path_factory.mktemp("home")
-    with installation(place) as home, home.in_one_process() as found:
-        assert found.manage("migrate", "-v0").code == 0
+    with installation(place, is_empty=False) as home, home.in_one_process() as found:
         yield found
 
 
