@@ -1,21 +1,27 @@
 """Plant mutants: break one guard at a time, and see the tests find it.
 
-Each mutant is a line of ours that must matter. In a tree of links the line is exchanged and the
-named tests run; a mutant that they let live fails this script. Run it alone with
+Each mutant is a line of ours that must matter. It is exchanged and the named tests run: in a fork
+of a process that has imported everything where the line is a function's (`swap`), else in a tree of
+links. A mutant that they let live fails this script. Run it alone with
 
     python -m tests.mutants.plant [NAME ...]
 """
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from tests import nursery
+from tests.mutants import swap
+from tests.processes import Contenders
 
 ROOT = Path(__file__).parent.parent.parent
 FOLDERS = ("agents", "opsconsole", "templates", "static", "scripts", "tests")
@@ -209,6 +215,33 @@ MUTANTS = (
 
 def lives(mutant: Mutant) -> bool:
     """Tell whether the tests let a mutant live. Raises ValueError if its line is gone."""
+    was = (ROOT / mutant.path).read_text(encoding="utf-8")
+    if was.count(mutant.was) != 1:
+        raise ValueError(f"{mutant.name}: its line is not in {mutant.path} exactly once")
+    now = was.replace(mutant.was, mutant.now)
+    arguments = [*mutant.tests.split(), "-q", "-x", *WARNED, *QUICK]
+    if mutant.path.endswith(".py") and swap.is_code_of_functions(was, now):
+        given = [mutant.path, was, now, *arguments]
+        [[code, told]] = _bed().meet("tests.mutants.swap:outcome", [given])
+    else:
+        code, told = _in_a_tree(mutant, now, arguments)
+    if code not in (0, 1):
+        raise ValueError(f"{mutant.name}: its tests did not run\n{told}")
+    return bool(code == 0)
+
+
+@cache
+def _bed() -> Contenders:
+    """Return the process that mutants' forks are of."""
+    env = {**os.environ, "DJANGO_SETTINGS_MODULE": "tests.settings"}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    command = [sys.executable, "-m", "tests.processes"]
+    bed = nursery.Program(command, cwd=ROOT, env=env, libraries=HELD, **pipes)
+    atexit.register(bed.communicate)
+    return Contenders([bed])
+
+
+def _in_a_tree(mutant: Mutant, now: str, arguments: list[str]) -> tuple[int, str]:
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder)
         for name in USED:
@@ -219,17 +252,12 @@ def lives(mutant: Mutant) -> bool:
                 shutil.copytree(ROOT / name, tree / name)
             else:
                 (tree / name).symlink_to(ROOT / name)
-        place = tree / mutant.path
-        text = place.read_text(encoding="utf-8")
-        if text.count(mutant.was) != 1:
-            raise ValueError(f"{mutant.name}: its line is not in {mutant.path} exactly once")
-        place.write_text(text.replace(mutant.was, mutant.now), encoding="utf-8")
-        arguments = ["-m", "pytest", "-q", "-x", *WARNED, *QUICK, *mutant.tests.split()]
+        (tree / mutant.path).write_text(now, encoding="utf-8")
         env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
-        ended = nursery.run(arguments, cwd=tree, env=env, timeout=LONGEST, libraries=HELD)
-        if ended.returncode not in (0, 1):
-            raise ValueError(f"{mutant.name}: its tests did not run\n{ended.stdout}")
-        return ended.returncode == 0
+        ended = nursery.run(
+            ["-m", "pytest", *arguments], cwd=tree, env=env, timeout=LONGEST, libraries=HELD
+        )
+        return ended.returncode, ended.stdout
 
 
 def main(names: list[str]) -> int:
