@@ -298,11 +298,11 @@ function step(by) {
   return true;
 }
 
-function narrow() {
+function narrow(field = "input:not([type=hidden])") {
   const filter = document.querySelector("#narrow");
   if (!filter) return false;
   filter.open = true;
-  filter.querySelector("input:not([type=hidden])").focus();
+  filter.querySelector(field).focus();
   return true;
 }
 
@@ -336,13 +336,13 @@ const SHARES = { h: () => unfold("#hand-over"), s: () => press("#wake button") |
 const KEYS = {
   ...SHARES,
   j: () => step(1), k: () => step(-1), c: () => press(".claiming button"), n: () => press("#next"),
-  u: () => press("#reopen"), x: () => press("#bulk-link"), f: narrow, ".": () => press(".news:not([hidden])"), "/": search, "?": help,
+  u: () => press("#reopen"), l: () => press("#back"), x: () => press("#bulk-link") || narrow("#by-rule"), f: () => narrow(), ".": () => press(".news:not([hidden])"), "/": search, "?": help,
 };
-for (const digit of "123456") KEYS[digit] = () => press(`#views [data-key="${digit}"]`);
+for (const digit of "123456") KEYS[digit] = () => press(`[data-key="${digit}"]`);
 
 document.addEventListener("keydown", (event) => {
   if ((event.ctrlKey || event.metaKey) && event.key === "Enter") {
-    const other = event.target.closest?.(".share form, [data-unsent]");
+    const other = event.target.closest?.(".share form, #narrow form, [data-unsent]");
     if (other) return other.requestSubmit();
     const form = event.target.closest?.(".dform") ?? document.querySelector(".dform");
     const button = [...(form?.querySelectorAll(".acts [type=submit]") ?? [])].find((b) => b.offsetParent !== null && !b.disabled);

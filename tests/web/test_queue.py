@@ -78,6 +78,7 @@ def walk(scene: Scene, query: str = "") -> list[int]:
     while address:
         page = client.get(address).text
         assert 0 < len(shown(page)) <= inbox.INBOX
+        assert "data-next" not in page  # from which `j` would go on
         found += shown(page)
         following = re.search(r'rel="next" href="([^"]+)"', page)
         address = following[1].replace("&amp;", "&") if following else ""
@@ -173,6 +174,9 @@ FILTERS: list[tuple[str, Iterable[int]]] = [
     ("pattern=supervisor&desk=refunds&launcher=omar&subject=42", range(7)),
     ("subject=anna", range(7)),
     ("launcher=nobody", []),
+    ("desk=bank", []),
+    ("pattern=routing", []),
+    ("desk=refunds&rule=a.rule&amount_from=900&currency=USD&age=1&due=1000&launcher=omar", [0, 6]),
     ("amount_from=900", [0, 5, 6]),
     ("amount_from=900&currency=usd", [0, 6]),
     ("amount_to=800.00&currency=USD", [1]),

@@ -103,4 +103,10 @@ def read_queue(asked: Mapping[str, str]) -> QueueAddress:
     )
 
 
+def view_addresses() -> list[str]:
+    """Return where the keys 1 to 6 lead, without filters: the views, and what one decided."""
+    waiting = [read_queue({"view": name}).address() for name in VIEWS]
+    return [*waiting[:-1], f"{reverse('decided')}?by=me", waiting[-1]]
+
+
 WHOLE = QueueAddress(ALL, DEADLINE, {})  # all that waits, soonest to expire first

@@ -22,7 +22,7 @@ from agents.web.approvals import card as cards
 from agents.web.approvals import inbox as inboxes
 from agents.web.approvals.fields import SET, filled_in
 from agents.web.approvals.form import Wanted, read_decision, read_patch
-from agents.web.approvals.queue import read_queue
+from agents.web.approvals.queue import read_queue, view_addresses
 from agents.web.approvals.selection import line_of, reviewer
 from agents.web.approvals.sharing import sharing
 from agents.web.approvals.strip import strip_of
@@ -213,6 +213,7 @@ def _beside(request: HttpRequest, escalation: Escalation) -> dict[str, Json]:
         "inbox": inbox,
         "waiting": inbox.line.waiting,
         "is_beside": True,
+        "view_addresses": view_addresses(),
         "escalation": escalation,
     }
 
