@@ -137,7 +137,7 @@ def card(escalation: Escalation, user: User, around: Around, *, at: datetime) ->
         escalation=escalation,
         kind=kind,
         act=act(escalation, name),
-        asks=what_awaits(escalation, called, stands.first if stands.is_first else None),
+        asks=what_awaits(escalation, called, stands.first),
         outcome=SafeString("") if is_open else outcome(escalation, effect, called, why=why),
         choices=()
         if withheld in ("ended", "claim", "role")
