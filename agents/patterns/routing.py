@@ -197,7 +197,9 @@ def hand_over(brief: Brief, notes: Notes) -> Steps[Json]:
         for past in notes.history
     ]
     action = {"kind": "hand_over", "goal": brief.goal, "tried": tried}
-    review = {"escalating": [], "deciding": NOBODY_TAKES_IT, "facts": {}, "rulings": []}
+    former = _IN_FORMER_WORDS if brief.question_version < 2 else {}
+    deciding = NOBODY_TAKES_IT | former
+    review = {"escalating": [], "deciding": deciding, "facts": {}, "rulings": []}
     decision = yield Escalate("hand_over", HAND_OVER.stored, action, review)
     taken = decision["decision"] == "approved"
     return {"handed_over": {"taken": taken, "by": decision["by"], "comment": decision["comment"]}}
@@ -207,10 +209,13 @@ NOBODY_TAKES_IT: Json = {
     "verdict": "escalate",
     "rule": "routing.hand_over",
     "reason": "no_specialist",
-    "sentence": "No specialist takes this case. Approve to take it over yourself, or reject it "
-    "and say why.",
+    "sentence": "No specialist takes this case. Take it yourself, or close it and say why.",
     "risk": 20,
     "observed": None,
     "limit": None,
     "flip": "",
+}
+_IN_FORMER_WORDS: Json = {
+    "sentence": "No specialist takes this case. Approve to take it over yourself, or reject it "
+    "and say why.",
 }
