@@ -30,6 +30,7 @@ from agents.models import (
     Run,
     SavedView,
     Snooze,
+    Team,
     Webhook,
     Workspace,
 )
@@ -72,7 +73,8 @@ class MembersBackend(ModelBackend):
 def parts_of(user: User) -> list[Membership]:
     """Return a person's memberships with workspace and policy; read once a request.
 
-    Each says whether a kill switch stands there, so that nobody has to ask where none does.
+    Each says whether a kill switch stands there, so that nobody has to ask where none does, and
+    whether the person leads a team there.
     """
     if not hasattr(user, PARTS):
         setattr(user, PARTS, _parts(user.pk))
@@ -83,7 +85,8 @@ def _parts(user_id: int) -> list[Membership]:
     mine = Membership.objects.filter(user=user_id)
     stops = KillSwitch.objects.standing().filter(workspace=OuterRef("workspace"))
     found = mine.select_related("user", "workspace__policy").annotate(has_stops=Exists(stops))
-    return list(found.order_by("pk"))
+    led = Team.objects.filter(workspace=OuterRef("workspace"), lead=OuterRef("pk"))
+    return list(found.annotate(is_lead=Exists(led)).order_by("pk"))
 
 
 def stopped_of(user: User) -> list[int]:

@@ -58,7 +58,10 @@ def page_frame(request: HttpRequest) -> dict[str, Json]:
         "stops": cache(lambda: switches.standing(*stopped_of(user))),
         "administers": [part.workspace_id for part in parts if part.role == Role.ADMIN],
         "may_launch": any(part.role in LAUNCHES for part in parts),
-        "may_see_figures": any(part.role in (*DECIDES, Role.AUDITOR) for part in parts),
+        "may_see_figures": any(
+            part.role in (*DECIDES, Role.AUDITOR) or getattr(part, "is_lead", False)
+            for part in parts
+        ),
         "may_audit": any(part.role in AUDITS for part in parts),
     }
 

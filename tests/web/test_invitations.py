@@ -17,6 +17,7 @@ from agents.engine.sweep import sweep
 from agents.models import Delivery, Event, Invitation, Membership, Role
 from agents.models.invitation import hash_of
 from agents.operations import inviting
+from agents.web.members.people import PAGE
 from opsconsole.logs import OneLine
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import Scene, set_scene
@@ -173,3 +174,24 @@ def test_who_has_a_sign_in_joins_with_it_and_nobody_is_told_that_they_have_one(
     answered = signed_in(scene.rita).post(f"/invitations/{again.token}/", {"as": "me"})
     assert (answered.status_code, "already" in answered.text) == (422, True)
     assert Membership.objects.get(user=scene.rita).role == Role.REVIEWER
+
+
+def test_every_open_invitation_is_on_some_page(scene: Scene, ada: User) -> None:
+    for number in range(PAGE + 3):
+        Invitation.objects.create(
+            workspace=scene.workspace,
+            email=f"p{number}@example.com",
+            role=Role.VIEWER,
+            by=ada,
+            token_sha256=f"{number}",
+            created_at=timezone.now(),
+            expires_at=timezone.now() + timedelta(1),
+        )
+    admin, at, listed = signed_in(ada), "/members/", list[str]()
+    while at:
+        shown = admin.get(at)
+        listed += [made.email for made in shown.context["invited"]]
+        at = f"/members/?{shown.context['earlier']}" if shown.context["earlier"] else ""
+
+    assert listed == [f"p{number}@example.com" for number in reversed(range(PAGE + 3))]
+    assert admin.get("/members/?invited=x").status_code == 200

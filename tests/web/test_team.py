@@ -122,6 +122,8 @@ def test_a_lead_sees_the_team_an_auditor_the_rules_and_a_reviewer_themselves(sce
         "omar": True,
     }
     assert signed_in(scene.eve).get("/team/").status_code == 403
+    for client, is_there in ((clients["omar"], True), (signed_in(scene.eve), False)):
+        assert ('href="/team/"' in client.get("/runs/").text) == is_there  # in the menu
     for number in range(8):  # in each of which omar is nobody's lead, and rita reviews
         other = operations.add_workspace(slug=f"other-{number}", name=f"Other {number}", at=at)
         for user, role in ((scene.rita, Role.REVIEWER), (scene.omar, Role.VIEWER)):

@@ -148,10 +148,15 @@ def _highest(tiers: Tiers, currency: str, teams: Collection[str]) -> str:
     return f"any amount in {currency}" if most is None else up_to({currency: most})
 
 
-def open_invitations(workspace: Workspace) -> list[Invitation]:
-    """Return who was invited and has not answered, the newest first."""
+def open_invitations(workspace: Workspace, before: int | None) -> tuple[list[Invitation], int]:
+    """Return a page of who was invited and has not answered, the newest first.
+
+    With it the key that the next page stands before; 0: there is none.
+    """
     found = Invitation.objects.filter(workspace=workspace, state=InvitationState.OPEN)
-    return list(found.select_related("team", "by").order_by("-created_at", "-pk")[:PAGE])
+    found = found if before is None else found.filter(pk__lt=before)
+    rows = list(found.select_related("team", "by").order_by("-pk")[: PAGE + 1])
+    return rows[:PAGE], rows[PAGE - 1].pk if len(rows) > PAGE else 0
 
 
 def role_words(roles: Iterable[Role] = Role) -> list[tuple[str, str]]:

@@ -18,7 +18,7 @@ from agents.models import Membership, Role, Team, Workspace
 from agents.systems import SYSTEMS
 from agents.web import access
 from agents.web.formats import desk_title
-from agents.web.forms import BadForm
+from agents.web.forms import BadForm, whole_number
 from agents.web.members import forms, people
 from agents.web.pages import action, page
 from agents.web.policy.versions import readable_limits
@@ -145,8 +145,13 @@ def _members(
     name, after = (given.get(key, "").replace("\0", "") for key in ("name", "after"))
     narrowed = {"name": name.strip(), "role": role if role in list(Role) else ""}
     found = people.members_page(workspace, **narrowed, after=after)
-    query = {"workspace": workspace.slug, **{k: v for k, v in narrowed.items() if v}}
+    query: dict[str, str | int] = {
+        "workspace": workspace.slug,
+        **{k: v for k, v in narrowed.items() if v},
+    }
     may_change = _may_change(user, workspace)
+    before = whole_number(given.get("invited", ""))
+    invited, earlier = people.open_invitations(workspace, before) if may_change else ([], 0)
     shown: dict[str, Json] = {
         "nav": "members",
         "workspace": workspace,
@@ -155,7 +160,8 @@ def _members(
         "given": {name: value for name, value in narrowed.items() if value},
         "older": urlencode({**query, "after": found.after}) if found.after else "",
         "may_change": may_change,
-        "invited": people.open_invitations(workspace) if may_change else (),
+        "invited": invited,
+        "earlier": urlencode({**query, "invited": earlier}) if earlier else "",
         "roles": people.role_words(),
         "sentence": sentence,
         "posted": request.POST,
