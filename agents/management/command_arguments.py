@@ -101,5 +101,5 @@ def refusals() -> Iterator[None]:
     try:
         with by_command(account()):
             yield
-    except operations.Refused as no:
+    except (operations.Refused, operations.Claimed) as no:
         raise CommandError(str(no), returncode=REFUSED) from None

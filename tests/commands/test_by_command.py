@@ -8,7 +8,9 @@ import pwd
 import pytest
 from django.contrib.auth.models import User
 from django.urls import reverse
+from django.utils import timezone
 
+from agents import operations
 from agents.models import Escalation, Event, Role
 from tests.audit.test_record import unseen
 from tests.commands.test_run_pattern import command
@@ -92,3 +94,41 @@ def test_every_command_that_acts_for_people_says_so(
     command(*arguments)
 
     assert facts(kind) == {"via": "command", "account": ACCOUNT}
+
+
+def test_people_work_on_a_request_together_by_command(scene: Scene) -> None:
+    at, finn = timezone.now(), scene.add("finn", Role.REVIEWER)
+    operations.set_team(workspace=scene.workspace, slug="leads", name="Leads", add=[finn], at=at)
+    held = Escalation.objects.get(run=go(scene.launch()))
+    acts = (
+        (("claim",), "rita", 0, "assigned to nobody, claimed by rita until"),
+        (("claim",), "finn", 3, "rita has claimed it until"),
+        (("assign", "--to", "finn", "--note", "You know Anna."), "rita", 0, "assigned to finn"),
+        (("assign", "--to", "eve"), "finn", 3, "eve is not one who can decide this request"),
+        (("assign", "--team", "nobodys"), "finn", 2, "There is no team 'nobodys'"),
+        (("comment", "--text", "She wrote twice."), "finn", 0, "assigned to finn"),
+        (("comment", "--text", " "), "finn", 3, "Write a comment first"),
+        (("snooze", "--minutes", "9999"), "finn", 3, "before the deadline"),
+        (("snooze", "--minutes", "5"), "finn", 0, "assigned to finn"),
+        (("wake",), "finn", 0, "assigned to finn"),
+        (("assign", "--team", "leads"), "rita", 0, "assigned to Leads"),
+        (("claim",), "finn", 0, "claimed by finn"),
+        (("release",), "rita", 3, "finn has claimed it"),
+        (("release",), "finn", 0, "assigned to Leads"),
+        (("claim",), "eve", 3, "needs the role reviewer or admin"),
+        (("claim",), "nobody", 2, "There is no user 'nobody'"),
+    )
+
+    for (verb, *more), who, code, says in acts:
+        ended = command("request", verb, str(held.pk), *more, "--as", who)
+        assert (ended.code, says in ended.out + ended.err) == (code, True), (verb, ended)
+    assert "no escalation 999" in command("request", "claim", "999", "--as", "rita").err
+
+    told = held.run.events.filter(actor__in=("rita", "finn")).order_by("seq")
+    assert [(one.actor, one.kind.partition(".")[2]) for one in told] == [
+        *(("rita", "claimed"), ("rita", "assigned"), ("finn", "commented")),
+        *(("finn", "snoozed"), ("finn", "woken"), ("rita", "assigned")),
+        *(("finn", "claimed"), ("finn", "released")),
+    ]
+    assert {one.facts["account"] for one in told} == {ACCOUNT}
+    assert command("verify_audit").code == 0

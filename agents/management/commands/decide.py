@@ -5,7 +5,6 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from typing import Any
 
-from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
@@ -13,10 +12,9 @@ from agents import operations
 from agents.core.kinds import ADJUST, APPROVE, REJECT, SEND_BACK
 from agents.core.requests import Json
 from agents.core.states import EscalationState
-from agents.management.command_arguments import account
+from agents.management.command_arguments import refusals, user_named
 from agents.management.exit_codes import BAD_USAGE, REFUSED
 from agents.models import Approval, Escalation
-from agents.models.event import by_command
 from agents.sdk.open_fields import BadPatch
 from agents.sdk.patches import changed
 from agents.tools import ask_in_words, request_of
@@ -56,34 +54,24 @@ class Command(BaseCommand):
                 self.stdout.write(f"1 of 2: {_approved(first)} at {first.at:%H:%M:%S} UTC.")
             if first and patch is None and options["approve"]:
                 patch = first.patch  # as in the browser: the same that they approved
-            with by_command(account()):
+            with refusals():
                 decided = operations.decide(
                     escalation_id=options["escalation"],
                     patch=patch,
                     approval=first.pk if first else None,
-                    by=User.objects.get(username=options["actor"]),
+                    by=user_named(options["actor"]),
                     approve=options["approve"],
                     send_back=options["send_back"],
                     comment=options["reason"],
                     correction=options["correction"],
                     at=timezone.now(),
                 )
-        except User.DoesNotExist:
-            raise CommandError(
-                f"There is no user {options['actor']!r}.", returncode=BAD_USAGE
-            ) from None
         except Escalation.DoesNotExist:
             raise CommandError(
                 f"There is no escalation {options['escalation']}.", returncode=BAD_USAGE
             ) from None
         except BadPatch as error:
             raise CommandError(str(error), returncode=BAD_USAGE) from None
-        except operations.Refused as no:
-            raise CommandError(str(no), returncode=REFUSED) from None
-        except operations.Claimed as kept:
-            name = kept.escalation.claimed_by
-            said = f"{name} has claimed this request. Nobody else can decide it for now."
-            raise CommandError(said, returncode=REFUSED) from None
         except operations.AlreadyDecided as first:
             raise CommandError(_who(first.escalation), returncode=REFUSED) from None
         if decided.state == EscalationState.OPEN and (yes := decided.approval):

@@ -1,0 +1,90 @@
+"""Work on a request with others from the command line, as its card does in the browser."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from datetime import timedelta
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.utils import timezone
+
+from agents import operations
+from agents.core.requests import Json
+from agents.management.command_arguments import refusals, user_named
+from agents.management.exit_codes import BAD_USAGE
+from agents.models import Escalation, Team
+
+VERBS = {
+    "claim": "reserve it for 15 minutes; again, they begin anew",
+    "release": "give a claim back",
+    "assign": "hand it over to a person or a team; to neither, it is anybody's",
+    "snooze": "leave it out of one's own views for a while; its deadline stays",
+    "wake": "end one's snooze",
+    "comment": "say something about it, on record",
+}
+
+
+class Command(BaseCommand):
+    help = (
+        "Claim, release, assign, snooze, wake or comment on a request that waits; `decide` answers "
+        "it. Exit code: 0 done, 3 refused, 2 bad usage."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+        for verb, what in VERBS.items():
+            one = verbs.add_parser(verb, help=what)
+            one.add_argument("escalation", type=int, help="the number of the request")
+            one.add_argument("--as", dest="actor", required=True, help="the reviewer's user name")
+            if verb == "assign":
+                to = one.add_mutually_exclusive_group()
+                to.add_argument("--to", metavar="USER", help="who should decide")
+                to.add_argument("--team", help="or which team, by its short name")
+                one.add_argument("--note", default="", help="for who gets it")
+            elif verb == "snooze":
+                one.add_argument("--minutes", type=int, required=True, help="for how long")
+            elif verb == "comment":
+                one.add_argument("--text", required=True)
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        verb, key, at = options["verb"], options["escalation"], timezone.now()
+        if (found := Escalation.objects.filter(pk=key).first()) is None:
+            raise CommandError(f"There is no escalation {key}.", returncode=BAD_USAGE)
+        about: Json = {"escalation_id": key, "by": user_named(options["actor"]), "at": at}
+        with refusals():
+            match verb:
+                case "claim":
+                    operations.claim(**about)
+                case "release":
+                    operations.release_claim(**about)
+                case "assign":
+                    operations.assign(**about, **_receiver(found, options), note=options["note"])
+                case "snooze":
+                    until = at + timedelta(minutes=options["minutes"])
+                    operations.snooze(**about, until=until)
+                case "wake":
+                    operations.wake(**about)
+                case "comment":
+                    operations.comment(**about, text=options["text"])
+        found = Escalation.objects.select_related("claimed_by", "assigned_to", "assigned_team").get(
+            pk=key
+        )
+        end = found.claimed_until
+        claimed = f", claimed by {found.claimed_by} until {end:%H:%M} UTC" if end else ""
+        self.stdout.write(
+            f"request {key}: assigned to {found.assigned_to or found.assigned_team or 'nobody'}"
+            f"{claimed}"
+        )
+
+
+def _receiver(found: Escalation, options: dict[str, Any]) -> Json:
+    """Return who is to get a request, as `assign` takes it. Raises CommandError."""
+    if options["to"]:
+        return {"to_user": user_named(options["to"])}
+    if not options["team"]:
+        return {}
+    team = Team.objects.filter(workspace=found.workspace_id, slug=options["team"]).first()
+    if team is None:
+        raise CommandError(f"There is no team {options['team']!r} there.", returncode=BAD_USAGE)
+    return {"to_team": team}
