@@ -171,12 +171,6 @@ if (live) {
   });
   // htmx begins when it has come, which may be before its extension has: then nothing was opened.
   setTimeout(() => live.dataset.htmxPowered ?? htmx.process(live));
-  // A stream that broke is opened again by the extension; one that never came, by us.
-  live.addEventListener("htmx-finally-request", ({ detail }) => {
-    if (detail.ctx.response?.raw.ok) return;
-    const wait = POLL * (0.5 + Math.random()); // not all pages at once
-    setTimeout(() => htmx.ajax("GET", live.dataset.hxSseConnect, { source: live }), wait);
-  });
   // What belongs to who reads it is not sent, only that it changed.
   live.addEventListener("card", () => refresh(["#card", "#claim", "#evidence", ".queuepage > #strip"]));
   let later = null;
@@ -201,7 +195,11 @@ if (live) {
   document.addEventListener("pointerout", () => setTimeout(letGo));
   document.addEventListener("focusout", () => setTimeout(letGo));
   setInterval(() => {
-    if (live.classList.contains("stale") && !document.hidden) look();
+    if (!live.classList.contains("stale") || document.hidden) return;
+    look();
+    // A stream that broke is opened again by the extension; one that never came, by us: its first
+    // request may have failed before this file was there to hear of it.
+    htmx.trigger(live, "open");
   }, POLL);
 }
 
