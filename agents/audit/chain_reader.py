@@ -10,6 +10,7 @@ from itertools import islice
 from django.conf import settings
 from django.utils import timezone
 
+from agents.audit.sealed_chains import UNKNOWN
 from agents.models import Event, Run, Workspace
 from agents.models.event import hashed_parts, texts_of
 from agents.record.chain_faults import Fault, Linked
@@ -39,7 +40,7 @@ class ChainReader:
         """Pass over the events that are archived; return why they cannot be those, if so."""
         hashes = [hashed for hashed, _ in islice(self.sealed, count)]
         self.seq = count
-        if len(hashes) < count or hashes[-1:] != [head][:count]:
+        if len(hashes) < count or hashes[-1:] not in ([head][:count], [UNKNOWN[0]]):
             return Fault(count, "its archive ends with another event than was sealed")
         return None
 
@@ -53,7 +54,7 @@ class ChainReader:
                     self.loose + 1,
                     (min(first, event.at), max(last, event.at)),
                 )
-            elif event.hash != wanted and self.unlike is None:
+            elif event.hash != wanted != UNKNOWN[0] and self.unlike is None:
                 self.unlike = Fault(self.seq, "it is not the event that was sealed")
             if self.fault is None and event.workspace_id != self.workspace:
                 self.fault = Fault(self.seq, "it is of another workspace than its chain")

@@ -62,19 +62,23 @@ def no_step(done: int) -> None:
 
 
 def chains(
-    runs: QuerySet[Run], workspaces: QuerySet[Workspace], sealed: SealedChains
+    parts: Iterable[QuerySet[Run]],
+    workspaces: QuerySet[Workspace],
+    sealed: SealedChains,
+    beat: Callable[[], None],
 ) -> Iterator[Chain]:
     """Check the chain of each workspace and of each run, and the rows that their events tell of.
 
-    The cost is every event of them, in a few queries for a hundred runs.
+    The cost is every event of them, in a few queries for a hundred runs. `beat` is called now and
+    then within a long chain.
     """
     for workspace in workspaces.select_related("policy", "book").order_by("pk"):
-        yield _readable(f"workspace {workspace.slug}", workspace, sealed)
-    for some in in_groups(runs):
+        yield _readable(f"workspace {workspace.slug}", workspace, sealed, beat)
+    for some in (group for part in parts for group in in_groups(part)):
         try:
             yield from list(_chains_of(some, sealed))
         except UNREADABLE:
-            yield from (_readable(f"run {pk}", Run(pk=pk), sealed) for pk in some)
+            yield from (_readable(f"run {pk}", Run(pk=pk), sealed, beat) for pk in some)
 
 
 def in_groups(runs: QuerySet[Run]) -> Iterator[list[UUID]]:
@@ -92,12 +96,14 @@ def in_groups(runs: QuerySet[Run]) -> Iterator[list[UUID]]:
         yield group
 
 
-def _readable(shown: str, row: Run | Workspace, sealed: SealedChains) -> Chain:
+def _readable(
+    shown: str, row: Run | Workspace, sealed: SealedChains, beat: Callable[[], None]
+) -> Chain:
     """Check a chain; where it or a row of it cannot be read, say which event it is, if it is one"""
     try:
         if isinstance(row, Run):
             return _stable(row, lambda run: _run_chain(run, sealed))
-        return _stable(row, lambda workspace: _workspace_chain(workspace, sealed))
+        return _stable(row, lambda workspace: _workspace_chain(workspace, sealed, beat))
     except UNREADABLE:
         pass
     events = (
@@ -138,12 +144,19 @@ def _stable(row: Owner, check: Callable[[Owner], Chain]) -> Chain:
             return chain
 
 
-def _workspace_chain(workspace: Workspace, sealed: SealedChains) -> Chain:
+def _workspace_chain(workspace: Workspace, sealed: SealedChains, beat: Callable[[], None]) -> Chain:
     events = Event.objects.filter(workspace=workspace, run=None).order_by("seq")
     name = name_of(workspace=workspace.pk)
     rows = rows_of_workspace(workspace)
-    read = events.prefetch_related("texts").iterator(CHUNK)
+    read = _beating(events.prefetch_related("texts").iterator(CHUNK), beat)
     return _chain(f"workspace {workspace.slug}", name, workspace, read, rows, sealed)
+
+
+def _beating(events: Iterable[Event], beat: Callable[[], None]) -> Iterator[Event]:
+    for number, event in enumerate(events, start=1):
+        if not number % CHUNK:
+            beat()
+        yield event
 
 
 def _run_chain(run: Run, sealed: SealedChains) -> Chain:

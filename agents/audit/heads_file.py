@@ -9,14 +9,16 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice
+from itertools import dropwhile, islice
 from pathlib import Path
 
 from agents.record.seals import SealedHead, as_line, from_line
 
+_NUMBER = re.compile(rb'"number":(\d{1,18}),')
 _BLOCK = 65536  # bytes read at once, from the end
 
 
@@ -69,15 +71,15 @@ def opened(path: Path) -> Iterator[KeptHeads]:
         os.close(descriptor)
 
 
-def count(path: Path) -> tuple[int, bool]:
-    """Return the number of heads in a file, and whether its end was left out.
+def count(path: Path, since: int = 0) -> tuple[int, bool]:
+    """Return the number of heads in a file from head `since` on, and whether its end was left out.
 
     A last line that is no whole head is being written, or was torn by a crash. Raises Unreadable,
     OSError.
     """
     number = 0
     with path.open("rb") as file:
-        for line in file:
+        for line in _lines(file, since):
             if not line.endswith(b"\n") and _whole(line) is None:
                 return number, True
             number += 1
@@ -85,11 +87,21 @@ def count(path: Path) -> tuple[int, bool]:
     return number, False
 
 
-def read(path: Path, most: int) -> Iterator[SealedHead]:
-    """Yield the first heads of a file, one at a time. Raises Unreadable, OSError."""
+def read(path: Path, most: int, since: int = 0) -> Iterator[SealedHead]:
+    """Yield at most so many heads of a file, from head `since` on. Raises Unreadable, OSError."""
     with path.open("rb") as file:
-        for number, line in enumerate(islice(file, most), start=1):
+        for number, line in enumerate(islice(_lines(file, since), most), start=1):
             yield _read(line, f"line {number}")
+
+
+def _lines(file: Iterable[bytes], since: int) -> Iterator[bytes]:
+    """Yield the lines from that of a head on; those before are passed over unread."""
+
+    def is_before(line: bytes) -> bool:
+        found = _NUMBER.search(line)
+        return found is not None and int(found[1]) < since
+
+    return dropwhile(is_before, file) if since else iter(file)
 
 
 def _whole(line: bytes) -> SealedHead | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator
+from itertools import repeat
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
@@ -20,19 +21,28 @@ _MISCOUNTED = """
 WITH wanted AS (SELECT chain, sum(count) AS count FROM sealed GROUP BY chain)
 SELECT chain, coalesce(c.count, 0) AS c, coalesce(w.count, 0) AS w
 FROM (SELECT chain FROM counted UNION SELECT chain FROM wanted)
-LEFT JOIN counted c USING (chain) LEFT JOIN wanted w USING (chain) WHERE c <> w ORDER BY chain
+LEFT JOIN counted c USING (chain) LEFT JOIN wanted w USING (chain) WHERE {} ORDER BY chain
+"""
+UNKNOWN = ("", "")  # the hash of an event that a head sealed which was not read, and its bound
+
+
+_EARLIER = """
+SELECT coalesce((SELECT count FROM counted WHERE chain = ?), 0)
+     - coalesce((SELECT sum(count) FROM sealed WHERE chain = ?), 0)
 """
 
 
 class SealedChains:
     """The hashes of every sealed event, in the order of their chains. Use it with `with`.
 
+    Where only the last heads are read, those of earlier ones are UNKNOWN, as many as are counted.
     It takes about 70 bytes an event of a temporary directory, and a few megabytes of memory.
     """
 
     newest = ""  # when the newest head was made whose time is sure
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_whole: bool = True) -> None:
+        self._is_whole = is_whole
         self._directory = TemporaryDirectory(prefix="opsconsole-")
         # A job's thread may end what another began; it is never used by two at once.
         self._rows = sqlite3.connect(
@@ -71,6 +81,9 @@ class SealedChains:
 
     def of(self, chain: str) -> Iterator[tuple[str, str]]:
         """Yield what was sealed of a chain, in order: each hash, and the bound of its time."""
+        if not self._is_whole:
+            counted = self._found(_EARLIER, chain, chain).fetchone()[0]
+            yield from repeat(UNKNOWN, max(0, counted))
         found = self._found(
             "SELECT hashes, bound FROM sealed WHERE chain = ? ORDER BY number", chain
         )
@@ -93,7 +106,7 @@ class SealedChains:
 
     def miscounted(self) -> Iterator[tuple[str, int, int]]:
         """Yield the chains of which the database counts other events: chain, its count, ours."""
-        yield from self._found(_MISCOUNTED)
+        yield from self._found(_MISCOUNTED.format("c <> w" if self._is_whole else "c < w"))
 
     def _found(self, query: str, *values: str) -> sqlite3.Cursor:
         if not self._is_indexed:  # made at the end, which sorts once

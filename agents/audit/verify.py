@@ -12,13 +12,15 @@ from pathlib import Path
 from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.models import QuerySet
+from django.utils import timezone
 
 from agents.audit import heads_file, protection, sealing, unsealed
 from agents.audit.chain_reader import is_sure
 from agents.audit.chains import CHUNK, UNREADABLE, Chain, Step, chains, no_step
 from agents.audit.sealed_chains import SealedChains
 from agents.audit.table_rows import without_intent
-from agents.models import Head, Run, Sealed, Workspace
+from agents.audit.verified import Verified
+from agents.models import Event, Head, Run, Sealed, Workspace
 from agents.record import seals
 from agents.record.chain import name_of, run_keys
 from agents.record.chain_faults import Fault
@@ -43,6 +45,9 @@ class Proof:
     is_torn: bool = False  # the last line of the heads outside was left out
     only_times: bool = False  # are what does not hold
     foreign: str = ""  # what acts on a company's own tables
+    since: Verified | None = None  # what it went on from; None: all was read
+    unread: int = 0  # chains that were left out by that
+    reached: Verified | None = None  # from where the next can go on, if this holds
 
     def limits(self) -> list[str]:
         """Return in sentences what was compared, and what was not."""
@@ -63,7 +68,18 @@ class Proof:
             said.append(f"Not checked is what acts on your own tables: {self.foreign}.")
         if self.more:
             said.append(f"{self.more} more places do not hold: the first {FAULTS} are named.")
-        return said + self.clock_notes()
+        return [*self.unread_notes(), *said, *self.clock_notes()]
+
+    def unread_notes(self) -> list[str]:
+        """Return in a sentence what was not read, where this went on from an earlier one."""
+        if not self.since:
+            return []
+        chains = "1 chain" if self.unread == 1 else f"{self.unread} chains"
+        return [
+            f"It went on from head {self.since.head}: {chains} in which nothing is new, with their "
+            "rows, and the heads before were not read, and seals of before were not compared. All "
+            f"was last read at {self.since.full_at:%Y-%m-%d %H:%M} UTC."
+        ]
 
     def clock_notes(self) -> list[str]:
         """Return in sentences which times were believed, and whether only times do not hold."""
@@ -77,16 +93,23 @@ class Proof:
 
 
 def prove(
-    *, runs: QuerySet[Run], workspaces: QuerySet[Workspace], file: Path, step: Step = no_step
+    *,
+    runs: QuerySet[Run],
+    workspaces: QuerySet[Workspace],
+    file: Path,
+    step: Step = no_step,
+    since: Verified | None = None,
 ) -> Proof:
     """Check chains against themselves and against what was sealed, here and in `file`.
 
+    With `since`, only the heads from there on, the workspaces' own chains, and the runs with an
+    event that is newer or that these heads seal: such a chain is read whole.
     Where all workspaces are checked, so is that no sealed chain is gone. It costs every event
     and every head, and holds a few of each at once: see SealedChains.
     `step` hears how many chains were checked.
     """
-    with SealedChains() as sealed:
-        return _prove(runs, workspaces, file, sealed, step)
+    with SealedChains(is_whole=since is None) as sealed:
+        return _prove(runs, workspaces, file, sealed, step, since)
 
 
 def _prove(
@@ -95,20 +118,25 @@ def _prove(
     file: Path,
     sealed: SealedChains,
     step: Step,
+    since: Verified | None,
 ) -> Proof:
-    faults = _Faults()
+    faults, began_at = _Faults(), timezone.now()
+    first = since.head if since else 0
     # Counted before the database, which is written first: else its newest head would seem lost.
-    kept, is_torn = _count_kept(file, faults)
-    heads = _StoredHeads(sealed, faults)
+    kept, is_torn = _count_kept(file, first, faults)
+    heads = _StoredHeads(sealed, faults, last=first - 1)
     bad: list[Fault] = []
-    outside = heads_file.read(file, kept) if kept else iter(())
-    trusted = seals.judged(heads.read(), outside, sealing.keys(), bad)
+    outside = heads_file.read(file, kept, first) if kept else iter(())
+    before = (first - 1, Head.objects.get(number=first).before) if since else (0, "")
+    trusted = seals.judged(heads.read(), outside, sealing.keys(), bad, before)
     for head, bound in seals.with_bounds(trusted, unsealed.EVENTS, is_sure=is_sure):
         sealed.add(head, bound)
         step(0)
         sealed.newest = head.at if is_sure(head.at) else sealed.newest
-    if not kept and not faults.count and heads.count > 1:
-        why = f"the file is gone or empty, and the database has {heads.count} heads"
+    # A host that seals seldom has a file that lacks the newest heads.
+    is_gone = not kept and not (since and file.exists() and file.stat().st_size)
+    if is_gone and not faults.count and heads.last > 1:
+        why = f"the file is gone or empty, and the database has {heads.last} heads"
         faults.add(Chain(KEPT, Fault(0, why)))
     for fault in bad:
         faults.add(Chain("heads", fault, of="head"))
@@ -119,10 +147,12 @@ def _prove(
     build = protection.inspect(connections[DEFAULT_DB_ALIAS])
     for name, why in sorted(build.faults.items()):
         faults.add(Chain(name, Fault(0, why)))
+    reached = _reached(heads.last, since.full_at if since else began_at)
     count = loose = 0
     between: tuple[datetime, datetime] | None = None
     doubts = _Faults()
-    for chain in chains(runs, workspaces, sealed):
+    checked = chains(_moved(runs, sealed, since), workspaces, sealed, lambda: step(count))
+    for chain in checked:
         step(count := count + 1)
         loose += chain.loose
         if chain.between:
@@ -143,8 +173,32 @@ def _prove(
     only_times = bool(doubts.count) and not faults.count
     return Proof(
         *(count, heads.count, len(sealing.keys()), kept, loose, between, found, more),
-        *(is_torn, only_times, protection.listed(build.foreign)),
+        *(is_torn, only_times, protection.listed(build.foreign), since),
+        unread=runs.count() + workspaces.count() - count if since else 0,
+        reached=None if faults.count or doubts.count else reached,
     )
+
+
+def _reached(number: int, full_at: datetime) -> Verified | None:
+    """Return from where the next verification can go on; None: a process without a key cannot."""
+    head = Head.objects.filter(number=number, upto__isnull=False).first()
+    if head is None or head.upto is None or not settings.OPSCONSOLE_AUDIT_KEY:
+        return None
+    return Verified(head.number, head.seal, head.upto, full_at)
+
+
+def _moved(
+    runs: QuerySet[Run], sealed: SealedChains, since: Verified | None
+) -> Iterator[QuerySet[Run]]:
+    """Yield the runs to read, in parts: all, or those that have something new."""
+    if since is None:
+        yield runs
+        return
+    newer = Event.objects.filter(pk__gt=since.upto, run__isnull=False).values("run")
+    yield runs.filter(pk__in=newer)
+    counts = sealed.counts()
+    while some := dict(islice(counts, CHUNK)):
+        yield runs.filter(pk__in=run_keys(some)).exclude(pk__in=newer)
 
 
 class _Faults:
@@ -164,10 +218,10 @@ class _Faults:
             self.first.append(fault)
 
 
-def _count_kept(file: Path, faults: _Faults) -> tuple[int, bool]:
+def _count_kept(file: Path, first: int, faults: _Faults) -> tuple[int, bool]:
     """Return how many heads are outside the database; 0 where they cannot be read."""
     try:
-        return heads_file.count(file) if file.exists() else (0, False)
+        return heads_file.count(file, first) if file.exists() else (0, False)
     except (heads_file.Unreadable, OSError) as error:
         faults.add(Chain(KEPT, Fault(0, str(error))))
         return 0, False

@@ -28,7 +28,7 @@ from agents.models.session import Session
 from agents.models.snooze import Snooze
 from agents.models.step import Step
 from agents.models.team import Team
-from agents.models.verification import Verification
+from agents.models.verification import Verification, VerifiedHead
 from agents.models.worker import Worker
 from agents.models.workspace import DECIDES, Membership, Role, Workspace
 
@@ -69,6 +69,7 @@ __all__ = [
     "Team",
     "Tombstone",
     "Verification",
+    "VerifiedHead",
     "Webhook",
     "Worker",
     "Workspace",

@@ -22,6 +22,7 @@ class Verification(models.Model):
     cancelled_at = models.DateTimeField(null=True)
     ended_at = models.DateTimeField(null=True)
     outcome = models.JSONField(null=True)  # {"chains", "faults", "more", "notes"} or {"failed"}
+    is_full = models.BooleanField(default=False, db_default=False)  # all is to be read
 
     class Meta:
         constraints = [
@@ -33,3 +34,17 @@ class Verification(models.Model):
 
     def __str__(self) -> str:
         return f"verification {self.pk}: {self.done} of {self.total}"
+
+
+class VerifiedHead(models.Model):
+    """Up to which head a workspace's record was found to hold. See agents.audit.verified."""
+
+    workspace = models.OneToOneField("agents.Workspace", models.CASCADE, primary_key=True)
+    head = models.PositiveBigIntegerField()
+    seal = models.CharField(max_length=64)
+    upto = models.PositiveBigIntegerField()
+    full_at = models.DateTimeField()  # when all of it was last read
+    proof = models.CharField(max_length=64)  # under the record's key
+
+    def __str__(self) -> str:
+        return f"workspace {self.workspace_id}: verified up to head {self.head}"

@@ -17,6 +17,7 @@ from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
 from agents.audit.chains import Chain
+from agents.audit.verified import keep_verified, newest_verified
 from agents.audit.verify import Proof, prove
 from agents.core.requests import Json
 from agents.engine.database import in_database
@@ -39,12 +40,19 @@ class Ended(Exception):
     """It was cancelled, another worker has it, or this one is told to stop."""
 
 
-def ask_verification(*, by: User, workspaces: QuerySet[Workspace], at: datetime) -> None:
-    """Have the record of these workspaces verified, unless the same person waits for one."""
+def ask_verification(
+    *, by: User, workspaces: QuerySet[Workspace], is_full: bool = False, at: datetime
+) -> None:
+    """Have the record of these workspaces verified, unless the same person waits for one.
+
+    It goes on from what was last verified, unless all is to be read or was not for long.
+    """
     keys = sorted(workspaces.values_list("pk", flat=True))
     total = len(keys) + Run.objects.filter(workspace__in=keys).count()
     with suppress(IntegrityError), transaction.atomic():
-        Verification.objects.create(by=by, workspaces=keys, asked_at=at, total=total)
+        Verification.objects.create(
+            by=by, workspaces=keys, asked_at=at, total=total, is_full=is_full
+        )
 
 
 def cancel_verification(*, by: User, at: datetime) -> None:
@@ -90,6 +98,7 @@ def _do(job: Verification, is_stopping: Callable[[], bool]) -> None:
             workspaces=workspaces,
             file=Path(settings.OPSCONSOLE_HEADS_FILE),
             step=step,
+            since=None if job.is_full else newest_verified(workspaces, at=timezone.now()),
         )
         _tell(job, workspaces, found)
     except Ended:
@@ -120,15 +129,20 @@ def _tell(job: Verification, workspaces: QuerySet[Workspace], found: Proof) -> N
         "loose": found.loose,
         "is_torn": found.is_torn,
         "clocks": found.clock_notes(),
+        "unread": found.unread,
     }
+    if found.since:
+        outcome |= {"since": found.since.head, "full_at": found.since.full_at.isoformat()}
     if not _end(job, outcome):
         return
+    keep_verified(workspaces, found.reached)
     homes = _homes(found.faults)
     for workspace in workspaces.order_by("pk"):
         own = [
             str(one) for one in found.faults if workspace.pk in homes.get(one.name, [workspace.pk])
         ]
         facts = {"chains": found.chains, "heads": found.heads, "faults": own[:NAMED]}
+        facts |= {"since": found.since.head, "unread": found.unread} if found.since else {}
         record_verification(workspace=workspace, by=job.by, facts=facts, at=timezone.now())
 
 

@@ -101,8 +101,8 @@ def from_line(found: Json) -> SealedHead:
 class _Line:
     """Heads one after the other, and the first that is missing, not sealed or does not follow."""
 
-    def __init__(self, keys: Mapping[str, str]) -> None:
-        self.keys, self.number, self.before = keys, 0, ""
+    def __init__(self, keys: Mapping[str, str], after: tuple[int, str]) -> None:
+        self.keys, (self.number, self.before) = keys, after
         self.fault: Fault | None = None
 
     def take(self, head: SealedHead) -> None:
@@ -129,14 +129,16 @@ def judged(
     kept: Iterable[SealedHead],
     keys: Mapping[str, str],
     faults: list[Fault],
+    after: tuple[int, str] = (0, ""),
 ) -> Iterator[SealedHead]:
     """Yield the heads by which the events can be held; add to `faults` what is wrong with them.
 
     Where the database and the copy disagree, the copy counts, as far as its seals hold. It may
     begin later than the database and end earlier, never the other way round. `keys` are by their
-    ids; without any the seals are not checked. One head of each is held at a time.
+    ids; without any the seals are not checked. One head of each is held at a time. `after` are
+    the number and the seal of the head before the first.
     """
-    ours, merged = _Line(keys), _Line(keys)
+    ours, merged = _Line(keys, after), _Line(keys, after)
     gaps: list[Fault] = []
     unlike: Fault | None = None
     for here, there in _side_by_side(stored, _in_order(kept, gaps)):
@@ -213,6 +215,11 @@ def _seal(head: SealedHead, key: str) -> str:
         covered["version"] = VERSION
         covered["workspaces"] = {name: sha256(part) for name, part in head.workspaces.items()}
     return _keyed(key, canonical(covered))
+
+
+def keyed_digest(key: str, value: Json) -> str:
+    """Return what only who holds the key can make of a value that is no head."""
+    return _keyed(key, canonical(value))
 
 
 def _keyed(key: str, text: str) -> str:

@@ -341,7 +341,9 @@ def _verified(told: EventSentence) -> str:
     faults = told.facts.get("faults") or []
     if faults:
         return f"Verified the log: {len(faults)} faults, the first: {faults[0]}."
-    return f"Verified the log: {told.facts['chains']} of {told.facts['chains']} chains intact."
+    chains, unread = told.facts["chains"], told.facts.get("unread", 0)
+    rest = f" Unchanged since seal {told.facts['since']} and not read: {unread}." if unread else ""
+    return f"Verified the log: {chains} of {chains + unread} chains intact.{rest}"
 
 
 def _erased(told: EventSentence) -> str:

@@ -70,6 +70,12 @@ def test_what_is_held_does_not_grow_with_the_record(
         prove, runs=Run.objects.all(), workspaces=Workspace.objects.all(), file=heads_file
     )
     found = check()  # and what is kept after a first time
+    with monkeypatch.context() as short:
+        short.setattr(chains, "CHUNK", 1)
+        heard: list[int] = []
+        check(step=heard.append)
+    logged = sum(Workspace.objects.values_list("event_count", flat=True))
+    assert len(heard) > found.chains + logged, "within a long chain its worker is heard of, too"
     copy = bundle.lines(Workspace.objects.all(), at=timezone.now())
     assert (found.faults, found.chains, sum("event" in line[:9] for line in copy)) == (
         [],

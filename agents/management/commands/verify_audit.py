@@ -11,8 +11,10 @@ from uuid import UUID
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.db.models import QuerySet
+from django.utils import timezone
 
 from agents.audit import verify
+from agents.audit.verified import keep_verified, newest_verified
 from agents.management.exit_codes import BAD_USAGE, REFUSED
 from agents.models import Run, Tombstone, Workspace
 
@@ -28,11 +30,20 @@ class Command(BaseCommand):
             metavar="FILE",
             help="a copy of the file of heads, kept elsewhere (default: the file of this host)",
         )
+        parser.add_argument(
+            "--since-last", action="store_true", help="go on from what was last found to hold"
+        )
         parser.add_argument("--json", action="store_true", help="print one document")
 
     def handle(self, *args: Any, **options: Any) -> None:
         runs, workspaces = _chosen(options["run"], options["workspace"])
-        proof = verify.prove(runs=runs, workspaces=workspaces, file=_heads(options["head"]))
+        if options["run"] and options["since_last"]:
+            raise CommandError("--since-last is of whole workspaces.", returncode=BAD_USAGE)
+        since = newest_verified(workspaces, at=timezone.now()) if options["since_last"] else None
+        file = _heads(options["head"])
+        proof = verify.prove(runs=runs, workspaces=workspaces, file=file, since=since)
+        if not options["run"]:
+            keep_verified(workspaces, proof.reached)
         self.stdout.write(_document(proof) if options["json"] else _sentences(proof))
         if count := len(proof.faults):
             places = "1 place" if count == 1 else f"{count} places"
@@ -44,7 +55,8 @@ def _document(proof: verify.Proof) -> str:
         {"chain": c.name, "seq": c.fault.seq, "why": c.fault.why} for c in proof.faults if c.fault
     ]
     counts = {"chains": proof.chains, "heads": proof.heads, "compared": proof.compared}
-    return json.dumps({**counts, "faults": said})
+    unread = {"since": proof.since.head, "unread": proof.unread} if proof.since else {}
+    return json.dumps({**counts, **unread, "faults": said})
 
 
 def _sentences(proof: verify.Proof) -> str:

@@ -19,6 +19,7 @@ class AuditState:
     checked_at: datetime | None  # None: nobody has verified this workspace's log yet
     checked_by: str
     chains: int  # that the last check read
+    unread: int  # in which it saw nothing new, and which it did not read
     faults: Sequence[str]  # that it found
     head: int | None  # the number of the newest seal
     sealed_at: datetime | None
@@ -33,9 +34,10 @@ def state_of(workspace: Workspace, *, file: Path) -> AuditState:
         check = checks.order_by("-pk").first()
         facts = check.facts if check else {}
         checked_at, checked_by = (_time(check.at), check.actor) if check else (None, "")
-        chains, faults = int(facts.get("chains", 0)), [str(f) for f in facts.get("faults", [])]
+        chains, unread = int(facts.get("chains", 0)), int(facts.get("unread", 0))
+        faults = [str(f) for f in facts.get("faults", [])]
     except UNREADABLE:
-        checked_at, checked_by, chains = None, "", 0
+        checked_at, checked_by, chains, unread = None, "", 0, 0
         faults = ["the entry of the last check cannot be read"]
     try:
         head = Head.objects.order_by("-number").only("number", "at", "seal").first()
@@ -46,7 +48,7 @@ def state_of(workspace: Workspace, *, file: Path) -> AuditState:
         number, sealed_at, seal = None, None, ""
         faults = [*faults, "the newest seal cannot be read"]
     name = file.name if file.exists() else ""
-    return AuditState(checked_at, checked_by, chains, faults, number, sealed_at, seal, name)
+    return AuditState(checked_at, checked_by, chains, unread, faults, number, sealed_at, seal, name)
 
 
 def check_notes(found: Json) -> list[str]:
@@ -70,6 +72,9 @@ def check_notes(found: Json) -> list[str]:
         notes.append(f"{some} no seal yet; a worker seals new entries every few minutes.")
     if found["more"]:
         notes.append(f"{found['more']} more places do not hold.")
+    if "since" in found:
+        full_at = f"{datetime.fromisoformat(found['full_at']):%Y-%m-%d %H:%M} UTC"
+        notes.insert(0, f"All of the log was last read at {full_at}.")
     return notes + found["clocks"]
 
 

@@ -37,7 +37,8 @@ def verify(request: HttpRequest) -> HttpResponse:
     """Have a worker check every chain of the person's workspaces, and say which do not hold."""
     by = access.person(request)
     workspaces = access.workspaces_to_audit(by)
-    operations.ask_verification(by=by, workspaces=workspaces, at=timezone.now())
+    is_full = request.POST.get("all") == "1"
+    operations.ask_verification(by=by, workspaces=workspaces, is_full=is_full, at=timezone.now())
     return redirect("audit")
 
 
@@ -69,7 +70,8 @@ def _checked(
     if state.checked_at and state.checked_at > at + timedelta(seconds=10):
         return {}
     notes = check_notes(outcome)
-    return {"checked": outcome["chains"], "faults": outcome["faults"][:100], "notes": notes}
+    left = {"unread": outcome.get("unread", 0), "since": outcome.get("since")}
+    return {"checked": outcome["chains"], "faults": outcome["faults"][:100], "notes": notes} | left
 
 
 @action

@@ -1,0 +1,74 @@
+"""Up to where the record was last found to hold, so that a verification can go on from there.
+
+That is under the record's key: who has only the database can have more read, and not less.
+"""
+
+from __future__ import annotations
+
+import hmac
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.db.models import QuerySet
+
+from agents.audit import sealing
+from agents.models import Head, VerifiedHead, Workspace
+from agents.record import seals
+from agents.record.chain import spelled
+
+LONGEST = timedelta(days=7)  # after which all is read again
+
+
+@dataclass(frozen=True)
+class Verified:
+    """A head up to which everything held, and when everything was last read."""
+
+    head: int
+    seal: str
+    upto: int  # the key of an event: all up to it are in seals
+    full_at: datetime
+
+    def proof(self, workspace: int, key: str) -> str:
+        parts = [workspace, self.head, self.seal, self.upto, spelled(self.full_at)]
+        return seals.keyed_digest(key, ["verified", *parts])
+
+
+def newest_verified(workspaces: QuerySet[Workspace], *, at: datetime) -> Verified | None:
+    """Return from where all these workspaces can be verified; None: all is to be read."""
+    rows = VerifiedHead.objects.in_bulk(list(workspaces.values_list("pk", flat=True)))
+    found = [(row, Verified(row.head, row.seal, row.upto, row.full_at)) for row in rows.values()]
+    if not found or len(found) < workspaces.count():
+        return None
+    for row, verified in found:
+        proofs = [verified.proof(row.pk, key) for key in sealing.keys().values()]
+        if not any(hmac.compare_digest(row.proof, proof) for proof in proofs):
+            return None
+        if not timedelta() <= at - verified.full_at < LONGEST:
+            return None
+    oldest = min((verified for _, verified in found), key=lambda one: (one.head, one.full_at))
+    head = Head.objects.filter(number=oldest.head, seal=oldest.seal).exclude(workspaces=None)
+    return oldest if head.exists() else None
+
+
+def keep_verified(workspaces: QuerySet[Workspace], verified: Verified | None) -> None:
+    """Remember that all of these workspaces was found to hold up to a head; None: it does not."""
+    if verified is None:
+        VerifiedHead.objects.filter(workspace__in=workspaces).delete()
+        return
+    key = settings.OPSCONSOLE_AUDIT_KEY
+    rows = [
+        VerifiedHead(
+            workspace_id=pk,
+            head=verified.head,
+            seal=verified.seal,
+            upto=verified.upto,
+            full_at=verified.full_at,
+            proof=verified.proof(pk, key),
+        )
+        for pk in workspaces.values_list("pk", flat=True)
+    ]
+    columns = ["head", "seal", "upto", "full_at", "proof"]
+    VerifiedHead.objects.bulk_create(
+        rows, update_conflicts=True, unique_fields=["workspace"], update_fields=columns
+    )
