@@ -276,9 +276,9 @@ def _all_counts(value: Json) -> bool:
     )
 
 
-_MOST = {"escalation_seconds": 10 * 365 * 86400, "rolling_days": 3650}  # no calendar has 2**53
+_MOST = {"escalation_seconds": 36500 * 86400, "rolling_days": 36500}  # no calendar has 2**53
 _WANTED = {
-    "int": "a whole number from 0, of times at most ten years",
+    "int": "a whole number from 0, of times at most a hundred years",
     "int | None": "a whole number from 0, or null",
     "float": "a number of seconds from 0",
     "bool": "true or false",
