@@ -15,8 +15,8 @@ from agents.core.replay import Reply, replay
 from agents.core.requests import Flow, Json
 
 # The version of what patterns ask. A run keeps the one that was current when it was launched, and
-# is asked as in that version to its end. Released: 1 with 0.1.0, 2 with 0.2.0.
-QUESTION_VERSION = 2
+# is asked as in that version to its end. 1 is of 0.1.0, 2 of programs between, 3 of 0.2.0.
+QUESTION_VERSION = 3
 
 
 @dataclass(frozen=True)

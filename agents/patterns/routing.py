@@ -197,7 +197,7 @@ def hand_over(brief: Brief, notes: Notes) -> Steps[Json]:
         for past in notes.history
     ]
     action = {"kind": "hand_over", "goal": brief.goal, "tried": tried}
-    former = _IN_FORMER_WORDS if brief.question_version < 2 else {}
+    former = _IN_FORMER_WORDS if brief.question_version < 3 else {}
     deciding = NOBODY_TAKES_IT | former
     review = {"escalating": [], "deciding": deciding, "facts": {}, "rulings": []}
     decision = yield Escalate("hand_over", HAND_OVER.stored, action, review)
