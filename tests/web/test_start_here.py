@@ -47,10 +47,17 @@ def test_the_steps_are_led_through_and_then_gone(scene: Scene, demo: None) -> No
     assert become(client, "omar") == 302
     home = client.get("/").content.decode()
     assert "Open Launch" in home
+    go(scene.launch(goal="Which plan do I have?", token="asks-nobody"))
+    assert "Open Launch" in client.get("/").content.decode()  # a run that needed no approval
     run = go(scene.launch(token="by-form"))
 
-    assert "Continue as rita, reviewer" in client.get("/").content.decode()
-    assert become(client, "rita") == 302
+    home = client.get("/").content.decode()
+    assert "Continue as rita, reviewer" in home
+    # Not the queue, in which it is the last of several.
+    request = reverse("approval", args=[Escalation.objects.get(run=run).pk])
+    assert f'name="back" value="{request}"' in home
+    led = client.post(reverse("become", args=["rita"]), {"back": request})
+    assert (led.status_code, led["Location"]) == (302, request)
     scene.decide(run)
 
     assert "Continue as auditor<" in client.get("/").content.decode()

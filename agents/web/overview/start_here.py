@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 from django.conf import settings
 from django.contrib.auth.models import User
-from django.db.models import Exists
+from django.db.models import Exists, Subquery
 from django.shortcuts import get_object_or_404
 from django.urls import reverse
 
+from agents.core.states import EscalationState
 from agents.models import Escalation, Event, Run, Workspace
 from agents.web import access
 
@@ -39,23 +40,30 @@ def first_steps(user: User) -> list[FirstStep]:
         return []
     # A launch by form carries its token; the invented runs have none.
     launched = Run.objects.filter(workspace=workspace, launch_token__isnull=False)
-    decided = Escalation.objects.filter(run__in=launched, decided_by__isnull=False)
+    asked = Escalation.objects.filter(run__in=launched)
+    decided = asked.filter(decided_by__isnull=False)
+    waiting = asked.filter(state=EscalationState.OPEN).order_by("-pk").values("pk")[:1]
     checked = Event.objects.filter(workspace=workspace, run=None, kind="audit.verified")
-    is_launched, is_decided, is_checked = (
+    is_asked, is_decided, is_checked, request = (
         Workspace.objects.filter(pk=workspace.pk)
-        .values_list(Exists(launched), Exists(decided), Exists(checked))
+        .values_list(Exists(asked), Exists(decided), Exists(checked), Subquery(waiting))
         .get()
     )
+    launch, queue, audit = (
+        (name.title(), reverse(name)) for name in ("launch", "approvals", "audit")
+    )
+    # The request itself: in the queue it comes last, behind those that were invented.
+    card = ("the request", reverse("approval", args=[request])) if request else queue
     given = (
-        ("Launch a run that needs approval", "omar", "operator", "launch", is_launched),
-        ("Approve or reject it", "rita", "reviewer", "approvals", is_decided),
-        ("Verify that nothing was changed", "auditor", "auditor", "audit", is_checked),
+        ("Launch a run that needs approval", "omar", "operator", launch, is_asked),
+        ("Approve or reject it", "rita", "reviewer", card, is_decided),
+        ("Verify that nothing was changed", "auditor", "auditor", audit, is_checked),
     )
     ahead = next((place for place, (*_, is_done) in enumerate(given) if not is_done), None)
     if ahead is None:
         return []
     return [
-        FirstStep(text, person, role, page.title(), reverse(page), is_done, place == ahead)
+        FirstStep(text, person, role, *page, is_done, place == ahead)
         for place, (text, person, role, page, is_done) in enumerate(given)
     ]
 
