@@ -46,7 +46,7 @@ def described_by(url: str, *, base: Path, default: Path, keep: int) -> dict[str,
     try:
         found: dict[str, Any] = dict(dj_database_url.parse(url))
     except ValueError:
-        raise _refused() from None  # its text may hold the password
+        raise _refusal_of() from None  # its text may hold the password
     if found["ENGINE"] == "django.db.backends.sqlite3":
         name = str(found["NAME"])
         if not name or ":memory:" in name:
@@ -56,7 +56,7 @@ def described_by(url: str, *, base: Path, default: Path, keep: int) -> dict[str,
             )
         return _sqlite(base / name)
     if found["ENGINE"] != POSTGRESQL or not found["NAME"]:
-        raise _refused()
+        raise _refusal_of()
     return _postgresql(found, keep=keep)
 
 
@@ -99,7 +99,7 @@ def _postgresql(found: dict[str, Any], *, keep: int) -> dict[str, Any]:
     return {**found, "OPTIONS": options, "CONN_MAX_AGE": keep, "CONN_HEALTH_CHECKS": True}
 
 
-def _refused() -> ImproperlyConfigured:
+def _refusal_of() -> ImproperlyConfigured:
     return ImproperlyConfigured(
         "DATABASE_URL is not a database that opsconsole can use (its value is not shown): give "
         "postgresql://user:password@host:5432/name or sqlite:///path/to/file.sqlite3."

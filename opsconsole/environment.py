@@ -55,7 +55,7 @@ class Environment:
     def text(self, name: str, default: str = "", *, kind: str = "") -> str:
         """Return the value without the white space around it; it must be of the kind, of KINDS."""
         value = self.values.get(name, "").strip()
-        return _checked(name, value, kind) if value and kind else value or default
+        return _check(name, value, kind) if value and kind else value or default
 
     def packages(self, name: str) -> list[str]:
         """Return Python packages, each once; those given by their folder are put on the path."""
@@ -110,7 +110,7 @@ class Environment:
     def items(self, name: str, *, default: Sequence[str] = (), kind: str = "") -> list[str]:
         """Return the parts of a list that is separated by commas, each of the kind, of KINDS."""
         parts = [part.strip() for part in self.text(name).split(",") if part.strip()]
-        return [_checked(name, part, kind) if kind else part for part in parts] or list(default)
+        return [_check(name, part, kind) if kind else part for part in parts] or list(default)
 
     def periods(self, name: str) -> list[tuple[datetime, datetime]]:
         """Return the periods of a list, each FROM/TO: ISO times that name their zone."""
@@ -174,11 +174,11 @@ def from_file(path: Path) -> dict[str, str]:
                 f"{path.name}, line {number}, is not of the form NAME=value: "
                 "write it so, or begin the line with #."
             )
-        found[match[1]] = _unquoted(match[2])
+        found[match[1]] = _unquote(match[2])
     return found
 
 
-def _unquoted(value: str) -> str:
+def _unquote(value: str) -> str:
     """Return the value without its quotes, or without a comment that follows it."""
     if len(value) >= 2 and value[0] == value[-1] and value[0] in "'\"":
         return value[1:-1]
@@ -205,7 +205,7 @@ def _secret(name: str, value: str, least: int) -> str:
     return value
 
 
-def _checked(name: str, value: str, kind: str) -> str:
+def _check(name: str, value: str, kind: str) -> str:
     form, allowed = KINDS[kind]
     if not re.fullmatch(form, value):
         raise _wrong(name, value, allowed)

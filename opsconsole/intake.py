@@ -57,7 +57,7 @@ class Intake:
             raise _Refused(414)
         if sum(len(name) + len(value) for name, value in scope["headers"]) > LONGEST_HEADERS:
             raise _Refused(431)
-        if _declared(scope) > self.most:
+        if _declared_length(scope) > self.most:
             raise _Refused(413)
 
     def _bounded(self, receive: Receive) -> Receive:
@@ -82,7 +82,7 @@ class Intake:
         return bounded
 
 
-def _declared(scope: Message) -> int:
+def _declared_length(scope: Message) -> int:
     """Return the length that the client announced; 0 where it said none."""
     said = dict(scope["headers"]).get(b"content-length", b"0")
     return int(said) if said.isdigit() else 0

@@ -31,7 +31,7 @@ def request_ids(get_response: Callable[..., Any]) -> Answer | AsyncAnswer:
     if iscoroutinefunction(get_response):
 
         async def answer_async(request: HttpRequest) -> HttpResponseBase:
-            with _named(request) as name:
+            with _name_request(request) as name:
                 response = cast(HttpResponseBase, await get_response(request))
                 response.headers[HEADER] = name
                 return response
@@ -39,7 +39,7 @@ def request_ids(get_response: Callable[..., Any]) -> Answer | AsyncAnswer:
         return answer_async
 
     def answer(request: HttpRequest) -> HttpResponseBase:
-        with _named(request) as name:
+        with _name_request(request) as name:
             response = cast(HttpResponseBase, get_response(request))
             response.headers[HEADER] = name
             return response
@@ -48,7 +48,7 @@ def request_ids(get_response: Callable[..., Any]) -> Answer | AsyncAnswer:
 
 
 @contextmanager
-def _named(request: HttpRequest) -> Iterator[str]:
+def _name_request(request: HttpRequest) -> Iterator[str]:
     name = secrets.token_hex(6)
     request.request_id = name  # type: ignore[attr-defined] # ours, for templates
     before = current.set(name)

@@ -23,7 +23,7 @@ from agents.audit.bundle import FORMAT, run_lines
 from agents.core.digest import canonical
 from agents.core.requests import Json
 from agents.models import Archive, Step
-from agents.record.chain import spelled
+from agents.record.chain import spell_time
 from agents.record.chain_faults import UNTOLD_ERASURE, Linked, first_fault
 from agents.record.erasable_texts import TEXTS, Text
 
@@ -114,7 +114,7 @@ def _steps_of(keys: list[UUID]) -> dict[UUID, list[Json]]:
     return found
 
 
-def read(files: ArchiveFiles) -> Iterator[tuple[UUID, int, str]]:
+def read_runs(files: ArchiveFiles) -> Iterator[tuple[UUID, int, str]]:
     """Yield each run of an archive, with how many events it has and the hash of the last.
 
     What is yielded was checked, text by text; one run is held at a time. Raises Unfit, OSError.
@@ -127,7 +127,7 @@ def read(files: ArchiveFiles) -> Iterator[tuple[UUID, int, str]]:
             try:
                 document = json.loads(line)
                 if chain and "event" not in document:
-                    yield _checked(chain, events, texts.readline())
+                    yield _check_run(chain, events, texts.readline())
                     chain = None
                 if end := document.get("end"):
                     if end != {"lines": count, "sha256": digest.hexdigest()}:
@@ -145,7 +145,7 @@ def read(files: ArchiveFiles) -> Iterator[tuple[UUID, int, str]]:
             raise Unfit("something stands behind its end")
 
 
-def _checked(chain: Json, events: list[Json], line: bytes) -> tuple[UUID, int, str]:
+def _check_run(chain: Json, events: list[Json], line: bytes) -> tuple[UUID, int, str]:
     beside = json.loads(line)
     run = chain["name"].removeprefix("run/")
     if beside["run"] != run:
@@ -209,8 +209,8 @@ def forget(files: ArchiveFiles, is_erased: Callable[[UUID], bool]) -> int:
 def header_of(archive: Archive) -> Json:
     """Return what the first line of an archive says of it."""
     return {
-        "archive": {"number": archive.number, "before": spelled(archive.before)},
-        "at": spelled(archive.at),
+        "archive": {"number": archive.number, "before": spell_time(archive.before)},
+        "at": spell_time(archive.at),
         "workspaces": {str(archive.workspace_id): archive.workspace.slug},
     }
 

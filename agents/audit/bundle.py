@@ -22,7 +22,7 @@ from agents.core.requests import Json
 from agents.models import Event, Head, Run, Tombstone, Workspace
 from agents.models.event import hashed_parts, texts_of
 from agents.record import seals
-from agents.record.chain import name_of, run_keys, spelled
+from agents.record.chain import name_of, run_keys, spell_time
 from agents.record.erasable_texts import Text
 
 FORMAT = "opsconsole-record/2"
@@ -34,7 +34,7 @@ def lines(workspaces: QuerySet[Workspace], *, at: datetime, step: Step = no_step
 
     What came after the first line was asked for is not in it. A few runs are held at once.
     """
-    return _closed(_documents(workspaces, at, step))
+    return _with_newlines(_documents(workspaces, at, step))
 
 
 def lines_of_run(run: Run, *, at: datetime) -> Iterator[str]:
@@ -42,10 +42,10 @@ def lines_of_run(run: Run, *, at: datetime) -> Iterator[str]:
 
     These name the chains that they seal beside it in its workspace, and nothing else of them.
     """
-    return _closed(_documents_of_run(run, at))
+    return _with_newlines(_documents_of_run(run, at))
 
 
-def _closed(documents: Iterator[Json]) -> Iterator[str]:
+def _with_newlines(documents: Iterator[Json]) -> Iterator[str]:
     digest, count = hashlib.sha256(), 0
     for document in documents:
         line = canonical(document) + "\n"
@@ -60,10 +60,10 @@ def _documents(workspaces: QuerySet[Workspace], at: datetime, step: Step) -> Ite
     newest = Head.objects.aggregate(newest=Max("number"))["newest"] or 0
     upto = Event.objects.aggregate(newest=Max("pk"))["newest"] or 0
     whose = {str(pk): slug for pk, slug in workspaces.order_by("pk").values_list("pk", "slug")}
-    yield {"bundle": FORMAT, "at": spelled(at), "workspaces": whose}
+    yield {"bundle": FORMAT, "at": spell_time(at), "workspaces": whose}
     sealed = Head.objects.filter(number__lte=newest).order_by("number")
     for head in sealed.iterator(HEADS):
-        yield {"head": _shown(head.plain(), whose)}
+        yield {"head": _visible_head(head.plain(), whose)}
     count = 0
     for pk in map(int, whose):
         row = _as_of(Workspace.objects.get(pk=pk), upto)
@@ -81,9 +81,9 @@ def _documents_of_run(run: Run, at: datetime) -> Iterator[Json]:
     numbers = heads_of(run)
     upto = Event.objects.aggregate(newest=Max("pk"))["newest"] or 0
     whose = {str(run.workspace_id): run.workspace.slug}
-    yield {"bundle": FORMAT, "at": spelled(at), "workspaces": whose, "run": str(run.pk)}
+    yield {"bundle": FORMAT, "at": spell_time(at), "workspaces": whose, "run": str(run.pk)}
     for number in numbers:
-        yield {"head": _shown(Head.objects.get(number=number).plain(), whose)}
+        yield {"head": _visible_head(Head.objects.get(number=number).plain(), whose)}
     yield from run_lines([run.pk], upto)
 
 
@@ -145,7 +145,7 @@ def _chain_line(name: str, row: Run | Workspace) -> Json:
     return {"chain": {"name": name, "count": row.event_count, "hash": row.head_hash}}
 
 
-def _shown(head: seals.SealedHead, whose: Collection[str]) -> Json:
+def _visible_head(head: seals.SealedHead, whose: Collection[str]) -> Json:
     """Return a head as one may see it who may see the workspaces `whose`."""
     shown: dict[str, Json] = {
         "number": head.number,
@@ -173,11 +173,11 @@ def _chains_of(head: seals.SealedHead, whose: Collection[str]) -> set[str]:
 
 def _event_line(event: Event) -> Json:
     covered = hashed_parts(event)
-    beside = {name: _opened(text) for name, text in texts_of(event).items()}
+    beside = {name: _text_with_salt(text) for name, text in texts_of(event).items()}
     return {
         "event": {
             **covered,
-            "at": spelled(event.at),
+            "at": spell_time(event.at),
             "previous": event.previous,
             "hash": event.hash,
             **({"texts": beside} if beside else {}),
@@ -185,6 +185,6 @@ def _event_line(event: Event) -> Json:
     }
 
 
-def _opened(text: Text) -> Json:
+def _text_with_salt(text: Text) -> Json:
     """Return a text with the salt that proves it, or None where it was erased."""
     return None if text.erased else {"salt": text.salt, "text": text.text}

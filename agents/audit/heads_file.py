@@ -50,7 +50,7 @@ class KeptHeads:
         if torn:
             os.ftruncate(self.descriptor, os.fstat(self.descriptor).st_size - len(torn))
         line = whole.rpartition(b"\n")[2]
-        return _read(line, "its last line") if line else None
+        return _read_head(line, "its last line") if line else None
 
     def add(self, heads: Iterable[SealedHead]) -> None:
         """Write heads behind the others and wait until they are on the disk."""
@@ -61,7 +61,7 @@ class KeptHeads:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[KeptHeads]:
+def open_heads(path: Path) -> Iterator[KeptHeads]:
     """Open the file for a sealer, made if need be; other sealers wait."""
     descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
     try:
@@ -83,15 +83,15 @@ def count(path: Path, since: int = 0) -> tuple[int, bool]:
             if not line.endswith(b"\n") and _whole(line) is None:
                 return number, True
             number += 1
-            _read(line, f"line {number}")
+            _read_head(line, f"line {number}")
     return number, False
 
 
-def read(path: Path, most: int, since: int = 0) -> Iterator[SealedHead]:
+def read_heads(path: Path, most: int, since: int = 0) -> Iterator[SealedHead]:
     """Yield at most so many heads of a file, from head `since` on. Raises Unreadable, OSError."""
     with path.open("rb") as file:
         for number, line in enumerate(islice(_lines(file, since), most), start=1):
-            yield _read(line, f"line {number}")
+            yield _read_head(line, f"line {number}")
 
 
 def _lines(file: Iterable[bytes], since: int) -> Iterator[bytes]:
@@ -106,12 +106,12 @@ def _lines(file: Iterable[bytes], since: int) -> Iterator[bytes]:
 
 def _whole(line: bytes) -> SealedHead | None:
     try:
-        return _read(line, "")
+        return _read_head(line, "")
     except Unreadable:
         return None
 
 
-def _read(line: bytes, where: str) -> SealedHead:
+def _read_head(line: bytes, where: str) -> SealedHead:
     try:
         return from_line(json.loads(line))
     except (ValueError, RecursionError) as error:

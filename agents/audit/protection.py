@@ -146,7 +146,7 @@ def _wrong_tables(
     ours = _tables()
     cursor.execute(_SQLITE_TABLES if is_sqlite else _POSTGRES_TABLES)
     for name, is_plain in cursor.fetchall():
-        table = _folded(connection, name)
+        table = _fold_case(connection, name)
         if table in ours and not is_plain:
             why = "it is no plain table, whose rows are those that were written"
             yield table, f"table {name}", why
@@ -164,7 +164,7 @@ def _missing_keys(
     there = set(connection.introspection.table_names(cursor))
     cursor.execute(_SQLITE_KEYS if connection.vendor == "sqlite" else _POSTGRES_KEYS)
     held = {
-        (_folded(connection, own), column, _folded(connection, other), its)
+        (_fold_case(connection, own), column, _fold_case(connection, other), its)
         for own, column, other, its in cursor.fetchall()
     }
     models = [model for model in apps.get_models() if model._meta.managed]
@@ -172,8 +172,8 @@ def _missing_keys(
         for field in meta.local_fields:
             if not (isinstance(field, ForeignKey) and getattr(field, "db_constraint", True)):
                 continue
-            own, to = _folded(connection, meta.db_table), field.target_field
-            other = _folded(connection, to.model._meta.db_table)
+            own, to = _fold_case(connection, meta.db_table), field.target_field
+            other = _fold_case(connection, to.model._meta.db_table)
             if (own, field.column, other, to.column) not in held:
                 name = f"foreign key {meta.db_table}.{field.column}"
                 yield meta.db_table, name, "it is missing"
@@ -189,7 +189,7 @@ def _acting(
     is_sqlite = connection.vendor == "sqlite"
     cursor.execute(_SQLITE_TRIGGERS if is_sqlite else _POSTGRES_TRIGGERS)
     ours = _tables()
-    rows = [(row[0], _folded(connection, row[1]), *row[2:]) for row in cursor.fetchall()]
+    rows = [(row[0], _fold_case(connection, row[1]), *row[2:]) for row in cursor.fetchall()]
     return [row for row in rows if row[1] in ours or _is_lifted(row[1])]
 
 
@@ -213,7 +213,7 @@ def _is_lifted(table: str) -> bool:
     return table.startswith(tuple(f"{app}_" for app in OURS))
 
 
-def _folded(connection: BaseDatabaseWrapper, name: str) -> str:
+def _fold_case(connection: BaseDatabaseWrapper, name: str) -> str:
     """Return a name as the database compares it: SQLite takes AGENTS_EVENT for agents_event."""
     return name.lower() if connection.vendor == "sqlite" else name
 
@@ -245,7 +245,7 @@ def check_record(
             said.append(
                 checks.Error(
                     "The record could be changed, as the database is not built as it was: "
-                    f"{listed(build.faults)}.",
+                    f"{list_faults(build.faults)}.",
                     hint="Run manage.py migrate: it makes triggers again; what else is named has "
                     "to be put right by hand. Then run verify_audit.",
                     id="agents.E001",
@@ -253,11 +253,13 @@ def check_record(
             )
         if build.foreign:
             said.append(
-                checks.Warning(f"Of your own tables: {listed(build.foreign)}.", id="agents.W001")
+                checks.Warning(
+                    f"Of your own tables: {list_faults(build.foreign)}.", id="agents.W001"
+                )
             )
     return said
 
 
-def listed(found: Mapping[str, str]) -> str:
+def list_faults(found: Mapping[str, str]) -> str:
     """Return what was found in a database's build in a line, each with what is wrong."""
     return "; ".join(f"{name}: {why}" for name, why in sorted(found.items()))

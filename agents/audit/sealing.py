@@ -8,10 +8,15 @@ from django.conf import settings
 from django.db import DataError, IntegrityError, transaction
 
 from agents.audit import heads_file
-from agents.audit.unsealed import HeadsDiffer, chains_of_version_1, newest_final_key, unsealed
+from agents.audit.unsealed import (
+    HeadsDiffer,
+    chains_of_version_1,
+    newest_final_key,
+    unsealed_chains,
+)
 from agents.models import Event, Head, Sealed
 from agents.record import seals
-from agents.record.chain import spelled
+from agents.record.chain import spell_time
 
 _looked_at: datetime | None = None  # when this process last sealed what was due
 
@@ -56,7 +61,7 @@ def seal(*, at: datetime, begin_file: bool = False) -> list[seals.SealedHead]:
     if not settings.OPSCONSOLE_AUDIT_KEY:
         raise NoKey("This process has no key (OPSCONSOLE_AUDIT_KEY is none): it seals nothing.")
     made: list[seals.SealedHead] = []
-    with heads_file.opened(settings.OPSCONSOLE_HEADS_FILE) as kept:
+    with heads_file.open_heads(settings.OPSCONSOLE_HEADS_FILE) as kept:
         last = kept.newest()
         try:
             _compare(last, begin_file)
@@ -102,7 +107,7 @@ def _seal_once(at: datetime, final: int | None) -> seals.SealedHead | None:
     since = (newest.upto or 0) if newest else 0
     if not Event.objects.filter(pk__gte=since).exists():  # no seal covers `upto`: do not trust it
         since = 0
-    grown, seen = unsealed(since)
+    grown, seen = unsealed_chains(since)
     if not grown:
         return None
     number, before = (newest.number + 1, newest.seal) if newest else (1, "")
@@ -114,8 +119,10 @@ def _seal_once(at: datetime, final: int | None) -> seals.SealedHead | None:
         name: seals.part_of(moved.get(name, {}), earlier.get(name))
         for name in moved.keys() | earlier.keys()
     }
-    bare = seals.SealedHead(number, spelled(at), key="", before=before, moved={}, workspaces=parts)
-    head = seals.sealed(bare, settings.OPSCONSOLE_AUDIT_KEY)
+    bare = seals.SealedHead(
+        number, spell_time(at), key="", before=before, moved={}, workspaces=parts
+    )
+    head = seals.seal_head(bare, settings.OPSCONSOLE_AUDIT_KEY)
     reached = [Sealed(chain=chain.name, event_count=chain.upto) for chain in grown]
     try:
         with transaction.atomic():

@@ -13,7 +13,7 @@ from django.db.models import Model
 from agents.core.digest import sha256
 from agents.core.requests import Json
 from agents.models import Approval, Effect, Escalation, Run, Tombstone
-from agents.record.chain import spelled
+from agents.record.chain import spell_time
 
 # Columns that neither time nor an erasure changes. They are in digests that are sealed: a list
 # that changes needs a number of its own, by which older tombstones are still computed.
@@ -84,5 +84,5 @@ def digest_of_archive(archive: int) -> tuple[int, str]:
 
 def _plain(value: Any) -> Json:
     if isinstance(value, datetime):
-        return spelled(value)
+        return spell_time(value)
     return str(value) if isinstance(value, UUID) else value

@@ -178,7 +178,7 @@ def triggers_of(connection: BaseDatabaseWrapper) -> list[Trigger]:
     is_sqlite = connection.vendor == "sqlite"
     tables = [name.lower() for name in connection.introspection.table_names()]
     found = []
-    for table, verb in _refused(tables, is_sqlite):
+    for table, verb in _refused_verbs(tables, is_sqlite):
         each = "STATEMENT" if verb == "truncate" else "ROW"
         template = _SQLITE if is_sqlite else _POSTGRES
         may = _MAY_GO.get(table, "") if verb == "delete" else ""
@@ -193,7 +193,7 @@ def triggers_of(connection: BaseDatabaseWrapper) -> list[Trigger]:
         if table not in tables:
             continue
         is_not = "IS NOT" if is_sqlite else "IS DISTINCT FROM"
-        changed = _changed(always, over, then, once, is_not=is_not)
+        changed = _change_condition(always, over, then, once, is_not=is_not)
         template = _SQLITE_OVER if is_sqlite else _POSTGRES_OVER
         statement = template.format(table=table, changed=changed)
         kind = 0 if is_sqlite else _BEFORE + _ROW + _VERBS["update"]
@@ -201,7 +201,7 @@ def triggers_of(connection: BaseDatabaseWrapper) -> list[Trigger]:
     return found
 
 
-def _changed(
+def _change_condition(
     always: Sequence[str], over: str, then: Sequence[str], once: Mapping[str, str], *, is_not: str
 ) -> str:
     """Return the condition under which a row would become what it may not be."""
@@ -212,7 +212,7 @@ def _changed(
     return " OR ".join([*(differs[name] for name in always), *at_end])
 
 
-def _refused(tables: Sequence[str], is_sqlite: bool) -> list[tuple[str, str]]:
+def _refused_verbs(tables: Sequence[str], is_sqlite: bool) -> list[tuple[str, str]]:
     """Return the tables that are there, each with every verb that is refused on it."""
     verbs = ["update", "delete"] + ["truncate"] * (not is_sqlite)
     return [

@@ -40,7 +40,7 @@ class UnsealedChain:
         return self.events[-1][0]
 
 
-def unsealed(since: int) -> tuple[list[UnsealedChain], int]:
+def unsealed_chains(since: int) -> tuple[list[UnsealedChain], int]:
     """Return the chains with events to seal, and the key up to which events were looked at.
 
     The cost is that of the events after the key `since`, however many chains there are.
@@ -54,7 +54,7 @@ def unsealed(since: int) -> tuple[list[UnsealedChain], int]:
     while count < EVENTS and (some := list(islice(rows, min(CHUNK, EVENTS - count)))):
         names = [name_of(workspace=workspace, run=run) for _, workspace, run, *_ in some]
         unknown = set(names) - reach.keys()
-        reach |= dict.fromkeys(unknown, 0) | _reached(unknown)
+        reach |= dict.fromkeys(unknown, 0) | _sealed_up_to(unknown)
         for name, (seen, workspace, run, seq, hashed) in zip(names, some, strict=True):  # noqa: B007
             if seq > reach[name]:
                 chain = found.setdefault(name, UnsealedChain(name, workspace, run, reach[name], []))
@@ -86,7 +86,7 @@ def _demand_heads(covered: dict[str, str]) -> None:
         )
 
 
-def _reached(names: Collection[str]) -> dict[str, int]:
+def _sealed_up_to(names: Collection[str]) -> dict[str, int]:
     sealed = Sealed.objects.filter(chain__in=names)
     return dict(sealed.values_list("chain", "event_count"))
 

@@ -126,9 +126,9 @@ def _prove(
     kept, is_torn = _count_kept(file, first, faults)
     heads = _StoredHeads(sealed, faults, last=first - 1)
     bad: list[Fault] = []
-    outside = heads_file.read(file, kept, first) if kept else iter(())
+    outside = heads_file.read_heads(file, kept, first) if kept else iter(())
     before = (first - 1, Head.objects.get(number=first).before) if since else (0, "")
-    trusted = seals.judged(heads.read(), outside, sealing.keys(), bad, before)
+    trusted = seals.judge_heads(heads.read(), outside, sealing.keys(), bad, before)
     for head, bound in seals.with_bounds(trusted, unsealed.EVENTS, is_sure=is_sure):
         sealed.add(head, bound)
         step(0)
@@ -165,7 +165,7 @@ def _prove(
         if chain.doubt:
             doubts.add(Chain(chain.name, chain.doubt))
     if workspaces.count() == Workspace.objects.count():
-        for chain in _vanished(sealed):
+        for chain in _vanished_chains(sealed):
             faults.add(chain)
         for name in without_intent():
             faults.add(Chain(name, Fault(0, "no event tells of it")))
@@ -173,7 +173,7 @@ def _prove(
     only_times = bool(doubts.count) and not faults.count
     return Proof(
         *(count, heads.count, len(sealing.keys()), kept, loose, between, found, more),
-        *(is_torn, only_times, protection.listed(build.foreign), since),
+        *(is_torn, only_times, protection.list_faults(build.foreign), since),
         unread=runs.count() + workspaces.count() - count if since else 0,
         reached=None if faults.count or doubts.count else reached,
     )
@@ -271,7 +271,7 @@ def _whole(head: Head) -> seals.SealedHead:
     return seals.from_line(json.loads(seals.as_line(head.plain())))
 
 
-def _vanished(sealed: SealedChains) -> Iterator[Chain]:
+def _vanished_chains(sealed: SealedChains) -> Iterator[Chain]:
     """Yield the chains that were sealed and of which not even the row is left."""
     counts = sealed.counts()
     while some := dict(islice(counts, CHUNK)):

@@ -33,7 +33,7 @@ def active(spans: Iterable[tuple[float, float]]) -> float:
     return total
 
 
-def exceeded(spent: Spent, limits: Limits) -> str:
+def exceeded_budget(spent: Spent, limits: Limits) -> str:
     """Return the stop reason of the budget that is used up, or "" if the run may go on.
 
     A budget of 30 seconds is used up at 30.0; tokens and cost may be used to the last.

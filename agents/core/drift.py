@@ -18,7 +18,7 @@ _OF_POLICY = "ledger:"
 
 def reconcile(commitment: Commitment, assessment: Assessment) -> list[str]:
     """Return the triggers, in their order; any of them means that somebody has to look."""
-    found = list(_admitted(assessment))
+    found = list(_admissions(assessment))
     if not assessment.readable:
         found.append(ASSESSMENT_UNPARSEABLE)
     if not commitment.given:
@@ -34,7 +34,7 @@ def evidence(commitment: Commitment, *, used: Collection[str], claim: str) -> li
     found = []
     if commitment.given and commitment.confidence == "low":
         found.append(LOW_CONFIDENCE)
-    found += [f"tool_outside_scope:{tool}" for tool in used if not _declared(tool, commitment)]
+    found += [f"tool_outside_scope:{tool}" for tool in used if not _is_declared(tool, commitment)]
     return found + ([f"{_OF_POLICY}{claim}"] if claim else [])
 
 
@@ -43,7 +43,7 @@ def is_of_policy(trigger: str) -> bool:
     return trigger.startswith(_OF_POLICY)
 
 
-def _admitted(assessment: Assessment) -> Iterator[str]:
+def _admissions(assessment: Assessment) -> Iterator[str]:
     """Yield what the agent itself says went otherwise; a blank entry says nothing (SVC-Q12)."""
     if not assessment.met_commitment:
         yield "commitment_not_met"
@@ -52,7 +52,7 @@ def _admitted(assessment: Assessment) -> Iterator[str]:
     yield from (f"unexpected:{text}" for text in assessment.unexpected if text.strip())
 
 
-def _declared(tool: str, commitment: Commitment) -> bool:
+def _is_declared(tool: str, commitment: Commitment) -> bool:
     """Tell whether the agent named a tool as within its scope, and not also as outside it."""
     inside = any(tool in entry for entry in commitment.scope_in)
     return inside and not any(tool in entry for entry in commitment.scope_out)

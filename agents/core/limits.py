@@ -184,7 +184,7 @@ def read_limits(document: Json) -> Limits:
     """Return the limits a policy document holds. Raises BadPolicy."""
     if not isinstance(document, dict):
         raise BadPolicy("A policy is a JSON object.")
-    document = _renamed(document)
+    document = _rename_keys(document)
     kinds = KEYS | {name: _KINDS[one.schema["type"]] for name, one in FIRST_LIMITS.items()}
     for key in document:
         if key not in kinds:
@@ -219,12 +219,12 @@ def read_limits(document: Json) -> Limits:
     return limits
 
 
-def _renamed(document: dict[str, Json]) -> dict[str, Json]:
+def _rename_keys(document: dict[str, Json]) -> dict[str, Json]:
     """Return a document with the names of now, in its patterns too."""
     found = {LIMITS.get(key, key): value for key, value in document.items()}
     if isinstance(own := found.get("patterns"), dict):
         found["patterns"] = {
-            pattern: _renamed(limits) if isinstance(limits, dict) else limits
+            pattern: _rename_keys(limits) if isinstance(limits, dict) else limits
             for pattern, limits in own.items()
         }
     return found

@@ -118,7 +118,7 @@ def recipients(case: Occurrence, people: Iterable[Person]) -> list[Person]:
     spared = {case.done_by} if case.kind in (Kind.ASSIGNED, Kind.SECOND) else set()
     spared |= case.snoozed_by if case.kind is Kind.HALF_TIME else set()
     if case.kind is Kind.OPENED:  # whose it is are told that
-        whose = _assigned(case, known)
+        whose = _assignees(case, known)
         spared |= {p.user for p in whose if mode_of(Kind.ASSIGNED, p.modes) is not Mode.OFF}
     told = [p for p in known if p.user not in spared and (p.user in able or p.hears_all)]
     return [p for p in told if mode_of(case.kind, p.modes) is not Mode.OFF]
@@ -131,7 +131,7 @@ def _able(case: Occurrence, people: Collection[Person]) -> list[Person]:
     if case.kind in (Kind.NOT_CARRIED_OUT, Kind.ATTENTION):
         concerned |= {p.user for p in people if p.may_decide and case.kind is Kind.ATTENTION}
         return [p for p in people if p.role == ADMIN or p.user in concerned]
-    assigned = _assigned(case, people)
+    assigned = _assignees(case, people)
     if case.kind is Kind.ASSIGNED:
         return assigned
     # Where nobody it is assigned to is left, it is everybody's.
@@ -143,7 +143,7 @@ def _able(case: Occurrence, people: Collection[Person]) -> list[Person]:
     return decide
 
 
-def _assigned(case: Occurrence, people: Collection[Person]) -> list[Person]:
+def _assignees(case: Occurrence, people: Collection[Person]) -> list[Person]:
     decide = [p for p in people if p.may_decide]
     return [p for p in decide if p.user == case.assigned_to or case.assigned_team in p.teams]
 

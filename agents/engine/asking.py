@@ -14,7 +14,7 @@ from datetime import timedelta
 from django.conf import settings
 
 from agents import llm
-from agents.core.budget import exceeded
+from agents.core.budget import exceeded_budget
 from agents.core.limits import Limits
 from agents.core.replay import Reply
 from agents.core.requests import Ask, Json
@@ -40,7 +40,7 @@ async def ask(key: str, request: Ask, journal: Journal, limits: Limits) -> Reply
     leave = await permit_to_ask()  # first: a step that is not begun uses no attempt
     step = journal.begin(key, request)
     journal.active_time.assume(step, simulation.pause_before(journal.run, request.role))
-    over = exceeded(journal.spent(), limits)
+    over = exceeded_budget(journal.spent(), limits)
     if over and not (over == "max_seconds" and _is_heard_late(request.role, journal, limits)):
         return journal.finish(step, Reply(failed=over))
     question = _question(request, journal.run.model)
@@ -185,7 +185,7 @@ async def _retry_or_reason(
     step: Step, error: llm.ModelFailed, journal: Journal, limits: Limits
 ) -> str:
     """Return why the step fails, or "" once the next attempt may be made."""
-    over = exceeded(journal.spent(), limits)
+    over = exceeded_budget(journal.spent(), limits)
     if over or not error.retry or step.attempts >= ATTEMPTS:
         return over or error.reason
     await _pause(step, error, step.attempts + 1, journal)

@@ -29,7 +29,7 @@ def put_to_tier(escalation: Escalation) -> dict[str, Json]:
     return (
         {}
         if not tiers or place is None
-        else _put(escalation, tiers, place, at=escalation.created_at)
+        else _put_to(escalation, tiers, place, at=escalation.created_at)
     )
 
 
@@ -54,7 +54,7 @@ def climb(pk: int, *, at: datetime) -> bool:
         facts = {
             "escalation": pk,
             "key": escalation.step.key,
-            **_put(escalation, tiers, place, at=at),
+            **_put_to(escalation, tiers, place, at=at),
         }
         woken = Snooze.objects.filter(
             escalation=pk, user__memberships__teams=escalation.assigned_team
@@ -68,7 +68,7 @@ def climb(pk: int, *, at: datetime) -> bool:
     return True
 
 
-def _put(escalation: Escalation, tiers: Tiers, place: int, *, at: datetime) -> dict[str, Json]:
+def _put_to(escalation: Escalation, tiers: Tiers, place: int, *, at: datetime) -> dict[str, Json]:
     """Set whom a request is put to, and until when. Return that as facts."""
     tier = tiers[place]
     team = (

@@ -25,7 +25,7 @@ NOTHING_DONE = "Nothing was done."
 
 def rules_of(desk: Desk) -> dict[str, Rule]:
     """Return every rule of a desk by its name; the docstring of each is shown."""
-    console = zip(OF_CONSOLE, (_bound, _answer, _cap), strict=True)
+    console = zip(OF_CONSOLE, (_check_binding, _answer, _cap), strict=True)
     rules: dict[str, Rule] = {
         f"{desk.name}.{name}": update_wrapper(partial(check, desk), check)
         for name, check in console
@@ -37,7 +37,7 @@ def _rule(desk: Desk, rule: DeskRule) -> Rule:
     def check(action: Action, facts: Facts, limits: Limits) -> Ruling | None:
         if action.get("name") != rule.tool.name:
             return None
-        known, own = _known(facts), limits_of(desk, limits)
+        known, own = _desk_facts(facts), limits_of(desk, limits)
         if failed := known.stored.get("failed"):
             return Ruling(RulingKind.BLOCK, "facts_failed", f"{failed}, so nothing may run.", 100)
         called = known.stored.get("names")
@@ -52,20 +52,20 @@ def _rule(desk: Desk, rule: DeskRule) -> Rule:
 def limits_of(desk: Desk, limits: Limits) -> Any:
     """Return the desk's own limits of a policy, typed. Raises BadValue."""
     part = (limits.desks or {}).get(desk.name, {}).get("limits", {})
-    return serialization.read(desk.limits_type, part) if desk.limits_type else None
+    return serialization.read_stored(desk.limits_type, part) if desk.limits_type else None
 
 
-def _known(facts: Facts) -> DeskFacts:
+def _desk_facts(facts: Facts) -> DeskFacts:
     if facts.desk is None:
         raise LookupError("the facts are of no desk")
     return facts.desk
 
 
-def _bound(desk: Desk, action: Action, facts: Facts, limits: Limits) -> Ruling | None:
+def _check_binding(desk: Desk, action: Action, facts: Facts, limits: Limits) -> Ruling | None:
     """A call is about what the run is about, by a tool of its desk, and of money above nought."""
     if action.get("kind") != "tool":
         return None
-    name, subject = str(action.get("name")), _known(facts).case.subject
+    name, subject = str(action.get("name")), _desk_facts(facts).case.subject
     tool = desk.tools.get(name)
     if tool is None:
         sentence = f"{name} is not a tool of this desk."
@@ -103,7 +103,7 @@ def _answer(desk: Desk, action: Action, facts: Facts, limits: Limits) -> Ruling 
     if "note" in action:  # revised before; no reply of a model is read with a note
         sentence = "The answer says what the ledger says."
         return Ruling(RulingKind.APPROVE, "answer_is_of_ledger", sentence, 5)
-    known = _known(facts)
+    known = _desk_facts(facts)
     said = referenced_sentences(str(action["answer"]), known.record)
     told = " ".join([*known.done, *said]) or NOTHING_DONE
     return Ruling(
@@ -125,7 +125,7 @@ def _cap(desk: Desk, action: Action, facts: Facts, limits: Limits) -> Ruling | N
     if money.currency not in by_currency:
         sentence = f"The policy has no cap of a day in {money.currency}."
         return Ruling(RulingKind.ESCALATE, "no_cap_of_the_day", sentence, risk=80)
-    caps, before = by_currency[money.currency], _known(facts).stored["unattended"]
+    caps, before = by_currency[money.currency], _desk_facts(facts).stored["unattended"]
     sums = (("launcher", "by whoever launched this run"), ("workspace", "in this workspace"))
     for whose, told in sums:
         most, total = caps.get(f"{whose}_daily_minor"), before[whose] + money.minor

@@ -47,7 +47,7 @@ def uses() -> list[Json]:
     # Up to the same day for both: another is perhaps summed between the two questions.
     days = ModelUse.objects.filter(day__lt=since.date()) if since else ModelUse.objects.none()
     kept = days.values("model").annotate(**{name: Sum(name) for name in SUMS})
-    rest = _asked(since).values("model").annotate(**SUMS)
+    rest = _questions_since(since).values("model").annotate(**SUMS)
     found: dict[str, Json] = {}
     for row in (*kept.values(*columns), *rest.values(*columns)):
         one = found.setdefault(row["model"], {"model": row["model"], **dict.fromkeys(SUMS, 0)})
@@ -55,7 +55,7 @@ def uses() -> list[Json]:
     return [use for _, use in sorted(found.items()) if use["calls"]]
 
 
-def _asked(since: datetime | None) -> QuerySet[Step]:
+def _questions_since(since: datetime | None) -> QuerySet[Step]:
     """Return the questions of runs that ended since then, or have not ended."""
     asked = Step.objects.filter(kind="ask").order_by()
     return asked.filter(Q(run__ended_at__gte=since) | Q(run__ended_at=None)) if since else asked

@@ -14,7 +14,7 @@ from openai import AsyncOpenAI
 from agents.core.requests import Json
 from agents.llm.backend import Backend, backend
 from agents.llm.client import client_of
-from agents.llm.envelope import enveloped, unpacked
+from agents.llm.envelope import envelop, unpack
 from agents.llm.exchange import ModelAnswer, ModelFailed, Question
 from agents.llm.prices import cost_micro_usd
 from agents.llm.prompts import prompt
@@ -33,7 +33,7 @@ async def ask(question: Question, *, timeout: float) -> ModelAnswer:
     request = request_for(question, server)
     try:
         async with asyncio.timeout(timeout):
-            body = await _fetched(await client_of(server), request, timeout)
+            body = await _fetch(await client_of(server), request, timeout)
     except TimeoutError:
         message = f"The model did not answer within {timeout:g} s."
         raise ModelFailed("llm_timeout", message, retry=True, outage=True) from None
@@ -71,11 +71,11 @@ def _format(question: Question) -> Json:
         wanted = "json_object" if settings.OPENAI_BASE_URL else "json_schema"
     if wanted == "json_object" or question.schema is None:
         return {"type": "json_object"}
-    schema = {"name": question.role, "schema": enveloped(question.schema), "strict": True}
+    schema = {"name": question.role, "schema": envelop(question.schema), "strict": True}
     return {"type": "json_schema", "json_schema": schema}
 
 
-async def _fetched(client: AsyncOpenAI, request: dict[str, Json], timeout: float) -> bytes:
+async def _fetch(client: AsyncOpenAI, request: dict[str, Json], timeout: float) -> bytes:
     """Return the body of a successful call, as it is: the package parses anything into anything."""
     completions = client.chat.completions.with_streaming_response
     body = bytearray()
@@ -98,7 +98,7 @@ def _answer(body: bytes, request: dict[str, Json], *, demo: bool) -> ModelAnswer
     if reply.tokens:
         cost = cost_micro_usd(model, tokens_in=tokens_in, tokens_out=tokens_out)
     is_strict = request.get("response_format", {}).get("type") == "json_schema"
-    text = unpacked(reply.text) if is_strict else reply.text
+    text = unpack(reply.text) if is_strict else reply.text
     return ModelAnswer(text, model, tokens_in, tokens_out, cost, demo, reply.tool_calls)
 
 

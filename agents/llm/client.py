@@ -28,7 +28,7 @@ async def client_of(server: Backend) -> AsyncOpenAI:
     """Return the running event loop's client for a server, opened on first use."""
     place = (asyncio.get_running_loop(), server)
     if place not in _clients:
-        client = _opened(server)
+        client = _open_client(server)
         end = _closing_with_the_loop(place, client)
         _clients[place] = client, end
         await anext(end)
@@ -42,7 +42,7 @@ async def close() -> None:
         await end.aclose()
 
 
-def _opened(server: Backend) -> AsyncOpenAI:
+def _open_client(server: Backend) -> AsyncOpenAI:
     hooks = {"response": [refuse_faults]}
     http: httpx2.AsyncClient
     if server.demo:

@@ -16,24 +16,24 @@ from agents.core.strict_json import BadJson, parse
 ENVELOPE = "reply"
 
 
-def enveloped(schema: Json) -> Json:
+def envelop(schema: Json) -> Json:
     """Return a schema that strict output takes: its root is no choice."""
     return exact_object(**{ENVELOPE: schema}) if "anyOf" in schema else schema
 
 
-def unpacked(text: str) -> str:
+def unpack(text: str) -> str:
     """Return what is in the envelope, without what is null; any other text stays as it is."""
     with suppress(BadJson):
         said = parse(text)
         inside = said[ENVELOPE] if isinstance(said, dict) and set(said) == {ENVELOPE} else said
-        kept = _given(inside)
+        kept = _without_nulls(inside)
         if kept != said:
             return json.dumps(kept, ensure_ascii=False)
     return text
 
 
-def _given(value: Json) -> Json:
+def _without_nulls(value: Json) -> Json:
     """Return a value without the properties that are null."""
     if isinstance(value, dict):
-        return {name: _given(part) for name, part in value.items() if part is not None}
-    return [_given(part) for part in value] if isinstance(value, list) else value
+        return {name: _without_nulls(part) for name, part in value.items() if part is not None}
+    return [_without_nulls(part) for part in value] if isinstance(value, list) else value

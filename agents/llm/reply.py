@@ -29,7 +29,7 @@ class Completion:
 
 def read_reply(body: bytes) -> Completion:
     """Return what a completion says. Raises ModelFailed where it says nothing to act on."""
-    completion = _parsed(body)
+    completion = _parse(body)
     choice = _first(_of(completion, "choices"))
     message = _of(choice, "message")
     if not isinstance(message, dict):
@@ -55,7 +55,7 @@ def _calls(message: Json) -> Iterator[str]:
         yield _storable(json.dumps(call, ensure_ascii=False))
 
 
-def _parsed(body: bytes) -> Json:
+def _parse(body: bytes) -> Json:
     if body.lstrip()[:1] == b"<":
         raise bad_response("The model's server answered with a web page. Check OPENAI_BASE_URL.")
     try:

@@ -44,7 +44,7 @@ def ensure_sign_ins(*, workspace: Workspace, path: Path, at: datetime) -> dict[s
 
     A person whose password is not in the file gets a new one: nobody else could know it.
     """
-    known = _read(path)
+    known = _read_passwords(path)
     new: dict[str, str] = {}
     for person in PEOPLE:
         user, _ = User.objects.get_or_create(username=person.name)
@@ -74,7 +74,7 @@ def _hash(password: str) -> str:
     return hasher.encode(password, hasher.salt(), iterations=ROUNDS)
 
 
-def _read(path: Path) -> dict[str, str]:
+def _read_passwords(path: Path) -> dict[str, str]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):

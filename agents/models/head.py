@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.db import models
 
 from agents.record import seals
-from agents.record.chain import spelled
+from agents.record.chain import spell_time
 
 
 class Head(models.Model):
@@ -34,7 +34,7 @@ class Head(models.Model):
         """Return what is stored as the core knows it."""
         return seals.SealedHead(
             number=self.number,
-            at=spelled(self.at),
+            at=spell_time(self.at),
             key=self.key,
             before=self.before,
             moved=self.moved,

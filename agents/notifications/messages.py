@@ -77,11 +77,11 @@ def note_of(notification: Notification) -> Note:
         headline = f"Kill switch {_SWITCH.get(stage, stage)} by {by}: {_plain(thing)}"
         return Note(kind, headline, [], _url("kill"), {**facts, "stage": stage, "scope": scope})
     facts["run"] = str(run.pk)
-    told, asked = _HAPPENED[Kind(kind)], _masked(notification, run.subject_label)
+    told, asked = _HAPPENED[Kind(kind)], _mask(notification, run.subject_label)
     matter, url = _why_attention(notification, run), _url("run", run.pk)
     lines = [matter]
     if request is not None:
-        asked = _masked(
+        asked = _mask(
             notification,
             ask_in_words(
                 request.kind,
@@ -91,7 +91,7 @@ def note_of(notification: Notification) -> Note:
                 review=request.review,
             ),
         )
-        why = _masked(notification, request.review["deciding"].get("sentence") or "")
+        why = _mask(notification, request.review["deciding"].get("sentence") or "")
         lines, url = [matter or why, _deadline(request)], _url("approval", request.pk)
         if kind_of(request.kind, request.action).settles_call:
             told = _OF_LOST.get(Kind(kind), told)
@@ -184,7 +184,7 @@ def _slack(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def _masked(notification: Notification, text: str) -> str:
+def _mask(notification: Notification, text: str) -> str:
     try:
         return _plain(redact_for(notification.run, text)) if notification.run else ""
     except BadPolicy:

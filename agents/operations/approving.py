@@ -109,7 +109,7 @@ def judge_first(
 
 
 def _lapse(escalation: Escalation, lapsed: ApprovalLapsed, commit: Commit) -> None:
-    facts = {**_named(escalation), "approval": escalation.approval_id, "reason": lapsed.why}
+    facts = {**_facts_of_name(escalation), "approval": escalation.approval_id, "reason": lapsed.why}
     Escalation.objects.filter(pk=escalation.pk).update(approval=None)
     escalation.approval = None
     commit.say("approval.lapsed", facts)
@@ -162,7 +162,7 @@ def keep_first(
         return False
     escalation.approval, escalation.claimed_by, escalation.claimed_until = approval, None, None
     facts: dict[str, Json] = {
-        **_named(escalation),
+        **_facts_of_name(escalation),
         "approval": approval.pk,
         "action_sha256": approval.action_sha256,
         "granted_minor": terms.amount_minor,
@@ -176,5 +176,5 @@ def keep_first(
     return True
 
 
-def _named(escalation: Escalation) -> dict[str, Json]:
+def _facts_of_name(escalation: Escalation) -> dict[str, Json]:
     return {"escalation": escalation.pk, "key": escalation.step.key}

@@ -156,7 +156,7 @@ def _archivable(workspace: Workspace, before: datetime) -> QuerySet[Run]:
     )
 
 
-def _chosen(workspace: Workspace, before: datetime) -> Iterator[UUID]:
+def _archivable_runs(workspace: Workspace, before: datetime) -> Iterator[UUID]:
     """Yield the runs that can be archived and whose events are all in a seal."""
     for keys in in_groups(_archivable(workspace, before)):
         names = {name_of(workspace=workspace.pk, run=key): key for key in keys}
@@ -169,7 +169,7 @@ def _write(
     workspace: Workspace, before: datetime, directory: Path, actor: str, at: datetime
 ) -> Archive | None:
     """Write the next archive and tell of it; None where there is nothing to archive."""
-    keys = list(islice(_chosen(workspace, before), MOST))
+    keys = list(islice(_archivable_runs(workspace, before), MOST))
     if not keys:
         return None
     last = Archive.objects.filter(workspace=workspace).aggregate(last=Max("number"))["last"]
@@ -194,7 +194,7 @@ def _check_files(files: ArchiveFiles, archive: Archive) -> dict[UUID, tuple[int,
     try:
         if archive_file.digest_of_record(files) != archive.sha256:
             raise Unfit("it is not the file of which the record tells")
-        return {run: (count, head) for run, count, head in archive_file.read(files)}
+        return {run: (count, head) for run, count, head in archive_file.read_runs(files)}
     except (Unfit, OSError) as error:
         raise Refused(
             "archive_unfit", f"{files.record.name}: {error}. Nothing of it was let go."

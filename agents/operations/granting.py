@@ -28,7 +28,7 @@ from agents.policies import judge, review
 from agents.sdk.adjustments import label_of
 from agents.sdk.arguments import BadArguments
 from agents.sdk.open_fields import BadPatch, OpenField, open_fields
-from agents.sdk.patches import patched
+from agents.sdk.patches import apply_patch
 from agents.sdk.rule_case import Case
 from agents.systems import SYSTEMS
 from agents.tools import TOOLS, Tool, accepts
@@ -102,7 +102,7 @@ def grant(
     run, args = escalation.run, escalation.action["args"]
     check_demand(escalation, person, demand_for(escalation))
     if patch is not None:
-        args = _changed(tool, args, patch, case_of(run, at))
+        args = _changed_arguments(tool, args, patch, case_of(run, at))
         _check_masked(run, patch)
     action = {**escalation.action, "args": args}
     asked = (run, action, run.limits, steps)
@@ -132,12 +132,12 @@ def grant(
     return Grant(args, terms)
 
 
-def _changed(tool: Tool, args: Json, patch: Patch, case: Case) -> dict[str, Json]:
+def _changed_arguments(tool: Tool, args: Json, patch: Patch, case: Case) -> dict[str, Json]:
     """Return the arguments as a person leaves them. Raises Refused."""
     if tool.typed is None:
         raise Refused("bad_patch", "Nothing of this can be changed.")
     try:
-        return patched(tool.typed, tool.may_change, args, patch, case)
+        return apply_patch(tool.typed, tool.may_change, args, patch, case)
     except BadPatch as error:
         raise Refused("bad_patch", str(error), field=error.name) from None
 

@@ -140,7 +140,7 @@ def add_webhook(
 def rotate_webhook(*, webhook: Webhook, by: User, at: datetime) -> Webhook:
     """Give a webhook another secret; the one before signs beside it for a day. Raises Refused."""
     with transaction.atomic():
-        found, workspace = _locked(webhook, by)
+        found, workspace = _lock_webhook(webhook, by)
         is_known = check_of(found.secret) == found.check_sha256
         found.former_salt = found.salt if is_known else ""
         found.salt, found.salted_at = secrets.token_hex(16), at
@@ -153,7 +153,7 @@ def rotate_webhook(*, webhook: Webhook, by: User, at: datetime) -> Webhook:
 def remove_webhook(*, webhook: Webhook, by: User, at: datetime) -> Webhook:
     """Call an address no more, and forget it. Raises Refused."""
     with transaction.atomic():
-        found, workspace = _locked(webhook, by)
+        found, workspace = _lock_webhook(webhook, by)
         found.removed_at, found.url = at, ""
         found.save(update_fields=["removed_at", "url"])
         _say(workspace, "webhook.removed", {"name": found.name}, by, at)
@@ -163,7 +163,7 @@ def remove_webhook(*, webhook: Webhook, by: User, at: datetime) -> Webhook:
 def try_webhook(*, webhook: Webhook, by: User, at: datetime) -> Webhook:
     """Have a test sent. Raises Refused."""
     with transaction.atomic():
-        found, workspace = _locked(webhook, by)
+        found, workspace = _lock_webhook(webhook, by)
         about = uuid4().hex
         notification = Notification.objects.create(
             workspace=workspace, kind=TEST, about=about, due_at=at, addressed_at=at
@@ -180,7 +180,7 @@ def try_webhook(*, webhook: Webhook, by: User, at: datetime) -> Webhook:
     return found
 
 
-def _locked(webhook: Webhook, by: User) -> tuple[Webhook, Workspace]:
+def _lock_webhook(webhook: Webhook, by: User) -> tuple[Webhook, Workspace]:
     # The workspace first, as every writer of its record does.
     workspace = Workspace.objects.select_for_update().get(pk=webhook.workspace_id)
     require_member(workspace, by, Role.ADMIN)

@@ -65,7 +65,7 @@ def own_bounds(
         asked["here"] = _Sum(since, run.book_id, terms.resource, terms.subject_key)
     if most is not None:
         asked["today"] = _Sum(utc_midnight(at))
-    granted = _granted(escalation, person, currency, asked) if asked else {}
+    granted = _granted_sums(escalation, person, currency, asked) if asked else {}
     if limit is not None:
         before = granted["here"]
         given = f"With the {format_money(before, currency)} you already granted for this in "
@@ -83,7 +83,7 @@ def own_bounds(
     return bounds
 
 
-def _granted(
+def _granted_sums(
     escalation: Escalation, person: Membership, currency: str, asked: Mapping[str, _Sum]
 ) -> dict[str, int]:
     """Return what else the person granted at this desk in this currency, and holds; by sum.

@@ -80,7 +80,7 @@ def _check_teams(workspace: Workspace, limits: Limits) -> None:
 def _check_limits(desk: Desk, part: Json) -> None:
     try:
         if desk.limits_type:
-            serialization.read(desk.limits_type, part)
+            serialization.read_stored(desk.limits_type, part)
     except serialization.BadValue as error:
         raise Refused("bad_policy", f"The desk {desk.name!r}: {error}.") from None
 

@@ -37,7 +37,7 @@ def join(
                 f"{user.get_username()} is {found.role} in {workspace.name} already: "
                 "change the role or the limit instead.",
             )
-        return _put(workspace, user, role, desk_limits or {}, at, actor)
+        return _put_membership(workspace, user, role, desk_limits or {}, at, actor)
 
 
 def set_role(
@@ -60,7 +60,7 @@ def set_role(
         part = find_part(workspace, user)
         if role is not Role.ADMIN:
             _keep_an_admin(part)
-        put = _put(workspace, user, role, part.desk_limits if decides else {}, at, actor)
+        put = _put_membership(workspace, user, role, part.desk_limits if decides else {}, at, actor)
         if not decides:
             release_held(workspace, user, held, at=at, actor=actor)
         return put
@@ -126,10 +126,10 @@ def set_limit(
         left = {name: most for name, most in own.items() if most is not None}
         limits = {**part.desk_limits, desk: left}
         kept = {name: most for name, most in limits.items() if most}
-        return _put(workspace, user, Role(part.role), kept, at, actor)
+        return _put_membership(workspace, user, Role(part.role), kept, at, actor)
 
 
-def _put(
+def _put_membership(
     workspace: Workspace,
     user: User,
     role: Role,

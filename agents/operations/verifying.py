@@ -85,11 +85,11 @@ def _do(job: Verification, is_stopping: Callable[[], bool]) -> None:
     def step(done: int) -> None:
         nonlocal heard_at
         if is_stopping():  # another worker begins it anew
-            _held(job).update(seen_at=None, tries=F("tries") - 1)
+            _lock_job(job).update(seen_at=None, tries=F("tries") - 1)
             raise Ended
         if time.monotonic() - heard_at >= BETWEEN:
             heard_at = time.monotonic()
-            if not _held(job).update(done=done, seen_at=timezone.now()):
+            if not _lock_job(job).update(done=done, seen_at=timezone.now()):
                 raise Ended
 
     try:
@@ -112,7 +112,7 @@ def _do(job: Verification, is_stopping: Callable[[], bool]) -> None:
         _end(job, {"failed": "It could not be done: the worker's log says why."})
 
 
-def _held(job: Verification) -> QuerySet[Verification]:
+def _lock_job(job: Verification) -> QuerySet[Verification]:
     return Verification.objects.filter(pk=job.pk, tries=job.tries, ended_at=None)
 
 
@@ -158,7 +158,7 @@ def _homes(faults: Sequence[Chain]) -> dict[str, set[int]]:
 
 
 def _end(job: Verification, outcome: Json) -> bool:
-    return bool(_held(job).update(ended_at=timezone.now(), done=F("total"), outcome=outcome))
+    return bool(_lock_job(job).update(ended_at=timezone.now(), done=F("total"), outcome=outcome))
 
 
 async def verify_until(stop: asyncio.Event) -> None:

@@ -130,13 +130,13 @@ def end_sentence(code: str, ruling: str = "") -> str:
         return ""
     head, *rest = code.split(":", 2)
     if head == "supervisor_block" and rest and rest[0] in _BLOCKS:
-        return f"Blocked by policy: {_BLOCKS[rest[0]].format(*_padded(rest))}."
+        return f"Blocked by policy: {_BLOCKS[rest[0]].format(*_pad(rest))}."
     if head == "supervisor_block" and ruling:
         return f"Blocked by policy: {ruling}"
     form = _ENDS.get(":".join([head, *rest[:1]])) or _ENDS.get(head)
     if form is None:
         return f"The run ended with the code “{code}”."
-    sentence = form.format(*_padded(rest))
+    sentence = form.format(*_pad(rest))
     return sentence[:1].upper() + sentence[1:]
 
 
@@ -151,7 +151,7 @@ def why_not(code: str) -> str:
     return sentence[:1].lower() + sentence[1:]
 
 
-def _padded(rest: list[str]) -> list[str]:
+def _pad(rest: list[str]) -> list[str]:
     """Return what stands behind the colons as people write it; the code quotes nothing twice."""
     plain = [_plain(part) for part in rest]
     return [*plain, *["something that is not named"] * (2 - len(plain))]

@@ -20,7 +20,7 @@ def link(previous: str, event: dict[str, Json]) -> str:
     """
     if _has_fraction(event["facts"]):
         raise TypeError(f"{event['kind']}: an event holds no fractions; databases respell them")
-    return sha256({**event, "at": spelled(event["at"]), "previous": previous})
+    return sha256({**event, "at": spell_time(event["at"]), "previous": previous})
 
 
 def _has_fraction(value: Json) -> bool:
@@ -32,7 +32,7 @@ def _has_fraction(value: Json) -> bool:
 
 
 @lru_cache(8)  # what one transaction writes has one time
-def spelled(at: datetime) -> str:
+def spell_time(at: datetime) -> str:
     """Return a time as the chain spells it: UTC, always with six digits of a second."""
     return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 

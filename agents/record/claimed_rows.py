@@ -116,7 +116,7 @@ _LAUNCHED = (
 def _run(rows: Rows, what: str, facts: Row, event: Row) -> None:
     row = rows.setdefault("run", {})
     if not row:
-        row |= {"launched_by": event["actor"], "erased": False, **_known(facts, *_LAUNCHED)}
+        row |= {"launched_by": event["actor"], "erased": False, **_known_facts(facts, *_LAUNCHED)}
         row |= {"created_at": event["at"], "again_of": facts.get("again_of")}
         row["desk"] = facts.get("desk", FIRST_DESK)
         if "subject" in facts and "subject_key" not in facts.keys() | facts["erased"]:
@@ -125,7 +125,7 @@ def _run(rows: Rows, what: str, facts: Row, event: Row) -> None:
     row["state"] = RunState.RUNNING.value if what == "claimed" else what
     if row["state"] not in ENDED:
         return
-    row |= {"ended_at": event["at"], **_known(facts, "stop_reason", "outcome_sha256")}
+    row |= {"ended_at": event["at"], **_known_facts(facts, "stop_reason", "outcome_sha256")}
     if row["state"] != RunState.DONE:
         row["outcome_sha256"] = NO_OUTCOME
     if facts.get("stop_reason") == "cancelled":
@@ -137,14 +137,14 @@ def _run(rows: Rows, what: str, facts: Row, event: Row) -> None:
 def _escalation(rows: Rows, what: str, facts: Row, event: Row) -> None:
     row = rows.setdefault(f"escalation {facts['escalation']}", {})
     if what == "opened":
-        row |= _known(facts, "kind", "key", "currency", "action_sha256")
+        row |= _known_facts(facts, "kind", "key", "currency", "action_sha256")
         row |= {"amount_minor": facts["requested_minor"]} if "requested_minor" in facts else {}
         row |= {"state": EscalationState.OPEN.value, "decided_by": "", "granted_minor": None}
         row |= {"created_at": event["at"], "not_carried_out": "", "snoozed": {}}
         row |= {"tier": facts.get("tier"), "approval": None}
-        row |= {**_UNCLAIMED, **_assigned(facts), **_reply({})}
+        row |= {**_UNCLAIMED, **_assignment(facts), **_reply({})}
     elif what == "assigned":
-        row |= _assigned(facts) | _known(facts, "tier")
+        row |= _assignment(facts) | _known_facts(facts, "tier")
         if event["actor"] and row.get("claimed_by") != facts.get("to", ""):  # it ended with it
             row |= _UNCLAIMED
         awake = facts.get("woken", ())
@@ -163,7 +163,7 @@ def _escalation(rows: Rows, what: str, facts: Row, event: Row) -> None:
             del row["claimed_until"]
     elif what == "decided":
         row |= {
-            **_known(facts, "resource"),
+            **_known_facts(facts, "resource"),
             "state": facts["decision"],
             "decided_by": event["actor"],
             "decided_from": facts.get("account", ""),
@@ -185,7 +185,7 @@ def _escalation(rows: Rows, what: str, facts: Row, event: Row) -> None:
 _UNCLAIMED: Row = {"claimed_by": "", "claimed_until": None}
 
 
-def _assigned(facts: Row) -> Row:
+def _assignment(facts: Row) -> Row:
     return {"assigned_to": facts.get("to", ""), "assigned_team": facts.get("team", "")}
 
 
@@ -206,7 +206,7 @@ def _approval(rows: Rows, what: str, facts: Row, event: Row) -> None:
         "action_sha256": facts.get("action_sha256"),
         "patch": facts.get("patch"),
         "comment": facts.get("comment", ""),
-        **_known(facts, "resource"),
+        **_known_facts(facts, "resource"),
     }
     for name in facts["erased"]:
         row.pop(name, None)
@@ -218,11 +218,11 @@ def _reply(given: Row) -> Row:
 
 def _effect(rows: Rows, what: str, facts: Row, event: Row) -> None:
     row = rows.setdefault(f"effect {facts['key']}", {})
-    row |= {"state": what, **_known(facts, "tool", "amount_minor", "currency", "args_sha256")}
+    row |= {"state": what, **_known_facts(facts, "tool", "amount_minor", "currency", "args_sha256")}
     if what in _SETTLED and not _is_by_word(rows, facts["key"]):
         row["took_place"] = what == EffectState.DONE.value
     if what == "intended":  # what the desk and the mail did by its key, if they did
-        row |= {"intended_at": event["at"], **_known(facts, "escalation")}
+        row |= {"intended_at": event["at"], **_known_facts(facts, "escalation")}
         row |= {"paid_minor": facts["amount_minor"], "mailed_minor": facts["amount_minor"]}
         row |= {"mailed_sha256": row["args_sha256"]} if "args_sha256" in row else {}
 
@@ -236,14 +236,14 @@ def _is_by_word(rows: Rows, key: str) -> bool:
 
 def _policy(rows: Rows, what: str, facts: Row, event: Row) -> None:
     if what == "created":
-        rows[f"policy {facts['number']}"] = _known(facts, "sha256")
+        rows[f"policy {facts['number']}"] = _known_facts(facts, "sha256")
     elif what == "published":
         rows.setdefault("workspace", {})["policy"] = facts["number"]
 
 
 def _workspace(rows: Rows, what: str, facts: Row, event: Row) -> None:
     if what == "created":
-        rows["workspace"] = {**_known(facts, "slug"), "second_factor_roles": []}
+        rows["workspace"] = {**_known_facts(facts, "slug"), "second_factor_roles": []}
     elif what == "second_factor":
         rows.setdefault("workspace", {})["second_factor_roles"] = facts["roles"]
 
@@ -262,19 +262,19 @@ def _factor(rows: Rows, what: str, facts: Row, event: Row) -> None:
 
 
 def _team(rows: Rows, what: str, facts: Row, event: Row) -> None:
-    rows[f"team {facts['team']}"] = _known(facts, "name", "members", "lead")
+    rows[f"team {facts['team']}"] = _known_facts(facts, "name", "members", "lead")
 
 
 def _notifications(rows: Rows, what: str, facts: Row, event: Row) -> None:
     if what == "set":  # an address is of the person, and told in one of their workspaces
         columns = ("modes", "hears_all", "quiet_from", "quiet_until", "digest_at", "zone")
-        rows[f"notifications {facts['of']}".rstrip()] = _known(facts, *columns)
+        rows[f"notifications {facts['of']}".rstrip()] = _known_facts(facts, *columns)
 
 
 def _webhook(rows: Rows, what: str, facts: Row, event: Row) -> None:
     name = f"webhook {facts['name']}"
     if what == "added":
-        columns = _known(facts, "host", "shape", "kinds", "url_sha256")
+        columns = _known_facts(facts, "host", "shape", "kinds", "url_sha256")
         rows[name] = {**columns, "team": facts.get("team", ""), "salted_at": event["at"]}
     elif what == "rotated":
         rows[name]["salted_at"] = event["at"]
@@ -284,7 +284,7 @@ def _webhook(rows: Rows, what: str, facts: Row, event: Row) -> None:
 
 def _invitation(rows: Rows, what: str, facts: Row, event: Row) -> None:
     row = rows.setdefault(f"invitation {facts['invitation']}", {})
-    row |= {**_known(facts, "role", "team"), "state": "open" if what == "sent" else what}
+    row |= {**_known_facts(facts, "role", "team"), "state": "open" if what == "sent" else what}
 
 
 def limits_told(facts: Row) -> Row:
@@ -304,11 +304,11 @@ def _person(rows: Rows, what: str, facts: Row, event: Row) -> None:
 
 def _archive(rows: Rows, what: str, facts: Row, event: Row) -> None:
     if what == "written":
-        told = _known(facts, "before", "runs", "sha256", "tombstones")
+        told = _known_facts(facts, "before", "runs", "sha256", "tombstones")
         rows[f"archive {facts['archive']}"] = {**told, "seq": event["seq"]}
 
 
-def _known(facts: Row, *names: str) -> Row:
+def _known_facts(facts: Row, *names: str) -> Row:
     return {name: facts[name] for name in names if name in facts}
 
 

@@ -57,10 +57,10 @@ def part_of(moved: Moved, earlier: Iterable[str] | None = None) -> Json:
 
 def key_id(key: str) -> str:
     """Return the name of a key, which does not give it away: 12 hex digits."""
-    return _keyed(key, "opsconsole audit key id")[:12]
+    return _keyed_hash(key, "opsconsole audit key id")[:12]
 
 
-def sealed(head: SealedHead, key: str) -> SealedHead:
+def seal_head(head: SealedHead, key: str) -> SealedHead:
     """Return `head` under the seal of `key`, which also names itself in it."""
     named = replace(head, key=key_id(key))
     return replace(named, seal=_seal(named, key))
@@ -124,7 +124,7 @@ class _Line:
         return ""
 
 
-def judged(
+def judge_heads(
     stored: Iterable[SealedHead],
     kept: Iterable[SealedHead],
     keys: Mapping[str, str],
@@ -214,13 +214,13 @@ def _seal(head: SealedHead, key: str) -> str:
     else:
         covered["version"] = VERSION
         covered["workspaces"] = {name: sha256(part) for name, part in head.workspaces.items()}
-    return _keyed(key, canonical(covered))
+    return _keyed_hash(key, canonical(covered))
 
 
 def keyed_digest(key: str, value: Json) -> str:
     """Return what only who holds the key can make of a value that is no head."""
-    return _keyed(key, canonical(value))
+    return _keyed_hash(key, canonical(value))
 
 
-def _keyed(key: str, text: str) -> str:
+def _keyed_hash(key: str, text: str) -> str:
     return hmac.new(key.encode(), text.encode(), hashlib.sha256).hexdigest()

@@ -60,7 +60,7 @@ class Arguments:
     def description(self) -> str:
         """Return what a model is told of them: role (viewer or editor), until (date)."""
         kinds = self.schema["properties"]
-        return ", ".join(f"{name} ({_described(kind)})" for name, kind in kinds.items())
+        return ", ".join(f"{name} ({_describe(kind)})" for name, kind in kinds.items())
 
     def accepts(self, given: Json) -> bool:
         try:
@@ -175,13 +175,13 @@ def exact_schema(schema: Json, name: str, *, units: bool = False) -> Json:
     return exact({"type": "object", "properties": {}, **schema})
 
 
-def _described(schema: Json) -> str:
+def _describe(schema: Json) -> str:
     if "anyOf" in schema:
-        return " or ".join(_described(branch) for branch in schema["anyOf"])
+        return " or ".join(_describe(branch) for branch in schema["anyOf"])
     if "enum" in schema:
         return " or ".join(map(str, schema["enum"]))
     if "items" in schema:
-        return f"list of {_described(schema['items'])}"
+        return f"list of {_describe(schema['items'])}"
     names = ", ".join(schema.get("properties", ()))
     return names or str(schema.get("format", schema["type"]))
 

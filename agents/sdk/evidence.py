@@ -51,10 +51,10 @@ Evidence: TypeAlias = Fact | Table | Link | Quote
 
 def write_evidence(evidence: Sequence[Evidence]) -> list[Json]:
     """Return evidence as a review keeps it. Raises TypeError for what is none."""
-    return [_written(item) for item in evidence]
+    return [_as_json(item) for item in evidence]
 
 
-def _written(item: Evidence) -> Json:
+def _as_json(item: Evidence) -> Json:
     match item:
         case Fact(label, value):
             return {"kind": "fact", "label": label, "value": show(value)}

@@ -11,7 +11,7 @@ from agents.sdk.open_fields import BadPatch, OpenField, open_fields
 from agents.sdk.rule_case import Case
 
 
-def changed(
+def changed_fields(
     fields: Sequence[OpenField], typed: Mapping[str, str], given: Mapping[str, Json]
 ) -> dict[str, Json]:
     """Return what differs from what was asked for, by argument. Raises BadPatch."""
@@ -29,7 +29,7 @@ def changed(
     return patch
 
 
-def patched(
+def apply_patch(
     arguments: Arguments,
     may_change: Mapping[str, Change],
     given: Json,

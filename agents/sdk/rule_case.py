@@ -8,7 +8,7 @@ from datetime import date, timedelta
 from typing import Any
 
 from agents.core.rulings import Ruling, RulingKind
-from agents.sdk.values import Days, measured, show, unit_of_value
+from agents.sdk.values import Days, measured_value, show, unit_of_value
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,11 @@ def escalate(
 
     Where it has become another, or more, when the call is about to be made, they are asked again.
     """
-    held = {"observed": measured(shown), "unit": unit_of_value(shown)} if shown is not None else {}
+    held = (
+        {"observed": measured_value(shown), "unit": unit_of_value(shown)}
+        if shown is not None
+        else {}
+    )
     return Ruling(RulingKind.ESCALATE, reason, sentence, risk, flip=flip, **held)
 
 
@@ -61,7 +65,11 @@ def within(observed: Any, most: Any, *, reason: str, what: str) -> Ruling:
     """
     if type(observed) is not type(most) or unit_of_value(observed) != unit_of_value(most):
         raise TypeError(f"{observed!r} is not measured as {most!r} is")
-    held = {"observed": measured(observed), "limit": measured(most), "unit": unit_of_value(most)}
+    held = {
+        "observed": measured_value(observed),
+        "limit": measured_value(most),
+        "unit": unit_of_value(most),
+    }
     if observed <= most:
         sentence = f"{what} {show(observed)}, within the automatic limit of {show(most)}."
         return Ruling(RulingKind.APPROVE, f"within_{reason}", sentence, 15, **held)

@@ -35,7 +35,7 @@ def write(value: Any) -> Json:
     return _adapter(type(value)).dump_python(value, mode="json")
 
 
-def read(kind: type[T], stored: Json) -> T:
+def read_stored(kind: type[T], stored: Json) -> T:
     """Return what `write` wrote, with a default for what was not known then. Raises BadValue."""
     try:
         value: T = _adapter(kind).validate_json(json.dumps(stored, allow_nan=False))
@@ -63,7 +63,7 @@ def limit_fields(kind: type[Any]) -> list[LimitField]:
     try:
         properties = _adapter(kind).json_schema(mode="serialization")["properties"]
         defaults = json.loads(json.dumps(write(kind())))
-        known, given = vars(read(kind, defaults)), vars(kind())
+        known, given = vars(read_stored(kind, defaults)), vars(kind())
     except (BadValue, PydanticUserError, PydanticSerializationError) as error:
         raise TypeError(f"{kind.__name__}: {str(error).splitlines()[0]}") from None
     for name, value in given.items():

@@ -175,7 +175,7 @@ def unit_of_value(value: Any) -> str:
     return str(getattr(value, "unit", ""))
 
 
-def measured(value: Any) -> Json:
+def measured_value(value: Any) -> Json:
     """Return a value as a ruling keeps it: a number in its unit, or a text."""
     if isinstance(value, int | Money):
         return int(value)

@@ -275,7 +275,7 @@ def _to_staff(user: User) -> list[Workspace]:
 
 def workspace_to_staff(user: User, slug: str) -> Workspace:
     """Return a workspace whose people one may change. Raises Http404, PermissionDenied."""
-    return chosen(_to_staff(user), slug)
+    return choose_workspace(_to_staff(user), slug)
 
 
 def invitation_to_revoke(user: User, pk: int) -> Invitation:
@@ -288,10 +288,10 @@ def invitation_to_revoke(user: User, pk: int) -> Invitation:
 
 def workspace_of(user: User, slug: str) -> Workspace:
     """Return a workspace that a person is a member of. Raises Http404."""
-    return chosen([part.workspace for part in parts_of(user) if slug], slug)
+    return choose_workspace([part.workspace for part in parts_of(user) if slug], slug)
 
 
-def chosen(workspaces: Sequence[Workspace], slug: str) -> Workspace:
+def choose_workspace(workspaces: Sequence[Workspace], slug: str) -> Workspace:
     """Return the workspace that an address names; without a name the first. Raises Http404."""
     found = next((one for one in workspaces if slug in ("", one.slug)), None)
     if found is None:

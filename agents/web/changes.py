@@ -115,12 +115,12 @@ def stages(
     return [
         ActionStage("Proposed", "", "bot", told(_args(action)), "the agent", reviews[0].begun_at),
         ActionStage("Reviewed", verdict, verdict, told(left), by, reviews[0].ended_at),
-        _approved(verdict, told({**left, **patch_of(escalation)}), escalation),
-        _executed(escalation, effect, told(effect.args) if effect else "", is_over=is_over),
+        _approved_stage(verdict, told({**left, **patch_of(escalation)}), escalation),
+        _executed_stage(escalation, effect, told(effect.args) if effect else "", is_over=is_over),
     ]
 
 
-def _approved(verdict: str, text: str, escalation: Escalation | None) -> ActionStage:
+def _approved_stage(verdict: str, text: str, escalation: Escalation | None) -> ActionStage:
     if escalation is None:
         if verdict in ("approve", "revise"):
             return ActionStage("Approved", "approve", "approve", text, "the policy", None)
@@ -148,7 +148,7 @@ def patch_of(escalation: Escalation | None) -> Mapping[str, Json]:
     return patch or ({"amount_minor": granted} if is_of_before else {})
 
 
-def _executed(
+def _executed_stage(
     escalation: Escalation | None, effect: Effect | None, text: str, *, is_over: bool
 ) -> ActionStage:
     if effect is None:

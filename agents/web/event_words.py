@@ -52,7 +52,7 @@ class EventSentence:
         return self.context.actions.get(self.facts["key"], self.facts)
 
 
-def _quoted(text: object) -> str:
+def _quote(text: object) -> str:
     return f" “{text}”" if text else ""
 
 
@@ -78,7 +78,7 @@ def _run_queued(told: EventSentence) -> str:
 
 
 def _run_stopped(told: EventSentence) -> str:
-    reason = _quoted(told.facts.get("why"))
+    reason = _quote(told.facts.get("why"))
     if told.actor:
         return f"Stopped the run.{reason}"
     return f"The run stopped. {end_sentence(told.facts.get('stop_reason', ''))}".strip()
@@ -196,7 +196,7 @@ def _escalation_decided(told: EventSentence) -> str:
     by += " with others of its kind" if facts.get("bulk") else ""
     is_listed = what.startswith("Approved with changes:")
     whom = f" for {told.whom}" if told.whom and not is_listed else ""
-    return f"{what}{whom}{by}.{_quoted(facts.get('comment'))}"
+    return f"{what}{whom}{by}.{_quote(facts.get('comment'))}"
 
 
 def _escalation_assigned(told: EventSentence) -> str:
@@ -214,7 +214,7 @@ def _escalation_assigned(told: EventSentence) -> str:
         what = "Returned the request to everybody"
     if left := facts.get("left"):
         what += f", because {left} no longer decides here"
-    return f"{what}.{_quoted(facts.get('note'))}"
+    return f"{what}.{_quote(facts.get('note'))}"
 
 
 def _time(text: str) -> str:
@@ -322,12 +322,12 @@ def _switch(word: str, clocks: str) -> Callable[[EventSentence], str]:
         what = f"{scope} {target}" if target else "all payments, emails and changes"
         count = told.facts.get("deadlines") or 0
         deadlines = f" Deadlines {clocks}: {count}." if count else ""
-        return f"{word.format(what)}.{_quoted(told.facts.get('why'))}{deadlines}"
+        return f"{word.format(what)}.{_quote(told.facts.get('why'))}{deadlines}"
 
     return tell
 
 
-def _exported(told: EventSentence) -> str:
+def _export_text(told: EventSentence) -> str:
     facts = told.facts
     if "bundle" in facts:
         proof = f"proof of run {facts['run'][:8]}" if "run" in facts else "verifiable log"
@@ -337,7 +337,7 @@ def _exported(told: EventSentence) -> str:
     return f"Exported {facts['rows']} entries{cut}{f' ({chosen})' if chosen else ''}."
 
 
-def _verified(told: EventSentence) -> str:
+def _verification_text(told: EventSentence) -> str:
     faults = told.facts.get("faults") or []
     if faults:
         return f"Verified the log: {len(faults)} faults, the first: {faults[0]}."
@@ -346,7 +346,7 @@ def _verified(told: EventSentence) -> str:
     return f"Verified the log: {chains} of {chains + unread} chains intact.{rest}"
 
 
-def _erased(told: EventSentence) -> str:
+def _erasure_text(told: EventSentence) -> str:
     if "runs" in told.facts:
         runs, why = told.facts["runs"], told.facts.get("reason", "")
         whom = (
@@ -354,51 +354,51 @@ def _erased(told: EventSentence) -> str:
             if ERASED_NUMBER in told.facts
             else f"{told.facts.get('subject_key', 'a subject')} ({told.facts['desk']})"
         )
-        return f"Erased {whom} from {runs} runs.{_quoted(why)}"
+        return f"Erased {whom} from {runs} runs.{_quote(why)}"
     return "Erased the texts of this run."
 
 
-def _worded(form: str, *, quote: str = "") -> Callable[[EventSentence], str]:
+def _worded_by(form: str, *, quote: str = "") -> Callable[[EventSentence], str]:
     """Return a teller that fills facts into a sentence and quotes one of them behind it."""
 
     def tell(told: EventSentence) -> str:
         given = {"step": told.facts.get("step") or told.facts.get("key", ""), **told.facts}
-        return f"{form.format(**given)}{_quoted(given.get(quote))}"
+        return f"{form.format(**given)}{_quote(given.get(quote))}"
 
     return tell
 
 
 TELLS: Mapping[str, Callable[[EventSentence], str]] = {
-    "workspace.created": _worded("Created the workspace {slug}."),
-    "policy.created": _worded("Created policy v{number}."),
-    "policy.published": _worded("Published policy v{number}. New runs follow it."),
+    "workspace.created": _worded_by("Created the workspace {slug}."),
+    "policy.created": _worded_by("Created policy v{number}."),
+    "policy.published": _worded_by("Published policy v{number}. New runs follow it."),
     "member.set": _member_set,
     "member.removed": _member_removed,
     "team.set": _team_set,
     "workspace.second_factor": lambda told: (
         f"Required a second factor of {', '.join(told.facts['roles']) or 'nobody'}."
     ),
-    "factor.set": _worded("Set up a second factor."),
-    "factor.removed": _worded("Removed their second factor."),
-    "factor.codes": _worded("Made new recovery codes."),
-    "factor.recovered": _worded("Signed in with a recovery code; {left} left."),
-    "factor.reset": _worded("Reset the second factor of {user}."),
+    "factor.set": _worded_by("Set up a second factor."),
+    "factor.removed": _worded_by("Removed their second factor."),
+    "factor.codes": _worded_by("Made new recovery codes."),
+    "factor.recovered": _worded_by("Signed in with a recovery code; {left} left."),
+    "factor.reset": _worded_by("Reset the second factor of {user}."),
     "invitation.sent": lambda told: (
         f"Invited somebody as {told.facts['role']}"
         f"{' to the team ' + told.facts['team'] if told.facts['team'] else ''}"
         f" (invitation {told.facts['invitation']})."
     ),
-    "invitation.accepted": _worded("Accepted invitation {invitation}."),
-    "invitation.revoked": _worded("Ended invitation {invitation}."),
-    "invitation.expired": _worded("Invitation {invitation} expired."),
-    "sessions.ended": _worded("Ended the sessions of {user}: {count}."),
-    **{kind: _worded(sentence) for kind, (_, sentence) in desk_words.EVENTS.items()},
-    "audit.exported": _exported,
-    "audit.verified": _verified,
-    "archive.written": _worded(
+    "invitation.accepted": _worded_by("Accepted invitation {invitation}."),
+    "invitation.revoked": _worded_by("Ended invitation {invitation}."),
+    "invitation.expired": _worded_by("Invitation {invitation} expired."),
+    "sessions.ended": _worded_by("Ended the sessions of {user}: {count}."),
+    **{kind: _worded_by(sentence) for kind, (_, sentence) in desk_words.EVENTS.items()},
+    "audit.exported": _export_text,
+    "audit.verified": _verification_text,
+    "archive.written": _worded_by(
         "Archived {runs} runs that ended before {before} (archive {archive})."
     ),
-    "archive.erased": _worded("Emptied the archived texts of {runs} runs (archive {archive})."),
+    "archive.erased": _worded_by("Emptied the archived texts of {runs} runs (archive {archive})."),
     "kill_switch.on": _switch("Turned the kill switch on for {}", "paused"),
     "kill_switch.trial": _switch("Resumed new runs for {}", "resumed"),
     "kill_switch.off": _switch("Turned the kill switch off for {}", "resumed"),
@@ -408,55 +408,59 @@ TELLS: Mapping[str, Callable[[EventSentence], str]] = {
     "notifications.address": lambda told: (
         f"{'Set' if told.facts['email'] else 'Removed'} the mail address of {told.facts['user']}."
     ),
-    "webhook.added": _worded("Added the webhook {name} to {host}."),
-    "webhook.rotated": _worded("Made a new secret for the webhook {name}."),
-    "webhook.removed": _worded("Removed the webhook {name}."),
-    "webhook.tried": _worded("Sent a test to the webhook {name}."),
-    "person.erased": _erased,
-    "models.tried": _worded("Made {woken} waiting runs try the model again."),
+    "webhook.added": _worded_by("Added the webhook {name} to {host}."),
+    "webhook.rotated": _worded_by("Made a new secret for the webhook {name}."),
+    "webhook.removed": _worded_by("Removed the webhook {name}."),
+    "webhook.tried": _worded_by("Sent a test to the webhook {name}."),
+    "person.erased": _erasure_text,
+    "models.tried": _worded_by("Made {woken} waiting runs try the model again."),
     "run.queued": _run_queued,
-    "run.claimed": _worded("A worker took the run (attempt {attempt})."),
-    "run.waiting": _worded("The run waits for a person."),
-    "run.done": _worded("The run finished."),
+    "run.claimed": _worded_by("A worker took the run (attempt {attempt})."),
+    "run.waiting": _worded_by("The run waits for a person."),
+    "run.done": _worded_by("The run finished."),
     "run.stopped": _run_stopped,
     "run.failed": _run_stopped,
-    "step.begun": _worded("Began step {step}."),
+    "step.begun": _worded_by("Began step {step}."),
     "step.done": _step_done,
-    "step.retried": _worded("Tried step {step} again (attempt {attempt})."),
+    "step.retried": _worded_by("Tried step {step} again (attempt {attempt})."),
     "step.failed": lambda told: f"Step {_step(told)} failed. {end_sentence(told.facts['failed'])}",
-    "step.accepted": _worded("The result of step {step} was accepted."),
-    "step.halted": _worded("The workflow was stopped at step {step}.", quote="why"),
-    "step.reoriented": _worded("Step {step} is done again with corrections.", quote="correction"),
-    "checkpoint.committed": _worded("Planned step {step} (confidence: {confidence})."),
+    "step.accepted": _worded_by("The result of step {step} was accepted."),
+    "step.halted": _worded_by("The workflow was stopped at step {step}.", quote="why"),
+    "step.reoriented": _worded_by(
+        "Step {step} is done again with corrections.", quote="correction"
+    ),
+    "checkpoint.committed": _worded_by("Planned step {step} (confidence: {confidence})."),
     "checkpoint.assessed": lambda told: (
         f"Self-check of step {_step(told)}: "
         f"{'as planned' if told.facts.get('met_commitment') else 'not as planned'}."
     ),
-    "drift.reconciled": _worded("Compared step {step} with its plan."),
-    "verdict.rendered": _worded("Verdict on step {step}: {verdict}.", quote="reason"),
-    "human.asked": _worded("Asked a person about step {step}.", quote="question"),
-    "human.answered": _worded("{by} answered about step {step}: {decision}."),
-    "convergence.cap_reached": _worded("The last draft was used: the limit of drafts is reached."),
+    "drift.reconciled": _worded_by("Compared step {step} with its plan."),
+    "verdict.rendered": _worded_by("Verdict on step {step}: {verdict}.", quote="reason"),
+    "human.asked": _worded_by("Asked a person about step {step}.", quote="question"),
+    "human.answered": _worded_by("{by} answered about step {step}: {decision}."),
+    "convergence.cap_reached": _worded_by(
+        "The last draft was used: the limit of drafts is reached."
+    ),
     "effect.intended": _effect,
     "effect.done": _effect,
     "effect.refused": _effect,
     "effect.unknown": _effect,
     "escalation.opened": _escalation_opened,
     "escalation.decided": _escalation_decided,
-    "escalation.expired": _worded("Expired and rejected automatically: no one decided in time."),
+    "escalation.expired": _worded_by("Expired and rejected automatically: no one decided in time."),
     "escalation.not_carried_out": lambda told: (
         f"The approval was not carried out: {why_not(told.facts['reason'])}."
     ),
-    "escalation.claimed": _worded("Claimed the request."),
-    "escalation.released": _worded("Released the request."),
+    "escalation.claimed": _worded_by("Claimed the request."),
+    "escalation.released": _worded_by("Released the request."),
     "escalation.assigned": _escalation_assigned,
-    "escalation.commented": lambda told: f"Commented:{_quoted(told.facts['comment'])}",
+    "escalation.commented": lambda told: f"Commented:{_quote(told.facts['comment'])}",
     "escalation.snoozed": lambda told: (
         f"Snoozed the request until {_time(told.facts['until'])}. Its deadline stays."
     ),
-    "escalation.woken": _worded("Ended their snooze of the request."),
+    "escalation.woken": _worded_by("Ended their snooze of the request."),
     "approval.given": _approval_given,
     "approval.lapsed": _approval_lapsed,
     "decision.refused": _decision_refused,
-    "call.late": _worded("A reply of {tool} came too late and was not used."),
+    "call.late": _worded_by("A reply of {tool} came too late and was not used."),
 }

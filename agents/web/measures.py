@@ -29,7 +29,7 @@ class Measures(Collector):
 
     def collect(self) -> Iterator[Metric]:
         yield _runs()
-        yield _stopped()
+        yield _count_stopped()
         yield _gauge(
             "runs_waiting_for_model",
             "Runs that wait for a model's server and go on by themselves.",
@@ -88,7 +88,7 @@ def _runs() -> Metric:
     return family
 
 
-def _stopped() -> Metric:
+def _count_stopped() -> Metric:
     """Count the runs that stopped for want of a model's answer, of time, tokens or money."""
     ours = Q(stop_reason__startswith="llm_") | Q(stop_reason__in=BUDGETS)
     stopped = Run.objects.filter(ours, state=RunState.STOPPED).order_by("stop_reason")

@@ -81,7 +81,7 @@ def _readable(event: Event, context: EventContext) -> EventLine:
     whom = subject_of(event.run) if event.run else ""
     told = EventSentence(event.kind, facts, event.actor, whom, context)
     tell = TELLS.get(event.kind)
-    sentence = tell(told) if tell else f"{_label(event.kind)}: {_listed(facts)}"
+    sentence = tell(told) if tell else f"{_label(event.kind)}: {_list_facts(facts)}"
     if event.actor and "account" in facts:
         sentence += f" By command, from the account {facts['account']}."
     policy = facts.get("policy" if event.kind == "run.queued" else "number")
@@ -143,7 +143,7 @@ def _context(events: Sequence[Event]) -> EventContext:
     return EventContext(actions, requests)
 
 
-def _listed(facts: EventFacts) -> str:
+def _list_facts(facts: EventFacts) -> str:
     """Return facts of a kind that has no words yet."""
     parts = []
     for key, value in facts.items():

@@ -27,7 +27,7 @@ from agents.db.driver import pipeline
 from agents.models import Membership, Role, Workspace
 from agents.models.event import Entry
 from agents.policies import review
-from agents.record.chain import spelled
+from agents.record.chain import spell_time
 from agents.tools import TOOLS, Context, specs
 from bench import graph
 from bench.supervised import record, steps, tables
@@ -102,7 +102,7 @@ class Contestant(graph.Contestant):
                 raise Refused(judged.deciding.sentence)
             told = {"step": step, "granted_minor": GRANTED_MINOR, "comment": COMMENT}
             event = Entry("escalation.decided", told, by.get_username())
-            now = spelled(at)
+            now = spell_time(at)
             change = tables.DECIDE, (GRANTED_MINOR, COMMENT, by.pk, now, thread, step, now)
             if case.thread.put([event], change, at=at) != [1]:
                 raise Refused("it was decided before, or its time is over")

@@ -13,7 +13,7 @@ from agents.db.driver import pipeline
 from agents.desks.refunds import billing
 from agents.desks.refunds.known import RefundFacts
 from agents.models.event import Entry
-from agents.record.chain import spelled
+from agents.record.chain import spell_time
 from agents.tools import TOOLS, Context
 from bench.supervised import record, tables
 from bench.supervised.facts import LIMITS, Ledger
@@ -45,7 +45,7 @@ class Case(Ledger):
         """Put an action before a person."""
         action, digest = judged.action, sha256(judged.action)
         kept = canonical({**judged.as_json(), "facts": facts.as_json()})
-        expires_at = spelled(at + timedelta(seconds=LIMITS.escalation_seconds))
+        expires_at = spell_time(at + timedelta(seconds=LIMITS.escalation_seconds))
         asked = action["args"].get("amount_minor")
         row = (self.thread.id, step, canonical(action), digest, kept, asked, expires_at)
         opened = Entry("escalation.opened", {"step": step, "action_sha256": digest})
@@ -59,7 +59,7 @@ class Case(Ledger):
         bound = (self.thread.id, step, tool, canonical(args), digest)
         about = (self.book, self.customer, charge, args.get("amount_minor"), by_person)
         intended = Entry("effect.intended", {"key": key, "tool": tool, "args_sha256": digest})
-        change = tables.INTEND, (*bound, *about, spelled(at))
+        change = tables.INTEND, (*bound, *about, spell_time(at))
         self.thread.put([*told, intended], change, at=at)
         if reserve := TOOLS[tool].reserve:
             reserve(Context(self.book, key, at, LIMITS, str(self.customer)), **args)

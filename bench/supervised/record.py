@@ -18,7 +18,7 @@ from agents.core.digest import canonical
 from agents.core.requests import Json
 from agents.db import driver
 from agents.models.event import Entry
-from agents.record.chain import link, spelled
+from agents.record.chain import link, spell_time
 from bench.supervised import tables
 
 Change: TypeAlias = tuple[str, tuple[Any, ...]]
@@ -44,7 +44,7 @@ class Thread:
         for entry in entries:
             self.count += 1
             self.head = link(self.head, self._covered(entry, at))
-            said = (entry.kind, canonical(entry.facts), entry.actor, spelled(at))
+            said = (entry.kind, canonical(entry.facts), entry.actor, spell_time(at))
             rows += (self.id, self.count, *said, self.head)
         return tables.SAY + ", ".join(["(%s, %s, %s, %s, %s, %s, %s)"] * len(entries)), tuple(rows)
 
@@ -143,7 +143,7 @@ def effects(thread: str) -> Callable[[], list[Effect]]:
 
 def unattended(book: int, customer: int, since: datetime) -> Callable[[], list[tuple[int, int]]]:
     """Ask what a customer was refunded without a person: by charge, in minor units."""
-    done = _send(tables.UNATTENDED, (book, customer, spelled(since)))
+    done = _send(tables.UNATTENDED, (book, customer, spell_time(since)))
     return lambda: driver.require_answer(done).fetchall()
 
 
@@ -151,7 +151,7 @@ def launched(thread: Thread, goal: str, entries: Sequence[Entry], at: datetime) 
     """Insert a thread with the beginning of its chain."""
     events = thread.chained(entries, at)
     begun = (thread.id, thread.workspace, goal, thread.customer, thread.launched_by)
-    _send(tables.LAUNCH, (*begun, thread.count, thread.head, spelled(at)))
+    _send(tables.LAUNCH, (*begun, thread.count, thread.head, spell_time(at)))
     _send(*events)
 
 

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from agents.core.digest import canonical
 from agents.models.event import Entry
-from agents.record.chain import spelled
+from agents.record.chain import spell_time
 from agents.tools import TOOLS
 from bench.supervised import tables
 from bench.supervised.record import Change
@@ -60,7 +60,7 @@ def settling(thread: str, steps: Steps, at: datetime) -> list[Change]:
     for step, past in _untold(steps):
         if outcome := _outcome(past):
             seen = canonical(past["observation"])
-            changes.append((tables.SETTLE, (outcome, seen, spelled(at), thread, step)))
+            changes.append((tables.SETTLE, (outcome, seen, spell_time(at), thread, step)))
         if outcome == "refused" and (release := TOOLS[past["action"]["name"]].release):
             release(key_of(thread, step), at)
     return changes

@@ -231,7 +231,7 @@ def test_a_process_that_is_killed_at_any_step_loses_nothing_and_the_next_goes_on
     assert sum(facts["runs"] for facts in told) == Tombstone.objects.count()
     for number in Archive.objects.values_list("number", flat=True):
         own = ArchiveFiles.of(directory, slug, number)
-        assert list(archive_file.read(own))
+        assert list(archive_file.read_runs(own))
         assert "customer 42" not in own.texts.read_text()
     assert not list(directory.glob("*.part")) + list(directory.glob("*.next"))
     assert check(files, "--texts", files.texts)[0] == 0
@@ -432,7 +432,7 @@ def test_an_erasure_reaches_what_was_archived(
     left = "".join(path.read_text() for path in files.record.parent.iterdir())
     assert [text for text in personal if text in left] == []
     assert files.record.read_bytes() == whole
-    assert [key for key, *_ in archive_file.read(files)] == [run.pk]
+    assert [key for key, *_ in archive_file.read_runs(files)] == [run.pk]
     code, said = check(files, "--texts", files.texts)
     assert (code, "the texts of 1 runs: they were erased since" in said) == (0, True), said
     assert proof()[0] == 0, proof()

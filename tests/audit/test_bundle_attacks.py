@@ -17,7 +17,7 @@ from agents.audit import heads_file as kept_heads
 from agents.core.digest import sha256
 from agents.models import Event, Head, Sealed, Workspace
 from agents.record import seals
-from agents.record.chain import name_of, spelled
+from agents.record.chain import name_of, spell_time
 from tests.audit.test_bundle import VERIFIER, Copy
 from tests.commands.test_run_pattern import command
 from tests.database import make_once
@@ -83,14 +83,14 @@ def seal_as_version_1(number: int, key: str, file: Path) -> None:
             moved.setdefault(name, []).append(event.hash)
     before = Head.objects.get(number=number - 1).seal if number > 1 else ""
     at = timezone.now()
-    head = seals.sealed(seals.SealedHead(number, spelled(at), "", before, moved), key)
+    head = seals.seal_head(seals.SealedHead(number, spell_time(at), "", before, moved), key)
     Head.objects.create(
         number=number, at=at, key=head.key, before=before, moved=moved, seal=head.seal
     )
     for name, hashes in moved.items():
         count = reach.get(name, 0) + len(hashes)
         Sealed.objects.update_or_create(chain=name, defaults={"event_count": count})
-    with kept_heads.opened(file) as kept:
+    with kept_heads.open_heads(file) as kept:
         kept.add([head])
 
 

@@ -22,7 +22,7 @@ from agents.engine.sweep import sweep
 from agents.models import Effect, Escalation, Event, Head, Role, Run, Sealed, Step
 from agents.models.event import Entry, append_events, hashed_parts
 from agents.record.chain import link
-from agents.record.seals import sealed
+from agents.record.seals import seal_head
 from tests.audit.test_record import cut, delete, edit, insert, swap, unseen
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import REFUND_500, Scene, go
@@ -99,7 +99,7 @@ def test_a_head_sealed_with_another_key_is_found(run: Run, heads_file: Path) -> 
         hashes = Event.objects.filter(run=run).order_by("seq").values_list("hash", flat=True)
         [part] = (head.workspaces or {}).values()
         part["moved"][f"run/{run.pk}"] = list(hashes)
-        forged = sealed(head.plain(), OWN_KEY)
+        forged = seal_head(head.plain(), OWN_KEY)
         head.key, head.seal = forged.key, forged.seal
         head.save()
 

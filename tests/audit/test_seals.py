@@ -11,7 +11,7 @@ import pytest
 from agents.audit.sealed_chains import SealedChains
 from agents.record import seals
 from agents.record.chain_faults import Fault
-from agents.record.seals import SealedHead, judged, sealed
+from agents.record.seals import SealedHead, judge_heads, seal_head
 
 KEY = "a-key-of-the-tests-with-32-characters"
 AT = "2026-11-21T14:06:00.000000Z"
@@ -22,7 +22,7 @@ def history(*moved: dict[str, list[str]]) -> list[SealedHead]:
     made: list[SealedHead] = []
     for number, new in enumerate(moved, start=1):
         before = made[-1].seal if made else ""
-        made.append(sealed(SealedHead(number, AT, "", before, new), KEY))
+        made.append(seal_head(SealedHead(number, AT, "", before, new), KEY))
     return made
 
 
@@ -32,18 +32,18 @@ THEIRS = history({"run/a": ["1", "9"]}, {"run/a": ["3"], "run/b": ["4"]}, {"run/
 
 def judge(stored: list[SealedHead], *kept: SealedHead) -> tuple[list[Fault], list[SealedHead]]:
     faults: list[Fault] = []
-    trusted = list(judged(stored, kept, {seals.key_id(KEY): KEY}, faults))
+    trusted = list(judge_heads(stored, kept, {seals.key_id(KEY): KEY}, faults))
     return faults, trusted
 
 
 def test_what_was_sealed_is_every_event_in_order() -> None:
-    with SealedChains() as sealed:
+    with SealedChains() as seal_head:
         for head in OURS:
-            sealed.add(head, "")
+            seal_head.add(head, "")
 
         assert judge(OURS) == ([], OURS)
-        assert list(sealed.counts()) == [("run/a", 3), ("run/b", 2)]
-        assert [hashed for hashed, _ in sealed.of("run/a")] == ["1", "2", "3"]
+        assert list(seal_head.counts()) == [("run/a", 3), ("run/b", 2)]
+        assert [hashed for hashed, _ in seal_head.of("run/a")] == ["1", "2", "3"]
 
 
 @pytest.mark.parametrize(

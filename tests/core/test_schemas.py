@@ -12,7 +12,7 @@ from agents.core.actions import action_schema, read_action
 from agents.core.plans import plan_schema, read_plan
 from agents.core.routes import read_route, route_schema
 from agents.desks.refunds.profiles import REFUND_TOOLS, SPECIALISTS, WORKERS
-from agents.llm.envelope import enveloped, unpacked
+from agents.llm.envelope import envelop, unpack
 
 # What strict output takes; https://platform.openai.com/docs/guides/structured-outputs
 TAKEN = {
@@ -34,7 +34,7 @@ def parts(schema: Any) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("schema", [ACTION, PLAN, ROUTE])
 def test_strict_output_takes_it(schema: Any) -> None:
-    sent = enveloped(schema)
+    sent = envelop(schema)
 
     assert sent["type"] == "object"
     for part in parts(sent):
@@ -63,7 +63,7 @@ def test_what_fits_the_schema_is_an_action(reason: str | None) -> None:
     args = {"user_id": 42, "amount_usd": 500.0, "reason": reason}
     said = json.dumps({"reply": {"kind": "tool", "name": "issue_refund", "args": args}})
 
-    action = read_action(unpacked(said), specs=tools.specs(), proposable=REFUND_TOOLS)
+    action = read_action(unpack(said), specs=tools.specs(), proposable=REFUND_TOOLS)
 
     assert action["args"]["amount_minor"] == 50000
     assert action["args"].get("reason") == reason
@@ -74,10 +74,10 @@ def test_what_fits_the_others_is_a_plan_and_a_route() -> None:
     plan = json.dumps({"kind": "plan", "tasks": [task]})
     route = json.dumps({"kind": "route", "target": SPECIALISTS[0], "args": {"ticket": "42"}})
 
-    assert read_plan(unpacked(plan), specs=tools.specs(), allowed=WORKERS, max_tasks=4) == [task]
-    assert read_route(unpacked(route), allowed=SPECIALISTS, forbidden=())["target"]
+    assert read_plan(unpack(plan), specs=tools.specs(), allowed=WORKERS, max_tasks=4) == [task]
+    assert read_route(unpack(route), allowed=SPECIALISTS, forbidden=())["target"]
 
 
 @pytest.mark.parametrize("text", ["", "no JSON", '{"reply": 1, "more": 2}', "[1", '{"a": NaN}'])
 def test_any_other_text_stays_as_it_is(text: str) -> None:
-    assert unpacked(text) == text
+    assert unpack(text) == text

@@ -35,7 +35,7 @@ def scene(no_desk_left: None) -> Scene:
 
 def launch(scene: Scene, place: Path, monkeypatch: pytest.MonkeyPatch, old: str, new: str) -> Run:
     """Launch the skeleton's scenario, with what a newcomer wrote in place of a part of it."""
-    text = startdesk.filled("desk.py.txt", WORDS)
+    text = startdesk.fill("desk.py.txt", WORDS)
     assert old in text
     (place / "samples").mkdir()
     (place / "samples" / "__init__.py").touch()

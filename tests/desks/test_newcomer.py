@@ -79,7 +79,7 @@ def test_a_desk_that_cannot_be_used_is_explained_in_a_sentence(
     old: str, new: str, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = {"name": "samples", "title": "Samples", "console": "/opt/opsconsole"}
-    text = startdesk.filled("desk.py.txt", words)
+    text = startdesk.fill("desk.py.txt", words)
     assert old in text
     file = tmp_path / "samples" / "desk.py"
     file.parent.mkdir()

@@ -48,7 +48,7 @@ async def until(condition: Callable[[], bool]) -> None:
 def work_of(runs: list[Run], pages: int, monkeypatch: pytest.MonkeyPatch) -> list[Counter[str]]:
     """Return what a hub does for a crowd: as it comes, at one change, and as it comes back."""
     work, found = Counter[str](), list[Counter[str]]()
-    drawn, changed = hub.read_update, hub.changed
+    drawn, changed = hub.read_update, hub.changed_topics
 
     def draw(topic: Topic, version: str) -> Update:
         work["drawn"] += 1
@@ -152,7 +152,7 @@ def test_access_is_asked_once_a_session_and_pages_come_back_apart(
     cookies = [cookie_of(scene.rita), cookie_of(scene.omar)]
     settings.OPSCONSOLE_LIVE_RECHECK_SECONDS = 0.5
     monkeypatch.setattr(app, "COMING_BACK", 5)
-    asked, work, lost = list[str](), Counter[str](), app.lost
+    asked, work, lost = list[str](), Counter[str](), app.lost_visitors
 
     def counting(cookie: str, visitors: Any) -> Any:
         asked.append(cookie)

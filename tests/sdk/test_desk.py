@@ -13,7 +13,7 @@ import pytest
 
 from agents.core.registry import NamedTwice
 from agents.sdk.placeholders import fill
-from agents.sdk.serialization import BadValue, limit_fields, read, write
+from agents.sdk.serialization import BadValue, limit_fields, read_stored, write
 from opsconsole.desks import (
     Args,
     Case,
@@ -176,14 +176,14 @@ def test_limits_are_fields_with_label_help_unit_and_default() -> None:
 def test_limits_and_facts_are_read_as_they_were_written() -> None:
     changed = PayLimits(longest=Days(30), banks=("ours", "theirs"))
 
-    assert read(PayLimits, write(changed)) == changed
-    assert read(PayLimits, {"longest": 30}) == PayLimits(longest=Days(30))
-    assert type(read(PayLimits, {}).longest) is Days
-    assert read(PayFacts, write(PayFacts(True))) == PayFacts(True)
+    assert read_stored(PayLimits, write(changed)) == changed
+    assert read_stored(PayLimits, {"longest": 30}) == PayLimits(longest=Days(30))
+    assert type(read_stored(PayLimits, {}).longest) is Days
+    assert read_stored(PayFacts, write(PayFacts(True))) == PayFacts(True)
     others: tuple[Any, ...] = ({"longest": "7"}, {"longest": 7.5}, {"other": 1}, {"banks": "a"}, [])
     for bad in others:
         with pytest.raises(BadValue):
-            read(PayLimits, bad)
+            read_stored(PayLimits, bad)
 
 
 def test_measures_of_two_kinds_are_not_compared() -> None:

@@ -16,7 +16,7 @@ from agents.core.actions import is_text
 from agents.sdk.adjustments import Choose, Lower, Range, check_change
 from agents.sdk.arguments import Arguments, BadArguments, arguments_of, between
 from agents.sdk.open_fields import BadPatch, open_fields
-from agents.sdk.patches import changed, patched
+from agents.sdk.patches import apply_patch, changed_fields
 from agents.sdk.rule_case import Case
 from agents.sdk.values import Days, In, Money
 from tests.sdk.changing import Line, Open, opened, typed, whole
@@ -145,20 +145,23 @@ def test_a_person_stays_within_the_bounds_of_every_kind(named: dict[str, Open]) 
 
     fields = open_fields(arguments, may_change, asked, CASE)
 
-    assert changed(fields, {field.name: field.text(field.typed) for field in fields}, asked) == {}
+    assert (
+        changed_fields(fields, {field.name: field.text(field.typed) for field in fields}, asked)
+        == {}
+    )
     for (name, one), field in zip(named.items(), fields, strict=True):
         inside, outside = whole(one, one.inside), whole(one, one.outside)
         assert field.name == (f"{name}.{one.part}" if one.part else name)
         patch = {} if inside == one.asked else {name: inside}
-        assert changed([field], {field.name: typed(one.inside)}, asked) == patch
-        left = patched(arguments, may_change, asked, {name: inside}, CASE)
+        assert changed_fields([field], {field.name: typed(one.inside)}, asked) == patch
+        left = apply_patch(arguments, may_change, asked, {name: inside}, CASE)
         assert left == {**asked, name: inside}
         with pytest.raises(BadPatch):
-            patched(arguments, may_change, asked, {name: outside}, CASE)
+            apply_patch(arguments, may_change, asked, {name: outside}, CASE)
         if one.part:
             other = {**inside, "pieces": 10**6, "text": "another"}
             with pytest.raises(BadPatch):
-                patched(arguments, may_change, asked, {name: other}, CASE)
+                apply_patch(arguments, may_change, asked, {name: other}, CASE)
 
 
 @pytest.mark.parametrize(
@@ -199,7 +202,7 @@ def test_a_change_without_an_order_or_a_bound_cannot_be_declared(hint: Any, how:
 def test_a_list_whose_least_is_none_may_be_emptied() -> None:
     arguments = declared({"x": Kind(list[str], st.none(), ())})
 
-    assert patched(arguments, {"x": Range(0, 1)}, {"x": ["a"]}, {"x": []}, CASE) == {"x": []}
+    assert apply_patch(arguments, {"x": Range(0, 1)}, {"x": ["a"]}, {"x": []}, CASE) == {"x": []}
 
 
 def test_another_argument_and_another_currency_are_no_change() -> None:
@@ -208,4 +211,4 @@ def test_another_argument_and_another_currency_are_no_change() -> None:
 
     for patch in ({"to": "Eve"}, {"x": {"amount": "1", "currency": "JPY"}}, {"y": 1}, {"x": None}):
         with pytest.raises(BadPatch):
-            patched(arguments, {"x": Lower()}, given, patch, CASE)
+            apply_patch(arguments, {"x": Lower()}, given, patch, CASE)

@@ -17,7 +17,7 @@ from agents.models import Escalation, Membership, Role, SavedView, Scope
 from agents.web.approvals import inbox
 from agents.web.approvals.queue import WHOLE
 from agents.web.approvals.selection import line_of, reviewer
-from agents.web.live.topics import InboxTopic, changed, read_update
+from agents.web.live.topics import InboxTopic, changed_topics, read_update
 from tests.database import make_once
 from tests.engine.scene import REFUND_1200, Scene, go, set_scene
 from tests.web.test_pages import signed_in
@@ -286,7 +286,7 @@ def test_a_saved_view_is_its_owners_or_shared_in_a_workspace(scene: Scene) -> No
 def test_the_live_badge_counts_what_no_page_shows(scene: Scene) -> None:
     topic = InboxTopic((scene.workspace.pk,))
 
-    lines = read_update(topic, changed({topic: ""})[topic]).lines.decode()
+    lines = read_update(topic, changed_topics({topic: ""})[topic]).lines.decode()
 
     assert '<span class="vh">, waiting: </span>7</span>' in lines
 

@@ -132,7 +132,9 @@ def fetch_facts(
             scope=run.scope,
             accepted=accepted_outputs(steps) if tool == "send_reply" else (),
             replies=sum(effect.tool == "send_reply" for effect in effects),
-            ledger=_told([_deed(effect, registered) for effect in effects], due) if says else (),
+            ledger=_completed_work([_deed(effect, registered) for effect in effects], due)
+            if says
+            else (),
             record=true_now,
             outdated={n: said for n, said in record.items() if true_now.get(n) != said},
             letter=letter,
@@ -198,7 +200,7 @@ def _deed(effect: Effect, registered: Mapping[str, Tool]) -> Deed:
     )
 
 
-def _told(deeds: list[Deed], due: MailFact | None) -> tuple[str, ...]:
+def _completed_work(deeds: list[Deed], due: MailFact | None) -> tuple[str, ...]:
     """Return what a run has done, and that money has moved and nobody was written to."""
     return (*ledger_sentences(deeds), *((UNTOLD,) if due else ()))
 

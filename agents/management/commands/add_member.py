@@ -67,7 +67,7 @@ def _new_user(name: str, *, from_stdin: bool) -> User:
     user = User(username=name)
     try:
         user.clean_fields(exclude=["password"])
-        password = sys.stdin.readline().rstrip("\n") if from_stdin else _typed()
+        password = sys.stdin.readline().rstrip("\n") if from_stdin else _typed_password()
         validate_password(password, user)
     except ValidationError as error:
         raise CommandError(" ".join(error.messages), returncode=BAD_USAGE) from None
@@ -75,7 +75,7 @@ def _new_user(name: str, *, from_stdin: bool) -> User:
     return user
 
 
-def _typed() -> str:
+def _typed_password() -> str:
     if not sys.stdin.isatty():
         raise CommandError(
             "A new person needs a password: run this in a terminal, or give --password-stdin.",

@@ -16,7 +16,7 @@ from agents.management.command_arguments import refusals, user_named
 from agents.management.exit_codes import BAD_USAGE, REFUSED
 from agents.models import Approval, Escalation
 from agents.sdk.open_fields import BadPatch
-from agents.sdk.patches import changed
+from agents.sdk.patches import changed_fields
 from agents.tools import ask_in_words, request_of
 
 
@@ -51,7 +51,7 @@ class Command(BaseCommand):
         try:
             first, patch = _first(options), _patch(options)
             if first:
-                self.stdout.write(f"1 of 2: {_approved(first)} at {first.at:%H:%M:%S} UTC.")
+                self.stdout.write(f"1 of 2: {_approval_line(first)} at {first.at:%H:%M:%S} UTC.")
             if first and patch is None and options["approve"]:
                 patch = first.patch  # as in the browser: the same that they approved
             with refusals():
@@ -75,7 +75,7 @@ class Command(BaseCommand):
         except operations.AlreadyDecided as first:
             raise CommandError(_who(first.escalation), returncode=REFUSED) from None
         if decided.state == EscalationState.OPEN and (yes := decided.approval):
-            said = f"escalation {decided.pk} open: 1 of 2: {_approved(yes)}. "
+            said = f"escalation {decided.pk} open: 1 of 2: {_approval_line(yes)}. "
             self.stdout.write(f"{said}It waits for a second person.")
             return
         granted = f": {decided.granted}" if decided.granted else ""
@@ -90,7 +90,7 @@ def _first(options: dict[str, Any]) -> Approval | None:
     return asked.approval if is_open else None
 
 
-def _approved(first: Approval) -> str:
+def _approval_line(first: Approval) -> str:
     what = f" {first.granted}" if first.granted else ""
     return f"{first.by.get_username()} approved{what}{', changed' if first.patch else ''}"
 
@@ -113,7 +113,7 @@ def _patch(options: dict[str, Any]) -> dict[str, Json] | None:
     if twice:
         raise BadPatch(twice[0], f"{twice[0]} is given more than once.")
     typed = {name: "\n".join(text for n, text in given if n == name) for name, _ in given}
-    return changed(list(fields.values()), typed, asked.action["args"]) or None  # as proposed
+    return changed_fields(list(fields.values()), typed, asked.action["args"]) or None  # as proposed
 
 
 def _what(decided: Escalation) -> str:

@@ -43,36 +43,36 @@ class Command(BaseCommand):
         self.stdout.write(f"{capfirst(done.subject)} is forgotten, with {done.runs} runs.{earlier}")
         if done.beyond:
             self.stdout.write("\nThis it could not reach, so look there yourself:")
-            for line in _told(done.beyond):
+            for line in _leftover_lines(done.beyond):
                 self.stdout.write(f"  {line}")
 
 
-def _told(beyond: ErasureLeftovers) -> Iterator[str]:
+def _leftover_lines(beyond: ErasureLeftovers) -> Iterator[str]:
     """Yield a line for each kind of place, with what identifies it."""
     if beyond.books:
         yield "the desk's own books: it does not say how it forgets, so its texts are as they were"
     if beyond.archives:
         yield (
-            f"archives {_listed(beyond.archives)}: run manage.py archive --forget where they are"
+            f"archives {_numbers(beyond.archives)}: run manage.py archive --forget where they are"
         )
     for run_id, events in beyond.chains:
         yield (
-            f"run {run_id}, events {_listed(events)}: written before texts lay beside their "
+            f"run {run_id}, events {_numbers(events)}: written before texts lay beside their "
             "events, so their words stay in the chain"
         )
     if beyond.policies:
         yield (
-            f"policy versions {_listed(beyond.policies)}: they mask nothing, so what other runs "
+            f"policy versions {_numbers(beyond.policies)}: they mask nothing, so what other runs "
             "under them were told is kept as it came"
         )
     if beyond.switches:
-        yield f"kill switches {_listed(beyond.switches)}: their reason may name them"
+        yield f"kill switches {_numbers(beyond.switches)}: their reason may name them"
     if beyond.switch_events:
         yield (
-            f"the workspace's events {_listed(beyond.switch_events)}: why a kill switch was "
+            f"the workspace's events {_numbers(beyond.switch_events)}: why a kill switch was "
             "moved, which may name them"
         )
 
 
-def _listed(numbers: Iterable[int]) -> str:
+def _numbers(numbers: Iterable[int]) -> str:
     return ", ".join(map(str, numbers))

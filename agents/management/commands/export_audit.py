@@ -30,7 +30,7 @@ class Command(BaseCommand):
             workspaces = workspaces.filter(slug=slug)
         if not workspaces:
             raise CommandError(f"There is no workspace {slug!r}.", returncode=BAD_USAGE)
-        with _opened(options["output"]) as file:
+        with _open_new(options["output"]) as file:
             for workspace in workspaces:
                 facts = {"bundle": bundle.FORMAT}
                 operations.record_command_export(workspace=workspace, facts=facts, at=at)
@@ -38,7 +38,7 @@ class Command(BaseCommand):
                 (file or self.stdout).write(line)
 
 
-def _opened(path: Path | None) -> AbstractContextManager[TextIO | None]:
+def _open_new(path: Path | None) -> AbstractContextManager[TextIO | None]:
     """Open a new file for its owner only; never over another copy. Raises CommandError."""
     if path is None:
         return nullcontext()

@@ -45,8 +45,8 @@ class Command(BaseCommand):
         console = shlex.quote(words["console"])
         texts = {
             f"{name}/__init__.py": "",
-            f"{name}/desk.py": filled("desk.py.txt", words),
-            f"test_{name}.py": filled("test_desk.py.txt", words),
+            f"{name}/desk.py": fill("desk.py.txt", words),
+            f"test_{name}.py": fill("test_desk.py.txt", words),
             "pytest.ini": f"[pytest]\npythonpath = . {console}\n",
         }
         for path, text in texts.items():
@@ -83,6 +83,6 @@ def _refusal(name: str, place: Path) -> str:
     return ""
 
 
-def filled(template: str, words: dict[str, str]) -> str:
+def fill(template: str, words: dict[str, str]) -> str:
     """Return a file of the skeleton with its places filled."""
     return Template((SKELETON / template).read_text(encoding="utf-8")).substitute(words)

@@ -36,7 +36,7 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="print one document")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        runs, workspaces = _chosen(options["run"], options["workspace"])
+        runs, workspaces = _choose_chains(options["run"], options["workspace"])
         if options["run"] and options["since_last"]:
             raise CommandError("--since-last is of whole workspaces.", returncode=BAD_USAGE)
         since = newest_verified(workspaces, at=timezone.now()) if options["since_last"] else None
@@ -73,7 +73,7 @@ def _heads(named: str | None) -> Path:
     return Path(named)
 
 
-def _chosen(run: str | None, slug: str | None) -> tuple[QuerySet[Run], QuerySet[Workspace]]:
+def _choose_chains(run: str | None, slug: str | None) -> tuple[QuerySet[Run], QuerySet[Workspace]]:
     """Return the runs and workspaces whose chains are checked. Raises CommandError."""
     runs, workspaces = Run.objects.all(), Workspace.objects.all()
     if slug:

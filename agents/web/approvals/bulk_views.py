@@ -34,8 +34,8 @@ def bulk_reject(request: HttpRequest) -> HttpResponse:
     user, queue = access.person(request), read_queue(request.GET)
     bulks.who_rejects(user)
     try:
-        token, comment, items = _read(request)
-        held = _held(request, queue, [pk for pk, _ in items])
+        token, comment, items = _read_form(request)
+        held = _ticked(request, queue, [pk for pk, _ in items])
         _check_totals(request, held)
         # Sent twice, it goes on with what the first has not come to: then all is told.
         told = operations.told_in_bulk(token, [one.run_id for one in held])
@@ -96,7 +96,7 @@ def _show(
     return render(request, "approvals/bulk.html", shown, status=422 if sentence else 200)
 
 
-def _read(request: HttpRequest) -> tuple[str, str, list[tuple[int, str]]]:
+def _read_form(request: HttpRequest) -> tuple[str, str, list[tuple[int, str]]]:
     """Return token, reason and what is ticked. Raises BadForm."""
     posted = request.POST
     names = {name for name in posted if not name.startswith(TOTAL)}
@@ -124,7 +124,7 @@ def _read(request: HttpRequest) -> tuple[str, str, list[tuple[int, str]]]:
     return token, comment, items
 
 
-def _held(request: HttpRequest, queue: QueueAddress, keys: list[int]) -> list[Escalation]:
+def _ticked(request: HttpRequest, queue: QueueAddress, keys: list[int]) -> list[Escalation]:
     """Return what is ticked, whether or not it still waits; all of one rule and shape."""
     user = access.person(request)
     mine = access.escalations_of(user).filter(workspace__in=access.decides_in(user))

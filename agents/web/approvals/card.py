@@ -34,7 +34,14 @@ from agents.web.approvals.proposals import SentBack, following, sent_back_before
 from agents.web.approvals.provenance import Source, sources
 from agents.web.approvals.ruler import Ruler, ruler
 from agents.web.approvals.standing import Entitlement, standing
-from agents.web.approvals.wording import Choice, act, choices, filled, kind_of_request, what_awaits
+from agents.web.approvals.wording import (
+    Choice,
+    act,
+    choices,
+    fill_sentence,
+    kind_of_request,
+    what_awaits,
+)
 from agents.web.changes import ActionStage, stages
 from agents.web.kill import switches
 
@@ -132,7 +139,7 @@ def card(escalation: Escalation, user: User, around: Around, *, at: datetime) ->
     )
     why = came_to_nothing(escalation, effect)
     earlier = sent_back_before(escalation) if getattr(escalation, "has_sent_back", True) else []
-    kept = _kept(escalation, kind, len(earlier)) if is_open else None
+    kept = _why_kept(escalation, kind, len(earlier)) if is_open else None
     return Card(
         escalation=escalation,
         kind=kind,
@@ -171,13 +178,15 @@ def card(escalation: Escalation, user: User, around: Around, *, at: datetime) ->
         stages=stages(reviews, escalation, effect, is_over=run.state in ENDED),
         sources=[]
         if run.is_emptied
-        else sources(escalation, known.recorded, reviews, filter(_answered(escalation), steps)),
+        else sources(
+            escalation, known.recorded, reviews, filter(_answered_before(escalation), steps)
+        ),
         shown=(escalation.review.get("facts") or {}).get("evidence") or [],
         ruler=ruler(
             escalation.review["deciding"],
             most if is_open and not refusal and stands.may_say_yes else None,
         ),
-        published=_published(escalation),
+        published=_published_version(escalation),
         letter=_letter(escalation, kind),
         too_long=_too_long(escalation, kind),
         lookalikes=_lookalikes(escalation, name),
@@ -225,7 +234,7 @@ def _switch(escalation: Escalation, kind: RequestKind, around: Around) -> KillSw
     return next((switch for switch in here if switch.stops(run, tool)), None)
 
 
-def _kept(escalation: Escalation, kind: RequestKind, before: int) -> Refused | None:
+def _why_kept(escalation: Escalation, kind: RequestKind, before: int) -> Refused | None:
     """Return why a request cannot be sent back; None where it can."""
     try:
         check_send_back(escalation, before)
@@ -243,7 +252,7 @@ def _asked_again(escalation: Escalation) -> int | None:
     return same.values_list("pk", flat=True).first()
 
 
-def _published(escalation: Escalation) -> int | None:
+def _published_version(escalation: Escalation) -> int | None:
     now, pinned = escalation.workspace.policy, escalation.run.policy
     if now is None or pinned.is_replay or now.number <= pinned.number:
         return None
@@ -303,7 +312,7 @@ def _fields(
     return [
         form_field(
             field,
-            label=filled(kind.labels[field.name], escalation, called)
+            label=fill_sentence(kind.labels[field.name], escalation, called)
             if field.name in kind.labels
             else field.label,
             most_minor=most if field.currency else None,
@@ -342,7 +351,7 @@ def _steps(escalation: Escalation) -> list[Step]:
     return list(escalation.run.steps.filter(shown).select_related("effect").order_by("position"))
 
 
-def _answered(escalation: Escalation) -> Callable[[Step], bool]:
+def _answered_before(escalation: Escalation) -> Callable[[Step], bool]:
     """Return what tells the calls of tools that were answered before a request."""
     before = escalation.step.position
     return lambda step: step.kind == "use" and not step.failed and step.position < before

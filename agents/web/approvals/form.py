@@ -10,7 +10,7 @@ from django.http import QueryDict
 from agents.core.kinds import ADJUST, APPROVE, ARGUMENTS, REJECT, SEND_BACK, RequestKind
 from agents.core.requests import Json
 from agents.sdk.open_fields import BadPatch, OpenField
-from agents.sdk.patches import changed
+from agents.sdk.patches import changed_fields
 from agents.web.approvals.fields import SET
 from agents.web.forms import BadForm, only, whole_number
 
@@ -89,7 +89,7 @@ def read_patch(
         if (name := f"{SET}{field.name}") in posted
     }
     try:
-        patch = changed(fields, typed, asked)
+        patch = changed_fields(fields, typed, asked)
     except BadPatch as error:
         raise BadForm(f"{SET}{error.name}", str(error)) from None
     if not patch:

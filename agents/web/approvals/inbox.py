@@ -108,7 +108,7 @@ OUTCOMES = (
 )
 
 
-def decided(
+def decided_page(
     user: User, before: str, outcome: str = "", *, by_me: bool = False
 ) -> tuple[list[InboxRow], str]:
     """Return a page of what was decided, newest first, and where the next one begins.
@@ -140,8 +140,8 @@ def _rows(found: Iterable[Escalation], *, at: datetime) -> list[InboxRow]:
         InboxRow(
             escalation=e,
             act=act(e, names.get(e.pk, "")),
-            asked=_asked(e),
-            granted=_granted(e),
+            asked=_request_text(e),
+            granted=_grant_text(e),
             why=e.review["deciding"]["sentence"],
             risk=e.review["deciding"].get("risk") or 0,
             subject=names.get(e.pk, "") or e.run.subject_label or "Nobody",
@@ -168,13 +168,13 @@ def _desk(escalation: Escalation) -> str:
     return escalation.run.desk
 
 
-def _asked(escalation: Escalation) -> str:
+def _request_text(escalation: Escalation) -> str:
     kind, amount = kind_of_request(escalation), escalation.amount_minor
     is_paid = amount is not None and kind.runs_tool and kind.change != TEXT
     return escalation.asked if is_paid else kind.tag
 
 
-def _granted(escalation: Escalation) -> str:
+def _grant_text(escalation: Escalation) -> str:
     """Say what a person granted: an amount, or what they changed."""
     is_other = escalation.granted_minor != escalation.amount_minor
     if escalation.granted and (is_other or not escalation.patch):

@@ -30,7 +30,7 @@ def decided(request: HttpRequest) -> HttpResponse:
     outcome, before = request.GET.get("outcome", ""), request.GET.get("before", "")
     by_me = request.GET.get("by", "") == "me"
     user = access.person(request)
-    found, older = inboxes.decided(user, before, outcome, by_me=by_me)
+    found, older = inboxes.decided_page(user, before, outcome, by_me=by_me)
     shown = {
         **_views(line_of(queues.WHOLE, reviewer(user, at=timezone.now()), views=queues.VIEWS)),
         "decided": found,
@@ -76,7 +76,9 @@ def save_view(request: HttpRequest) -> HttpResponse:
     user, queue = access.person(request), read_queue(QueryDict(request.POST.get("query", "")))
     try:
         slug = request.POST.get("workspace", "")
-        workspace = access.chosen([part.workspace for part in access.parts_of(user)], slug)
+        workspace = access.choose_workspace(
+            [part.workspace for part in access.parts_of(user)], slug
+        )
         operations.save_view(
             by=user,
             name=request.POST.get("name", ""),

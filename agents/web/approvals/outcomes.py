@@ -8,7 +8,7 @@ from agents.core.states import ENDED, GRANTED, EffectState, EscalationState
 from agents.engine.approvals import CARRIED_OUT, OWN_ENDS
 from agents.models import Effect, Escalation
 from agents.policies.ends import why_not
-from agents.web.approvals.wording import filled, kind_of_request
+from agents.web.approvals.wording import fill_sentence, kind_of_request
 
 
 def came_to_nothing(escalation: Escalation, effect: Effect | None) -> str:
@@ -39,7 +39,7 @@ def outcome(escalation: Escalation, effect: Effect | None, name: str, *, why: st
         granted = effect.amount_minor
 
     def say(sentence: str) -> SafeString:
-        return filled(sentence, escalation, name, amount=granted, ran=effect and effect.args)
+        return fill_sentence(sentence, escalation, name, amount=granted, ran=effect and effect.args)
 
     if state == EscalationState.EXPIRED:
         return say(f"Expired and rejected automatically. {kind.undone}")
@@ -47,7 +47,7 @@ def outcome(escalation: Escalation, effect: Effect | None, name: str, *, why: st
         return say(f"The run was stopped before anyone decided. {kind.undone}")
     is_yes = state in GRANTED
     if kind.settles_call:
-        return say(_settled(kind.done if is_yes else kind.rejected, effect, is_yes=is_yes))
+        return say(_settle(kind.done if is_yes else kind.rejected, effect, is_yes=is_yes))
     if state == EscalationState.SENT_BACK:
         return say(f"Sent back to the agent. {kind.undone}")
     if not is_yes:
@@ -70,7 +70,7 @@ def outcome(escalation: Escalation, effect: Effect | None, name: str, *, why: st
     return say(kind.under_way)
 
 
-def _settled(answer: str, effect: Effect | None, *, is_yes: bool) -> str:
+def _settle(answer: str, effect: Effect | None, *, is_yes: bool) -> str:
     """Return a person's word about a call, and the ledger's where that says otherwise."""
     if effect and is_yes and effect.state == EffectState.REFUSED:
         return f"{answer} The record shows that it did not."

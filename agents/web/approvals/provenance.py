@@ -67,7 +67,7 @@ def sources(
     args: Mapping[str, Json] = escalation.action.get("args") or {}
     proposed = (reviews[0].asked["action"].get("args") or {}) if reviews else args
     named_by = (escalation.review.get("facts") or {}).get("origins") or {}
-    fields, texts = ([], "") if named_by else _read(step.reply for step in earlier)
+    fields, texts = ([], "") if named_by else _read_replies(step.reply for step in earlier)
     called = names_in(escalation.review)
     tool, found = str(escalation.action.get("name", "")), []
     for name, value in args.items():
@@ -127,7 +127,7 @@ def _holds(text: str, said: str) -> bool:
     return False
 
 
-def _read(replies: Iterable[Json]) -> tuple[list[Json], str]:
+def _read_replies(replies: Iterable[Json]) -> tuple[list[Json], str]:
     """Return what tools answered before: the values of fields, and the longer texts as one."""
     values = [
         value for reply in replies for value in _leaves(reply) if value is not None and value != ""

@@ -81,7 +81,7 @@ def sharing(
         ours = {team for one in able for team in roster().teams[one.user_id]}
         teams = sorted(ours, key=lambda team: (team.name, team.pk))
     until = getattr(escalation, "snoozed_until", None)
-    said, name = _said(escalation), user.get_username()
+    said, name = _comments(escalation), user.get_username()
     return Sharing(
         holder=_holder(escalation, user, claimed_by, roster),
         said=said[-SAID:],
@@ -109,7 +109,7 @@ def _holder(
     return Holder(claimed_by, "", False, False, True)
 
 
-def _said(escalation: Escalation) -> list[Said]:
+def _comments(escalation: Escalation) -> list[Said]:
     """Return what people said about it, oldest first: one more than is shown, where there is."""
     kinds = (COMMENTED, "escalation.assigned")
     found = Event.objects.filter(run=escalation.run_id, kind__in=kinds)

@@ -106,7 +106,7 @@ def decide(request: HttpRequest, pk: int) -> HttpResponse:
     user, queue = access.person(request), read_queue(request.GET)
     escalation = access.escalation_to_decide(user, pk)
     try:
-        wanted = _wanted(request, escalation)
+        wanted = _read_decision(request, escalation)
         operations.decide(
             escalation_id=escalation.pk,
             by=user,
@@ -144,7 +144,7 @@ def _patch(wanted: Wanted, escalation: Escalation) -> Mapping[str, Json] | None:
     return first.patch if first and is_second and wanted.patch is None else wanted.patch
 
 
-def _wanted(request: HttpRequest, escalation: Escalation) -> Wanted:
+def _read_decision(request: HttpRequest, escalation: Escalation) -> Wanted:
     """Return what was filled in. A form that is none of ours goes on record. Raises BadForm."""
     fields = operations.fields_of(escalation, at=timezone.now())
     try:
@@ -197,7 +197,7 @@ def show_card(
         "fields": filled_in(card.fields, request.POST, wrong=field, sentence=sentence),
         "shown_at": _fields(card),
         "sentence": sentence,
-        "verdict": _chosen(request.POST.get("verdict", ""), card),
+        "verdict": _opening_answer(request.POST.get("verdict", ""), card),
     }
     return render(request, "approvals/detail.html", shown, status=status)
 
@@ -218,7 +218,7 @@ def _beside(request: HttpRequest, escalation: Escalation) -> dict[str, Json]:
     }
 
 
-def _chosen(wanted: str, card: cards.Card) -> str:
+def _opening_answer(wanted: str, card: cards.Card) -> str:
     """Return the answer that the form opens with: as it was sent, else the plainest yes."""
     offered = [choice.verdict for choice in card.choices]
     return next(

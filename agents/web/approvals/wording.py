@@ -42,7 +42,7 @@ def act(escalation: Escalation, name: str = "") -> str:
     )
 
 
-def filled(
+def fill_sentence(
     sentence: str,
     escalation: Escalation,
     name: str,
@@ -142,8 +142,11 @@ def choices(
                 {field.argument: field.place(where) for field in fields} if is_other else None
                 for where in ("below", "above")
             )
-            consequence = filled(answer.consequence, escalation, name, places=below)
-            button, label = filled(answer.button, escalation, name, places=above), answer.label
+            consequence = fill_sentence(answer.consequence, escalation, name, places=below)
+            button, label = (
+                fill_sentence(answer.button, escalation, name, places=above),
+                answer.label,
+            )
             if first and answer.verdict == APPROVE:
                 found.append(_second(escalation, name, first))
                 continue
@@ -179,7 +182,7 @@ def what_awaits(escalation: Escalation, name: str, first: Approval | None) -> Sa
     """Say what waits for a yes: what is asked, or what a first person approved of it."""
     kind = kind_of_request(escalation)
     if first is None or not first.patch:
-        return filled(kind.asks, escalation, name)
+        return fill_sentence(kind.asks, escalation, name)
     return _as_approved(_answer_of(kind, first).consequence, escalation, name, first)
 
 
@@ -190,4 +193,4 @@ def _answer_of(kind: RequestKind, first: Approval) -> Answer:
 def _as_approved(sentence: str, escalation: Escalation, name: str, first: Approval) -> SafeString:
     """Return a sentence of the table with the terms that a first person approved."""
     args = {**escalation.action["args"], **(first.patch or {})}
-    return filled(sentence, escalation, name, amount=first.granted_minor, ran=args)
+    return fill_sentence(sentence, escalation, name, amount=first.granted_minor, ran=args)

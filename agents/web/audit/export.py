@@ -83,13 +83,13 @@ def _cells(line: EventLine, withheld: Collection[int]) -> list[object]:
 def download(request: HttpRequest, lines: Iterator[str], name: str) -> StreamingHttpResponse:
     """Give a copy of the record as a file of JSON lines."""
     # An ASGI server would take a plain iterator whole into memory first.
-    content = _drawn(lines) if isinstance(request, ASGIRequest) else lines
+    content = _draw_lines(lines) if isinstance(request, ASGIRequest) else lines
     response = StreamingHttpResponse(content, content_type="application/jsonl; charset=utf-8")
     response["Content-Disposition"] = f'attachment; filename="{name}.jsonl"'
     return response
 
 
-async def _drawn(lines: Iterator[str]) -> AsyncIterator[str]:
+async def _draw_lines(lines: Iterator[str]) -> AsyncIterator[str]:
     """Yield lines by the hundred, each hundred read in the request's thread."""
     while some := await sync_to_async(lambda: list(islice(lines, 100)))():
         yield "".join(some)

@@ -51,7 +51,7 @@ def verify_cancel(request: HttpRequest) -> HttpResponse:
     return redirect("audit")
 
 
-def _checked(
+def _check_state(
     request: HttpRequest, state: AuditState, workspaces: Sequence[Workspace]
 ) -> dict[str, object]:
     """Return how far the person's check is, or what came of it, if nobody has checked since."""
@@ -79,7 +79,7 @@ def _checked(
 def export(request: HttpRequest) -> HttpResponse:
     """Give the filtered log as CSV; the file says where it was cut, the log that it was taken."""
     wanted = log.read_filter(request.POST)
-    workspace = access.chosen(_workspaces(request), wanted.given.get("workspace", ""))
+    workspace = access.choose_workspace(_workspaces(request), wanted.given.get("workspace", ""))
     at = timezone.now()
     found = log.find_events(workspace, wanted)
     rows = read_events(found.events, exports.EXPORTED + 1)
@@ -111,7 +111,7 @@ def bundle(request: HttpRequest) -> StreamingHttpResponse:
 def _page(request: HttpRequest) -> HttpResponse:
     workspaces = _workspaces(request)
     wanted = log.read_filter(request.GET)
-    workspace = access.chosen(workspaces, wanted.given.get("workspace", ""))
+    workspace = access.choose_workspace(workspaces, wanted.given.get("workspace", ""))
     found = log.find_events(workspace, wanted)
     state = state_of(workspace, file=settings.OPSCONSOLE_HEADS_FILE)
     shown = {
@@ -127,7 +127,7 @@ def _page(request: HttpRequest) -> HttpResponse:
         "state": state,
         "ledger": LEDGER,
         "most": exports.EXPORTED,
-        **_checked(request, state, workspaces),
+        **_check_state(request, state, workspaces),
     }
     return render(request, "audit/page.html", shown)
 

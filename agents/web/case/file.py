@@ -113,7 +113,7 @@ def case_file(run: Run, *, after: int = 0) -> CaseFile:
         next=own[-1].seq if len(rows) > PAGE and own else None,
         first_hash=own[0].hash if own and own[0].seq == 1 else "",
         is_gone=not after and (not own or own[0].seq != 1),
-        seen=None if after else _seen(run, own),
+        seen=None if after else _read_seen(run, own),
         policy=None if after else _policy(run),
         seal=run_seal(run),
     )
@@ -163,7 +163,7 @@ def _review(step: Step) -> ReviewEntry:
     )
 
 
-def _seen(run: Run, events: Sequence[Event]) -> Seen:
+def _read_seen(run: Run, events: Sequence[Event]) -> Seen:
     found = Delivery.objects.filter(notification__run=run)
     rows = found.select_related("user", "webhook", "notification").order_by("pk")
     messages = list(rows[: MESSAGES + 1])

@@ -35,7 +35,7 @@ def launch(request: HttpRequest) -> HttpResponse:
     if request.method != "POST":
         return _page(request, workspace)
     try:
-        run = _launched(request, workspace, read_launch(request.POST))
+        run = _launch(request, workspace, read_launch(request.POST))
     except BadForm as bad:
         return _page(request, workspace, field=bad.field, sentence=str(bad), status=422)
     except operations.Refused as no:
@@ -44,7 +44,7 @@ def launch(request: HttpRequest) -> HttpResponse:
     return redirect("run", pk=run.pk)
 
 
-def _launched(request: HttpRequest, workspace: Workspace, wanted: Launch) -> Run:
+def _launch(request: HttpRequest, workspace: Workspace, wanted: Launch) -> Run:
     policy = None
     if wanted.policy is not None:
         policy = access.policies_to_launch_under(workspace).filter(number=wanted.policy).first()

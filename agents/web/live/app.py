@@ -15,7 +15,7 @@ from django.conf import settings
 from django.db import DatabaseError
 
 from agents.engine.threads import Pool
-from agents.web.live.auth import NotAdmitted, Visitor, admit, lost
+from agents.web.live.auth import NotAdmitted, Visitor, admit, lost_visitors
 from agents.web.live.hub import Hub, Viewer
 from agents.web.live.shutdown import Ending
 
@@ -140,7 +140,7 @@ class Live:
             visitors = {stream.visitor for stream in self._streams[cookie]}
             last = b"event: ended\ndata: sign in again\n\n"
             try:
-                gone = await self._doors.run(partial(lost, cookie, visitors))
+                gone = await self._doors.run(partial(lost_visitors, cookie, visitors))
             except DatabaseError:  # nobody knows: they come back once it can be asked
                 gone, last = visitors, b""
             for stream in self._streams[cookie]:

@@ -57,7 +57,7 @@ def admit(cookie: str, asked: Mapping[str, str]) -> Visitor:
         raise NotAdmitted(400) from None
 
 
-def lost(cookie: str, visitors: Collection[Visitor]) -> set[Visitor]:
+def lost_visitors(cookie: str, visitors: Collection[Visitor]) -> set[Visitor]:
     """Return those of one session's visitors who may no longer watch what they came for.
 
     At most six queries, however many pages the session has open. Raises DatabaseError.

@@ -12,7 +12,7 @@ from typing import TypeVar
 from django.db import DatabaseError, connections
 
 from agents.web.live import wake
-from agents.web.live.topics import Topic, Update, changed, read_update
+from agents.web.live.topics import Topic, Update, changed_topics, read_update
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -21,7 +21,7 @@ REST = 0.02  # seconds between looks at least: changes that come together are on
 KEPT = 16 * 2**20  # bytes of drawn pages: one that nobody comes to any more is drawn once
 
 
-def _drawn(topic: Topic, version: str) -> Update:
+def _draw_update(topic: Topic, version: str) -> Update:
     """Return an update; in place of one that cannot be drawn, a comment.
 
     It is logged and not tried again before its topic changes; everybody else's pages go on.
@@ -159,7 +159,7 @@ class Hub:
         """Draw what changed among some topics and is lacked. Return the seconds of finding it."""
         known = {t: "" if t in self._wanted else self._versions.get(t, "") for t in topics}
         began = asyncio.get_running_loop().time()
-        found = await self._read(lambda: changed(known)) if known else {}
+        found = await self._read(lambda: changed_topics(known)) if known else {}
         took = asyncio.get_running_loop().time() - began
         self._wanted -= known.keys()
         for topic, version in found.items():
@@ -171,7 +171,7 @@ class Hub:
         """Draw a topic for all who lack this state of it: after a restart that is nobody."""
         self._drop(topic)
         if not all(viewer.has(topic, version) for viewer in self._viewers.get(topic, ())):
-            update = await self._read(partial(_drawn, topic, version))
+            update = await self._read(partial(_draw_update, topic, version))
             for viewer in self._viewers.get(topic, ()):
                 viewer.offer(update)
             self._keep(update)

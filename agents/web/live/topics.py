@@ -67,7 +67,7 @@ class Update:
     lines: bytes
 
 
-def changed(known: Mapping[Topic, str]) -> dict[Topic, str]:
+def changed_topics(known: Mapping[Topic, str]) -> dict[Topic, str]:
     """Return the topics whose version is not the one that is known ("": none is)."""
     return {topic: now for topic, now in _versions(known) if now != known[topic]}
 

@@ -28,7 +28,7 @@ def invite(request: HttpRequest) -> HttpResponse:
         given = forms.read_invitation(request.POST, workspace)
         operations.invite(workspace=workspace, by=user, at=timezone.now(), **given)
     except (BadForm, operations.Refused) as no:
-        return views.refused(request, workspace, no)
+        return views.show_refusal(request, workspace, no)
     return redirect(f"{reverse('members')}?{urlencode({'workspace': workspace.slug})}#invitations")
 
 
@@ -40,7 +40,7 @@ def invitation_revoke(request: HttpRequest, pk: int) -> HttpResponse:
     try:
         operations.revoke_invitation(invitation=made, by=user, at=timezone.now())
     except operations.Refused as no:
-        return views.refused(request, made.workspace, no)
+        return views.show_refusal(request, made.workspace, no)
     slug = urlencode({"workspace": made.workspace.slug})
     return redirect(f"{reverse('members')}?{slug}#invitations")
 

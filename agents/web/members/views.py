@@ -68,7 +68,7 @@ def team_add(request: HttpRequest) -> HttpResponse:
             **forms.read_new_team(request.POST, workspace),
         )
     except (BadForm, operations.Refused) as no:
-        return refused(request, workspace, no)
+        return show_refusal(request, workspace, no)
     return redirect(f"{reverse('members')}?{urlencode({'workspace': workspace.slug})}")
 
 
@@ -81,7 +81,7 @@ def require_factor(request: HttpRequest) -> HttpResponse:
         roles = forms.read_factor_roles(request.POST)
         operations.require_factor(workspace=workspace, by=user, roles=roles, at=timezone.now())
     except (BadForm, operations.Refused) as no:
-        return refused(request, workspace, no)
+        return show_refusal(request, workspace, no)
     return redirect(f"{reverse('members')}?{urlencode({'workspace': workspace.slug})}#factor")
 
 
@@ -110,7 +110,7 @@ CHANGES: Mapping[str, Change] = {
 }
 
 
-def refused(
+def show_refusal(
     request: HttpRequest, workspace: Workspace, no: BadForm | operations.Refused
 ) -> HttpResponse:
     """Show the list with why nothing was changed."""
@@ -129,10 +129,10 @@ def _slug(request: HttpRequest) -> str:
 def _workspace(request: HttpRequest) -> Workspace:
     user = access.person(request)
     access.workspaces_to_audit(user, "the list of members")  # or it is denied
-    return access.chosen(_audited(user), _slug(request))
+    return access.choose_workspace(_audited_workspaces(user), _slug(request))
 
 
-def _audited(user: User) -> list[Workspace]:
+def _audited_workspaces(user: User) -> list[Workspace]:
     return [part.workspace for part in access.parts_of(user) if part.role in access.AUDITS]
 
 
@@ -155,7 +155,7 @@ def _members(
     shown: dict[str, Json] = {
         "nav": "members",
         "workspace": workspace,
-        "workspaces": _audited(user),
+        "workspaces": _audited_workspaces(user),
         "found": found,
         "given": {name: value for name, value in narrowed.items() if value},
         "older": urlencode({**query, "after": found.after}) if found.after else "",

@@ -116,7 +116,7 @@ def deliveries(request: HttpRequest) -> HttpResponse:
 def _workspace(request: HttpRequest) -> Workspace:
     found = access.workspaces_to_notify(access.person(request))
     given = request.POST if request.method == "POST" else request.GET
-    return access.chosen(found, given.get("workspace", ""))
+    return access.choose_workspace(found, given.get("workspace", ""))
 
 
 def _teams(workspace: Workspace) -> list[Team]:

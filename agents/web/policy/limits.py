@@ -53,7 +53,7 @@ def _yes(is_so: bool) -> str:
     return "yes" if is_so else "no"
 
 
-def _counted(count: int, noun: str) -> str:
+def _count_of(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
@@ -106,7 +106,7 @@ MONEY = {
     ),
     "run_limit_minor": Words.of_first("run_limit_minor"),
     "window_days": Words.of_first("window_days"),
-    "rolling_days": Words.of_desk("rolling_days", lambda p: _counted(p.rolling_days, "day")),
+    "rolling_days": Words.of_desk("rolling_days", lambda p: _count_of(p.rolling_days, "day")),
     "launcher_daily_minor": Words.of_desk(
         "launcher_daily_minor", lambda p: _cap(p.launcher_daily_minor)
     ),
@@ -138,7 +138,7 @@ PEOPLE = {
     ),
     "max_send_backs": Words(
         "Requests sent back, per run",
-        lambda p: f"at most {_counted(p.max_send_backs, 'time')}" if p.max_send_backs else "never",
+        lambda p: f"at most {_count_of(p.max_send_backs, 'time')}" if p.max_send_backs else "never",
         "A reviewer may send a request back instead of rejecting it: the agent gets the reason and "
         "may propose something else, which waits for a reviewer again. After that often, requests "
         "of the run are only approved, changed or rejected.",
@@ -298,7 +298,7 @@ PATTERNS = {
     ),
     "max_reorients": Words(
         "Corrections per draft",
-        lambda p: _counted(p.max_reorients, "time"),
+        lambda p: _count_of(p.max_reorients, "time"),
         "How often the judging model may send one draft back. After that a reviewer decides.",
     ),
 }

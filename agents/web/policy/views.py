@@ -17,7 +17,7 @@ def policy(request: HttpRequest) -> HttpResponse:
     """Show the published version, or the one that is asked for; publishing is a command."""
     found = access.workspaces_to_audit(access.person(request), "the policy")
     workspaces = sorted(found.select_related("policy"), key=lambda workspace: workspace.pk)
-    workspace = access.chosen(workspaces, request.GET.get("workspace", ""))
+    workspace = access.choose_workspace(workspaces, request.GET.get("workspace", ""))
     version = _version(workspace, request.GET.get("version", ""))
     shown = {
         "nav": "policy",

@@ -66,7 +66,7 @@ def find_runs(user: User, asked: QueryDict) -> Runs:
     """Return one page of the person's runs, newest first."""
     said = {name: asked.get(name, "").strip() for name in FILTERS}
     given = {name: text for name, text in said.items() if text}
-    found = _after(_filtered(Run.objects.all(), given), asked.get("before", ""))
+    found = _after(_filter_runs(Run.objects.all(), given), asked.get("before", ""))
     found = newest(found, access.workspaces_of(user), "created_at", PAGE + 1)
     runs = list(found.select_related("launched_by").defer("workflow", "simulation", "scope"))
     older = _mark(runs[PAGE - 1]) if len(runs) > PAGE else ""
@@ -106,7 +106,7 @@ def outcome_of(run: Run) -> str:
     return end_sentence(run.stop_reason) or "In progress"
 
 
-def _filtered(found: QuerySet[Run], given: dict[str, str]) -> QuerySet[Run]:
+def _filter_runs(found: QuerySet[Run], given: dict[str, str]) -> QuerySet[Run]:
     if any("\0" in text for text in given.values()):
         return found.none()  # no stored text holds it, and PostgreSQL refuses to look
     exact = {"state": "state", "pattern": "pattern"}

@@ -30,7 +30,7 @@ def title_of(name: str, steps: Sequence[Step], action: Json) -> str:
     return str(action.get("name") or {"final": "Answer", "brief": "Brief"}.get(str(kind), kind))
 
 
-def _reviewed(steps: Sequence[Step]) -> Json:
+def _reviewed_action(steps: Sequence[Step]) -> Json:
     """Return a turn's action as the policy left it; None where nothing was reviewed."""
     reviews = [reply_of(step) for step in steps if step.kind == "review" and step.reply]
     return reviews[-1]["action"] if reviews else None
@@ -38,7 +38,7 @@ def _reviewed(steps: Sequence[Step]) -> Json:
 
 def note_of(steps: Sequence[Step]) -> str:
     """Return what an agent wrote where the console answered in its own words."""
-    action = _reviewed(steps)
+    action = _reviewed_action(steps)
     return str(action.get("note", "")) if action else ""
 
 
@@ -62,7 +62,7 @@ def summary_of(steps: Sequence[Step], action: Json, *, is_output: bool) -> str:
     if uses:
         return _fields(uses[-1].reply)
     if action and action.get("kind") in ("final", "brief"):
-        stands = _reviewed(steps) or action
+        stands = _reviewed_action(steps) or action
         return str(stands.get("note", stands["answer"]) if is_output else stands["answer"])
     held = [s.asked["review"]["deciding"]["sentence"] for s in steps if s.kind == "escalate"]
     if held and not action:  # put to a person without a review

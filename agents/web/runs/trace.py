@@ -93,7 +93,7 @@ def trace(run: Run, *, at: datetime | None = None, before: int | None = None) ->
     )
     spent = _spent(steps)
     open_ones = [e for e in held.values() if e.state == EscalationState.OPEN]
-    done = _done(effects.values())
+    done = _done_effects(effects.values())
     asked = [turn.money for turn in turns if turn.money]
     acts = [turn for turn in turns if turn.writes]
     notice = SYSTEMS[run.desk].notice if run.desk in SYSTEMS else None
@@ -111,7 +111,7 @@ def trace(run: Run, *, at: datetime | None = None, before: int | None = None) ->
         waiting=open_ones[0] if open_ones else None,
         moved=moved(effects.values()),
         is_untold=has_paid and run.state in ENDED and not any(map(_is_letter, effects.values())),
-        asked=_proposed(asked) if asked or not acts else f"of {_calls(len(acts))} proposed",
+        asked=_proposed_text(asked) if asked or not acts else f"of {_calls(len(acts))} proposed",
         tokens=spent.tokens,
         cost=cost_of(steps),
         seconds=round(spent.seconds, 1),
@@ -119,7 +119,7 @@ def trace(run: Run, *, at: datetime | None = None, before: int | None = None) ->
     )
 
 
-def _proposed(asked: Sequence[tuple[str, int]]) -> str:
+def _proposed_text(asked: Sequence[tuple[str, int]]) -> str:
     """Say what was proposed to be paid: each proposal may be the former in another form."""
     if not asked:
         return "no payment or change proposed"
@@ -132,12 +132,12 @@ def _proposed(asked: Sequence[tuple[str, int]]) -> str:
 
 def moved(effects: Iterable[Effect]) -> str:
     """Say what the ledger has as paid, else how many calls changed something; "" for nothing."""
-    done = _done(effects)
+    done = _done_effects(effects)
     sums = format_sums((e.currency, e.amount_minor) for e in done if e.amount_minor)
     return sums or _calls(len(done))
 
 
-def _done(effects: Iterable[Effect]) -> list[Effect]:
+def _done_effects(effects: Iterable[Effect]) -> list[Effect]:
     return [e for e in effects if e.state == EffectState.DONE and not _is_letter(e)]
 
 

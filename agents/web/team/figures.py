@@ -156,7 +156,7 @@ def _day(text: str) -> date | None:
 
 def team_figures(sight: Sight, chosen: DayRange, *, at: datetime) -> TeamFigures:
     """Return the figures of a range, in four queries."""
-    sums = _stored(sight, chosen)
+    sums = _stored_figures(sight, chosen)
     fresh = max(chosen.first, chosen.fresh_from, (at.astimezone(UTC) - FRESH).date())
     if fresh <= chosen.last:
         begin, end = (datetime.combine(day, time(), UTC) for day in (fresh, chosen.last + DAY))
@@ -175,7 +175,7 @@ def team_figures(sight: Sight, chosen: DayRange, *, at: datetime) -> TeamFigures
     )
 
 
-def _stored(sight: Sight, chosen: DayRange) -> dict[tuple[str, int | None], ReviewFigures]:
+def _stored_figures(sight: Sight, chosen: DayRange) -> dict[tuple[str, int | None], ReviewFigures]:
     found: dict[tuple[str, int | None], ReviewFigures] = {}
     # None that was summed since the range was read: its requests are read one by one.
     ours = ReviewDay.objects.filter(workspace=sight.workspace, day__lt=chosen.fresh_from)

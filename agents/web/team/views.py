@@ -27,7 +27,7 @@ COLUMNS = (
 @page
 def team(request: HttpRequest) -> HttpResponse:
     """Show how requests were decided in a range of days."""
-    (sight, *others), chosen, found = _read(request)
+    (sight, *others), chosen, found = _read_figures(request)
     seen = {one.workspace.pk: one.workspace for one in (sight, *others)}
     around = {
         "nav": "team",
@@ -37,7 +37,7 @@ def team(request: HttpRequest) -> HttpResponse:
         "found": found,
         "sees_all": sight.people is None,
         **_chart_hours(found.hours),
-        "address": urlencode(_given(sight, chosen)),
+        "address": urlencode(_chosen_query(sight, chosen)),
     }
     return render(request, "team/page.html", around)
 
@@ -45,7 +45,7 @@ def team(request: HttpRequest) -> HttpResponse:
 @page
 def team_csv(request: HttpRequest) -> HttpResponse:
     """Give the same figures as CSV: counts and seconds as numbers, amounts in words."""
-    (sight, *_), chosen, found = _read(request)
+    (sight, *_), chosen, found = _read_figures(request)
     out = io.StringIO()
     table = csv.writer(out)
     table.writerow(COLUMNS)
@@ -57,7 +57,7 @@ def team_csv(request: HttpRequest) -> HttpResponse:
     return response
 
 
-def _read(request: HttpRequest) -> tuple[list[Sight], DayRange, TeamFigures]:
+def _read_figures(request: HttpRequest) -> tuple[list[Sight], DayRange, TeamFigures]:
     at, given = timezone.now(), request.GET
     sights = sights_of(access.person(request), given.get("workspace", ""))
     chosen = read_range(given.get("from", ""), given.get("to", ""), at=at)
@@ -81,7 +81,7 @@ def _chart_hours(hours: Sequence[tuple[int, float]]) -> dict[str, object]:
     return {"bars": bars, "most": most}
 
 
-def _given(sight: Sight, chosen: DayRange) -> dict[str, str]:
+def _chosen_query(sight: Sight, chosen: DayRange) -> dict[str, str]:
     days = {"from": f"{chosen.first}", "to": f"{chosen.last}"}
     return {"workspace": sight.workspace.slug, **days}
 

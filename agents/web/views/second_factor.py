@@ -105,7 +105,7 @@ def _page(
         "has": has,
         "begun": begun if not has else None,
         "secret": _in_fours(b32encode(begun.bin_key).decode()) if begun else "",
-        "qr": _drawn(begun.config_url) if begun and not has else "",
+        "qr": _draw_code(begun.config_url) if begun and not has else "",
         "left": RecoveryCode.objects.filter(user=user).count() if has else 0,
         "codes": codes,
         "needed": [p.workspace.name for p in parts if p.role in p.workspace.second_factor_roles],
@@ -118,7 +118,7 @@ def _in_fours(text: str) -> str:
     return " ".join(text[at : at + 4] for at in range(0, len(text), 4))
 
 
-def _drawn(url: str) -> SafeString:
+def _draw_code(url: str) -> SafeString:
     """Return a QR code as markup without styles or scripts, which the CSP would refuse."""
     drawn = segno.make(url, error="m", micro=False).svg_inline(light="#fff", omitsize=True)
     return mark_safe(drawn)  # noqa: S308 - shapes and numbers that segno writes, no text of anybody's

@@ -23,16 +23,16 @@ from agents.llm.prompts import read_prompt
 
 PROMPTS = Path(__file__).parents[1] / "prompts"
 _ACTORS: dict[str, Callable[[Json], str]] = {
-    "worker": worker.said,
-    "writer": writer.said,
-    "router": router.said,
-    "responder": responder.said,
-    "planner": planner.said,
-    "reporter": reporter.said,
-    "committer": step_agent.committed,
-    "executor": step_agent.executed,
-    "assessor": step_agent.assessed,
-    "judge": judge.said,
+    "worker": worker.worker_reply,
+    "writer": writer.writer_reply,
+    "router": router.router_reply,
+    "responder": responder.responder_reply,
+    "planner": planner.planner_reply,
+    "reporter": reporter.reporter_reply,
+    "committer": step_agent.commitment_reply,
+    "executor": step_agent.execution_reply,
+    "assessor": step_agent.assessment_reply,
+    "judge": judge.judge_reply,
 }
 
 

@@ -10,7 +10,7 @@ from agents.desks.refunds.demo.goals import Misfortune, read_goal
 CORRECTION = "Claim no refund, because the ledger holds none. Say only what the facts say."
 
 
-def said(inputs: Json) -> str:
+def judge_reply(inputs: Json) -> str:
     """Return the verdict on one round of a step."""
     match read_goal(inputs["goal"]).misfortune:
         case Misfortune.HALT:

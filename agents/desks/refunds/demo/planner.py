@@ -10,7 +10,7 @@ from agents.desks.refunds.demo.goals import Misfortune, read_goal
 _WORKERS = (("sales_worker", True), ("payments_worker", True), ("inventory_worker", False))
 
 
-def said(inputs: Json) -> str:
+def planner_reply(inputs: Json) -> str:
     """Return the plan as it would arrive: JSON, or what should have been."""
     misfortune = read_goal(inputs["goal"]).misfortune
     args = {"report_date": inputs["report_date"], "region": inputs["region"]}

@@ -9,7 +9,7 @@ from agents.desks.refunds.demo.goals import Misfortune, read_goal
 from agents.desks.refunds.demo.writer import usd
 
 
-def said(inputs: Json) -> str:
+def reporter_reply(inputs: Json) -> str:
     """Return the brief that the aggregate bears out."""
     if read_goal(inputs["goal"]).misfortune == Misfortune.ROSY:
         return "Health is green, there is nothing to do."

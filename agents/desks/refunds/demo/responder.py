@@ -7,7 +7,7 @@ from agents.desks.refunds.demo.goals import Misfortune, read_goal
 from agents.desks.refunds.demo.writer import usd
 
 
-def said(inputs: Json) -> str:
+def responder_reply(inputs: Json) -> str:
     """Return the answer that the last observation bears out."""
     seen = inputs["history"][-1]["observation"]
     found = seen["result"]

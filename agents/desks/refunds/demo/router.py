@@ -11,7 +11,7 @@ from agents.desks.refunds.ticket_topics import TOPICS, is_about
 LONGEST = 300  # characters of a ticket
 
 
-def said(inputs: Json) -> str:
+def router_reply(inputs: Json) -> str:
     """Return the next route as it would arrive: JSON, or what should have been."""
     goal = read_goal(inputs["goal"])
     wrong = goal.misfortune == Misfortune.WRONG_DESK

@@ -17,7 +17,7 @@ CONTEXT, REPLY = "get_refund_context", "send_reply"
 NOT_KNOWN = "is not known."
 
 
-def committed(inputs: Json) -> str:
+def commitment_reply(inputs: Json) -> str:
     """Return what the agent means to do in a step."""
     tools = [f"call {tool}" for tool in inputs["tools"]]
     return json.dumps(
@@ -33,7 +33,7 @@ def committed(inputs: Json) -> str:
     )
 
 
-def executed(inputs: Json) -> str:
+def execution_reply(inputs: Json) -> str:
     """Return the next answer of the agent, in the form that is asked for."""
     match inputs["answer_as"]:
         case "action":
@@ -47,7 +47,7 @@ def executed(inputs: Json) -> str:
             return _text(inputs)
 
 
-def assessed(inputs: Json) -> str:
+def assessment_reply(inputs: Json) -> str:
     """Return how the agent finds that it did: as committed, whatever it did."""
     return json.dumps({"met_commitment": True, "deviations": [], "concerns": [], "unexpected": []})
 

@@ -17,16 +17,16 @@ _REASONS = {
 }
 
 
-def said(inputs: Json) -> str:
+def worker_reply(inputs: Json) -> str:
     """Return the worker's next proposal as it would arrive: JSON, or what should have been."""
     goal = read_goal(inputs["goal"])
-    proposal = json.dumps(_proposed(goal, inputs))
+    proposal = json.dumps(_proposal(goal, inputs))
     if goal.misfortune == Misfortune.BROKEN_JSON and '"issue_refund"' in proposal:
         return proposal[: len(proposal) // 2]
     return proposal
 
 
-def _proposed(goal: Goal, inputs: Json) -> Json:
+def _proposal(goal: Goal, inputs: Json) -> Json:
     last = inputs["state_summary"]["last_step"]
     if (blocked := inputs.get("blocked")) and blocked[-1]["rule"] == SENT_BACK:
         return _heeding(blocked[-1])
@@ -68,11 +68,11 @@ def _after_context(goal: Goal, seen: Json) -> Json:
         amount = goal.amount_usd or billing["last_charge_usd"]
         return _final(f"{usd(amount)} was refunded to customer {goal.customer}.")
     if not goal.wants_refund:
-        return _final(_described(goal, seen))
+        return _final(_description(goal, seen))
     return _refund(goal, billing)
 
 
-def _described(goal: Goal, seen: Json) -> str:
+def _description(goal: Goal, seen: Json) -> str:
     return f"Customer {goal.customer} is {seen['user']['name']}. [[charge]] [[window]]"
 
 

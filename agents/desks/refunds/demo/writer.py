@@ -5,7 +5,7 @@ from __future__ import annotations
 from agents.core.requests import Json
 
 
-def said(inputs: Json) -> str:
+def writer_reply(inputs: Json) -> str:
     """Return a few sentences that say what the history shows was done."""
     done = [
         (past["executed_action"]["name"], past["observation"])

@@ -74,7 +74,7 @@ class Original:
     @cached_property
     def hashed(self) -> Sequence[Mapping[str, Json]]:
         """Return what each hash is of that a row or the record holds, those within others first."""
-        return dict(_hashed_texts(self)), dict(_hashed(self))
+        return dict(_hashed_texts(self)), dict(_hash_sources(self))
 
 
 def read_original(run_id: UUID) -> Original:
@@ -275,7 +275,7 @@ def _texts(value: Json) -> Iterator[str]:
             yield from (text for one in value for text in _texts(one))
 
 
-def _hashed(original: Original) -> Iterator[tuple[str, Json]]:
+def _hash_sources(original: Original) -> Iterator[tuple[str, Json]]:
     """Return each other hash that a row or the record holds, with what it is of."""
     yield sha256(original.run.goal), original.run.goal
     yield sha256(original.run.workflow), original.run.workflow

@@ -62,7 +62,7 @@ def write_history(
     newest = max(map(int, copied), default=0)
     numbers = itertools.count(max(newest + 1, FIRST_NUMBER))
     copies = [*_past(originals[: len(past)], until, chance)] if past else []
-    planned = [*copies, *_waiting(originals[len(past) :], until)]
+    planned = [*copies, *_with_waits(originals[len(past) :], until)]
     names, kept = _names(chance), kept_rows(originals[0], workspace)
     write_copies(
         [
@@ -81,7 +81,7 @@ def _past(
         yield original, _clock(original, began, chance)
 
 
-def _waiting(originals: Sequence[Original], until: datetime) -> Iterator[tuple[Original, Clock]]:
+def _with_waits(originals: Sequence[Original], until: datetime) -> Iterator[tuple[Original, Clock]]:
     """Let each have come some minutes after the one before."""
     chance = random.Random(0)  # noqa: S311 - nothing secret
     for place, original in enumerate(originals):

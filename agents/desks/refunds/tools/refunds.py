@@ -92,7 +92,7 @@ def _hold(
 ) -> None:
     """Hold the amount on the charge; what cannot be held the refund itself will refuse."""
     with suppress(refunds.RefundRefused):
-        refunds.reserve(**_asked(context, user_id, amount_minor, reason or ""))
+        refunds.reserve(**_pay_request(context, user_id, amount_minor, reason or ""))
 
 
 def _release(key: str, at: datetime) -> bool:
@@ -101,7 +101,7 @@ def _release(key: str, at: datetime) -> bool:
 
 def _find_refund(key: str) -> Json:
     receipt = refunds.find(key=key)
-    return _paid(receipt) if receipt and receipt.state == "paid" else None
+    return _receipt_reply(receipt) if receipt and receipt.state == "paid" else None
 
 
 def _valid_refund(result: Json, args: Json) -> bool:
@@ -127,14 +127,14 @@ def issue_refund(
 ) -> Json:
     """Pay part of the latest charge back to a customer. The same key pays once."""
     try:
-        receipt = refunds.pay(**_asked(context, user_id, amount_minor, reason or ""))
+        receipt = refunds.pay(**_pay_request(context, user_id, amount_minor, reason or ""))
     except refunds.RefundRefused as error:
         most = {} if error.max_minor is None else {"max_refund_minor": error.max_minor}
         return {"status": "error", "error": error.code, **most}
-    return _paid(receipt)
+    return _receipt_reply(receipt)
 
 
-def _asked(context: Context, user_id: int, amount_minor: int, reason: str) -> dict[str, Json]:
+def _pay_request(context: Context, user_id: int, amount_minor: int, reason: str) -> dict[str, Json]:
     return {
         "book_id": context.book_id,
         "customer_number": user_id,
@@ -146,7 +146,7 @@ def _asked(context: Context, user_id: int, amount_minor: int, reason: str) -> di
     }
 
 
-def _paid(receipt: refunds.Receipt) -> Json:
+def _receipt_reply(receipt: refunds.Receipt) -> Json:
     return {
         "status": "ok",
         "refund": {

@@ -60,22 +60,22 @@ def in_contract(reply: Json, args: Json) -> bool:
 @tool(Touch.READ, valid=in_contract)
 def sales_worker(context: Context, *, report_date: str, region: str) -> Json:
     """Read what was sold."""
-    return _reported("sales", metrics.sales, context, report_date, region)
+    return _report("sales", metrics.sales, context, report_date, region)
 
 
 @tool(Touch.READ, valid=in_contract)
 def payments_worker(context: Context, *, report_date: str, region: str) -> Json:
     """Read how payments went."""
-    return _reported("payments", metrics.payments, context, report_date, region)
+    return _report("payments", metrics.payments, context, report_date, region)
 
 
 @tool(Touch.READ, valid=in_contract)
 def inventory_worker(context: Context, *, report_date: str, region: str) -> Json:
     """Read what is short in stock."""
-    return _reported("inventory", metrics.inventory, context, report_date, region)
+    return _report("inventory", metrics.inventory, context, report_date, region)
 
 
-def _reported(source: str, read: Callable[..., Json], context: Context, day: str, at: str) -> Json:
+def _report(source: str, read: Callable[..., Json], context: Context, day: str, at: str) -> Json:
     # A plain function in a thread of its own, as most clients of reporting systems are: past its
     # deadline it goes on, and what it then says comes too late.
     first = context.nth == 1

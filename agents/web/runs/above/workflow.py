@@ -119,11 +119,11 @@ def rounds(steps: Sequence[Step], now: datetime) -> Json:
         part.calls += step.kind == "use"
         part.is_supervised |= step.key.startswith(f"{name}/commit")
         if step.kind == "say":
-            _heard(part, step.asked["kind"], step.asked["facts"])
+            _take_event(part, step.asked["kind"], step.asked["facts"])
         elif step.kind == "review" and step.key == f"{name}/review":
             part.is_busy = False
         elif step.kind == "ask" and step.reply:
-            _said(part, step.key.partition("#")[0], str(step.reply.get("text", "")))
+            _take_text(part, step.key.partition("#")[0], str(step.reply.get("text", "")))
     for part in parts.values():
         part.round_of(1)
     return {"parts": list(parts.values()), "one_model": _one_model(steps)}
@@ -138,7 +138,7 @@ def _one_model(steps: Sequence[Step]) -> str:
     return ", ".join(sorted(by_role.get("judge", set()) & by_role.get("executor", set())))
 
 
-def _said(part: StepPart, key: str, text: str) -> None:
+def _take_text(part: StepPart, key: str, text: str) -> None:
     """Take down what the agent promised, and after each round what it says of its work."""
     if key == f"{part.name}/commit":
         part.commitment = read_commitment(text)
@@ -147,7 +147,7 @@ def _said(part: StepPart, key: str, text: str) -> None:
         part.round_of(done + 1).assessment = read_assessment(text)
 
 
-def _heard(part: StepPart, kind: str, facts: Json) -> None:
+def _take_event(part: StepPart, kind: str, facts: Json) -> None:
     if kind == "checkpoint.committed":
         part.told = facts
         part.round_of(1).said[kind] = facts
@@ -168,7 +168,9 @@ def _phases(part: StepPart, found: Round) -> list[Phase]:
     return [
         _phase("Commit", bool(given), commit, good=bool(given and given.get("given"))),
         _phase("Execute", bool(assessed), _calls(part) if assessed else "at work"),
-        _phase("Post", bool(assessed), _assessed(assessed), good=_kept(assessed)),
+        _phase(
+            "Post", bool(assessed), _assessment_text(assessed), good=_keeps_commitment(assessed)
+        ),
         _phase("Reconcile", bool(drift), _drift(drift), good=not found.triggers),
         Phase("Supervise", role, icon, words),
     ]
@@ -185,11 +187,11 @@ def _calls(part: StepPart) -> str:
     return f"{part.calls} call{'' if part.calls == 1 else 's'}" if part.calls else "no call"
 
 
-def _kept(assessed: Json) -> bool:
+def _keeps_commitment(assessed: Json) -> bool:
     return bool(assessed and assessed.get("readable") and assessed.get("met_commitment"))
 
 
-def _assessed(assessed: Json) -> str:
+def _assessment_text(assessed: Json) -> str:
     if not assessed:
         return "not yet"
     if not assessed.get("readable"):

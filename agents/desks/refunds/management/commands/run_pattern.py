@@ -91,7 +91,7 @@ class Command(BaseCommand):
             policy=policy,
             simulation=simulation,
             at=at,
-            **_followed(config, options),
+            **_workflow_of(config, options),
         )
         self._say(f"run {run.pk} launched")
         return run, human
@@ -104,7 +104,7 @@ class Command(BaseCommand):
             self.stdout.write(json.dumps(result, ensure_ascii=False, indent=2))
             return
         for line in result["trace"]:
-            self.stdout.write(_told(line))
+            self.stdout.write(_trace_line(line))
         self.stdout.write(f"{result['status']}: {result.get('stop_reason', '')}".rstrip(": "))
         if result.get("error"):
             self.stdout.write(result["error"])
@@ -119,7 +119,7 @@ class Command(BaseCommand):
             self.stdout.write("(answered by the demo model)")
 
 
-def _told(line: dict[str, Json]) -> str:
+def _trace_line(line: dict[str, Json]) -> str:
     """Return a line of the trace for people: a step, an attempt, a task or a phase.
 
     A line of a pattern that writes others is told as it is.
@@ -146,7 +146,7 @@ def _of_phase(line: dict[str, Json]) -> str:
     return f"     {line['step']} {line['phase']}{round_}{': ' if said else ''}{said}"
 
 
-def _followed(config: Json, options: dict[str, Any]) -> dict[str, Json]:
+def _workflow_of(config: Json, options: dict[str, Any]) -> dict[str, Json]:
     """Return the workflow to follow and its inputs, of the config or by name."""
     if options["pattern"] != "workflow":
         return {}
@@ -218,7 +218,7 @@ async def _driven(run: Run, human: Human | None, say: Any) -> None:
     """Drive the run here, as a worker would, until it ends or waits for a real person."""
     try:
         async with lease.keep_leases():
-            while not await in_database(_settled, run, human, say):
+            while not await in_database(_is_settled, run, human, say):
                 if await advance(run.pk, outlasts_outages=False) is None:
                     await asyncio.sleep(LOOK)
     finally:
@@ -226,7 +226,7 @@ async def _driven(run: Run, human: Human | None, say: Any) -> None:
         close_connections()
 
 
-def _settled(run: Run, human: Human | None, say: Any) -> bool:
+def _is_settled(run: Run, human: Human | None, say: Any) -> bool:
     """Tell whether there is nothing more to do here; let the simulated person decide."""
     run.refresh_from_db()
     if run.state in ENDED:
