@@ -15,7 +15,7 @@ from django.db.models import QuerySet
 from agents.audit import sealing
 from agents.models import Head, VerifiedHead, Workspace
 from agents.record import seals
-from agents.record.chain import spelled
+from agents.record.chain import spell_time
 
 LONGEST = timedelta(days=7)  # after which all is read again
 
@@ -30,7 +30,7 @@ class Verified:
     full_at: datetime
 
     def proof(self, workspace: int, key: str) -> str:
-        parts = [workspace, self.head, self.seal, self.upto, spelled(self.full_at)]
+        parts = [workspace, self.head, self.seal, self.upto, spell_time(self.full_at)]
         return seals.keyed_digest(key, ["verified", *parts])
 
 
