@@ -34,7 +34,8 @@ COLUMNS = (
     "amount",
 )
 WITHHELD = "(not shown to those who may decide, until a second person has)"
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+# Also as they are typed in Japanese, and what a cell may be pasted with.
+_FORMULA = tuple("=+-@＝＋－＠\t\r\n")
 CUT = (
     "CUT: older entries that match are not in this file. Narrow the filter, or download the "
     "verifiable log, which has all that are not archived."
