@@ -74,6 +74,9 @@ def test_a_flood_keeps_nobody_else_waiting(
     scene, late = flooded
     settings.OPSCONSOLE_WORKER_CONCURRENCY = slots
 
+    first = Run.objects.filter(pk__in=Turns().choose(()).runs, workspace=scene.workspace)
+    assert first.count() == max(1, slots * 4 // 5), "four fifths, as the page says"
+
     worked(lambda: has_ended(late))
 
     ended = Run.objects.filter(workspace=scene.workspace).exclude(state=RunState.QUEUED).count()
