@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from django import template
 from django.templatetags.static import static
@@ -15,14 +15,18 @@ from django.utils.safestring import SafeString
 from agents.core.former import CURRENCY
 from agents.core.money import PRICED_IN, format_money, format_sums
 from agents.core.units import is_currency, unit_of, with_unit
-from agents.models import Escalation, Scope, SwitchStage
+from agents.models import Escalation, KillSwitch, Scope, SwitchStage
+from agents.policies.rule_words import words_of
 from agents.sdk.desk import DESKS
-from agents.web.policy.rule_words import words_of
-
-if TYPE_CHECKING:
-    from agents.web.kill.switches import SwitchInForce
 
 register = template.Library()
+
+
+class StopRow(Protocol):
+    """A switch in force, as the page of the kill switches makes it."""
+
+    switch: KillSwitch
+
 
 # State is always icon, word and colour: the role gives icon and colour, the word says it.
 RUN_ROLES = {
@@ -81,7 +85,7 @@ def escalation_chip(state: str) -> SafeString:
 
 
 @register.simple_tag
-def stop_chip(stops: Sequence[SwitchInForce]) -> SafeString:
+def stop_chip(stops: Sequence[StopRow]) -> SafeString:
     """Say whether kill switches stop all that agents do, or a part of it."""
     stopped = {row.switch.scope for row in stops if row.switch.stage is SwitchStage.ON}
     if Scope.WORKSPACE in stopped:

@@ -18,11 +18,11 @@ from agents.desks.refunds.profiles import PROFILES, STRICT
 from agents.models import PolicyVersion, Role
 from agents.patterns import PATTERNS
 from agents.policies import RULES
+from agents.policies.rule_words import TITLES, rule_lines, words_of
 from agents.sdk.desk import DESKS
 from agents.web.policy.differences import differences, lines
 from agents.web.policy.limits import WORDS
 from agents.web.policy.reference import policy_reference
-from agents.web.policy.rule_words import TITLES, rule_lines, words_of
 from agents.web.policy.versions import PUBLISHED
 from tests.engine.scene import Scene, set_scene
 from tests.web.test_pages import signed_in, stranger

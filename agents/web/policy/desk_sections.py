@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from agents.core.limits import Limits
 from agents.core.money import format_money
 from agents.core.requests import Json
+from agents.policies.rule_words import RuleLine, words_of
 from agents.sdk.argument_words import in_words
 from agents.sdk.desk import DESKS, Desk
 from agents.tools import TOOLS
 from agents.web.formats import with_article
 from agents.web.policy.limits import PATTERNS
-from agents.web.policy.rule_words import RuleLine, words_of
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from agents.core.former import FIRST_DESK
 from agents.policies import RULES
+from agents.policies.rule_words import words_of
 from agents.systems import SYSTEMS
 from agents.web.policy.limits import WORDS
-from agents.web.policy.rule_words import words_of
 
 _BEGIN = """# What a policy holds
 

@@ -11,9 +11,9 @@ from agents.core.limits import BadPolicy, Limits
 from agents.core.requests import Json
 from agents.models import Event, PolicyVersion, Team, Workspace
 from agents.patterns import PATTERNS
+from agents.policies.rule_words import RuleLine, rule_lines
 from agents.web.policy.desk_sections import DeskPart, desk_parts
 from agents.web.policy.differences import LimitDifference, LimitLine, differences, lines
-from agents.web.policy.rule_words import RuleLine, rule_lines
 from agents.web.sentences import read_events
 
 NOT_NAMED: Mapping[str, str] = {}
