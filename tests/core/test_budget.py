@@ -1,10 +1,11 @@
-"""What counts as active time."""
+"""What counts as active time, and what the gateway lets be called at all."""
 
 from __future__ import annotations
 
 import pytest
 
-from agents.core.budget import active
+from agents.core.budget import Call, active, refusal
+from agents.desks.refunds.profiles import STRICT
 
 
 @pytest.mark.parametrize(
@@ -21,3 +22,23 @@ def test_time_counts_once_however_many_are_busy(
     spans: list[tuple[float, float]], seconds: float
 ) -> None:
     assert active(spans) == seconds
+
+
+@pytest.mark.parametrize(
+    ("tool", "calls_before", "why"),
+    [
+        ("issue_refund", 0, ""),
+        ("transfer_money", 0, "tool_denied:transfer_money"),  # registered, and not on the list
+        ("send_refund_email", 0, "tool_missing:send_refund_email"),  # on the list, and not here
+        ("issue_refund", 1, "loop_detected:signature_repeat"),
+        ("issue_refund", STRICT.max_tool_calls, "max_tool_calls"),
+    ],
+)
+def test_a_tool_is_on_the_list_again_when_it_is_called(
+    tool: str, calls_before: int, why: str
+) -> None:
+    call, registered = Call(tool, "the same"), {"issue_refund", "transfer_money"}
+
+    said = refusal(call, before=[call] * calls_before, limits=STRICT, registered=registered)
+
+    assert said == why

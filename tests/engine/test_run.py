@@ -126,6 +126,8 @@ def test_the_second_decision_is_told_who_was_first(scene: Scene) -> None:
 
     assert late.value.escalation.decided_by == scene.rita
     assert late.value.escalation.granted_minor == 80000
+    refused = run.events.get(kind="decision.refused")
+    assert (refused.actor, refused.facts["escalation"]) == ("rita", escalation.pk)
 
 
 @pytest.mark.parametrize("anew", [False, True], ids=["it", "the run it repeats"])

@@ -125,6 +125,7 @@ def test_what_is_of_more_than_one_kind_or_somebody_elses_is_rejected_by_nobody(
         {"item": ["x"]},
         {"token": "x"},
         {"approve": "yes"},
+        {"refusal": ["first", "second"]},
         {"item": [f"{number}.x" for number in range(1, 43)]},
     ):
         assert send(rita, {**sent, **odd}).status_code == 422, odd
