@@ -18,9 +18,13 @@ from agents.audit.verify import prove
 from agents.core.states import ENDED
 from agents.desks.refunds.gallery import history
 from agents.management.demo_people import ensure_sign_ins
+from agents.management.demo_work import begin_work
 from agents.models import Effect, Escalation, Event, Run, Step, Workspace
 from tests.database import make_once
 from tests.engine.scene import go
+from tests.notifications.telling import tell
+from tests.web.test_pages import signed_in
+from tests.web.words import words
 
 COPIED = r"^\d{4,}$"  # keys of customers that copies are about
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -132,6 +136,34 @@ def test_six_requests_of_different_kinds_and_customers_wait(past: Past) -> None:
     assert past.waiting == 6
     assert all(past.until < e.expires_at for e in waiting)
     assert history.write_history(past.workspace, until=past.until) == (0, 0)
+
+
+@pytest.mark.slow
+def test_a_newcomer_meets_a_team_a_tier_and_what_people_share(past: Past) -> None:
+    workspace, at = past.workspace, timezone.now()
+
+    assert [begin_work(workspace, at=at), begin_work(workspace, at=at)] == [True, False]
+    tell()
+
+    waiting = Escalation.objects.filter(state="open")
+    two = waiting.get(run__desk="bank")
+    mine, snoozed = waiting.get(assigned_to__isnull=False), waiting.get(snoozes__isnull=False)
+    rita, admin = (signed_in(User.objects.get(username=name)) for name in ("rita", "admin"))
+
+    def card(client: Client, request: Escalation) -> str:
+        return words(client.get(f"/approvals/{request.pk}/").text)
+
+    assert "Pass it on" in card(rita, two)
+    assert "1 of 2: mara approved EUR 1,950.00" in card(admin, two)
+    assert "mara handed it over to rita: “You know this case.”" in card(rita, mine)
+    assert "Snoozed for you until" in card(rita, snoozed)
+    log = words(admin.get("/notifications/log/").text)
+    assert f"Sent Assigned to a person or a team request {mine.pk} rita" in log
+    assert "above Leads and two people" in words(admin.get("/policy/").text)
+    proof = prove(
+        runs=Run.objects.all(), workspaces=Workspace.objects.all(), file=Path("nowhere.jsonl")
+    )
+    assert proof.faults == []
 
 
 @pytest.mark.slow

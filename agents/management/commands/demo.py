@@ -18,6 +18,7 @@ from django.utils import timezone
 
 from agents.management.commands.serve import must_be_port
 from agents.management.demo_people import ADMIN, PEOPLE, ensure_sign_ins
+from agents.management.demo_work import begin_work
 from agents.management.exit_codes import BAD_USAGE
 from agents.management.processes import Program, run_together
 from agents.models import PolicyVersion, Workspace
@@ -58,6 +59,8 @@ class Command(BaseCommand):
         for past, recording in zip(pasts, begun, strict=True):
             self._fill(workspace, past, until=at, begun=recording)
         _put_in_force(workspace, at=timezone.now())
+        if not prepare and begin_work(workspace, at=timezone.now()):
+            self.stdout.write("Demo data: a team, and requests that its people share.")
         gc.enable()
         if prepare:
             return

@@ -1,0 +1,86 @@
+"""What the demo's people have begun: a team, a tier, and requests that they share."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.utils import timezone
+
+from agents import operations
+from agents.core.states import EscalationState
+from agents.engine.advance import advance
+from agents.engine.threads import close_connections
+from agents.llm import is_demo
+from agents.management.demo_people import ADMIN, PEOPLE
+from agents.models import Escalation, Team, Workspace
+from agents.sdk.desk import DESKS
+
+DESK, SUBJECT, CURRENCY = "bank", "main", "EUR"
+GOAL = "Pay Papier Hansen EUR 1,950.00 for invoice INV-9."
+TEAM, NAME = "leads", "Leads"
+TIERS = {DESK: {CURRENCY: [{"up_to_minor": 100_000}, {"team": TEAM, "people": 2}]}}
+
+
+def begin_work(workspace: Workspace, *, at: datetime) -> bool:
+    """Share out what waits, and have one person approve what takes two. Return whether it did.
+
+    Once, and only where the demo's model answers: another one would cost money, and wait.
+    """
+    if not is_demo() or Team.objects.filter(workspace=workspace).exists():
+        return False
+    rita, mara, admin = (User.objects.get(username=name) for name in ("rita", "mara", ADMIN))
+    operations.set_team(
+        workspace=workspace, slug=TEAM, name=NAME, add=[mara, admin], lead=mara, actor=ADMIN, at=at
+    )
+    if not settings.EMAIL_HOST:  # mail is kept in files: nobody gets any
+        for person in PEOPLE:
+            user = User.objects.get(username=person.name)
+            address = f"{person.name}@example.com"
+            operations.set_email(workspace=workspace, user=user, email=address, at=at, actor=ADMIN)
+    waiting = Escalation.objects.filter(workspace=workspace, state=EscalationState.OPEN)
+    if waiting.count() > 1:
+        *_, later, mine = waiting.order_by("expires_at", "pk").values_list("pk", flat=True)
+        operations.snooze(escalation_id=later, by=rita, until=at + timedelta(minutes=10), at=at)
+        note = "You know this case."
+        operations.assign(escalation_id=mine, by=mara, to_user=rita, note=note, at=at)
+    if DESK in DESKS:
+        _approve_as_first(workspace, mara, admin, at=at)
+    return True
+
+
+def _approve_as_first(workspace: Workspace, first: User, admin: User, *, at: datetime) -> None:
+    """Let a request come to wait for a second person."""
+    held = workspace.policy.document if workspace.policy else {}
+    document = {**held, "tiers": TIERS}
+    operations.publish_policy(workspace=workspace, document=document, by=admin, at=at)
+    workspace.refresh_from_db()
+    run = operations.launch(
+        workspace=workspace,
+        pattern="supervisor",
+        goal=GOAL,
+        subject=SUBJECT,
+        desk=DESK,
+        by=User.objects.get(username="omar"),
+        at=at,
+    )
+    asyncio.run(_drive(run.pk))
+    asked = Escalation.objects.filter(run=run, state=EscalationState.OPEN).first()
+    if asked:
+        operations.decide(
+            escalation_id=asked.pk,
+            by=first,
+            approve=True,
+            comment="The invoice is in order.",
+            at=timezone.now(),
+        )
+
+
+async def _drive(run: UUID) -> None:
+    try:
+        await advance(run)
+    finally:
+        close_connections()
