@@ -91,6 +91,8 @@ def note_of(notification: Notification) -> Note:
                 review=request.review,
             ),
         )
+        whom = _mask(notification, run.subject_label)
+        asked += f" ({whom})" if whom and whom not in asked else ""
         why = _mask(notification, request.review["deciding"].get("sentence") or "")
         lines, url = [matter or why, _deadline(request)], _url("approval", request.pk)
         if kind_of(request.kind, request.action).settles_call:
@@ -140,7 +142,8 @@ def _invitation_note(notification: Notification, facts: Json) -> Note:
 
 def mail_of(notes: Sequence[Note], *, at: datetime) -> tuple[str, str]:
     """Return the subject and the text of one mail about some things, as they are at a time."""
-    notes = list({(note.headline, note.url): note for note in notes}.values())
+    # Of a request the newest alone: it says what the others said, and what came after.
+    notes = list({n.facts.get("request") or (n.headline, n.url): n for n in notes}.values())
     subject = notes[0].headline if len(notes) == 1 else f"{len(notes)} notifications"
     parts = ["\n".join([note.headline, *note.lines, note.url]) for note in notes]
     parts.append(
