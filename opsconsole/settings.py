@@ -325,6 +325,10 @@ if OPSCONSOLE_HEADS_FILE.is_dir():
     )
 # How often a worker's sweep seals; 0 leaves it to manage.py seal_audit.
 OPSCONSOLE_SEAL_SECONDS = _env.whole("OPSCONSOLE_SEAL_SECONDS", default=300, low=0, high=86400)
+# How large the database may become, for the overview's forecast; 0 is the disk, where it is here.
+OPSCONSOLE_DATABASE_GIGABYTES = _env.whole(
+    "OPSCONSOLE_DATABASE_GIGABYTES", default=0, low=0, high=1_000_000
+)
 
 # One line an event to stderr. The clients of the model stay quiet: they would log what is sent.
 

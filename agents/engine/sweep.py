@@ -21,6 +21,7 @@ from agents.engine.calling import CallOutcome
 from agents.engine.climbing import climb
 from agents.engine.commit import Commit
 from agents.engine.crashpoints import crashpoint
+from agents.engine.database_growth import measure_database
 from agents.engine.dispatch import ring, unheard
 from agents.engine.expired_invitations import expire_invitations
 from agents.engine.lease import TOGETHER, requeue_runs
@@ -46,16 +47,17 @@ def sweep() -> int:
     crashpoint("sweep.after_commit")
     sum_next_day(at=timezone.now())
     sum_next_review_day(at=timezone.now())
-    _keep_statistics()
+    _look_hourly()
     seal_when_due(at=timezone.now())
     return put_right
 
 
-def _keep_statistics() -> None:
-    """Have the database count anew once an hour of this process."""
+def _look_hourly() -> None:
+    """Have the database count anew and be measured once an hour of this process."""
     global _kept_at
     if time.monotonic() - _kept_at >= HOUR:
         keep_statistics()
+        measure_database(at=timezone.now())
         _kept_at = time.monotonic()
 
 

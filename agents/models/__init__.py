@@ -3,6 +3,7 @@
 from agents.models.approval import Approval
 from agents.models.archive import Archive, Tombstone
 from agents.models.book import Book
+from agents.models.database_size import DatabaseSize
 from agents.models.effect import Effect
 from agents.models.endpoint import Endpoint
 from agents.models.escalation import Escalation
@@ -37,6 +38,7 @@ __all__ = [
     "Approval",
     "Archive",
     "Book",
+    "DatabaseSize",
     "Delivery",
     "DeliveryState",
     "Effect",

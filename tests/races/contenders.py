@@ -39,6 +39,33 @@ def decides(escalation: int, user: str, amount: int | None) -> str:
     return str(decided.state)
 
 
+def archives(workspace: int, directory: str) -> str:
+    """Archive what ended and is sealed, as of now; heads are kept in the directory."""
+    from pathlib import Path
+
+    from django.conf import settings
+    from django.utils import timezone
+
+    from agents import operations
+    from agents.audit import sealing
+    from agents.models import Head, Workspace
+
+    settings.OPSCONSOLE_HEADS_FILE = Path(directory) / "heads"
+    sealing.seal(at=timezone.now())
+    newest = Head.objects.order_by("-number").first()
+    try:
+        done = operations.archive_runs(
+            workspace=Workspace.objects.get(pk=workspace),
+            before=newest.at if newest else timezone.now(),
+            directory=Path(directory),
+            actor="ada",
+            at=timezone.now(),
+        )
+    except operations.Refused as no:
+        return no.code
+    return str(done.runs)
+
+
 def advances(run: str) -> str | None:
     """Take a run as a worker would."""
     from agents import llm

@@ -1,10 +1,11 @@
-"""Two reviewers, two workers, an admin and the clock at work on refunds of one charge."""
+"""Reviewers, workers, an admin, the clock and the archive at work on refunds of one charge."""
 
 from __future__ import annotations
 
 import random
 from contextlib import suppress
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,10 +13,12 @@ from django.db import connection
 from django.utils import timezone
 
 from agents import operations
+from agents.audit.verify import prove
 from agents.core.states import ENDED, EscalationState
 from agents.desks.refunds.models import Charge
 from agents.engine.sweep import sweep
-from agents.models import Escalation, Role, Run
+from agents.models import Archive, Effect, Escalation, Role, Run, Workspace
+from agents.models.effect import UNSETTLED
 from agents.models.kill_switch import SwitchStage
 from tests import checker
 from tests.engine.scene import REFUND_500, Scene, fresh, go, set_scene
@@ -33,7 +36,7 @@ def scene() -> Scene:
 
 @pytest.mark.parametrize("seed", range(STORMS))
 def test_whatever_meets_each_yes_comes_to_something(
-    scene: Scene, crowd: Contenders, seed: int
+    scene: Scene, crowd: Contenders, seed: int, tmp_path: Path
 ) -> None:
     chance = random.Random(seed)  # noqa: S311 - makes a storm, guards nothing
     ada, mara = scene.add("ada", Role.ADMIN), scene.add("mara", Role.REVIEWER)
@@ -53,6 +56,7 @@ def test_whatever_meets_each_yes_comes_to_something(
         ]
         asked += [["advances", str(chance.choice(runs).pk)] for _ in range(2)]
         asked += [["stops_writes", scene.workspace.pk, "ada"]] if number == 2 else [["sweeps"]]
+        asked += [["archives", scene.workspace.pk, str(tmp_path)]]
         asked += [["advances", str(chance.choice(runs).pk)]] * (6 - len(asked))
         crowd.meet("tests.races.contenders:does", asked[:6])
         if number == 2:
@@ -61,6 +65,15 @@ def test_whatever_meets_each_yes_comes_to_something(
                 operations.release(workspace=scene.workspace, by=ada, reason="on", at=at, to=stage)
 
     to_the_end(scene, runs)
+    (last,) = crowd.meet("tests.races.contenders:archives", [[scene.workspace.pk, str(tmp_path)]])
+    assert last.isdigit(), last
+    unknown = Effect.objects.filter(state__in=UNSETTLED).values_list("run", flat=True)
+    left = Run.objects.filter(archived_at=None).exclude(pk__in=unknown)
+    assert [(run.pk, run.state, run.ended_at) for run in left] == []
+    assert Archive.objects.count() > 1, "some were archived while others went on"
+    every = Run.objects.all()
+    proof = prove(runs=every, workspaces=Workspace.objects.all(), file=tmp_path / "heads")
+    assert [str(fault) for fault in proof.faults] == []
     with connection.cursor() as cursor:
         assert checker.violations(cursor) == []
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from django.db.models import CharField, Value
-from django.db.models.functions import Cast
+from django.db.models.functions import Cast, Coalesce, Concat
+from django.utils import timezone
 
-from agents.models import Endpoint, Head, Membership
+from agents.models import DatabaseSize, Endpoint, Head, Membership
 from agents.web.measures import workers
 from agents.web.outage import Outage, outage_for
 
@@ -22,10 +23,17 @@ class SystemStatus:
     sealed_at: datetime | None  # when the record was sealed last
     failing: int  # model servers whose newest call failed
     outage: Outage | None  # that runs of the person's wait for
+    database: DatabaseSize | None  # as of its newest look; None: there was none
+
+    @property
+    def days_left(self) -> int | None:
+        """Return in how many days the database will be full; None: not soon, or unknown."""
+        full_at = self.database.full_at if self.database else None
+        return max(0, (full_at - timezone.now()).days) if full_at else None
 
 
 def system(parts: Sequence[Membership]) -> SystemStatus:
-    """Read three small tables in one query; where a model server fails, also who waits for it."""
+    """Read four small tables in one query; where a model server fails, also who waits for it."""
     newest = Head.objects.order_by("-number").values("number")[:1]
     working = workers().values_list(
         Value("worker", CharField()), "owner", Value("", CharField()), "seen_at"
@@ -35,7 +43,15 @@ def system(parts: Sequence[Membership]) -> SystemStatus:
     )
     failing = Endpoint.objects.failing().order_by()
     servers = failing.values_list(Value("endpoint", CharField()), "address", "fault", "rests_until")
-    rows = list(working.union(sealed, servers, all=True))
+    looks = DatabaseSize.objects.order_by("-day").values("day")[:1]
+    growth = Concat(
+        *(Cast("bytes", CharField()), Value(" "), Cast(Coalesce("run_bytes", 0), CharField())),
+        *(Value(" "), Cast("day_runs", CharField())),
+    )
+    size = DatabaseSize.objects.filter(day=looks).values_list(
+        Value("size", CharField()), growth, Value("", CharField()), "full_at"
+    )
+    rows = list(working.union(sealed, servers, size, all=True))
     endpoints = [
         Endpoint(address=address, failures=1, fault=fault, rests_until=at)
         for kind, address, fault, at in rows
@@ -46,4 +62,10 @@ def system(parts: Sequence[Membership]) -> SystemStatus:
         sealed_at=next((at for kind, _, _, at in rows if kind == "head"), None),
         failing=len(endpoints),
         outage=outage_for(parts, endpoints) if endpoints else None,
+        database=next((_size(text, at) for kind, text, _, at in rows if kind == "size"), None),
     )
+
+
+def _size(text: str, full_at: datetime | None) -> DatabaseSize:
+    size, run_bytes, day_runs = map(int, text.split())
+    return DatabaseSize(bytes=size, run_bytes=run_bytes or None, day_runs=day_runs, full_at=full_at)

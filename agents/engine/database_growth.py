@@ -1,0 +1,65 @@
+"""Say once a day how large the database is, what a run takes of it, and when it will be full."""
+
+from __future__ import annotations
+
+import os
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from django.conf import settings
+from django.db import connection
+from django.db.models import Min
+
+from agents.models import DatabaseSize, Run
+
+LATELY = timedelta(days=30)  # whose launches tell how many there are in a day
+FEWEST = 200  # runs by which can be told what one takes: empty tables have a size, too
+HORIZON = timedelta(days=3650)  # beyond which nothing is foretold
+GIGABYTE = 1_000_000_000
+
+
+def measure_database(*, at: datetime) -> bool:
+    """Look at the database if nobody has today. Return whether this did.
+
+    It costs a count of the runs that are not archived, and of those of a month.
+    """
+    if DatabaseSize.objects.filter(day=at.date()).exists():
+        return False
+    size, limit = _sizes()
+    here = Run.objects.filter(archived_at=None).count()
+    lately = Run.objects.filter(created_at__gt=at - LATELY)
+    first = lately.aggregate(first=Min("created_at"))["first"] or at
+    day_runs = round(lately.count() / max(1.0, (at - first) / timedelta(days=1)))
+    run_bytes = size // here if here >= FEWEST else None
+    found = DatabaseSize(day=at.date(), bytes=size, run_bytes=run_bytes, day_runs=day_runs)
+    left = days_left(size=size, limit=limit, growth=(run_bytes or 0) * day_runs)
+    found.full_at = None if left is None else at + timedelta(days=left)
+    DatabaseSize.objects.bulk_create([found], ignore_conflicts=True)
+    DatabaseSize.objects.filter(day__lt=at.date() - LATELY).delete()
+    return True
+
+
+def days_left(*, size: int, limit: int | None, growth: int) -> float | None:
+    """Return in how many days `limit` bytes are reached; None: not soon, or nobody can tell."""
+    if limit is None or not growth:
+        return None
+    days = max(0, limit - size) / growth
+    return days if days < HORIZON.days else None
+
+
+def _sizes() -> tuple[int, int | None]:
+    """Return the bytes in use, and how many there can be; None: nobody has said."""
+    limit = settings.OPSCONSOLE_DATABASE_GIGABYTES * GIGABYTE or None
+    with connection.cursor() as cursor:
+        if connection.vendor == "postgresql":
+            cursor.execute("SELECT pg_database_size(current_database())")
+            return int(cursor.fetchone()[0]), limit
+        found = []
+        for name in ("page_size", "page_count", "freelist_count"):
+            cursor.execute(f"PRAGMA {name}")
+            found.append(int(cursor.fetchone()[0]))
+    page, count, free = found
+    if limit is None and (file := Path(connection.settings_dict["NAME"])).is_file():
+        disk = os.statvfs(file)
+        limit = page * count + disk.f_bavail * disk.f_frsize
+    return page * (count - free), limit

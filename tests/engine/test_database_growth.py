@@ -1,0 +1,51 @@
+"""How large the database is and when it will be full: once a day, told on the overview."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from agents.engine import database_growth, sweep
+from agents.engine.database_growth import days_left
+from agents.models import DatabaseSize
+from tests.engine.scene import set_scene
+from tests.web.test_pages import signed_in
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+
+
+@pytest.mark.parametrize(
+    ("size", "limit", "growth", "days"),
+    [(10, 110, 20, 5.0), (120, 110, 20, 0.0), (10, None, 20, None), (10, 110, 0, None)],
+)
+def test_when_a_limit_is_reached(size: int, limit: int, growth: int, days: float | None) -> None:
+    assert days_left(size=size, limit=limit, growth=growth) == days
+
+
+def test_the_overview_says_what_a_run_takes_and_when_the_database_is_full(
+    settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene, at = set_scene(), timezone.now()
+    for _ in range(4):
+        scene.launch()
+    monkeypatch.setattr(database_growth, "FEWEST", 4)
+    monkeypatch.setattr(database_growth, "GIGABYTE", 1_000_000)
+    settings.OPSCONSOLE_DATABASE_GIGABYTES = 40
+    monkeypatch.setattr(sweep, "_kept_at", -sweep.HOUR)
+    client = signed_in(scene.rita)
+    assert "Database" not in client.get("/").text
+
+    sweep.sweep()
+
+    found = DatabaseSize.objects.get()
+    assert (found.day, found.day_runs, found.run_bytes) == (at.date(), 4, found.bytes // 4)
+    assert found.full_at is not None
+    wanted = (40_000_000 - found.bytes) / found.bytes
+    assert abs((found.full_at - at) / timedelta(days=1) - wanted) < 1
+    shown = client.get("/").text
+    assert "4 runs a day" in shown
+    assert f"it is full in {int(wanted)} day" in shown
+    assert not database_growth.measure_database(at=at), "once a day"
