@@ -128,13 +128,17 @@ def accept_as(*, invitation: Invitation, user: User, at: datetime) -> Membership
 
 def accept_anew(*, invitation: Invitation, name: str, password: str, at: datetime) -> Membership:
     """Make a sign-in and let it join. Raises Refused; after MOST_TRIES of these it is over."""
+    left = Invitation.objects.filter(
+        pk=invitation.pk, state=InvitationState.OPEN, tries__lt=MOST_TRIES
+    )
+    if not left.update(tries=F("tries") + 1):  # counted before it is tried: many may come at once
+        raise Refused("over", _OVER)
     try:
         with transaction.atomic():
             user = _new_user(name.strip(), password, invitation.email)
             return _join(invitation, user, at)
     except Refused:
-        Invitation.objects.filter(pk=invitation.pk).update(tries=F("tries") + 1)
-        if invitation.tries + 1 >= MOST_TRIES:
+        if not left.exists():
             end_invitation(invitation, InvitationState.REVOKED, at=at)
         raise
 
@@ -159,6 +163,7 @@ def _new_user(name: str, password: str, email: str) -> User:
     return user
 
 
+_OVER = "This invitation is over. Ask for a new one."
 _EMAIL = "That is not the address of a mailbox."
 _NAME = (
     "Choose another name: 2 to 40 small letters, digits, dots, hyphens and underscores, "
@@ -179,7 +184,7 @@ def _join(invitation: Invitation, user: User, at: datetime) -> Membership:
     fresh = Invitation.objects.get(pk=invitation.pk)
     is_over = not end_invitation(fresh, InvitationState.ACCEPTED, at=at, actor=user.get_username())
     if is_over or fresh.expires_at <= at:
-        raise Refused("over", "This invitation is over. Ask for a new one.")
+        raise Refused("over", _OVER)
     role = Role(fresh.role)
     part = join(workspace=workspace, user=user, role=role, at=at, actor=actor)
     if fresh.team is not None:

@@ -142,7 +142,15 @@ def test_a_link_is_closed_after_twenty_forms_and_a_hundred_invitations_are_a_day
     Client().post(at, {"username": "rita", "password": "x", "next": f"/invitations/{made.token}/"})
     assert made.token not in str(AccessAttempt.objects.values())
 
-    made_by(scene, ada, "a@b.example")
+    other = made_by(scene, ada, "a@b.example")
+    codes = []
+    for at_once in [Invitation.objects.get(pk=other.pk) for _ in range(5)]:  # read before any tries
+        about: Any = {"invitation": at_once, "at": timezone.now()}
+        with pytest.raises(operations.Refused) as no:
+            operations.accept_anew(**about, name="rita", password="a long walk")
+        codes.append(no.value.code)
+    assert codes == ["bad_name"] * 3 + ["over"] * 2
+
     long = f"{'a' * 60}@{'.'.join(['b' * 60] * 4)}.example"
     for odd in ({"email": long}, {"email": "c@d.example", "team": "\0"}):
         refused = signed_in(ada).post("/members/invite/", {"role": "viewer", **odd})
