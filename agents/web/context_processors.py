@@ -21,8 +21,8 @@ from agents.web.access import AUDITS, DECIDES, LAUNCHES, parts_of, person, stopp
 from agents.web.approvals.selection import waiting_in
 from agents.web.kill import switches
 from agents.web.pages import page_of
+from agents.web.sign_in.views import THEMES
 from agents.web.times import is_in_utc
-from agents.web.views.session import THEMES
 
 GetResponse: TypeAlias = Callable[[HttpRequest], HttpResponse]
 

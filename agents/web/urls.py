@@ -7,6 +7,7 @@ from agents.web.approvals import sharing_views as sharing
 from agents.web.approvals import views as approvals
 from agents.web.audit import views as audit
 from agents.web.case import views as case
+from agents.web.health import views as health
 from agents.web.kill import views as kill
 from agents.web.launch import views as launch
 from agents.web.members import invitations
@@ -15,8 +16,9 @@ from agents.web.notifications import views as notifications
 from agents.web.overview import views as overview
 from agents.web.policy import views as policy
 from agents.web.runs import views as runs
+from agents.web.sign_in import second_factor
+from agents.web.sign_in import views as session
 from agents.web.team import views as team
-from agents.web.views import health, second_factor, session
 
 urlpatterns: list[URLPattern] = [
     path("", overview.home, name="home"),

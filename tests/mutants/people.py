@@ -14,7 +14,7 @@ PEOPLE = (
     ),
     Mutant(
         "the password alone signs in who has a factor",
-        "agents/web/views/session.py",
+        "agents/web/sign_in/views.py",
         "if operations.factor_of(user) is None:",
         "if True:",
         f"{FACTOR} -k works_once",

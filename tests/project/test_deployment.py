@@ -225,7 +225,7 @@ def test_the_guide_tells_the_limits_of_a_worker_and_a_server_that_end() -> None:
 
 def test_the_guide_names_settings_measures_and_files_that_exist() -> None:
     guide = (ROOT / "docs/operations.md").read_text()
-    measures = (ROOT / "agents/web/measures.py").read_text()
+    measures = (ROOT / "agents/web/health/measures.py").read_text()
     measures += "".join(f'"{notice.gauge}"' for notice in notices())
 
     named = set(re.findall(r"\b(?:OPSCONSOLE|OPENAI|EMAIL)_[A-Z_]+\b", guide))

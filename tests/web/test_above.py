@@ -6,9 +6,9 @@ import pytest
 from django.utils import timezone
 
 from agents.models import Run, Step
-from agents.web.runs.above.orchestrator import Task, tasks
-from agents.web.runs.above.routing import SpecialistAttempt, way
-from agents.web.runs.above.workflow import StepPart, rounds
+from agents.web.runs.patterns.orchestrator import Task, tasks
+from agents.web.runs.patterns.routing import SpecialistAttempt, way
+from agents.web.runs.patterns.workflow import StepPart, rounds
 from agents.web.runs.timeline import axis
 from agents.web.runs.trace import trace
 from tests.engine.scene import go, mailed, set_scene

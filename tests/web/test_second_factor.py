@@ -22,7 +22,7 @@ from agents import operations
 from agents.core.states import EscalationState
 from agents.models import Event, Membership, RecoveryCode, Role
 from agents.web.live.auth import NotAdmitted, admit
-from agents.web.views.second_factor import REMAIN
+from agents.web.sign_in.second_factor import REMAIN
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import Scene, set_scene
 from tests.processes import SIX, Contenders

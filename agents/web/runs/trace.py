@@ -27,7 +27,7 @@ from agents.systems import SYSTEMS
 from agents.tools import TOOLS
 from agents.web.formats import duration, thousands
 from agents.web.outage import outage_of_run
-from agents.web.runs.above import ABOVE
+from agents.web.runs.patterns import ABOVE
 from agents.web.runs.turns import RunTurn, cost_of, turns_of
 
 TURNS = 25  # on one page, and in one live update

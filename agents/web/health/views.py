@@ -17,7 +17,7 @@ from agents.core.states import ENDED, RunState
 from agents.engine.database_state import pending_migrations, prove_writable
 from agents.engine.desk_registry import known_desks
 from agents.models import Run
-from agents.web.measures import Measures, workers
+from agents.web.health.measures import Measures, workers
 
 OK = "ok"
 OPEN = [state for state in RunState if state not in ENDED]

@@ -111,7 +111,7 @@ def _page(
         "needed": [p.workspace.name for p in parts if p.role in p.workspace.second_factor_roles],
         "sentence": sentence,
     }
-    return render(request, "second_factor.html", shown, status=status)
+    return render(request, "sign_in/second_factor.html", shown, status=status)
 
 
 def _in_fours(text: str) -> str:

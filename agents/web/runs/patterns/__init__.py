@@ -10,7 +10,7 @@ from datetime import datetime
 
 from agents.core.requests import Json
 from agents.models import Step
-from agents.web.runs.above import orchestrator, routing, workflow
+from agents.web.runs.patterns import orchestrator, routing, workflow
 
 ABOVE: Mapping[str, tuple[str, Callable[[Sequence[Step], datetime], Json]]] = {
     "routing": ("runs/_routing.html", routing.way),

@@ -34,7 +34,7 @@ BACKEND = "agents.web.access.MembersBackend"
 class SignIn(auth.LoginView):
     """Django's, which asks whoever has a second factor for its code before they are in."""
 
-    template_name = "registration/sign_in.html"
+    template_name = "sign_in/page.html"
     redirect_authenticated_user = True
     extra_context = {"is_demo": settings.OPSCONSOLE_DEMO}
 
@@ -64,13 +64,13 @@ def sign_in_code(request: HttpRequest) -> HttpResponse:
     if user is None:
         return redirect("sign-in")
     if request.method != "POST":
-        return render(request, "registration/code.html")
+        return render(request, "sign_in/code.html")
     tried = {"username": user.get_username()}
     if not AxesProxyHandler.is_allowed(request, tried):
         return too_many(request, None, tried)
     if not operations.check_factor(user=user, code=request.POST.get("code", ""), at=timezone.now()):
         user_login_failed.send(sender=__name__, credentials=tried, request=request)
-        return render(request, "registration/code.html", {"sentence": operations.WRONG})
+        return render(request, "sign_in/code.html", {"sentence": operations.WRONG})
     onward = request.session.pop(PENDING)["next"]
     login(request, user, backend=BACKEND)
     return redirect(onward)

@@ -1,0 +1,1 @@
+"""Health probes, and the figures that a monitoring system scrapes."""

@@ -1,0 +1,1 @@
+"""Sign-in, the second factor, and what a person chooses for themselves."""
