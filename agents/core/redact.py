@@ -40,6 +40,8 @@ _LENGTHS = (  # of an IBAN, by its country
 )
 _LENGTH = {said[:2]: int(said[2:]) for said in _LENGTHS.split()}
 _LETTER = re.compile(r"[A-Za-z0-9]")
+_NUMBER = re.compile(r"-?[0-9][0-9.eE+-]*")
+_MEMBER, _NEXT = re.compile(r"\"\s{0,3}:\s{0,3}\Z"), re.compile(r"\s{0,9}[,}]")
 _DOMAIN = re.compile(r"@(?:[^\W_][\w-]{0,62}\.){1,8}[^\W\d_]{2,24}")
 _LOCAL = re.compile(r"[\w.!#$%&'*+/=?^`{|}~-]{1,64}\Z")
 _LOCAL_LENGTH = 64
@@ -109,9 +111,19 @@ def _replace_spans(text: str, reading: Reading, spans: Iterable[_Place], mask: s
         return text
     parts, done = [], 0
     for begin, end in found:
-        parts += [text[done : reading.begins[begin]], mask]
-        done = reading.ends[end - 1]
+        start, stop = reading.begins[begin], reading.ends[end - 1]
+        parts += [text[done:start], f'"{mask}"' if _is_json_number(text, start, stop) else mask]
+        done = stop
     return "".join([*parts, text[done:]])
+
+
+def _is_json_number(text: str, begin: int, end: int) -> bool:
+    """Tell whether a number stands for a value of an object: a mask without quotes is no JSON."""
+    return bool(
+        _NUMBER.fullmatch(text, begin, end)
+        and _MEMBER.search(text[max(begin - 9, 0) : begin])
+        and _NEXT.match(text, end)
+    )
 
 
 def _cards(text: str) -> Iterator[_Place]:

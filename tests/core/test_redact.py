@@ -146,6 +146,9 @@ def test_a_list_of_numbers_is_no_card(text: str) -> None:
         ("Authorization: Bearer abcDEF123456.ghi-789", "Authorization: Bearer [secret]"),
         ("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.c2lnbmF0dXJl now", "[secret] now"),
         ('{"api_key": "abcdef123456"}', '{"api_key": "[secret]"}'),
+        ('{"token": 1234567890, "n": 1}', '{"token": "[secret]", "n": 1}'),  # it stays JSON
+        ('{"a": {"password":-12345678 } }', '{"a": {"password":"[secret]" } }'),
+        ("its token: 1234567890, and more", "its token: [secret], and more"),
         ("aws_secret_access_key = wJalrXUtnFEMI/K7MDENG", "aws_secret_access_key = [secret]"),
         ("password: Hunter22x", "password: [secret]"),
         ("Authorization: Basic dXNlcjpwYXNz", "Authorization: Basic [secret]"),
