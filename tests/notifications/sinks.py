@@ -15,6 +15,7 @@ from threading import Event, Thread
 from typing import Any
 
 TLS = Path(__file__).parent / "tls"  # a certificate for localhost, one for elsewhere.example
+FLOOD = 100 * 65536 * 16  # bytes, a hundred megabytes
 AUTHORITY = TLS / "authority.pem"
 
 
@@ -24,8 +25,9 @@ class Sink:
 
     port: int = 0
     # Mail: take, refuse, hang, drip, handshake (drips in it), spam (refuses what is to Ada).
-    # Calls: a status, hang, drip.
+    # Calls: a status, hang, drip, flood.
     answers: str = "take"
+    flooded: int = 0  # bytes of an answer that were taken
     got: list[Any] = field(default_factory=list)
     arrived: Event = field(default_factory=Event)
     over: Event = field(default_factory=Event)  # whoever hangs, hangs until then
@@ -108,6 +110,11 @@ def receiver(certificate: str = "localhost") -> Iterator[Sink]:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             sink.got.append(Call(self.path, dict(self.headers), body))
             sink.arrived.set()
+            if sink.answers == "flood":
+                with suppress(OSError):
+                    self._flood()
+                self.close_connection = True
+                return
             if not sink.answers.isdigit():
                 with suppress(OSError):
                     _hang(self.wfile, sink)
@@ -117,6 +124,14 @@ def receiver(certificate: str = "localhost") -> Iterator[Sink]:
             self.send_header("Location", f"https://localhost:{sink.port}/elsewhere")
             self.send_header("Content-Length", "0")
             self.end_headers()
+
+        def _flood(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Length", str(FLOOD))
+            self.end_headers()
+            for _ in range(FLOOD // 65536):
+                self.wfile.write(b"x" * 65536)
+                sink.flooded += 65536
 
         def log_message(self, *args: object) -> None:
             """Say nothing."""

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import socket
 import sys
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -25,7 +26,7 @@ from agents.notifications import fan_out, outbox, webhooks
 from agents.notifications import mail as mailing
 from agents.notifications.webhooks import BadAddress, NotDelivered, is_public, read_url
 from tests.engine.scene import Scene
-from tests.notifications.sinks import AUTHORITY, mail_server, receiver
+from tests.notifications.sinks import AUTHORITY, FLOOD, mail_server, receiver
 from tests.notifications.telling import by_mail, hook, tell, waiting, with_mailboxes
 from tests.nursery import Program
 from tests.processes import ROOT, SIX, Contenders, environment
@@ -89,6 +90,36 @@ def test_a_call_that_goes_wrong_is_made_again_under_its_id(
         assert {call.path for call in sink.got} == {"/in?key=of-the-receiver"}
     row.refresh_from_db()
     assert (row.state, row.tries, row.fault) == (DeliveryState.SENT, 2, "")
+
+
+def test_a_call_looks_its_name_up_once_reads_no_answer_and_ends_where_nobody_is(
+    people: tuple[Scene, User], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene, ada = people
+    names, look_up = list[str](), socket.getaddrinfo
+
+    def noted(host: str, *rest: Any, **more: Any) -> Any:
+        names.append(host)
+        return look_up(host, *rest, **more)
+
+    with receiver() as sink:
+        hook(scene, ada, sink, [Kind.OPENED])
+        waiting(scene)
+        sink.answers = "flood"
+        with monkeypatch.context() as patch:
+            patch.setattr(socket, "getaddrinfo", noted)
+            tell()
+        waiting(scene)
+        sink.answers = "410"
+        tell()
+        sink.answers = "200"
+        tell(later(timezone.now()))
+    sent, gone = Delivery.objects.exclude(webhook=None).order_by("pk")
+    assert (sent.state, sent.tries) == (DeliveryState.SENT, 1)
+    assert sink.flooded < FLOOD
+    assert names.count("localhost") == 1  # what it leads to later is not called
+    assert (gone.state, gone.tries, gone.fault) == (DeliveryState.FAILED, 1, "answered 410")
+    assert len(sink.got) == 2
 
 
 def test_a_receiver_that_hangs_holds_up_neither_decision_nor_mail(
