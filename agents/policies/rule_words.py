@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -10,8 +11,7 @@ from agents.policies import RULES, desk_words
 from agents.sdk.desk import DESKS
 from agents.sdk.reserved import OF_CONSOLE
 
-TITLES: Mapping[str, tuple[str, str]] = {
-    **desk_words.RULES,
+_OF_CONSOLE = {
     "answers.matches_ledger": (
         "Statements about money come from the ledger",
         "The run's answer about money says what the ledger says, whatever the agent wrote; the "
@@ -69,6 +69,8 @@ TITLES: Mapping[str, tuple[str, str]] = {
         "A report repeats what the sources returned. The agent's own text is kept as a note.",
     ),
 }
+# Those of desks come first, and are filled in once the desks are loaded.
+TITLES: Mapping[str, tuple[str, str]] = ChainMap(_OF_CONSOLE, desk_words.RULES)
 
 
 @dataclass(frozen=True)
