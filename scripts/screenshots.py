@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
 from tests import browsers
 
@@ -97,6 +97,13 @@ def request_of(page: Page) -> str:
     return link.get_attribute("href") or ""
 
 
+def fill_in(page: Page) -> Locator:
+    """Type an amount and a reason into the form of a request; return its button."""
+    page.locator("#set-amount_minor").fill("800")
+    page.locator("#comment").fill("Team used four seats for ten days; refund the rest.")
+    return page.get_by_role("button", name="Pay USD 800.00")
+
+
 def main() -> None:
     IMAGES.mkdir(parents=True, exist_ok=True)
     chromium = browsers.find() or browsers.fetch()
@@ -108,8 +115,7 @@ def main() -> None:
         decided = launch(omar, site, SHOWN)
         rita = signed_in(browser, site, "rita", passwords["rita"], "light")
         rita.goto(site + request_of(omar))
-        rita.locator("#comment").fill("Team used four seats for ten days; refund the rest.")
-        rita.get_by_role("button", name="Pay USD 800.00").click()
+        fill_in(rita).click()
         expect(omar.locator("#run[data-ended]")).to_be_visible()
         launch(omar, site, SHOWN)
         card = site + request_of(omar)
@@ -119,6 +125,9 @@ def main() -> None:
             for name, address in pictures.items():
                 page.goto(address)
                 expect(page.locator("#live")).to_have_text("Live")
+                if address == card:
+                    expect(fill_in(page)).to_be_enabled()
+                    page.mouse.wheel(0, -5000)
                 page.screenshot(path=IMAGES / f"{name}-{look}.png")
         browser.close()
 

@@ -104,7 +104,7 @@ def _check(workspace: Workspace) -> None:
 
 def _beginnings(until: datetime, chance: random.Random) -> Iterator[datetime]:
     """Return when runs of the past begin: on working days more than on others."""
-    for days in range(DAYS, 0, -1):
+    for days in reversed(range(DAYS)):  # today is the last
         day = (until - timedelta(days=days)).replace(hour=0, minute=0, second=0, microsecond=0)
         many = RUNS_A_DAY if day.weekday() < 5 else RUNS_A_DAY // 4
         count = round(many * chance.uniform(0.8, 1.2))
