@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import tarfile
 from collections.abc import Iterator
-from contextlib import nullcontext
 from pathlib import Path
 from uuid import UUID
 
@@ -41,11 +40,9 @@ DATABASES = sorted(STORED.glob(f"*-{KIND}.tar.gz")) + ([] if ON_POSTGRES else [T
 
 @pytest.fixture(params=DATABASES, ids=lambda path: path.name)
 def restored(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Installation]:
-    """Keep an installation with a stored database.
+    """Keep an installation with a stored database, and one process for its commands.
 
-    That of a release gets each command as it is typed. For the many states from before the first
-    release one process runs them all: only the databases differ. That of this program shows that a
-    release can be stored.
+    The database of this program shows that a release can be stored.
     """
     home, packed = tmp_path / "home", request.param
     if packed == THIS:
@@ -53,7 +50,7 @@ def restored(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Install
         packed = tmp_path / THIS.name
     with installation(home, OPSCONSOLE_AUDIT_KEY=AUDIT_KEY) as own:
         put_back(packed, own)
-        with own.in_one_process() if "state" in packed.name else nullcontext(own) as found:
+        with own.in_one_process() as found:
             yield found
 
 
@@ -123,7 +120,10 @@ def test_what_going_back_loses_is_listed_from_a_migrated_copy_of_the_backup(
     assert restored.manage("seal_audit").code == 0
     newest = restored.home / "heads.jsonl"
     moved = {str(run) for [run] in restored.sql(PAID_RUNS)}
-    with installation(tmp_path / "copy", OPSCONSOLE_AUDIT_KEY=AUDIT_KEY) as copy:
+    with (
+        installation(tmp_path / "copy", OPSCONSOLE_AUDIT_KEY=AUDIT_KEY) as own,
+        own.in_one_process() as copy,
+    ):
         put_back(STORED / f"0.1.0-{KIND}.tar.gz", copy)
         assert copy.manage("migrate", "--no-input", "-v0").code == 0
 
