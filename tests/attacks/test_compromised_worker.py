@@ -110,6 +110,7 @@ def _assert_sound(run: Run) -> None:
         previous = event.hash
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", HARMLESS.values(), ids=HARMLESS.keys())
 def test_an_attack_moves_no_money_and_sends_no_mail(
     script: list[str], server: ReplayServer, tmp_path: Path

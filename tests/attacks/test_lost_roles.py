@@ -194,6 +194,7 @@ def test_no_lie_leaves_and_no_run_dies_of_it(
             assert "USD 100.00 was refunded" in (run.outcome or {})["answer"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", [*HONEST, *LIES])
 @pytest.mark.parametrize("pattern", ["supervisor", "routing", "workflow"])
 def test_no_text_ends_a_run_and_no_text_is_an_answer(text: str, pattern: str) -> None:

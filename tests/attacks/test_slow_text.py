@@ -69,6 +69,7 @@ SPELLED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", [*PERSONAL, *SECRET, *SPELLED, "４"])
 def test_anything_that_is_masked(part: str) -> None:
     redact.mask(filled(part, 1_000_000), redact.KINDS)

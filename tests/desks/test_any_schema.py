@@ -146,6 +146,7 @@ def is_kept(named: dict[str, Open]) -> bool:
     return all(mask(text, ()) == text for text in each)
 
 
+@pytest.mark.slow
 @given(named=st.dictionaries(NAMES, opened(TODAY), min_size=2).filter(is_kept))
 @settings(
     max_examples=6,

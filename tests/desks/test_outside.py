@@ -58,7 +58,7 @@ def company(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Company]:
     place, port = tmp_path_factory.mktemp("company"), free_port()
     written: set[str] = set()
     typed = ""
-    with installation(place / "home") as console:
+    with installation(place / "home", is_empty=False) as console:
         environment = console.environment(OPSCONSOLE_PORT=str(port), OPSCONSOLE_DEMO_PACE="0.01")
         folder = place / "desks"
         folder.mkdir()

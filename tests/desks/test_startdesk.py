@@ -54,7 +54,8 @@ def test_a_new_desk_is_tried_and_its_scenario_decided(written: Path) -> None:
     tried = in_folder(written, "-m", "pytest", "-q", "-p", "no:cacheprovider")
     assert (tried.code, "3 passed" in tried.out) == (0, True), tried.out + tried.err
 
-    with installation(written / "home", OPSCONSOLE_APPS=str(written / FOLDER)) as home:
+    apps = str(written / FOLDER)
+    with installation(written / "home", is_empty=False, OPSCONSOLE_APPS=apps) as home:
         decision = ["decide", "1", "--approve", "--set", "pieces=5", "--reason", "five will do"]
         with home.in_one_process() as console:
             for arguments in (

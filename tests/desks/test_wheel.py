@@ -15,6 +15,7 @@ from zipfile import ZipFile
 
 import pytest
 
+from tests.database import copy_file
 from tests.desks import page
 from tests.e2e.workers import until
 from tests.installations import LONGEST, Installation
@@ -82,7 +83,8 @@ def test_wheels_of_console_and_desk_run_where_no_checkout_is(tmp_path: Path) -> 
     pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", "--no-deps"]
     wheels = map(str, out.glob("*.whl"))
     subprocess.run([*pip, "--no-index", *wheels], check=True, timeout=LONGEST)
-    own, port = Installation(tmp_path / "data", f"sqlite:///{tmp_path}/own.sqlite3"), free_port()
+    copy_file(file := tmp_path / "own.sqlite3")
+    own, port = Installation(tmp_path / "data", f"sqlite:///{file}"), free_port()
     environment = own.environment(OPSCONSOLE_APPS="acme_access", PYTHONPATH="")
     (here := tmp_path / "elsewhere").mkdir()
 

@@ -155,6 +155,7 @@ def test_a_switch_of_another_scope_stops_nothing(dump: Dump, elsewhere: tuple[st
     assert "I30" not in ids(dump)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lie", LIES)
 def test_a_lie_is_found(dump: Dump, lie: str) -> None:
     found, tell = LIES[lie]

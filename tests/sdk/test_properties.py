@@ -115,6 +115,7 @@ def fits(schema: Any, value: Any) -> bool:
             return (least is None or least <= value) and (most is None or value <= most)
 
 
+@pytest.mark.slow
 @given(named=st.dictionaries(st.sampled_from("abcd"), kinds, min_size=1), data=st.data())
 def test_what_fits_is_read_and_written_as_it_came(named: dict[str, Kind], data: Any) -> None:
     arguments = declared(named)
@@ -124,6 +125,7 @@ def test_what_fits_is_read_and_written_as_it_came(named: dict[str, Kind], data: 
     assert arguments.write(arguments.read(value)) == value
 
 
+@pytest.mark.slow
 @given(named=st.dictionaries(st.sampled_from("abcd"), kinds, min_size=1), data=st.data())
 def test_what_does_not_fit_is_refused(named: dict[str, Kind], data: Any) -> None:
     value = {name: data.draw(kind.fitting, name) for name, kind in named.items()}

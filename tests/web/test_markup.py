@@ -104,6 +104,7 @@ def pages(run: Run) -> list[str]:
     return sorted(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("pattern", "goal", "decided"),
     [

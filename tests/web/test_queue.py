@@ -189,6 +189,7 @@ FILTERS: list[tuple[str, Iterable[int]]] = [
 ]
 
 
+@pytest.mark.slow
 def test_a_filter_leaves_what_fits(scene: Scene) -> None:
     every, client = keys(), signed_in(scene.rita)
     rule = Escalation.objects.all()[0].review["deciding"]["rule"]

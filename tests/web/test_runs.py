@@ -22,6 +22,7 @@ def scene() -> Scene:
     return set_scene()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("asked", "done", "waiting"),
     [

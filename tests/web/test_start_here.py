@@ -39,6 +39,7 @@ def become(client: Client, name: str) -> int:
     return client.post(reverse("become", args=[name]), {"back": "/approvals/"}).status_code
 
 
+@pytest.mark.slow
 def test_the_steps_are_led_through_and_then_gone(scene: Scene, demo: None) -> None:
     scene.add("auditor", Role.AUDITOR)
     client = as_(scene.eve)
