@@ -8,6 +8,7 @@ from tests.mutants.bank import BANK
 from tests.mutants.people import PEOPLE
 from tests.mutants.plant import MUTANTS, Mutant, lives
 from tests.mutants.record import RECORD
+from tests.mutants.sharing import SHARING
 from tests.mutants.tiers import TIERS
 from tests.settings import ON_POSTGRES
 
@@ -19,7 +20,10 @@ pytestmark = [
 
 @pytest.mark.parametrize(
     "mutant",
-    [pytest.param(one, id=one.name) for one in (*MUTANTS, *RECORD, *BANK, *TIERS, *PEOPLE)],
+    [
+        pytest.param(one, id=one.name)
+        for one in (*MUTANTS, *RECORD, *BANK, *TIERS, *PEOPLE, *SHARING)
+    ],
 )
 def test_a_broken_guard_is_noticed(mutant: Mutant) -> None:
     assert not lives(mutant)

@@ -20,7 +20,7 @@ from agents import operations
 from agents.core.notifications import Hours, Kind, Mode, half_time, last_call
 from agents.core.states import EscalationState
 from agents.engine.sweep import sweep
-from agents.models import Escalation, Notification, Role, Run, SwitchStage
+from agents.models import Delivery, DeliveryState, Escalation, Notification, Role, Run, SwitchStage
 from agents.notifications import fan_out, webhooks
 from tests.engine.scene import REFUND_500, Scene, go, patch_of
 from tests.engine.tiered import say_yes, set_tiered
@@ -267,9 +267,11 @@ def test_only_members_are_told_and_nothing_of_another_workspace(
 
     tell(half_time(request.created_at, request.expires_at) + timedelta(seconds=1))
     assert to(mail) == ["rita"]  # she may lower or reject it
-    tell(timezone.now())
+    soon = last_call(request.created_at, request.expires_at) + timedelta(seconds=1)
+    fan_out.share_out(at=soon)
+    assert Delivery.objects.get(state=DeliveryState.WAITING).user == scene.rita
     scene.workspace.memberships.filter(user=scene.rita).delete()
-    tell(last_call(request.created_at, request.expires_at) + timedelta(seconds=1))
+    tell(soon)
 
     assert to(mail) == ["rita"]
 
