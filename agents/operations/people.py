@@ -56,7 +56,8 @@ def lock_people(workspace: Workspace, by: User | None, *users: User) -> str:
     None is a command, "" its name. A person has to be an admin, and changes nothing of what they
     may do themselves: not even the only one. Raises Refused.
     """
-    Workspace.objects.select_for_update().get(pk=workspace.pk)
+    # No key: whoever claims a request holds a membership, and its event names the workspace.
+    Workspace.objects.select_for_update(no_key=True).get(pk=workspace.pk)
     if by is None:
         return ""
     require_member(workspace, by, Role.ADMIN)
@@ -74,7 +75,8 @@ def lock_workspaces_of(user: User) -> list[Workspace]:
     User.objects.select_for_update(no_key=True).get(pk=user.pk)
     own = Workspace.objects.filter(memberships__user=user, memberships__is_simulated=False)
     keys = list(own.values_list("pk", flat=True))
-    return list(Workspace.objects.select_for_update().filter(pk__in=keys).order_by("pk"))
+    mine = Workspace.objects.select_for_update(no_key=True).filter(pk__in=keys)
+    return list(mine.order_by("pk"))
 
 
 def ensure_demo_workspace(*, at: datetime) -> Workspace:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
@@ -60,7 +61,14 @@ def complaints() -> Iterator[list[str]]:
 
 def desk(browser: Browser, site: str, name: str, complaints: list[str]) -> Page:
     """Return a browser of its own for somebody who has signed in."""
-    page = browser.new_context().new_page()
+    page = own_page(browser, name, complaints)
+    sign_in(page, site, name)
+    return page
+
+
+def own_page(browser: Browser, name: str, complaints: list[str], **context: Any) -> Page:
+    """Return a browser of its own, in which somebody has not signed in yet."""
+    page = browser.new_context(**context).new_page()
 
     def hear(text: str) -> None:
         # A connection that a test cuts, or a refusal, is told of by the browser, as it should.
@@ -69,7 +77,6 @@ def desk(browser: Browser, site: str, name: str, complaints: list[str]) -> Page:
 
     page.on("console", lambda message: hear(message.text))
     page.on("pageerror", lambda error: hear(str(error)))
-    sign_in(page, site, name)
     return page
 
 

@@ -9,20 +9,24 @@ from collections.abc import Iterator
 
 import pytest
 from django.contrib.auth.models import User
+from django.utils import timezone
 from playwright.sync_api import Browser, Page, expect
 
+from agents import operations
 from agents.core.money import format_money, format_sums
 from agents.core.states import EscalationState
-from agents.models import Approval, Effect, Escalation, Event
+from agents.models import Approval, Effect, Escalation, Event, Invitation, Membership, Role
 from agents.models.event import facts_of
 from tests.e2e.workers import until
 from tests.engine.scene import fresh, mailed, paid
 from tests.engine.test_two_people import BELOW
 from tests.engine.tiered import Tiered, set_tiered
-from tests.web.serving import chromium
+from tests.web.serving import chromium, served
+from tests.web.test_accessible import AXE, findings
 from tests.web.test_bulk import RULE
 from tests.web.test_journeys import complaints as complaints
-from tests.web.test_journeys import console, desk, moved
+from tests.web.test_journeys import console, desk, moved, own_page
+from tests.web.test_second_factor import PASSWORD, code_of
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
@@ -222,3 +226,84 @@ def test_three_people_share_a_request_and_two_of_them_approve_it(
     for one, by in ((mine, "finn"), (hers, "faye")):
         one.refresh_from_db()
         assert (str(one.decided_by), one.state, paid(fresh(one.run))) == (by, "rejected", [])
+
+
+def test_who_is_invited_enrols_on_a_phone_decides_and_is_removed(
+    tiered: Tiered, browser: Browser, complaints: list[str]
+) -> None:
+    where, at = tiered.scene.workspace, timezone.now()
+    operations.require_factor(workspace=where, by=tiered.ada, roles=[Role.REVIEWER], at=at)
+    large = ask(tiered)
+    with served() as site:
+        ada = desk(browser, site, "ada", complaints)
+        ada.goto(f"{site}/members/")
+        tabs_to(ada, "#email")
+        for typed in ("mia@example.com", "Reviewer", "Finance"):
+            ada.keyboard.type(typed)
+            ada.keyboard.press("Tab")
+        ada.keyboard.press("Enter")
+        reads(ada, "main", "mia@example.com", "Reviewer, Finance")
+
+        phone = {"viewport": {"width": 390, "height": 844}, "color_scheme": "dark"}
+        mia = own_page(browser, "mia", complaints, **phone, reduced_motion="reduce")
+        mia.goto(f"{site}/invitations/{Invitation.objects.get().token}/")
+        reads(mia, "h1", f"Join {where.name}")
+        tabs_to(mia, "#name")
+        signs_in(mia, "mia")
+        expect(mia.get_by_role("heading", name="Sign in")).to_be_visible()
+        signs_in(mia, "mia")
+        reads(mia, "main", "Set up a second factor to continue", "you can do nothing else")
+        answers(mia, PASSWORD)
+        reads(mia, "#scan", "Scan, then type the code")
+        is_accessible(mia)
+        answers(mia, code_of(User.objects.get(username="mia")))
+        reads(mia, "main", "They are not shown again.")
+        is_accessible(mia)
+        code = mia.locator(".codes code").first.inner_text()
+        tabs_to(mia, "main a.primary")
+        mia.keyboard.press("Enter")
+        expect(mia.locator("h1")).to_have_text("Overview")
+
+        mia.context.clear_cookies()  # another day, without the app
+        mia.goto(f"{site}/approvals/")
+        signs_in(mia, "mia")
+        reads(mia, "main", "Your code")
+        answers(mia, code)
+        mia.wait_for_url(f"{site}/approvals/")
+        opens(mia, "2", large)
+        mia.keyboard.press("c")
+        reads(mia, "#claim", "You have claimed it")
+
+        tabs_to(ada, "#name")
+        answers(ada, "mia")
+        reads(ada, ".members", "mia")
+        tabs_to(ada, f'a[href="/members/{Membership.objects.get(user__username="mia").pk}/"]')
+        ada.keyboard.press("Enter")
+        reads(ada, ".facts.wide", "Finance")
+        tabs_to(ada, "[value=remove]")
+        ada.keyboard.press("Enter")
+        expect(ada.locator("#people")).to_be_visible()
+        expect(ada.locator(".members")).not_to_contain_text("mia")
+        mia.reload()
+        expect(mia.get_by_role("heading", name="Sign in")).to_be_visible()
+
+    large.refresh_from_db()
+    assert (large.claimed_by, large.state) == (None, EscalationState.OPEN)
+
+
+def signs_in(page: Page, name: str) -> None:
+    """Type name and password where the focus is, and send them."""
+    answers(page, name, key="Tab")
+    answers(page, PASSWORD)
+
+
+def answers(page: Page, text: str, *, key: str = "Enter") -> None:
+    """Type into the field that a page has put the focus into, and press a key."""
+    expect(page.locator("input:focus")).to_have_count(1)
+    page.keyboard.type(text)
+    page.keyboard.press(key)
+
+
+def is_accessible(page: Page) -> None:
+    page.evaluate(AXE)
+    assert findings(page) == []
