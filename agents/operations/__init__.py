@@ -26,7 +26,7 @@ from agents.operations.inviting import (
     revoke_invitation,
 )
 from agents.operations.killing import kill, release, stoppable_tools
-from agents.operations.launching import launch
+from agents.operations.launching import LaunchOptions, launch
 from agents.operations.notifying import (
     add_webhook,
     remove_webhook,
@@ -79,6 +79,7 @@ __all__ = [
     "ErasureLeftovers",
     "Forgotten",
     "KillSwitchStands",
+    "LaunchOptions",
     "Refused",
     "accept_anew",
     "accept_as",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from django.conf import settings
@@ -11,10 +11,8 @@ from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 
 from agents import patterns
-from agents.core.actions import has_hidden
 from agents.core.digest import sha256
 from agents.core.former import FIRST_DESK, SUBJECT
-from agents.core.homoglyphs import invisible_characters
 from agents.core.limits import Limits
 from agents.core.requests import Json
 from agents.db.compiled import CompiledSelect, Param
@@ -26,11 +24,36 @@ from agents.engine.redaction import redact
 from agents.models import PolicyVersion, Role, Run, Workspace
 from agents.models.belonging import belongs
 from agents.operations.desk_workflows import checked_workflow
+from agents.operations.launch_checks import check_desk, check_launch, check_version
 from agents.operations.people import policy_version
 from agents.operations.refusal import Refused, require_member
 from agents.systems import SYSTEMS, System, UnknownSubject
 
-MAX_GOAL = 8000  # characters
+
+@dataclass(frozen=True)
+class LaunchOptions:
+    """What a launch may ask for besides its goal.
+
+    Another `policy` than the published one is an admin's to choose, and is on record; those of
+    recorded cases and of a demo's scenarios are for a demo workspace only. `simulation` is what a
+    recorded case wants of its tools, and `off` are tools that a demo switches off: the run may
+    plan with them and not call them. `token` makes a second submit of the same form return the
+    first run. `workflow` is what a run of that pattern follows, the name of one that ships or a
+    document, and `inputs` are its parameters. `again_of` is a run that ended and is launched
+    anew, on the same books.
+    """
+
+    policy: PolicyVersion | None = None
+    simulation: Json = None
+    off: Collection[str] = ()
+    token: str | None = None
+    model: str = ""
+    workflow: Json = None
+    inputs: Mapping[str, str] | None = None
+    again_of: Run | None = None
+
+
+PLAIN = LaunchOptions()
 
 
 def launch(
@@ -42,44 +65,31 @@ def launch(
     by: User,
     at: datetime,
     desk: str = FIRST_DESK,
-    policy: PolicyVersion | None = None,
-    simulation: Json = None,
-    off: Collection[str] = (),
-    token: str | None = None,
-    model: str = "",
-    workflow: Json = None,
-    inputs: Mapping[str, str] | None = None,
-    again_of: Run | None = None,
+    options: LaunchOptions = PLAIN,
 ) -> Run:
-    """Record a goal as a run and queue it. Raises Refused.
+    """Record a goal as a run and queue it. `subject` is the desk's own key. Raises Refused.
 
-    It follows the published policy. Another version is an admin's to choose, and is on record;
-    those of recorded cases and of a demo's scenarios are for a demo workspace only.
-
-    A demo launch gets its own copy of the books of the demo. `token` makes a second submit of
-    the same form return the first run. `simulation` is what a recorded case wants of its tools.
-    `workflow` is what a run of that pattern follows, the name of one that ships or a document,
-    and `inputs` are its parameters.
-    `subject` is the desk's own key.
-    `off` are tools that a demo switches off: the run may plan with them and not call them.
-    `again_of` is a run that ended and is launched anew, on the same books.
+    It follows the published policy. A demo launch gets its own copy of the books of the demo.
     """
     role = require_member(workspace, by, Role.OPERATOR, Role.ADMIN).role
     published = _PUBLISHED.first(workspace=workspace.pk)  # now: a page may have been open for long
-    version = policy or published
+    version = options.policy or published
     if version is None:
         raise Refused("no_policy", f"{workspace.name} has no published policy to run under.")
-    _check_version(workspace, version, published, role)
-    _check_desk(desk, pattern, version)
-    _check(workspace, pattern, goal, subject, version, desk, simulation)
-    if model and model not in settings.OPENAI_MODEL_CHOICES:
-        raise Refused("unknown_model", f"The model {model!r} is not among OPENAI_MODEL_CHOICES.")
-    if off:
-        version = _without(workspace, version, pattern, off, at)
+    check_version(workspace, version, published, role)
+    check_desk(desk, pattern, version)
+    check_launch(workspace, pattern, goal, subject, version, desk, options.simulation)
+    if options.model and options.model not in settings.OPENAI_MODEL_CHOICES:
+        raise Refused(
+            "unknown_model", f"The model {options.model!r} is not among OPENAI_MODEL_CHOICES."
+        )
+    if options.off:
+        version = _without(workspace, version, pattern, options.off, at)
     limits = version.limits_of(pattern, desk)
-    goal, inputs, workflow = redact([goal, inputs, workflow], limits)
+    goal, inputs, workflow = redact([goal, options.inputs, options.workflow], limits)
     takes_one = pattern == "workflow"
     followed = checked_workflow(workflow, inputs, goal=goal, limits=limits) if takes_one else {}
+    again_of = options.again_of
     try:
         with transaction.atomic():
             system = SYSTEMS[desk]
@@ -94,13 +104,13 @@ def launch(
                 desk=desk,
                 subject_key=known.key,
                 subject_label=known.label,
-                model=model,
+                model=options.model,
                 question_version=patterns.QUESTION_VERSION,
                 scope=again_of.scope if again_of else _scope(system, book_id, limits),
-                simulation=simulation or {},
+                simulation=options.simulation or {},
                 workflow=followed,
                 launched_by=by,
-                launch_token=token,
+                launch_token=options.token,
                 again_of=again_of,
                 created_at=at,
             )
@@ -113,7 +123,7 @@ def launch(
     except UnknownSubject as error:
         raise Refused("unknown_subject", str(error)) from None
     except IntegrityError:
-        return _already_launched(workspace, token)
+        return _already_launched(workspace, options.token)
 
 
 _PUBLISHED = CompiledSelect(
@@ -121,24 +131,6 @@ _PUBLISHED = CompiledSelect(
         pk__in=Workspace.objects.filter(belongs(Workspace), pk=Param("workspace")).values("policy")
     )
 )
-
-
-def _check_version(
-    workspace: Workspace, version: PolicyVersion, published: PolicyVersion | None, role: str
-) -> None:
-    """Refuse a policy version that is not this person's to launch under. Raises Refused."""
-    if version == published:
-        return
-    is_here = version.workspace_id == workspace.pk
-    if not is_here or (version.is_replay and not workspace.is_demo):
-        raise Refused("unknown_policy", f"{workspace.name} has no such policy version.")
-    if not version.is_replay and role != Role.ADMIN:
-        now = f"v{published.number}" if published else "none"
-        raise Refused(
-            "other_policy",
-            f"New runs follow the published policy, {now}. Launching under v{version.number} "
-            "is for admins only.",
-        )
 
 
 def _launch_facts(run: Run, published: PolicyVersion | None) -> dict[str, Json]:
@@ -177,36 +169,6 @@ def _already_launched(workspace: Workspace, token: str | None) -> Run:
     return first
 
 
-def _check(
-    workspace: Workspace,
-    pattern: str,
-    goal: str,
-    subject: int | str | None,
-    version: PolicyVersion,
-    desk: str,
-    simulation: Json,
-) -> None:
-    """Refuse what no run can be made of. Raises Refused."""
-    if not goal.strip():
-        raise Refused("no_goal", "Describe in a sentence what the run should achieve.")
-    if len(goal) > MAX_GOAL or has_hidden(goal) or invisible_characters(goal):
-        raise Refused(
-            "bad_goal",
-            f"A goal has at most {MAX_GOAL:,} characters, without control or invisible characters.",
-        )
-    limits = version.limits_of(pattern, desk)
-    profile, kind = limits.profile, SYSTEMS[desk].kind
-    if subject is None and limits.about != "day" and profile != "reference":
-        raise Refused("no_subject", f"Enter the {kind} that this run is about.")
-    if profile == "reference" and not workspace.is_demo:
-        raise Refused(
-            "reference_elsewhere",
-            "The profile reference has known holes; it runs only on a demo workspace's books.",
-        )
-    if simulation and profile != "reference":
-        raise Refused("simulation_elsewhere", "Faults are simulated only under profile reference.")
-
-
 def _without(
     workspace: Workspace, version: PolicyVersion, pattern: str, off: Collection[str], at: datetime
 ) -> PolicyVersion:
@@ -218,20 +180,6 @@ def _without(
     parts = limits.patterns or {}
     changed = {**parts, pattern: {**parts.get(pattern, {}), "executable": left}}
     return policy_version(workspace, replace(limits, patterns=changed), at=at, is_replay=True)
-
-
-def _check_desk(desk: str, pattern: str, version: PolicyVersion) -> None:
-    """Refuse a launch for a desk that cannot be. Raises Refused."""
-    if desk not in SYSTEMS:
-        raise Refused("unknown_desk", f"There is no desk {desk!r} here.")
-    if not version.limits().covers(desk):
-        raise Refused("unknown_desk", f"The policy has no rules for the desk {desk!r}.")
-    if pattern not in patterns.PATTERNS:
-        known = ", ".join(sorted(patterns.PATTERNS))
-        raise Refused("unknown_pattern", f"There is no pattern {pattern!r}. Patterns: {known}.")
-    if pattern not in (of := SYSTEMS[desk].patterns):
-        known = " and ".join(of)
-        raise Refused("other_pattern", f"The desk {desk!r} has no {pattern}, only a {known}.")
 
 
 def _scope(system: System, book_id: int, limits: Limits) -> Json:

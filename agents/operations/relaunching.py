@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 
 from agents.core.states import RunState
 from agents.models import Role, Run
-from agents.operations.launching import launch
+from agents.operations.launching import LaunchOptions, launch
 from agents.operations.refusal import Refused, require_member
 
 
@@ -38,9 +38,11 @@ def launch_again(*, run_id: UUID, by: User, at: datetime) -> Run:
         subject=ended.subject_key or None,
         by=by,
         at=at,
-        token=f"again:{ended.pk.hex}",
-        model=ended.model if ended.model in settings.OPENAI_MODEL_CHOICES else "",
-        workflow=followed.get("document"),
-        inputs=followed.get("inputs"),
-        again_of=ended,
+        options=LaunchOptions(
+            token=f"again:{ended.pk.hex}",
+            model=ended.model if ended.model in settings.OPENAI_MODEL_CHOICES else "",
+            workflow=followed.get("document"),
+            inputs=followed.get("inputs"),
+            again_of=ended,
+        ),
     )

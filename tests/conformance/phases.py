@@ -111,10 +111,12 @@ def play(
                 goal=case["title"],
                 subject=42,
                 by=scene.omar,
-                policy=scene.workspace.policy if strict else policy,
-                workflow=document(case),
-                inputs=case.get("inputs", {}),
                 at=timezone.now(),
+                options=operations.LaunchOptions(
+                    policy=scene.workspace.policy if strict else policy,
+                    workflow=document(case),
+                    inputs=case.get("inputs", {}),
+                ),
             )
         except operations.Refused as no:
             return Played({}, str(no), models)

@@ -63,8 +63,7 @@ class Scene:
             subject=42,
             by=self.omar,
             at=timezone.now(),
-            token=token,
-            workflow=workflow,
+            options=operations.LaunchOptions(token=token, workflow=workflow),
         )
 
     def launch_scenario(self, key: str) -> Run:
@@ -75,10 +74,9 @@ class Scene:
             pattern=scenario.pattern,
             goal=scenario.goal,
             subject=scenario.subject,
-            workflow=scenario.workflow,
-            off=scenario.off,
             by=self.omar,
             at=timezone.now(),
+            options=operations.LaunchOptions(workflow=scenario.workflow, off=scenario.off),
         )
 
     def decide(self, run: Run, *, approve: bool = True, amount_minor: int | None = 80000) -> None:

@@ -247,8 +247,8 @@ def launched_without(scene: Scene) -> Run:
         goal=REFUND_500,
         subject=42,
         by=scene.omar,
-        off=["issue_refund"],
         at=timezone.now(),
+        options=operations.LaunchOptions(off=["issue_refund"]),
     )
 
 

@@ -272,6 +272,8 @@ def launched_with(scene: Scene, *, seconds: float) -> Run:
         goal=REFUND_500,
         subject=42,
         by=scene.omar,
-        policy=operations.policy_version(scene.workspace, limits, at=at, is_replay=True),
         at=at,
+        options=operations.LaunchOptions(
+            policy=operations.policy_version(scene.workspace, limits, at=at, is_replay=True)
+        ),
     )

@@ -62,8 +62,10 @@ def launched(scene: Scene, **own: Json) -> Run:
         goal=GOAL,
         subject=None,
         by=scene.omar,
-        policy=operations.policy_version(scene.workspace, limits, at=at, is_replay=True),
         at=at,
+        options=operations.LaunchOptions(
+            policy=operations.policy_version(scene.workspace, limits, at=at, is_replay=True)
+        ),
     )
 
 

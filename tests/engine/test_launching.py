@@ -55,8 +55,8 @@ def test_an_operator_launches_under_no_superseded_version(scene: Scene) -> None:
             goal="Refund 500 USD to user_id=42.",
             subject=42,
             by=scene.omar,
-            policy=before,
             at=timezone.now(),
+            options=operations.LaunchOptions(policy=before),
         )
     assert not Run.objects.exists()
 

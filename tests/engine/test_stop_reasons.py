@@ -76,8 +76,8 @@ def launched_under(scene: Scene, **limits: Any) -> Run:
         goal=REFUND_500,
         subject=42,
         by=scene.omar,
-        policy=policy,
         at=at,
+        options=operations.LaunchOptions(policy=policy),
     )
 
 

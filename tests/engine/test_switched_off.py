@@ -37,8 +37,8 @@ def test_a_worker_may_be_planned_and_not_run(monkeypatch: pytest.MonkeyPatch) ->
         goal="Prepare the report.",
         subject=None,
         by=scene.omar,
-        off=("inventory_worker",),
         at=timezone.now(),
+        options=operations.LaunchOptions(off=("inventory_worker",)),
     )
 
     run = go(launched)
@@ -66,8 +66,8 @@ def test_nothing_is_switched_off_for_one_run_outside_a_demo() -> None:
             goal="Prepare the report.",
             subject=None,
             by=scene.omar,
-            off=("inventory_worker",),
             at=timezone.now(),
+            options=operations.LaunchOptions(off=("inventory_worker",)),
         )
 
 

@@ -14,7 +14,7 @@ from django.test import Client
 from django.urls import reverse
 
 from agents.operations.deciding import MAX_COMMENT
-from agents.operations.launching import MAX_GOAL
+from agents.operations.launch_checks import MAX_GOAL
 from opsconsole.intake import Intake, Message
 from tests.engine.scene import Scene, set_scene
 from tests.web.serving import served

@@ -57,12 +57,14 @@ def _launch(request: HttpRequest, workspace: Workspace, wanted: Launch) -> Run:
         desk=wanted.desk,
         subject=find_subject(wanted.subject, desk=wanted.desk, book_id=workspace.book_id),
         by=access.person(request),
-        token=wanted.token,
-        policy=policy,
-        model=wanted.model,
-        workflow=wanted.workflow,
-        off=wanted.off,
         at=timezone.now(),
+        options=operations.LaunchOptions(
+            token=wanted.token,
+            policy=policy,
+            model=wanted.model,
+            workflow=wanted.workflow,
+            off=wanted.off,
+        ),
     )
 
 

@@ -69,8 +69,8 @@ def _drive(case: PastCase, workspace: Workspace) -> Original:
         goal=case.goal,
         subject=case.subject,
         by=User.objects.get(username=case.by),
-        workflow=case.workflow or None,
         at=timezone.now(),
+        options=operations.LaunchOptions(workflow=case.workflow or None),
     )
     asyncio.run(_advance(run))
     while case.answer and (asked := Escalation.objects.filter(run=run, state="open").first()):

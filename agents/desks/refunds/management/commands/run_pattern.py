@@ -88,10 +88,10 @@ class Command(BaseCommand):
             goal=options["goal"],
             subject=options["subject"],
             by=_actor(workspace, options["actor"]),
-            policy=policy,
-            simulation=simulation,
             at=at,
-            **_workflow_of(config, options),
+            options=operations.LaunchOptions(
+                policy=policy, simulation=simulation, **_workflow_of(config, options)
+            ),
         )
         self._say(f"run {run.pk} launched")
         return run, human
