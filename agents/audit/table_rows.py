@@ -1,4 +1,4 @@
-"""The rows that pages show, with the columns that the record tells of."""
+"""The rows that pages show, with the columns that the record tells of: a function a table."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """A policy version as data: what rules there are, and how far anyone may go.
 
 The document is plain JSON, checked here once, immutable once published, pinned by each run.
+One table of limits, each with what it means and what it may be.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ A write waits in memory until the run is about to do something that counts outsi
 that wait go into one transaction that also proves the run is still ours. What is lost with a
 crash in between changed nothing outside, so it may be done again. A call that changes nothing
 and costs nothing needs no commit before it; one that takes long is written down meanwhile.
+One class, since reading, batching and budgets share what a run has written.
 One class, as all of it guards the same draft.
 """
 

@@ -2,6 +2,7 @@
 
 A row is named as people would name it, and its columns are those that some event tells of. What
 an event does not tell, or what was erased, is compared with nothing.
+One table of the kinds of events, to be looked up rather than read.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Who may see and do what. A getter returns the thing or raises; no view asks for itself.
 
 What is in another workspace is not found, as if it were not there. Within a workspace, what a
-role may not do is denied.
+role may not do is denied. One list, so that whoever checks access reads one file.
 """
 
 from __future__ import annotations

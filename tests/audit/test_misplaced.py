@@ -16,8 +16,9 @@ from agents.desks.refunds.models import Refund
 from agents.models import Escalation, Run, Step
 from agents.web import access
 from agents.web.approvals.inbox import inbox
+from agents.web.approvals.position import line_of
 from agents.web.approvals.queue import WHOLE
-from agents.web.approvals.selection import line_of, open_in, reviewer
+from agents.web.approvals.selection import open_in, reviewer
 from agents.web.overview.figures import overview
 from tests.engine.scene import Scene, fresh, go
 

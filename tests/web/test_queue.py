@@ -15,8 +15,9 @@ from pytest_django import DjangoAssertNumQueries
 from agents import operations
 from agents.models import Escalation, Membership, Role, SavedView, Scope
 from agents.web.approvals import inbox
+from agents.web.approvals.position import line_of
 from agents.web.approvals.queue import WHOLE
-from agents.web.approvals.selection import line_of, reviewer
+from agents.web.approvals.selection import reviewer
 from agents.web.live.topics import InboxTopic, changed_topics, read_update
 from tests.database import make_once
 from tests.engine.scene import REFUND_1200, Scene, go, set_scene

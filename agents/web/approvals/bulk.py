@@ -21,8 +21,9 @@ from agents.models.event import facts_of
 from agents.operations.claiming import CLAIM
 from agents.web import access
 from agents.web.approvals.inbox import InboxRow, open_rows
+from agents.web.approvals.position import line_of
 from agents.web.approvals.queue import QueueAddress
-from agents.web.approvals.selection import Reviewer, line_of, requests_in, reviewer
+from agents.web.approvals.selection import Reviewer, requests_in, reviewer
 from agents.web.approvals.wording import act, kind_of_request
 from agents.web.event_words import REFUSALS
 

@@ -18,8 +18,9 @@ from agents.sdk.adjustments import label_of
 from agents.systems import SYSTEMS
 from agents.tools import argument_in_words
 from agents.web import access
+from agents.web.approvals.position import QueuePosition, line_of
 from agents.web.approvals.queue import VIEWS, WHOLE, QueueAddress
-from agents.web.approvals.selection import QueuePosition, Reviewer, line_of, open_in
+from agents.web.approvals.selection import Reviewer, open_in
 from agents.web.approvals.wording import act, kind_of_request
 from agents.web.forms import whole_number
 from agents.web.newest import newest

@@ -12,8 +12,9 @@ from agents.web import access
 from agents.web.approvals import inbox as inboxes
 from agents.web.approvals import queue as queues
 from agents.web.approvals.choices import filter_choices
+from agents.web.approvals.position import QueuePosition, line_of
 from agents.web.approvals.queue import QueueAddress, read_queue
-from agents.web.approvals.selection import QueuePosition, line_of, reviewer
+from agents.web.approvals.selection import reviewer
 from agents.web.approvals.strip import strip_of
 from agents.web.pages import action, page
 

@@ -1,22 +1,17 @@
-"""Which open requests a view of the queue holds for a person, in which order, and how many."""
+"""Which open requests a view of the queue holds for a person."""
 
 from __future__ import annotations
 
-from bisect import bisect
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property, reduce
 from operator import or_
-from typing import Any, TypeAlias
 
 from django.contrib.auth.models import User
-from django.db.models import Case, Count, Min, Q, QuerySet, When
-from django.db.models.fields.json import KT
+from django.db.models import Count, Min, Q, QuerySet
 
-from agents.core.former import CURRENCY
 from agents.core.kinds import ACTION
-from agents.core.money import format_sums
 from agents.core.requests import Json
 from agents.core.states import EscalationState
 from agents.core.tiers import demand_of, read_tiers
@@ -126,16 +121,16 @@ def waiting_in(workspaces: Iterable[int]) -> WaitingCount:
 
 def requests_in(queue: QueueAddress, who: Reviewer) -> QuerySet[Escalation]:
     """Return what the queue holds, in no order."""
-    return open_in(who.workspaces).filter(_is_in(queue, who))
+    return open_in(who.workspaces).filter(in_queue(queue, who))
 
 
-def _is_in(queue: QueueAddress, who: Reviewer) -> Q:
+def in_queue(queue: QueueAddress, who: Reviewer) -> Q:
     if queue.unreadable:
         return Q(pk__in=[])
-    return _in_view(queue.view, who) & _fits(queue.given, who.at)
+    return in_view(queue.view, who) & _fits(queue.given, who.at)
 
 
-def _in_view(view: str, who: Reviewer) -> Q:
+def in_view(view: str, who: Reviewer) -> Q:
     """Return the condition of a view. What a person has snoozed is in the view of that alone."""
     snoozed = Q(pk__in=who.snoozed)
     if view == queues.SNOOZED:
@@ -168,6 +163,10 @@ def above_limit(who: Reviewer) -> Q:
     return found & _ASKS_MONEY & Q(amount_minor__isnull=False)
 
 
+# A letter names an amount too, and a lost call was asked about before.
+_ASKS_MONEY = Q(kind=ACTION.stored)
+
+
 def _fits(given: Mapping[str, str], at: datetime) -> Q:
     """Return the condition of the filters, all of which can be read."""
     columns = {
@@ -188,122 +187,3 @@ def _fits(given: Mapping[str, str], at: datetime) -> Q:
         until = at + timedelta(minutes=int(given["due"]))
         found &= Q(frozen_at__isnull=True, expires_at__lte=until)
     return found
-
-
-# --- How many ----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Tally:
-    """How many requests a view holds, and what they ask for in each currency."""
-
-    count: int
-    sums: str
-
-
-# A letter names an amount too, and a lost call was asked about before.
-_ASKS_MONEY = Q(kind=ACTION.stored)
-_ASKED = ("kind", "currency", "amount_minor")
-
-
-def _tally(rows: Iterable[Sequence[Any]]) -> Tally:
-    """Count requests, of which each is a row that begins with _ASKED."""
-    held = list(rows)
-    asked = [
-        (currency or CURRENCY, minor)
-        for kind, currency, minor, *_ in held
-        if kind == ACTION.stored and minor is not None
-    ]
-    return Tally(len(held), format_sums(asked))
-
-
-# --- Order -------------------------------------------------------------------------------------
-
-Place: TypeAlias = tuple[Any, ...]  # orders upwards, and ends in the request's key
-
-
-def _by_deadline(frozen: datetime | None, expires: datetime, key: int) -> Place:
-    return (frozen is not None, expires, key)  # the time of what is frozen stands still
-
-
-def _by_amount(amount: int | None, currency: str, *rest: Any) -> Place:
-    """Order the most of each currency first; currencies are never compared."""
-    return (amount is None, currency, -(amount or 0), *_by_deadline(*rest))
-
-
-def _by_risk(risk: str | None, *rest: Any) -> Place:
-    return (-int(risk or 0), *_by_deadline(*rest))
-
-
-_DEADLINE = ("frozen_at", "expires_at", "pk")
-_RISK = KT("review__deciding__risk")
-_ORDERS: Mapping[str, tuple[Callable[..., Place], Sequence[Any]]] = {
-    queues.DEADLINE: (_by_deadline, _DEADLINE),
-    queues.AMOUNT: (_by_amount, ("amount_minor", "currency", *_DEADLINE)),
-    queues.RISK: (_by_risk, (_RISK, *_DEADLINE)),
-}
-
-
-@dataclass(frozen=True)
-class QueuePosition:
-    """The keys of a queue in their order, and the place of one of them, or of one that left it.
-
-    All that is open is in memory for a moment, as numbers: it is hundreds, where runs are many.
-    """
-
-    keys: Sequence[int]
-    at: int  # the number of requests before the place
-    is_in: bool  # whether the request of the place is still in the queue
-    waiting: WaitingCount  # whatever the queue leaves out of it
-    tally: Tally
-    views: Mapping[str, Tally]  # of each view, whatever the filters; empty where none was wanted
-
-    @property
-    def behind(self) -> Sequence[int]:
-        return self.keys[self.at + self.is_in :]
-
-    @property
-    def following(self) -> int | None:
-        """Return what comes behind the place, else what stands first; None: there is no other."""
-        others = [*self.behind[:1], *self.keys[: min(self.at, 1)]]
-        return others[0] if others else None
-
-
-def line_of(
-    queue: QueueAddress,
-    who: Reviewer,
-    key: int | None = None,
-    left: Escalation | None = None,
-    views: Collection[str] = (),
-) -> QueuePosition:
-    """Return a queue in its order, with the place of a request; without one, that of the first.
-
-    One question reads what is open and nothing else. `left` is the request itself, where it was
-    read already: it may have left the queue. `views` are those to count.
-    """
-    place_of, columns = _ORDERS[queue.order]
-    held = {"": _is_in(queue, who)} | {view: _in_view(view, who) for view in views}
-    flags = {
-        f"in_{n}": Case(When(q, then=True), default=False) for n, q in enumerate(held.values())
-    }
-    read = open_in(who.workspaces).annotate(**flags).values_list(*flags, *_ASKED, *columns)
-    rows = [(row[: len(held)], row[len(held) :]) for row in read]
-    found = [row for is_in, row in rows if is_in[0]]
-    places = sorted(place_of(*row[len(_ASKED) :]) for row in found)
-    keys = [place[-1] for place in places]
-    ends = [expires for _, (*_, frozen, expires, _) in rows if frozen is None]
-    tallies = {
-        view: _tally(row for is_in, row in rows if is_in[number])
-        for number, view in enumerate(views, 1)
-    }
-    whole = (WaitingCount.of(len(rows), min(ends, default=None)), _tally(found), tallies)
-    if key is None or key in keys:
-        return QueuePosition(keys, keys.index(key) if key else 0, key is not None, *whole)
-    left = left or Escalation.objects.filter(pk=key, workspace__in=who.workspaces).first()
-    before = bisect(places, place_of(*_values(left, columns))) if left else 0
-    return QueuePosition(keys, before, False, *whole)
-
-
-def _values(escalation: Escalation, columns: Sequence[Any]) -> list[Any]:
-    risk = escalation.review["deciding"].get("risk")
-    return [risk if column is _RISK else getattr(escalation, column) for column in columns]

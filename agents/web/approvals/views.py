@@ -22,8 +22,9 @@ from agents.web.approvals import card as cards
 from agents.web.approvals import inbox as inboxes
 from agents.web.approvals.fields import SET, filled_in
 from agents.web.approvals.form import Wanted, read_decision, read_patch
+from agents.web.approvals.position import line_of
 from agents.web.approvals.queue import read_queue, view_addresses
-from agents.web.approvals.selection import line_of, reviewer
+from agents.web.approvals.selection import reviewer
 from agents.web.approvals.sharing import sharing
 from agents.web.approvals.strip import strip_of
 from agents.web.approvals.wording import kind_of_request

@@ -1,4 +1,4 @@
-"""What may be paid back, and who must agree."""
+"""What may be paid back, and who must agree. One file: its rules are read side by side."""
 
 from __future__ import annotations
 
