@@ -13,6 +13,7 @@ from django.conf import settings
 from django.db.models import QuerySet
 
 from agents.audit import sealing
+from agents.audit.chains import UNREADABLE
 from agents.models import Head, VerifiedHead, Workspace
 from agents.record import seals
 from agents.record.chain import spell_time
@@ -36,6 +37,13 @@ class Verified:
 
 def newest_verified(workspaces: QuerySet[Workspace], *, at: datetime) -> Verified | None:
     """Return from where all these workspaces can be verified; None: all is to be read."""
+    try:
+        return _newest_verified(workspaces, at)
+    except UNREADABLE:  # somebody wrote there what is no time or text
+        return None
+
+
+def _newest_verified(workspaces: QuerySet[Workspace], at: datetime) -> Verified | None:
     rows = VerifiedHead.objects.in_bulk(list(workspaces.values_list("pk", flat=True)))
     found = [(row, Verified(row.head, row.seal, row.upto, row.full_at)) for row in rows.values()]
     if not found or len(found) < workspaces.count():

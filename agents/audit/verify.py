@@ -127,7 +127,11 @@ def _prove(
     heads = _StoredHeads(sealed, faults, last=first - 1)
     bad: list[Fault] = []
     outside = heads_file.read_heads(file, kept, first) if kept else iter(())
-    before = (first - 1, Head.objects.get(number=first).before) if since else (0, "")
+    before = (
+        (first - 1, Head.objects.values_list("before", flat=True).get(number=first))
+        if since
+        else (0, "")
+    )
     trusted = seals.judge_heads(heads.read(), outside, sealing.keys(), bad, before)
     for head, bound in seals.with_bounds(trusted, unsealed.EVENTS, is_sure=is_sure):
         sealed.add(head, bound)

@@ -105,6 +105,11 @@ def _raise(**columns: Any) -> None:
     VerifiedHead.objects.update(**columns)
 
 
+def _write(statement: str) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(statement)
+
+
 @pytest.mark.parametrize(
     "forge",
     [
@@ -113,6 +118,7 @@ def _raise(**columns: Any) -> None:
         lambda: _raise(full_at=timezone.now() + timedelta(hours=-1)),
         lambda: _raise(proof="0" * 64),
         lambda: VerifiedHead.objects.all().delete(),
+        lambda: _write("UPDATE agents_verifiedhead SET full_at = 'infinity'"),
     ],
 )
 def test_who_has_only_the_database_has_no_less_read(
