@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -66,3 +67,15 @@ def test_every_setting_is_on_its_page_and_in_the_example() -> None:
 
 def test_the_readme_stays_short() -> None:
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 70
+
+
+def test_a_class_name_exists_once() -> None:
+    places = [path for room in ("agents", "opsconsole") for path in (ROOT / room).rglob("*.py")]
+    names = Counter(
+        name
+        for path in places
+        for name in re.findall(r"^class (\w+)", path.read_text(encoding="utf-8"), re.MULTILINE)
+        if not {"migrations", "commands"} & set(path.parts)
+    )
+
+    assert [name for name, count in names.items() if count > 1] == []
