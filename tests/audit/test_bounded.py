@@ -21,7 +21,7 @@ from agents.models.event import Entry, chain_events
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import REFUND_500, Scene
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both, pytest.mark.slow]
 
 RUNS, EVENTS = 80, 25
 HELD = 100_000  # bytes; the hashes alone of 60 runs would be 170,000
