@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from shutil import which
 from typing import Any
@@ -18,10 +19,13 @@ from playwright.sync_api import Page
 from pytest_django import DjangoDbBlocker
 
 from agents import operations
+from agents.core.notifications import Kind
 from agents.desks.refunds.profiles import STRICT
-from agents.models import Escalation, Role
+from agents.models import Delivery, Escalation, Role, Shape
+from agents.notifications import fan_out
 from tests import checker, database
-from tests.engine.scene import go, set_scene
+from tests.engine.scene import Scene, go, set_scene
+from tests.engine.tiered import say_yes
 from tests.web.serving import chromium, served, sign_in
 
 pytestmark = pytest.mark.slow
@@ -113,6 +117,7 @@ def set_pages() -> dict[str, str]:
     blocked = go(scene.launch("Refund 500 USD to user_id=42, but pay another customer."))
     report, reply = (go(scene.launch_scenario(key)) for key in ("partial-report", "reoriented"))
     asked = go(scene.launch_scenario("judge-asks"))
+    shared = shared_request(scene)
     shorter = {**STRICT.as_json(), "window_days": 7, "rules": list(STRICT.rules[2:])}
     operations.publish_policy(workspace=scene.workspace, document=shorter, by=scene.rita, at=at)
     return {
@@ -124,6 +129,11 @@ def set_pages() -> dict[str, str]:
         "queue": "/approvals/",
         "card": f"/approvals/{open_one.pk}/",
         "case": f"/approvals/{case.pk}/",
+        "card above a tier": f"/approvals/{shared.pk}/",
+        "case file": f"/runs/{decided.pk}/case/",
+        "notifications": "/notifications/",
+        "webhooks": "/webhooks/",
+        "delivery log": "/notifications/log/",
         "decided card": f"/approvals/{decided.escalations.get().pk}/",
         "decided": "/approvals/decided/",
         "reject several": "/approvals/bulk/?rule=refunds.auto_limit",
@@ -146,6 +156,28 @@ def set_pages() -> dict[str, str]:
         "kill switches": "/kill/",
         "not found": "/runs/00000000-0000-0000-0000-000000000000/",
     }
+
+
+def shared_request(scene: Scene) -> Escalation:
+    """Return a request above a tier that one of two approved, was handed over and told of."""
+    at, first = timezone.now(), scene.add("finn", Role.REVIEWER)
+    about: dict[str, Any] = {"workspace": scene.workspace, "at": at}
+    team = operations.set_team(slug="finance", name="Finance", add=[first], **about)
+    tiers = {"refunds": {"USD": [{"up_to_minor": 50000}, {"team": "finance", "people": 2}]}}
+    operations.publish_policy(document={**STRICT.as_json(), "tiers": tiers}, by=scene.rita, **about)
+    scene.workspace.refresh_from_db()
+    held = Escalation.objects.get(run=go(scene.launch()))
+    assert say_yes(held, first) == "open"
+    of: dict[str, Any] = {"escalation_id": held.pk, "at": at}
+    operations.assign(by=scene.rita, to_team=team, note="Yours?", **of)
+    operations.comment(by=scene.rita, text="She called.", **of)
+    operations.snooze(by=scene.rita, until=at + timedelta(minutes=3), **of)
+    url = "https://hooks.example.com/in"
+    given: dict[str, Any] = {"name": "ops", "shape": Shape.JSON, "kinds": list(Kind)}
+    operations.add_webhook(by=scene.rita, url=url, **given, **about)
+    fan_out.share_out(at=timezone.now())
+    assert Delivery.objects.exists()
+    return held
 
 
 def findings(page: Page) -> list[str]:
