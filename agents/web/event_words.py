@@ -20,7 +20,14 @@ from agents.record.claimed_rows import limits_told
 from agents.sdk.adjustments import label_of
 from agents.sdk.argument_words import in_words
 from agents.tools import TOOLS, argument_in_words
-from agents.web.formats import desk_title, rule_title, spelled, up_to, with_article, within_sentence
+from agents.web.formats import (
+    desk_title,
+    rule_title,
+    spell_out,
+    up_to,
+    with_article,
+    within_sentence,
+)
 
 EventFacts: TypeAlias = Mapping[str, Any]
 
@@ -62,7 +69,7 @@ def _run_queued(told: EventSentence) -> str:
         whom = f" for {told.whom}" if told.whom else ""
         again = " again" if facts.get("again_of") else ""
         other = f", not the published v{facts['published']}" if facts.get("published") else ""
-        run = f"{with_article(spelled(str(facts['pattern'])))} run"
+        run = f"{with_article(spell_out(str(facts['pattern'])))} run"
         return f"Launched {run}{again}{whom} under policy v{facts['policy']}{other}."
     until = parse_datetime(str(facts.get("until", "")))
     if until is None:

@@ -94,7 +94,7 @@ def stop_chip(stops: Sequence[StopRow]) -> SafeString:
 
 
 @register.simple_tag
-def measured(ruling: dict[str, Any]) -> str:
+def compare_measure(ruling: dict[str, Any]) -> str:
     """Write what a rule saw against what it allows: EUR 1,200.00 vs EUR 1,000.00."""
     observed, limit = ruling.get("observed"), ruling.get("limit")
     if observed is None:
@@ -122,7 +122,7 @@ def rule_title(rule: str) -> str:
 
 
 @register.filter
-def spelled(name: str) -> str:
+def spell_out(name: str) -> str:
     """Return a pattern's name as people write it: Two readers."""
     return name.replace("_", " ").capitalize()
 
@@ -148,7 +148,7 @@ def desk_title(name: str) -> str:
 def tool_title(name: str) -> str:
     """Return what people call a tool: the title that its desk declares, else its name in words."""
     declared = (desk.tools[name].title for desk in DESKS.values() if name in desk.tools)
-    return next(declared, "") or spelled(name)
+    return next(declared, "") or spell_out(name)
 
 
 def with_article(noun: str) -> str:
@@ -174,7 +174,7 @@ def cost(micro_usd: int) -> str:
 
 
 @register.filter
-def left(at: datetime) -> str:
+def time_left(at: datetime) -> str:
     """Write how long it is until `at`: 5:48 under an hour, 1 h 12 beyond it."""
     return _clock(at - timezone.now())
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agents.web.approvals.ruler import ruler
-from agents.web.formats import measured
+from agents.web.formats import compare_measure
 
 USD = "USD 1,200.00 vs USD 1,000.00"
 
@@ -38,7 +38,7 @@ def ruling(rule: str, observed: Any, limit: Any, unit: str = "") -> dict[str, An
     ],
 )
 def test_a_value_is_written_in_its_unit(stored: dict[str, Any], words: str) -> None:
-    assert measured(stored) == words
+    assert compare_measure(stored) == words
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from agents.policies import RULES
 from agents.systems import SYSTEMS
 from agents.tools import TOOLS
 from agents.web.approvals.queue import MINUTES, QueueAddress
-from agents.web.formats import desk_title, rule_title, spelled, tool_title
+from agents.web.formats import desk_title, rule_title, spell_out, tool_title
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ def filter_choices(queue: QueueAddress) -> list[FilterChoice]:
     offered: dict[str, tuple[str, Iterable[tuple[str, str]]]] = {
         "tool": ("Tool", ((name, tool_title(name)) for name in sorted(TOOLS, key=tool_title))),
         "rule": ("Rule", ((name, rule_title(name)) for name in sorted(RULES, key=rule_title))),
-        "pattern": ("Pattern", ((name, spelled(name)) for name in sorted(PATTERNS))),
+        "pattern": ("Pattern", ((name, spell_out(name)) for name in sorted(PATTERNS))),
         "desk": ("Desk", ((name, desk_title(name)) for name in sorted(SYSTEMS))),
         "age": ("Waiting at least", MINUTES.items()),
         "due": ("Expires within", MINUTES.items()),

@@ -32,7 +32,7 @@ def case(request: HttpRequest, pk: UUID) -> HttpResponse:
         "kept": KEPT.days,
         "address": request.build_absolute_uri(request.path),
     }
-    return render(request, "runs/case.html", shown)
+    return render(request, "case/page.html", shown)
 
 
 @action

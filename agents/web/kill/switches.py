@@ -24,7 +24,7 @@ from agents.models import (
     Workspace,
 )
 from agents.patterns import PATTERNS
-from agents.web.formats import spelled
+from agents.web.formats import spell_out
 from agents.web.forms import BadForm, only
 
 IN_FLIGHT = 100  # effects shown on the page
@@ -116,7 +116,7 @@ def _reach(switch: KillSwitch) -> tuple[str, str]:
     """Return what a switch stops, and what it leaves alone."""
     rest = "Runs may still read and draft, and requests can be rejected or sent back."
     if switch.scope == Scope.PATTERN:
-        name = spelled(switch.target)
+        name = spell_out(switch.target)
         return (
             f"Every payment, email and other change of {name} runs.",
             f"Runs of other patterns go on. {rest}",
@@ -127,7 +127,7 @@ def _reach(switch: KillSwitch) -> tuple[str, str]:
 
 
 def _choices() -> list[tuple[str, str]]:
-    patterns = [(f"pattern:{name}", f"{spelled(name)} runs only") for name in sorted(PATTERNS)]
+    patterns = [(f"pattern:{name}", f"{spell_out(name)} runs only") for name in sorted(PATTERNS)]
     tools = [(f"tool:{name}", f"the tool {name} only") for name in operations.stoppable_tools()]
     return [("workspace:", "all payments, emails and changes"), *patterns, *tools]
 
