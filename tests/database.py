@@ -37,6 +37,7 @@ ROOT = Path(__file__).parent.parent
 # Whatever takes part in migrating; and what is done anew after it, each time.
 MADE_BY = (
     *("agents/**/migrations/*.py", "opsconsole/settings.py", "opsconsole/databases.py"),
+    "agents/db/run_words.py",
     "requirements-dev.lock",
 )
 AFTERWARDS = ("agents/**/apps.py", "agents/audit/triggers.py", "agents/audit/protection.py")

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+from agents.db import run_words
+
 EVENTS, HEADS, TEXTS = ("agents_event", "agents_head", "agents_eventtext")
 APPROVALS, ARCHIVES, TOMBSTONES = ("agents_approval", "agents_archive", "agents_tombstone")
 TABLES = (EVENTS, HEADS, TEXTS, APPROVALS, ARCHIVES, TOMBSTONES)
@@ -189,6 +191,10 @@ def triggers_of(connection: BaseDatabaseWrapper) -> list[Trigger]:
         found.append(Trigger(table, f"{table}_no_{verb}", statement, kind))
     if EVENTS in tables and not is_sqlite:
         found.append(Trigger(EVENTS, "agents_event_wake", _POSTGRES_WAKE, _VERBS["insert"]))
+    if is_sqlite and run_words.TABLE in tables:
+        for verb, does in run_words.SQLITE_TRIGGERS.items():
+            name = f"{run_words.TABLE}_{verb}"
+            found.append(Trigger("agents_run", name, f"CREATE TRIGGER {name} {does}"))
     for table, always, over, then, once in _STAY:
         if table not in tables:
             continue

@@ -12,6 +12,7 @@ from agents.core.actions import has_hidden
 from agents.core.former import ERASED_NUMBER, FIRST_DESK
 from agents.core.requests import Json
 from agents.core.states import ENDED, EffectState
+from agents.db.run_words import purge_words
 from agents.engine.redaction import redact_in
 from agents.models import Approval, Effect, Escalation, EventText, Run, Step, Workspace
 from agents.models.event import Entry, append_events
@@ -83,6 +84,7 @@ def erase_subject(
         whom = {ERASED_NUMBER: int(key)} if is_first else {"desk": desk, "subject_key": key}
         facts = {**whom, "reason": reason, "runs": len(still)}
         append_events([Entry(ERASURE, facts, actor)], workspace_id=workspace.pk, at=at)
+        purge_words()
         beyond = find_leftovers(workspace, runs, names=names)
         return Erasure(called, len(still), before, replace(beyond, books=known is None))
 

@@ -96,6 +96,37 @@ def test_no_table_holds_anything_of_a_forgotten_customer(run: Run) -> None:
     assert {canary: places_of(canary) for canary in CANARIES} == NOWHERE
 
 
+def test_no_search_finds_a_run_by_what_was_erased(scene: Scene, run: Run) -> None:
+    client = signed_in(scene.rita)
+
+    def finds(text: str) -> bool:
+        return str(run.pk) in client.get(reverse("runs"), {"text": text}).text
+
+    assert finds("canary goal")
+    assert finds(run.pk.hex)
+    if connection.vendor == "sqlite":  # an index of its own, which keeps what it is told late
+        assert _words_on_sqlite() >= {"canary", "1200"}
+
+    erase()
+
+    assert not finds("canary goal")
+    assert finds(run.pk.hex)
+    if connection.vendor == "sqlite":
+        assert not _words_on_sqlite() & {"canary", "1200"}
+
+
+def _words_on_sqlite() -> set[str]:
+    """Return the words that the index of runs has, from the very pages of its tree."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "CREATE VIRTUAL TABLE temp.told USING fts5vocab(main, agents_run_words, row)"
+        )
+        cursor.execute("SELECT term FROM told")
+        told = {term for (term,) in cursor.fetchall()}
+        cursor.execute("DROP TABLE temp.told")
+    return told
+
+
 def test_money_stays(run: Run) -> None:
     kept = [list(model.objects.values_list("amount_minor")) for model in (Charge, Refund, Effect)]
 

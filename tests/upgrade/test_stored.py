@@ -30,6 +30,11 @@ UNION ALL SELECT run_id, subject_key FROM agents_effect
 """
 IS_NEW = "SELECT count(*) FROM django_migrations WHERE name = '0031_columns_of_any_desk'"
 LABELS = "SELECT DISTINCT subject_label FROM agents_run"
+FOUND = (  # runs that a search finds by words
+    "SELECT count(*) FROM agents_run WHERE words <> ''"
+    if ON_POSTGRES
+    else "SELECT count(*) FROM agents_run JOIN agents_run_words ON run = agents_run.id"
+)
 PAID_RUNS = "SELECT run_id FROM agents_effect WHERE tool = 'issue_refund' AND state = 'done'"
 AMOUNTS = [50000, 80000]  # what an agent pays by itself, and what a person lowers the others to
 
@@ -91,6 +96,7 @@ def test_a_stored_database_is_upgraded_and_its_waiting_runs_come_to_their_end(
     before = restored.manage("verify_audit")
     assert before.code == 0, before.out
     stored = restored.sql("SELECT pattern, goal FROM agents_run")
+    assert restored.sql(FOUND) == [(len(stored),)]
 
     decided: list[int] = []
     while not decided or decided[-1]:  # some were on their way to a person

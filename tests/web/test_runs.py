@@ -38,18 +38,45 @@ def scene() -> Scene:
         ({"launcher": "omar"}, True, True),
         ({"launcher": "rita"}, False, False),
         ({"text": "500 usd"}, True, False),
+        ({"text": "USD refu"}, True, True),  # beginnings of words, in any order and case
+        ({"text": "efund"}, False, False),
+        ({"text": "anna 500"}, True, False),  # whom it is about, and what was asked
+        ({"text": "succ"}, True, False),
+        ({"text": "succ", "state": "waiting"}, False, False),
+        ({"text": "500 xylophone"}, False, False),
+        ({"text": '" OR (refund* : NEAR'}, False, False),
         ({"text": "%"}, False, False),
         ({"before": "nonsense"}, True, True),
     ],
 )
 def test_runs_are_found_by_what_is_known_of_them(
-    scene: Scene, asked: dict[str, str], done: bool, waiting: bool
+    scene: Scene,
+    monkeypatch: pytest.MonkeyPatch,
+    asked: dict[str, str],
+    done: bool,
+    waiting: bool,
 ) -> None:
     of_500, of_1200 = go(scene.launch(REFUND_500)), go(scene.launch())
+    other = operations.add_workspace(slug="other", name="Other", at=timezone.now())
+    operations.add_member(workspace=other, user=scene.eve, role=Role.VIEWER, at=timezone.now())
 
-    page = signed_in(scene.eve).get(reverse("runs"), asked).text
+    client = signed_in(scene.eve)
+    for few in (listing.FEW, 0):  # of words that many runs have, each run is asked
+        monkeypatch.setattr(listing, "FEW", few)
+        page = client.get(reverse("runs"), asked).text
+        assert (str(of_500.pk) in page, str(of_1200.pk) in page) == (done, waiting), few
 
-    assert (str(of_500.pk) in page, str(of_1200.pk) in page) == (done, waiting)
+
+@pytest.mark.both
+def test_a_run_is_found_by_its_key_or_how_that_begins(scene: Scene) -> None:
+    runs = [scene.launch() for _ in range(12)]  # a key of digits with an e reads as a number
+    client = signed_in(scene.eve)
+
+    for run in runs:
+        key = str(run.pk)
+        for text in (key, run.pk.hex, key[:8], key[:11], key[:20]):
+            found = client.get(reverse("runs"), {"text": text}).context["found"].rows
+            assert [row.run for row in found] == [run], text
 
 
 def test_pages_of_runs_follow_each_other(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,13 +9,15 @@ from urllib.parse import urlencode
 from uuid import UUID
 
 from django.contrib.auth.models import User
-from django.db.models import Q, QuerySet
+from django.db import connection
+from django.db.models import F, Q, QuerySet
 from django.http import QueryDict
 from django.utils import timezone
 
 from agents.core.former import CURRENCY
 from agents.core.money import format_money, format_sums
 from agents.core.states import EffectState, RunState
+from agents.db.run_words import HasWords, Words, newest_on_sqlite
 from agents.models import Effect, Escalation, Run
 from agents.policies.ends import end_sentence
 from agents.tools import TOOLS
@@ -25,6 +27,7 @@ from agents.web.newest import newest
 from agents.web.times import read_time
 
 PAGE = 50
+FEW = 5000  # runs with some words: so many keys are sorted without more ado
 FILTERS = (
     "state",
     "pattern",
@@ -66,8 +69,10 @@ def find_runs(user: User, asked: QueryDict) -> Runs:
     """Return one page of the person's runs, newest first."""
     said = {name: asked.get(name, "").strip() for name in FILTERS}
     given = {name: text for name, text in said.items() if text}
-    found = _after(_filter_runs(Run.objects.all(), given), asked.get("before", ""))
-    found = newest(found, access.workspaces_of(user), "created_at", PAGE + 1)
+    workspaces = access.workspaces_of(user)
+    place = _place(asked.get("before", ""))
+    found = _after(_filter_runs(Run.objects.all(), given), place)
+    found = _search_runs(found, given, workspaces, after=place and place[1])
     runs = list(found.select_related("launched_by").defer("workflow", "simulation", "scope"))
     older = _mark(runs[PAGE - 1]) if len(runs) > PAGE else ""
     return Runs(_rows(runs[:PAGE], timezone.now()), given, older)
@@ -127,26 +132,54 @@ def _filter_runs(found: QuerySet[Run], given: dict[str, str]) -> QuerySet[Run]:
         if name in given:
             when = read_time(given[name])
             found = found.filter(**{lookup: when}) if when else found.none()
-    if "text" in given:
-        found = found.filter(goal__icontains=given["text"])
     return found
+
+
+def _search_runs(
+    found: QuerySet[Run], given: dict[str, str], workspaces: Sequence[int], *, after: UUID | None
+) -> QuerySet[Run]:
+    """Return a page of the runs that have the words asked for, newest first.
+
+    PostgreSQL's index of words knows no order: those of few runs come from it and are sorted,
+    words of many are looked for run by run in the list's order, where a page is full soon.
+    """
+    words = [
+        Words.of(given[name], of_reason=name == "stop_reason")
+        for name in ("text", "stop_reason")
+        if name in given
+    ]
+    if not words or found.query.is_empty():
+        return newest(found, workspaces, "created_at", PAGE + 1)
+    if not all(one.begin for one in words):
+        return found.none()
+    if connection.vendor == "sqlite":
+        keys = newest_on_sqlite(found, words, workspaces, after=after, most=PAGE + 1)
+    else:
+        found = found.filter(*map(HasWords, words))
+        ours = found.filter(workspace__in=workspaces).order_by()
+        keys = list(ours.values_list("pk", flat=True)[: FEW + 1])
+        if len(keys) > FEW:
+            return newest(found, workspaces, "created_at", PAGE + 1)
+    # Adding 0 hides the column from its index: SQLite would read every run of the workspaces.
+    page = Run.objects.filter(pk__in=keys).alias(of=F("workspace") + 0).filter(of__in=workspaces)
+    return page.order_by("-created_at", "-pk")[: PAGE + 1]
 
 
 def _mark(run: Run) -> str:
     return f"{run.created_at.isoformat()}_{run.pk}"
 
 
-def _after(found: QuerySet[Run], mark: str) -> QuerySet[Run]:
-    """Go on behind a run; a mark that makes no sense begins anew."""
-    at, _, key = mark.partition("_")
-    place = _place(at, key)
+def _after(found: QuerySet[Run], place: tuple[datetime, UUID] | None) -> QuerySet[Run]:
+    """Go on behind a run."""
     if place is None:
         return found
     when, pk = place
     return found.filter(Q(created_at__lt=when) | Q(created_at=when, pk__lt=pk))
 
 
-def _place(at: str, key: str) -> tuple[datetime, UUID] | None:
+def _place(mark: str) -> tuple[datetime, UUID] | None:
+    """Read a mark; one that makes no sense begins anew."""
+    at, _, key = mark.partition("_")
     when = read_time(at)
     try:
         return (when, UUID(key)) if when else None

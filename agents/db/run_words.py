@@ -1,0 +1,138 @@
+"""Find runs by words: the database's own index of what a run is known by.
+
+A word matches where one of a run begins with it, whatever its case: in its goal, its subject's key
+and name, its stop reason and its own key, which is one word. Any sign but letters and digits parts
+words. PostgreSQL keeps them itself, in a generated column of the run that no model has. SQLite's
+index is a table of its own (FTS5), which triggers on the run keep, also where it is erased.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from django.db import connection
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models import BooleanField, F, Func, QuerySet
+
+TABLE = "agents_run_words"
+COLUMNS = ("goal", "subject_key", "subject_label", "stop_reason")
+# A run's key, or how it begins, as people copy it from an address.
+_KEY = re.compile(r"[0-9a-f]{8}(-[0-9a-f]*)+")
+_SIGNS = r"E'[\\x01-\\x2f\\x3a-\\x40\\x5b-\\x60\\x7b-\\x7f]+'"  # of ASCII; the parser knows others
+_WORDS = f"to_tsvector('simple', regexp_replace(%s, {_SIGNS}, ' ', 'g'))"
+_KNOWN_BY = (
+    "replace(id::text, '-', '') || ' ' || subject_key || ' ' || subject_label || ' ' || goal"
+)
+_COLUMN = (
+    f"ADD COLUMN words tsvector GENERATED ALWAYS AS (setweight({_WORDS % 'stop_reason'}, 'A')"
+    f" || {_WORDS % _KNOWN_BY}) STORED"
+)
+# What was written last lies in a list that each search reads: a short one, in kB.
+POSTGRES = (
+    f"ALTER TABLE agents_run {_COLUMN}",
+    "CREATE INDEX run_words ON agents_run USING gin (words) WITH (gin_pending_list_limit = 256)",
+)
+_VALUES = (
+    "{0}workspace_id, {0}id, {0}goal, {0}subject_key || ' ' || {0}subject_label, {0}stop_reason"
+)
+SQLITE_TABLE = (
+    f"CREATE VIRTUAL TABLE {TABLE} USING fts5"
+    "(workspace, run, goal, subject, stop_reason, tokenize = 'unicode61 remove_diacritics 0')"
+)
+# In the order of time, in which a search reads it backwards.
+SQLITE_FILL = (
+    f"INSERT INTO {TABLE} (workspace, run, goal, subject, stop_reason) "  # noqa: S608
+    f"SELECT {_VALUES.format('')} FROM agents_run ORDER BY created_at, id"
+)
+_ROW = f"(SELECT rowid FROM {TABLE} WHERE {TABLE} MATCH 'run : \"' || OLD.id || '\"')"  # noqa: S608
+SQLITE_TRIGGERS = {
+    "insert": f"AFTER INSERT ON agents_run BEGIN INSERT INTO {TABLE} "  # noqa: S608
+    f"(workspace, run, goal, subject, stop_reason) VALUES ({_VALUES.format('NEW.')}); END",
+    "update": f"AFTER UPDATE OF {', '.join(COLUMNS)} ON agents_run BEGIN UPDATE {TABLE} "  # noqa: S608
+    "SET goal = NEW.goal, subject = NEW.subject_key || ' ' || NEW.subject_label, "
+    f"stop_reason = NEW.stop_reason WHERE rowid = {_ROW}; END",
+    "delete": f"AFTER DELETE ON agents_run BEGIN DELETE FROM {TABLE} "  # noqa: S608
+    f"WHERE rowid = {_ROW}; END",
+}
+
+
+class Words(NamedTuple):
+    """Beginnings of words, of which a run has all, wherever or in its stop reason."""
+
+    begin: tuple[str, ...]
+    of_reason: bool = False
+
+    @classmethod
+    def of(cls, text: str, *, of_reason: bool = False) -> Words:
+        """Return the words of a text as people type it; a run's key is one."""
+        parts = [
+            part.replace("-", "") if _KEY.fullmatch(part) else part for part in text.lower().split()
+        ]
+        found = [word for part in parts for word in re.findall(r"[^\W_]+", part)]
+        return cls(tuple(dict.fromkeys(found)), of_reason)
+
+
+class HasWords(Func):
+    """True for a run with some words, on PostgreSQL; by the index, or cheaply row by row."""
+
+    output_field = BooleanField()
+
+    def __init__(self, words: Words) -> None:
+        super().__init__(F("id"))
+        self.words = words
+
+    def as_postgresql(
+        self, compiler: Any, connection: BaseDatabaseWrapper, **context: Any
+    ) -> tuple[str, list[Any]]:
+        key, _ = compiler.compile(self.source_expressions[0])
+        mark = "A" * self.words.of_reason
+        wanted = " & ".join(f"{word}:*{mark}" for word in self.words.begin)
+        return f"({key.rpartition('.')[0]}.\"words\" @@ to_tsquery('simple', %s))", [wanted]
+
+
+def newest_on_sqlite(
+    found: QuerySet[Any],
+    words: Sequence[Words],
+    workspaces: Sequence[int],
+    *,
+    after: UUID | None,
+    most: int,
+) -> list[UUID]:
+    """Return the keys of the newest of some runs that have these words.
+
+    `after` is a run that all of them are older than. The index is read backwards, each run is
+    looked up, and that ends once there are enough.
+    """
+    if not workspaces:
+        return []
+    homes = " OR ".join(f'"{one}"' for one in workspaces)
+    wanted = [f"workspace : ({homes})"]
+    for one in words:
+        columns = "stop_reason" if one.of_reason else "{run goal subject stop_reason}"
+        wanted.append(f"{columns} : ({' AND '.join(map(_beginning, one.begin))})")
+    sql, params = found.order_by().values_list("pk").query.sql_with_params()
+    given, older = [*params, " AND ".join(wanted)], ""
+    if after:
+        older = f"AND w.rowid < (SELECT rowid FROM {TABLE} WHERE {TABLE} MATCH %s)"  # noqa: S608
+        given.append(f'run : "{after.hex}"')
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"SELECT w.run FROM {TABLE} w CROSS JOIN ({sql}) r ON r.pk = w.run "  # noqa: S608
+            f"WHERE w.{TABLE} MATCH %s {older} ORDER BY w.rowid DESC LIMIT %s",
+            [*given, most],
+        )
+        return [UUID(key) for (key,) in cursor.fetchall()]
+
+
+def _beginning(word: str) -> str:
+    return f'"{word}" *'
+
+
+def purge_words() -> None:
+    """Have SQLite's index forget what it was told to: a merge leaves out what was deleted."""
+    if connection.vendor == "sqlite":
+        with connection.cursor() as cursor:
+            cursor.execute(f"INSERT INTO {TABLE} ({TABLE}) VALUES ('optimize')")  # noqa: S608
