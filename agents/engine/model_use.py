@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, time, timedelta
 
-from django.db.models import Max, Min, Q, QuerySet, Sum
+from django.db.models import F, Max, Min, QuerySet, Sum
 from django.db.models.functions import Coalesce
 
 from agents.core.days import utc_midnight
 from agents.core.requests import Json
+from agents.core.states import ENDED, RunState
+from agents.engine.case_days import runs_ended_since
 from agents.models import ModelUse, Run, Step
+from agents.models.step import IsAsk
 
 GRACE = timedelta(hours=1)  # after midnight, in which runs that have ended are still written
 SUMS = {
@@ -57,8 +60,12 @@ def uses() -> list[Json]:
 
 def _questions_since(since: datetime | None) -> QuerySet[Step]:
     """Return the questions of runs that ended since then, or have not ended."""
-    asked = Step.objects.filter(kind="ask").order_by()
-    return asked.filter(Q(run__ended_at__gte=since) | Q(run__ended_at=None)) if since else asked
+    asked = Step.objects.filter(IsAsk(F("kind"))).order_by()
+    if since is None:
+        return asked
+    # Not as one condition, for which SQLite read every run.
+    going = Run.objects.filter(state__in=set(RunState) - ENDED).values("pk")
+    return asked.filter(run__in=going.union(runs_ended_since(since).values("pk")))
 
 
 def _summed_until() -> datetime | None:

@@ -18,6 +18,7 @@ from agents.core.states import ENDED, EffectState, EscalationState, RunState
 from agents.db.statistics import keep_statistics
 from agents.engine.answering import expire
 from agents.engine.calling import CallOutcome
+from agents.engine.case_days import count_next_day
 from agents.engine.climbing import climb
 from agents.engine.commit import Commit
 from agents.engine.crashpoints import crashpoint
@@ -46,6 +47,7 @@ def sweep() -> int:
     put_right += _ring_again() + expire_invitations(at=timezone.now())
     crashpoint("sweep.after_commit")
     sum_next_day(at=timezone.now())
+    count_next_day(at=timezone.now())
     sum_next_review_day(at=timezone.now())
     _look_hourly()
     seal_when_due(at=timezone.now())

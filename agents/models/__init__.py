@@ -3,6 +3,7 @@
 from agents.models.approval import Approval
 from agents.models.archive import Archive, Tombstone
 from agents.models.book import Book
+from agents.models.case_day import CaseDay
 from agents.models.database_size import DatabaseSize
 from agents.models.effect import Effect
 from agents.models.endpoint import Endpoint
@@ -38,6 +39,7 @@ __all__ = [
     "Approval",
     "Archive",
     "Book",
+    "CaseDay",
     "DatabaseSize",
     "Delivery",
     "DeliveryState",

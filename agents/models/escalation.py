@@ -126,7 +126,7 @@ class Escalation(models.Model):
             # The audit log's filter by amount.
             models.Index(fields=["workspace", "amount_minor"], name="escalation_amount"),
             # The tab of what was decided, newest first.
-            models.Index(fields=["workspace", "-decided_at", "id"], name="escalation_decided"),
+            models.Index(fields=["workspace", "-decided_at", "-id"], name="escalation_decided"),
             # And of what one person decided.
             models.Index(
                 fields=["decided_by", "workspace", "-decided_at", "-id"],

@@ -94,7 +94,7 @@ class Run(models.Model):
             ),
         ]
         indexes = [
-            models.Index(fields=["workspace", "-created_at", "id"], name="run_list"),
+            models.Index(fields=["workspace", "-created_at", "-id"], name="run_list"),
             # The list's filter for those who ask what became of one subject.
             models.Index(fields=["workspace", "subject_key", "-created_at"], name="run_of_subject"),
             # For the worker: what is claimable, and whose lease ran out.

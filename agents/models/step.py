@@ -3,6 +3,14 @@
 from __future__ import annotations
 
 from django.db import models
+from django.db.models import BooleanField, Func, Q
+
+
+class IsAsk(Func):
+    """True for a question to a model, in the words of the index of those."""
+
+    template = "%(expressions)s = 'ask'"
+    output_field = BooleanField()
 
 
 class Step(models.Model):
@@ -31,6 +39,17 @@ class Step(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["run", "key"], name="step_key_once"),
             models.UniqueConstraint(fields=["run", "position"], name="step_position_once"),
+        ]
+        indexes = [
+            # What models were asked by runs that have not ended, or did today.
+            models.Index(
+                fields=[
+                    *("run", "model", "attempts", "tokens_in", "tokens_out", "tokens_lost"),
+                    *("cost_micro_usd", "kind"),
+                ],
+                condition=Q(kind="ask"),
+                name="step_use",
+            ),
         ]
 
     def __str__(self) -> str:

@@ -30,6 +30,7 @@ from agents.desks.refunds.gallery.copying import (
 )
 from agents.desks.refunds.gallery.recording import Recording
 from agents.engine.model_use import sum_next_day
+from agents.engine.review_days import sum_next_review_day
 from agents.models import Event, EventText, Role, Run, Workspace
 from bench.size.waiting import work_on_inbox
 
@@ -70,9 +71,9 @@ def fill(runs: int, waiting: int, times: int) -> None:
     late = sorted(now - timedelta(hours=20) * chance.random() for _ in range(waiting))
     waits = chance.choices(originals[len(CASES) :], k=waiting)
     _write([*zip(waits, late, strict=True)], workspaces, chance, count(runs + 2_000_000))
-    while sum_next_day(at=now):  # as a worker does once a day
-        pass
     work_on_inbox(at=timezone.now())
+    while sum_next_day(at=now) or sum_next_review_day(at=now):  # as a worker does once a day
+        pass
     sealing.seal(at=timezone.now(), begin_file=True)
     keep_statistics()
     if connection.vendor == "postgresql":  # which would come to it by itself after a while

@@ -17,8 +17,9 @@ from django.utils import timezone
 from prometheus_client.parser import text_string_to_metric_families
 
 from agents.engine import lease
+from agents.engine.case_days import count_next_day
 from agents.engine.model_use import sum_next_day
-from agents.models import Effect, Endpoint, Escalation, Run, Step, Worker
+from agents.models import CaseDay, Effect, Endpoint, Escalation, Run, Step, Worker
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import REFUND_500, Scene, go, set_scene
 from tests.processes import ROOT, environment
@@ -256,6 +257,14 @@ def test_runs_that_stopped_for_want_of_an_answer_are_measured(scene: Scene) -> N
     assert found["runs_stopped", "llm_rate_limited"] == 0  # an alarm finds its row
     assert found["runs_stopped", "max_seconds"] == 0
     assert found["runs_waiting_for_model",] == 1
+    go(scene.launch(REFUND_500))
+    found = measured()
+    later = timezone.now() + timedelta(days=2)
+    while count_next_day(at=later):  # a day that is over is counted once
+        pass
+    assert measured() == {**found, ("queue_oldest_seconds",): measured()["queue_oldest_seconds",]}
+    CaseDay.objects.filter(outcome="run.done").update(count=7)
+    assert measured()["runs", "done"] == 7  # and its runs are not read again
 
 
 def test_not_ready_where_writes_fail(transactional_db: None, tmp_path: Path) -> None:

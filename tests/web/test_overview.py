@@ -14,9 +14,10 @@ from django.utils import timezone
 from playwright.sync_api import expect
 
 from agents.core.states import RunState
+from agents.engine.case_days import count_next_day
 from agents.engine.lease import claim
 from agents.engine.sweep import sweep
-from agents.models import Effect, Endpoint, Escalation, Event, Run
+from agents.models import CaseDay, Effect, Endpoint, Escalation, Event, Run
 from agents.web.overview.figures import DAYS, Exposure, overview
 from tests.desks import bank
 from tests.desks.bank import bank_scene
@@ -86,6 +87,16 @@ def test_the_figures_are_those_of_the_ledger_in_each_currency() -> None:
     assert len(asked) <= 12
     assert "Amounts in EUR" in page.text
     assert "USD 1,080.00" not in page.text
+
+    later = timezone.now() + timedelta(days=2)
+    Escalation.objects.filter(state="open").update(expires_at=later + timedelta(days=9))
+    before = overview(scene.rita, at=later)
+    while count_next_day(at=later):
+        pass
+    after = overview(scene.rita, at=later)
+    assert CaseDay.objects.filter(workspace=scene.workspace, outcome="call.automatic").exists()
+    for name in ("by_outcome", "by_amount", "automatic", "decided", "expired", "waiting_sums"):
+        assert getattr(after, name) == getattr(before, name)
 
 
 def test_a_request_that_expired_is_counted_for_a_fortnight(scene: Scene) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
 
-from django.db.models import BooleanField, F, Func, Q, QuerySet, Sum
+from django.db import connection
+from django.db.models import BooleanField, Exists, F, Func, OuterRef, QuerySet, Sum
 from django.http import QueryDict
 
 from agents.core.event_kinds import LEDGER
@@ -19,6 +21,7 @@ from agents.web.sentences import EventLine, read_events, tell_events
 from agents.web.times import read_time
 
 PAGE = 50
+FEW = 4000  # requests or calls of an amount that are looked up by their keys
 RUNS = 500  # of a subject or an amount: the newest
 ABOUT = ("run__desk", "run__subject_key", "run__subject_label")
 FILTERS = ("event", "person", "subject", *AMOUNTS, "run", "since", "until", "all", "workspace")
@@ -107,8 +110,8 @@ def find_events(workspace: Workspace, wanted: Filter) -> Found:
     if "run" in given:
         found = found.filter(run__pk=given["run"])
     if given.keys() & {"subject", *AMOUNTS}:
-        runs = _runs(workspace, given)
-        found, is_cut = found.filter(run__in=runs[:RUNS]), len(runs) > RUNS
+        runs, is_cut = _runs(workspace, given)
+        found = found.filter(run__in=runs)
     return Found(_within(found, workspace, read_time(given.get("since", "")), given), is_cut)
 
 
@@ -140,22 +143,49 @@ def _within(
     return found
 
 
-def _runs(workspace: Workspace, given: dict[str, str]) -> list[UUID]:
-    """Return the newest runs about a subject, or with an amount asked for, granted or paid.
+def _runs(
+    workspace: Workspace, given: dict[str, str]
+) -> tuple[Sequence[UUID] | QuerySet[Run, Any], bool]:
+    """Return the newest RUNS about a subject, or with an amount asked for, granted or paid.
 
-    They are at most RUNS and one: that there is one more says that some are left out.
+    Also whether there are more, which are left out.
     """
-    found = Run.objects.filter(workspace=workspace).order_by("-created_at", "pk")
+    found = Run.objects.filter(workspace=workspace).order_by("-created_at", "-pk")
     if "subject" in given:
-        # Ordered otherwise, the list's own index would be chosen and read whole.
-        found = found.filter(subject_key=given["subject"]).order_by("-created_at", "-pk")
+        found = found.filter(subject_key=given["subject"])
     if given.keys() & set(AMOUNTS):
         wanted = of_amount(given)
-        held = Escalation.objects.filter(wanted, workspace=workspace)
-        moved = Effect.objects.filter(wanted)
-        either = Q(pk__in=held.values("run_id")) | Q(pk__in=moved.values("run_id"))
-        found = found.filter(either)
-    return list(found.values_list("pk", flat=True)[: RUNS + 1])
+        held, moved = Escalation.objects.filter(wanted), Effect.objects.filter(wanted)
+        if "subject" not in given:
+            # An amount of few is found by its index; of one that many have, the newest are soon.
+            keys = _few(held.filter(workspace=workspace), moved.filter(run__workspace=workspace))
+            if len(keys) <= FEW:
+                runs = [key for _, key in sorted(set(keys), reverse=True)]
+                return runs[:RUNS], len(runs) > RUNS
+            found = _with(found, held, moved)
+            if len(set(keys)) > RUNS:
+                return found.values("pk")[:RUNS], True
+        else:
+            found = _with(found, held, moved)
+    runs = list(found.values_list("pk", flat=True)[: RUNS + 1])
+    return runs[:RUNS], len(runs) > RUNS
+
+
+def _few(held: QuerySet[Escalation], moved: QuerySet[Effect]) -> list[tuple[datetime, UUID]]:
+    """Return when the runs of some requests and calls began, with their keys; FEW and one."""
+    columns = ("run__created_at", "run_id")
+    parts = [part.order_by().values_list(*columns) for part in (held, moved)]
+    return list(parts[0].union(parts[1], all=True)[: FEW + 1])
+
+
+def _with(
+    runs: QuerySet[Run], held: QuerySet[Escalation], moved: QuerySet[Effect]
+) -> QuerySet[Run]:
+    """Keep the runs that have one, by the run's index of them."""
+    key = OuterRef("pk")
+    # As a range: of what is equal PostgreSQL makes a hash, and reads every row for it.
+    of_run = {"run": key} if connection.vendor == "sqlite" else {"run__gte": key, "run__lte": key}
+    return runs.filter(Exists(held.filter(**of_run)) | Exists(moved.filter(**of_run)))
 
 
 @dataclass(frozen=True)

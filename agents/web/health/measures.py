@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from django.conf import settings
-from django.db.models import Count, Min, OuterRef, Q, QuerySet, Subquery
+from django.db.models import Count, Min, OuterRef, QuerySet, Subquery, Sum, Value
 from django.db.models.functions import Coalesce, Now
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from agents.core.budget import BUDGETS
-from agents.core.states import EffectState, EscalationState, RunState
+from agents.core.states import ENDED, EffectState, EscalationState, RunState
+from agents.engine.case_days import (
+    FAULTS,
+    OF_RUNS,
+    WANTING,
+    code_of,
+    is_wanting,
+    last_counted_end,
+    runs_ended_since,
+)
 from agents.engine.model_use import uses
 from agents.engine.untold import notices, untold_effects
-from agents.models import Effect, Endpoint, Escalation, Event, Run, Worker
+from agents.models import CaseDay, Effect, Endpoint, Escalation, Event, Run, Worker
 
-FAULTS = ("llm_bad_response", "llm_error", "llm_rate_limited", "llm_timeout")  # of a server
 MISSED = 2  # lengths of a lease without a sign of life: then a worker does not count
 
 
@@ -28,8 +37,7 @@ class Measures(Collector):
         self.at = at
 
     def collect(self) -> Iterator[Metric]:
-        yield _runs()
-        yield _count_stopped()
+        yield from _runs()
         yield _gauge(
             "runs_waiting_for_model",
             "Runs that wait for a model's server and go on by themselves.",
@@ -78,30 +86,38 @@ def _gauge(name: str, text: str, value: float) -> Metric:
     return GaugeMetricFamily(f"opsconsole_{name}", text, value=value)
 
 
-def _runs() -> Metric:
-    """Count the runs by state; also the states that no run is in, so that an alert has a row."""
-    counted = Run.objects.order_by("state").values("state").annotate(count=Count("pk"))
-    by_state = {row["state"]: row["count"] for row in counted}
+def _runs() -> Iterator[Metric]:
+    """Count the runs by state, and those that stopped for want of an answer, time or money.
+
+    Also the states that no run is in, so that an alert has a row. Days that are over were counted.
+    """
+    since, none = last_counted_end(), Value("")
+    ended = runs_ended_since(since) if since else Run.objects.exclude(ended_at=None)
+    going = Run.objects.filter(state__in=set(RunState) - ENDED)
+    days = CaseDay.objects.filter(outcome__in=OF_RUNS)
+    rows = days.values_list("outcome", none).annotate(n=Sum("count")).order_by()
+    counts: Counter[str] = Counter()
+    for state, reason, count in rows.union(
+        ended.values_list("state", "stop_reason").annotate(n=Count("*")).order_by(),
+        going.values_list("state", none).annotate(n=Count("*")).order_by(),
+        all=True,
+    ):
+        counts[state if "." in state else f"run.{state}"] += count
+        if state == RunState.STOPPED and is_wanting(reason):
+            counts[f"stop.{code_of(reason)}"] += count
     family = GaugeMetricFamily("opsconsole_runs", "Runs by state.", labels=["state"])
     for state in RunState:
-        family.add_metric([state.value], by_state.get(state, 0))
-    return family
-
-
-def _count_stopped() -> Metric:
-    """Count the runs that stopped for want of a model's answer, of time, tokens or money."""
-    ours = Q(stop_reason__startswith="llm_") | Q(stop_reason__in=BUDGETS)
-    stopped = Run.objects.filter(ours, state=RunState.STOPPED).order_by("stop_reason")
-    by_reason = dict.fromkeys([*FAULTS, *sorted(BUDGETS)], 0)
-    by_reason |= dict(stopped.values_list("stop_reason").annotate(Count("pk")))
+        family.add_metric([state.value], counts[f"run.{state}"])
+    yield family
     family = GaugeMetricFamily(
         "opsconsole_runs_stopped",
         "Runs that stopped for want of a model's answer, or because a budget was used up.",
         labels=["reason"],
     )
-    for reason, count in by_reason.items():
-        family.add_metric([reason], count)
-    return family
+    for reason in WANTING:
+        if reason in (*FAULTS, *BUDGETS) or counts[f"stop.{reason}"]:
+            family.add_metric([reason], counts[f"stop.{reason}"])
+    yield family
 
 
 def _queued_at() -> datetime | None:

@@ -7,15 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
-from django.db.models import Case, Count, DateField, F, Q, Sum, Value, When
+from django.db.models import Case, Count, DateField, Q, Sum, Value, When
 from django.db.models.functions import Cast, Coalesce
+from django.utils import timezone
 
 from agents.core.days import utc_midnight
-from agents.core.kinds import ACTION
 from agents.core.states import EffectState, EscalationState
-from agents.models import Effect, Escalation
+from agents.engine.case_days import (
+    ASKED,
+    AUTOMATIC,
+    IS_AUTOMATIC,
+    WITHHELD,
+    calls_between,
+    day_after,
+)
+from agents.models import CaseDay, Effect, Escalation
 from agents.models.belonging import belongs
 from agents.tools import TOOLS
 
@@ -35,47 +43,6 @@ class Requests:
     withheld_minor: int  # of that, what people rejected, or took off what was then done
 
 
-def count_requests(workspaces: Sequence[int], *, since: datetime) -> list[Requests]:
-    """Count what was decided or expired since then, and what waits, in one query."""
-    ours = Escalation.objects.filter(workspace__in=workspaces).order_by()
-    parts = (
-        ours.filter(decided_at__gte=since).annotate(day=_day("decided_at", since)),
-        ours.filter(state=EscalationState.EXPIRED, expires_at__gte=since).annotate(
-            day=_day("expires_at", since)
-        ),
-        ours.filter(belongs(Escalation), state=EscalationState.OPEN).annotate(
-            day=Cast(Value(None), DateField())
-        ),
-    )
-    # A letter names an amount too, and a lost call was asked about before.
-    asked = Case(When(kind=ACTION.stored, then="amount_minor"), default=0)
-    lowered = F("amount_minor") - F("effect__amount_minor")
-    withheld = Case(
-        When(kind=ACTION.stored, state=EscalationState.REJECTED, then="amount_minor"),
-        When(kind=ACTION.stored, state=EscalationState.ADJUSTED, then=lowered),
-        default=0,
-    )
-    # Not the plain column: SQLite would group by its index, and read every request there is.
-    came_to = Coalesce("state", Value(""))
-    sums = [
-        part.values_list("day", came_to, "currency").annotate(
-            n=Count("pk"), a=Coalesce(Sum(asked), 0), w=Coalesce(Sum(withheld), 0)
-        )
-        for part in parts
-    ]
-    return [Requests(*row) for row in sums[0].union(*sums[1:], all=True)]
-
-
-def _day(column: str, since: datetime) -> Case:
-    """Return the day of a time, as `since` counts them: it is where the first of DAYS begins.
-
-    By comparing: on SQLite a function of a date is Python, called for each row.
-    """
-    begins = [since + timedelta(days=number) for number in reversed(range(DAYS))]
-    days = [When(**{f"{column}__gte": day}, then=Value(day.date(), DateField())) for day in begins]
-    return Case(*days, default=Value(None, DateField()))
-
-
 @dataclass(frozen=True)
 class DayOfCalls:
     """What was carried out on one day by one desk, by people's leave or without."""
@@ -88,6 +55,65 @@ class DayOfCalls:
     count: int
     moved_minor: int
     exposed_minor: int  # today (UTC) and without a person, also what may have been moved
+
+
+@dataclass(frozen=True)
+class CountedDays:
+    """What the days came to that are over and were counted, and when the next one begins."""
+
+    requests: Sequence[Requests]
+    calls: Sequence[DayOfCalls]
+    until: datetime | None  # None: no day was counted
+
+
+def read_counted_days(workspaces: Sequence[int], *, since: datetime) -> CountedDays:
+    """Read the days since then that were counted, in one query; they are days of UTC."""
+    days = CaseDay.objects.filter(day__gte=since.astimezone(UTC).date())
+    ours = days.filter(Q(workspace__in=workspaces) | Q(outcome="")).order_by()
+    sums = ours.values_list("day", "outcome", "currency")
+    requests, calls, newest = list[Requests](), list[DayOfCalls](), None
+    for day, outcome, currency, count, minor in sums.annotate(n=Sum("count"), m=Sum("minor")):
+        newest = max(newest or day, day)
+        of, _, what = outcome.partition(".")
+        if of == "request":
+            requests.append(Requests(day, what, currency, count, 0, minor))
+        elif of == "call":
+            is_automatic = outcome == AUTOMATIC
+            calls.append(DayOfCalls(day, is_automatic, 0, "", currency, count, minor, 0))
+    return CountedDays(requests, calls, day_after(newest))
+
+
+def count_requests(workspaces: Sequence[int], *, since: datetime) -> list[Requests]:
+    """Count what was decided or expired since then, and what waits, in one query."""
+    ours = Escalation.objects.filter(workspace__in=workspaces).order_by()
+    parts = (
+        ours.filter(decided_at__gte=since).annotate(day=_day("decided_at", since)),
+        ours.filter(state=EscalationState.EXPIRED, expires_at__gte=since).annotate(
+            day=_day("expires_at", since)
+        ),
+        ours.filter(belongs(Escalation), state=EscalationState.OPEN).annotate(
+            day=Cast(Value(None), DateField())
+        ),
+    )
+    # Not the plain column: SQLite would group by its index, and read every request there is.
+    came_to = Coalesce("state", Value(""))
+    sums = [
+        part.values_list("day", came_to, "currency").annotate(n=Count("pk"), a=ASKED, w=WITHHELD)
+        for part in parts
+    ]
+    return [Requests(*row) for row in sums[0].union(*sums[1:], all=True)]
+
+
+def _day(column: str, since: datetime) -> Case:
+    """Return the day of a time, as `since` counts them: it is where the first of DAYS begins.
+
+    By comparing: on SQLite a function of a date is Python, called for each row.
+    """
+    today = timezone.now()
+    begins = [since + timedelta(days=number) for number in range(DAYS)]
+    begins = [begin for begin in reversed(begins) if begin <= today]
+    days = [When(**{f"{column}__gte": day}, then=Value(day.date(), DateField())) for day in begins]
+    return Case(*days, default=Value(None, DateField()))
 
 
 def count_calls(
@@ -103,14 +129,13 @@ def count_calls(
     ours = Effect.objects.in_workspaces(workspaces)
     parts = (
         # By its index of tool and time, for each tool that moves something.
-        ours.filter(state=EffectState.DONE, tool__in=moving, settled_at__gte=since),
+        calls_between(since, None, moving).in_workspaces(workspaces),
         ours.filter(intended_at__gte=utc_midnight(today)).exclude(tool__in=letters).unsettled(),
     )
-    is_automatic = Case(When(escalation=None, then=Value(True)), default=Value(False))
     is_done = Q(state=EffectState.DONE)
     is_exposed = Q(escalation=None, intended_at__gte=utc_midnight(today))
     sums = [
-        part.annotate(day=_day("settled_at", since), is_automatic=is_automatic)
+        part.annotate(day=_day("settled_at", since), is_automatic=IS_AUTOMATIC)
         .values_list("day", "is_automatic", "run__workspace", "run__desk", "currency")
         .annotate(
             n=Count("pk", filter=is_done),

@@ -32,6 +32,7 @@ from agents.web.overview.counts import (
     Requests,
     count_calls,
     count_requests,
+    read_counted_days,
 )
 from agents.web.overview.system_status import SystemStatus, system
 from agents.web.policy.versions import readable_limits
@@ -116,8 +117,11 @@ def overview(user: User, *, at: datetime) -> Overview:
     midnight = timezone.localtime(at).replace(hour=0, minute=0, second=0, microsecond=0)
     dates = [midnight.date() - timedelta(days=n) for n in reversed(range(DAYS))]
     since = midnight - timedelta(days=DAYS - 1)
-    requests = count_requests(keys, since=since)
-    calls = count_calls(keys, named=_tools(workspaces), since=since, today=at)
+    counted = read_counted_days(keys, since=since)
+    rest = max(since, counted.until or since)
+    requests = [*counted.requests, *count_requests(keys, since=rest)]
+    named = _tools(workspaces)
+    calls = [*counted.calls, *count_calls(keys, named=named, since=rest, today=at)]
     outcomes = _by_outcome(requests, calls, dates)
     waiting = [s for s in requests if s.state == EscalationState.OPEN]
     decided = [s for s in requests if s.state in WORDS]  # what was sent back goes on

@@ -1,0 +1,144 @@
+"""Count what cases came to: days that are over once, by the sweep, and the rest when asked."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any
+
+from django.db.models import Case, Count, F, Max, Min, QuerySet, Sum, Value, When
+from django.db.models.functions import Coalesce
+
+from agents.core.budget import BUDGETS
+from agents.core.days import utc_midnight
+from agents.core.kinds import ACTION
+from agents.core.states import ENDED, EffectState, EscalationState, RunState
+from agents.models import CaseDay, Effect, Escalation, Run, Workspace
+from agents.models.effect import EffectQuerySet
+from agents.tools import TOOLS
+
+GRACE = timedelta(hours=1)  # after midnight, in which what ended on the day is still written
+AUTOMATIC, PERMITTED = "call.automatic", "call.permitted"
+FAULTS = ("llm_bad_response", "llm_error", "llm_rate_limited", "llm_timeout")  # of a server
+WANTING = (*FAULTS, "llm_empty", "llm_refused", "llm_truncated", *sorted(BUDGETS))
+OF_RUNS = (*(f"run.{one}" for one in sorted(ENDED)), *(f"stop.{one}" for one in WANTING))
+# A letter names an amount too, and a lost call was asked about before. What people withheld is
+# what they rejected, or took off what was then done.
+ASKED = Coalesce(Sum(Case(When(kind=ACTION.stored, then="amount_minor"), default=0)), 0)
+_TAKEN_OFF = F("amount_minor") - F("effect__amount_minor")
+WITHHELD = Coalesce(
+    Sum(
+        Case(
+            When(kind=ACTION.stored, state=EscalationState.REJECTED, then="amount_minor"),
+            When(kind=ACTION.stored, state=EscalationState.ADJUSTED, then=_TAKEN_OFF),
+            default=0,
+        )
+    ),
+    0,
+)
+IS_AUTOMATIC = Case(When(escalation=None, then=Value(True)), default=Value(False))
+
+
+def count_next_day(*, at: datetime) -> int:
+    """Count the first day that is over and not counted yet. Return how many rows that made.
+
+    Every day has a row, or it would be looked at for ever. Another worker may have been quicker;
+    it counted the same.
+    """
+    begin = last_counted_end() or _first_day()
+    if begin is None:
+        return 0
+    end = begin + timedelta(days=1)
+    late = Escalation.objects.filter(state=EscalationState.OPEN, expires_at__lt=end, frozen_at=None)
+    first = Workspace.objects.order_by("pk").first()
+    if end + GRACE > at or late.exists() or first is None:
+        return 0
+    counts, minors = Counter[tuple[int, str, str]](), Counter[tuple[int, str, str]]()
+    counts[first.pk, "", ""] = 0
+    for pk, outcome, currency, count, minor in _count_cases(begin, end):
+        # Whose runs they were nobody asks: they stand under one workspace, and are few rows.
+        workspace = first.pk if outcome in OF_RUNS else pk
+        counts[workspace, outcome, currency] += count
+        minors[workspace, outcome, currency] += minor
+    rows = [
+        CaseDay(
+            workspace_id=key[0],
+            day=begin.date(),
+            outcome=key[1],
+            currency=key[2],
+            count=count,
+            minor=minors[key],
+        )
+        for key, count in counts.items()
+    ]
+    return len(CaseDay.objects.bulk_create(rows, ignore_conflicts=True))
+
+
+def last_counted_end() -> datetime | None:
+    """Return where the first day begins that is not counted; None: no day is."""
+    return day_after(CaseDay.objects.aggregate(newest=Max("day"))["newest"])
+
+
+def runs_ended_since(since: datetime) -> QuerySet[Run]:
+    """Return the runs that ended since then, by their index.
+
+    With an end that is never reached: of an open range SQLite expects a quarter of all runs.
+    """
+    return Run.objects.filter(ended_at__gte=since, ended_at__lt=since + timedelta(days=36_500))
+
+
+def day_after(day: date | None) -> datetime | None:
+    """Return where the day after a day begins; None for none."""
+    return datetime.combine(day + timedelta(days=1), time(), UTC) if day else None
+
+
+def calls_between(begin: datetime, end: datetime | None, tools: Collection[str]) -> EffectQuerySet:
+    """Return what was carried out in [begin, end), by these tools, by their index."""
+    done = Effect.objects.filter(state=EffectState.DONE, tool__in=tools, settled_at__gte=begin)
+    return done.filter(settled_at__lt=end) if end else done
+
+
+def is_wanting(reason: str) -> bool:
+    """Return whether a run stopped for want of a model's answer, of time, tokens or money."""
+    return code_of(reason) in WANTING
+
+
+def code_of(reason: str) -> str:
+    """Return a reason without what it quotes, which may have to be erased."""
+    return reason.partition(":")[0]
+
+
+def _first_day() -> datetime | None:
+    """Return where the day begins on which the first run ended or was asked about."""
+    asked = Escalation.objects.order_by("pk").values_list("created_at", flat=True).first()
+    ended = Run.objects.aggregate(first=Min("ended_at"))["first"]
+    known = [one for one in (asked, ended) if one]
+    return utc_midnight(min(known)) if known else None
+
+
+def _count_cases(begin: datetime, end: datetime) -> Iterator[tuple[Any, ...]]:
+    """Yield workspace, outcome, currency, count and minor units."""
+    ended = Run.objects.filter(ended_at__gte=begin, ended_at__lt=end).order_by()
+    for pk, state, reason, n in ended.values_list("workspace", "state", "stop_reason").annotate(
+        n=Count("*")
+    ):
+        yield pk, f"run.{state}", "", n, 0
+        if state == RunState.STOPPED and is_wanting(reason):
+            yield pk, f"stop.{code_of(reason)}", "", n, 0
+    for asked in (
+        Escalation.objects.filter(decided_at__gte=begin, decided_at__lt=end),
+        Escalation.objects.filter(
+            state=EscalationState.EXPIRED, expires_at__gte=begin, expires_at__lt=end
+        ),
+    ):
+        sums = asked.order_by().values_list("workspace", "state", "currency")
+        for pk, state, *rest in sums.annotate(n=Count("pk"), w=WITHHELD):
+            yield pk, f"request.{state}", *rest
+    letters = {name for name, tool in TOOLS.items() if tool.letter}
+    tools = set(Effect.objects.order_by("tool").values_list("tool", flat=True).distinct()) - letters
+    done = calls_between(begin, end, tools).order_by().annotate(auto=IS_AUTOMATIC)
+    calls = done.values_list("run__workspace", "auto", "currency")
+    moved = Coalesce(Sum("amount_minor"), 0)
+    for pk, is_automatic, *rest in calls.annotate(n=Count("pk"), moved=moved):
+        yield pk, AUTOMATIC if is_automatic else PERMITTED, *rest
