@@ -74,6 +74,7 @@ class Engine:
         self.ahead = timedelta()
         self.ended: dict[Any, Any] = {}
         self.done: list[str] = []
+        self.deaths = Counter[str]()
 
     def live(self, steps: int) -> Counter[str]:
         """Do this many things, then let all come to an end. Return what the record tells of.
@@ -88,7 +89,8 @@ class Engine:
                 self.everything_is_true()
             self.to_the_end()
         kinds = Event.objects.values_list("kind", flat=True)
-        return Counter([*kinds, *Escalation.objects.values_list("state", flat=True)])
+        states = Escalation.objects.values_list("state", flat=True)
+        return self.deaths + Counter([*kinds, *states])
 
     def now(self) -> datetime:
         return _real_now() + self.ahead
@@ -113,16 +115,17 @@ class Engine:
         if when < 0.75:
             go(run)
 
-    def launch(self) -> None:
+    def launched(self, goal: tuple[str, str]) -> Run:
         self.scene.workspace.refresh_from_db()  # for the policy of now
-        pattern, goal = self.chance.choices(GOALS, (6, 3, 3, 1, 1))[0]
-        self.runs.append(self.scene.launch(goal, pattern=pattern))
-        self.perhaps(self.runs[-1])
+        self.runs.append(self.scene.launch(goal[1], pattern=goal[0]))
+        return self.runs[-1]
+
+    def launch(self) -> None:
+        self.perhaps(self.launched(self.chance.choices(GOALS, (6, 3, 3, 1, 1))[0]))
 
     def launch_on_the_same_charges(self) -> None:
         first = self.a_run()
-        self.scene.workspace.refresh_from_db()
-        self.runs.append(on_the_charge_of(first, self.scene.launch(GOALS[2][1])))
+        self.runs[-1] = on_the_charge_of(first, self.launched(GOALS[2]))
 
     def work(self) -> None:
         go(self.a_run())
@@ -135,9 +138,12 @@ class Engine:
             assert events[0] == events[1]
 
     def crash(self) -> None:
+        run = self.a_run() if self.chance.random() < 0.5 else self.launched(GOALS[0])
         die_at(self.chance.randint(1, 12))
-        with suppress(Crash):
-            go(self.a_run())
+        try:
+            go(run)
+        except Crash:
+            self.deaths["crash"] += 1
         crashpoints.watch(None)
 
     def take_over(self) -> None:
@@ -210,10 +216,12 @@ class Engine:
             self.perhaps(request.run)
 
     def be_silent(self) -> None:
-        """Nobody of a request's tier answers in time: the next one is asked."""
-        if request := still_open().exclude(climbs_at=None).first():
-            still_open().filter(pk=request.pk).update(climbs_at=_real_now())
-            sweep()
+        """Nobody of a tier answers in time what it was asked: the next one is asked."""
+        climbing = still_open().exclude(climbs_at=None)
+        if not climbing.exists():
+            go(self.launched(GOALS[1]))
+        climbing.update(climbs_at=_real_now())
+        sweep()
 
     def cancel(self) -> None:
         about: Any = {"by": self.scene.omar, "reason": "enough", "at": self.now()}
@@ -243,8 +251,16 @@ class Engine:
         version = found or operations.policy_version(workspace, limits, at=self.now())
         Workspace.objects.filter(pk=workspace.pk).update(policy=version)
 
-    def refund_elsewhere(self, run: Run | None = None) -> None:
-        run, amount = run or self.a_run(), self.chance.choice((1, 30000, 120000))
+    def shrink(self) -> None:
+        """What was allowed is refunded elsewhere before it is carried out."""
+        if request := self.a_request():
+            for who in PEOPLE[:2]:
+                self.answer(request, who, "yes")
+            self.refund_elsewhere(request.run, 120000)
+            go(request.run)
+
+    def refund_elsewhere(self, run: Run | None = None, amount: int = 0) -> None:
+        run, amount = run or self.a_run(), amount or self.chance.choice((1, 30000, 120000))
         with suppress(refunds.RefundRefused):
             refunds.pay(
                 book_id=run.book_id,
@@ -308,7 +324,8 @@ WEIGHTS = {
     "cancel": 2,
     "kill_switch": 3,
     "change_policy": 3,
-    "refund_elsewhere": 4,
+    "shrink": 3,
+    "refund_elsewhere": 3,
     "jump": 4,
 }
 

@@ -17,7 +17,7 @@ STEPS = 50
 MET = (
     *("approved", "adjusted", "rejected", "expired", "approval.given", "approval.lapsed"),
     *("escalation.assigned", "escalation.not_carried_out", "decision.refused"),
-    *("kill_switch.on", "sent_back", "step.retried", "effect.done"),
+    *("kill_switch.on", "sent_back", "crash", "effect.done"),
 )
 
 
