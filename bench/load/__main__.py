@@ -11,8 +11,8 @@ from contextlib import AbstractContextManager
 
 from bench import databases
 
-PROGRAMS = ("waits", "paused", "decisions", "viewers", "crowd")
-QUEUED = ("decisions", "viewers", "crowd")  # which PostgreSQL's own queue serves
+PROGRAMS = ("waits", "paused", "decisions", "people", "viewers", "crowd")
+QUEUED = ("decisions", "people", "viewers", "crowd")  # which PostgreSQL's own queue serves
 
 
 def main() -> None:

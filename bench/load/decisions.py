@@ -47,9 +47,9 @@ def main() -> None:
     print(f"\n{given.runs} decisions, one after another, {connection.vendor}, {given.dispatch}\n")
     print("| | p50 | p95 | at most |")
     print("|---|---:|---:|---:|")
-    _print("decision to the next step (its intent)", running)
-    _print("the form's answer", posting)
-    _print("sent, to the next card of the view", going_on)
+    print_row("decision to the next step (its intent)", running)
+    print_row("the form's answer", posting)
+    print_row("sent, to the next card of the view", going_on)
 
 
 class Form:
@@ -89,7 +89,8 @@ class Form:
         return took[0], answer.status, answer.getheader("Location", "")
 
 
-def _print(what: str, seconds: list[float]) -> None:
+def print_row(what: str, seconds: list[float]) -> None:
+    """Print the middle, the 95th of 100 and the most of what was measured."""
     found = median(seconds), processes.percentile(seconds, 0.95), max(seconds)
     print(f"| {what} |", " | ".join(f"{each * 1000:.0f} ms" for each in found), "|")
 
