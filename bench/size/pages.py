@@ -26,7 +26,7 @@ from agents.models import Escalation, Event, Membership, Run, Workspace
 from agents.web.live import topics
 from bench.load.scene import cookie_of
 
-REPEATS = 5
+REPEATS = 20
 CLOSED = {("policy", "rita"), ("audit", "rita")}  # to a reviewer
 LIVE = "live: "  # a part of a page that it asks for by itself, or that is sent to it
 
@@ -224,7 +224,7 @@ def _frames() -> Iterator[tuple[str, Callable[[], object]]]:
     held = Escalation.objects.filter(workspace__slug="w00", state="open").first()
     run = topics.RunTopic(held.run_id)
     watched = dict.fromkeys((inbox, activity, run, topics.CardTopic(held.pk)), "")
-    yield LIVE + "look for changes", partial(topics.changed, watched)
+    yield LIVE + "look for changes", partial(topics.changed_topics, watched)
     for name, topic in (("inbox of 40 workspaces", inbox), ("a run", run)):
         yield LIVE + name, partial(topics.read_update, topic, "1")
 
