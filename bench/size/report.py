@@ -46,8 +46,8 @@ def _lines(pairs: Sequence[tuple[Any, Any]]) -> Iterator[str]:
     yield f"| page, of | {' | '.join(heads)} | queries | |"
     yield f"|---|{'---:|' * (len(heads) + 1)}---|"
     for name in small["pages"]:
-        rows = [(first["pages"][name], second["pages"].get(name)) for first, second in pairs]
-        if all(second for _, second in rows):
+        rows = [(first["pages"].get(name), second["pages"].get(name)) for first, second in pairs]
+        if all(one for pair in rows for one in pair):
             yield _line(name, rows)
 
 
