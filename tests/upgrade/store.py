@@ -83,10 +83,12 @@ for key, steps in (
     ("morning-report", 99), ("morning-report", 2), ("morning-report", 4),
 ):
     chosen, left[0] = BY_KEY[key], steps
+    options = {"policy": policy, **({"workflow": chosen.workflow} if chosen.workflow else {})}
+    if hasattr(operations, "LaunchOptions"):  # the newest programs ask with one object
+        options = {"options": operations.LaunchOptions(**options)}
     run = operations.launch(
         workspace=workspace, pattern=chosen.pattern, goal=chosen.goal, subject=chosen.subject,
-        by=User.objects.get(username="omar"), policy=policy, at=timezone.now(),
-        **({"workflow": chosen.workflow} if chosen.workflow else {}),
+        by=User.objects.get(username="omar"), at=timezone.now(), **options,
     )
     asyncio.run(go(run))
 
