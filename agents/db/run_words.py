@@ -59,14 +59,14 @@ SQLITE_TRIGGERS = {
 }
 
 
-class Words(NamedTuple):
+class WordBeginnings(NamedTuple):
     """Beginnings of words, of which a run has all, wherever or in its stop reason."""
 
     begin: tuple[str, ...]
     of_reason: bool = False
 
     @classmethod
-    def of(cls, text: str, *, of_reason: bool = False) -> Words:
+    def of(cls, text: str, *, of_reason: bool = False) -> WordBeginnings:
         """Return the words of a text as people type it; a run's key is one."""
         parts = [
             part.replace("-", "") if _KEY.fullmatch(part) else part for part in text.lower().split()
@@ -80,7 +80,7 @@ class HasWords(Func):
 
     output_field = BooleanField()
 
-    def __init__(self, words: Words) -> None:
+    def __init__(self, words: WordBeginnings) -> None:
         super().__init__(F("id"))
         self.words = words
 
@@ -95,7 +95,7 @@ class HasWords(Func):
 
 def newest_on_sqlite(
     found: QuerySet[Any],
-    words: Sequence[Words],
+    words: Sequence[WordBeginnings],
     workspaces: Sequence[int],
     *,
     after: UUID | None,

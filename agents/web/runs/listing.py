@@ -17,7 +17,7 @@ from django.utils import timezone
 from agents.core.former import CURRENCY
 from agents.core.money import format_money, format_sums
 from agents.core.states import EffectState, RunState
-from agents.db.run_words import HasWords, Words, newest_on_sqlite
+from agents.db.run_words import HasWords, WordBeginnings, newest_on_sqlite
 from agents.models import Effect, Escalation, Run
 from agents.policies.ends import end_sentence
 from agents.tools import TOOLS
@@ -144,7 +144,7 @@ def _search_runs(
     words of many are looked for run by run in the list's order, where a page is full soon.
     """
     words = [
-        Words.of(given[name], of_reason=name == "stop_reason")
+        WordBeginnings.of(given[name], of_reason=name == "stop_reason")
         for name in ("text", "stop_reason")
         if name in given
     ]
