@@ -45,7 +45,7 @@ _HAPPENED = {
 # Of a call whose answer was lost: nothing is approved or rejected.
 _OF_LOST = {Kind.OPENED: "Answer needed", Kind.EXPIRED: "Expired without an answer"}
 _ATTENTION = {
-    UNKNOWN: "Nobody can tell whether a call took effect: look it up, and answer the request.",
+    UNKNOWN: "Nobody can tell whether a call took effect: look it up.",
     UNTOLD: "Something was carried out, and the run ended before it told whom it is about.",
 }
 _SWITCH = {"on": "turned on", "trial": "turned off for new runs", "off": "turned off"}
@@ -130,6 +130,9 @@ def _why_attention(notification: Notification, run: Run) -> str:
     """Return what is the matter with a run, by the event that told of it."""
     if notification.detail == "failed":
         return end_sentence(run.stop_reason)
+    request = notification.escalation
+    if notification.detail == UNKNOWN and request and request.state == EscalationState.OPEN:
+        return "Nobody can tell whether a call took effect: look it up, and answer the request."
     return _ATTENTION.get(notification.detail, "")
 
 
@@ -142,8 +145,14 @@ def _invitation_note(notification: Notification, facts: Json) -> Note:
 
 def mail_of(notes: Sequence[Note], *, at: datetime) -> tuple[str, str]:
     """Return the subject and the text of one mail about some things, as they are at a time."""
-    # Of a request the newest alone: it says what the others said, and what came after.
-    notes = list({n.facts.get("request") or (n.headline, n.url): n for n in notes}.values())
+    # Of a request the newest alone: it says what the others said, and what came after. In the order
+    # of the newest: a switch that was turned on, off and on again ends as on.
+    newest: dict[object, Note] = {}
+    for note in notes:
+        key = note.facts.get("request") or (note.headline, note.url)
+        newest.pop(key, None)
+        newest[key] = note
+    notes = list(newest.values())
     subject = notes[0].headline if len(notes) == 1 else f"{len(notes)} notifications"
     parts = ["\n".join([note.headline, *note.lines, note.url]) for note in notes]
     parts.append(

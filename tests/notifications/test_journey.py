@@ -22,6 +22,7 @@ from agents.core.states import EscalationState
 from agents.engine.sweep import sweep
 from agents.models import Delivery, DeliveryState, Escalation, Notification, Role, Run, SwitchStage
 from agents.notifications import fan_out, webhooks
+from agents.notifications.messages import note_of
 from tests.engine.scene import REFUND_500, Scene, go, patch_of
 from tests.engine.tiered import say_yes, set_tiered
 from tests.notifications.sinks import AUTHORITY, Sink, mail_server, receiver
@@ -256,6 +257,14 @@ def test_a_kill_switch_is_told_and_stops_the_clock_of_what_it_holds(
     assert "unclaimed at half time" in text(mail.got[2])
     assert "it loops" not in "".join(map(text, mail.got))
 
+    operations.kill(at=at, **given)
+    operations.release(at=at, to=SwitchStage.TRIAL, **given)
+    operations.release(at=at, to=SwitchStage.OFF, **given)
+    operations.kill(at=at, **given)
+    tell(at + timedelta(hours=1, seconds=2))
+    stages = re.findall(r"(turned [a-z ]+) by ada", text(mail.got[3]))
+    assert stages == ["turned off for new runs", "turned off", "turned on"]  # as it is now
+
 
 def test_only_members_are_told_and_nothing_of_another_workspace(
     people: tuple[Scene, User], mail: Sink
@@ -334,6 +343,9 @@ def test_what_needs_somebody_comes_with_its_reason_and_only_while_it_does(
     tell(timezone.now() + timedelta(seconds=1))
     assert "Expired without an answer: Did the email to Anna #42" in of(mail, ada)
     assert "Nobody decided by " in of(mail, ada)
+    in_digest = Notification.objects.get(escalation=asked_of, kind=Kind.ATTENTION)
+    lines = note_of(in_digest).lines  # there is nothing to answer any more
+    assert lines[0] == "Nobody can tell whether a call took effect: look it up."
 
 
 def test_a_mail_says_when_it_was_so_and_no_deadline_that_stands_still(
