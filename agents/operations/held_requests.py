@@ -12,6 +12,7 @@ from django.db.models import Q, QuerySet
 from agents.core.requests import Json
 from agents.core.states import EscalationState
 from agents.models import Escalation, Run, Workspace
+from agents.operations.claiming import is_kept_from
 from agents.operations.refusal import Refused
 
 
@@ -42,13 +43,13 @@ def _held_by(workspace: Workspace, user: User) -> QuerySet[Escalation]:
 
 
 def _release(one: Escalation, user: User, *, at: datetime, actor: str) -> None:
-    """Give one request back: to whoever else has claimed it, or else to everybody."""
+    """Give one request back: to whoever else works on it by a claim, or else to everybody."""
     facts: Json = {"escalation": one.pk, "key": one.step.key, "left": user.get_username()}
-    kind, others = "escalation.released", one.claimed_by if one.claimed_by != user else None
+    kind, others = "escalation.released", one.claimed_by if is_kept_from(one, user, at=at) else None
     if one.assigned_to == user:
         kind, one.assigned_to = "escalation.assigned", others
         facts |= {"to": others.get_username()} if others else {}
-    if one.claimed_by == user:
+    if others is None:  # its claim, if any, is of who left, or ran out
         one.claimed_by = one.claimed_until = None
     one.save(update_fields=["assigned_to", "claimed_by", "claimed_until"])
     one.run.say(kind, at=at, facts=facts, actor=actor)

@@ -165,12 +165,13 @@ def test_who_decides_here_no_more_holds_nothing(scene: Scene, ada: Client, how: 
     change(ada, "rita", "lead", team="leads")
     other, at = scene.add("finn", Role.REVIEWER), timezone.now()
     operations.save_view(by=scene.rita, name="Anna", query="subject=Anna", workspace=None, at=at)
-    claimed, assigned, worked_on = (
-        Escalation.objects.get(run=go(scene.launch())) for _ in range(3)
+    claimed, assigned, left, worked_on = (
+        Escalation.objects.get(run=go(scene.launch())) for _ in range(4)
     )
     operations.claim(escalation_id=claimed.pk, by=scene.rita, at=at)
-    for one in (assigned, worked_on):
+    for one in (assigned, left, worked_on):
         operations.assign(escalation_id=one.pk, by=other, to_user=scene.rita, at=at)
+    operations.claim(escalation_id=left.pk, by=other, at=at - timedelta(minutes=16))
     operations.claim(escalation_id=worked_on.pk, by=other, at=at)
     rita, pk = signed_in(scene.rita), part_of("rita").pk
 
@@ -182,10 +183,10 @@ def test_who_decides_here_no_more_holds_nothing(scene: Scene, ada: Client, how: 
 
     assert done.status_code == 302
     held = [(one.assigned_to, one.claimed_by) for one in Escalation.objects.order_by("pk")]
-    assert held == [(None, None), (None, None), (other, other)]
+    assert held == [(None, None), (None, None), (None, None), (other, other)]
     assert SavedView.objects.get().owner == scene.rita
     finn = signed_in(other)
-    assert len(finn.get("/approvals/?view=unclaimed").context["inbox"].rows) == 2
+    assert len(finn.get("/approvals/?view=unclaimed").context["inbox"].rows) == 3
     assert command("verify_audit").code == 0
     assert "because rita no longer decides here" in ada.get("/audit/?all=1&person=ada").text
     if how == "viewer":
@@ -194,7 +195,7 @@ def test_who_decides_here_no_more_holds_nothing(scene: Scene, ada: Client, how: 
     assert ada.get(f"/members/{pk}/").status_code == 404
     assert not Team.objects.get().members.exists()
     assert Team.objects.get().lead is None
-    assert "Removed rita, who was reviewer. Given back: 3 requests." in ada.get("/audit/").text
+    assert "Removed rita, who was reviewer. Given back: 4 requests." in ada.get("/audit/").text
     assert signed_in(scene.rita).get(f"/approvals/{claimed.pk}/").status_code == 404
     with pytest.raises(operations.Refused, match="only admin"):
         operations.remove_member(
