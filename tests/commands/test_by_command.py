@@ -109,6 +109,7 @@ def test_people_work_on_a_request_together_by_command(scene: Scene) -> None:
         (("comment", "--text", "She wrote twice."), "finn", 0, "assigned to finn"),
         (("comment", "--text", " "), "finn", 3, "Write a comment first"),
         (("snooze", "--minutes", "9999"), "finn", 3, "before the deadline"),
+        (("snooze", "--minutes", "9" * 12), "finn", 3, "before the deadline"),
         (("snooze", "--minutes", "5"), "finn", 0, "assigned to finn"),
         (("wake",), "finn", 0, "assigned to finn"),
         (("assign", "--team", "leads"), "rita", 0, "assigned to Leads"),
@@ -122,7 +123,12 @@ def test_people_work_on_a_request_together_by_command(scene: Scene) -> None:
     for (verb, *more), who, code, says in acts:
         ended = command("request", verb, str(held.pk), *more, "--as", who)
         assert (ended.code, says in ended.out + ended.err) == (code, True), (verb, ended)
-    assert "no escalation 999" in command("request", "claim", "999", "--as", "rita").err
+    for number in ("999", "9" * 30):
+        assert f"no escalation {number}" in command("request", "claim", number, "--as", "rita").err
+
+    Escalation.objects.update(claimed_by=finn, claimed_until=at)  # a claim that ran out is none
+    assert "claimed" not in command("request", "wake", str(held.pk), "--as", "rita").out
+    Escalation.objects.update(claimed_by=None, claimed_until=None)
 
     told = held.run.events.filter(actor__in=("rita", "finn")).order_by("seq")
     assert [(one.actor, one.kind.partition(".")[2]) for one in told] == [

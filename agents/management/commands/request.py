@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
@@ -61,8 +61,7 @@ class Command(BaseCommand):
                 case "assign":
                     operations.assign(**about, **_receiver(found, options), note=options["note"])
                 case "snooze":
-                    until = at + timedelta(minutes=options["minutes"])
-                    operations.snooze(**about, until=until)
+                    operations.snooze(**about, until=_later(at, options["minutes"]))
                 case "wake":
                     operations.wake(**about)
                 case "comment":
@@ -71,11 +70,19 @@ class Command(BaseCommand):
             pk=key
         )
         end = found.claimed_until
-        claimed = f", claimed by {found.claimed_by} until {end:%H:%M} UTC" if end else ""
+        is_claimed = end is not None and end > at
+        claimed = f", claimed by {found.claimed_by} until {end:%H:%M} UTC" if is_claimed else ""
         self.stdout.write(
             f"request {key}: assigned to {found.assigned_to or found.assigned_team or 'nobody'}"
             f"{claimed}"
         )
+
+
+def _later(at: datetime, minutes: int) -> datetime:
+    try:
+        return at + timedelta(minutes=minutes)
+    except OverflowError:  # no calendar has it, and no deadline is as late
+        return datetime.max.replace(tzinfo=UTC)
 
 
 def _receiver(found: Escalation, options: dict[str, Any]) -> Json:
