@@ -6,15 +6,14 @@ That is under the record's key: who has only the database can have more read, an
 from __future__ import annotations
 
 import hmac
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db.models import QuerySet
 
-from agents.audit import sealing
 from agents.audit.chains import UNREADABLE
-from agents.models import Head, VerifiedHead, Workspace
+from agents.models import Event, Head, VerifiedHead, Workspace
 from agents.record import seals
 from agents.record.chain import spell_time
 
@@ -48,19 +47,32 @@ def _newest_verified(workspaces: QuerySet[Workspace], at: datetime) -> Verified 
     found = [(row, Verified(row.head, row.seal, row.upto, row.full_at)) for row in rows.values()]
     if not found or len(found) < workspaces.count():
         return None
+    key = settings.OPSCONSOLE_AUDIT_KEY  # not one that was replaced, perhaps as others have it
     for row, verified in found:
-        proofs = [verified.proof(row.pk, key) for key in sealing.keys().values()]
-        if not any(hmac.compare_digest(row.proof, proof) for proof in proofs):
+        if not key or not hmac.compare_digest(row.proof, verified.proof(row.pk, key)):
             return None
         if not timedelta() <= at - verified.full_at < LONGEST:
             return None
-    oldest = min((verified for _, verified in found), key=lambda one: (one.head, one.full_at))
+    # Each was read whole at a time of its own: what is said of all is the oldest.
+    full_at = min(verified.full_at for _, verified in found)
+    oldest = replace(min((one for _, one in found), key=lambda one: one.head), full_at=full_at)
+    # A row that a fault removed can be written again; that the fault was told of is on record.
+    checks = Event.objects.filter(
+        workspace__in=workspaces, run=None, kind="audit.verified", at__gt=full_at
+    )
+    if any(facts.get("faults") for facts in checks.values_list("facts", flat=True)):
+        return None
     head = Head.objects.filter(number=oldest.head, seal=oldest.seal).exclude(workspaces=None)
     return oldest if head.exists() else None
 
 
-def keep_verified(workspaces: QuerySet[Workspace], verified: Verified | None) -> None:
-    """Remember that all of these workspaces was found to hold up to a head; None: it does not."""
+def keep_verified(
+    workspaces: QuerySet[Workspace], verified: Verified | None, since: Verified | None = None
+) -> None:
+    """Remember that all of these workspaces was found to hold up to a head; None: it does not.
+
+    What went on from an earlier one counts only where that was not forgotten meanwhile.
+    """
     if verified is None:
         VerifiedHead.objects.filter(workspace__in=workspaces).delete()
         return
@@ -77,6 +89,11 @@ def keep_verified(workspaces: QuerySet[Workspace], verified: Verified | None) ->
         for pk in workspaces.values_list("pk", flat=True)
     ]
     columns = ["head", "seal", "upto", "full_at", "proof"]
+    if since:
+        for row in rows:
+            values = {name: getattr(row, name) for name in columns}
+            VerifiedHead.objects.filter(workspace=row.workspace_id).update(**values)
+        return
     VerifiedHead.objects.bulk_create(
         rows, update_conflicts=True, unique_fields=["workspace"], update_fields=columns
     )

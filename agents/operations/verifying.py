@@ -100,6 +100,8 @@ def _do(job: Verification, is_stopping: Callable[[], bool]) -> None:
             step=step,
             since=None if job.is_full else newest_verified(workspaces, at=timezone.now()),
         )
+        if found.faults:  # though nobody may be there any more who is told of them
+            keep_verified(workspaces, None)
         _tell(job, workspaces, found)
     except Ended:
         return
@@ -135,7 +137,7 @@ def _tell(job: Verification, workspaces: QuerySet[Workspace], found: Proof) -> N
         outcome |= {"since": found.since.head, "full_at": found.since.full_at.isoformat()}
     if not _end(job, outcome):
         return
-    keep_verified(workspaces, found.reached)
+    keep_verified(workspaces, found.reached, found.since)
     homes = _homes(found.faults)
     for workspace in workspaces.order_by("pk"):
         own = [

@@ -14,7 +14,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from agents.audit import verified
-from agents.models import Event, Head, Role, Run, Sealed, VerifiedHead
+from agents.audit.verified import Verified, keep_verified
+from agents.models import Event, Head, Role, Run, Sealed, VerifiedHead, Workspace
 from tests.audit.test_record import delete, edit, unseen
 from tests.audit.test_sealed import hash_again
 from tests.commands.test_run_pattern import command
@@ -99,6 +100,55 @@ def test_what_did_not_go_on_is_found_when_all_is_read_and_that_is_after_a_week(
     assert [fault["chain"] for fault in goes_on()["faults"]] == [f"run {run.pk}"]
     monkeypatch.undo()
     assert goes_on()["faults"], "after a fault all is read until it holds"
+
+
+@pytest.mark.breaks("I23", "I32", "I33")
+def test_a_fault_on_record_has_all_read_though_the_row_it_removed_is_written_again(
+    scene: Scene, run: Run
+) -> None:
+    auditor = signed_in(scene.add("auditor", Role.AUDITOR))
+    for _ in range(2):
+        another(scene)
+        goes_on()
+    rows = list(VerifiedHead.objects.all())
+    unseen(edit, run)
+    assert f"run {run.pk}" in verify_log(auditor, all="1")
+    assert not VerifiedHead.objects.exists()
+
+    keep_verified(Workspace.objects.all(), newest_of(rows[0]), newest_of(rows[0]))
+    assert not VerifiedHead.objects.exists(), "what ends later and went on brings it not back"
+    VerifiedHead.objects.bulk_create(rows)
+
+    assert [fault["chain"] for fault in goes_on()["faults"]] == [f"run {run.pk}"]
+
+
+def newest_of(row: VerifiedHead) -> Verified:
+    return Verified(row.head, row.seal, row.upto, row.full_at)
+
+
+def test_each_workspace_is_read_whole_within_a_week_of_when_it_last_was(
+    scene: Scene, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two that were read on two days and go on together: the older day is the day of both."""
+    goes_on()
+    first = VerifiedHead.objects.get().full_at
+    assert command("add_workspace", "second", "--name", "Second").code == 0
+    assert "since" not in goes_on("--workspace", "second")
+    assert VerifiedHead.objects.exclude(full_at=first).exists()
+    another(scene)
+    assert "since" in goes_on("--workspace", scene.workspace.slug)
+
+    assert "since" in goes_on()
+
+    assert set(VerifiedHead.objects.values_list("full_at", flat=True)) == {first}
+
+
+def test_a_key_that_was_replaced_has_all_read(scene: Scene, run: Run, settings: Any) -> None:
+    goes_on()
+    settings.OPSCONSOLE_AUDIT_OLD_KEYS = [settings.OPSCONSOLE_AUDIT_KEY]
+    settings.OPSCONSOLE_AUDIT_KEY = "an audit key that came after the other one"
+
+    assert "since" not in goes_on()
 
 
 def _raise(**columns: Any) -> None:

@@ -26,7 +26,7 @@ RECORD = (
     _left_out(
         "a verification goes on from what anybody wrote",
         "agents/audit/verified.py",
-        "not any(hmac.compare_digest(row.proof, proof) for proof in proofs)",
+        "not key or not hmac.compare_digest(row.proof, verified.proof(row.pk, key))",
         "tests/audit/test_verified.py -k no_less",
     ),
     Mutant(

@@ -43,7 +43,7 @@ class Command(BaseCommand):
         file = _heads(options["head"])
         proof = verify.prove(runs=runs, workspaces=workspaces, file=file, since=since)
         if not options["run"]:
-            keep_verified(workspaces, proof.reached)
+            keep_verified(workspaces, proof.reached, since)
         self.stdout.write(_document(proof) if options["json"] else _sentences(proof))
         if count := len(proof.faults):
             places = "1 place" if count == 1 else f"{count} places"
