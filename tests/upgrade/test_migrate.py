@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.both, pytest.mark.slow]
 
 RELEASED = "0013"  # the newest migration of version 0.1.0
 AT_FIRST = 13 if ON_POSTGRES else 9
-ALL = 22 if ON_POSTGRES else 15  # with those of approvals, archives and tombstones
+ALL = 22 if ON_POSTGRES else 18  # with those of approvals, archives, tombstones and SQLite's words
 _TRIGGERS = (
     "SELECT tgname FROM pg_trigger WHERE NOT tgisinternal AND tgname LIKE 'agents_%'"
     if ON_POSTGRES
