@@ -8,7 +8,7 @@ from pathlib import Path
 
 from django.conf import settings
 from django.db import connection
-from django.db.models import Min
+from django.db.models import Count, Min
 
 from agents.models import DatabaseSize, Run
 
@@ -21,22 +21,31 @@ GIGABYTE = 1_000_000_000
 def measure_database(*, at: datetime) -> bool:
     """Look at the database if nobody has today. Return whether this did.
 
-    It costs a count of the runs that are not archived, and of those of a month.
+    It costs a count of all runs, and of those of a month.
     """
     if DatabaseSize.objects.filter(day=at.date()).exists():
         return False
     size, limit = _sizes()
-    here = Run.objects.filter(archived_at=None).count()
+    here, archived = _count_runs()
     lately = Run.objects.filter(created_at__gt=at - LATELY)
     first = lately.aggregate(first=Min("created_at"))["first"] or at
     day_runs = round(lately.count() / max(1.0, (at - first) / timedelta(days=1)))
     run_bytes = size // here if here >= FEWEST else None
+    if archived > here // 10:  # their rows stay, and their room: the fewer are left, the more each
+        known = DatabaseSize.objects.order_by("-day").values_list("run_bytes", flat=True)
+        run_bytes = known.first()
     found = DatabaseSize(day=at.date(), bytes=size, run_bytes=run_bytes, day_runs=day_runs)
     left = days_left(size=size, limit=limit, growth=(run_bytes or 0) * day_runs)
     found.full_at = None if left is None else at + timedelta(days=left)
     DatabaseSize.objects.bulk_create([found], ignore_conflicts=True)
     DatabaseSize.objects.filter(day__lt=at.date() - LATELY).delete()
     return True
+
+
+def _count_runs() -> tuple[int, int]:
+    """Return how many runs have their events here, and how many are archived."""
+    counts = Run.objects.aggregate(all=Count("pk"), archived=Count("archived_at"))
+    return counts["all"] - counts["archived"], counts["archived"]
 
 
 def days_left(*, size: int, limit: int | None, growth: int) -> float | None:

@@ -49,8 +49,8 @@ def sweep() -> int:
     sum_next_day(at=timezone.now())
     count_next_day(at=timezone.now())
     sum_next_review_day(at=timezone.now())
-    _look_hourly()
     seal_when_due(at=timezone.now())
+    _look_hourly()
     return put_right
 
 

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from agents.engine import database_growth, sweep
 from agents.engine.database_growth import days_left
-from agents.models import DatabaseSize
+from agents.models import DatabaseSize, Run
 from tests.engine.scene import set_scene
 from tests.web.test_pages import signed_in
 
@@ -49,3 +49,11 @@ def test_the_overview_says_what_a_run_takes_and_when_the_database_is_full(
     assert "4 runs a day" in shown
     assert f"it is full in {int(wanted)} day" in shown
     assert not database_growth.measure_database(at=at), "once a day"
+
+    run = found.run_bytes
+    for ended in Run.objects.all()[:3]:
+        Run.objects.filter(pk=ended.pk).update(archived_at=at)
+    monkeypatch.setattr(database_growth, "FEWEST", 1)
+    assert database_growth.measure_database(at=at + timedelta(days=1))
+    newest = DatabaseSize.objects.order_by("-day")[0]
+    assert newest.run_bytes == run, "a run takes no more since others were archived"
