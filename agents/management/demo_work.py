@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from datetime import datetime, timedelta
 from uuid import UUID
 
@@ -22,6 +23,7 @@ from agents.sdk.desk import DESKS
 DESK, SUBJECT, CURRENCY = "bank", "main", "EUR"
 GOAL = "Pay Papier Hansen EUR 1,950.00 for invoice INV-9."
 TEAM, NAME = "leads", "Leads"
+SNOOZED = timedelta(minutes=10)
 TIERS = {DESK: {CURRENCY: [{"up_to_minor": 100_000}, {"team": TEAM, "people": 2}]}}
 
 
@@ -41,21 +43,30 @@ def begin_work(workspace: Workspace, *, at: datetime) -> bool:
             user = User.objects.get(username=person.name)
             address = f"{person.name}@example.com"
             operations.set_email(workspace=workspace, user=user, email=address, at=at, actor=ADMIN)
-    waiting = Escalation.objects.filter(workspace=workspace, state=EscalationState.OPEN)
+    # An earlier version's demo goes on here: its people may have other roles by now.
+    with suppress(operations.Refused, operations.Claimed):
+        _share(workspace, rita, mara, at=at)
+    if DESK in DESKS:
+        with suppress(operations.Refused):
+            _approve_as_first(workspace, mara, admin, at=at)
+    return True
+
+
+def _share(workspace: Workspace, rita: User, mara: User, *, at: datetime) -> None:
+    """Let one request be snoozed, and another handed over."""
+    ours = Escalation.objects.filter(workspace=workspace, state=EscalationState.OPEN)
+    waiting = ours.filter(expires_at__gt=at + SNOOZED)  # of those before, time may be over
     if waiting.count() > 1:
         *_, later, mine = waiting.order_by("expires_at", "pk").values_list("pk", flat=True)
-        operations.snooze(escalation_id=later, by=rita, until=at + timedelta(minutes=10), at=at)
+        operations.snooze(escalation_id=later, by=rita, until=at + SNOOZED, at=at)
         note = "You know this case."
         operations.assign(escalation_id=mine, by=mara, to_user=rita, note=note, at=at)
-    if DESK in DESKS:
-        _approve_as_first(workspace, mara, admin, at=at)
-    return True
 
 
 def _approve_as_first(workspace: Workspace, first: User, admin: User, *, at: datetime) -> None:
     """Let a request come to wait for a second person."""
     held = workspace.policy.document if workspace.policy else {}
-    document = {**held, "tiers": TIERS}
+    document = {**held, "tiers": TIERS | (held.get("tiers") or {})}
     operations.publish_policy(workspace=workspace, document=document, by=admin, at=at)
     workspace.refresh_from_db()
     run = operations.launch(
