@@ -14,7 +14,7 @@ import shutil
 import sqlite3
 import tempfile
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from copy import deepcopy
 from functools import cache
 from hashlib import sha256
@@ -109,8 +109,13 @@ def copy_database(name: str) -> None:
         there = "SELECT 1 FROM pg_database WHERE datname = %s"
         if not server.execute(there, [kept]).fetchone():
             server.execute(f"CREATE DATABASE {made}".encode())
-            _migrate(urlsplit(postgres.url())._replace(path=f"/{made}").geturl())
-            server.execute(f"ALTER DATABASE {made} RENAME TO {kept}".encode())
+            try:
+                _migrate(urlsplit(postgres.url())._replace(path=f"/{made}").geturl())
+                # The lock is of one database: who was given another may have been first.
+                with suppress(psycopg.errors.DuplicateDatabase):
+                    server.execute(f"ALTER DATABASE {made} RENAME TO {kept}".encode())
+            finally:
+                drop_database(server, made)
         drop_database(server, name)
         server.execute(f'CREATE DATABASE "{name}" TEMPLATE {kept}'.encode())
 
