@@ -188,22 +188,22 @@ def digest_of_record(files: ArchiveFiles) -> str:
     return digest.hexdigest() if held.startswith(b'{"end"') else ""
 
 
-def forget(files: ArchiveFiles, is_erased: Callable[[UUID], bool]) -> int:
-    """Empty the texts of erased runs. Return of how many they are empty, now or since before.
+def forget(files: ArchiveFiles, is_erased: Callable[[UUID], bool]) -> tuple[int, int]:
+    """Empty the texts of erased runs. Return of how many now, and of how many they are empty.
 
     What a crash leaves is the file before.
     """
-    count, fresh = 0, files.texts.with_name(files.texts.name + NEXT)
+    now, count, fresh = 0, 0, files.texts.with_name(files.texts.name + NEXT)
     with files.texts.open("rb") as old, _new(fresh) as new:
         for line in old:
             found = json.loads(line)
             if "erased" not in found and is_erased(UUID(found["run"])):
-                found = {"run": found["run"], "erased": True}
+                found, now = {"run": found["run"], "erased": True}, now + 1
             count += "erased" in found
             new.write(canonical(found) + "\n")
     os.replace(fresh, files.texts)
     _sync(files.texts.parent)
-    return count
+    return now, count
 
 
 def header_of(archive: Archive) -> Json:

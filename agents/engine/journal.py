@@ -5,7 +5,6 @@ that wait go into one transaction that also proves the run is still ours. What i
 crash in between changed nothing outside, so it may be done again. A call that changes nothing
 and costs nothing needs no commit before it; one that takes long is written down meanwhile.
 One class, since reading, batching and budgets share what a run has written.
-One class, as all of it guards the same draft.
 """
 
 from __future__ import annotations

@@ -110,14 +110,17 @@ def forget_archived(
             if not files.texts.exists():
                 elsewhere += [archive.number] if len(erased) > told[archive.number] else []
                 continue
-            emptied = archive_file.forget(files, erased.__contains__) if erased else 0
-            # A call that was killed may have emptied texts and not have told of it.
-            if untold := max(0, emptied - told[archive.number]):
+            if not erased:
+                continue
+            emptied, empty = archive_file.forget(files, erased.__contains__)
+            # A call that was killed may have emptied texts and not have told of it; of another
+            # copy that is emptied it was told.
+            if untold := max(0, empty - told[archive.number]):
                 facts = {"archive": archive.number, "runs": untold}
                 with transaction.atomic():
                     entry = Entry("archive.erased", facts, actor)
                     append_events([entry], workspace_id=workspace.pk, at=at)
-            count += untold
+            count += max(emptied, untold)
         archive_file.clear(directory, workspace.slug)
     return Forgotten(count, tuple(elsewhere))
 

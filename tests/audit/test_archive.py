@@ -429,6 +429,11 @@ def test_an_erasure_reaches_what_was_archived(
     done = command("archive", scene.workspace.slug, str(files.record.parent), "--forget")
 
     assert (done.code, "of 1 runs" in done.out) == (0, True), done.out
+    told = [event.facts for event in Event.objects.filter(kind="archive.erased")]
+    files.texts.write_text(words)  # a copy that was elsewhere
+    done = command("archive", scene.workspace.slug, str(files.record.parent), "--forget")
+    assert (done.code, "of 1 runs" in done.out) == (0, True), done.out
+    assert [event.facts for event in Event.objects.filter(kind="archive.erased")] == told
     left = "".join(path.read_text() for path in files.record.parent.iterdir())
     assert [text for text in personal if text in left] == []
     assert files.record.read_bytes() == whole
