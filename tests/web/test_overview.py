@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, timedelta
 from io import StringIO
+from zoneinfo import ZoneInfo
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -87,6 +88,15 @@ def test_the_figures_are_those_of_the_ledger_in_each_currency() -> None:
     assert len(asked) <= 12
     assert "Amounts in EUR" in page.text
     assert "USD 1,080.00" not in page.text
+
+    # Whatever the hour of UTC, it is another date in one of these zones.
+    yesterday = timezone.now().astimezone(UTC).date() - timedelta(days=1)
+    CaseDay.objects.create(workspace=scene.workspace, day=yesterday, count=0)
+    for zone in ("Pacific/Pago_Pago", "Pacific/Kiritimati"):
+        with timezone.override(ZoneInfo(zone)):
+            there = overview(scene.rita, at=timezone.now())
+        assert there.moved_sums == found.moved_sums
+        assert list(there.by_outcome.days[-1].counts) == [2, 2, 1, 0]
 
     later = timezone.now() + timedelta(days=2)
     Escalation.objects.filter(state="open").update(expires_at=later + timedelta(days=9))

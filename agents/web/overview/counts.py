@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 
 from django.db.models import Case, Count, DateField, Q, Sum, Value, When
 from django.db.models.functions import Cast, Coalesce
@@ -66,9 +66,13 @@ class CountedDays:
     until: datetime | None  # None: no day was counted
 
 
-def read_counted_days(workspaces: Sequence[int], *, since: datetime) -> CountedDays:
-    """Read the days since then that were counted, in one query; they are days of UTC."""
-    days = CaseDay.objects.filter(day__gte=since.astimezone(UTC).date())
+def read_counted_days(workspaces: Sequence[int], *, since: datetime, at: datetime) -> CountedDays:
+    """Read the days since then that were counted, in one query; they are days of UTC.
+
+    Not those from the viewer's midnight on: their today, and the evening before, are read anew.
+    """
+    today = utc_midnight(timezone.localtime(at).replace(hour=0, minute=0, second=0, microsecond=0))
+    days = CaseDay.objects.filter(day__gte=since.date(), day__lt=today.date())
     ours = days.filter(Q(workspace__in=workspaces) | Q(outcome="")).order_by()
     sums = ours.values_list("day", "outcome", "currency")
     requests, calls, newest = list[Requests](), list[DayOfCalls](), None
@@ -109,9 +113,10 @@ def _day(column: str, since: datetime) -> Case:
 
     By comparing: on SQLite a function of a date is Python, called for each row.
     """
-    today = timezone.now()
-    begins = [since + timedelta(days=number) for number in range(DAYS)]
-    begins = [begin for begin in reversed(begins) if begin <= today]
+    now = timezone.now()
+    midnight = timezone.localtime(since).replace(hour=0, minute=0, second=0, microsecond=0)
+    begins = [midnight + timedelta(days=number) for number in range(DAYS + 1)]
+    begins = [begin for begin in reversed(begins) if begin <= now]
     days = [When(**{f"{column}__gte": day}, then=Value(day.date(), DateField())) for day in begins]
     return Case(*days, default=Value(None, DateField()))
 

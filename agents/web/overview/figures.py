@@ -117,7 +117,7 @@ def overview(user: User, *, at: datetime) -> Overview:
     midnight = timezone.localtime(at).replace(hour=0, minute=0, second=0, microsecond=0)
     dates = [midnight.date() - timedelta(days=n) for n in reversed(range(DAYS))]
     since = midnight - timedelta(days=DAYS - 1)
-    counted = read_counted_days(keys, since=since)
+    counted = read_counted_days(keys, since=since, at=at)
     rest = max(since, counted.until or since)
     requests = [*counted.requests, *count_requests(keys, since=rest)]
     named = _tools(workspaces)
