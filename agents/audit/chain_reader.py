@@ -30,6 +30,7 @@ class ChainReader:
         self.sealed, self.newest = sealed, newest
         self.now = timezone.now()
         self.seq = self.loose = 0
+        self.first_loose: int | None = None  # the lowest key of an event that no head covers
         self.between: tuple[datetime, datetime] | None = None
         self.fault: Fault | None = None
         self.unlike: Fault | None = None  # the first event that is not the one that was sealed
@@ -49,6 +50,7 @@ class ChainReader:
             self.seq += 1
             wanted, bound = next(self.sealed, (None, self.newest))
             if wanted is None:
+                self.first_loose = min(self.first_loose or event.pk, event.pk)
                 first, last = self.between or (event.at, event.at)
                 self.loose, self.between = (
                     self.loose + 1,

@@ -43,6 +43,7 @@ class Chain:
     differences: Sequence[str] = ()  # rows that hold something else than its events tell
     doubt: Fault | None = None  # the first event whose time cannot be right, where else it holds
     loose: int = 0  # events that no head covers
+    first_loose: int | None = None  # the lowest key of them
     between: tuple[datetime, datetime] | None = None  # when they were: the first and the last
 
     @property
@@ -226,5 +227,6 @@ def _chain(
         differences=() if fault else differences,
         doubt=None if fault else reader.doubt,
         loose=reader.loose,
+        first_loose=reader.first_loose,
         between=reader.between,
     )

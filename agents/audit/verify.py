@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
 
 from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, connections
-from django.db.models import QuerySet
+from django.db.models import Max, QuerySet
 from django.utils import timezone
 
 from agents.audit import heads_file, protection, sealing, unsealed
@@ -151,6 +151,7 @@ def _prove(
     build = protection.inspect(connections[DEFAULT_DB_ALIAS])
     for name, why in sorted(build.faults.items()):
         faults.add(Chain(name, Fault(0, why)))
+    upto = Event.objects.aggregate(newest=Max("pk"))["newest"] or 0
     reached = _reached(heads.last, since.full_at if since else began_at)
     count = loose = 0
     between: tuple[datetime, datetime] | None = None
@@ -159,6 +160,8 @@ def _prove(
     for chain in checked:
         step(count := count + 1)
         loose += chain.loose
+        if chain.first_loose is not None:  # a head may say that it reaches further: no seal tells
+            upto = min(upto, chain.first_loose - 1)
         if chain.between:
             ends = [*(between or ()), *chain.between]
             between = min(ends), max(ends)
@@ -175,6 +178,8 @@ def _prove(
             faults.add(Chain(name, Fault(0, "no event tells of it")))
     found, more = [*faults.first, *doubts.first], faults.more + doubts.more
     only_times = bool(doubts.count) and not faults.count
+    if reached:
+        reached = replace(reached, upto=max(0, min(reached.upto, upto)))
     return Proof(
         *(count, heads.count, len(sealing.keys()), kept, loose, between, found, more),
         *(is_torn, only_times, protection.list_faults(build.foreign), since),

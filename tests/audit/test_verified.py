@@ -182,6 +182,31 @@ def test_who_has_only_the_database_has_no_less_read(
     assert "since" not in goes_on()
 
 
+@pytest.mark.breaks("I23", "I32", "I33")
+@pytest.mark.parametrize("is_before", [True, False])
+def test_how_far_a_head_says_that_it_reaches_is_not_believed(
+    scene: Scene, run: Run, is_before: bool
+) -> None:
+    """No seal covers that; it told the next to pass over events that no head has."""
+    loose = go(scene.launch(REFUND_500)) if is_before else None
+
+    def reach_far(_: Run) -> None:
+        Head.objects.update(upto=10**6)
+
+    unseen(reach_far, run)
+    assert "since" not in goes_on()
+    loose = loose or go(scene.launch(REFUND_500))
+    loose.refresh_from_db()
+
+    unseen(edit, loose)
+
+    found = goes_on()
+    assert ("since" in found, [one["chain"] for one in found["faults"]]) == (
+        True,
+        [f"run {loose.pk}"],
+    )
+
+
 @pytest.mark.breaks("I34")
 def test_heads_that_changed_since_are_found(scene: Scene, run: Run, heads_file: Path) -> None:
     goes_on()
@@ -211,6 +236,7 @@ def test_the_page_says_what_was_not_read_and_can_have_all_of_it_read(
     assert "All of the log was last read at" in shown
     shown = signed_in(scene.add("second", Role.AUDITOR)).get(reverse("audit")).text
     assert "and not 1 others" in shown
+    assert "New entries intact at the last check" in shown
     told = auditor.get(reverse("audit") + "?all=1&event=audit.verified").text
     assert "not read: 1." in told
     assert "All 4 chains were read" in verify_log(auditor, all="1")
