@@ -92,7 +92,7 @@ def work_of(runs: list[Run], pages: int, monkeypatch: pytest.MonkeyPatch) -> lis
         return [viewer._place() for viewer in viewers]
 
     monkeypatch.setattr(hub, "read_update", draw)
-    monkeypatch.setattr(hub, "changed", read)
+    monkeypatch.setattr(hub, "changed_topics", read)
     asyncio.run(crowd(asyncio.run(crowd([""] * pages))))
     monkeypatch.undo()
     return found
@@ -171,7 +171,7 @@ def test_access_is_asked_once_a_session_and_pages_come_back_apart(
         assert len({ms // 1000 for ms in waits}) > 4  # within ten seconds
         assert max(waits) <= 10_500
 
-        monkeypatch.setattr(app, "lost", counting)
+        monkeypatch.setattr(app, "lost_visitors", counting)
         await until(lambda: {*cookies} <= {*asked})
         await asyncio.to_thread(Membership.objects.filter(user=scene.omar).delete)
         await until(lambda: all(task.done() for task, _ in opened[25:]))
