@@ -68,8 +68,9 @@ class WordBeginnings(NamedTuple):
     @classmethod
     def of(cls, text: str, *, of_reason: bool = False) -> WordBeginnings:
         """Return the words of a text as people type it; a run's key is one."""
+        # Its case is left to the index: Python makes of İ two signs, which part a word.
         parts = [
-            part.replace("-", "") if _KEY.fullmatch(part) else part for part in text.lower().split()
+            part.replace("-", "") if _KEY.fullmatch(part.lower()) else part for part in text.split()
         ]
         found = [word for part in parts for word in re.findall(r"[^\W_]+", part)]
         return cls(tuple(dict.fromkeys(found)), of_reason)

@@ -74,9 +74,12 @@ def test_a_run_is_found_by_its_key_or_how_that_begins(scene: Scene) -> None:
 
     for run in runs:
         key = str(run.pk)
-        for text in (key, run.pk.hex, key[:8], key[:11], key[:20]):
+        for text in (key, key.upper(), run.pk.hex, key[:8], key[:11], key[:20]):
             found = client.get(reverse("runs"), {"text": text}).context["found"].rows
             assert [row.run for row in found] == [run], text
+    there = scene.launch("Refund 500 USD to user_id=42 in İstanbul.")
+    found = client.get(reverse("runs"), {"text": "İstanbul"}).context["found"].rows
+    assert [row.run for row in found] == [there]
 
 
 def test_pages_of_runs_follow_each_other(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
