@@ -118,7 +118,7 @@ def _day(column: str, since: datetime) -> Case:
     begins = [midnight + timedelta(days=number) for number in range(DAYS + 1)]
     begins = [begin for begin in reversed(begins) if begin <= now]
     days = [When(**{f"{column}__gte": day}, then=Value(day.date(), DateField())) for day in begins]
-    return Case(*days, default=Value(None, DateField()))
+    return Case(*days, default=Cast(Value(None), DateField()))
 
 
 def count_calls(
