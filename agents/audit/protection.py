@@ -115,7 +115,8 @@ def inspect(connection: BaseDatabaseWrapper) -> Build:
         for find in (_wrong_triggers, _wrong_tables, _missing_keys):
             for table, name, why in find(connection, cursor):
                 is_theirs = table in theirs and not _is_lifted(table)
-                (build.foreign if is_theirs else build.faults)[name] = why
+                found = build.foreign if is_theirs else build.faults
+                found[name if name not in found else f"{name} on {table}"] = why
     return build
 
 

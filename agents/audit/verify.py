@@ -106,10 +106,14 @@ def prove(
     event that is newer or that these heads seal: such a chain is read whole.
     Where all workspaces are checked, so is that no sealed chain is gone. It costs every event
     and every head, and holds a few of each at once: see SealedChains.
+    Where something does not hold then, all is read: what is lost is else taken for changed.
     `step` hears how many chains were checked.
     """
     with SealedChains(is_whole=since is None) as sealed:
-        return _prove(runs, workspaces, file, sealed, step, since)
+        proof = _prove(runs, workspaces, file, sealed, step, since)
+    if since and proof.faults:
+        return prove(runs=runs, workspaces=workspaces, file=file, step=step)
+    return proof
 
 
 def _prove(

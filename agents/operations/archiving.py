@@ -128,8 +128,11 @@ def forget_archived(
 def _check_clock(before: datetime, at: datetime) -> None:
     """Refuse a time that is not over by this clock, and by that of the newest head."""
     newest = Head.objects.order_by("-number").values_list("at", flat=True).first()
-    if newest is None or before > min(newest, at):
-        raise Refused("not_over", "The record is not sealed up to that time: nothing was archived.")
+    if newest is None:
+        raise Refused("not_over", "Nothing is sealed yet, and nothing was archived.")
+    if before > newest:
+        why = f"The newest seal is of {newest:%Y-%m-%d %H:%M} UTC: choose a day up to then."
+        raise Refused("not_over", f"{why} Nothing was archived.")
     if newest > at:
         raise Refused(
             "clock", "The newest head is of the future: set the clock. Nothing was archived."

@@ -137,7 +137,8 @@ def _tell(job: Verification, workspaces: QuerySet[Workspace], found: Proof) -> N
         outcome |= {"since": found.since.head, "full_at": found.since.full_at.isoformat()}
     if not _end(job, outcome):
         return
-    keep_verified(workspaces, found.reached, found.since)
+    if found.reached or found.faults:  # a process without the key knows no place to go on from
+        keep_verified(workspaces, found.reached, found.since)
     homes = _homes(found.faults)
     for workspace in workspaces.order_by("pk"):
         own = [

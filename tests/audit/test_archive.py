@@ -135,10 +135,10 @@ def test_nothing_of_which_the_end_is_unknown_or_not_over_is_archived(
     assert archive() == Archived((), 0)
     effects.update(state="done")
     for late in (timezone.now() + timedelta(days=1), timezone.now()):
-        with pytest.raises(Refused, match="not sealed up to that time"):
+        with pytest.raises(Refused, match="newest seal is of"):
             archive(before=late)
     before = Head.objects.latest("number").at
-    with pytest.raises(Refused, match=r"(?i)sealed up to that time|of the future"):
+    with pytest.raises(Refused, match="of the future"):
         operations.archive_runs(
             workspace=scene.workspace,
             before=before - timedelta(days=2),

@@ -163,11 +163,10 @@ def with_a_team(desk: Desk) -> Escalation:
 
 
 def assigned_to_nobody_able(desk: Desk) -> Escalation:
-    """With somebody who has become a viewer since."""
+    """With somebody whose account was closed since."""
     one, max_ = desk.ask(), desk.scene.add("max", Role.REVIEWER)
-    at = timezone.now()
-    operations.assign(escalation_id=one.pk, by=desk.ada, to_user=max_, at=at)
-    operations.set_role(workspace=desk.scene.workspace, user=max_, role=Role.VIEWER, at=at)
+    operations.assign(escalation_id=one.pk, by=desk.ada, to_user=max_, at=timezone.now())
+    User.objects.filter(pk=max_.pk).update(is_active=False)
     return one
 
 

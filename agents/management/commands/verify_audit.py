@@ -42,7 +42,10 @@ class Command(BaseCommand):
         since = newest_verified(workspaces, at=timezone.now()) if options["since_last"] else None
         file = _heads(options["head"])
         proof = verify.prove(runs=runs, workspaces=workspaces, file=file, since=since)
-        if not options["run"]:
+        if proof.faults:
+            of_run = Workspace.objects.filter(runs__in=runs)
+            keep_verified(of_run if options["run"] else workspaces, None)
+        elif proof.reached and not options["run"]:
             keep_verified(workspaces, proof.reached, since)
         self.stdout.write(_document(proof) if options["json"] else _sentences(proof))
         if count := len(proof.faults):
