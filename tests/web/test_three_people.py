@@ -63,7 +63,8 @@ def opens(page: Page, view: str, request: Escalation) -> None:
     if not page.locator("#views").count():
         page.goto(page.url.partition("/approvals/")[0] + "/approvals/")
     page.keyboard.press(view)
-    expect(page.locator("#views [aria-current]")).to_be_visible()
+    expect(page.locator(f'#views [data-key="{view}"][aria-current]')).to_be_visible()
+    expect(page.locator("#live")).to_have_text("Live")  # from here on it answers keys
     link = page.locator(f"#q-{request.pk} a")
     expect(link).to_be_visible()
     for _ in range(5):
