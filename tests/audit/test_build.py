@@ -79,7 +79,7 @@ def test_a_trigger_of_the_same_name_that_does_nothing_is_found(run: Run, name: s
     assert faults() == []
 
 
-def test_triggers_that_are_none_of_ours_are_found_on_each_table(run: Run) -> None:
+def test_a_trigger_that_is_none_of_ours_is_found(run: Run) -> None:
     tables, is_sqlite = ("agents_effect", "agents_event"), connection.vendor == "sqlite"
     body = "BEGIN SELECT RAISE(IGNORE); END"
     with connection.cursor() as cursor:
