@@ -33,8 +33,11 @@ class Written:
 
 
 @contextmanager
-def sqlite() -> Iterator[str]:
-    """Give the URL of a new file, for the length of the block."""
+def sqlite(kept: Path | None = None) -> Iterator[str]:
+    """Give the URL of a new file for the length of the block, or of one that stays in `kept`."""
+    if kept:
+        yield f"sqlite:///{kept.absolute()}/bench.sqlite3"
+        return
     with tempfile.TemporaryDirectory(prefix="opsconsole-bench-") as directory:
         yield f"sqlite:///{directory}/bench.sqlite3"
 
@@ -72,14 +75,16 @@ def measured_sync_ms() -> float:
 
 
 @contextmanager
-def postgres(server: str, sync_ms: float = 0) -> Iterator[str]:
-    """Give the URL of a new database on a server, for the length of the block.
+def postgres(server: str, sync_ms: float = 0, *, kept: str = "") -> Iterator[str]:
+    """Give the URL of a new database on a server for the length of the block, or of one that stays.
 
     Each commit waits `sync_ms` before its sync; that takes a superuser.
     """
-    name = f"opsconsole_bench_{uuid.uuid4().hex[:8]}"
+    name = kept or f"opsconsole_bench_{uuid.uuid4().hex[:8]}"
     with psycopg.connect(server, autocommit=True) as admin:
-        admin.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        known = admin.execute("SELECT FROM pg_database WHERE datname = %s", [name]).fetchone()
+        if known is None:
+            admin.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
         database = sql.SQL("ALTER DATABASE {} SET ").format(sql.Identifier(name))
         if sync_ms:
             admin.execute(database + sql.SQL("commit_delay = {}").format(int(sync_ms * 1000)))
@@ -87,8 +92,9 @@ def postgres(server: str, sync_ms: float = 0) -> Iterator[str]:
         try:
             yield urlunsplit(urlsplit(server)._replace(path=f"/{name}"))
         finally:
-            drop = sql.SQL("DROP DATABASE {} WITH (FORCE)")
-            admin.execute(drop.format(sql.Identifier(name)))
+            if not kept:
+                drop = sql.SQL("DROP DATABASE {} WITH (FORCE)")
+                admin.execute(drop.format(sql.Identifier(name)))
 
 
 @contextmanager

@@ -1,8 +1,9 @@
-"""Runs that all wait for the same slow model, at once, in one worker process."""
+"""Runs that all wait for the same slow model at once in one worker, and runs of two workers."""
 
 from __future__ import annotations
 
 import argparse
+from contextlib import ExitStack
 
 from django.db import connection
 
@@ -13,7 +14,7 @@ from bench.load.scene import Scene
 
 
 def main() -> None:
-    """Print how long the runs take with an instant model and with a slow one."""
+    """Print how long runs take with an instant model and a slow one, and beside another worker."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--wait", type=float, default=5.0, help="seconds")
@@ -24,23 +25,31 @@ def main() -> None:
     print("|---|---:|---:|---:|")
     instant = 0.0
     for wait in (0.0, given.wait):
-        seconds, megabytes = _measured(given.runs, wait, given.dispatch)
+        seconds, megabytes = _measured(given.runs, wait, given.dispatch, at_once=1000)
         name = f"waits {wait:g} s" if wait else "instant"
         print(f"| {name} | {seconds:.1f} s | {seconds - wait:.1f} s | {megabytes:.0f} MB |")
         instant = instant or seconds
     print(f"\nThe wait adds {seconds - instant:.1f} s; at most 10 s is the aim.")
+    if connection.vendor == "postgresql":
+        print("\n| workers, eight runs at once each | runs/s |\n|---|---:|")
+        for workers in (1, 2) * 3:
+            how_long, _ = _measured(given.runs, 0, given.dispatch, at_once=8, workers=workers)
+            print(f"| {workers} | {given.runs / how_long:.1f} |", flush=True)
 
 
-def _measured(count: int, wait: float, dispatch: str) -> tuple[float, float]:
-    """Return the seconds that the runs took by their own record, and the worker's memory."""
+def _measured(
+    count: int, wait: float, dispatch: str, *, at_once: int, workers: int = 1
+) -> tuple[float, float]:
+    """Return the seconds that the runs took by their own record, and the first worker's memory."""
     scene = Scene(count)
     runs = [
         scene.launch(number, f"Customer {number} asks what was paid.").pk
         for number in range(1, count + 1)
     ]
     ours = Run.objects.filter(workspace=scene.workspace)
-    how = {"OPSCONSOLE_WORKER_CONCURRENCY": "1000", "OPSCONSOLE_DISPATCH": dispatch}
-    with processes.model(wait) as address, processes.worker(address, **how) as worker:
+    how = {"OPSCONSOLE_WORKER_CONCURRENCY": str(at_once), "OPSCONSOLE_DISPATCH": dispatch}
+    with processes.model(wait) as address, ExitStack() as stack:
+        worker, *_ = [stack.enter_context(processes.worker(address, **how)) for _ in range(workers)]
         processes.until(lambda: not ours.exclude(state__in=ENDED).exists())
         megabytes = processes.megabytes(worker.pid, "VmHWM")
     reasons = set(ours.values_list("stop_reason", flat=True))

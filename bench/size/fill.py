@@ -29,11 +29,14 @@ from agents.desks.refunds.gallery.copying import (
     write_copies,
 )
 from agents.desks.refunds.gallery.recording import Recording
+from agents.engine.case_days import count_next_day
+from agents.engine.database_growth import measure_database
 from agents.engine.model_use import sum_next_day
 from agents.engine.review_days import sum_next_review_day
 from agents.models import Event, EventText, Role, Run, Workspace
 from bench.size.waiting import work_on_inbox
 
+HOUR = 22  # UTC: the last day's at which the filled database ends, and at which it is asked
 SPAN = timedelta(days=90)
 WORKSPACES = 40
 FIRST_SHARE = 0.8  # of the runs are in the first workspace
@@ -55,7 +58,8 @@ _OF_RUNS: Mapping[type[Model], str] = {
 def fill(runs: int, waiting: int, times: int) -> None:
     """Write about `runs` runs that ended, `times` of each copy, and `waiting` that wait."""
     recording = Recording([*CASES, *WAITING])
-    now = timezone.now()
+    now = timezone.now().replace(hour=HOUR, minute=0)
+    now -= timedelta(days=now > timezone.now())
     workspaces = [_workspace(number, now) for number in range(WORKSPACES)]
     originals = recording.originals()
     for name in {name for one in originals for name in one.people.values()}:
@@ -71,15 +75,26 @@ def fill(runs: int, waiting: int, times: int) -> None:
     late = sorted(now - timedelta(hours=20) * chance.random() for _ in range(waiting))
     waits = chance.choices(originals[len(CASES) :], k=waiting)
     _write([*zip(waits, late, strict=True)], workspaces, chance, count(runs + 2_000_000))
-    work_on_inbox(at=timezone.now())
-    while sum_next_day(at=now) or sum_next_review_day(at=now):  # as a worker does once a day
+    work_on_inbox(at=now)
+    sealing.seal(at=now, begin_file=True)
+
+
+def keep_up() -> None:
+    """Do what a worker does once a day, also for what a new version counts."""
+    at = newest_time()
+    while count_next_day(at=at) or sum_next_day(at=at) or sum_next_review_day(at=at):
         pass
-    sealing.seal(at=timezone.now(), begin_file=True)
+    measure_database(at=at)
     keep_statistics()
     if connection.vendor == "postgresql":  # which would come to it by itself after a while
         with connection.cursor() as cursor:
             cursor.execute("SET statement_timeout = 0")
             cursor.execute("VACUUM ANALYZE")
+
+
+def newest_time() -> datetime:
+    """Return when the database was filled."""
+    return Event.objects.order_by("-pk").values_list("at", flat=True)[0]
 
 
 def _workspace(number: int, at: datetime) -> Workspace:
@@ -173,4 +188,6 @@ def _column(
 
 
 if __name__ == "__main__":
-    fill(*map(int, sys.argv[1:]))
+    if sys.argv[1:]:
+        fill(*map(int, sys.argv[1:]))
+    keep_up()

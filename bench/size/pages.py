@@ -25,34 +25,42 @@ from django.utils import timezone
 from agents.models import Escalation, Event, Membership, Run, Workspace
 from agents.web.live import topics
 from bench.load.scene import cookie_of
+from bench.size.fill import newest_time
 
-REPEATS = 20
 CLOSED = {("policy", "rita"), ("audit", "rita")}  # to a reviewer
 LIVE = "live: "  # a part of a page that it asks for by itself, or that is sent to it
 
 
-def main(out: str, only: str = "") -> None:
-    """Measure each page whose name holds `only`, and write what was found to the file `out`."""
+def main(only: str, repeats: str) -> None:
+    """Measure each page whose name holds `only`, and write `pages.json` beside the keys."""
     logging.disable(logging.ERROR)
     gc.collect()
     gc.freeze()  # as web processes do
     settings.ALLOWED_HOSTS = ["*"]
+    _stop_ageing()
     if connection.vendor == "postgresql":  # whose helpers' time nobody would count
         with connection.cursor() as cursor:
             cursor.execute("SET max_parallel_workers_per_gather = 0")
+            cursor.execute("SET statement_timeout = 0")  # for what the addresses are taken from
     clients = {name: _client(name) for name in ("ada", "rita", "audrey", "sam")}
-    pages = {}
-    for name, person, address in _pages():
-        if only in name:
-            headers = {"HX-Request": "true", "HX-Target": "queue"} if LIVE in name else {}
-            ask = partial(clients[person].get, address, headers=headers)
-            pages[f"{name}, {person}"] = _measured(f"{name}, {person}", ask)
-    for name, ask in _frames():
-        if only in name:
-            pages[name] = _measured(name, ask)
+    asked: list[tuple[str, Callable[[], object]]] = []
+    for name, person, address in pages_asked():
+        headers = {"HX-Request": "true", "HX-Target": "queue"} if LIVE in name else {}
+        asked.append((f"{name}, {person}", partial(clients[person].get, address, headers=headers)))
+    pages = {
+        name: _measured(name, ask, int(repeats))
+        for name, ask in (*asked, *frames())
+        if only in name
+    }
     counts = {"runs": Run.objects.count(), "events": Event.objects.count()}
-    told = {"vendor": connection.vendor, **counts, "pages": pages}
-    Path(out).write_text(json.dumps(told))
+    found = {"vendor": connection.vendor, "repeats": int(repeats), **counts, "pages": pages}
+    (settings.DATA_DIR / "pages.json").write_text(json.dumps(found))
+
+
+def _stop_ageing() -> None:
+    """Have it be the hour at which the database was filled: a day has as much in it each time."""
+    now, past = timezone.now, timezone.now() - newest_time()
+    timezone.now = lambda: now() - past
 
 
 def _client(name: str) -> Client:
@@ -62,14 +70,14 @@ def _client(name: str) -> Client:
     return client
 
 
-def _measured(name: str, ask: Callable[[], object]) -> dict[str, object]:
+def _measured(name: str, ask: Callable[[], object], repeats: int) -> dict[str, object]:
     """Return the median and the 95th percentile in ms, the queries, and the slowest of them."""
     ask()  # the first of a minute moves the end of a session
     with CaptureQueriesContext(connection) as asked:
         answer = ask()
     queries = [*asked.captured_queries]  # the next request empties the log
     took = []
-    for _ in range(REPEATS):
+    for _ in range(repeats):
         before = _processor_seconds()
         ask()
         took.append((_processor_seconds() - before) * 1000)
@@ -77,7 +85,7 @@ def _measured(name: str, ask: Callable[[], object]) -> dict[str, object]:
     if status not in (200, 503):  # without a worker the console is not ready
         raise ValueError(f"{name}: answered {status}")
     slowest = max(queries, key=lambda query: float(query["time"]))
-    p50, p95 = round(median(took), 1), round(sorted(took)[ceil(REPEATS * 0.95) - 1], 1)
+    p50, p95 = round(median(took), 1), round(sorted(took)[ceil(repeats * 0.95) - 1], 1)
     print(f"{p50:6.0f} {p95:6.0f} {len(queries):3} {name}", flush=True)
     return {"p50": p50, "p95": p95, "queries": len(queries), "slowest": slowest["sql"][:300]}
 
@@ -91,7 +99,7 @@ def _processor_seconds() -> float:
     return seconds
 
 
-def _pages() -> Iterator[tuple[str, str, str]]:
+def pages_asked() -> Iterator[tuple[str, str, str]]:
     """Return each page's name, who asks for it, and its address; no name hangs on the size."""
     for person in ("ada", "rita", "sam"):
         for page in ("home", "runs", "approvals", "approvals/decided", "kill", "policy", "audit"):
@@ -99,7 +107,7 @@ def _pages() -> Iterator[tuple[str, str, str]]:
                 yield page, person, "/" if page == "home" else f"/{page}/"
     for page in ("launch/", "members/", "notifications/", "webhooks/", "metrics", "readyz"):
         yield page.strip("/"), "ada", f"/{page}"
-    yield "member", "ada", f"/members/{Membership.objects.get(user__username='rita').pk}/"
+    yield "member", "ada", f"/members/{Membership.objects.filter(user__username='rita')[0].pk}/"
     yield "notifications/log", "ada", "/notifications/log/?workspace=w00"
     for person in ("ada", "rita"):
         yield "team", person, "/team/?workspace=w00"
@@ -157,7 +165,7 @@ def _of_approvals() -> Iterator[tuple[str, str, str]]:
     held = Escalation.objects.filter(workspace__slug="w00")
     decided = held.filter(decided_at__isnull=False).order_by("-decided_at")
     old = decided[decided.count() * 98 // 100]
-    mark = urlencode({"before": f"{old.decided_at.isoformat()}_{old.pk}"})
+    mark = urlencode({"before": f"{old.decided_at:%Y-%m-%dT%H:%M:%S.%f%z}_{old.pk}"})
     waiting = held.filter(state="open").order_by("expires_at")
     middle = waiting.values_list("pk", flat=True)[waiting.count() // 2]
     for person in ("ada", "rita"):
@@ -178,9 +186,9 @@ def _of_approvals() -> Iterator[tuple[str, str, str]]:
         yield "queue after the middle", person, f"/approvals/?after={middle}"
         yield "bulk", person, "/approvals/bulk/?rule=high_refund&kind=action"
     for kind in held.filter(state="open").values_list("kind", flat=True).distinct().order_by():
-        first = held.filter(state="open", kind=kind).order_by("expires_at").first()
+        first = held.filter(state="open", kind=kind).order_by("expires_at")[0]
         yield f"card of {kind}", "rita", f"/approvals/{first.pk}/"
-    newest = decided.first()
+    newest = decided[0]
     for name, request in (("newest", newest), ("old", old)):
         yield f"card decided, {name}", "rita", f"/approvals/{request.pk}/"
     for person in ("ada", "rita"):
@@ -190,8 +198,9 @@ def _of_approvals() -> Iterator[tuple[str, str, str]]:
 
 def _of_audit() -> Iterator[tuple[str, str, str]]:
     events = Event.objects.filter(workspace__slug="w00").order_by("-pk")
-    run = Run.objects.filter(workspace__slug="w00", ended_at__isnull=False).first()
-    middle = events[events.count() // 2]
+    run = Run.objects.filter(workspace__slug="w00", ended_at__isnull=False).order_by("pk")[0]
+    last = events.values_list("pk", flat=True)[0]
+    middle = events.filter(pk__lte=last // 2)[0]
     filters: dict[str, dict[str, str]] = {
         **{
             f"{key}={text}": {key: text}
@@ -217,13 +226,14 @@ def _of_audit() -> Iterator[tuple[str, str, str]]:
             yield f"audit {name}", person, f"/audit/?{urlencode(given)}"
 
 
-def _frames() -> Iterator[tuple[str, Callable[[], object]]]:
+def frames() -> Iterator[tuple[str, Callable[[], object]]]:
     """Return what an open page's stream costs: the look for changes, and each frame."""
     places = sorted(Workspace.objects.filter(slug__startswith="w").values_list("pk", flat=True))
     inbox, activity = topics.InboxTopic(tuple(places)), topics.ActivityTopic(tuple(places))
-    held = Escalation.objects.filter(workspace__slug="w00", state="open").first()
+    held = Escalation.objects.filter(workspace__slug="w00", state="open").order_by("pk")[0]
     run = topics.RunTopic(held.run_id)
-    watched = dict.fromkeys((inbox, activity, run, topics.CardTopic(held.pk)), "")
+    watched: dict[topics.Topic, str] = {inbox: "", activity: "", run: ""}
+    watched[topics.CardTopic(held.pk)] = ""
     yield LIVE + "look for changes", partial(topics.changed_topics, watched)
     for name, topic in (("inbox of 40 workspaces", inbox), ("a run", run)):
         yield LIVE + name, partial(topics.read_update, topic, "1")

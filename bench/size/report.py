@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +37,8 @@ def _lines(pairs: Sequence[tuple[Any, Any]]) -> Iterator[str]:
     small, large = pairs[0]
     yield (
         f"Small: {small['runs']:,} runs and {small['events']:,} events. Large: {large['runs']:,} "
-        f"and {large['events']:,}. Milliseconds, median and 95th percentile."
+        f"and {large['events']:,}. Milliseconds, median and 95th percentile of {large['repeats']} "
+        f"requests. Measured on {datetime.now(UTC).date()} at a load of {os.getloadavg()[2]:.0f}."
     )
     yield ""
     heads = [
