@@ -63,7 +63,7 @@ def _waiting_for(run: Run) -> Json:
     return {
         "id": escalation.pk,
         "kind": escalation.kind,
-        "action": brief_of(run).told(escalation.action),
+        "action": brief_of(run).as_models_see(escalation.action),
         "reason": deciding["reason"],
         "sentence": deciding["sentence"],
         "expires_at": escalation.expires_at.isoformat(),

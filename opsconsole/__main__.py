@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+from tempfile import gettempdir
 from types import FrameType
 
 os.umask(0o077)  # what is written here is its owner's alone: database, mail, keys, logs
@@ -23,7 +24,7 @@ if sys.argv[1:2] in (["work"], ["serve"]):
 
 # What help needs of an installation: nothing of it, and nothing is written for it.
 NOWHERE = {
-    "OPSCONSOLE_DATA_DIR": ".",
+    "OPSCONSOLE_DATA_DIR": gettempdir(),
     "OPSCONSOLE_SECRET_KEY": "-" * 50,
     "OPSCONSOLE_AUDIT_KEY": "none",
 }
@@ -54,13 +55,16 @@ def main() -> None:
         django.setup()
         from agents.management.database_failures import explanation, refusal
 
-        no, code = ("", 0) if is_help(sys.argv[1:]) else refusal("".join(sys.argv[1:2]))
+        no, code = ("", 0) if is_help(sys.argv[1:]) else refusal(*sys.argv[1:])
         if no:
             print(no, file=sys.stderr)
             sys.exit(code)
         execute_from_command_line(sys.argv)
     except ImproperlyConfigured as error:
         print(f"opsconsole cannot start: {error}", file=sys.stderr)
+        sys.exit(2)
+    except PermissionError as error:
+        print(f"opsconsole cannot start: this user may not use {error.filename}.", file=sys.stderr)
         sys.exit(2)
     except DatabaseError as error:
         sentence, code = explanation(error, "".join(sys.argv[1:2]))

@@ -15,13 +15,13 @@ SQLITE, POSTGRESQL = "opsconsole.sqlite", "django.db.backends.postgresql"
 # locked" at once, whatever the timeout. Within a process transactions stand in line (opsconsole/
 # sqlite), so who finds the file busy waits only for other processes. FULL, because NORMAL may
 # lose a committed intent when the power goes. Without recursive_triggers INSERT OR REPLACE
-# would pass append-only triggers.
+# would pass append-only triggers. Without secure_delete, what is erased stays in the file.
 SQLITE_OPTIONS = {
     "timeout": 30,
     "transaction_mode": "IMMEDIATE",
     "init_command": (
         "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; "
-        "PRAGMA foreign_keys=ON; PRAGMA recursive_triggers=ON;"
+        "PRAGMA foreign_keys=ON; PRAGMA recursive_triggers=ON; PRAGMA secure_delete=ON;"
     ),
 }
 
@@ -102,5 +102,6 @@ def _postgresql(found: dict[str, Any], *, keep: int) -> dict[str, Any]:
 def _refusal_of() -> ImproperlyConfigured:
     return ImproperlyConfigured(
         "DATABASE_URL is not a database that opsconsole can use (its value is not shown): give "
-        "postgresql://user:password@host:5432/name or sqlite:///path/to/file.sqlite3."
+        "postgresql://user:password@host:5432/name or sqlite:///path/to/file.sqlite3, with / # ? @ "
+        "of a password as %2F %23 %3F %40."
     )

@@ -1,7 +1,8 @@
-"""Bounds on what a client sends, before Django sees it.
+"""Bounds on what a client sends, before Django sees it, and on how long it takes what is sent.
 
 Django writes a whole body to a file before it asks how long it is, and waits for it as long as
 somebody sends: without bounds here, anybody could fill the disk or hold a connection for ever.
+So could who asks for a long file and reads none of it.
 """
 
 from __future__ import annotations
@@ -34,19 +35,23 @@ class _Refused(Exception):
 
 
 class Intake:
-    """An application that gets bodies of at most so many bytes, within so many seconds."""
+    """An application that gets bodies of at most so many bytes, within so many seconds.
 
-    def __init__(self, app: App, *, most: int, seconds: float) -> None:
+    Each part that it sends has to be taken within `part_seconds`; else the client counts as gone.
+    """
+
+    def __init__(self, app: App, *, most: int, seconds: float, part_seconds: float = 30.0) -> None:
         self.app = app
         self.most = most
         self.seconds = seconds
+        self.part_seconds = part_seconds
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
         try:
             self._check(scope)
-            await self.app(scope, self._bounded(receive), send)
+            await self.app(scope, self._bounded(receive), self._patient(send))
         except _Refused as no:
             # Nothing was answered yet: Django answers once it has the whole body.
             await _refuse(send, no.status)
@@ -59,6 +64,16 @@ class Intake:
             raise _Refused(431)
         if _declared_length(scope) > self.most:
             raise _Refused(413)
+
+    def _patient(self, send: Send) -> Send:
+        async def patient(message: Message) -> None:
+            try:
+                async with asyncio.timeout(self.part_seconds):
+                    await send(message)
+            except TimeoutError:  # what Django knows of a client that went, and cleans up after
+                raise asyncio.CancelledError from None
+
+        return patient
 
     def _bounded(self, receive: Receive) -> Receive:
         ends_at = asyncio.get_running_loop().time() + self.seconds

@@ -57,7 +57,7 @@ class Outages(logging.Filter):
         self._count = 0  # errors since the last line
         self._began_at = self._told_at = self._over_at = float("-inf")
         self._is_of_schema = False  # what was told last
-        connection_created.connect(self._opened, weak=False)
+        connection_created.connect(self._open, weak=False)
 
     def filter(self, record: logging.LogRecord) -> bool:
         error = _outage_in(record)
@@ -80,7 +80,7 @@ class Outages(logging.Filter):
         record.args, record.exc_info, record.exc_text = (), None, None
         return True
 
-    def _opened(self, **_: Any) -> None:
+    def _open(self, **_: Any) -> None:
         """Tell that a connection could be opened after an outage."""
         with self._lock:
             if self._is_of_schema:

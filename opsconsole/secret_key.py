@@ -11,7 +11,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.management.utils import get_random_secret_key
 
 
-def kept_in(path: Path, *, price: str = "everybody will have to sign in again") -> str:
+def keep_secret(path: Path, *, price: str = "everybody will have to sign in again") -> str:
     """Return the key in the file; make it first, readable by its owner only, if there is none.
 
     `price` is what a new key costs, for the sentence about a file that cannot be used.

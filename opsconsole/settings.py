@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from datetime import timedelta
+from errno import EACCES
 from pathlib import Path
 
 from csp.constants import NONE, SELF
@@ -41,6 +42,8 @@ if not _data:
 DATA_DIR = BASE_DIR / _data
 try:
     DATA_DIR.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not os.access(DATA_DIR, os.W_OK | os.X_OK):
+        raise PermissionError(EACCES, os.strerror(EACCES))
 except OSError as error:
     raise ImproperlyConfigured(
         f"OPSCONSOLE_DATA_DIR is a place that cannot be used ({error.strerror}): "
@@ -56,7 +59,7 @@ if PRODUCTION and DEBUG:
         "OPSCONSOLE_DEBUG and OPSCONSOLE_PRODUCTION are both on, and debug pages show secrets: "
         "switch one of them off."
     )
-SECRET_KEY = _env.secret("OPSCONSOLE_SECRET_KEY", least=50) or secret_key.kept_in(
+SECRET_KEY = _env.secret("OPSCONSOLE_SECRET_KEY", least=50) or secret_key.keep_secret(
     DATA_DIR / "secret-key"
 )
 ALLOWED_HOSTS = _env.items(
@@ -311,7 +314,7 @@ OPSCONSOLE_OWN_KEYS = [  # that nobody gave, so that they lie in the data direct
     name for name in ("OPSCONSOLE_SECRET_KEY", "OPSCONSOLE_AUDIT_KEY") if not _env.text(name)
 ]
 if _env.text("OPSCONSOLE_AUDIT_KEY") != "none":
-    OPSCONSOLE_AUDIT_KEY = _env.secret("OPSCONSOLE_AUDIT_KEY", least=32) or secret_key.kept_in(
+    OPSCONSOLE_AUDIT_KEY = _env.secret("OPSCONSOLE_AUDIT_KEY", least=32) or secret_key.keep_secret(
         DATA_DIR / "audit-key", price="what the old one sealed can be checked only with it"
     )
 OPSCONSOLE_AUDIT_OLD_KEYS = _env.secrets("OPSCONSOLE_AUDIT_OLD_KEYS", least=32)

@@ -217,8 +217,10 @@ class Check:
         self.is_torn = is_torn  # the last line of what was kept
         self.faults: list[str] = []
         self.at, self.workspaces = "", dict[str, str]()
+        self.last = ""  # when the newest event was
         self.run = ""  # the only chain of a run's proof; "" where the copy is of workspaces
         self.head: Head | None = None  # the newest one of the copy
+        self.uncompared: list[int] = []  # heads of the copy that are not kept elsewhere
         self.bad_head = False
         self.first_bound = 0  # the number of the first head that binds the set of chains
         self.earlier: dict[str, Any] = {}  # workspace -> what that head says of older chains
@@ -283,6 +285,8 @@ class Check:
             why = "it is not the first"
         elif is_other:
             why = "it is kept elsewhere as another"
+        elif (after := self.kept.get(head.number + 1)) and after.before != head.seal:
+            why = f"head {after.number}, kept elsewhere, follows another"
         elif head.parts is not None and head.others.keys() & self.workspaces.keys():
             why = "it does not show its part of a workspace of this copy"
         elif head.parts is not None and head.parts.keys() - self.workspaces.keys():
@@ -294,6 +298,7 @@ class Check:
             self.unbound |= head.moved.keys()
         self.bind(head)
         self.elsewhere.update(head.others)
+        self.uncompared += [head.number] if head.number not in self.kept else []
         self.head = head
         if not self.bad_head:
             self.seal(head)
@@ -318,6 +323,8 @@ class Check:
         self.by_copy = {chain: len(hashes) for chain, hashes in self.sealed.items()}
         for head in self.newer():
             self.seal(head)
+            if self.archive and time_of(head.at) <= time_of(self.at):
+                self.by_copy = {chain: len(hashes) for chain, hashes in self.sealed.items()}
         for head in self.newer()[:1]:
             self.bind(head)
 
@@ -368,6 +375,7 @@ class Check:
     def take_event(self, chain: Chain, event: dict[str, Any]) -> None:
         has_only(event, *COVERED, "previous", "hash", "texts")
         time_of(event["at"])  # it is printed, also where the chain is bad
+        self.last = max(self.last, event["at"])  # each is spelled alike
         chain.seq += 1
         self.events += 1
         if self.archive:
@@ -442,11 +450,13 @@ class Check:
         if self.chain is None:
             self.heads_end()
         self.end_chain()
-        for name in sorted(self.by_copy.keys() - self.ended.keys()):
+        for name in sorted(self.by_copy.keys() - self.ended.keys() if not self.archive else ()):
             self.faults.append(f"{name}: event 1: the chain is gone")
         if self.run:
             self.end_run(self.ended.get(self.run))
-        elif not self.archive:
+        elif self.archive:
+            self.end_archive()
+        else:
             for pk in self.workspaces:
                 self.end_workspace(pk)
             self.end_cut()
@@ -500,6 +510,25 @@ class Check:
         if count > chain.seq:
             self.beside[self.run] = count - chain.seq
 
+    def end_archive(self) -> None:
+        """Find what no head has, in an archive: all of it was sealed when it was written.
+
+        No seal covers the date in its first line: heads newer than its events do as well.
+        """
+        written = min(self.at, self.last)
+        self.is_whole = any(time_of(head.at) >= time_of(written) for head in self.newer())
+        loose = [one for one in self.loose if self.is_whole or self.sealed.get(one[1])]
+        if loose:
+            _, name, seq = min(loose)
+            why = "it is in no seal, and an archive has only what was sealed"
+            self.faults.append(f"{name}: event {seq}: {why}")
+        for name, chain in self.ended.items():
+            more = len(self.sealed.get(name, ())) - chain.seq
+            if more > 1 and not chain.bad:
+                self.say(chain, chain.seq + 1, f"heads seal {more} more; an erasure adds one")
+            elif more > 0:
+                self.beside[name] = more
+
     def end_cut(self) -> None:
         """Find what newer heads sealed before this copy was taken, and what it does not have."""
         reach = dict(self.by_copy)
@@ -551,8 +580,8 @@ class Check:
             yield f"{len(newer)} newer heads are kept elsewhere, up to {newer[-1].at}."
         if self.is_torn:
             yield "The last line of the heads kept elsewhere has no end: it was left out."
-        if lacking := [one for one in range(1, number + 1) if self.kept and one not in self.kept]:
-            yield f"Heads not kept elsewhere, so not compared: {lacking[0]} to {lacking[-1]}."
+        if self.kept and (alone := self.uncompared):
+            yield f"Heads not kept elsewhere, so not compared: {alone[0]} to {alone[-1]}."
 
     def unproved(self) -> Iterator[str]:
         """Yield what would hold just as well if it were false, as far as this copy can tell."""
@@ -562,14 +591,26 @@ class Check:
                 "that these are the runs which were archived: compare the digest in the last line "
                 f"with sha256 of archive {self.archive['number']} in the log (archive.written)."
             )
-            if self.loose and not self.kept:
-                yield "that its events are those that were sealed: no heads were given (--head)."
+            if self.loose and not self.is_whole:
+                yield (
+                    f"that {len(self.loose)} of its events were sealed: give it heads that were "
+                    "made since it was written (--head)."
+                )
             if self.texts is None:
                 yield "the texts beside its events: they were not given (--texts)."
             elif self.emptied:
-                yield f"the texts of {self.emptied} runs: they were erased since; the log says why."
+                yield (
+                    f"the texts of {self.emptied} runs: their file says that they were erased. "
+                    "Compare that with the erasures in the log (person.erased, archive.erased)."
+                )
         if self.archived:
             yield f"what {self.archived.total()} runs did that are archived: check their archives."
+        if self.loose and not self.archive:
+            chains = len({name for _, name, _ in self.loose})
+            yield (
+                f"that {len(self.loose)} events of {chains} chains happened: they are in no seal, "
+                "and somebody without the key could have written them."
+            )
         if not self.is_whole and not self.archive:
             after = f"head {newest.number} of {newest.at}" if newest else "its first event"
             yield (
@@ -577,10 +618,10 @@ class Check:
                 "this check would say the same. Give it heads that were kept elsewhere and made "
                 "after this copy was taken (--head)."
             )
-        if self.run and self.beside:
+        if (self.run or self.archive) and self.beside:
             yield (
-                f"that {self.beside[self.run]} events of the run are from after this copy was "
-                "taken: newer heads sealed them, and it does not have them."
+                f"that {sum(self.beside.values())} events of {len(self.beside)} runs are from "
+                "after this copy was taken: newer heads sealed them, and it does not have them."
             )
         elif self.beside:
             count, chains = sum(self.beside.values()), len(self.beside)
@@ -594,7 +635,12 @@ class Check:
         elif not self.first_bound and not self.archive:
             yield "how many chains there are: no head binds them."
         if not self.keys:
-            anew = "" if self.kept else ": somebody without the key could have made all of it anew"
+            anew = ""
+            if not self.kept:
+                anew = ": somebody without the key could have made all of it anew"
+            elif alone := self.uncompared:
+                anew = f": without the key one could make anew what heads {alone[0]} to {alone[-1]}"
+                anew += " seal"
             yield f"that the seals are genuine: no keys were given (--keys){anew}."
 
 

@@ -60,16 +60,24 @@ function button(label, act) {
 
 // Where a request can no longer be answered, what was typed is shown to be copied.
 function showDraft() {
-  document.querySelector("#draft")?.remove();
+  const shown = document.querySelector("#draft");
   const place = document.querySelector("#deciding[data-withheld]:not([data-withheld=yes])");
   const draft = storedDraft();
-  if (!place || !draft || draft.isSent) return;
+  if (!place || !draft || draft.isSent) return shown?.remove();
   const form = place.querySelector("#dform");
   const isOver = place.dataset.withheld === "ended";
-  if (form && !isOver) return; // claimed for now: it stays to be typed in
+  if (form && !isOver) return shown?.remove(); // claimed for now: it stays to be typed in
   if (form) form.querySelectorAll(TYPED).forEach((field) => (field.matches("select") ? (field.disabled = true) : (field.readOnly = true)));
   const title = isOver ? "Your draft was not sent" : "Your draft is kept";
-  place.prepend(keptText("draft", title, words(draft), !form, () => (store(null), form?.closest(".cq").remove())));
+  put(place, keptText("draft", title, words(draft), !form, () => (store(null), form?.closest(".cq").remove())));
+}
+
+// One that is there already stays: a button that is made anew while it is pressed does nothing.
+function put(place, box) {
+  const shown = document.getElementById(box.id);
+  if (shown?.isEqualNode(box)) return;
+  shown?.remove();
+  place?.prepend(box);
 }
 
 function keptText(id, title, text, isShown, discard) {
@@ -108,10 +116,12 @@ function settleNotes(isNew) {
     if (isNew) sessionStorage.removeItem(`${key}/sent`);
     if (before && before !== newestEntry()) sessionStorage.removeItem(key);
     const text = sessionStorage.getItem(key);
-    document.querySelector(`#unsent-${name}`)?.remove();
-    if (!text || sessionStorage.getItem(`${key}/sent`)) continue;
+    const shown = document.querySelector(`#unsent-${name}`);
     const field = document.querySelector(`[data-unsent="${name}"] textarea`);
-    if (!field) document.querySelector("#deciding")?.prepend(keptText(`unsent-${name}`, title, text, true, () => sessionStorage.removeItem(key)));
+    const isKept = text && !sessionStorage.getItem(`${key}/sent`);
+    if (!isKept || field) shown?.remove();
+    if (!isKept) continue;
+    if (!field) put(document.querySelector("#deciding"), keptText(`unsent-${name}`, title, text, true, () => sessionStorage.removeItem(key)));
     else if (!field.value) field.value = text;
     if (field?.closest("details")) field.closest("details").open = true;
   }

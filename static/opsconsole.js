@@ -138,7 +138,7 @@ if (live) {
     holder.addEventListener("click", () => {
       const isOn = holder.getAttribute("aria-pressed") !== "true";
       holder.setAttribute("aria-pressed", String(isOn));
-      holder.lastElementChild.textContent = isOn ? "Resume updates" : "Hold updates";
+      holder.lastElementChild.textContent = isOn ? "Resume page updates" : "Pause page updates";
       showNews(false);
       if (!isOn) refresh([holder.dataset.hold]);
     });
@@ -268,10 +268,9 @@ setInterval(tick, 1000);
 // --- Keys -------------------------------------------------------------------------------------
 // A letter selects and moves the focus. It never decides, and it is nothing while one types.
 
-const PICKS = { e: "adjust", a: "approve", b: "send_back", r: "reject" };
-
-function pick(verdict) {
-  const radio = document.querySelector(`.dform [value="${verdict}"]`);
+function pick(key) {
+  const labels = [...document.querySelectorAll(".dform .choices label")];
+  const radio = labels.find((label) => label.querySelector("kbd").textContent === key)?.control;
   if (!radio) return false;
   radio.checked = true;
   const fields = [...document.querySelectorAll(".dform .inner :is(input, textarea, select[data-change])")];
@@ -349,6 +348,6 @@ document.addEventListener("keydown", (event) => {
   }
   const types = event.target.matches?.("input:not([type=radio]), textarea, select, [contenteditable]");
   if (types || event.ctrlKey || event.metaKey || event.altKey || document.body.dataset.keys === "off") return;
-  const done = PICKS[event.key] ? pick(PICKS[event.key]) : KEYS[event.key]?.();
+  const done = pick(event.key) || KEYS[event.key]?.();
   if (done) event.preventDefault();
 });

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import ipaddress
 import os
 import sys
@@ -11,6 +12,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from django.contrib.auth.models import User
 from django.db import connection
 from django.test import TransactionTestCase
 from hypothesis import settings as hypothesis_settings
@@ -19,7 +21,12 @@ from servestatic.middleware import ServeStaticMiddleware
 from xdist.scheduler.loadscope import LoadScopeScheduling
 
 from agents.engine import journal
+from agents.models import Role
 from tests import checker, database, postgres
+from tests.conformance import harness
+from tests.conformance.replay_server import ReplayServer
+from tests.engine.scene import Scene, set_scene
+from tests.engine.tiered import Tiered, set_tiered
 from tests.processes import SIX, Contenders, contenders
 from tests.settings import ON_POSTGRES
 from tests.suite import PART
@@ -126,6 +133,31 @@ def _what_is_written_is_true(request: pytest.FixtureRequest) -> Iterator[None]:
         assert checker.violations(cursor, but=broken) == []
 
 
+@pytest.fixture
+def scene() -> Scene:
+    """Return the workspace with its three people, where no module makes another."""
+    return set_scene()
+
+
+@pytest.fixture
+def ada(scene: Scene) -> User:
+    """Return an admin of that workspace."""
+    return scene.add("ada", Role.ADMIN)
+
+
+@pytest.fixture
+def tiered() -> Tiered:
+    """Return a workspace where an amount may take two people."""
+    return set_tiered()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ReplayServer]:
+    """Serve recorded or scripted answers of a model, as the whole module's server."""
+    with harness.replaying() as server:
+        yield server
+
+
 @pytest.fixture(scope="module")
 def crowd(django_db_setup: None) -> Iterator[Contenders]:
     """Six processes that meet at the same moment, as often as a module wants."""
@@ -194,6 +226,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("postgres"):
             item.add_marker(pytest.mark.skip(reason=ELSEWHERE))
+
+
+def pytest_collection_finish() -> None:
+    """Spare each search for garbage all that was imported and collected, and search less often."""
+    gc.freeze()
+    gc.set_threshold(10_000)
 
 
 @pytest.fixture

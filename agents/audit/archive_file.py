@@ -11,16 +11,16 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
 from uuid import UUID
 
 from agents.audit.bundle import FORMAT, run_lines
-from agents.core.digest import canonical
+from agents.core.digest import canonical, sha256
 from agents.core.requests import Json
 from agents.models import Archive, Step
 from agents.record.chain import spell_time
@@ -61,6 +61,13 @@ class ArchiveFiles:
         _sync(self.record.parent)
 
 
+def numbers(directory: Path, slug: str) -> set[int]:
+    """Return the numbers of a workspace's archives that have a file in a directory."""
+    names = re.compile(rf"{re.escape(slug)}-(\d{{4,}})\.(record|texts)\.jsonl")
+    found = (names.fullmatch(path.name) for path in directory.iterdir())
+    return {int(name[1]) for name in found if name}
+
+
 def clear(directory: Path, slug: str) -> None:
     """Remove what interrupted calls left of a workspace; others may share the directory.
 
@@ -96,7 +103,7 @@ def write(files: ArchiveFiles, header: Json, groups: Iterable[list[UUID]]) -> st
                 if given := event.pop("texts", None):
                     beside[event["run"]][str(event["seq"])] = given
                 add(document)
-            steps = _steps_of(keys)
+            steps = steps_of(keys)
             for key in keys:
                 line = {"run": str(key), "texts": beside[str(key)], "steps": steps[key]}
                 texts.write(canonical(line) + "\n")
@@ -105,7 +112,8 @@ def write(files: ArchiveFiles, header: Json, groups: Iterable[list[UUID]]) -> st
     return found
 
 
-def _steps_of(keys: list[UUID]) -> dict[UUID, list[Json]]:
+def steps_of(keys: Collection[UUID]) -> dict[UUID, list[Json]]:
+    """Return what the steps of these runs asked and were answered, as the texts' file has it."""
     found: dict[UUID, list[Json]] = {key: [] for key in keys}
     for run, *values in (
         Step.objects.filter(run__in=keys).order_by("run", "position").values_list("run", *STEP)
@@ -114,11 +122,17 @@ def _steps_of(keys: list[UUID]) -> dict[UUID, list[Json]]:
     return found
 
 
-def read_runs(files: ArchiveFiles) -> Iterator[tuple[UUID, int, str]]:
-    """Yield each run of an archive, with how many events it has and the hash of the last.
+class FiledRun(NamedTuple):
+    """A run as an archive's files have it, checked text by text."""
 
-    What is yielded was checked, text by text; one run is held at a time. Raises Unfit, OSError.
-    """
+    run: UUID
+    event_count: int
+    head_hash: str  # of the last event
+    steps: str  # the digest of its steps, which no event holds; "": its texts were erased
+
+
+def read_runs(files: ArchiveFiles) -> Iterator[FiledRun]:
+    """Yield each run of an archive; one is held at a time. Raises Unfit, OSError."""
     digest, count = hashlib.sha256(), 0
     chain: Json = None
     events: list[Json] = []
@@ -145,7 +159,7 @@ def read_runs(files: ArchiveFiles) -> Iterator[tuple[UUID, int, str]]:
             raise Unfit("something stands behind its end")
 
 
-def _check_run(chain: Json, events: list[Json], line: bytes) -> tuple[UUID, int, str]:
+def _check_run(chain: Json, events: list[Json], line: bytes) -> FiledRun:
     beside = json.loads(line)
     run = chain["name"].removeprefix("run/")
     if beside["run"] != run:
@@ -165,7 +179,8 @@ def _check_run(chain: Json, events: list[Json], line: bytes) -> tuple[UUID, int,
     fault = first_fault(linked, count=chain["count"], head=chain["hash"])
     if fault and not ("erased" in beside and fault.why == UNTOLD_ERASURE):
         raise Unfit(f"run {run}, event {fault.seq}: {fault.why}")
-    return UUID(run), chain["count"], chain["hash"]
+    steps = "" if "erased" in beside else sha256(beside["steps"])
+    return FiledRun(UUID(run), chain["count"], chain["hash"], steps)
 
 
 def _texts(facts: Json, beside: Json, seq: str) -> dict[str, Text]:

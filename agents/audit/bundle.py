@@ -11,9 +11,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterator
 from datetime import datetime
+from typing import TypeVar
 from uuid import UUID
 
-from django.db.models import Max, QuerySet
+from django.db.models import Max, Model, QuerySet
 
 from agents.audit.chains import Step, in_groups, no_step
 from agents.audit.run_seal import heads_of
@@ -27,6 +28,7 @@ from agents.record.erasable_texts import Text
 
 FORMAT = "opsconsole-record/2"
 CHUNK, HEADS = 500, 10  # rows in memory at once
+T = TypeVar("T", bound=Model)
 
 
 def lines(workspaces: QuerySet[Workspace], *, at: datetime, step: Step = no_step) -> Iterator[str]:
@@ -61,19 +63,26 @@ def _documents(workspaces: QuerySet[Workspace], at: datetime, step: Step) -> Ite
     upto = Event.objects.aggregate(newest=Max("pk"))["newest"] or 0
     whose = {str(pk): slug for pk, slug in workspaces.order_by("pk").values_list("pk", "slug")}
     yield {"bundle": FORMAT, "at": spell_time(at), "workspaces": whose}
-    sealed = Head.objects.filter(number__lte=newest).order_by("number")
-    for head in sealed.iterator(HEADS):
+    for head in _in_pages(Head.objects.filter(number__lte=newest), "number", HEADS):
         yield {"head": _visible_head(head.plain(), whose)}
     count = 0
     for pk in map(int, whose):
         row = _as_of(Workspace.objects.get(pk=pk), upto)
-        events = row.events.filter(run=None, seq__lte=row.event_count).order_by("seq")
+        events = row.events.filter(run=None, seq__lte=row.event_count).prefetch_related("texts")
         yield _chain_line(name_of(workspace=pk), row)
-        yield from map(_event_line, events.prefetch_related("texts").iterator(CHUNK))
+        yield from map(_event_line, _in_pages(events, "seq", CHUNK))
         step(count := count + 1)
     for keys in in_groups(Run.objects.filter(workspace__in=workspaces)):
         yield from run_lines(keys, upto)
         step(count := count + len(keys))
+
+
+def _in_pages(rows: QuerySet[T], key: str, most: int) -> Iterator[T]:
+    """Yield rows in the order of a number. Who takes them slowly holds no statement meanwhile."""
+    last = -1
+    while some := list(rows.filter(**{f"{key}__gt": last}).order_by(key)[:most]):
+        yield from some
+        last = getattr(some[-1], key)
 
 
 def _documents_of_run(run: Run, at: datetime) -> Iterator[Json]:

@@ -2,6 +2,7 @@
 
 A migration may rebuild a table, which SQLite refuses while a trigger names it: so `manage.py
 migrate` lifts all of them first and makes them again, as this version words them.
+One file: what lifts the triggers is read beside what proves that they are back.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ WHERE type IN ('table', 'view')
 _POSTGRES_TRIGGERS = """
 SELECT CASE WHEN tgisinternal THEN conname ELSE tgname END, relname, prosrc,
   CASE WHEN tgisinternal THEN -2 WHEN tgqual IS NULL AND tgattr::text = '' AND tgnargs = 0
-    AND lanname = 'plpgsql' AND proconfig IS NULL THEN tgtype::int ELSE -1 END,
+    AND lanname = 'plpgsql' AND proconfig = ARRAY['search_path=pg_catalog, ' ||
+      quote_ident(current_schema()) || ', pg_temp'] THEN tgtype::int ELSE -1 END,
   tgenabled = 'A' OR (tgisinternal AND tgenabled = 'O')
 FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid JOIN pg_proc ON pg_proc.oid = tgfoid
   JOIN pg_language ON pg_language.oid = prolang
@@ -61,6 +63,12 @@ SELECT own.relname, mine.attname, other.relname, its.attname FROM pg_constraint
   JOIN pg_attribute its ON its.attrelid = confrelid AND its.attnum = confkey[1]
 WHERE contype = 'f' AND pg_table_is_visible(conrelid)
 """
+# Else a session's own tables and operators come first: what a trigger means is ours.
+_POSTGRES_PATH = """
+DO $$ BEGIN EXECUTE format(
+'ALTER FUNCTION {function}() SET search_path = pg_catalog, %I, pg_temp', current_schema());
+END $$
+"""
 _POSTGRES_ROLE = "SELECT current_setting('session_replication_role')"
 _CONSTRAINT = -2  # the kind of a trigger that PostgreSQL made for a foreign key
 
@@ -80,6 +88,7 @@ def protect(connection: BaseDatabaseWrapper) -> None:
             if is_postgresql:
                 always = f"ENABLE ALWAYS TRIGGER {trigger.name}"
                 cursor.execute(f"ALTER TABLE {trigger.table} {always}")
+                cursor.execute(_POSTGRES_PATH.format(function=trigger.function))
 
 
 def unprotect(connection: BaseDatabaseWrapper) -> None:

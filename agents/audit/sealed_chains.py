@@ -82,9 +82,9 @@ class SealedChains:
     def of(self, chain: str) -> Iterator[tuple[str, str]]:
         """Yield what was sealed of a chain, in order: each hash, and the bound of its time."""
         if not self._is_whole:
-            counted = self._found(_EARLIER, chain, chain).fetchone()[0]
+            counted = self._fetch(_EARLIER, chain, chain).fetchone()[0]
             yield from repeat(UNKNOWN, max(0, counted))
-        found = self._found(
+        found = self._fetch(
             "SELECT hashes, bound FROM sealed WHERE chain = ? ORDER BY number", chain
         )
         for hashes, bound in found:
@@ -93,22 +93,22 @@ class SealedChains:
     def home(self, chain: str) -> str | None:
         """Return the id of the workspace under which a chain was first sealed, as far as told."""
         wanted = "SELECT home FROM sealed WHERE chain = ? AND home IS NOT NULL ORDER BY number"
-        return next((home for (home,) in self._found(f"{wanted} LIMIT 1", chain)), None)
+        return next((home for (home,) in self._fetch(f"{wanted} LIMIT 1", chain)), None)
 
     def counts(self) -> Iterator[tuple[str, int]]:
         """Yield each chain that was sealed, in the order of its name, and how many events of it."""
-        yield from self._found("SELECT chain, sum(count) FROM sealed GROUP BY chain ORDER BY chain")
+        yield from self._fetch("SELECT chain, sum(count) FROM sealed GROUP BY chain ORDER BY chain")
 
     def count_anew(self, counts: Iterable[tuple[str, int]]) -> None:
         """Take how far the database says that chains are sealed; it may have said so before."""
         self._rows.execute("DELETE FROM counted")
         self._rows.executemany("INSERT INTO counted VALUES (?, ?)", counts)
 
-    def miscounted(self) -> Iterator[tuple[str, int, int]]:
+    def miscounts(self) -> Iterator[tuple[str, int, int]]:
         """Yield the chains of which the database counts other events: chain, its count, ours."""
-        yield from self._found(_MISCOUNTED.format("c <> w" if self._is_whole else "c < w"))
+        yield from self._fetch(_MISCOUNTED.format("c <> w" if self._is_whole else "c < w"))
 
-    def _found(self, query: str, *values: str) -> sqlite3.Cursor:
+    def _fetch(self, query: str, *values: str) -> sqlite3.Cursor:
         if not self._is_indexed:  # made at the end, which sorts once
             self._rows.execute("CREATE INDEX of_chain ON sealed (chain, number, count)")
             self._is_indexed = True

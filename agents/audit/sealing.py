@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 from datetime import datetime, timedelta
 
 from django.conf import settings
@@ -14,7 +15,7 @@ from agents.audit.unsealed import (
     newest_final_key,
     unsealed_chains,
 )
-from agents.models import Event, Head, Sealed
+from agents.models import Head, Sealed
 from agents.record import seals
 from agents.record.chain import spell_time
 
@@ -51,11 +52,12 @@ def seal_when_due(*, at: datetime) -> int:
     return len(made)
 
 
-def seal(*, at: datetime, begin_file: bool = False) -> list[seals.SealedHead]:
+def seal(*, at: datetime, begin_file: bool = False, lost_key: str = "") -> list[seals.SealedHead]:
     """Seal all that is new; no head is made of nothing.
 
     The database comes first. What a crash keeps from the file is written there by the next seal.
-    A file that is gone is begun anew only where `begin_file` says so. Raises NoKey, HeadsDiffer,
+    A file that is gone is begun anew only where `begin_file` says so, and a head of a key that is
+    not here is followed only where `lost_key` is its id. Raises NoKey, HeadsDiffer,
     Unreadable, OSError.
     """
     if not settings.OPSCONSOLE_AUDIT_KEY:
@@ -64,10 +66,16 @@ def seal(*, at: datetime, begin_file: bool = False) -> list[seals.SealedHead]:
     with heads_file.open_heads(settings.OPSCONSOLE_HEADS_FILE) as kept:
         last = kept.newest()
         try:
-            _compare(last, begin_file)
+            _compare(last, begin_file, lost_key)
             final = newest_final_key()
             while head := _seal_once(at, final):
                 made.append(head)
+            if lost_key and not made and not _is_newest_ours():
+                raise HeadsDiffer(
+                    "Nothing is new, so no head of this process's key follows, and the next seal "
+                    "would be refused: have something put on record, as manage.py export_audit "
+                    "does, and run this again."
+                )
         except (AttributeError, KeyError, TypeError, ValueError, DataError) as error:
             raise HeadsDiffer(
                 "A head or an event in the database cannot be read: nothing is sealed. "
@@ -78,8 +86,23 @@ def seal(*, at: datetime, begin_file: bool = False) -> list[seals.SealedHead]:
     return made
 
 
-def _compare(last: seals.SealedHead | None, begin_file: bool) -> None:
-    """Refuse to seal a database that has not the newest head outside it. Raises HeadsDiffer."""
+def _is_newest_ours() -> bool:
+    newest = Head.objects.order_by("-number").values_list("key", flat=True).first()
+    return newest is None or newest in keys()
+
+
+def _compare(last: seals.SealedHead | None, begin_file: bool, lost_key: str) -> None:
+    """Refuse to seal over a head of a key that is not here, or a database that has not the newest
+    head outside it. Raises HeadsDiffer.
+    """
+    newest = Head.objects.order_by("-number").first()
+    if newest and newest.key not in {*keys(), lost_key}:
+        raise HeadsDiffer(
+            f"Head {newest.number} was sealed with the key {newest.key}, which this process has "
+            "not, and nothing is sealed: put that key into OPSCONSOLE_AUDIT_KEY, or after a "
+            "rotation into OPSCONSOLE_AUDIT_OLD_KEYS. Where nobody has it any more, run "
+            f"manage.py seal_audit --lost-key {newest.key}: its heads can never be checked again."
+        )
     if last is None:
         # A crash between database and file can lose the first head; more were taken away.
         if not begin_file and (count := Head.objects.filter(number__gt=1).count()):
@@ -90,7 +113,8 @@ def _compare(last: seals.SealedHead | None, begin_file: bool) -> None:
                 "manage.py seal_audit --begin-file."
             )
         return
-    stored = Head.objects.filter(number=last.number).first()
+    is_newest = newest is None or newest.number == last.number  # as a rule: one query less
+    stored = newest if is_newest else Head.objects.filter(number=last.number).first()
     if stored is None or stored.plain() != last:
         raise HeadsDiffer(
             f"Head {last.number} is kept outside this database, which does not have it: it is an "
@@ -104,9 +128,7 @@ def _seal_once(at: datetime, final: int | None) -> seals.SealedHead | None:
     """Make the next head of at most EVENTS events. None: nothing is new, or somebody else did."""
     # Read before the events: another sealer takes this number first, and our insert fails.
     newest = Head.objects.order_by("-number").first()
-    since = (newest.upto or 0) if newest else 0
-    if not Event.objects.filter(pk__gte=since).exists():  # no seal covers `upto`: do not trust it
-        since = 0
+    since = _sealed_up_to(newest) if newest else 0
     grown, seen = unsealed_chains(since)
     if not grown:
         return None
@@ -123,6 +145,8 @@ def _seal_once(at: datetime, final: int | None) -> seals.SealedHead | None:
         number, spell_time(at), key="", before=before, moved={}, workspaces=parts
     )
     head = seals.seal_head(bare, settings.OPSCONSOLE_AUDIT_KEY)
+    # A transaction under way may still commit an event with a lower key.
+    upto = since if final is None else min(seen, final)
     reached = [Sealed(chain=chain.name, event_count=chain.upto) for chain in grown]
     try:
         with transaction.atomic():
@@ -133,8 +157,8 @@ def _seal_once(at: datetime, final: int | None) -> seals.SealedHead | None:
                 before=before,
                 moved={},
                 workspaces=parts,
-                # A transaction under way may still commit an event with a lower key.
-                upto=since if final is None else min(seen, final),
+                upto=upto,
+                proof=_proof(head.seal, upto, settings.OPSCONSOLE_AUDIT_KEY),
                 seal=head.seal,
             )
             Sealed.objects.bulk_create(
@@ -146,3 +170,19 @@ def _seal_once(at: datetime, final: int | None) -> seals.SealedHead | None:
     except IntegrityError:
         return None
     return head
+
+
+def _sealed_up_to(head: Head) -> int:
+    """Return the key up to which every event is sealed, or 0 where a head's word is not ours.
+
+    Its seal does not cover that; a greater one would keep events out of every head.
+    """
+    key = keys().get(head.key)
+    if head.upto is None or head.proof is None or key is None:
+        return 0
+    is_ours = hmac.compare_digest(head.proof.encode(), _proof(head.seal, head.upto, key).encode())
+    return head.upto if is_ours else 0
+
+
+def _proof(seal: str, upto: int, key: str) -> str:
+    return seals.keyed_digest(key, ["upto", seal, upto])

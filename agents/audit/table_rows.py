@@ -1,4 +1,7 @@
-"""The rows that pages show, with the columns that the record tells of: a function a table."""
+"""The rows that pages show, with the columns that the record tells of.
+
+Long, as each table has a function of its own.
+"""
 
 from __future__ import annotations
 
@@ -194,7 +197,8 @@ def _run(run: Run) -> Row:
         "erased": run.erased_at is not None,
     }
     if run.erased_at:
-        return row
+        is_left = any((run.goal, run.outcome, run.workflow, run.simulation))
+        return row | {"has texts": Derived(is_left, False)}
     # Only what was launched under a policy of recorded cases may have something simulated.
     if run.policy.document.get("profile") != REPLAYED:
         row["simulation"] = Derived(run.simulation, {})
@@ -236,7 +240,8 @@ def _escalation(escalation: Escalation, is_erased: bool) -> Row:
     if first := escalation.approval:
         row["request of its approval"] = Derived(first.escalation_id, escalation.pk)
     if is_erased:
-        return row
+        is_left = bool(escalation.comment or escalation.patch or reply)
+        return row | {"has texts": Derived(is_left and bool(escalation.run.erased_at), False)}
     action = escalation.action
     row["action_sha256 beside it"] = Derived(escalation.action_sha256, sha256(action))
     row |= _about(escalation, action, escalation.patch)

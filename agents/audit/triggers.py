@@ -165,6 +165,11 @@ class Trigger:
     kind: int = 0  # PostgreSQL's tgtype: the sum of _ROW, _BEFORE and the verbs
 
     @property
+    def function(self) -> str:
+        """Return what it calls on PostgreSQL."""
+        return self.name if "$$" in self.statement else "agents_event_append_only"
+
+    @property
     def body(self) -> str:
         """Return what tells it from another of its name: on PostgreSQL its function's text."""
         body = POSTGRES_FUNCTION if self.kind and "$$" not in self.statement else self.statement

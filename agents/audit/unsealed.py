@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from itertools import islice
 from uuid import UUID
@@ -18,7 +18,7 @@ CHUNK = 500  # rows in memory at once
 
 
 class HeadsDiffer(Exception):
-    """The database has not the head that was kept outside it: an older copy, or another one."""
+    """The database is not the one that its heads tell of: an older copy, or a changed one."""
 
 
 @dataclass
@@ -47,7 +47,7 @@ def unsealed_chains(since: int) -> tuple[list[UnsealedChain], int]:
     """
     found: dict[str, UnsealedChain] = {}
     reach: dict[str, int] = {}
-    covered = dict[str, str]()  # hash -> chain, of events that are said to be sealed
+    sealed = _SealedHashes(newest_first=bool(since))
     count, seen = 0, since
     columns = ("pk", "workspace_id", "run_id", "seq", "hash")
     rows = Event.objects.filter(pk__gt=since).order_by("pk").values_list(*columns).iterator(CHUNK)
@@ -61,29 +61,55 @@ def unsealed_chains(since: int) -> tuple[list[UnsealedChain], int]:
                 chain.events.append((seq, hashed))
                 count += 1
             else:
-                covered[hashed] = name
-    _demand_heads(covered)
-    return [_without_gaps(chain) for chain in found.values()], seen
+                sealed.demand(hashed, name)
+    chains = list(found.values())
+    # Not one after another, for all that we wrote: what lies between is below `since`.
+    has_gaps = [chain for chain in chains if _fill_gaps(chain)]
+    heads = Head.objects.all() if has_gaps or not since else Head.objects.filter(upto=since)
+    _refuse_sealed(chains, heads.order_by("number").iterator(10) if chains else ())
+    return chains, seen
 
 
-def _demand_heads(covered: dict[str, str]) -> None:
-    """Refuse to seal where `agents_sealed` counts events that no head has. Raises HeadsDiffer.
+class _SealedHashes:
+    """What heads seal, read one after another, only as far as it is asked for.
 
-    That table is under no seal. Newest heads first: who tells the truth is soon believed.
+    Events are asked for in their order, and so are the heads of a whole record: few are in memory.
     """
-    heads = Head.objects.order_by("-number").iterator(10) if covered else ()
+
+    def __init__(self, *, newest_first: bool) -> None:
+        self._heads = Head.objects.order_by("-number" if newest_first else "number").iterator(10)
+        self._ahead = set[str]()  # what was read and not asked for yet
+
+    def demand(self, hashed: str, chain: str) -> None:
+        """Refuse to seal where `agents_sealed` counts an event that no head has.
+
+        That table is under no seal. Raises HeadsDiffer.
+        """
+        while hashed not in self._ahead:
+            head = next(self._heads, None)
+            if head is None:
+                raise _miscounted("more", chain)
+            self._ahead.update(*(hashes for _, hashes in head.plain().chains()))
+        self._ahead.remove(hashed)
+
+
+def _refuse_sealed(chains: Iterable[UnsealedChain], heads: Iterable[Head]) -> None:
+    """Refuse to seal again what one of `heads` has, as nothing ever leaves a head.
+
+    Those that reach as far as the newest may have events from above there. Raises HeadsDiffer.
+    """
+    new = {hashed: chain.name for chain in chains for hashed in chain.hashes}
     for head in heads:
         for _, hashes in head.plain().chains():
-            for hashed in hashes:
-                covered.pop(hashed, None)
-        if not covered:
-            return
-    if covered:
-        name = min(covered.values())
-        raise HeadsDiffer(
-            f"The table agents_sealed counts events of {name} that no head has: nothing is "
-            "sealed. Run manage.py verify_audit, and put the count right that it names."
-        )
+            if again := new.keys() & hashes:
+                raise _miscounted("fewer", min(new[hashed] for hashed in again))
+
+
+def _miscounted(how: str, chain: str) -> HeadsDiffer:
+    return HeadsDiffer(
+        f"The table agents_sealed counts {how} events of {chain} than the heads have: nothing is "
+        "sealed. Run manage.py verify_audit, and put the count right that it names."
+    )
 
 
 def _sealed_up_to(names: Collection[str]) -> dict[str, int]:
@@ -91,15 +117,16 @@ def _sealed_up_to(names: Collection[str]) -> dict[str, int]:
     return dict(sealed.values_list("chain", "event_count"))
 
 
-def _without_gaps(chain: UnsealedChain) -> UnsealedChain:
-    """Return a chain whose events follow what is sealed; read them again where they do not."""
+def _fill_gaps(chain: UnsealedChain) -> bool:
+    """Read events again that do not follow what is sealed; tell whether there were such."""
     chain.events.sort()
     wanted = range(chain.since + 1, chain.since + 1 + len(chain.events))
-    if [seq for seq, _ in chain.events] != list(wanted):
-        mine = Event.objects.filter(workspace=chain.workspace, run=chain.run)
-        between = mine.filter(seq__gt=chain.since, seq__lte=chain.upto).order_by("seq")
-        chain.events = list(between.values_list("seq", "hash"))
-    return chain
+    if [seq for seq, _ in chain.events] == list(wanted):
+        return False
+    mine = Event.objects.filter(workspace=chain.workspace, run=chain.run)
+    between = mine.filter(seq__gt=chain.since, seq__lte=chain.upto).order_by("seq")
+    chain.events = list(between.values_list("seq", "hash"))
+    return True
 
 
 def newest_final_key() -> int | None:

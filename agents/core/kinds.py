@@ -49,6 +49,7 @@ class RequestKind:
     changed: str = ""  # `done` where the person changed something; "": the same
     pending: str = ""  # allowed, and not carried out yet
     under_way: str = ""  # begun, and its outcome not known
+    expires: str = "rejected"  # what becomes of it once nobody answers in time
     lost: str = ""  # asks whether it happened, where its outcome was lost
     runs_tool: bool = False  # a yes starts a call, and is carried out or says why not
     settles_call: bool = False  # says what became of a call that was made: a yes starts nothing
@@ -57,6 +58,11 @@ class RequestKind:
     events: Mapping[str, str] = field(default_factory=dict)
     is_about_run: bool = False  # of the run's own subject, whatever the action names
     may_be_simulated: bool = False  # answered by the program that plays a person
+
+    @property
+    def expiry_words(self) -> str:
+        """Say what became of it where nobody answered in time, as a sentence begins."""
+        return f"Expired and {self.expires}{' automatically' if self.expires == 'rejected' else ''}"
 
     def answer(self, verdict: str) -> Answer | None:
         """Return what it offers for a verdict, or None."""
@@ -165,10 +171,13 @@ OUTPUT = RequestKind(
     stored="output",
     tag="draft",
     asks="Approve the result of the step {step}",
-    note="Nothing already sent or paid is repeated.",
+    note="Your answer pays and sends nothing by itself. The policy checks what later steps do.",
     answers=(
         Answer(
-            APPROVE, "Approve", "Approve this result and continue the run", "Approve and continue"
+            APPROVE,
+            "Approve",
+            "Use this result of the step {step} and continue the run",
+            "Approve and continue",
         ),
         Answer(
             ADJUST,
@@ -200,16 +209,22 @@ HAND_OVER = RequestKind(
     stored="hand_over",
     tag="case",
     asks="Take over the case of {subject}",
-    note="The agent has not answered, and its run ends either way.",
+    note="The agent has not answered, and nothing is sent from here. The run ends either way.",
     answers=(
-        Answer(APPROVE, "Take this case", "You answer {subject} yourself", "Take this case"),
+        Answer(
+            APPROVE,
+            "Take this case",
+            "You answer {subject} yourself, outside this console",
+            "Take this case",
+        ),
         Answer(REJECT, "Close it", "Close the case without an answer", "Close without an answer"),
     ),
     change="",
-    reason="What happens next",
+    reason="Note for the record",
     done="{by} took over the case.",
     undone="Nobody took over the case.",
     rejected="{by} closed the case without an answer.",
+    expires="closed unanswered",
     is_about_run=True,
 )
 
@@ -235,6 +250,7 @@ EFFECT_UNKNOWN = RequestKind(
     done="{by} confirmed that it happened.",
     undone="Whether it happened is still not known.",
     rejected="{by} answered that it did not happen.",
+    expires="left unknown",
     settles_call=True,
 )
 

@@ -128,7 +128,7 @@ class Limits:
             rules = tuple(part.get("rules", ()))
             here = replace(self, rules=rules, proposable=tools, executable=tools)
             return replace(here, patterns=None, desks={desk: part})
-        own = {key: _frozen(value) for key, value in (self.patterns or {}).get(pattern, {}).items()}
+        own = {key: _freeze(value) for key, value in (self.patterns or {}).get(pattern, {}).items()}
         quirks = {name: own.pop(name) for name in _QUIRKS & own.keys()}
         reference = replace(self.reference, **quirks) if quirks else self.reference
         first = {**self.first, **{name: own.pop(name) for name in FIRST_LIMITS.keys() & own.keys()}}
@@ -231,7 +231,7 @@ def _rename_keys(document: dict[str, Json]) -> dict[str, Json]:
     return found
 
 
-def _frozen(value: Json) -> Json:
+def _freeze(value: Json) -> Json:
     return tuple(value) if isinstance(value, list) else value
 
 

@@ -42,6 +42,11 @@ def is_plain_plan(plan: str) -> bool:
     return is_short and _PLAN.fullmatch(plan) is not None
 
 
+def plan_in_words(plan: str) -> str:
+    """Return a plan as it may be said, "annual enterprise" for `annual_enterprise`; or ""."""
+    return plan.replace("_", " ") if is_plain_plan(plan) else ""
+
+
 def holds_address(text: str) -> bool:
     """Tell whether a text holds what a link, an address or a telephone number is made of."""
     folded = unicodedata.normalize("NFKC", text)

@@ -48,7 +48,7 @@ TITLES: Mapping[Kind, str] = {
     Kind.OPENED: "New request",
     Kind.ASSIGNED: "Assigned to a person or a team",
     Kind.SECOND: "Approved by one, awaits a second person",
-    Kind.HALF_TIME: "Unclaimed at half time",
+    Kind.HALF_TIME: "Unclaimed after half its time",
     Kind.EXPIRING: "About to expire",
     Kind.EXPIRED: "Expired",
     Kind.NOT_CARRIED_OUT: "Approved, not carried out",

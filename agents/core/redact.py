@@ -41,7 +41,9 @@ _LENGTHS = (  # of an IBAN, by its country
 _LENGTH = {said[:2]: int(said[2:]) for said in _LENGTHS.split()}
 _LETTER = re.compile(r"[A-Za-z0-9]")
 _NUMBER = re.compile(r"-?[0-9][0-9.eE+-]*")
-_MEMBER, _NEXT = re.compile(r"\"\s{0,3}:\s{0,3}\Z"), re.compile(r"\s{0,9}[,}]")
+_LONGEST_NUMBER = 80  # characters
+# What may stand before a number in JSON and behind it; in an array only where one has begun.
+_BEFORE, _NEXT = re.compile(r"(?:\"\s{0,9}:|[\[,])\s{0,40}\Z"), re.compile(r"\s{0,40}[,}\]]")
 _DOMAIN = re.compile(r"@(?:[^\W_][\w-]{0,62}\.){1,8}[^\W\d_]{2,24}")
 _LOCAL = re.compile(r"[\w.!#$%&'*+/=?^`{|}~-]{1,64}\Z")
 _LOCAL_LENGTH = 64
@@ -109,21 +111,29 @@ def _replace_spans(text: str, reading: Reading, spans: Iterable[_Place], mask: s
     found = join_overlaps(spans)
     if not found:
         return text
-    parts, done = [], 0
+    parts, done, array = [], 0, text.find("[")
     for begin, end in found:
         start, stop = reading.begins[begin], reading.ends[end - 1]
-        parts += [text[done:start], f'"{mask}"' if _is_json_number(text, start, stop) else mask]
+        if number := _json_number(text, start, stop, is_in_array=0 <= array < start):
+            start, stop = number
+        if stop <= done:
+            continue
+        parts += [text[done:start], f'"{mask}"' if number else mask]
         done = stop
     return "".join([*parts, text[done:]])
 
 
-def _is_json_number(text: str, begin: int, end: int) -> bool:
-    """Tell whether a number stands for a value of an object: a mask without quotes is no JSON."""
-    return bool(
-        _NUMBER.fullmatch(text, begin, end)
-        and _MEMBER.search(text[max(begin - 9, 0) : begin])
-        and _NEXT.match(text, end)
-    )
+def _json_number(text: str, begin: int, end: int, *, is_in_array: bool) -> _Place | None:
+    """Return where the number stands that is all of a value: a mask without quotes is no JSON."""
+    while begin > 0 and end - begin < _LONGEST_NUMBER and text[begin - 1] in "-.0123456789":
+        begin -= 1
+    number = _NUMBER.match(text, begin, begin + _LONGEST_NUMBER)
+    if number is None or number.end() < end or not _NEXT.match(text, number.end()):
+        return None
+    before = _BEFORE.search(text[max(begin - 50, 0) : begin])
+    if before is None or (before.group()[0] != '"' and not is_in_array):
+        return None
+    return begin, number.end()
 
 
 def _cards(text: str) -> Iterator[_Place]:

@@ -132,7 +132,7 @@ def _in_one_go(database: BaseDatabaseWrapper) -> AbstractContextManager[object]:
     return database.connection.pipeline() if is_postgresql else nullcontext()
 
 
-def pipelined(ask: Callable[P, Pending[T]], *args: P.args, **given: P.kwargs) -> T:
+def fetch_now(ask: Callable[P, Pending[T]], *args: P.args, **given: P.kwargs) -> T:
     """Return the answer to what `ask` sends, in one go with the BEGIN before it."""
     with pipeline():
         answer = ask(*args, **given)

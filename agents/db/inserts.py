@@ -29,12 +29,12 @@ def send_rows(*rows: Model) -> Pending[None]:
     model, is_numbered = type(rows[0]), rows[0].pk is None
     keys = send_columns(model, [vars(row) for row in rows], is_numbered)
 
-    def keyed() -> None:
+    def take_keys() -> None:
         found = keys.get() if is_numbered else [row.pk for row in rows]
         for row, key in zip(rows, found, strict=True):
             _mark_saved(row, key)
 
-    return Pending(keyed)
+    return Pending(take_keys)
 
 
 def _mark_saved(row: Model, key: object) -> None:

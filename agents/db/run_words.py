@@ -4,6 +4,7 @@ A word matches where one of a run begins with it, whatever its case: in its goal
 and name, its stop reason and its own key, which is one word. Any sign but letters and digits parts
 words. PostgreSQL keeps them itself, in a generated column of the run that no model has. SQLite's
 index is a table of its own (FTS5), which triggers on the run keep, also where it is erased.
+Migration 0054 made both.
 """
 
 from __future__ import annotations
@@ -17,40 +18,16 @@ from django.db import connection
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import BooleanField, F, Func, QuerySet
 
+FEW = 200  # runs that fit the other filters, whose words are looked up by their keys
 TABLE = "agents_run_words"
 COLUMNS = ("goal", "subject_key", "subject_label", "stop_reason")
 # A run's key, or how it begins, as people copy it from an address.
 _KEY = re.compile(r"[0-9a-f]{8}(-[0-9a-f]*)+")
-_SIGNS = r"E'[\\x01-\\x2f\\x3a-\\x40\\x5b-\\x60\\x7b-\\x7f]+'"  # of ASCII; the parser knows others
-_WORDS = f"to_tsvector('simple', regexp_replace(%s, {_SIGNS}, ' ', 'g'))"
-_KNOWN_BY = (
-    "replace(id::text, '-', '') || ' ' || subject_key || ' ' || subject_label || ' ' || goal"
-)
-_COLUMN = (
-    f"ADD COLUMN words tsvector GENERATED ALWAYS AS (setweight({_WORDS % 'stop_reason'}, 'A')"
-    f" || {_WORDS % _KNOWN_BY}) STORED"
-)
-# What was written last lies in a list that each search reads: a short one, in kB.
-POSTGRES = (
-    f"ALTER TABLE agents_run {_COLUMN}",
-    "CREATE INDEX run_words ON agents_run USING gin (words) WITH (gin_pending_list_limit = 256)",
-)
-_VALUES = (
-    "{0}workspace_id, {0}id, {0}goal, {0}subject_key || ' ' || {0}subject_label, {0}stop_reason"
-)
-SQLITE_TABLE = (
-    f"CREATE VIRTUAL TABLE {TABLE} USING fts5"
-    "(workspace, run, goal, subject, stop_reason, tokenize = 'unicode61 remove_diacritics 0')"
-)
-# In the order of time, in which a search reads it backwards.
-SQLITE_FILL = (
-    f"INSERT INTO {TABLE} (workspace, run, goal, subject, stop_reason) "  # noqa: S608
-    f"SELECT {_VALUES.format('')} FROM agents_run ORDER BY created_at, id"
-)
 _ROW = f"(SELECT rowid FROM {TABLE} WHERE {TABLE} MATCH 'run : \"' || OLD.id || '\"')"  # noqa: S608
 SQLITE_TRIGGERS = {
     "insert": f"AFTER INSERT ON agents_run BEGIN INSERT INTO {TABLE} "  # noqa: S608
-    f"(workspace, run, goal, subject, stop_reason) VALUES ({_VALUES.format('NEW.')}); END",
+    "(workspace, run, goal, subject, stop_reason) VALUES (NEW.workspace_id, NEW.id, NEW.goal, "
+    "NEW.subject_key || ' ' || NEW.subject_label, NEW.stop_reason); END",
     "update": f"AFTER UPDATE OF {', '.join(COLUMNS)} ON agents_run BEGIN UPDATE {TABLE} "  # noqa: S608
     "SET goal = NEW.goal, subject = NEW.subject_key || ' ' || NEW.subject_label, "
     f"stop_reason = NEW.stop_reason WHERE rowid = {_ROW}; END",
@@ -105,15 +82,19 @@ def newest_on_sqlite(
     """Return the keys of the newest of some runs that have these words.
 
     `after` is a run that all of them are older than. The index is read backwards, each run is
-    looked up, and that ends once there are enough.
+    looked up, and that ends once there are enough; of few that could be, only those are.
     """
-    if not workspaces:
+    few = list(found.order_by().values_list("pk", flat=True)[: FEW + 1])
+    if not workspaces or not few:
         return []
     homes = " OR ".join(f'"{one}"' for one in workspaces)
     wanted = [f"workspace : ({homes})"]
     for one in words:
         columns = "stop_reason" if one.of_reason else "{run goal subject stop_reason}"
         wanted.append(f"{columns} : ({' AND '.join(map(_beginning, one.begin))})")
+    if len(few) <= FEW:
+        keys = " OR ".join(f'"{key.hex}"' for key in few)
+        wanted.append(f"run : ({keys})")
     sql, params = found.order_by().values_list("pk").query.sql_with_params()
     given, older = [*params, " AND ".join(wanted)], ""
     if after:

@@ -52,7 +52,7 @@ def admit(key: str, request: Use, journal: Journal, limits: Limits, at: datetime
 
 def _refusal(key: str, request: Use, journal: Journal, limits: Limits) -> str:
     """Return why this call is not made, from what is known without the ledger."""
-    over = exceeded_budget(journal.spent(), limits)
+    over = exceeded_budget(journal.spending(), limits)
     if over and not (over == "max_seconds" and is_made_late(request.tool, journal, limits)):
         return over
     call, registered = Call(request.tool, request.args), simulation.registry(journal.run)

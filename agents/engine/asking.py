@@ -40,7 +40,7 @@ async def ask(key: str, request: Ask, journal: Journal, limits: Limits) -> Reply
     leave = await permit_to_ask()  # first: a step that is not begun uses no attempt
     step = journal.begin(key, request)
     journal.active_time.assume(step, simulation.pause_before(journal.run, request.role))
-    over = exceeded_budget(journal.spent(), limits)
+    over = exceeded_budget(journal.spending(), limits)
     if over and not (over == "max_seconds" and _is_heard_late(request.role, journal, limits)):
         return journal.finish(step, Reply(failed=over))
     question = _question(request, journal.run.model)
@@ -148,7 +148,7 @@ def _seconds_for(
     waits = leave.address and limits.outlasts_outages
     if waits or limits.reference.late_calls or _is_heard_late(question.role, journal, limits):
         return longest
-    return min(longest, max(limits.max_seconds - journal.spent().seconds, 0.01))
+    return min(longest, max(limits.max_seconds - journal.spending().seconds, 0.01))
 
 
 async def _record_answer(leave: breaker.Permit) -> None:
@@ -185,7 +185,7 @@ async def _retry_or_reason(
     step: Step, error: llm.ModelFailed, journal: Journal, limits: Limits
 ) -> str:
     """Return why the step fails, or "" once the next attempt may be made."""
-    over = exceeded_budget(journal.spent(), limits)
+    over = exceeded_budget(journal.spending(), limits)
     if over or not error.retry or step.attempts >= ATTEMPTS:
         return over or error.reason
     await _pause(step, error, step.attempts + 1, journal)

@@ -116,4 +116,4 @@ def _seconds_for(tool: Tool, limits: Limits, journal: Journal) -> float:
     longest = min(tool.timeout, limits.call_seconds)
     if tool.writes or tool.name in limits.late or is_made_late(tool.name, journal, limits):
         return longest
-    return max(0.0, min(longest, limits.max_seconds - journal.spent().seconds))
+    return max(0.0, min(longest, limits.max_seconds - journal.spending().seconds))

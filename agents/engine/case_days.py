@@ -16,7 +16,7 @@ from agents.core.kinds import ACTION
 from agents.core.states import ENDED, EffectState, EscalationState, RunState
 from agents.models import CaseDay, Effect, Escalation, Run, Workspace
 from agents.models.effect import EffectQuerySet
-from agents.tools import TOOLS
+from agents.tools import letter_tools
 
 GRACE = timedelta(hours=1)  # after midnight, in which what ended on the day is still written
 AUTOMATIC, PERMITTED = "call.automatic", "call.permitted"
@@ -135,7 +135,7 @@ def _count_cases(begin: datetime, end: datetime) -> Iterator[tuple[Any, ...]]:
         sums = asked.order_by().values_list("workspace", "state", "currency")
         for pk, state, *rest in sums.annotate(n=Count("pk"), w=WITHHELD):
             yield pk, f"request.{state}", *rest
-    letters = {name for name, tool in TOOLS.items() if tool.letter}
+    letters = letter_tools()
     tools = set(Effect.objects.order_by("tool").values_list("tool", flat=True).distinct()) - letters
     done = calls_between(begin, end, tools).order_by().annotate(auto=IS_AUTOMATIC)
     calls = done.values_list("run__workspace", "auto", "currency")

@@ -10,7 +10,7 @@ from django.conf import settings
 from django.db import connection
 from django.db.models import Count, Min
 
-from agents.models import DatabaseSize, Run
+from agents.models import DatabaseSize, Event, Run
 
 LATELY = timedelta(days=30)  # whose launches tell how many there are in a day
 FEWEST = 200  # runs by which can be told what one takes: empty tables have a size, too
@@ -21,7 +21,7 @@ GIGABYTE = 1_000_000_000
 def measure_database(*, at: datetime) -> bool:
     """Look at the database if nobody has today. Return whether this did.
 
-    It costs a count of all runs, and of those of a month.
+    It costs a count of all events and runs, and of the runs of a month.
     """
     if DatabaseSize.objects.filter(day=at.date()).exists():
         return False
@@ -35,6 +35,8 @@ def measure_database(*, at: datetime) -> bool:
         known = DatabaseSize.objects.order_by("-day").values_list("run_bytes", flat=True)
         run_bytes = known.first()
     found = DatabaseSize(day=at.date(), bytes=size, run_bytes=run_bytes, day_runs=day_runs)
+    counts = Event.objects.order_by().values_list("workspace").annotate(Count("pk"))
+    found.entries = {str(workspace): count for workspace, count in counts}
     left = days_left(size=size, limit=limit, growth=(run_bytes or 0) * day_runs)
     found.full_at = None if left is None else at + timedelta(days=left)
     DatabaseSize.objects.bulk_create([found], ignore_conflicts=True)

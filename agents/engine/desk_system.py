@@ -1,4 +1,7 @@
-"""The business behind a declared desk: its facts, its subjects and what a call is about."""
+"""The business behind a declared desk: its facts, its subjects and what a call is about.
+
+One class: it answers the protocol of `agents/systems.py`, method by method.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +61,7 @@ class DeclaredSystem:
     def shelves(self) -> list[Shelf]:
         name, own = self.desk.name, enumerate(self.desk.scenarios)
         examples = [
-            Example(f"{name}/{number}", one.title, one.expect, "", one.goal, one.subject)
+            Example(f"{name}/{number}", one.title, one.expect, one.ends, one.goal, one.subject)
             for number, one in own
         ]
         may = f"Its agents can: {', '.join(tool.title for tool in self.desk.tools.values())}."

@@ -281,7 +281,7 @@ class Journal:
         with self._guard:
             self._unfenced = [write for write in self._unfenced if write not in done]
 
-    def spent(self) -> Spent:
+    def spending(self) -> Spent:
         """Return what the run has used, calls that are under way included."""
         with self._guard:
             open_steps, used = list(self._open.values()), self._used

@@ -8,7 +8,7 @@ from django.db.models import DateTimeField, ExpressionWrapper, F, Q, Value
 
 from agents.core.states import EscalationState
 from agents.db.compiled import CompiledSelect, Param
-from agents.db.driver import Pending, pipelined
+from agents.db.driver import Pending, fetch_now
 from agents.models import Escalation, KillSwitch, Run, Workspace
 
 # FOR NO KEY UPDATE: inserts that refer to the workspace lock its key, and must not wait for us.
@@ -26,7 +26,7 @@ def switch_against(run: Run, tool: str) -> KillSwitch | None:
     The workspace's row is locked, as pressing locks it: a switch that commits later sees
     nothing start after it, and one that committed before is seen here.
     """
-    return pipelined(fetch_switch, run, tool)
+    return fetch_now(fetch_switch, run, tool)
 
 
 def standing_against(run: Run, tool: str) -> KillSwitch | None:

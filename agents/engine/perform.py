@@ -10,7 +10,7 @@ from agents.core.limits import Limits
 from agents.core.replay import Reply
 from agents.core.requests import Ask, Escalate, Json, Request, Review, Say, Together, Use
 from agents.core.rulings import consent_of
-from agents.db.driver import pipelined
+from agents.db.driver import fetch_now
 from agents.engine import asking, gateway
 from agents.engine.commit import Commit
 from agents.engine.database import in_database
@@ -67,7 +67,7 @@ class RunExecutor:
 
     def _facts(self, request: Review) -> tuple[Json, Json]:
         run, steps = self.journal.run, list(self.journal.steps.values())
-        facts, _ = pipelined(
+        facts, _ = fetch_now(
             fetch_facts,
             run,
             request.action,

@@ -16,12 +16,13 @@ APART = timedelta(minutes=5)  # clocks; the record doubts a time that is ten min
 UPGRADE = ("migrate", "demo", "record_cases", "startdesk")
 
 
-def refusal(name: str) -> tuple[str, int]:
-    """Return why one of our commands may not begin, and its exit code; "" where it may.
+def refusal(name: str, *options: str) -> tuple[str, int]:
+    """Return why a command that needs our tables may not begin, and its exit code; "": it may.
 
     Its database lacks migrations, or its host's clock would put wrong times on record.
     """
-    if get_commands().get(name) != "agents" or name in UPGRADE:
+    is_check = name == "check" and any(option.startswith("--database") for option in options)
+    if not is_check and (get_commands().get(name) != "agents" or name in UPGRADE):
         return "", 0
     count = _pending()  # 0 also where the database is away: it may come back
     apart = _seconds_apart()
@@ -45,12 +46,12 @@ def explanation(error: DatabaseError, name: str) -> tuple[str, int]:
         return _behind(count), BEHIND
     if _is_of_a_lock(error):
         reason = "somebody else holds a lock on it; try again when they are done"
+        outcome = "What was not reported done was not done."
     else:
         reason = str(error).partition("\n")[0].partition(":")[0].strip() or type(error).__name__
-    return (
-        f"The database cannot be used ({reason}). What was not reported done was not done.",
-        UNUSABLE,
-    )
+        # The answer to a COMMIT can be lost on its way.
+        outcome = "What was not reported done may have been done: look before you do it again."
+    return f"The database cannot be used ({reason}). {outcome}", UNUSABLE
 
 
 def _is_of_a_lock(error: DatabaseError) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.db import models
+from django.db.models import Value
 
 
 class DatabaseSize(models.Model):
@@ -12,6 +13,8 @@ class DatabaseSize(models.Model):
     bytes = models.PositiveBigIntegerField()  # of what is in use, with indexes
     run_bytes = models.PositiveBigIntegerField(null=True)  # for each run; null: too few to tell
     day_runs = models.PositiveBigIntegerField()  # launched in a day, lately
+    # In the log of each workspace, by its id: how long a copy will be.
+    entries = models.JSONField(db_default=Value({}, models.JSONField()), default=dict)
     full_at = models.DateTimeField(null=True)  # null: never, or nobody can tell
 
     def __str__(self) -> str:

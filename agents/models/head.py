@@ -19,6 +19,8 @@ class Head(models.Model):
     workspaces = models.JSONField(null=True)  # version 2: workspace -> its part, see record.seals
     # Every event up to this key is sealed: the next seal begins here.
     upto = models.PositiveBigIntegerField(null=True)
+    # That we wrote `upto`, under the key. Null of older heads, so that SQLite need not copy them.
+    proof = models.CharField(max_length=64, null=True)  # noqa: DJ001
     seal = models.CharField(max_length=64)
 
     class Meta:

@@ -17,7 +17,7 @@ from agents.core.limits import Limits
 from agents.core.requests import Json
 from agents.core.states import ENDED, MOVES, RunState
 from agents.db.compiled import CompiledSelect, CompiledUpdate, Param
-from agents.db.driver import Pending, pipelined
+from agents.db.driver import Pending, fetch_now
 from agents.models.event import Entry, append_events
 
 
@@ -138,7 +138,7 @@ class Run(models.Model):
 
         It also locks the row, so that one run has one writer at a time.
         """
-        found = pipelined(_HELD.fetch_tuples, pk=self.pk, fence=self.fence)
+        found = fetch_now(_HELD.fetch_tuples, pk=self.pk, fence=self.fence)
         if not found:
             raise LostRun(self.pk)
         [(_, self.event_count, self.head_hash)] = found

@@ -2,6 +2,7 @@
 
 Every worker does it. The conditional update of a notification's row decides who did, in the same
 transaction as the rows it makes; a key for each recipient keeps one thing to one message.
+One file: who is to be told is worked out in the transaction that tells them.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from django.conf import settings
 from django.urls import reverse
 
 from agents.core.homoglyphs import invisible_characters
-from agents.core.kinds import kind_of
+from agents.core.kinds import ACTION, kind_of
 from agents.core.limits import BadPolicy
 from agents.core.notifications import UNKNOWN, UNTOLD, Kind
 from agents.core.redact import KINDS, mask
@@ -27,7 +27,7 @@ from agents.core.states import EscalationState
 from agents.engine.redaction import redact_for
 from agents.models import Escalation, Invitation, Notification, Run, Shape
 from agents.policies.ends import end_sentence, why_not
-from agents.tools import ask_in_words
+from agents.tools import ask_in_words, request_of
 
 LONGEST = 200  # characters of a line
 TEST = "test"  # the kind of what an admin sends to try a webhook
@@ -36,17 +36,23 @@ _HAPPENED = {
     Kind.OPENED: "Approval needed",
     Kind.ASSIGNED: "Assigned to {}",
     Kind.SECOND: "Approved by {}, awaits a second person",
-    Kind.HALF_TIME: "Still unclaimed at half time",
+    Kind.HALF_TIME: "Still unclaimed after half its time",
     Kind.EXPIRING: "About to expire",
-    Kind.EXPIRED: "Expired and rejected automatically",
+    Kind.EXPIRED: ACTION.expiry_words,
     Kind.NOT_CARRIED_OUT: "Approved, but not carried out",
     Kind.ATTENTION: "A run needs attention",
 }
+_OF_QUESTION = {Kind.OPENED: "Decision needed"}  # of a draft, an email, a question or a case
 # Of a call whose answer was lost: nothing is approved or rejected.
 _OF_LOST = {Kind.OPENED: "Answer needed", Kind.EXPIRED: "Expired without an answer"}
 _ATTENTION = {
     UNKNOWN: "Nobody can tell whether a call took effect: look it up.",
-    UNTOLD: "Something was carried out, and the run ended before it told whom it is about.",
+    UNTOLD: "Something was carried out, but the run ended before the person concerned was told.",
+}
+_MEANS = {
+    "on": ["A run ends when it reaches what is stopped."],
+    "trial": ["Runs launched since then may act; older ones are still stopped."],
+    "off": ["Runs that were stopped stay stopped."],
 }
 _SWITCH = {"on": "turned on", "trial": "turned off for new runs", "off": "turned off"}
 
@@ -75,7 +81,9 @@ def note_of(notification: Notification) -> Note:
         thing = scope.partition(":")[2] or "all payments, emails and changes"
         by = _plain(notification.actor)
         headline = f"Kill switch {_SWITCH.get(stage, stage)} by {by}: {_plain(thing)}"
-        return Note(kind, headline, [], _url("kill"), {**facts, "stage": stage, "scope": scope})
+        lines = [f"Workspace: {_plain(notification.workspace.name)}", *_MEANS.get(stage, ())]
+        facts |= {"stage": stage, "scope": scope}
+        return Note(kind, headline, lines, _url("kill"), facts)
     facts["run"] = str(run.pk)
     told, asked = _HAPPENED[Kind(kind)], _mask(notification, run.subject_label)
     matter, url = _why_attention(notification, run), _url("run", run.pk)
@@ -95,6 +103,10 @@ def note_of(notification: Notification) -> Note:
         asked += f" ({whom})" if whom and whom not in asked else ""
         why = _mask(notification, request.review["deciding"].get("sentence") or "")
         lines, url = [matter or why, _deadline(request)], _url("approval", request.pk)
+        if request.kind != ACTION.stored:
+            told = _OF_QUESTION.get(Kind(kind), told)
+        if kind == Kind.EXPIRED:
+            told = request_of(request.kind, request.action).expiry_words
         if kind_of(request.kind, request.action).settles_call:
             told = _OF_LOST.get(Kind(kind), told)
         # By name: those who hear of all and webhooks are told too, and it may have moved since.
@@ -120,7 +132,7 @@ def note_of(notification: Notification) -> Note:
 
 def _deadline(request: Escalation) -> str:
     if request.state != EscalationState.OPEN:
-        return f"Nobody decided by {_moment(request.expires_at)}."
+        return f"It was not decided by {_moment(request.expires_at)}."
     if request.frozen_at is not None:
         return "A kill switch is on, and the deadline stands still."
     return f"Deadline: {_moment(request.expires_at)}"
@@ -139,7 +151,10 @@ def _why_attention(notification: Notification, run: Run) -> str:
 def _invitation_note(notification: Notification, facts: Json) -> Note:
     made = Invitation.objects.get(pk=notification.about.partition(":")[2])
     headline = f"You are invited to {_plain(notification.workspace.name)}"
-    lines = [f"As {made.role}, until {_moment(made.expires_at)}. The link works once."]
+    lines = [
+        f"Your role: {made.role}.",
+        f"This link works once, until {_moment(made.expires_at)}:",
+    ]
     return Note(INVITATION, headline, lines, _url("invitation", made.token), facts)
 
 
@@ -156,9 +171,9 @@ def mail_of(notes: Sequence[Note], *, at: datetime) -> tuple[str, str]:
     subject = notes[0].headline if len(notes) == 1 else f"{len(notes)} notifications"
     parts = ["\n".join([note.headline, *note.lines, note.url]) for note in notes]
     parts.append(
-        "If you did not expect this invitation, ignore this mail. Nothing happens then."
+        "If you did not expect this invitation, ignore this mail: nothing will happen."
         if notes[0].kind == INVITATION
-        else f"This was so on {_moment(at)}; each page says what is so now. Nothing can be "
+        else f"As of {_moment(at)}; each page shows what is true now. Nothing can be "
         "decided by mail: open the page and sign in.\n"
         f"Choose your notifications: {_url('notifications')}"
     )

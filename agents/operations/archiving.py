@@ -2,6 +2,7 @@
 
 Each step is whole or not there, and the next call goes on where one ended: files of which no event
 tells are written anew, those that are told of take their places, what is sealed is let go.
+One file, to be read from step to step.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import islice
 from pathlib import Path
 from uuid import UUID
@@ -26,7 +27,9 @@ from agents.audit.chains import in_groups
 from agents.audit.heads_file import Unreadable
 from agents.audit.tombstones import digest_of, tombstones_of
 from agents.audit.unsealed import HeadsDiffer
+from agents.core.digest import sha256
 from agents.core.states import ENDED, EscalationState
+from agents.db.sqlite_log import empty_log
 from agents.models import (
     Archive,
     Effect,
@@ -46,6 +49,7 @@ from agents.operations.refusal import Refused
 from agents.record.chain import name_of
 
 MOST = 2_000  # runs of one archive, and of its transaction
+_CLOCKS = timedelta(minutes=10)  # by which hosts may be apart
 TOGETHER = 50  # runs that are let go in one transaction
 
 
@@ -63,7 +67,8 @@ class Forgotten:
     """What emptying archived texts came to."""
 
     runs: int
-    elsewhere: tuple[int, ...]  # archives with erased runs, whose texts are not in the directory
+    elsewhere: tuple[int, ...]  # archives with erased runs, whose files are not in the directory
+    unknown: tuple[int, ...]  # in the directory, of which the database does not know
 
 
 def archive_runs(
@@ -79,8 +84,16 @@ def archive_runs(
         found = Archive.objects.filter(workspace=workspace, let_go_at=None).order_by("number")
         open_ones = [_finish(archive, directory, at) for archive in found]
         archive_file.clear(directory, workspace.slug)
+        if unknown := _unknown(workspace, directory):
+            raise Refused(
+                "unknown_archives",
+                f"Archive {', '.join(map(str, unknown))} in this directory is not one of this "
+                "database, which may be older. Put its files aside and keep them. Nothing was "
+                "archived.",
+            )
         while archive := _write(workspace, before, directory, actor, at):
             open_ones.append(_finish(archive, directory, at))
+    empty_log()
     done = [archive for archive in open_ones if archive.let_go_at]
     return Archived(
         tuple(archive.number for archive in done),
@@ -107,7 +120,7 @@ def forget_archived(
             files = ArchiveFiles.of(directory, workspace.slug, archive.number)
             if not archive.let_go_at and not files.texts.exists():  # a call ended in between
                 files.take_places()
-            if not files.texts.exists():
+            if not _is_of(archive, files):
                 elsewhere += [archive.number] if len(erased) > told[archive.number] else []
                 continue
             if not erased:
@@ -122,7 +135,22 @@ def forget_archived(
                     append_events([entry], workspace_id=workspace.pk, at=at)
             count += max(emptied, untold)
         archive_file.clear(directory, workspace.slug)
-    return Forgotten(count, tuple(elsewhere))
+        unknown = _unknown(workspace, directory)
+    return Forgotten(count, tuple(elsewhere), unknown)
+
+
+def _is_of(archive: Archive, files: ArchiveFiles) -> bool:
+    """Tell whether files are an archive's own: another database has some of the same name."""
+    try:
+        return files.texts.exists() and archive_file.digest_of_record(files) == archive.sha256
+    except OSError:
+        return False
+
+
+def _unknown(workspace: Workspace, directory: Path) -> tuple[int, ...]:
+    """Return the archives in a directory that the database does not know, as after a restore."""
+    known = Archive.objects.filter(workspace=workspace).values_list("number", flat=True)
+    return tuple(sorted(archive_file.numbers(directory, workspace.slug) - set(known)))
 
 
 def _check_clock(before: datetime, at: datetime) -> None:
@@ -200,11 +228,32 @@ def _check_files(files: ArchiveFiles, archive: Archive) -> dict[UUID, tuple[int,
     try:
         if archive_file.digest_of_record(files) != archive.sha256:
             raise Unfit("it is not the file of which the record tells")
-        return {run: (count, head) for run, count, head in archive_file.read_runs(files)}
+        runs, written = archive_file.read_runs(files), dict[UUID, tuple[int, str]]()
+        while some := list(islice(runs, TOGETHER)):
+            _check_beside({filed.run: filed.steps for filed in some})
+            written |= {filed.run: (filed.event_count, filed.head_hash) for filed in some}
+        return written
     except (Unfit, OSError) as error:
         raise Refused(
             "archive_unfit", f"{files.record.name}: {error}. Nothing of it was let go."
         ) from None
+
+
+def _check_beside(steps: dict[UUID, str]) -> None:
+    """Refuse a file without what is only here besides: no event holds it. Raises Unfit.
+
+    `steps` are digests, "" of a run that the file says was erased. Of those that were, and of
+    those that were let go, nothing is left here to compare.
+    """
+    runs = Run.objects.filter(pk__in=steps)
+    erased = set(runs.exclude(erased_at=None).values_list("pk", flat=True))
+    here = set(runs.filter(archived_at=None, erased_at=None).values_list("pk", flat=True))
+    for run, found in archive_file.steps_of(here).items():
+        if sha256(found) != steps[run]:
+            raise Unfit(f"the trace of run {run} is not the one that is here")
+    for run in steps.keys() - erased:
+        if not steps[run]:
+            raise Unfit(f"the texts of run {run} are said to be erased, and are not")
 
 
 def _tell(archive: Archive, written: dict[UUID, tuple[int, str]], actor: str) -> None:
@@ -249,10 +298,12 @@ def _finish(archive: Archive, directory: Path, at: datetime) -> Archive:
     files = ArchiveFiles.of(directory, archive.workspace.slug, archive.number)
     files.take_places()
     _check_files(files, archive)
-    with suppress(sealing.NoKey, HeadsDiffer, Unreadable, OSError):  # then a worker seals it
-        sealing.seal(at=at)
-    chain = name_of(workspace=archive.workspace_id)
-    if not Sealed.objects.filter(chain=chain, event_count__gte=archive.seq).exists():
+    try:
+        with suppress(sealing.NoKey, Unreadable, OSError):  # then a worker seals it
+            sealing.seal(at=at)
+    except HeadsDiffer as error:
+        raise Refused("heads_differ", f"{error} Nothing was let go.") from None
+    if not _is_sealed(archive):
         return archive
     stones = Tombstone.objects.filter(archive=archive, run__archived_at=None).order_by("run")
     while some := dict(stones.values_list("run", "event_count")[:TOGETHER]):
@@ -260,6 +311,18 @@ def _finish(archive: Archive, directory: Path, at: datetime) -> Archive:
     archive.let_go_at = at
     archive.save(update_fields=["let_go_at"])
     return archive
+
+
+def _is_sealed(archive: Archive) -> bool:
+    """Tell whether a head has the event that tells of an archive. A count of them is no proof."""
+    told = Event.objects.get(workspace=archive.workspace_id, run=None, seq=archive.seq)
+    chain = name_of(workspace=archive.workspace_id)
+    for head in Head.objects.order_by("-number").iterator(10):
+        if any(told.hash in hashes for name, hashes in head.plain().chains() if name == chain):
+            return True
+        if head.at < archive.at - _CLOCKS:
+            break
+    return False
 
 
 @transaction.atomic

@@ -15,7 +15,7 @@ from agents.core.requests import Json
 from agents.core.states import EscalationState
 from agents.core.terms import Terms
 from agents.db.compiled import CompiledUpdate, Param
-from agents.db.driver import pipelined
+from agents.db.driver import fetch_now
 from agents.engine.answering import answer, expire
 from agents.engine.commit import Commit
 from agents.engine.crashpoints import crashpoint
@@ -166,7 +166,7 @@ def _decide(
         raise Claimed(escalation)
     _check_person(escalation, person, wanted)
     if wanted.approve and not kind_of(escalation.kind, escalation.action).settles_call:
-        # This locks the workspace too: sums of what people granted cannot grow until we commit.
+        # The workspace is locked: sums of what people granted cannot grow until we commit.
         switch = switch_against(escalation.run, escalation.action.get("name", ""))
         if switch:
             raise KillSwitchStands(switch)
@@ -234,7 +234,7 @@ def _check_letter(
             f"{run.subject_label or 'The reader'} would read {' and '.join(masks)} in place of "
             f"what {author} wrote: the policy masks it. Take it out, and send the letter again.",
         )
-    facts, _ = pipelined(fetch_facts, run, escalation.action, run.limits, steps, at=at, lock=True)
+    facts, _ = fetch_now(fetch_facts, run, escalation.action, run.limits, steps, at=at, lock=True)
     if outdated := outdated_sentences(letter, facts):
         raise Refused("out_of_date", f"{' '.join(outdated)} Edit it, and send that.")
 

@@ -43,7 +43,8 @@ def above_tier(escalation: Escalation, demand: Demand, is_anyone_able: bool, ros
         ours = Team.objects.filter(workspace=escalation.workspace_id, slug__in=demand.teams)
         names = dict(ours.values_list("slug", "name"))
     called = " or ".join(names.get(slug, slug) for slug in dict.fromkeys(demand.teams))
-    told = f"By {number}, {escalation.asked} is approved by the team {called}"
+    told = f"Under {number}, only the team {called} may approve {escalation.asked}"
     if not is_anyone_able:
-        return f"{told}, where nobody else can do so now. Reject it, or have an admin add somebody."
-    return f"{told}. Pass it on, or reject it."
+        alone = f"{told}, and nobody else in it can do so now."
+        return f"{alone} Reject it, or have an admin add somebody."
+    return f"{told}. Hand it over, or reject it."

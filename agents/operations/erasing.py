@@ -13,6 +13,7 @@ from agents.core.former import ERASED_NUMBER, FIRST_DESK
 from agents.core.requests import Json
 from agents.core.states import ENDED, EffectState
 from agents.db.run_words import purge_words
+from agents.db.sqlite_log import empty_log
 from agents.engine.redaction import redact_in
 from agents.models import Approval, Effect, Escalation, EventText, Run, Step, Workspace
 from agents.models.event import Entry, append_events
@@ -85,6 +86,7 @@ def erase_subject(
         facts = {**whom, "reason": reason, "runs": len(still)}
         append_events([Entry(ERASURE, facts, actor)], workspace_id=workspace.pk, at=at)
         purge_words()
+        transaction.on_commit(empty_log)
         beyond = find_leftovers(workspace, runs, names=names)
         return Erasure(called, len(still), before, replace(beyond, books=known is None))
 

@@ -6,12 +6,22 @@ import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from itertools import groupby
+from urllib.parse import unquote_plus
 from uuid import UUID
 
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from agents.core.limits import BadPolicy
-from agents.models import Archive, Event, KillSwitch, PolicyVersion, Run, Tombstone, Workspace
+from agents.models import (
+    Archive,
+    Event,
+    KillSwitch,
+    PolicyVersion,
+    Run,
+    SavedView,
+    Tombstone,
+    Workspace,
+)
 from agents.record.erasable_texts import without_texts
 
 
@@ -23,12 +33,13 @@ class ErasureLeftovers:
     policies: tuple[int, ...] = ()  # versions that mask nothing, with runs of others under them
     switches: tuple[int, ...] = ()  # kill switches whose reason may name the subject
     switch_events: tuple[int, ...] = ()  # and such events in the workspace's chain
+    views: tuple[tuple[int, str], ...] = ()  # saved ones that may name them, and their owners
     archives: tuple[int, ...] = ()  # whose file of texts has theirs
     books: bool = False  # the desk's own: it does not say how it forgets a subject
 
     def __bool__(self) -> bool:
         found = (self.chains, self.policies, self.switches, self.switch_events)
-        return any((*found, self.archives, self.books))
+        return any((*found, self.views, self.archives, self.books))
 
 
 def find_leftovers(
@@ -39,6 +50,8 @@ def find_leftovers(
         rf"(?<!\w)(?:{'|'.join(map(re.escape, sorted(names)))})(?!\w)", re.IGNORECASE
     )
     switches = KillSwitch.objects.filter(workspace=workspace).order_by("pk")
+    # A private view is of no workspace: whoever may have saved it, it is named.
+    views = SavedView.objects.filter(Q(workspace=workspace) | Q(workspace=None)).order_by("pk")
     said = Event.objects.filter(workspace=workspace, run=None, kind__startswith="kill_switch.")
     return ErasureLeftovers(
         chains=tuple(_runs_with_words(runs)),
@@ -50,6 +63,11 @@ def find_leftovers(
         ),
         policies=_unmasked_versions(workspace),
         switches=tuple(s.pk for s in switches if spoken_of.search(s.reason)),
+        views=tuple(
+            (view.pk, view.owner.get_username())
+            for view in views.select_related("owner")
+            if spoken_of.search(f"{view.name} {unquote_plus(view.query)}")
+        ),
         switch_events=tuple(
             event.seq
             for event in said.order_by("seq")

@@ -14,7 +14,7 @@ from agents.core.kinds import kind_of
 from agents.core.requests import Json
 from agents.core.rulings import RulingKind, consent_of
 from agents.core.terms import Terms
-from agents.db.driver import pipelined
+from agents.db.driver import fetch_now
 from agents.engine.demands import demand_for, held_tool
 from agents.engine.desk_lookup import LookedUp, LookupFailed, look_up_now
 from agents.engine.desk_system import case_of
@@ -106,7 +106,7 @@ def grant(
         _check_masked(run, patch)
     action = {**escalation.action, "args": args}
     asked = (run, action, run.limits, steps)
-    facts, resource = pipelined(fetch_facts, *asked, at=at, lock=lock, ahead=ahead)
+    facts, resource = fetch_now(fetch_facts, *asked, at=at, lock=lock, ahead=ahead)
     consent = consent_of(escalation.review)
     judged = review(action, facts, run.limits, consent=consent)
     if judged.decision == "block":

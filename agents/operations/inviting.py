@@ -166,7 +166,7 @@ def _new_user(name: str, password: str, email: str) -> User:
 _OVER = "This invitation is over. Ask for a new one."
 _EMAIL = "That is not the address of a mailbox."
 _NAME = (
-    "Choose another name: 2 to 40 small letters, digits, dots, hyphens and underscores, "
+    "Choose another name: 2 to 40 lowercase letters, digits, dots, hyphens and underscores, "
     "and not one that is in use."
 )
 
@@ -185,6 +185,8 @@ def _join(invitation: Invitation, user: User, at: datetime) -> Membership:
     is_over = not end_invitation(fresh, InvitationState.ACCEPTED, at=at, actor=user.get_username())
     if is_over or fresh.expires_at <= at:
         raise Refused("over", _OVER)
+    if part := Membership.objects.filter(workspace=workspace, user=user).first():
+        raise Refused("member", f"You are {part.role} in {workspace.name} already.")
     role = Role(fresh.role)
     part = join(workspace=workspace, user=user, role=role, at=at, actor=actor)
     if fresh.team is not None:

@@ -16,7 +16,7 @@ from agents.core.former import FIRST_DESK, SUBJECT
 from agents.core.limits import Limits
 from agents.core.requests import Json
 from agents.db.compiled import CompiledSelect, Param
-from agents.db.driver import pipelined
+from agents.db.driver import fetch_now
 from agents.engine.commit import Commit
 from agents.engine.dispatch import ring
 from agents.engine.open_requests import LAUNCHER, fetch_full
@@ -114,7 +114,7 @@ def launch(
                 again_of=again_of,
                 created_at=at,
             )
-            if full := pipelined(fetch_full, run, limits):
+            if full := fetch_now(fetch_full, run, limits):
                 raise Refused("inbox_full", _full(full, run, limits))
             with Commit(run, at=at) as commit:
                 commit.say("run.queued", _launch_facts(run, published), by.get_username())

@@ -11,6 +11,7 @@ from django.db import transaction
 from agents.models import Team, Workspace
 from agents.models.event import Entry, append_events
 from agents.operations.people import check_name, check_slug, find_part, lock_people
+from agents.operations.refusal import Refused
 
 
 def set_team(
@@ -38,6 +39,8 @@ def set_team(
         team = Team.objects.filter(workspace=workspace, slug=slug).first()
         if team is None:
             check_slug(slug)
+            if not name.strip():
+                raise Refused("no_team", f"There is no team {slug!r}: a new one needs a name.")
             team = Team(workspace=workspace, slug=slug)
         team.name = name.strip() or team.name
         check_name(team.name)

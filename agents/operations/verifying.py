@@ -145,7 +145,10 @@ def _tell(job: Verification, workspaces: QuerySet[Workspace], found: Proof) -> N
             str(one) for one in found.faults if workspace.pk in homes.get(one.name, [workspace.pk])
         ]
         facts = {"chains": found.chains, "heads": found.heads, "faults": own[:NAMED]}
-        facts |= {"since": found.since.head, "unread": found.unread} if found.since else {}
+        facts |= {"more": more} if (more := len(own[NAMED:]) + found.more) else {}
+        if found.since:
+            full_at = found.since.full_at.isoformat()
+            facts |= {"since": found.since.head, "unread": found.unread, "full_at": full_at}
         record_verification(workspace=workspace, by=job.by, facts=facts, at=timezone.now())
 
 

@@ -34,7 +34,7 @@ class Brief:
     question_version: int = QUESTION_VERSION  # pinned: in a run of an older one, ask as it did
     in_model_units: bool = True  # in ``_usd``: at the first desk, and before version 2 at any
 
-    def told(self, value: Json) -> Json:
+    def as_models_see(self, value: Json) -> Json:
         """Return a value as the run's models and its result see it; a desk's keys are its own."""
         return to_model_units(value) if self.in_model_units else value
 
@@ -82,7 +82,7 @@ def result(name: str, brief: Brief, replies: Mapping[str, Reply]) -> dict[str, J
         end = {"status": "ok", "stop_reason": "success", **strand.outcome.value}
     # What a model said raw stays as it was said.
     raw = {key: end.pop(key) for key in ("raw_action", "raw_route", "raw_plan") if key in end}
-    return {**brief.told({**end, "trace": notes.trace, "history": notes.history}), **raw}
+    return {**brief.as_models_see({**end, "trace": notes.trace, "history": notes.history}), **raw}
 
 
 load(sys.modules[__name__])

@@ -51,7 +51,7 @@ class Work:
             for past in self.tools.history
         ]
 
-    def told(self, **more: Json) -> Json:
+    def inputs(self, **more: Json) -> Json:
         """Return what the agent is told in this phase: the corrected instruction, what it has."""
         corrected = f"{self.instruction}\n\n{self.correction}"
         instruction = corrected if self.correction else self.instruction
@@ -77,7 +77,7 @@ def execute(work: Work) -> Steps[str]:
         return (yield from _fan_out(work))
     if work.step.tools:
         return (yield from _with_tools(work))
-    return (yield from _agent_text(work, work.label, work.told(answer_as="text")))
+    return (yield from _agent_text(work, work.label, work.inputs(answer_as="text")))
 
 
 def _agent_text(work: Work, label: str, inputs: Json, *, as_json: bool = False) -> Steps[str]:
@@ -105,7 +105,7 @@ def _with_tools(work: Work) -> Steps[str]:
     for _ in range(limits.max_steps):
         done = to_model_units([*work.used, *recalled])
         more = to_model_units(blocks_of(work.tools))
-        inputs = work.told(answer_as="action", tools=list(allowed), done=done, **more)
+        inputs = work.inputs(answer_as="action", tools=list(allowed), done=done, **more)
         asked = Ask(f"{work.label}/execute", "executor", inputs, guide=guide)
         number = len(work.tools.history) + 1 + sum(map(is_by_person, work.tools.blocks))
         step = f"{work.label}/{number}"
@@ -130,7 +130,7 @@ def _with_tools(work: Work) -> Steps[str]:
             block.put_to_agent(work.tools, limits)
             asked_for.discard(call)  # it was not made, and blocks have an end of their own
             continue
-        turn.done(work.done[call])
+        turn.close(work.done[call])
     raise work.stop("max_steps", "no output within the turns it has", phase=EXECUTE)
 
 
@@ -145,13 +145,13 @@ def _fan_out(work: Work) -> Steps[str]:
     if len(found) == 1:
         return next(iter(found.values()))
     how = fill_variables(work.step.synthesis, work.values)
-    inputs = work.told(answer_as="text", agent_outputs=found, synthesis=how)
+    inputs = work.inputs(answer_as="text", agent_outputs=found, synthesis=how)
     return (yield from _agent_text(work, f"{work.label}/synthesis", inputs))
 
 
 def _task(work: Work, agent: Agent) -> Flow:
     task = fill_variables(agent.task, work.values) or work.instruction
-    inputs = work.told(answer_as="text", agent=agent.name, task=task)
+    inputs = work.inputs(answer_as="text", agent=agent.name, task=task)
     return (yield from _agent_text(work, "task", inputs))
 
 
@@ -167,7 +167,7 @@ def _converge(work: Work) -> Steps[str]:
     so_far: list[str] = []
     by_word = work.brief.limits.reference.marker_word
     for _ in range(cap):
-        inputs = work.told(answer_as="iteration", iterations=list(so_far))
+        inputs = work.inputs(answer_as="iteration", iterations=list(so_far))
         text = yield from _agent_text(work, work.label, inputs, as_json=not by_word)
         result, satisfied = _by_word(text, so_far) if by_word else _iteration(text)
         if result:

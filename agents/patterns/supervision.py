@@ -61,7 +61,7 @@ def _by_model(course: StepRun, now: StepRound) -> Steps[str]:
 
 def ask_judge(course: StepRun, now: StepRound) -> Steps[Verdict]:
     """Put the round to the judge, with the output and the tool log (SVC-Q3)."""
-    inputs = course.work.told(
+    inputs = course.work.inputs(
         commitment=course.commitment.as_json(),
         assessment=now.assessment.as_json(),
         triggers=now.triggers,

@@ -1,4 +1,7 @@
-"""Supervisor: a worker proposes, the policy reviews, only a cleared action runs."""
+"""Supervisor: a worker proposes, the policy reviews, only a cleared action runs.
+
+One pattern, one file: its turn is read beside the loop that takes it.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +73,7 @@ def supervisor(brief: Brief, notes: Notes) -> Flow:
                 raise row.with_all(notes.blocks)
             return final_answer(turn.action)
         row = None
-        turn.done(seen, failed=limits.reference.errors_fail and seen.get("status") == "error")
+        turn.close(seen, failed=limits.reference.errors_fail and seen.get("status") == "error")
 
     if not limits.reference.finalize:
         raise Stop("max_steps")
@@ -95,7 +98,7 @@ def _pays(spec: ArgSpec) -> bool:
 
 def closing_answer(brief: Brief, notes: Notes) -> Steps[Json]:
     """Have a closing text written, and reviewed like any other answer."""
-    inputs = brief.told({"goal": brief.goal, "history": notes.history})
+    inputs = brief.as_models_see({"goal": brief.goal, "history": notes.history})
     text = yield from nonblank_text(
         Ask("finalize", "writer", inputs, as_json=False), phase="finalize"
     )
@@ -110,7 +113,7 @@ def situation(brief: Brief, notes: Notes) -> Json:
     """Return what the worker is told: the goal, the state in brief, the last few steps."""
     history: list[Json] = notes.history
     named = history[-NAMED:] if brief.question_version >= 2 else history
-    return brief.told(
+    return brief.as_models_see(
         {
             "goal": brief.goal,
             "state_summary": {
@@ -188,7 +191,7 @@ class ProposalTurn:
         by_person = self.person is not None
         return block_for(end, self.step, self.action, self.review, is_final=by_person)
 
-    def done(self, observation: Json, *, failed: bool = False) -> None:
+    def close(self, observation: Json, *, failed: bool = False) -> None:
         """Close this step as executed."""
         self.line(ok=not failed)
         revised = self.review["decision"] == "revise"
@@ -215,7 +218,7 @@ def carry_out(turn: ProposalTurn) -> Steps[Json]:
         allowed_by = yield from clear_action(turn)
         action = turn.action
         if action["kind"] == "final":
-            turn.done({"status": "final"})
+            turn.close({"status": "final"})
             return None
         try:
             return (yield Use(f"{turn.step}/execute", action["name"], action["args"], allowed_by))

@@ -88,7 +88,7 @@ def run_supervised(course: StepRun) -> Steps[Json]:
 
 def commit_to_step(course: StepRun) -> Steps[Commitment]:
     """COMMIT: have the agent declare what it means to do. A failure is noted, not an end."""
-    inputs = course.work.told(tools=list(course.work.step.tools))
+    inputs = course.work.inputs(tools=list(course.work.step.tools))
     asked = Ask(f"{course.work.label}/commit", "committer", inputs)
     try:
         found = read_commitment((yield from answer_to(asked, phase=COMMIT)))
@@ -121,7 +121,7 @@ def run_round(course: StepRun) -> Steps[StepRound]:
 def assess_round(course: StepRun, now: StepRound) -> Steps[Assessment]:
     """POST: have the agent say how its work compares with its commitment."""
     pre = course.commitment.as_json()
-    inputs = course.work.told(
+    inputs = course.work.inputs(
         commitment=pre, output=now.output, done=to_model_units(course.work.used)
     )
     asked = Ask(f"{course.work.label}/post", "assessor", inputs)

@@ -16,7 +16,7 @@ _ENDS = {
     "human_rejected": "A reviewer rejected the request.",
     "human_sent_back": "A reviewer sent a request back, and the agent found no acceptable way on.",
     "denied_by_human": "A reviewer rejected the draft.",
-    "escalation_expired": "Nobody decided in time, so the request was rejected automatically.",
+    "escalation_expired": "The request was not decided in time, so it was rejected automatically.",
     "nobody_to_ask": "A person had to decide, and the policy has human approval turned off.",
     "halted_by_supervision": "The supervising model stopped the workflow.",
     "reorient_budget_exhausted": "The draft still deviated after every allowed correction.",

@@ -35,8 +35,8 @@ _OF_CONSOLE = {
         "Writing a draft is allowed: nothing is sent or changed by it.",
     ),
     "replies.as_accepted": (
-        "Only approved text is sent",
-        "A reply that differs in any word from the approved draft is blocked.",
+        "Only accepted text is sent",
+        "A reply that differs in any word from the accepted draft is blocked.",
     ),
     "reports.planned": (
         "Plans that only read",

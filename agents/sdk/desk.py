@@ -1,4 +1,7 @@
-"""A desk: one business under supervision, as its company declares it."""
+"""A desk: one business under supervision, as its company declares it.
+
+One class: everything that a desk may declare, with what each declaration needs.
+"""
 
 from __future__ import annotations
 
@@ -38,13 +41,14 @@ SOME_DAY = date(2027, 1, 21)  # on which a scenario's days are tried when it is 
 
 @dataclass(frozen=True)
 class Scenario:
-    """A case to try the desk with; `demo` is what its model says without a key."""
+    """A case to try the desk with; `demo` is what its model says without a key, `ends` its end."""
 
     title: str
     subject: str
     goal: str
     expect: str
     demo: Sequence[Any]
+    ends: str = ""
 
 
 class Desk:
@@ -212,13 +216,20 @@ class Desk:
         return [n for n in (*self.console_rules, *self.rules, *self.tools) if n not in named]
 
     def scenario(
-        self, title: str, *, subject: str, goal: str, expect: str, demo: Sequence[Any] = ()
+        self,
+        title: str,
+        *,
+        subject: str,
+        goal: str,
+        expect: str,
+        demo: Sequence[Any] = (),
+        ends: str = "",
     ) -> None:
         """Declare a case to try it with. Raises TypeError for a call that no tool could take."""
         for line in demo:
             if isinstance(line, Says):
                 self._check_line(title, line)
-        self.scenarios.append(Scenario(title, subject, goal, expect, demo))
+        self.scenarios.append(Scenario(title, subject, goal, expect, demo, ends))
 
     def _check_line(self, title: str, line: Says) -> None:
         tool = self.tools.get(line.tool)

@@ -26,7 +26,17 @@ from agents.sdk.arguments import Arguments, arguments_of
 from agents.sdk.placeholders import fill
 from agents.sdk.values import MinorOf
 
-__all__ = ["TOOLS", "Context", "Minor", "OutcomeUnknown", "Tool", "Touch", "accepts", "tool"]
+__all__ = [
+    "TOOLS",
+    "Context",
+    "Minor",
+    "OutcomeUnknown",
+    "Tool",
+    "Touch",
+    "accepts",
+    "letter_tools",
+    "tool",
+]
 
 # An argument ``amount_minor: Minor`` is ``amount_usd`` to a model.
 Minor: TypeAlias = Annotated[int, MinorOf(CURRENCY)]
@@ -189,6 +199,11 @@ def _arguments(registered: Tool) -> str:
     if isinstance(registered.spec, Arguments):
         return registered.spec.description
     return ", ".join(f"{name} ({kind})" for name, kind in registered.spec.items())
+
+
+def letter_tools() -> set[str]:
+    """Return the names of the tools that write to somebody: they move nothing."""
+    return {name for name, tool in TOOLS.items() if tool.letter}
 
 
 def accepts(registered: Tool, args: Json) -> bool:

@@ -106,30 +106,32 @@ def stages(
         return []
     name = str(action["name"])
 
-    def told(args: Mapping[str, Json]) -> str:
+    def text(args: Mapping[str, Json]) -> str:
         return argument_in_words(name, lead, args[lead]) if lead in args else "none"
 
     rules, deciding = _changing_rules(reviews[0]), rule_title(first["deciding"]["rule"])
     by = f"policy changed it: {rules}" if rules else f"policy: {deciding}"
     verdict, left = first["decision"], _args(first["action"]) or _args(action)
     return [
-        ActionStage("Proposed", "", "bot", told(_args(action)), "the agent", reviews[0].begun_at),
-        ActionStage("Reviewed", verdict, verdict, told(left), by, reviews[0].ended_at),
-        _approved_stage(verdict, told({**left, **patch_of(escalation)}), escalation),
-        _executed_stage(escalation, effect, told(effect.args) if effect else "", is_over=is_over),
+        ActionStage("Proposed", "", "bot", text(_args(action)), "the agent", reviews[0].begun_at),
+        ActionStage("Reviewed", verdict, verdict, text(left), by, reviews[0].ended_at),
+        _approved_stage(verdict, text({**left, **patch_of(escalation)}), escalation),
+        _executed_stage(escalation, effect, text(effect.args) if effect else "", is_over=is_over),
     ]
 
 
 def _approved_stage(verdict: str, text: str, escalation: Escalation | None) -> ActionStage:
     if escalation is None:
         if verdict in ("approve", "revise"):
-            return ActionStage("Approved", "approve", "approve", text, "the policy", None)
+            return ActionStage("Allowed", "approve", "approve", text, "the policy", None)
         by = "blocked by the policy"
-        return ActionStage("Approved", "block", "block", "nothing", by, None, is_ahead=True)
+        return ActionStage("Allowed", "block", "block", "nothing", by, None, is_ahead=True)
     if escalation.state == EscalationState.OPEN:
         # While a kill switch holds it, its deadline moves on.
         held = escalation.frozen_at is not None
         by, due = ("deadline paused", None) if held else ("due", escalation.expires_at)
+        if first := escalation.approval:
+            by = f"{first.by.get_username()} approved as the first of two; {by}"
         return ActionStage("Awaiting approval", "human", "human", "not yet", by, due, is_now=True)
     who = escalation.decided_by.get_username() if escalation.decided_by else "nobody"
     if escalation.state not in GRANTED:

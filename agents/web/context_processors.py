@@ -13,24 +13,17 @@ from django.http.response import HttpResponseRedirectBase
 from django.shortcuts import resolve_url
 from django.utils import timezone
 from django_htmx.http import HttpResponseClientRedirect
-from django_htmx.middleware import HtmxDetails
 
 from agents.core.requests import Json
 from agents.models import Role
 from agents.web.access import AUDITS, DECIDES, LAUNCHES, parts_of, person, stopped_of
 from agents.web.approvals.selection import waiting_in
 from agents.web.kill import switches
-from agents.web.pages import page_of
+from agents.web.pages import HtmxRequest, page_of
 from agents.web.sign_in.views import THEMES
 from agents.web.times import is_in_utc
 
 GetResponse: TypeAlias = Callable[[HttpRequest], HttpResponse]
-
-
-class HtmxRequest(HttpRequest):
-    """What django-htmx makes of a request."""
-
-    htmx: HtmxDetails
 
 
 def page_frame(request: HttpRequest) -> dict[str, Json]:

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from django.utils.dateparse import parse_datetime
 
 from agents.core.former import CURRENCY, ERASED_NUMBER, SUBJECT
-from agents.core.kinds import ACTION
+from agents.core.kinds import ACTION, KINDS
 from agents.core.money import format_money
 from agents.policies import desk_words
 from agents.policies.ends import end_sentence, why_not
@@ -27,6 +27,13 @@ from agents.web.formats import (
     up_to,
     with_article,
     within_sentence,
+)
+from agents.web.step_words import (
+    halt_in_words,
+    is_answer_of_run,
+    phase_in_words,
+    step_in_words,
+    verdict_in_words,
 )
 
 EventFacts: TypeAlias = Mapping[str, Any]
@@ -92,18 +99,37 @@ def _run_stopped(told: EventSentence) -> str:
 
 
 def _step_done(told: EventSentence) -> str:
-    facts, step = told.facts, _step(told)
+    facts, step = told.facts, str(told.facts["key"])
     if "decision" not in facts:
-        return f"Finished step {step}."
+        return f"Finished {phase_in_words(step)}."
     past = {"approve": "allowed", "revise": "changed", "escalate": "requires approval of"}
     word, rule = past.get(facts["decision"], "blocked"), rule_title(str(facts.get("rule", "")))
     turn, _, nth = step.partition("/review")
     again = ", when it was checked again" if nth else ""
-    return f"The policy {word} what step {turn} proposed{again}. Rule: {rule}."
+    proposed = step_in_words(turn)
+    is_kept = facts["decision"] == "revise" and facts.get("reason") == "answer_from_ledger"
+    if is_kept and not is_answer_of_run(turn):
+        return f"The policy kept what {proposed} wrote, as a note beside the facts. Rule: {rule}."
+    what = proposed if turn in ("plan", "finalize") else f"what {proposed} proposed"
+    return f"The policy {word} {what}{again}. Rule: {rule}."
 
 
 def _step(told: EventSentence) -> str:
-    return str(told.facts.get("step") or told.facts["key"])
+    return step_in_words(str(told.facts.get("step") or told.facts["key"]))
+
+
+def _human_answered(told: EventSentence) -> str:
+    decision, step = told.facts["decision"], _step(told)
+    if decision == "expired":
+        return f"The output of {step} was not decided in time."
+    verb = {"adjusted": "corrected", "approved": "approved"}.get(decision, "rejected")
+    return f"{told.facts['by']} {verb} the output of {step}."
+
+
+def _step_halted(told: EventSentence) -> str:
+    why = str(told.facts.get("why") or "")
+    reason = halt_in_words(why) or _quote(why)
+    return f"The workflow was stopped at {_step(told)}.{reason}"
 
 
 def _effect(told: EventSentence) -> str:
@@ -204,6 +230,12 @@ def _escalation_decided(told: EventSentence) -> str:
     is_listed = what.startswith("Approved with changes:")
     whom = f" for {told.whom}" if told.whom and not is_listed else ""
     return f"{what}{whom}{by}.{_quote(facts.get('comment'))}"
+
+
+def _escalation_expired(told: EventSentence) -> str:
+    name = _kind(told.context.requests.get(told.facts["escalation"], {}))
+    kind = next((kind for kind in KINDS if kind.name == name), ACTION)
+    return f"{kind.expiry_words}: it was not decided in time."
 
 
 def _escalation_assigned(told: EventSentence) -> str:
@@ -347,7 +379,8 @@ def _export_text(told: EventSentence) -> str:
 def _verification_text(told: EventSentence) -> str:
     faults = told.facts.get("faults") or []
     if faults:
-        return f"Verified the log: {len(faults)} faults, the first: {faults[0]}."
+        count = len(faults) + told.facts.get("more", 0)
+        return f"Verified the log: {count} faults, the first: {faults[0]}."
     chains, unread = told.facts["chains"], told.facts.get("unread", 0)
     rest = f" Unchanged since seal {told.facts['since']} and not read: {unread}." if unread else ""
     return f"Verified the log: {chains} of {chains + unread} chains intact.{rest}"
@@ -369,8 +402,12 @@ def _worded_by(form: str, *, quote: str = "") -> Callable[[EventSentence], str]:
     """Return a teller that fills facts into a sentence and quotes one of them behind it."""
 
     def tell(told: EventSentence) -> str:
-        given = {"step": told.facts.get("step") or told.facts.get("key", ""), **told.facts}
-        return f"{form.format(**given)}{_quote(given.get(quote))}"
+        given = {
+            **told.facts,
+            "step": step_in_words(str(told.facts.get("step", ""))),
+            "phase": phase_in_words(str(told.facts.get("key", ""))),
+        }
+        return f"{form.format(**given)}{_quote(told.facts.get(quote))}"
 
     return tell
 
@@ -427,26 +464,31 @@ TELLS: Mapping[str, Callable[[EventSentence], str]] = {
     "run.done": _worded_by("The run finished."),
     "run.stopped": _run_stopped,
     "run.failed": _run_stopped,
-    "step.begun": _worded_by("Began step {step}."),
+    "step.begun": _worded_by("Began {phase}."),
     "step.done": _step_done,
-    "step.retried": _worded_by("Tried step {step} again (attempt {attempt})."),
-    "step.failed": lambda told: f"Step {_step(told)} failed. {end_sentence(told.facts['failed'])}",
-    "step.accepted": _worded_by("The result of step {step} was accepted."),
-    "step.halted": _worded_by("The workflow was stopped at step {step}.", quote="why"),
-    "step.reoriented": _worded_by(
-        "Step {step} is done again with corrections.", quote="correction"
+    "step.retried": _worded_by("Tried again: {phase}, attempt {attempt}."),
+    "step.failed": lambda told: (
+        f"Failed: {phase_in_words(told.facts['key'])}. {end_sentence(told.facts['failed'])}"
     ),
-    "checkpoint.committed": _worded_by("Planned step {step} (confidence: {confidence})."),
+    "step.accepted": _worded_by("The result of {step} was accepted."),
+    "step.halted": _step_halted,
+    "step.reoriented": _worded_by(
+        "Corrections for {step}, which is done again.", quote="correction"
+    ),
+    "checkpoint.committed": _worded_by("Planned {step} (confidence: {confidence})."),
     "checkpoint.assessed": lambda told: (
-        f"Self-check of step {_step(told)}: "
+        f"Self-check of {_step(told)}: "
         f"{'as planned' if told.facts.get('met_commitment') else 'not as planned'}."
     ),
-    "drift.reconciled": _worded_by("Compared step {step} with its plan."),
-    "verdict.rendered": _worded_by("Verdict on step {step}: {verdict}.", quote="reason"),
-    "human.asked": _worded_by("Asked a person about step {step}.", quote="question"),
-    "human.answered": _worded_by("{by} answered about step {step}: {decision}."),
+    "drift.reconciled": _worded_by("Compared {step} with its plan."),
+    "verdict.rendered": lambda told: (
+        f"Verdict on {_step(told)}: {verdict_in_words(told.facts['verdict'])}."
+        f"{_quote(told.facts.get('reason'))}"
+    ),
+    "human.asked": _worded_by("Asked a person about {step}.", quote="question"),
+    "human.answered": _human_answered,
     "convergence.cap_reached": _worded_by(
-        "The last draft was used: the limit of drafts is reached."
+        "Limit of drafts reached: the step goes on with the last one."
     ),
     "effect.intended": _effect,
     "effect.done": _effect,
@@ -454,7 +496,7 @@ TELLS: Mapping[str, Callable[[EventSentence], str]] = {
     "effect.unknown": _effect,
     "escalation.opened": _escalation_opened,
     "escalation.decided": _escalation_decided,
-    "escalation.expired": _worded_by("Expired and rejected automatically: no one decided in time."),
+    "escalation.expired": _escalation_expired,
     "escalation.not_carried_out": lambda told: (
         f"The approval was not carried out: {why_not(told.facts['reason'])}."
     ),

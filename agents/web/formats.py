@@ -47,7 +47,7 @@ ESCALATION_ROLES = {
     "cancelled": ("block", "Cancelled"),
 }
 RULING_ROLES = {
-    "approve": ("approve", "Approved"),
+    "approve": ("approve", "Allowed"),
     "revise": ("revise", "Revised"),
     "escalate": ("escalate", "Escalated"),
     "block": ("block", "Blocked"),
@@ -104,6 +104,8 @@ def compare_measure(ruling: dict[str, Any]) -> str:
     if str(ruling.get("rule")).endswith(".bound") and limit is not None:
         return f"proposed {observed}, allowed {limit}"
     unit = unit_of(ruling)
+    if limit == 0 and not is_currency(unit):
+        return f"{with_unit(observed, unit)}, 0 allowed"
     if limit is None:
         return with_unit(observed, unit)
     saw = with_unit(observed, unit if is_currency(unit) else "")  # 60 vs 7 days: the unit once

@@ -13,8 +13,15 @@ from django.http.response import HttpResponseBase
 from django.urls import is_valid_path, resolve
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
+from django_htmx.middleware import HtmxDetails
 
 _ACTIONS: set[Callable[..., HttpResponseBase]] = set()
+
+
+class HtmxRequest(HttpRequest):
+    """What django-htmx makes of a request."""
+
+    htmx: HtmxDetails
 
 
 def page(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import cache, wraps
-from typing import Concatenate, ParamSpec, TypeAlias
+from typing import Concatenate, ParamSpec, TypeAlias, TypeVar
 from zoneinfo import ZoneInfo, available_timezones
 
 from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime
 
 COOKIE = "zone"  # set by opsconsole.js; the name of a zone, such as Europe/Berlin
 P = ParamSpec("P")
 GetResponse: TypeAlias = Callable[[HttpRequest], HttpResponse]
-View: TypeAlias = Callable[Concatenate[HttpRequest, P], HttpResponse]
+R = TypeVar("R", bound=HttpResponseBase)
+View: TypeAlias = Callable[Concatenate[HttpRequest, P], R]
 
 
 def viewer_zone(get_response: GetResponse) -> GetResponse:
@@ -29,11 +31,11 @@ def viewer_zone(get_response: GetResponse) -> GetResponse:
     return answer
 
 
-def in_utc(view: View[P]) -> View[P]:
+def in_utc(view: View[P, R]) -> View[P, R]:
     """Show and read the times of a page in UTC, whoever asks: they are evidence."""
 
     @wraps(view)
-    def answer(request: HttpRequest, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
+    def answer(request: HttpRequest, *args: P.args, **kwargs: P.kwargs) -> R:
         request.META["opsconsole.in_utc"] = True
         with timezone.override(UTC):
             return view(request, *args, **kwargs)

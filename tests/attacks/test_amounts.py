@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,29 +21,17 @@ from agents.models import Escalation, Membership, PolicyVersion, Role, Run, Work
 from tests.attacks.amounts import AS_NUMBER, AS_TEXT, NEITHER, PADDED, TABLE
 from tests.attacks.test_compromised_worker import attack, context, final
 from tests.commands.test_run_pattern import command
-from tests.conformance import harness
 from tests.conformance.replay_server import ReplayServer
-from tests.engine.scene import Scene, go, paid, set_scene
+from tests.engine.scene import Scene, go, paid
 from tests.web.test_pages import form, signed_in
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
 NOT_AS_TEXT = [token for token in TABLE if token not in AS_TEXT]
 NOTHING_ZERO = ("0", "0.00")  # an amount, and no refund
 # What a recorded person is given as a cap is cut to whole cents, and nought is rejected later.
 CUT = {"10.005": 1000, "1000.004": 100000, "0.001": 0, "5e-324": 0}
 NO_MORE_THAN_NOUGHT = {"0": 0, "0.00": 0, "-0": 0, "-0.0": 0, "1e-400": 0, "-5": -500}
-
-
-@pytest.fixture
-def scene() -> Scene:
-    return set_scene()
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[ReplayServer]:
-    with harness.replaying() as server:
-        yield server
 
 
 def admin(scene: Scene) -> User:
@@ -86,7 +73,6 @@ def with_amount(escalation: Escalation, text: str) -> dict[str, str]:
     return form(escalation, **{"set.amount_minor": text})
 
 
-@pytest.mark.slow
 def test_the_form_takes_no_other_text(scene: Scene) -> None:
     client, escalation = signed_in(admin(scene)), asked(scene)
     at = reverse("decide", args=[escalation.pk])
@@ -200,7 +186,6 @@ def test_a_case_file_sets_the_limit_it_says_or_none(token: str, tmp_path: Path) 
         assert not Run.objects.exists()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("token", TABLE)
 def test_a_model_asks_for_the_amount_it_wrote_or_for_none(
     token: str, server: ReplayServer, tmp_path: Path

@@ -134,10 +134,10 @@ USD 100\.00 was refunded to customer 42\.
 The customer has not been told\.
 Customer 42 was told by e-mail of the refund of USD 100\.00\.
 A reply was sent to customer 42\.
-No refund is possible on the plan annual_enterprise\.
+No refund is possible on the plan annual enterprise\.
 A refund of USD 49\.00 is possible; this run paid nothing\.
 Pro monthly subscriptions are refundable within 14 days\.
-The last charge was USD 1,200\.00 for annual_enterprise, 10 days ago\.
+The last charge was USD 1,200\.00 for annual enterprise, 10 days ago\.
 A charge can be refunded for 14 days\.
 Health (?:yellow|unknown): US, 2026-02-26\.
 Gross sales were USD 182,450\.00 in 4,820 orders\.

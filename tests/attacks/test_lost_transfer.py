@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,7 +12,6 @@ from django.utils import timezone
 from agents import operations
 from agents.core.states import ENDED
 from agents.models import Escalation, Run
-from tests.conformance import harness
 from tests.conformance.replay_server import ReplayServer
 from tests.desks.bank import answer_of, bank_scene, day, decide, euros, sent
 from tests.engine.scene import Scene, fresh, go
@@ -69,12 +67,6 @@ ASKED: dict[str, list[str]] = {
     "twice the same": [pay(), pay(purpose="INV-22 again")],
     "in parts": [pay(), pay("240.00"), pay("240.00")],
 }
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[ReplayServer]:
-    with harness.replaying() as server:
-        yield server
 
 
 def attack(scene: Scene, server: ReplayServer, script: list[str]) -> Run:

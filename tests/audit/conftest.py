@@ -15,7 +15,7 @@ from agents import operations
 from agents.desks.refunds.importing import COLUMNS, import_customers
 from agents.models import Role, Run
 from tests.commands.test_run_pattern import command
-from tests.engine.scene import REFUND_500, Scene, go, set_scene
+from tests.engine.scene import REFUND_500, Scene, go
 
 CUSTOMER = "42,Anna,anna@example.com,US,enterprise,annual_enterprise,1200.00,USD"
 
@@ -25,11 +25,6 @@ def heads_file(settings: Any, tmp_path: Path) -> Path:
     """Keep heads in a place of this test's, so that they end with its database."""
     settings.OPSCONSOLE_HEADS_FILE = tmp_path / "heads.jsonl"
     return tmp_path / "heads.jsonl"
-
-
-@pytest.fixture
-def scene() -> Scene:
-    return set_scene()
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
+from copy import deepcopy
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from agents.models import (
     Head,
     Role,
     Run,
+    Sealed,
     Step,
     Tombstone,
     Workspace,
@@ -37,10 +39,13 @@ from agents.models import (
 from agents.operations import Archived, Refused, archiving
 from agents.record.chain import name_of
 from agents.record.erasable_texts import TEXTS
-from tests.audit.test_bundle import VERIFIER
+from tests.audit.test_bundle import VERIFIER, Copy
+from tests.audit.test_bundle_attacks import rename, take_chain
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import REFUND_500, Scene, go
+from tests.privacy.searching import texts_in_files
 from tests.processes import LONGEST, contenders
+from tests.settings import ON_POSTGRES
 from tests.web.test_pages import signed_in
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
@@ -89,6 +94,42 @@ def check(files: ArchiveFiles, *options: object) -> tuple[int, str]:
     return ended.returncode, ended.stdout + ended.stderr
 
 
+def _lengthen(copy: Copy) -> None:
+    last = {**copy.events()[-1], "kind": "escalation.decided", "actor": "rita", "facts": {}}
+    copy.documents.insert(copy.at(len(copy.events())) + 1, {"event": last})
+    copy.hash_again()
+
+
+def _cut(copy: Copy) -> None:
+    del copy.documents[copy.at(len(copy.events()) - 1) :]
+    copy.hash_again()
+
+
+def _date(copy: Copy, at: str = "2127-01-01T00:00:00.000000Z") -> None:
+    copy.documents[0]["at"] = at
+
+
+def _lengthen_and_date(copy: Copy) -> None:
+    _lengthen(copy)
+    _date(copy)
+
+
+def _cut_and_date(copy: Copy) -> None:
+    _cut(copy)
+    _date(copy, copy.events()[-1]["at"])
+
+
+def _invent_and_date(copy: Copy) -> None:
+    _invent(copy)
+    _date(copy)
+
+
+def _invent(copy: Copy) -> None:
+    lines = deepcopy(take_chain(copy, f"run/{copy.run}"))
+    rename(lines, "0" * 8 + copy.run[8:])
+    copy.documents += lines
+
+
 def test_what_ended_is_archived_and_all_of_it_is_proved(
     scene: Scene, run: Run, archive: Callable[..., Archived], files: ArchiveFiles, tmp_path: Path
 ) -> None:
@@ -96,12 +137,15 @@ def test_what_ended_is_archived_and_all_of_it_is_proved(
     unsealed = go(scene.launch(REFUND_500))
     count, effects = run.event_count, list(Effect.objects.order_by("pk").values())
     decided = list(Escalation.objects.order_by("pk").values())
+    salts = list(EventText.objects.filter(event__run=run).values_list("salt", flat=True))
+    assert ON_POSTGRES or texts_in_files(salts) == salts
 
     done = archive()
 
     assert done == Archived((1,), 1)
     assert not Event.objects.filter(run=run).exists()
     assert not EventText.objects.filter(event__run=run).exists()
+    assert ON_POSTGRES or texts_in_files(salts) == [], "neither in free pages nor in the log"
     assert not Step.objects.filter(run=run).exclude(asked={}, reply=None).exists()
     assert Event.objects.filter(run__in=[waiting, unsealed]).exists()
     assert list(Effect.objects.order_by("pk").values()) == effects
@@ -114,6 +158,22 @@ def test_what_ended_is_archived_and_all_of_it_is_proved(
     assert Archive.objects.get().sha256 in files.record.read_text().splitlines()[-1]
     copy = tmp_path / "copy"
     copy.mkdir()
+    for forge, why in (
+        (_lengthen, f"event {count + 1}: it is in no seal"),
+        (_cut, f"the chain ends after {count - 2} events of {count}"),
+        (_invent, "event 1: it is in no seal"),
+        (_lengthen_and_date, f"event {count + 1}: it is in no seal"),
+        (_cut_and_date, f"event {count - 1}: heads seal 2 more"),
+        (_invent_and_date, "event 1: it is in no seal"),
+    ):
+        made = Copy(
+            copy, [*map(json.loads, files.record.read_text().splitlines()[:-1])], str(run.pk)
+        )
+        forge(made)
+        made.write()
+        code, said = check(ArchiveFiles(copy / "record.jsonl", files.texts))
+        assert (code, why in said) == (3, True), said
+    (copy / "record.jsonl").unlink()
     assert command("export_audit", "--output", str(copy / "record.jsonl")).code == 0
     command("seal_audit")
     code, said = check(ArchiveFiles(copy / "record.jsonl", files.texts))
@@ -121,7 +181,7 @@ def test_what_ended_is_archived_and_all_of_it_is_proved(
 
     client = signed_in(scene.add("auditor", Role.AUDITOR))
     assert "Entries of 1 archived run are" in client.get(reverse("audit")).text
-    assert "entries of 1 archived runs" in client.post(reverse("export")).text
+    assert "entries of 1 archived runs" in client.post(reverse("export")).getvalue().decode()
     later = reverse("audit") + f"?since={timezone.now() + timedelta(days=2):%Y-%m-%dT%H:%M}"
     assert "archived run" not in client.get(later).text
     assert archive(before=unsealed.ended_at) == Archived((), 0), "run twice, nothing is left to do"
@@ -314,10 +374,55 @@ def test_an_altered_file_is_found_and_keeps_the_events_here(
         assert check(files)[0] == 3
         with pytest.raises(Refused, match="Nothing of it was let go"):
             archive()
+    files.record.write_text(whole)
+    [line] = map(json.loads, (texts := files.texts.read_text()).splitlines())
+    for robbed in ({"run": line["run"], "erased": True}, {**line, "steps": []}):
+        files.texts.write_text(json.dumps(robbed) + "\n")
+        with pytest.raises(Refused, match="Nothing of it was let go"):
+            archive()
     assert Event.objects.filter(run=run).count() == run.event_count
 
-    files.record.write_text(whole)
+    files.texts.write_text(texts)
     assert archive() == Archived((1,), 1)
+
+
+def test_files_of_another_database_are_neither_written_over_nor_emptied(
+    scene: Scene, run: Run, archive: Callable[..., Archived], files: ArchiveFiles
+) -> None:
+    """As after the restore of a backup that is older than an archive."""
+    slug, directory = scene.workspace.slug, files.record.parent
+    directory.mkdir()
+    files.record.write_text("of the time that is lost")
+    with pytest.raises(Refused, match="Archive 1 in this directory is not one of this database"):
+        archive()
+    assert files.record.read_text() == "of the time that is lost"
+    assert command("archive", slug, str(directory), "--forget").code == 3
+    files.record.unlink()
+
+    archive()
+    command("erase_subject", slug, "42", "--reason", "asked for it")
+    whole, words = files.record.read_text(), files.texts.read_text()
+    files.record.write_text(whole.replace(str(run.pk), str(scene.workspace.pk)))
+    other = command("archive", slug, str(directory), "--forget")
+    assert (other.code, "archive 1 are not in" in other.err) == (3, True), other.err
+    assert files.texts.read_text() == words
+    files.record.write_text(whole)
+    assert command("archive", slug, str(directory), "--forget").code == 0
+
+
+@pytest.mark.parametrize("key", ["", None])
+def test_a_count_that_was_raised_lets_go_of_nothing(
+    scene: Scene, run: Run, archive: Callable[..., Archived], settings: Any, key: str | None
+) -> None:
+    chain = name_of(workspace=scene.workspace.pk)
+    Sealed.objects.filter(chain=chain).update(event_count=1_000)
+    if key is None:
+        with pytest.raises(Refused, match="nothing is sealed"):
+            archive()
+    else:
+        settings.OPSCONSOLE_AUDIT_KEY = key
+        assert archive() == Archived((), 0, (1,))
+    assert Event.objects.filter(run=run).count() == run.event_count
 
 
 def _forge(run: Run, other: Run) -> None:
@@ -439,5 +544,8 @@ def test_an_erasure_reaches_what_was_archived(
     assert files.record.read_bytes() == whole
     assert [key for key, *_ in archive_file.read_runs(files)] == [run.pk]
     code, said = check(files, "--texts", files.texts)
-    assert (code, "the texts of 1 runs: they were erased since" in said) == (0, True), said
+    assert (code, "the texts of 1 runs: their file says that they were erased" in said) == (
+        0,
+        True,
+    ), said
     assert proof()[0] == 0, proof()

@@ -15,7 +15,7 @@ from tests.audit.test_sealed import faults
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import REFUND_500, Scene, go
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both, pytest.mark.slow]
 
 
 @pytest.fixture
@@ -64,7 +64,6 @@ def do_nothing_postgres(name: str) -> list[str]:
     ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["agents_event_no_update", "agents_escalation_stays"])
 def test_a_trigger_of_the_same_name_that_does_nothing_is_found(run: Run, name: str) -> None:
     replaced = (do_nothing_sqlite if connection.vendor == "sqlite" else do_nothing_postgres)(name)
@@ -166,7 +165,6 @@ REFUNDS = (
 )
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [ON_DESK, ON_BANK, ON_PEOPLE, VIEW, REFUNDS],
@@ -266,6 +264,38 @@ def test_triggers_fire_also_for_a_role_that_replicates(run: Run, statement: str)
         transaction.atomic(),
     ):
         execute(statement)
+
+
+HIDDEN_TABLES = (
+    "CREATE TEMP TABLE agents_tombstone AS SELECT id run_id, 99 event_count, 1 archive_id "
+    "FROM agents_run",
+    "CREATE TEMP TABLE agents_archive AS SELECT 1 id, 1 workspace_id, 0 seq",
+    "CREATE TEMP TABLE agents_sealed AS SELECT 'workspace/1'::text chain, 9 event_count",
+    "DELETE FROM agents_eventtext",
+)
+OTHER_OPERATOR = (
+    "CREATE SCHEMA evil",
+    "CREATE FUNCTION evil.same(varchar, varchar) RETURNS boolean LANGUAGE sql AS 'SELECT true'",
+    "CREATE OPERATOR evil.= (leftarg = varchar, rightarg = varchar, function = evil.same)",
+    "SET search_path = evil, pg_catalog, public",
+    "UPDATE agents_run SET state = 'stopped'",
+)
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("attack", [HIDDEN_TABLES, OTHER_OPERATOR])
+def test_triggers_look_at_our_tables_wherever_a_session_looks_first(
+    run: Run, attack: tuple[str, ...]
+) -> None:
+    with pytest.raises(DatabaseError, match=r"append-only|stays as it is"), transaction.atomic():
+        execute(*attack)
+
+    execute("ALTER FUNCTION agents_escalation_stays() RESET ALL")
+    try:
+        assert faults() == [("trigger agents_escalation_stays", 0)]
+    finally:
+        protection.protect(connection)
+    assert faults() == []
 
 
 @pytest.mark.skipif(connection.vendor != "sqlite", reason="PostgreSQL tells A from a")

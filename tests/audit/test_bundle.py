@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import re
@@ -16,6 +17,8 @@ from typing import Any
 import pytest
 from asgiref.sync import async_to_sync
 from django.contrib.auth.models import User
+from django.core import signals
+from django.core.asgi import get_asgi_application
 from django.test import AsyncClient
 from django.urls import reverse
 from django.utils import timezone
@@ -23,12 +26,15 @@ from django.utils import timezone
 from agents import operations
 from agents.core.digest import canonical, sha256
 from agents.models import Event, Role, Run
+from agents.web.audit import export
+from opsconsole.intake import Intake, Message
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import Scene
+from tests.live.watching import cookie_of
 from tests.processes import LONGEST
 from tests.web.test_pages import signed_in, stranger
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
 VERIFIER = Path(__file__).parents[2] / "scripts" / "verify_bundle.py"
 
@@ -306,6 +312,46 @@ def test_an_asgi_server_gets_the_copy_in_parts(scene: Scene, run: Run) -> None:
     lines = b"".join(parts).splitlines()
     assert len(lines) > Event.objects.count()
     assert "end" in json.loads(lines[-1])
+
+
+def test_who_takes_no_more_of_a_copy_holds_neither_thread_nor_connection(
+    scene: Scene, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their connection stands, and the server's buffer for it is full."""
+    monkeypatch.setattr(export, "PART", 1_000)
+    auditor = User.objects.create_user("auditor")
+    at, sent, ended = timezone.now(), list[bytes](), list[str]()
+    operations.add_member(workspace=scene.workspace, user=auditor, role=Role.AUDITOR, at=at)
+    token, body = "t" * 32, [{"type": "http.request", "body": b""}]
+    cookie = f"{cookie_of(auditor)}; csrftoken={token}"
+    headers = {"host": "127.0.0.1", "cookie": cookie, "x-csrftoken": token}
+    scope: Message = {"type": "http", "method": "POST", "path": reverse("bundle")}
+    scope["raw_path"] = scope["query_string"] = b""
+    scope["headers"] = [(name.encode(), text.encode()) for name, text in headers.items()]
+
+    async def receive() -> Message:
+        return body.pop() if body else await asyncio.Future()
+
+    async def send(message: Message) -> None:
+        sent.append(message.get("body", b""))
+        if len(sent) > 2:  # after the first line and a part
+            await asyncio.Future()
+
+    def finish(**given: Any) -> None:  # which gives the connection back
+        ended.append("finished")
+
+    async def ask() -> None:
+        pages = Intake(get_asgi_application(), most=1_000, seconds=30, part_seconds=0.2)
+        async with asyncio.timeout(LONGEST):
+            await pages(scope, receive, send)
+
+    signals.request_finished.connect(finish)
+    try:
+        async_to_sync(ask)()
+    finally:
+        signals.request_finished.disconnect(finish)
+
+    assert (len(sent), sent[1][:9], len(ended)) == (3, b'{"at":"20', 1)
 
 
 def test_a_copy_is_not_written_over_another(copy: Copy) -> None:

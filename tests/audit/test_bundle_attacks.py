@@ -438,6 +438,19 @@ def test_heads_that_begin_later_than_a_copy_ends_do_not_let_it_hold(copy: Copy) 
     assert said.startswith("head 2: this copy ends with head 1, and the heads kept elsewhere ")
 
 
+def test_the_newest_head_kept_elsewhere_follows_the_last_of_the_copy(copy: Copy) -> None:
+    *_, newest = (copy.folder / "heads.jsonl").read_text().splitlines()
+    (copy.folder / "heads.jsonl").write_text(f"{newest}\n")
+    code, said = copy.verify("--head", "heads.jsonl")
+    assert (code, "could make anew what heads 1 to 3 seal" in said) == (0, True), said
+
+    heads(copy)[-1]["seal"] = "0" * 64
+    copy.write()
+
+    code, said = copy.verify("--head", "heads.jsonl")
+    assert (code, "head 3: head 4, kept elsewhere, follows another" in said) == (3, True), said
+
+
 @pytest.mark.parametrize(
     ("file", "content"),
     [

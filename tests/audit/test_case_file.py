@@ -130,8 +130,8 @@ def test_a_case_file_tells_it_all_and_its_proof_is_of_the_same_entries(
         "Opening a page is not recorded. These people acted on its requests: rita, finn,",
         "lena: About to expire, request",
         "Automatic approval limit USD 1,000.00",
-        "Finance and two people",
-        "It covers all of them.",
+        "two members of Finance",
+        "All entries are sealed. Newest seal: head",
     ):
         assert sentence in page, sentence
     held.refresh_from_db()
@@ -153,7 +153,7 @@ def test_a_case_file_tells_it_all_and_its_proof_is_of_the_same_entries(
     assert (first, last) == (events[0]["hash"], events[-1]["hash"])
     assert copy.chain() == {"name": f"run/{run.pk}", "count": len(events), "hash": last}
     assert f"Entries 1 to {len(events)} " in page
-    assert f"Head {head['number']} of" in page
+    assert f"head {head['number']} of" in page
     assert head["seal"] in page
     taken = Event.objects.filter(kind="audit.exported").get()
     assert (taken.actor, taken.facts["run"]) == ("auditor", str(run.pk))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from threading import Event as Event_
 from threading import Thread
@@ -19,7 +20,18 @@ from agents import operations
 from agents.audit import sealing, unsealed
 from agents.desks.refunds.models import Charge, Refund, SentMail
 from agents.engine.sweep import sweep
-from agents.models import Effect, Escalation, Event, Head, Role, Run, Sealed, Step
+from agents.models import (
+    Effect,
+    Escalation,
+    Event,
+    Head,
+    PolicyVersion,
+    Role,
+    Run,
+    Sealed,
+    Step,
+    Workspace,
+)
 from agents.models.event import Entry, append_events, hashed_parts
 from agents.record.chain import link
 from agents.record.seals import seal_head
@@ -28,7 +40,7 @@ from tests.commands.test_run_pattern import command
 from tests.engine.scene import REFUND_500, Scene, go
 from tests.processes import together
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
 OWN_KEY = "a-key-that-the-intruder-made-up-0001"
 
@@ -51,7 +63,6 @@ def hash_again(run: Run) -> None:
     Run.objects.filter(pk=run.pk).update(event_count=count, head_hash=previous)
 
 
-@pytest.mark.slow
 @pytest.mark.breaks("I23", "I32")
 @pytest.mark.parametrize(
     ("tamper", "seq"), [(edit, 3), (delete, 3), (insert, 3), (swap, 3), (cut, None)]
@@ -81,11 +92,35 @@ def remove(run: Run) -> None:
 
 @pytest.mark.both
 def test_a_run_that_is_gone_is_found(run: Run) -> None:
-    gone = run.pk
+    gone, slug = run.pk, run.workspace.slug
+    operations.add_workspace(slug="eu", name="EU", at=timezone.now())
 
     unseen(remove, run)
 
     assert faults() == [(f"run {gone}", 1)]
+    assert faults("--workspace", slug) == [(f"run {gone}", 1)]
+    assert faults("--workspace", "eu") == []
+
+
+@pytest.mark.both
+def test_a_workspace_that_is_gone_is_found_by_whoever_verifies_another(run: Run) -> None:
+    """One by one all others can be read whole: going on says then that all was."""
+    _, gone = (
+        operations.add_workspace(slug=slug, name=slug, at=timezone.now()) for slug in ("uk", "eu")
+    )
+    chain, mine = f"workspace {gone.pk}", Workspace.objects.filter(pk=gone.pk)
+    assert command("seal_audit").code == 0
+
+    def remove_workspace(run: Run) -> None:
+        mine.update(policy=None)
+        PolicyVersion.objects.filter(workspace=gone).delete()
+        Event.objects.filter(workspace=gone).delete()
+        mine.delete()
+
+    unseen(remove_workspace, run)
+
+    assert faults("--workspace", run.workspace.slug) == faults() == [(chain, 1)]
+    assert faults("--run", str(run.pk)) == []
 
 
 @pytest.mark.breaks("I32")
@@ -233,7 +268,7 @@ def test_a_chain_that_is_said_to_be_sealed_and_is_not_stops_the_sealing(
     refused, checked = command("seal_audit"), command("verify_audit")
 
     assert (refused.code, checked.code, Head.objects.count()) == (3, 3, 1)
-    assert f"run/{kept_out.pk}" in refused.err
+    assert f"counts more events of run/{kept_out.pk} than the heads have" in refused.err
     wanted = f"run {kept_out.pk}: agents_sealed counts {count} sealed events; the heads have 0"
     assert wanted in checked.out
     Sealed.objects.filter(chain=f"run/{kept_out.pk}").delete()
@@ -242,17 +277,34 @@ def test_a_chain_that_is_said_to_be_sealed_and_is_not_stops_the_sealing(
 
 
 @pytest.mark.both
-@pytest.mark.parametrize("change", [{"event_count": 1}, None])
-def test_a_count_that_was_lowered_or_removed_is_found(
-    run: Run, change: dict[str, int] | None
+@pytest.mark.parametrize("change", ["lowered", "removed", "held back"])
+def test_no_event_is_sealed_twice_where_a_count_was_lowered_or_removed(
+    run: Run, scene: Scene, change: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mine = Sealed.objects.filter(chain=f"run/{run.pk}")
-    if change:
-        mine.update(**change)
-    else:
+    """What is in a head stays there: sealed twice, the chain would never hold again."""
+    chain = f"workspace/{scene.workspace.pk}"
+    mine = Sealed.objects.filter(chain=chain)
+    add_eve = partial(operations.add_member, workspace=scene.workspace, user=scene.eve)
+    if change == "held back":  # a transaction was under way: events above `upto` are in heads
+        monkeypatch.setattr(sealing, "newest_final_key", lambda: None)
+        add_eve(role=Role.ADMIN, at=timezone.now())
+        assert command("seal_audit").code == 0
+    heads, counted = Head.objects.count(), mine.get()
+    if change == "removed":
         mine.delete()
+    else:
+        mine.update(event_count=counted.event_count - 1)
 
-    assert faults() == [(f"run {run.pk}", 0)]
+    found = faults()
+    add_eve(role=Role.VIEWER, at=timezone.now())
+    refused = command("seal_audit")
+
+    assert found == [(f"workspace {scene.workspace.pk}", 0)]
+    assert (refused.code, Head.objects.count()) == (3, heads)
+    assert f"agents_sealed counts fewer events of {chain} than the heads have" in refused.err
+    counted.save()
+    assert command("seal_audit").code == 0
+    assert faults() == []
 
 
 def test_a_heads_file_that_lacks_only_its_final_newline_keeps_its_newest_head(
@@ -291,6 +343,19 @@ def test_the_oldest_seal_is_checked_with_a_key_that_seals_no_more(
     assert faults() == []
     settings.OPSCONSOLE_AUDIT_OLD_KEYS = []
     assert faults() == [("heads", 1)]
+    settings.OPSCONSOLE_AUDIT_KEY = "one-that-another-data-directory-made"
+    settings.OPSCONSOLE_OWN_KEYS = ["OPSCONSOLE_AUDIT_KEY"]
+    refused, checked = command("seal_audit"), command("verify_audit")
+    assert (refused.code, "which this process has not" in refused.err) == (3, True)
+    assert (checked.code, "`audit-key`" in checked.out) == (3, True)
+    assert Head.objects.count() == 2
+    lost = Head.objects.latest("number").key
+    assert command("seal_audit", "--begin-file").code == 3, "a slip is not sealed with"
+    assert f"seal_audit --lost-key {lost}:" in refused.err
+    assert command("seal_audit", "--lost-key", lost).code == 3, "the next would be refused too"
+    go(scene.launch(REFUND_500))
+    assert command("seal_audit", "--lost-key", lost).code == 0
+    assert (command("seal_audit").code, Head.objects.count()) == (0, 3)
 
 
 @pytest.mark.both
@@ -443,12 +508,15 @@ def test_an_event_put_at_the_end_by_sql_is_found_by_its_time(
     assert faults() == found
 
 
-def test_events_are_sealed_though_a_head_says_that_they_were(run: Run, scene: Scene) -> None:
+@pytest.mark.parametrize("beyond", [0, 10**15])
+def test_events_are_sealed_though_a_head_says_that_they_were(
+    run: Run, scene: Scene, beyond: int
+) -> None:
     def lie(run: Run) -> None:
-        Head.objects.update(upto=10**15)
+        Head.objects.update(upto=Event.objects.latest("pk").pk + beyond)
 
-    unseen(lie, run)
     go(scene.launch(REFUND_500))
+    unseen(lie, run)
 
     assert command("seal_audit").out.startswith("Head 2: ")
     assert "in no seal" not in command("verify_audit").out
@@ -466,6 +534,9 @@ def test_a_process_without_a_key_compares_heads_and_seals_nothing(
     assert "it seals nothing" in refused.err
     assert holds.code == 0
     assert "The seals were not checked: this process has no key." in holds.out
+    document = command("verify_audit", "--json").document
+    assert (document["seals_checked"], document["unsealed"] > 0) == (False, True)
+    assert document["notes"] == holds.out.splitlines()[1:]
     heads_file.write_text(heads_file.read_text().replace('"number":1', '"number":2'))
     assert faults() == [("heads", 2)]
 
@@ -533,7 +604,7 @@ def test_a_seal_costs_what_is_new_however_many_chains_there_are(
         workspace=scene.workspace, user=scene.eve, role=Role.VIEWER, at=timezone.now()
     )
 
-    with django_assert_num_queries(18 if connection.vendor == "postgresql" else 16) as asked:
+    with django_assert_num_queries(17 if connection.vendor == "postgresql" else 15) as asked:
         assert command("seal_audit").code == 0
 
     assert not [sql for sql in asked.captured_queries if "agents_run" in sql["sql"]]
@@ -549,7 +620,6 @@ def seal_beside(file: str) -> list[int]:
 
 
 @pytest.mark.both
-@pytest.mark.slow
 def test_hosts_that_seal_at_the_same_moment_make_one_history(
     run: Run, scene: Scene, settings: Any, tmp_path: Path
 ) -> None:

@@ -245,6 +245,7 @@ def test_the_page_says_what_was_not_read_and_can_have_all_of_it_read(
     assert "All of the log was last read at" in shown
     shown = signed_in(scene.add("second", Role.AUDITOR)).get(reverse("audit")).text
     assert "and not 1 others" in shown
+    assert "All of the log was last read at" in shown, "whoever looks, and later too"
     assert "New entries intact at the last check" in shown
     told = auditor.get(reverse("audit") + "?all=1&event=audit.verified").text
     assert "not read: 1." in told

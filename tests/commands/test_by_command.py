@@ -14,18 +14,13 @@ from agents import operations
 from agents.models import Escalation, Event, Role
 from tests.audit.test_record import unseen
 from tests.commands.test_run_pattern import command
-from tests.engine.scene import Scene, go, set_scene
+from tests.engine.scene import Scene, go
 from tests.web.test_pages import signed_in
 from tests.web.words import words
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
 ACCOUNT = pwd.getpwuid(os.getuid()).pw_name
-
-
-@pytest.fixture
-def scene() -> Scene:
-    return set_scene()
 
 
 def facts(kind: str) -> dict[str, object]:

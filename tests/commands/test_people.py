@@ -150,6 +150,15 @@ def test_the_only_admin_stays_one(rita: User) -> None:
     assert Membership.objects.get(user=rita).role == Role.ADMIN
 
 
+def test_what_a_role_may_not_do_or_is_not_there_is_refused_with_code_3(rita: User) -> None:
+    run = ["run_pattern", "supervisor", "--workspace", "shop", "--actor", "rita", "--goal", "x"]
+
+    launched, team = command(*run), command("set_team", "shop", "leads", "--add", "rita")
+
+    assert (launched.code, "needs the role operator" in launched.err) == (3, True)
+    assert (team.code, "There is no team 'leads'" in team.err) == (3, True)
+
+
 @pytest.mark.parametrize(
     ("limit", "minor", "says"),
     [("800", 80000, "USD 800.00"), ("0", 0, "USD 0.00"), ("none", None, "any amount")],

@@ -7,7 +7,7 @@ divided alike.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -72,12 +72,6 @@ def checks(case: Case, *, under_reference: bool) -> list[safe.Check]:
 def params(cases: Sequence[Case]) -> list[Any]:
     """Return the cases for parametrize."""
     return [pytest.param(case, id=case["id"]) for case in cases]
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[ReplayServer]:
-    with harness.replaying() as server:
-        yield server
 
 
 @pytest.fixture(autouse=True)

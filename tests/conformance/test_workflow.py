@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from tests.conformance import harness, phases
 from tests.conformance.replay_server import ReplayServer
 from tests.conformance.safe_workflow import SAFE
-from tests.engine.scene import Scene, set_scene
+from tests.engine.scene import Scene
 
 CASES = harness.cases("supervise_cases")
 SOUND = [case for case in CASES if not case["quirk"]]
@@ -20,17 +19,6 @@ CHECKPOINTS = ("pre", "post", "triggers", "escalate")
 VERDICT = ("verdict", "correction", "question", "reason")
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[ReplayServer]:
-    with harness.replaying() as server:
-        yield server
-
-
-@pytest.fixture
-def scene() -> Scene:
-    return set_scene()
 
 
 def person_of(case: dict[str, Any]) -> phases.Person:

@@ -133,6 +133,20 @@ def test_a_list_of_numbers_is_no_card(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "left"),
     [
+        ("[4111111111111111, 2]", '["[card number]", 2]'),
+        ("[[1],\n  [2.5,\n   -4111111111111111.0]]", '[[1],\n  [2.5,\n   "[card number]"]]'),
+        ('{"n": 4111111111111111.5e3}', '{"n": "[card number]"}'),
+        ("paid 4, 4111111111111111, 5", "paid 4, [card number], 5"),
+        ("[1] said 4111111111111111.", "[1] said [card number]."),
+    ],
+)
+def test_a_number_that_is_all_of_a_value_leaves_json_behind(text: str, left: str) -> None:
+    assert mask(text, KINDS) == left
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
         (f"use {KEY}.", "use [secret]"),
         (f"x-api-key: {KEY}", "x-api-key: [secret]"),
         ("use sk\u2011proj\u2011Ab12Cd34Ef56Gh78Ij90", "use [secret]"),

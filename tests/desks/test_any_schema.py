@@ -217,7 +217,7 @@ def test_a_text_that_would_be_masked_is_refused(scene: Scene) -> None:
     assert asked["inputs"]["state_summary"]["last_step"]["observation"] == done
     # A run whose questions are older is told what it was told, to its end.
     before = brief_of(Run(desk=run.desk, question_version=1, policy=run.policy))
-    assert before.told(done) == {"status": "ok", "left_usd": 0.07}
+    assert before.as_models_see(done) == {"status": "ok", "left_usd": 0.07}
 
 
 def decide(scene: Scene, held: Escalation, patch: dict[str, Any]) -> None:

@@ -39,8 +39,9 @@ from tests.desks.bank import (
 )
 from tests.engine.scene import REFUND_500, Scene, go
 from tests.web.test_pages import signed_in
+from tests.web.words import words
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both, pytest.mark.slow]
 
 
 def under(scene: Scene, **caps: Any) -> None:
@@ -151,7 +152,7 @@ def test_a_card_offers_as_proposed_to_nobody_above_their_own_limit(
     assert 'value="approve"' in card()
     set_limit("1000.00", *IN_EUR)
     assert 'value="approve"' not in card()
-    assert "Up to EUR 1,000.00, your approval limit." in card()
+    assert "Up to EUR 1,000.00, your approval limit." in words(card())
 
     tool = TOOLS["transfer_money"]
     of_day = replace(tool, may_change={"on": tool.may_change["on"]})
@@ -236,7 +237,7 @@ def test_the_log_and_its_csv_name_calls_with_their_own_currency() -> None:
     ada = signed_in(User.objects.get(username="ada"))
 
     page = ada.get("/audit/").text
-    exported = ada.post("/audit/export/", {"currency": "EUR"}).content.decode()
+    exported = ada.post("/audit/export/", {"currency": "EUR"}).getvalue().decode()
 
     assert "Asked for approval of EUR 900.00 for Operating account (first payment)." in page
     assert "Approved EUR 600.00 instead of EUR 900.00 for Operating account. “as agreed”" in page

@@ -17,7 +17,7 @@ from agents.models import Escalation, Role, Run
 from tests.engine.scene import Scene, go, set_scene
 from tests.web.test_pages import signed_in
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 WORDS = {"name": "samples", "title": "Samples", "console": "/opt/opsconsole"}
 TOOL = "@desk.tool("
 FACTS = "@desk.facts\ndef gather(subject, asked):\n    {}\n\n\n@desk.tool("

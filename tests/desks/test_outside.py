@@ -114,7 +114,7 @@ def test_a_date_is_moved_nearer_and_access_is_granted_once(company: Company) -> 
     with chromium() as browser:
         omar = company.page_of(browser, "omar")
         launch(company, omar)
-        expect(omar.locator("#run")).to_contain_text("Awaiting approval")
+        expect(omar.locator("#run")).to_contain_text("Waiting for a person")
         expect(omar.locator("main")).not_to_contain_text("refund")
 
         rita = company.page_of(browser, "rita")

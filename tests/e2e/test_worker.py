@@ -53,9 +53,6 @@ def test_the_refund_is_paid_once_though_its_worker_dies_in_the_middle(
     run = scene.launch()
     with running("manage.py", "work", **settings_of(model)):
         until(has_state(run, RunState.WAITING))
-    above_own, above_charge = decide(run, "1000"), decide(run, "1300")
-    assert [above_own.returncode, above_charge.returncode] == [3, 3]
-    assert above_own.stderr != above_charge.stderr
     assert decide(run, "800").returncode == 0
 
     # This process's points start anew, so its first tool call is the refund.

@@ -25,7 +25,6 @@ from tests.engine.scene import (
     in_thread,
     mailed,
     paid,
-    set_scene,
 )
 from tests.web.test_pages import signed_in
 
@@ -42,11 +41,6 @@ MAIL = (
 )
 FINAL = '{"kind": "final", "answer": "The refund was looked into."}'
 LOST = {"fault": "http", "status": 400}  # the model's own fault: it ends the run
-
-
-@pytest.fixture
-def scene() -> Scene:
-    return set_scene()
 
 
 @pytest.fixture

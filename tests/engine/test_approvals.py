@@ -15,7 +15,7 @@ from agents.core.states import EscalationState, RunState
 from agents.desks.refunds.models import Charge
 from agents.desks.refunds.profiles import STRICT
 from agents.engine import crashpoints
-from agents.models import Escalation, Role, Run
+from agents.models import Escalation, Run
 from tests.engine.scene import (
     REFUND_500,
     Scene,
@@ -33,18 +33,13 @@ MEMO = "Anna asks for an exception."
 UNSURE = "Anna asks what she paid last. The judge is unsure."
 NOBODYS = "Hello there."
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both, pytest.mark.slow]
 
 
 @pytest.fixture
 def scene() -> Iterator[Scene]:
     yield set_scene()
     crashpoints.watch(None)
-
-
-@pytest.fixture
-def ada(scene: Scene) -> User:
-    return scene.add("ada", Role.ADMIN)
 
 
 def approve(run: Run, by: User, amount_minor: int | None = None) -> Escalation:

@@ -15,7 +15,7 @@ from agents import operations, results
 from agents.desks.refunds.profiles import STRICT
 from agents.models import Run
 from tests.conformance import harness
-from tests.engine.scene import REFUND_500, Scene, go, mailed, paid, refund_by_phone, set_scene
+from tests.engine.scene import REFUND_500, Scene, go, mailed, paid, refund_by_phone
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -29,11 +29,6 @@ REFUND = tool("issue_refund", user_id=42, amount_usd=500, reason="as asked")
 STRANGER = tool("issue_refund", user_id=7, amount_usd=500, reason="as asked")
 MAIL = tool("send_refund_email", user_id=42, amount_usd=500, message="Done.")
 FINAL = json.dumps({"kind": "final", "answer": "Done."})
-
-
-@pytest.fixture
-def scene() -> Scene:
-    return set_scene()
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from agents.engine.commit import Commit
 from agents.models import Endpoint, Run
 from tests.conformance import harness
 from tests.conformance.replay_server import ReplayServer
-from tests.engine.scene import REFUND_500, Scene, claimable_runs, columns_of, go, paid, set_scene
+from tests.engine.scene import REFUND_500, Scene, claimable_runs, columns_of, go, paid
 from tests.processes import together
 from tests.settings import ON_POSTGRES
 
@@ -34,11 +34,6 @@ FINAL = '{"kind": "final", "answer": "Done."}'
 LEAVE = breaker.Permit("https://models.example.com/v1")
 FAULT = llm.ModelFailed("llm_error", "The server is in trouble (500).", retry=True, outage=True)
 DOWN = {"fault": "http_500", "times": breaker.FAILURES}
-
-
-@pytest.fixture
-def scene() -> Scene:
-    return set_scene()
 
 
 @pytest.fixture

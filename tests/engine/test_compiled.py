@@ -20,14 +20,9 @@ from agents.desks.refunds import facts
 from agents.desks.refunds.models import Charge, Customer, Refund, SentMail
 from agents.models import Run
 from opsconsole.databases import PREPARE_THRESHOLD
-from tests.engine.scene import Scene, columns_of, fresh, go, set_scene
+from tests.engine.scene import Scene, columns_of, fresh, go
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
-
-
-@pytest.fixture
-def scene() -> Scene:
-    return set_scene()
 
 
 def test_a_row_is_a_model_like_any_other(scene: Scene) -> None:

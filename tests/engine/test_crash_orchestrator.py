@@ -25,7 +25,7 @@ from tests.engine.dying import (
 from tests.engine.memory import Crash
 from tests.engine.scene import Scene, fresh, set_scene
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both, pytest.mark.slow]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
 GOAL = "Prepare the morning report."
 

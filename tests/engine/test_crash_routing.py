@@ -8,7 +8,7 @@ from agents.models import Escalation, Run
 from tests.engine.dying import die_everywhere, result_and_steps
 from tests.engine.scene import set_scene
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both, pytest.mark.slow]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
 REROUTED = "Customer 42 wants the monthly charge refunded. Try the wrong desk first."
 NOBODYS = "Customer 42 asks what the weather will be."

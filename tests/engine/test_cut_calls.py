@@ -11,16 +11,11 @@ from django.db import OperationalError, connection
 from agents.core.states import RunState
 from agents.models import Effect
 from agents.tools import TOOLS, Context
-from tests.engine.scene import REFUND_500, Scene, go, mailed, paid, set_scene
+from tests.engine.scene import REFUND_500, Scene, go, mailed, paid
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
 ALWAYS = 99
-
-
-@pytest.fixture
-def scene() -> Scene:
-    return set_scene()
 
 
 def cut_off() -> None:

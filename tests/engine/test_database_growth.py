@@ -6,11 +6,12 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.urls import reverse
 from django.utils import timezone
 
 from agents.engine import database_growth, sweep
 from agents.engine.database_growth import days_left
-from agents.models import DatabaseSize, Run
+from agents.models import DatabaseSize, Event, Role, Run
 from tests.engine.scene import set_scene
 from tests.web.test_pages import signed_in
 
@@ -45,6 +46,10 @@ def test_the_overview_says_what_a_run_takes_and_when_the_database_is_full(
     assert found.full_at is not None
     wanted = (40_000_000 - found.bytes) / found.bytes
     assert abs((found.full_at - at) / timedelta(days=1) - wanted) < 1
+    auditor = signed_in(scene.add("auditor", Role.AUDITOR))
+    counted = found.entries[str(scene.workspace.pk)]
+    assert f"has about {counted} entries" in auditor.get(reverse("audit")).text
+    assert 0 < counted < Event.objects.count(), "as it was then"
     shown = client.get("/").text
     assert "4 runs a day" in shown
     assert f"it is full in {int(wanted)} day" in shown

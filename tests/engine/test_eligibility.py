@@ -31,11 +31,11 @@ def answer(run: Run) -> str:
         (2000, "A refund of USD 29.00 is possible; this run paid nothing. USD 20.00 of the last"),
         (
             4900,
-            "No refund is possible on the plan pro_monthly. USD 49.00 of the last charge was",
+            "No refund is possible on the plan pro monthly. USD 49.00 of the last charge was",
         ),
         (
             120000,
-            "No refund is possible on the plan pro_monthly. USD 1,200.00 of the last charge was",
+            "No refund is possible on the plan pro monthly. USD 1,200.00 of the last charge was",
         ),
     ],
 )

@@ -14,14 +14,9 @@ from agents.audit import protection
 from agents.core.states import ENDED, EscalationState, RunState
 from agents.engine.lease import claim
 from agents.models import Escalation, Run
-from tests.engine.scene import Scene, fresh, go, set_scene
+from tests.engine.scene import Scene, fresh, go
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
-
-
-@pytest.fixture
-def scene() -> Scene:
-    return set_scene()
 
 
 def ended(scene: Scene) -> Run:

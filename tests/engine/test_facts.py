@@ -7,12 +7,12 @@ from datetime import datetime, timedelta
 import pytest
 from django.utils import timezone
 
-from agents.db.driver import pipelined
+from agents.db.driver import fetch_now
 from agents.desks.refunds.known import RefundFacts
 from agents.desks.refunds.models import Charge, Customer
 from agents.engine.facts import fetch_facts
 from agents.models import Effect, Escalation, Run, Step
-from tests.engine.scene import REFUND_500, Scene, fresh, go, set_scene
+from tests.engine.scene import REFUND_500, Scene, fresh, go
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
@@ -23,16 +23,11 @@ REFUND = {
 }
 
 
-@pytest.fixture
-def scene() -> Scene:
-    return set_scene()
-
-
 def told(run: Run, *steps: Step, at: datetime | None = None) -> RefundFacts:
     """Return what a review of a refund in `run` is told; it has only these steps behind it."""
     run = fresh(run)
     limits = run.policy.limits().of(run.pattern)
-    facts, _ = pipelined(
+    facts, _ = fetch_now(
         fetch_facts, run, REFUND, limits, steps, at=at or timezone.now(), lock=False
     )
     assert isinstance(facts, RefundFacts)

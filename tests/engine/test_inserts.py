@@ -13,14 +13,9 @@ from agents.db.inserts import insert_new, insert_rows, new_row, send_columns, se
 from agents.desks.refunds.models import SentMail
 from agents.models import Effect, Run, Step
 from tests.desk.ordering import AT, demo_book
-from tests.engine.scene import Scene, columns_of, set_scene
+from tests.engine.scene import Scene, columns_of
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
-
-
-@pytest.fixture
-def scene() -> Scene:
-    return set_scene()
 
 
 def step_of(run: Run, position: int, *, reply: object = None) -> Step:

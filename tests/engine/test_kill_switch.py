@@ -17,16 +17,11 @@ from agents.engine.sweep import sweep
 from agents.models import Effect, Escalation, Event, KillSwitch, Role, Run, Scope, SwitchStage
 from tests.engine.dying import die_at
 from tests.engine.memory import Crash
-from tests.engine.scene import REFUND_500, Scene, fresh, go, paid, recover, set_scene
+from tests.engine.scene import REFUND_500, Scene, fresh, go, paid, recover
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
 HOUR = timedelta(hours=1)
-
-
-@pytest.fixture
-def scene() -> Scene:
-    return set_scene()
 
 
 @pytest.fixture

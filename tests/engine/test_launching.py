@@ -12,15 +12,10 @@ from django.utils import timezone
 from agents import operations
 from agents.desks.refunds.profiles import STRICT
 from agents.models import PolicyVersion, Role, Run
-from tests.engine.scene import Scene, go, set_scene
+from tests.engine.scene import Scene, go
 from tests.web.test_pages import signed_in
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture
-def scene() -> Scene:
-    return set_scene()
 
 
 def tightened(scene: Scene) -> tuple[PolicyVersion, User]:

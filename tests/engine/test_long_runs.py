@@ -9,11 +9,14 @@ from typing import Any
 from unittest import mock
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from agents import llm, operations
 from agents.models import Run
 from agents.operations.people import policy_version
+from agents.web.live.topics import RunTopic, read_update
 from tests.engine.scene import Scene, go, set_scene
 from tests.web.test_pages import signed_in
 
@@ -93,5 +96,11 @@ def test_a_turn_of_a_long_run_costs_what_one_of_a_short_run_does() -> None:
     page = signed_in(scene.eve).get(f"/runs/{long.pk}/")
     first = signed_in(scene.eve).get(f"/runs/{long.pk}/?before=3")
     assert len(page.content) < 100_000
-    assert f"Steps {MANY - 24} to {MANY} of {MANY}" in page.text
-    assert f"Steps 1 to 2 of {MANY}" in first.text
+    frames = []
+    for run in (short, long):
+        with CaptureQueriesContext(connection) as asked:
+            frames.append((len(read_update(RunTopic(run.pk), "1").lines), len(asked)))
+    (_, few_queries), (size, queries) = frames
+    assert (size < 100_000, queries) == (True, few_queries), frames
+    assert f"Steps {MANY - 24} to {MANY} of {MANY}" in " ".join(page.text.split())
+    assert f"Steps 1 to 2 of {MANY}" in " ".join(first.text.split())

@@ -6,7 +6,6 @@ Hypothesis writes its replies; the engine, the desk and the simulated person are
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -23,7 +22,6 @@ from agents.desks.refunds.replays.person import decide_simulated, read_human
 from agents.models import Effect, Run
 from agents.models.event import hashed_parts
 from agents.record.chain import link
-from tests.conformance import harness
 from tests.conformance.replay_server import ReplayServer
 from tests.engine.scene import Scene, fresh, go, set_scene
 
@@ -67,12 +65,6 @@ odd = [
 ]
 # Mostly what gets far, so that what is odd comes late, when there is something to lose.
 proposals = st.one_of(*sound, *sound, *sound[:2], *odd)
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[ReplayServer]:
-    with harness.replaying() as server:
-        yield server
 
 
 @settings(

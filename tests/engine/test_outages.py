@@ -10,18 +10,13 @@ from agents.core.requests import Json
 from agents.core.states import RunState
 from agents.models import Endpoint, Run
 from tests.engine.faulty import advance_all, as_demo, faulty_server, let_time_pass
-from tests.engine.scene import REFUND_500, Scene, mailed, paid, set_scene
+from tests.engine.scene import REFUND_500, Scene, mailed, paid
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 MOVED = 5  # how often time is moved on within a fault
 FAULTS = ("429", "hang", "drip", "half", "reset", "500", "503", "html", "empty", "408")
 SETTINGS = ("401", "403", "404", "307")  # what only an admin can put right
-
-
-@pytest.fixture
-def scene() -> Scene:
-    return set_scene()
 
 
 def go_on_until_all_ended(runs: list[Run]) -> list[Run]:

@@ -16,17 +16,12 @@ from agents.desks.refunds.models import Charge, SentMail
 from agents.models import Escalation, Run
 from agents.operations.refusal import Refused
 from tests.engine.faulty import advance_all, as_demo, faulty_server
-from tests.engine.scene import Scene, go, set_scene
+from tests.engine.scene import Scene, go
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 OURS = "[[greeting]]\n\nthank you for your question.\n\n[[charge]] [[window]]"
 OWN = OURS.replace("thank", "Max says thank")
-
-
-@pytest.fixture
-def scene() -> Scene:
-    return set_scene()
 
 
 def reply(scene: Scene, draft: str, *, meanwhile: Any = lambda: None) -> Run:

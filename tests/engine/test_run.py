@@ -34,11 +34,6 @@ from tests.engine.scene import (
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
 
-@pytest.fixture
-def scene() -> Scene:
-    return set_scene()
-
-
 def test_a_refund_within_the_limit_needs_nobody(scene: Scene) -> None:
     run = go(scene.launch(REFUND_500))
 

@@ -20,7 +20,7 @@ from agents.policies.ends import end_sentence
 from tests.conformance import harness
 from tests.conformance.replay_server import ReplayServer
 from tests.desks.bank import bank_scene, day, decide, sent
-from tests.engine.scene import REFUND_1200, Scene, go, mailed, paid, set_scene
+from tests.engine.scene import REFUND_1200, Scene, go, mailed, paid
 
 pytestmark = pytest.mark.django_db(transaction=True)
 WHY = "Only two months are unused."
@@ -38,11 +38,6 @@ OWN_WORDS = "Anna (user_id=42) asks about her last charge; the agent answers in 
 CONTEXT = tool("get_refund_context", user_id=42)
 MAIL = tool("send_refund_email", user_id=42, amount_usd=300, message="[[ledger]]")
 FINAL = json.dumps({"kind": "final", "answer": "Done."})
-
-
-@pytest.fixture
-def scene() -> Scene:
-    return set_scene()
 
 
 @pytest.fixture

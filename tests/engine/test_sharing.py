@@ -16,19 +16,9 @@ from agents.models.event import facts_of
 from agents.models.kill_switch import SwitchStage
 from tests import checker
 from tests.commands.test_run_pattern import command
-from tests.engine.scene import Scene, go, set_scene
+from tests.engine.scene import Scene, go
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
-
-
-@pytest.fixture
-def scene() -> Scene:
-    return set_scene()
-
-
-@pytest.fixture
-def ada(scene: Scene) -> User:
-    return scene.add("ada", Role.ADMIN)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both, pytest.mark.slow]
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from agents.desks.refunds.models import SentMail
 from agents.desks.refunds.profiles import STRICT
 from agents.models import Run
 from tests.engine.faulty import FaultyServer, Said, advance_all, as_demo, faulty_server
-from tests.engine.scene import Scene, mailed, paid, set_scene
+from tests.engine.scene import Scene, mailed, paid
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -33,11 +33,6 @@ PLAN_OF_ONE = json.dumps(
     }
 )
 PATTERNS = ("within-limit", "routed", "morning-report", "reply")
-
-
-@pytest.fixture
-def scene() -> Scene:
-    return set_scene()
 
 
 def slipped(kind: str, role: str, said: str) -> str:

@@ -22,7 +22,7 @@ from agents.patterns import PATTERNS, Brief, Notes
 from agents.tools import TOOLS, Context
 from tests.conformance import harness
 from tests.conformance.replay_server import ReplayServer
-from tests.engine.scene import REFUND_500, Scene, claimable_runs, fresh, go, mailed, paid, set_scene
+from tests.engine.scene import REFUND_500, Scene, claimable_runs, fresh, go, mailed, paid
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -38,11 +38,6 @@ MAIL = (
 TOOLS_BEFORE = dict(TOOLS)
 FINAL = '{"kind": "final", "answer": "Done."}'
 DEAR = {"prompt_tokens": 1000, "completion_tokens": 1000}
-
-
-@pytest.fixture
-def scene() -> Scene:
-    return set_scene()
 
 
 @pytest.fixture

@@ -19,15 +19,10 @@ from agents.models import Approval, Escalation, Event, Role, Run, SwitchStage
 from agents.tools import TOOLS
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import go, paid
-from tests.engine.tiered import TIERS, Tiered, put_tiers, say_yes, set_tiered, still_waits
+from tests.engine.tiered import TIERS, Tiered, put_tiers, say_yes, still_waits
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both, pytest.mark.slow]
 BELOW = "User Anna (user_id=42) requests a refund of 1050 USD for the annual plan."
-
-
-@pytest.fixture
-def tiered() -> Tiered:
-    return set_tiered()
 
 
 def told(run: Run, *kinds: str) -> list[tuple[str, str]]:

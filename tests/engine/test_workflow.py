@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,9 +12,9 @@ from agents.desks.refunds.models import SentMail
 from agents.desks.refunds.profiles import STRICT
 from agents.models import Event
 from agents.models.event import facts_of
-from tests.conformance import harness, phases
+from tests.conformance import phases
 from tests.conformance.replay_server import ReplayServer
-from tests.engine.scene import Scene, go, set_scene
+from tests.engine.scene import Scene, go
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -35,17 +34,6 @@ def sending(message: str) -> str:
 
 def done(answer: str) -> str:
     return json.dumps({"kind": "final", "answer": answer})
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[ReplayServer]:
-    with harness.replaying() as server:
-        yield server
-
-
-@pytest.fixture
-def scene() -> Scene:
-    return set_scene()
 
 
 def reply(*sends: str, judge: list[str]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from agents import operations
 from agents.core.states import EscalationState
 from agents.models import Escalation, Membership, Run, Session
 from tests.e2e.test_scale_out import adjusted
-from tests.engine.scene import Scene, go, set_scene
+from tests.engine.scene import Scene, go
 from tests.live.watching import Message, cookie_of, watching
 from tests.web.serving import free_port, served
 from tests.web.test_pages import stranger
@@ -22,11 +22,6 @@ from tests.web.test_pages import stranger
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
 VIEWERS = 60
-
-
-@pytest.fixture
-def scene() -> Scene:
-    return set_scene()
 
 
 def version(message: Message, letter: str = "r") -> int:
@@ -186,7 +181,7 @@ def test_everybody_who_watches_gets_the_newest_state(scene: Scene) -> None:
         query = f"run={runs[number % 2].pk}"
         with watching(site, query, cookie=cookies[number % len(cookies)]) as stream:
             # What opens the request is the last that a run writes before it waits.
-            return stream.next("#run", "Awaiting approval").data
+            return stream.next("#run", "Waiting for a person").data
 
     with served() as site, ThreadPoolExecutor(VIEWERS) as pool:
         seen = [pool.submit(watch, number) for number in range(VIEWERS)]

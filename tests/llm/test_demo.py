@@ -114,6 +114,9 @@ def test_a_question_that_asks_for_no_money_gets_an_answer() -> None:
 
     assert action["kind"] == "final"
     assert action["answer"] == "Customer 42 is Anna. [[charge]] [[window]]"
+    erased = {**CONTEXT, "user": {**CONTEXT["user"], "name": ""}}
+    nameless = proposed("Which plan does customer 42 have?", step(READ, erased))
+    assert nameless["answer"] == "Customer 42 has no name on file. [[charge]] [[window]]"
 
 
 def test_an_unknown_customer_is_refunded_nothing() -> None:

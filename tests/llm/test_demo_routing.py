@@ -64,7 +64,11 @@ FINDINGS: list[tuple[str, Json, str]] = [
         {"incident_id": "INC-4021", "service": "public-api", "state": "mitigated"},
         "INC-4021",
     ),
-    ("sales", {"recommended_plan": "team_plus", "monthly_price_usd": 199.0}, "team_plus at 199.00"),
+    (
+        "sales",
+        {"recommended_plan": "team_plus", "monthly_price_usd": 199.0},
+        "Team plus costs 199.00 USD",
+    ),
     ("other", {}, "looked into"),
 ]
 

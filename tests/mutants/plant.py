@@ -30,7 +30,10 @@ USED = (*FOLDERS, "pyproject.toml", "manage.py", "requirements-dev.lock")
 WARNED = ("-W", "ignore::pytest.PytestAssertRewriteWarning")
 # What nobody collected is the suite's business: looking for it takes a third of a session's end.
 QUICK = ("-p", "no:unraisableexception")
-HELD = ("hypothesis", "pytest", "pytest_django.fixtures", "unittest.mock", "xdist.plugin")
+HELD = (
+    *("_hypothesis_pytestplugin", "anyio.pytest_plugin", "hypothesis", "pytest", "time_machine"),
+    *("pytest_django.fixtures", "unittest.mock", "xdist.looponfail", "xdist.plugin"),
+)
 LONGEST = 600  # seconds for the tests of one mutant
 
 

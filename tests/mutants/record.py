@@ -160,10 +160,11 @@ RECORD = (
         "left := sum(1 for _ in self.sealed)",
         f"{SEALED} -k hashed_anew",
     ),
-    _left_out(
+    Mutant(
         "a sealed chain may be gone",
         "agents/audit/verify.py",
-        "workspaces.count() == Workspace.objects.count()",
+        "in _vanished_chains(sealed, set(map(str, others)))",
+        "in ()",
         f"{SEALED} -k gone",
     ),
     Mutant(

@@ -73,8 +73,8 @@ SHARING = (
     Mutant(
         "any total rejects several",
         "agents/web/approvals/bulk_views.py",
-        "if found != total:",
-        "if False:",
+        "if found != total and typed not in",
+        "if False and typed not in",
         f"{BULK} -k judged_by_itself",
     ),
     Mutant(

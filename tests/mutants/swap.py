@@ -46,6 +46,7 @@ def outcome(path: str, was: str, now: str, tests: str, *options: str) -> tuple[i
                 place = home / Path(path).name
                 place.write_text(now, encoding="utf-8")
                 _exchange(str(Path(path).absolute()), place, _codes(was, now))
+                gc.freeze()  # what the bed holds stays
                 code = int(pytest.main([tests, *options, f"--basetemp={home / 'tmp'}"]))
             except BaseException:  # a fork must not come back as its parent
                 traceback.print_exc()

@@ -98,7 +98,7 @@ def test_a_request_that_nobody_takes_is_told_once_to_those_who_can(
     assert to(mail) == ["ada"]  # above Rita's limit; Omar launched it, Eve only looks
     one = mail.got[0]
     assert subject(one) == (
-        "[opsconsole] Still unclaimed at half time: Refund USD 1,200.00 to Anna #42"
+        "[opsconsole] Still unclaimed after half its time: Refund USD 1,200.00 to Anna #42"
     )
     address = re.findall(r"http\S+", text(one))[0]
     assert not urlsplit(address).query
@@ -254,7 +254,7 @@ def test_a_kill_switch_is_told_and_stops_the_clock_of_what_it_holds(
         "[opsconsole] Kill switch turned on by ada: pay",
         "[opsconsole] 3 notifications",  # two stages of its release, and what it had held
     ]
-    assert "unclaimed at half time" in text(mail.got[2])
+    assert "unclaimed after half its time" in text(mail.got[2])
     assert "it loops" not in "".join(map(text, mail.got))
 
     operations.kill(at=at, **given)
@@ -335,14 +335,14 @@ def test_what_needs_somebody_comes_with_its_reason_and_only_while_it_does(
     fan_out._looked_at = -fan_out.MINUTE
     tell()
     assert to(mail) == ["ada", "omar"]
-    assert "the run ended before it told whom it is about" in of(mail, ada)
+    assert "the run ended before the person concerned was told" in of(mail, ada)
     assert str(settled.pk) in of(mail, ada)
     Escalation.objects.filter(run=lost).update(expires_at=at)
     sweep()
     mail.got.clear()
     tell(timezone.now() + timedelta(seconds=1))
     assert "Expired without an answer: Did the email to Anna #42" in of(mail, ada)
-    assert "Nobody decided by " in of(mail, ada)
+    assert "It was not decided by " in of(mail, ada)
     in_digest = Notification.objects.get(escalation=asked_of, kind=Kind.ATTENTION)
     lines = note_of(in_digest).lines  # there is nothing to answer any more
     assert lines[0] == "Nobody can tell whether a call took effect: look it up."
@@ -377,7 +377,7 @@ def test_a_mail_says_when_it_was_so_and_no_deadline_that_stands_still(
     assert "A kill switch is on, and the deadline stands still." in told["rita"]
     assert "Deadline: " not in told["rita"]
     when = f"{soon + timedelta(minutes=4):%d %b %H:%M} UTC"
-    assert f"This was so on {when}; each page says what is so now." in told["rita"]
+    assert f"As of {when}; each page shows what is true now." in told["rita"]
     mail.got.clear()
 
     frozen = timedelta(hours=1)

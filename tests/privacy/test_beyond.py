@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlencode
+
 import pytest
 from django.contrib.auth.models import User
 from django.utils import timezone
@@ -12,16 +14,11 @@ from agents.desks.refunds.profiles import STRICT
 from agents.models import Role, Run, SwitchStage
 from agents.models import event as record
 from tests.commands.test_run_pattern import Ended, command
-from tests.engine.scene import Scene, go, set_scene
+from tests.engine.scene import Scene, go
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
 REASON = "the worker loops"
-
-
-@pytest.fixture
-def scene() -> Scene:
-    return set_scene()
 
 
 @pytest.fixture
@@ -60,7 +57,7 @@ def test_nothing_is_said_where_everything_was_reached(scene: Scene, admin: User)
 @pytest.mark.parametrize(
     "reason", ["Anna was paid twice", "case of ANNA@example.com", "customer 42 was paid twice"]
 )
-def test_a_kill_switch_that_names_the_customer_is_listed(
+def test_a_kill_switch_or_saved_view_that_names_the_customer_is_listed(
     scene: Scene, admin: User, reason: str
 ) -> None:
     policy = {**STRICT.as_json(), "redaction": ["card_numbers"]}  # addresses stay
@@ -68,6 +65,14 @@ def test_a_kill_switch_that_names_the_customer_is_listed(
     operations.publish_policy(workspace=scene.workspace, document=policy, by=admin, at=at)
     press(scene, admin, "142 runs of Annabel's loop")
     named = press(scene, admin, reason)
+    views = [
+        operations.save_view(by=who, name=name, query=query, at=at, workspace=shared)
+        for who, name, query, shared in (
+            (scene.rita, "142", "subject=Annabel", None),
+            (scene.rita, reason, "state=open", None),
+            (admin, "mine", urlencode({"subject": reason}), scene.workspace),
+        )
+    ]
     refused(scene)
     [pressed] = scene.workspace.events.filter(kind="kill_switch.on", facts__why=reason)
 
@@ -76,6 +81,7 @@ def test_a_kill_switch_that_names_the_customer_is_listed(
     assert ended.code == 0
     assert f"kill switches {named}: " in ended.out
     assert f"the workspace's events {pressed.seq}: " in ended.out
+    assert f"saved views {views[1].pk} of rita, {views[2].pk} of ada: " in ended.out
 
 
 def test_a_policy_that_masks_nothing_is_listed_while_others_run_under_it(

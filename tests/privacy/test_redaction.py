@@ -23,11 +23,11 @@ from agents.engine.sweep import settle_orphan
 from agents.models import Effect, Escalation, Event, PolicyVersion, Role, Run, Step, Workspace
 from agents.models import SwitchStage as KillStage
 from agents.results import result
-from tests.engine.scene import REFUND_1200, Scene, go, set_scene
+from tests.engine.scene import REFUND_1200, Scene, go
 from tests.llm.asking import send, serving
 from tests.privacy.searching import places_of
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
 CARD, IBAN, MAIL = "4111 1111 1111 1111", "DE89 3704 0044 0532 0130 00", "eve@elsewhere.example"
 ALL = f"card {CARD}, account {IBAN}, write to {MAIL}"
@@ -38,11 +38,6 @@ def completion(content: str, *, model: str = "stand-in", **more: Any) -> str:
     """Return the body of a model's answer."""
     choice = {"message": {"content": content, **more}, "finish_reason": "stop"}
     return json.dumps({"model": model, "choices": [choice]})
-
-
-@pytest.fixture
-def scene() -> Scene:
-    return set_scene()
 
 
 @pytest.fixture
@@ -241,7 +236,6 @@ ECHOES: dict[str, tuple[int, str]] = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("where", ECHOES)
 def test_a_server_that_quotes_our_key_has_it_kept_and_logged_nowhere(
     scene: Scene, caplog: pytest.LogCaptureFixture, where: str

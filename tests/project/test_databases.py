@@ -50,6 +50,7 @@ def test_what_the_address_of_a_postgresql_says_wins_over_our_limits() -> None:
         "mysql://omar:hunter2@db/ops",
         "postgres://omar:hunter2@db:port/ops",
         "postgres://omar:hunter2@db",
+        "postgres://omar:hunter2/+x@db/ops",
         "sqlite://:memory:",
         "sqlite://",
         "hunter2",
@@ -60,10 +61,12 @@ def test_another_database_is_refused_without_repeating_the_password(url: str) ->
         described(url)
 
     assert "hunter2" not in str(refused.value)
+    assert described("postgres://omar:a%2F%23%3F%40@db/ops")["PASSWORD"] == "a/#?@"
 
 
 def test_sqlite_is_opened_as_the_settings_ask(tmp_path: Path) -> None:
     asked = {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1, "recursive_triggers": 1}
+    asked |= {"secure_delete": 1}
 
     with closing(sqlite3.connect(tmp_path / "x.sqlite3")) as opened:
         opened.executescript(str(SQLITE_OPTIONS["init_command"]))

@@ -261,12 +261,12 @@ def port() -> Iterator[int]:
         thread.join()
 
 
-@pytest.mark.parametrize(("path", "code"), [("/readyz", 0), ("/elsewhere", 1)])
+@pytest.mark.parametrize(("path", "code"), [("/readyz", 0), ("/elsewhere", 1), ("", 2)])
 def test_the_probe_asks_as_a_host_that_is_served(port: int, path: str, code: int) -> None:
     told = {"OPSCONSOLE_PORT": str(port), "OPSCONSOLE_ALLOWED_HOSTS": "ops.example.com,other"}
 
     done = subprocess.run(
-        [sys.executable, ROOT / "scripts/probe", path], env={**os.environ, **told}
+        [sys.executable, ROOT / "scripts/probe", *path.split()], env={**os.environ, **told}
     )
 
     assert done.returncode == code

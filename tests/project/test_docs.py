@@ -79,3 +79,14 @@ def test_a_class_name_exists_once() -> None:
     )
 
     assert [name for name, count in names.items() if count > 1] == []
+
+
+def test_templates_are_in_lines_a_person_can_review() -> None:
+    long = [
+        f"{page.relative_to(ROOT)}:{number}"
+        for page in sorted((ROOT / "templates").rglob("*.html"))
+        for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1)
+        if len(line) > 160
+    ]
+
+    assert long == []

@@ -32,7 +32,7 @@ def told(clock: Clock, caplog: pytest.LogCaptureFixture) -> Iterator[logs.Outage
     caplog.set_level(logging.INFO, logger="opsconsole.logs")
     found = logs.Outages()
     yield found
-    connection_created.disconnect(found._opened)
+    connection_created.disconnect(found._open)
 
 
 def fails(told: logs.Outages) -> bool:

@@ -60,6 +60,32 @@ def test_a_database_that_others_can_read_is_refused_with_what_to_do(home: Path) 
     assert own.manage("check").code == 0
 
 
+@pytest.mark.parametrize(
+    ("place", "program", "says"),
+    [(".", "verify_audit", "OPSCONSOLE_DATA_DIR is"), ("static", "collectstatic", "/static/")],
+)
+def test_a_place_that_may_not_be_written_is_a_sentence_and_code_2(
+    home: Path, place: str, program: str, says: str
+) -> None:
+    closed = home / place
+    closed.mkdir(exist_ok=True)
+    closed.chmod(0o500)
+    as_others = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"]  # root may all else
+    ended = subprocess.run(
+        [*(as_others if os.getuid() == 0 else []), sys.executable, "manage.py", program],
+        cwd=ROOT,
+        env=Installation(home, f"sqlite:///{home}/opsconsole.sqlite3").environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+    )
+    closed.chmod(0o700)
+
+    assert ended.returncode == 2, ended.stderr
+    assert ended.stderr.startswith("opsconsole cannot start: ")
+    assert (says in ended.stderr, ended.stderr.count("\n")) == (True, 1)
+
+
 @pytest.mark.parametrize("program", ["work", "serve"])
 @pytest.mark.parametrize("seconds", [0, 0.25, 1.0, 2.5])
 def test_a_process_told_to_stop_in_its_first_seconds_ends_with_nought(

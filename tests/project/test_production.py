@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -43,22 +44,35 @@ def test_the_checks_of_a_deployment_find_nothing(tmp_path: Path) -> None:
 
 
 def as_systemd_reads(text: str) -> dict[str, str]:
-    """Return what EnvironmentFile gives: a comment is a line of its own, all else is the value."""
+    """Return what EnvironmentFile gives: a comment is a line of its own, all else is the value.
+
+    Quotes around it are none of it.
+    """
     pairs = [line.partition("=") for line in text.splitlines() if line and line[0] not in "#;"]
-    return {name: value.strip() for name, _, value in pairs}
+    return {name: value.strip().strip("'") for name, _, value in pairs}
+
+
+def as_a_shell_reads(file: Path) -> dict[str, str]:
+    read = ["sh", "-euc", f"set -a; . {file}; env"]
+    lines = subprocess.run(read, capture_output=True, text=True, check=True).stdout.splitlines()
+    return dict(line.split("=", 1) for line in lines if "=" in line)
 
 
 @pytest.mark.slow
-def test_the_settings_of_the_guide_hold_no_comment_as_a_value(tmp_path: Path) -> None:
+def test_the_settings_of_the_guide_are_read_alike_by_systemd_and_a_shell(tmp_path: Path) -> None:
     section = GUIDE.read_text().partition("\n## Production\n")[2].partition("\n### ")[0]
     block = "\n".join(re.findall(r"^    (.*)$", section, re.MULTILINE))
-    given = as_systemd_reads(block.replace("…", "a-key-of-many-letters-0123456789" * 2))
+    block = block.replace("…", "a-key-of-many-letters-0123456789" * 2)
+    given = as_systemd_reads(block)
+    file = tmp_path / "opsconsole.env"
+    file.write_text(block)
+    assert given.items() <= as_a_shell_reads(file).items()
     told = environment(**given, OPSCONSOLE_ENV_FILE="", OPSCONSOLE_DATA_DIR=str(tmp_path))
 
     check = ["manage.py", "check", "--deploy", "--fail-level", "WARNING"]
     done = nursery.run(check, cwd=ROOT, env=told, timeout=60)
 
-    assert [value for value in given.values() if "#" in value or " " in value] == []
+    assert [value for value in given.values() if "#" in value] == []
     assert len(given) == 9
     assert done.returncode == 0, done.stderr
 

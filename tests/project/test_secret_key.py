@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
-from opsconsole.secret_key import kept_in
+from opsconsole.secret_key import keep_secret
 
 
 def test_the_key_is_made_once_and_only_its_owner_reads_it(tmp_path: Path) -> None:
     path = tmp_path / "secret-key"
 
-    key = kept_in(path)
+    key = keep_secret(path)
 
-    assert kept_in(path) == key
+    assert keep_secret(path) == key
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert list(tmp_path.iterdir()) == [path]
 
@@ -27,7 +27,7 @@ def test_processes_that_start_together_agree_on_the_key(tmp_path: Path) -> None:
 
     def start() -> None:
         barrier.wait()
-        found.append(kept_in(path))
+        found.append(keep_secret(path))
 
     threads = [threading.Thread(target=start) for _ in range(8)]
     for thread in threads:
@@ -41,11 +41,11 @@ def test_processes_that_start_together_agree_on_the_key(tmp_path: Path) -> None:
 
 def test_a_key_that_others_can_read_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "secret-key"
-    kept_in(path)
+    keep_secret(path)
     path.chmod(0o644)
 
     with pytest.raises(ImproperlyConfigured, match="chmod 600"):
-        kept_in(path)
+        keep_secret(path)
 
 
 def test_a_key_that_is_cut_off_is_refused(tmp_path: Path) -> None:
@@ -53,4 +53,4 @@ def test_a_key_that_is_cut_off_is_refused(tmp_path: Path) -> None:
     path.touch(0o600)
 
     with pytest.raises(ImproperlyConfigured, match="not whole"):
-        kept_in(path)
+        keep_secret(path)

@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from agents import operations
 from agents.core.states import EscalationState, RunState
-from agents.db.driver import pipelined
+from agents.db.driver import fetch_now
 from agents.desks.refunds import refunds
 from agents.desks.refunds.importing import COLUMNS, import_customers
 from agents.desks.refunds.known import RefundFacts
@@ -30,7 +30,7 @@ from agents.operations import deciding, granting
 from agents.systems import SYSTEMS
 from tests.desks.bank import LARGE, PAID_AT_ONCE, bank_scene, launch, sent
 from tests.desks.bank import decide as decide_at_bank
-from tests.engine.scene import REFUND_500, Scene, fresh, go, paid, refund_by_phone, set_scene
+from tests.engine.scene import REFUND_500, Scene, fresh, go, paid, refund_by_phone
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.postgres]
 
@@ -42,11 +42,6 @@ SELECT count(*) FROM pg_locks waiting JOIN pg_locks held USING (pid)
 JOIN pg_database ON pg_database.oid = held.database
 WHERE NOT waiting.granted AND held.granted AND datname = current_database()
 """
-
-
-@pytest.fixture
-def scene() -> Scene:
-    return set_scene()
 
 
 def until_somebody_waits() -> None:
@@ -166,12 +161,14 @@ def test_a_stop_does_not_wait_for_the_intent_of_another_run(scene: Scene) -> Non
     assert fresh(held).state == RunState.STOPPED
 
 
-def test_a_decision_reads_who_may_decide_once_it_has_the_lock(scene: Scene) -> None:
+@pytest.mark.parametrize("locked", ["run", "workspace"])
+def test_a_decision_reads_who_may_decide_once_it_has_the_lock(scene: Scene, locked: str) -> None:
     held = go(scene.launch())
 
     with ThreadPoolExecutor(1) as threads:
         with transaction.atomic():
-            Run.objects.select_for_update().get(pk=held.pk)
+            row: Any = held if locked == "run" else held.workspace
+            type(row).objects.select_for_update(no_key=True).get(pk=row.pk)
             decision = threads.submit(decide, scene, held)
             until_somebody_waits()
             Membership.objects.filter(user=scene.rita).delete()
@@ -214,7 +211,7 @@ def test_what_was_refunded_is_read_once_the_charge_is_locked(scene: Scene) -> No
     def told() -> int:
         try:
             with transaction.atomic():
-                facts, _ = pipelined(
+                facts, _ = fetch_now(
                     fetch_facts, run, refund, limits, [], at=timezone.now(), lock=True
                 )
             assert isinstance(facts, RefundFacts)

@@ -21,17 +21,12 @@ from agents.desks.refunds.models import Charge, Refund
 from agents.desks.refunds.profiles import STRICT
 from agents.models import Effect, Escalation, Run, Workspace
 from agents.models.kill_switch import SwitchStage
-from tests.engine.scene import REFUND_500, Scene, fresh, go, mailed, paid, recover, set_scene
+from tests.engine.scene import REFUND_500, Scene, fresh, go, mailed, paid, recover
 from tests.processes import SIX, Contenders
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both, pytest.mark.slow]
 
 ROUNDS = 20
-
-
-@pytest.fixture
-def scene() -> Scene:
-    return set_scene()
 
 
 def reviewers(scene: Scene) -> list[str]:

@@ -21,17 +21,12 @@ from agents.models import Archive, Effect, Escalation, Role, Run, Workspace
 from agents.models.effect import UNSETTLED
 from agents.models.kill_switch import SwitchStage
 from tests import checker
-from tests.engine.scene import REFUND_500, Scene, fresh, go, set_scene
+from tests.engine.scene import REFUND_500, Scene, fresh, go
 from tests.processes import Contenders
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both, pytest.mark.slow]
 
 STORMS, ROUNDS = 4, 10
-
-
-@pytest.fixture
-def scene() -> Scene:
-    return set_scene()
 
 
 @pytest.mark.parametrize("seed", range(STORMS))

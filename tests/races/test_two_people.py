@@ -10,16 +10,11 @@ from django.utils import timezone
 
 from agents.models import Approval, Escalation, Event
 from tests.engine.scene import fresh, go, paid
-from tests.engine.tiered import Tiered, set_tiered
+from tests.engine.tiered import Tiered
 from tests.processes import Contenders
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 DECIDES = "tests.races.contenders:decides"
-
-
-@pytest.fixture
-def tiered() -> Tiered:
-    return set_tiered()
 
 
 def test_of_six_yeses_of_two_people_one_is_first_and_one_decides(

@@ -30,6 +30,7 @@ COMMANDS = {
     "serve": ["serve", "--port", "1"],
     "decide": ["decide", "1", "--approve", "--as", "rita"],
     "verify_audit": ["verify_audit"],
+    "check": ["check", "--database", "default"],
     "seal_audit": ["seal_audit"],
     "add_workspace": ["add_workspace", "eu", "--name", "EU"],
 }

@@ -6,6 +6,7 @@ import pytest
 from django.utils import timezone
 
 from agents.models import Run, Step
+from agents.web.case.file import case_file
 from agents.web.runs.patterns.orchestrator import Task, tasks
 from agents.web.runs.patterns.routing import SpecialistAttempt, way
 from agents.web.runs.patterns.workflow import StepPart, rounds
@@ -52,7 +53,7 @@ def test_a_report_is_shown_with_the_facts_of_the_day_and_its_brief() -> None:
     assert "failed payments 2.3%" in told["payments"]
     assert told["inventory"] == ""
     assert above["brief"].text.startswith("Health unknown: US, 2026-02-26. Partial report")
-    assert (above["brief"].word, above["brief"].why) == ("Approved", "")
+    assert (above["brief"].word, above["brief"].why) == ("Allowed", "")
     assert [x for x, _ in above["quarters"]] == [0, 25, 50, 75]
 
 
@@ -80,6 +81,19 @@ def test_a_drift_is_shown_between_two_rounds() -> None:
     assert first.correction.startswith("Claim no refund")
     assert (second.triggers, second.verdict[2]) == ([], "continue")
     assert draft.standing[2] == "accepted"
+
+
+def test_page_and_case_file_agree_that_outputs_of_steps_are_kept_and_not_changed() -> None:
+    run = ran("reoriented")
+
+    outputs = [turn for turn in trace(run).turns if turn.title.endswith(": output")]
+    told = [entry for entry in case_file(run).entries if entry.review and entry.review.text]
+    assert {turn.word for turn in outputs} == {"Allowed"}
+    assert len(told) >= len(outputs) > 2
+    assert all("The policy kept what" in entry.line.sentence for entry in told)
+    assert not [ruling for entry in told if entry.review for ruling in entry.review.revisions]
+    begun = rounds(list(run.steps.order_by("position"))[:3], timezone.now())["parts"][0]
+    assert [phase.told for phase in begun.ribbons[0][1]][1:3] == ["not finished", "not yet"]
 
 
 def test_a_convergence_that_reached_its_cap_is_noted_and_accepted() -> None:
@@ -113,7 +127,7 @@ def test_a_trace_adds_up() -> None:
         "Answer",
     ]
     assert found.counts == [
-        ("approve", "approved by policy", 2),
+        ("approve", "allowed by policy", 2),
         ("revise", "revised by policy", 2),
     ]
     assert (found.moved, found.asked) == ("USD 500.00", "of USD 500.00 proposed")

@@ -10,10 +10,10 @@ from django.urls import reverse
 
 from agents.core.states import EscalationState
 from agents.models import Escalation, Event, Membership, Role, Run
-from tests.engine.scene import Scene, set_scene
+from tests.engine.scene import Scene
 from tests.web.test_pages import ADDRESSES, SHARES, address, form, signed_in, stranger, waiting
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
 OPEN = {
     "healthz",
@@ -27,11 +27,6 @@ OPEN = {
     "sign-in-code",
 }
 ELSEWHERE = ("//evil.example/", "https://evil.example/", "/\\evil.example", "javascript:alert(1)")
-
-
-@pytest.fixture
-def scene() -> Scene:
-    return set_scene()
 
 
 def about(name: str, escalation: Escalation) -> str:
@@ -88,7 +83,6 @@ MAY_READ: dict[str, set[Role]] = {
 
 @pytest.mark.parametrize("role", Role)
 @pytest.mark.parametrize("htmx", [False, True])
-@pytest.mark.slow
 def test_every_role_gets_what_its_row_says(scene: Scene, role: Role, htmx: bool) -> None:
     escalation = waiting(scene)
     client = signed_in(scene.add("ada", role))
@@ -257,7 +251,6 @@ def test_a_failure_of_ours_tells_nothing_of_the_inside(
     assert not re.search(r"SELECT|passwd|RuntimeError|Traceback", answered.text)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "hidden",
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import html
 import io
 from pathlib import Path
 from typing import Any
@@ -17,19 +18,15 @@ from pytest_django import DjangoAssertNumQueries
 
 from agents.audit import protection
 from agents.audit.sealing import seal
-from agents.models import Escalation, Event, Role, Run
-from agents.web.audit import export, log
-from tests.engine.scene import REFUND_500, Scene, go, set_scene
+from agents.models import Escalation, Event, Role, Run, Verification
+from agents.operations import verifying
+from agents.web.audit import export, log, views
+from tests.engine.scene import REFUND_500, Scene, go
 from tests.settings import ON_POSTGRES
 from tests.web.test_pages import signed_in, stranger
 from tests.web.verifying import verify_log
 
-pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture
-def scene() -> Scene:
-    return set_scene()
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
 
 @pytest.fixture
@@ -62,6 +59,8 @@ def test_decisions_and_money_are_shown_by_default_and_all_events_on_demand(
         "The policy requires approval of what step 2 proposed. Rule: Automatic approval limit."
         in everything
     )
+    assert "Finished the agent's proposal for step 2." in html.unescape(everything)
+    assert "Began the request for a person's decision on step 2." in html.unescape(everything)
     request = run.escalations.get()
     assert f'<a href="/approvals/{request.pk}/">request {request.pk}</a>' in ledger
     assert '<a href="/policy/?version=1">policy v1</a>' in everything
@@ -136,8 +135,15 @@ def test_a_list_that_leaves_out_older_runs_says_so(
     assert f"/runs/{newer.pk}/" in page
     assert f"/runs/{older.pk}/" not in page
     assert "More than 1 runs match" in page
-    assert "CUT: " in auditor.post(reverse("export"), asked).text
+    assert "CUT: " in auditor.post(reverse("export"), asked).getvalue().decode()
     assert "runs match" not in auditor.get(at).text
+
+    monkeypatch.setattr(log, "FEW", 3)  # of four: each run paid and told it
+    given = auditor.post(reverse("export"), asked)
+    taken = Event.objects.filter(kind="audit.exported").latest("pk").facts["rows"]
+    go(scene.launch(REFUND_500))  # the newest is another now, while the file is sent
+    copy = given.getvalue().decode()
+    assert (str(newer.pk) in copy, f"END: {taken} entries" in copy) == (True, True)
 
 
 FIELDS = {"subject": "42", "amount_from": "1", "amount_to": "9999", "person": "rita"}
@@ -191,13 +197,13 @@ def test_an_entry_that_cannot_be_read_is_named_among_the_others(
     Event.objects.filter(pk=bad.pk).update(facts={**bad.facts, "decision": ["odd"]})
 
     page = auditor.get(reverse("audit"))
-    copy = auditor.post(reverse("export"))
+    copy = auditor.post(reverse("export")).getvalue().decode()
 
     for event in (odd, bad):  # as they were: what looks at every test's rows reads them too
         Event.objects.filter(pk=event.pk).update(at=event.at, facts=event.facts)
     protection.protect(connection)
 
-    for text in (page.text, copy.text):
+    for text in (page.text, copy):
         assert "This entry cannot be read." in text
         assert "Decided: its details cannot be read." in text
         assert "Gave rita the role of reviewer" in text
@@ -223,19 +229,32 @@ def test_the_state_of_the_chain_is_always_shown(
 
 
 @pytest.mark.breaks("I33")
-def test_a_changed_event_is_named_and_the_check_is_on_record(scene: Scene, auditor: Client) -> None:
-    run = go(scene.launch(REFUND_500))
-    assert "All 2 chains were read" in verify_log(auditor)
+def test_a_changed_event_is_named_and_the_check_is_on_record(
+    scene: Scene, auditor: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (verifying, views):
+        monkeypatch.setattr(module, "NAMED", 1)
+    run, other = go(scene.launch(REFUND_500)), go(scene.launch(REFUND_500))
+    assert "All 3 chains were read" in verify_log(auditor)
     protection.unprotect(connection)
-    Event.objects.filter(run=run, seq=3).update(actor="somebody")
+    Event.objects.filter(run__in=[run, other], seq=3).update(actor="somebody")
     protection.protect(connection)
 
     page = verify_log(auditor)
 
-    assert "1 fault in the log" in page
-    assert f"run {run.pk}: event 3" in page
+    assert "2 faults in the log, the first 1 are named" in page
+    assert f"run {min(run.pk, other.pk)}: event 3" in page
     checks = Event.objects.filter(kind="audit.verified").order_by("pk")
-    assert [len(event.facts["faults"]) for event in checks] == [0, 1]
+    told = [(len(event.facts["faults"]), event.facts.get("more", 0)) for event in checks]
+    assert told == [(0, 0), (1, 1)]
+    newest = Verification.objects.latest("pk")
+    newest.outcome = {
+        **(newest.outcome or {}),
+        "faults": [],
+        "more": 0,
+    }  # its row is under no seal, the event is
+    newest.save()
+    assert "The last check found 2 faults" in auditor.get(reverse("audit")).text
 
 
 def test_the_copy_is_safe_for_spreadsheets_and_on_record(scene: Scene, auditor: Client) -> None:
@@ -245,8 +264,9 @@ def test_the_copy_is_safe_for_spreadsheets_and_on_record(scene: Scene, auditor: 
         scene.omar.refresh_from_db()
         run = scene.launch(REFUND_500)
         answered = auditor.post(reverse("export"), {"run": str(run.pk), "all": "1"})
-        rows = list(csv.DictReader(io.StringIO(answered.text, newline="")))
-        assert [row["event"] for row in rows] == ["run.queued"]
+        table = answered.getvalue().decode()
+        rows = list(csv.DictReader(io.StringIO(table, newline="")))
+        assert [row["event"] for row in rows] == ["run.queued", ""]
         assert rows[0]["person"] == f"'{name}"
 
     assert answered["Content-Disposition"].startswith('attachment; filename="audit-log-')
@@ -262,9 +282,10 @@ def test_an_export_says_where_it_was_cut(
 
     answered = auditor.post(reverse("export"), {"all": "1"})
 
-    rows = list(csv.reader(io.StringIO(answered.text)))
-    assert len(rows) == 1 + 3 + 1
-    assert rows[-1][0].startswith("CUT: older entries")
+    rows = list(csv.reader(io.StringIO(answered.getvalue().decode())))
+    assert len(rows) == 1 + 3 + 2
+    assert rows[-2][0].startswith("CUT: older entries")
+    assert rows[-1][0].startswith("END: 3 entries")
     assert "-cut.csv" in answered["Content-Disposition"]
     assert Event.objects.get(kind="audit.exported").facts["cut"] is True
 
@@ -274,7 +295,7 @@ def test_nobody_reads_the_record_of_another_workspace(scene: Scene) -> None:
     client = signed_in(stranger())
 
     page = client.get(reverse("audit"), {"run": str(run.pk)}).text
-    copy = client.post(reverse("export")).text
+    copy = client.post(reverse("export")).getvalue().decode()
 
     assert "No matching events" in page
     assert str(run.pk) not in copy

@@ -14,16 +14,11 @@ from agents.desks.refunds.models import Customer
 from agents.models import Escalation, Membership, Role, Run, Scope
 from agents.tools import TOOLS
 from tests.commands.test_run_pattern import command
-from tests.engine.scene import Scene, go, set_scene
+from tests.engine.scene import Scene, go
 from tests.web.test_pages import signed_in, waiting
 from tests.web.words import words
 
-pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture
-def scene() -> Scene:
-    return set_scene()
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
 
 def shown(scene: Scene, escalation: Escalation) -> str:
@@ -42,7 +37,10 @@ def test_a_card_says_that_there_is_a_newer_policy(scene: Scene) -> None:
 
     after = shown(scene, escalation)
     assert "newer-policy" not in before
-    assert f"Policy v{pinned + 1} is now active. This run still follows v{pinned}" in after
+    assert (
+        f"Policy v{pinned + 1} is now active. This run and its decision still follow v{pinned}"
+        in after
+    )
 
 
 def test_a_name_that_looks_like_another_is_marked(scene: Scene) -> None:

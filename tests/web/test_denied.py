@@ -13,17 +13,12 @@ from django.urls import reverse
 from agents.models import Event
 from agents.models.event import facts_of
 from opsconsole.logs import OneLine
-from tests.engine.scene import Scene, set_scene
+from tests.engine.scene import Scene
 from tests.web.test_pages import form, signed_in, waiting
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 FORGED = "rita\n2026-11-21 00:00:00 INFO opsconsole all is well\x1b[2J"
-
-
-@pytest.fixture
-def scene() -> Scene:
-    return set_scene()
 
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[str]:

@@ -13,18 +13,13 @@ from playwright.sync_api import Page, Route, expect
 
 from agents import operations
 from agents.engine import answering
-from agents.models import Escalation, Role
+from agents.models import Escalation
 from tests.engine.scene import Scene
 from tests.web.serving import PASSWORD, served, sign_in, with_passwords
-from tests.web.test_journeys import Browser, browser, moved, opened, scene
+from tests.web.test_journeys import Browser, browser, moved, opened
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
-__all__ = ["browser", "opened", "scene"]
-
-
-@pytest.fixture
-def ada(scene: Scene) -> User:
-    return scene.add("ada", Role.ADMIN)
+__all__ = ["browser", "opened"]
 
 
 @pytest.fixture
@@ -79,6 +74,9 @@ def test_a_draft_outlives_the_request(
     page.reload()
     expect(page.locator("#draft pre")).to_have_text("800.00\nFour seats")
     assert page.url == address
+    button = page.get_by_role("button", name="Discard").element_handle()
+    page.evaluate("document.dispatchEvent(new Event('htmx-after-swap'))")
+    assert button.evaluate("(one) => one.isConnected"), "it can be pressed while the page changes"
     page.get_by_role("button", name="Discard").click()
     page.reload()
     expect(page.locator("#draft")).to_have_count(0)
@@ -142,7 +140,7 @@ def test_what_was_typed_when_the_session_had_ended_is_there_after_signing_in(
     expect(page.get_by_label("Reason")).to_have_value("Four seats")
     if typed == "comment":
         field.press("Control+Enter")
-        expect(page.locator(".said li")).to_have_count(1)
+        expect(page.locator(".comments li")).to_have_count(1)
         expect(field).to_have_value("")
         page.reload()
         expect(field).to_have_value("")

@@ -16,17 +16,12 @@ from django.urls import reverse
 
 from opsconsole.logs import OneLine
 from opsconsole.request_ids import HEADER
-from tests.engine.scene import Scene, set_scene
+from tests.engine.scene import Scene
 from tests.web.test_pages import signed_in
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 ID = re.compile(r"<code>([0-9a-f]{12})</code>")
-
-
-@pytest.fixture
-def scene() -> Scene:
-    return set_scene()
 
 
 @pytest.fixture

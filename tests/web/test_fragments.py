@@ -6,15 +6,10 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from tests.engine.scene import Scene, go, set_scene
+from tests.engine.scene import Scene, go
 from tests.web.test_pages import signed_in
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture
-def scene() -> Scene:
-    return set_scene()
 
 
 @pytest.mark.parametrize("name", ["home", "approvals", "decided", "runs", "kill"])

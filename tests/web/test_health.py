@@ -21,18 +21,13 @@ from agents.engine.case_days import count_next_day
 from agents.engine.model_use import sum_next_day
 from agents.models import CaseDay, Effect, Endpoint, Escalation, Run, Step, Worker
 from tests.commands.test_run_pattern import command
-from tests.engine.scene import REFUND_500, Scene, go, set_scene
+from tests.engine.scene import REFUND_500, Scene, go
 from tests.processes import ROOT, environment
 from tests.web.test_pages import signed_in
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 TOKEN = "a-token-of-the-test-1234"
-
-
-@pytest.fixture
-def scene() -> Scene:
-    return set_scene()
 
 
 def measured() -> dict[tuple[str, ...], float]:

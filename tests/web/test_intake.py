@@ -16,7 +16,7 @@ from django.urls import reverse
 from agents.operations.deciding import MAX_COMMENT
 from agents.operations.launch_checks import MAX_GOAL
 from opsconsole.intake import Intake, Message
-from tests.engine.scene import Scene, set_scene
+from tests.engine.scene import Scene
 from tests.web.serving import served
 from tests.web.test_pages import form, signed_in, waiting
 
@@ -24,11 +24,6 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 PATIENCE = 60.0  # seconds
 SCOPE = {"type": "http", "method": "POST", "raw_path": b"/", "query_string": b""}
-
-
-@pytest.fixture
-def scene() -> Scene:
-    return set_scene()
 
 
 def test_the_longest_texts_that_are_taken_fit(scene: Scene) -> None:

@@ -15,16 +15,11 @@ from agents import operations
 from agents.core.states import EffectState
 from agents.models import Effect, KillSwitch, Role, SwitchStage, Workspace
 from agents.web.kill.switches import in_flight
-from tests.engine.scene import REFUND_500, Scene, go, set_scene
+from tests.engine.scene import REFUND_500, Scene, go
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 MARKUP = "<img src=x onerror=alert(1)>"
-
-
-@pytest.fixture
-def scene() -> Scene:
-    return set_scene()
 
 
 @pytest.fixture

@@ -10,17 +10,12 @@ from agents.desks.refunds.demo.goals import Misfortune
 from agents.desks.refunds.models import Customer
 from agents.desks.refunds.scenarios import BY_KEY, SCENARIOS
 from agents.models import Run
-from tests.engine.scene import Scene, set_scene
+from tests.engine.scene import Scene
 from tests.web.serving import chromium, served, sign_in
 from tests.web.test_pages import signed_in
 from tests.web.words import words
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture
-def scene() -> Scene:
-    return set_scene()
 
 
 @pytest.mark.parametrize("given", ["42", "Anna", "anna", "An", "Anna (42)", " Anna (42) "])
@@ -73,6 +68,7 @@ def test_a_scenario_links_its_last_run_and_says_how_it_ends(scene: Scene) -> Non
     assert page.count("Last run, ") == 1
     assert f'href="{reverse("run", args=[newest.pk])}"' in page
     assert page.count("<b>Ends:</b> Waits for approval") >= 3
+    assert page.count("<b>Ends:</b>") == page.count('name="scenario"')
 
 
 def test_goals_are_what_people_write_and_no_stage_directions() -> None:

@@ -13,7 +13,7 @@ from agents.core.states import RunState
 from agents.desks.refunds.models import SentMail
 from agents.models import Effect, Escalation
 from tests.engine.faulty import advance_all, as_demo, faulty_server
-from tests.engine.scene import Scene, go, set_scene
+from tests.engine.scene import Scene, go
 from tests.privacy.searching import places_of
 from tests.web.test_outputs import form, held, signed_in
 from tests.web.words import words
@@ -23,11 +23,6 @@ pytestmark = pytest.mark.django_db(transaction=True)
 ASKS = "Anna (user_id=42) asks about her last charge; the agent answers in its own words."
 OWN_KEY = "opaque-value-of-the-key"
 OURS = "Hello Anna,\n\nyour plan is annual_enterprise. Call +1 900 555 0100 with questions."
-
-
-@pytest.fixture
-def scene() -> Scene:
-    return set_scene()
 
 
 def test_the_card_shows_the_text_and_the_words_that_nobody_vouches_for(scene: Scene) -> None:
@@ -131,7 +126,7 @@ def test_the_runs_page_tells_the_answer_from_the_agents_note(scene: Scene) -> No
 
     assert (run.outcome or {})["answer"] == "No money was moved."
     assert '<p class="soft">No money was moved.</p>' in page
-    assert "The agent’s own note, unchecked and not sent" in page
+    assert "The agent’s own note, unchecked and not sent" in words(page)
 
 
 def test_a_run_whose_judge_is_its_executor_says_so(scene: Scene) -> None:

@@ -12,15 +12,10 @@ from agents.desks.refunds.mail import message_id
 from agents.desks.refunds.models import SentMail
 from agents.models import Effect, Escalation, Run
 from tests.engine.memory import Crash
-from tests.engine.scene import REFUND_500, Scene, go, recover, set_scene
+from tests.engine.scene import REFUND_500, Scene, go, recover
 from tests.web.test_pages import signed_in
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
-
-
-@pytest.fixture
-def scene() -> Scene:
-    return set_scene()
 
 
 def card_of(scene: Scene, run: Run) -> str:

@@ -13,10 +13,10 @@ from agents import operations
 from agents.core.states import EscalationState
 from agents.desks.refunds.models import Customer
 from agents.models import Escalation, Role, Run, Scope, Step, Workspace
-from tests.engine.scene import REFUND_500, Scene, go, set_scene
+from tests.engine.scene import REFUND_500, Scene, go
 from tests.web.test_pages import ADDRESSES, OF_ESCALATION, address, signed_in
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
 MARKS = ("<img src=x onerror=alert(1)>", "</script><script>alert(2)</script>", '"><b hx-get=/x>')
 HARM = ("<img src=x", "<script>alert", "<b hx-get")
@@ -46,11 +46,6 @@ def everywhere(value: Any, mark: str) -> Any:
     if isinstance(value, list):
         return [everywhere(item, mark) for item in value]
     return f"{value}{mark}" if isinstance(value, str) else value
-
-
-@pytest.fixture
-def scene() -> Scene:
-    return set_scene()
 
 
 def plant(scene: Scene, pattern: str, goal: str) -> Run:
@@ -104,7 +99,6 @@ def pages(run: Run) -> list[str]:
     return sorted(found)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("pattern", "goal", "decided"),
     [
@@ -159,4 +153,4 @@ def test_where_a_run_ended_stays_text(scene: Scene, admin: Client) -> None:
             seen += answered.text
 
     assert not [harm for harm in (*HARM, *ORIGINS.values()) if harm in seen]
-    assert "&lt;i id=stop&gt;" in seen
+    assert "&lt;i id=outcome&gt;" in seen

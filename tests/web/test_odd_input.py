@@ -8,17 +8,12 @@ from django.urls import reverse
 
 from agents.core.states import EscalationState, RunState
 from agents.models import Escalation, Role, Run
-from tests.engine.scene import Scene, fresh, go, set_scene
+from tests.engine.scene import Scene, fresh, go
 from tests.web.test_pages import form, signed_in, waiting
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both, pytest.mark.slow]
 
 NUL = "a\x00b"
-
-
-@pytest.fixture
-def scene() -> Scene:
-    return set_scene()
 
 
 @pytest.mark.parametrize(

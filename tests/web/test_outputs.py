@@ -10,17 +10,13 @@ from django.urls import reverse
 
 from agents.core.states import EscalationState, RunState
 from agents.models import Escalation
-from tests.engine.scene import Scene, fresh, go, set_scene
+from tests.engine.scene import Scene, fresh, go
+from tests.web.words import words
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 MEMO = "Anna (user_id=42) asks for a policy exception."
 ASKS = "Anna (user_id=42) asks about her plan, and the judge is unsure."
-
-
-@pytest.fixture
-def scene() -> Scene:
-    return set_scene()
 
 
 def signed_in(user: Any) -> Client:
@@ -90,7 +86,7 @@ def test_an_approved_output_is_what_comes_out(scene: Scene) -> None:
     assert run.outcome["note"] == escalation.action["post"]["actual_output"]
     assert run.outcome["approved_by"] == "rita"
     page = signed_in(scene.rita).get(reverse("run", args=[run.pk])).text
-    assert "The agent’s own note, approved by rita" in page
+    assert "The agent’s own note, approved by rita" in words(page)
 
 
 def test_what_was_approved_before_is_not_shown_as_refused(scene: Scene) -> None:

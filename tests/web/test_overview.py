@@ -22,7 +22,7 @@ from agents.models import CaseDay, Effect, Endpoint, Escalation, Event, Run
 from agents.web.overview.figures import DAYS, Exposure, overview
 from tests.desks import bank
 from tests.desks.bank import bank_scene
-from tests.engine.scene import REFUND_500, Scene, claimable_runs, go, set_scene
+from tests.engine.scene import REFUND_500, Scene, claimable_runs, go
 from tests.web.serving import chromium, served, sign_in
 from tests.web.test_journeys import moved
 from tests.web.test_pages import signed_in, stranger
@@ -32,11 +32,6 @@ pytestmark = pytest.mark.django_db(transaction=True)
 WATCHES_SHIFTS = """window.shifted = 0; new PerformanceObserver((list) => {
     for (const entry of list.getEntries()) window.shifted += entry.hadRecentInput ? 0 : entry.value;
 }).observe({ type: "layout-shift", buffered: true });"""
-
-
-@pytest.fixture
-def scene() -> Scene:
-    return set_scene()
 
 
 def test_the_figures_are_those_of_the_ledger_in_each_currency() -> None:

@@ -18,22 +18,19 @@ from agents.core.states import EscalationState, RunState
 from agents.desks.refunds import metrics
 from agents.desks.refunds.books import open_demo_book
 from agents.desks.refunds.scenarios import SCENARIOS, LaunchScenario
-from agents.models import Escalation, Membership, Role, Run, Workspace
+from agents.engine import answering
+from agents.models import Escalation, Membership, Notification, Role, Run, Workspace
+from agents.notifications.messages import note_of
 from agents.sdk.reserved import RESERVED
 from agents.web.launch.forms import examples
 from agents.web.pages import page_of
 from agents.web.urls import urlpatterns
-from tests.engine.scene import Scene, fresh, go, paid, set_scene
+from tests.engine.scene import Scene, fresh, go, paid
 from tests.web.words import words
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
 MARKUP = "<img src=x onerror=alert(1)>\"'&{{ 7|add:7 }}"
-
-
-@pytest.fixture
-def scene() -> Scene:
-    return set_scene()
 
 
 def signed_in(user: User) -> Client:
@@ -181,7 +178,6 @@ def test_signing_in_leads_from_every_action_to_a_page(scene: Scene) -> None:
         assert page_of(found) == found, name
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("htmx", [False, True])
 @pytest.mark.parametrize("name", sorted(ADDRESSES))
 def test_who_gets_what(scene: Scene, name: str, htmx: bool) -> None:
@@ -329,7 +325,7 @@ def test_a_list_takes_as_many_queries_however_long_it_is(
     operations.add_member(
         workspace=scene.workspace, user=scene.rita, role=Role.ADMIN, at=timezone.now()
     )
-    for name, queries in (("decided", 6), ("audit", 11), ("kill", 7), ("launch", 6)):
+    for name, queries in (("decided", 6), ("audit", 12), ("kill", 7), ("launch", 6)):
         with django_assert_num_queries(queries):
             client.get(reverse(name))
 
@@ -438,7 +434,7 @@ def test_rita_takes_over_a_case_that_no_specialist_takes(scene: Scene) -> None:
     escalation = Escalation.objects.get(run=run)
     rita = signed_in(scene.rita)
     page = rita.get(reverse("approval", args=[escalation.pk])).text
-    assert "You answer Anna yourself" in words(page)
+    assert "You answer Anna yourself, outside this console" in words(page)
     assert "Technical specialist (ticket not technical)" in words(page)
 
     taken = {"verdict": "approve", "action_sha256": escalation.action_sha256}
@@ -450,6 +446,17 @@ def test_rita_takes_over_a_case_that_no_specialist_takes(scene: Scene) -> None:
         rita.get(reverse("approval", args=[escalation.pk])).text
     )
     assert "a case that no specialist takes" in rita.get(reverse("run", args=[run.pk])).text
+
+    left = go(scene.launch("Which way is your office?", pattern="routing"))
+    held = left.escalations.get()
+    answering.expire(held.pk, at=held.expires_at)
+    told = Notification(kind="expired", workspace=left.workspace, run=left, escalation=held)
+    pages = [
+        rita.get(reverse("approval", args=[held.pk])).text,
+        signed_in(scene.add("ada", Role.ADMIN)).get(reverse("audit")).text,
+        note_of(told).headline,
+    ]
+    assert ["Expired and closed unanswered" in words(page) for page in pages] == [True] * 3
 
 
 def test_a_wrong_password_is_said_in_words(scene: Scene) -> None:

@@ -24,7 +24,7 @@ from tests.engine.scene import REFUND_1200, Scene, go, set_scene
 from tests.web.test_pages import signed_in
 from tests.web.words import words
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
 TEXTS = ("tool", "rule", "pattern", "subject", "launcher")
 # Of Rita, who grants up to USD 800.00: amount in minor units, currency, risk, minutes to go.
@@ -142,11 +142,11 @@ def test_each_view_holds_what_it_says_and_counts_it_in_each_currency(scene: Scen
     assert unclaimed == [every[place] for place in (2, 4)]
     assert above == [every[place] for place in (0, 2, 3, 5)]
     assert snoozed == [every[6]]
-    assert "Mine 3 EUR 50.00, USD 1,200.00" in page
+    assert "Mine and my teams’ 3 EUR 50.00, USD 1,200.00" in page
     assert "Unclaimed 2 USD 800.01" in page
     assert "Above my limit 4 EUR 50.00, JPY 120,000, USD 2,000.01" in page
     assert "Snoozed 1 USD 900.00" in page
-    assert "All 6 EUR 50.00, JPY 120,000, USD 2,800.01" in page
+    assert "All but snoozed 6 EUR 50.00, JPY 120,000, USD 2,800.01" in page
     assert ", waiting: 7" in page  # the badge forgets nothing
     everything = Escalation.objects.order_by("expires_at").first()
     assert everything
@@ -190,7 +190,6 @@ FILTERS: list[tuple[str, Iterable[int]]] = [
 ]
 
 
-@pytest.mark.slow
 def test_a_filter_leaves_what_fits(scene: Scene) -> None:
     every, client = keys(), signed_in(scene.rita)
     rule = Escalation.objects.all()[0].review["deciding"]["rule"]

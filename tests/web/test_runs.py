@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from django.urls import reverse
 from django.utils import timezone
 
 from agents import operations, results
 from agents.core.states import EscalationState, RunState
+from agents.engine import answering
 from agents.models import Escalation, Role, Step
 from agents.web.runs import listing
 from agents.web.runs.trace import trace
-from tests.engine.scene import REFUND_500, Scene, fresh, go, paid, set_scene
+from tests.engine.scene import REFUND_500, Scene, fresh, go, paid
 from tests.web.test_pages import signed_in
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture
-def scene() -> Scene:
-    return set_scene()
 
 
 @pytest.mark.slow
@@ -140,7 +138,7 @@ def test_a_row_tells_who_how_much_what_came_of_it_and_how_long(scene: Scene) -> 
     assert [row.run.subject_label for row in rows] == ["Anna #42"] * 3
     assert (by_pk[paid_one.pk].paid, by_pk[paid_one.pk].asked) == ("USD 500.00", "")
     assert (by_pk[waits.pk].paid, by_pk[waits.pk].asked) == ("", "USD 1,200.00")
-    assert by_pk[waits.pk].outcome == "Awaiting approval"
+    assert by_pk[waits.pk].outcome == "Waiting for a person"
     assert rows[0].outcome == "Blocked by policy: the action was about somebody else than the run."
     assert all(row.seconds >= 0 for row in rows)
 
@@ -204,3 +202,14 @@ def test_an_unknown_launcher_has_no_runs_in_any_of_two_workspaces(scene: Scene) 
     pages = [client.get(reverse("runs"), {"launcher": name}) for name in ("nobody", "omar")]
 
     assert [str(run.pk) in page.text for page in pages] == [False, True]
+
+
+def test_a_run_whose_request_expired_waits_for_nobody_any_more(scene: Scene) -> None:
+    run = go(scene.launch())
+    held = run.escalations.get()
+    Escalation.objects.filter(pk=held.pk).update(expires_at=held.created_at + timedelta(minutes=5))
+    answering.expire(held.pk, at=timezone.now() + timedelta(minutes=6))
+
+    later = trace(fresh(run), at=timezone.now() + timedelta(hours=1))
+
+    assert later.waited == 300

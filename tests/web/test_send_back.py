@@ -10,7 +10,7 @@ from django.core.management import CommandError, call_command
 from django.urls import reverse
 
 from agents.models import Escalation, Role, Run
-from tests.engine.scene import Scene, fresh, go, paid, set_scene
+from tests.engine.scene import Scene, fresh, go, paid
 from tests.web.test_card import card_of, pay
 from tests.web.test_pages import signed_in
 from tests.web.test_two_people import form_of, offered
@@ -18,11 +18,6 @@ from tests.web.words import words
 
 pytestmark = pytest.mark.django_db(transaction=True)
 WHY = "USD 300 is what two months cost."
-
-
-@pytest.fixture
-def scene() -> Scene:
-    return set_scene()
 
 
 def waits(run: Run) -> Escalation:

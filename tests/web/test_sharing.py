@@ -18,12 +18,11 @@ from tests.web.test_journeys import (
     complaints,
     moved,
     opened,
-    scene,
     second_reviewer,
 )
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
-__all__ = ["browser", "complaints", "opened", "scene"]
+__all__ = ["browser", "complaints", "opened"]
 
 COMMENT = "She called twice.\nSee <b>ticket</b> 77."
 
@@ -45,12 +44,12 @@ def test_two_reviewers_comment_hand_over_snooze_and_decide(
         rita.keyboard.press("m")
         rita.keyboard.insert_text(COMMENT)
         rita.keyboard.press("Control+Enter")  # of the comment, not of the decision
-        expect(second.locator(".said .d")).to_have_text(COMMENT.replace("\n", ""))
+        expect(second.locator(".comments .d")).to_have_text(COMMENT.replace("\n", ""))
         expect(second.locator("#newest")).to_contain_text("rita commented: “She called twice.")
         expect(second.get_by_label("Add a comment")).to_have_value("half a thought")
         expect(second.get_by_label("Add a comment")).to_be_focused()
 
-        expect(rita.locator(".said li")).to_have_count(1)
+        expect(rita.locator(".comments li")).to_have_count(1)
         rita.keyboard.press("h")
         rita.locator("#to").select_option("person:second")
         rita.keyboard.press("Tab")

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
 from operator import add
 
 import pytest
+from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
-from django.urls import reverse
 from django.utils import timezone
 
 from agents import operations
@@ -27,6 +27,7 @@ from agents.web.audit import log
 from agents.web.overview import figures
 from agents.web.runs import listing
 from bench.size.fill import multiply
+from bench.size.pages import frames, pages_asked
 from tests.engine.scene import REFUND_500, go, set_scene
 from tests.settings import ON_POSTGRES
 from tests.web.test_pages import signed_in
@@ -38,8 +39,6 @@ pytestmark = [
 
 RUNS, TIMES, MONTH = 36, 12, timedelta(days=30)
 STEP = 100  # instructions of SQLite's machine, at each of which it is counted
-# By words of all, of one, of none, and in the stop reason.
-SEARCHES = ("text=refund", "text=Ben+107", "text=xylophone", "stop_reason=succ", "stop_reason=max")
 MOST_TIMES, FEW = 1.5, 60  # another plan may take that much more, whatever there is to read
 
 
@@ -59,12 +58,21 @@ def counted() -> Iterator[list[int]]:
         connection.connection.set_progress_handler(None, 0)
 
 
-def work_of(client: Client, address: str) -> tuple[int, int]:
-    """Return the steps and the queries that a page takes."""
-    client.get(address)
+def work_of(ask: Callable[[], object]) -> tuple[int, int]:
+    """Return the steps and the queries that a page or a live frame takes."""
+    ask()
     with counted() as steps, CaptureQueriesContext(connection) as asked:
-        assert client.get(address).status_code == 200
+        assert getattr(ask(), "status_code", 200) in (200, 503)  # not ready: there is no worker
     return steps[0], len(asked)
+
+
+def everything_asked(clients: Mapping[str, Client]) -> dict[str, tuple[int, int]]:
+    """Return what each page, filter and live frame of `make bench-size` takes, asked by one."""
+    asked: dict[str, tuple[str, Callable[[], object]]] = {}
+    for name, person, address in pages_asked():
+        if person in clients:
+            asked.setdefault(address, (name, partial(clients[person].get, address)))
+    return {name: work_of(ask) for name, ask in (*asked.values(), *frames())}
 
 
 @pytest.mark.slow
@@ -80,10 +88,12 @@ def test_a_page_reads_no_more_of_a_year_of_runs(monkeypatch: pytest.MonkeyPatch)
     ):
         monkeypatch.setattr(module, name, 4)
     scene, now = set_scene(), timezone.now()
-    places = [operations.add_workspace(slug=f"w{n}", name=f"W {n}", at=now) for n in range(5)]
+    Workspace.objects.filter(pk=scene.workspace.pk).update(slug="w00")
+    places = [operations.add_workspace(slug=f"w0{n}", name=f"W {n}", at=now) for n in range(1, 6)]
     places = [Workspace.objects.get(pk=made.pk) for made in (scene.workspace, *places)]
+    ada = User.objects.create_user("ada")
     for workspace in places[:2]:  # a database with few does not care for their index
-        operations.add_member(workspace=workspace, user=scene.rita, role=Role.ADMIN, at=now)
+        operations.add_member(workspace=workspace, user=ada, role=Role.ADMIN, at=now)
     held = scene.launch()
     go(held)
     scene.decide(held)
@@ -97,14 +107,9 @@ def test_a_page_reads_no_more_of_a_year_of_runs(monkeypatch: pytest.MonkeyPatch)
             kept = kept_rows(original, place)
             copies.append(Copy(original, kept, clock=clock, name="Ben", number=100 + len(copies)))
     write_copies(copies)
-    run = go(scene.launch())  # and waits
-    client = signed_in(scene.rita)
-    names = ("home", "metrics", "runs", "approvals", "decided", "audit", "kill", "members", "team")
-    addresses = [*map(reverse, names), reverse("run", args=[run.pk])]
-    addresses += [reverse("case", args=[held.pk]), reverse("bulk"), reverse("deliveries")]
-    addresses += [f"{reverse('runs')}?{asked}" for asked in SEARCHES]
-    addresses += [f"{reverse('audit')}?amount_from={amount}" for amount in (400, 90_000)]
-    before = {address: work_of(client, address) for address in addresses}
+    go(scene.launch())  # and waits
+    clients = {"ada": signed_in(ada), "rita": signed_in(scene.rita)}
+    before = everything_asked(clients)
 
     multiply(TIMES, MONTH)
     keep_statistics()
@@ -112,10 +117,12 @@ def test_a_page_reads_no_more_of_a_year_of_runs(monkeypatch: pytest.MonkeyPatch)
         pass
 
     assert Effect.objects.count() > TIMES * RUNS
-    after = {address: work_of(client, address) for address in addresses}
+    after = everything_asked(clients)
     assert {
         a: (before[a], after[a])
         for a in after
-        if after[a][0] > MOST_TIMES * before[a][0] + FEW or after[a][1] > max(12, before[a][1])
+        if after[a][0] > MOST_TIMES * before[a][0] + FEW
+        # A copied request's customer has no charge: its card looks them up by themselves.
+        or after[a][1] > max(12, before[a][1] + ("card" in a))
     } == {}
     assert max(queries for _, queries in before.values()) <= 12

@@ -13,15 +13,10 @@ from django.utils import timezone
 from agents import operations
 from agents.core.states import EscalationState
 from agents.models import Escalation, Role, Run
-from tests.engine.scene import Scene, go, set_scene
+from tests.engine.scene import Scene, go
 from tests.web.verifying import verify_log
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture
-def scene() -> Scene:
-    return set_scene()
 
 
 @pytest.fixture

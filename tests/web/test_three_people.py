@@ -20,7 +20,7 @@ from agents.models.event import facts_of
 from tests.e2e.workers import until
 from tests.engine.scene import fresh, mailed, paid
 from tests.engine.test_two_people import BELOW
-from tests.engine.tiered import Tiered, set_tiered
+from tests.engine.tiered import Tiered
 from tests.web.serving import chromium, served
 from tests.web.test_accessible import AXE, findings
 from tests.web.test_bulk import RULE
@@ -33,11 +33,6 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 SIZES = {"rita": (1440, 900), "finn": (390, 844), "faye": (1280, 800)}
 WHY_FAYE, WHY_FINN = "partly used, by her own figures", "two seats less"
 NOTE, ADVICE = "You know this customer.", "USD 300 is what two months cost."
-
-
-@pytest.fixture
-def tiered() -> Tiered:
-    return set_tiered()
 
 
 @pytest.fixture
@@ -124,7 +119,7 @@ def test_three_people_share_a_request_and_two_of_them_approve_it(
 
         # Rita is below the tier, and passes it up.
         opens(rita, "3", large)
-        reads(rita, "#below", f"{large.asked} is approved by the team Finance. Pass it on")
+        reads(rita, "#below", f"only the team Finance may approve {large.asked}. Hand it over")
         tabs_to(rita, "#pass-to")
         rita.keyboard.type("finn")
         rita.keyboard.press("Tab")
@@ -183,7 +178,7 @@ def test_three_people_share_a_request_and_two_of_them_approve_it(
 
         # Rita sends a request of the leads back; what comes next she may approve herself.
         opens(rita, "6", small)
-        reads(rita, "#below", f"{small.asked} is approved by the team Leads or Finance.")
+        reads(rita, "#below", f"only the team Leads or Finance may approve {small.asked}.")
         sends(rita, "b", ADVICE)
         reads(rita, "#strip", "Sent back to the agent. Nothing was paid on this request.")
         until(lambda: small.run.escalations.count() == 2)

@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 
 from agents.models import Role, Run
 from agents.web.formats import moment
-from tests.engine.scene import Scene, go, set_scene
+from tests.engine.scene import Scene, go
 from tests.web.serving import chromium, served, sign_in
 from tests.web.test_journeys import moved
 from tests.web.test_pages import signed_in
@@ -20,11 +20,6 @@ from tests.web.test_pages import signed_in
 pytestmark = pytest.mark.django_db(transaction=True)
 
 NEW_YORK, SUMMER = "America/New_York", datetime(2026, 7, 4, 3, 30, tzinfo=UTC)
-
-
-@pytest.fixture
-def scene() -> Scene:
-    return set_scene()
 
 
 def in_zone(client: Client, name: str) -> Client:
@@ -90,7 +85,7 @@ def test_what_comes_live_is_told_in_the_viewers_zone(scene: Scene) -> None:
         served_text = page.locator("#run time").first.inner_text()
         expect(page.locator("#live")).to_have_text("Live")
         moved(run)
-        expect(page.locator("#run")).to_contain_text("approval requested")
+        expect(page.locator("#run")).to_contain_text("put to a person")
         assert page.locator("#run time").first.inner_text() == served_text
         written = page.locator("#run .timeline time").first.inner_text()
         exact = page.locator("#run .timeline time").first.get_attribute("datetime")

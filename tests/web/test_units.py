@@ -28,6 +28,7 @@ def ruling(rule: str, observed: Any, limit: Any, unit: str = "") -> dict[str, An
         (ruling("refunds.renamed", 120_000, 100_000, "USD"), USD),
         # A name of a rule makes no money of what is none.
         (ruling("refunds.count", 12, 10, "calls"), "12 vs 10 calls"),
+        (ruling("answers.matches_ledger", 25, 0, "words"), "25 words, 0 allowed"),
         (ruling("access.systems", "hr", ["billing", "crm"]), "hr vs billing, crm"),
         (ruling("access.systems", None, ["billing"]), ""),
         # Stored before rulings had units.

@@ -13,12 +13,11 @@ from tests.web.test_journeys import (
     desk,
     moved,
     opened,
-    scene,
     served,
 )
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
-__all__ = ["browser", "complaints", "opened", "scene"]
+__all__ = ["browser", "complaints", "opened"]
 
 SHIFT = """() => {
     window.shift = 0;
@@ -62,12 +61,12 @@ def test_a_reader_holds_a_page_and_takes_over_what_is_new(
         eve = desk(browser, site, "eve", complaints)
         eve.goto(f"{site}/runs/{run.pk}/")
         expect(eve.locator("#live")).to_have_text("Live")
-        eve.get_by_role("button", name="Hold updates").click()
+        eve.get_by_role("button", name="Pause page updates").click()
         moved(run)
         expect(eve.get_by_text("There is something new.")).to_be_visible()
         expect(eve.locator("#run .meta .chip").first).to_have_text("Queued")
         expect(eve.locator("#waiting")).to_contain_text("1")  # the rest of the page goes on
 
-        eve.get_by_role("button", name="Resume updates").click()
+        eve.get_by_role("button", name="Resume page updates").click()
 
         expect(eve.locator("#run .meta .chip").first).to_have_text("Waiting")

@@ -6,6 +6,7 @@ from datetime import datetime
 
 from agents.core.kinds import EFFECT_UNKNOWN
 from agents.core.money import format_money
+from agents.core.names import plan_in_words
 from agents.core.states import EscalationState
 from agents.desks.refunds import billing, mail, refunds
 from agents.models import Escalation
@@ -51,10 +52,14 @@ def background(held: Escalation, *, at: datetime, effect: str) -> Background:
     if charge is None:
         return Background(name, sections=sections, left_minor=0)
     amount = format_money(charge.amount_minor, charge.currency)
-    note = f"{charge.plan}, {amount} paid {charge.age_days} days ago"
+    note = f"{_plan(charge)}, {amount} paid {charge.age_days} days ago"
     recorded = frozenset({charge.amount_minor})
     on = str(charge.charge_id)
     return Background(name, note, sections, on, charge.refundable_minor, recorded)
+
+
+def _plan(charge: billing.ChargeFacts) -> str:
+    return plan_in_words(charge.plan) or charge.plan
 
 
 def _charge(charge: billing.ChargeFacts | None) -> list[Evidence]:
@@ -65,11 +70,11 @@ def _charge(charge: billing.ChargeFacts | None) -> list[Evidence]:
         return format_money(minor, charge.currency)
 
     return [
-        Fact("Paid", f"{money(charge.amount_minor)}, {charge.plan}"),
+        Fact("Paid", f"{money(charge.amount_minor)}, {_plan(charge)}"),
         Fact("When", f"{show(charge.paid_at.date())}, {charge.age_days} days ago"),
         Fact("Refunded", money(charge.refunded_minor)),
         Fact("Reserved", money(charge.held_minor)),
-        Fact("Refundable", money(charge.refundable_minor)),
+        Fact("Remaining", money(charge.refundable_minor)),
     ]
 
 

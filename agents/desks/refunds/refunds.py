@@ -1,7 +1,8 @@
 """Pay part of a charge back. Everything is idempotent by key: one key pays once.
 
 Sums are guarded by conditional updates, never by reading first: of two that want the last
-cents of a charge, one finds no room.
+cents of a charge, one finds no room. One file: every statement
+that moves money of a charge.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from django.db import transaction
 from django.db.models import BigIntegerField, F, FilteredRelation, Q
 
 from agents.db.compiled import CompiledSelect, CompiledUpdate, Param
-from agents.db.driver import Pending, pipeline, pipelined
+from agents.db.driver import Pending, fetch_now, pipeline
 from agents.db.inserts import insert_new
 from agents.desks.refunds import billing
 from agents.desks.refunds.models import Charge, Refund
@@ -131,7 +132,7 @@ def release(*, key: str, at: datetime) -> bool:
 
 def find(*, key: str) -> Receipt | None:
     """Return what became of a key, or None where it is not known."""
-    return pipelined(_fetch_key, key)
+    return fetch_now(_fetch_key, key)
 
 
 def account_with_refunds(

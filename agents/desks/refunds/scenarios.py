@@ -200,7 +200,7 @@ SCENARIOS = (
     LaunchScenario(
         "capped",
         "Draft is improved until the limit",
-        "After the maximum number of drafts the last one is sent, and the log says so.",
+        "The agent rewrites its draft as often as it may; the last one is judged, then sent.",
         SENT,
         "Anna (customer 42) asks which plan she has and what she paid last; every word matters.",
         42,

@@ -74,7 +74,7 @@ desk_words.STOPS |= {
     "invalid_refund_amount": "the amount was not above zero",
     "no_charge_to_refund": "the customer has no charge that could be refunded",
     "nothing_to_mail": "the customer was already told of every refund",
-    "outside_refund_window": "the charge is older than the policy refunds",
+    "outside_refund_window": "the charge is older than the refund window",
     "refund_budget_exhausted": "the run had refunded as much as one run may",
 }
 desk_words.ASKS |= {

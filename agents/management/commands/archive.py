@@ -64,6 +64,13 @@ class Command(BaseCommand):
                 "runs that were erased: run this where they are too.",
                 returncode=REFUSED,
             )
+        if done.unknown:
+            unknown = ", ".join(map(str, done.unknown))
+            raise CommandError(
+                f"Archive {unknown} in this directory is not one of this database: look in it for "
+                "what was erased.",
+                returncode=REFUSED,
+            )
 
 
 def _day(text: str) -> datetime:

@@ -67,6 +67,9 @@ def _leftover_lines(beyond: ErasureLeftovers) -> Iterator[str]:
         )
     if beyond.switches:
         yield f"kill switches {_numbers(beyond.switches)}: their reason may name them"
+    if beyond.views:
+        views = ", ".join(f"{number} of {owner}" for number, owner in beyond.views)
+        yield f"saved views {views}: name or filter may name them; their owner can delete them"
     if beyond.switch_events:
         yield (
             f"the workspace's events {_numbers(beyond.switch_events)}: why a kill switch was "

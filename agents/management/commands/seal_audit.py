@@ -25,9 +25,20 @@ class Command(BaseCommand):
             help="begin a file of heads where there is none any more, with all heads there are",
         )
 
+        parser.add_argument(
+            "--lost-key",
+            metavar="ID",
+            default="",
+            help="go on from a head that was sealed with this key, which nobody has any more",
+        )
+
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            made = seal(at=timezone.now(), begin_file=options["begin_file"])
+            made = seal(
+                at=timezone.now(),
+                begin_file=options["begin_file"],
+                lost_key=options["lost_key"],
+            )
         except (HeadsDiffer, NoKey) as error:
             self.stderr.write(str(error))
             sys.exit(REFUSED)

@@ -13,10 +13,10 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from agents.audit import verify
+from agents.audit import sealing, verify
 from agents.audit.verified import keep_verified, newest_verified
 from agents.management.exit_codes import BAD_USAGE, REFUSED
-from agents.models import Run, Tombstone, Workspace
+from agents.models import Head, Run, Tombstone, Workspace
 
 
 class Command(BaseCommand):
@@ -47,24 +47,37 @@ class Command(BaseCommand):
             keep_verified(of_run if options["run"] else workspaces, None)
         elif proof.reached and not options["run"]:
             keep_verified(workspaces, proof.reached, since)
-        self.stdout.write(_document(proof) if options["json"] else _sentences(proof))
+        notes = [*proof.limits(), *_notes_on_own_key()]
+        self.stdout.write(_document(proof, notes) if options["json"] else _sentences(proof, notes))
         if count := len(proof.faults):
             places = "1 place" if count == 1 else f"{count} places"
             raise CommandError(f"The record does not hold: {places}.", returncode=REFUSED)
 
 
-def _document(proof: verify.Proof) -> str:
+def _notes_on_own_key() -> list[str]:
+    """Say where the key comes from that fits no seal: a restore elsewhere looks like a forgery."""
+    is_own = "OPSCONSOLE_AUDIT_KEY" in settings.OPSCONSOLE_OWN_KEYS
+    if not (is_own and Head.objects.exclude(key__in=sealing.keys()).exists()):
+        return []
+    return [
+        "This data directory made its key itself, and there are seals of another: give the key "
+        "that made them, `audit-key` of the directory they were made in or OPSCONSOLE_AUDIT_KEY."
+    ]
+
+
+def _document(proof: verify.Proof, notes: list[str]) -> str:
     said = [
         {"chain": c.name, "seq": c.fault.seq, "why": c.fault.why} for c in proof.faults if c.fault
     ]
     counts = {"chains": proof.chains, "heads": proof.heads, "compared": proof.compared}
+    more = {"unsealed": proof.loose, "seals_checked": bool(proof.keys), "more": proof.more}
     unread = {"since": proof.since.head, "unread": proof.unread} if proof.since else {}
-    return json.dumps({**counts, **unread, "faults": said})
+    return json.dumps({**counts, **more, **unread, "faults": said, "notes": notes})
 
 
-def _sentences(proof: verify.Proof) -> str:
+def _sentences(proof: verify.Proof, notes: list[str]) -> str:
     holds = f"{proof.chains} chains hold, sealed by {proof.heads} heads."
-    return "\n".join([*(map(str, proof.faults) if proof.faults else [holds]), *proof.limits()])
+    return "\n".join([*(map(str, proof.faults) if proof.faults else [holds]), *notes])
 
 
 def _heads(named: str | None) -> Path:

@@ -26,6 +26,7 @@ from agents.web.approvals.queue import QueueAddress
 from agents.web.approvals.selection import Reviewer, requests_in, reviewer
 from agents.web.approvals.wording import act, kind_of_request
 from agents.web.event_words import REFUSALS
+from agents.web.formats import desk_title, rule_title
 
 FAR = 3  # times the median, or a part of it: then an amount is far from the others
 COUNT = "requests"  # what is typed where there is no amount
@@ -69,7 +70,7 @@ class BulkPage:
     most: str
     refusals: Sequence[str]  # ready-made reasons
     obstacle: str  # why nothing can be rejected in bulk here, or ""
-    tools: Sequence[str] = ()  # by which to narrow it down
+    narrower: Sequence[tuple[str, str]] = ()  # by which to narrow it down: a query and its words
 
     @property
     def measures(self) -> list[str]:
@@ -89,14 +90,23 @@ def who_rejects(user: User) -> Reviewer:
 def turn_of(queue: QueueAddress, who: Reviewer) -> BulkPage:
     """Return the first requests of a filtered view, those unlike the others first."""
     held = requests_in(queue, who).order_by()
+    nobody = "No request matches this filter."
+    if "rule" not in queue.given:
+        found = held.values_list("run__desk", KT("review__deciding__rule")).distinct()
+        rules = [
+            (queue.other(desk=desk, rule=rule), f"{desk_title(desk)}: {rule_title(rule)}")
+            for desk, rule in sorted(found[:20], key=str)
+            if rule
+        ]
+        asks = "One reason has to fit all. Choose the rule that stopped the requests:"
+        return _nothing(asks if rules else nobody, rules)
     shapes = list(held.values_list("kind", KT("action__name")).distinct()[:10])
-    if "rule" not in queue.given or queue.unreadable:
-        return _nothing("Choose one rule in the filter first, so that one reason fits all.")
     if len(shapes) > 1:
-        tools = [tool for _, tool in shapes if tool and tool != queue.given.get("tool")]
+        names = [tool for _, tool in shapes if tool and tool != queue.given.get("tool")]
+        tools = [(queue.other(tool=name), name) for name in names]
         return _nothing("These requests are of more than one kind. Choose one tool:", tools)
     if not shapes:
-        return _nothing("No request matches this filter.")
+        return _nothing(nobody)
     counted = held.values("currency").annotate(
         n=Count("pk"), s=Sum("amount_minor"), a=Min("amount_minor"), z=Max("amount_minor")
     )
@@ -117,8 +127,8 @@ def turn_of(queue: QueueAddress, who: Reviewer) -> BulkPage:
     )
 
 
-def _nothing(obstacle: str, tools: Sequence[str] = ()) -> BulkPage:
-    return BulkPage((), 0, "", "", "", (), obstacle, tools)
+def _nothing(obstacle: str, narrower: Sequence[tuple[str, str]] = ()) -> BulkPage:
+    return BulkPage((), 0, "", "", "", (), obstacle, narrower)
 
 
 def _far_first(rows: Sequence[InboxRow]) -> list[Candidate]:

@@ -10,7 +10,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from agents import operations
-from agents.core.money import BadAmount, minor_of_text
+from agents.core.money import BadAmount, format_money, minor_of_text
 from agents.models import Escalation
 from agents.web import access
 from agents.web.approvals import bulk as bulks
@@ -35,7 +35,7 @@ def bulk_reject(request: HttpRequest) -> HttpResponse:
     bulks.who_rejects(user)
     try:
         token, comment, items = _read_form(request)
-        held = _ticked(request, queue, [pk for pk, _ in items])
+        held = _requests_of(request, queue, [pk for pk, _ in items])
         _check_totals(request, held)
         # Sent twice, it goes on with what the first has not come to: then all is told.
         told = operations.told_in_bulk(token, [one.run_id for one in held])
@@ -124,7 +124,7 @@ def _read_form(request: HttpRequest) -> tuple[str, str, list[tuple[int, str]]]:
     return token, comment, items
 
 
-def _ticked(request: HttpRequest, queue: QueueAddress, keys: list[int]) -> list[Escalation]:
+def _requests_of(request: HttpRequest, queue: QueueAddress, keys: list[int]) -> list[Escalation]:
     """Return what is ticked, whether or not it still waits; all of one rule and shape."""
     user = access.person(request)
     mine = access.escalations_of(user).filter(workspace__in=access.decides_in(user))
@@ -145,7 +145,8 @@ def _check_totals(request: HttpRequest, held: list[Escalation]) -> None:
             found = whole_number(typed) if name == bulks.COUNT else minor_of_text(typed, name)
         except BadAmount:
             found = None
-        if found != total:
+        shown = str(total) if name == bulks.COUNT else format_money(total, name)
+        if found != total and typed not in (shown, shown.removeprefix(f"{name} ")):
             ticked = f"{len(held)} request{'' if len(held) == 1 else 's'}"
             told = f"You ticked {ticked}: {bulks.in_words(wanted)}. Type this total to go on."
             raise BadForm(f"{TOTAL}{name}", told)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -27,7 +28,7 @@ def filter_choices(queue: QueueAddress) -> list[FilterChoice]:
     """Return the fields of which one chooses; what the address holds is always among them."""
     offered: dict[str, tuple[str, Iterable[tuple[str, str]]]] = {
         "tool": ("Tool", ((name, tool_title(name)) for name in sorted(TOOLS, key=tool_title))),
-        "rule": ("Rule", ((name, rule_title(name)) for name in sorted(RULES, key=rule_title))),
+        "rule": ("Rule", sorted(_rules(), key=lambda rule: rule[1])),
         "pattern": ("Pattern", ((name, spell_out(name)) for name in sorted(PATTERNS))),
         "desk": ("Desk", ((name, desk_title(name)) for name in sorted(SYSTEMS))),
         "age": ("Waiting at least", MINUTES.items()),
@@ -39,3 +40,11 @@ def filter_choices(queue: QueueAddress) -> list[FilterChoice]:
         known = {**({given: given} if given else {}), **dict(values)}
         found.append(FilterChoice(name, label, list(known.items()), given))
     return found
+
+
+def _rules() -> Iterable[tuple[str, str]]:
+    """Return the rules with their titles; of those that share one, with their desk too."""
+    times = Counter(map(rule_title, RULES))
+    for name in RULES:
+        title = rule_title(name)
+        yield name, f"{title} ({desk_title(name.partition('.')[0])})" if times[title] > 1 else title

@@ -69,9 +69,13 @@ def inbox(who: Reviewer, queue: QueueAddress = WHOLE, after: str = "", *, since:
 
 def soonest(workspaces: Iterable[int], most: int, *, at: datetime) -> list[InboxRow]:
     """Return what expires first, in one question; what is frozen comes last."""
-    frozen = ExpressionWrapper(Q(frozen_at__isnull=False), BooleanField())
-    found = open_in(workspaces).annotate(is_frozen=frozen).select_related("run", *_HOLDERS)
-    return _rows(found.order_by("is_frozen", "expires_at", "pk")[:most], at=at)
+    order = (ExpressionWrapper(Q(frozen_at__isnull=False), BooleanField()), "expires_at", "pk")
+    waiting = Escalation.objects.filter(state=EscalationState.OPEN, workspace__in=list(workspaces))
+    # Keys of some more than are shown: of all that waits nothing wide is read, and no run.
+    keys = waiting.order_by(*order).values("pk")[: 4 * most]
+    shown = open_in(workspaces).filter(pk__in=keys).order_by(*order).values("pk")[:most]
+    found = Escalation.objects.filter(pk__in=shown).select_related("run", *_HOLDERS)
+    return _rows(found.order_by(*order), at=at)
 
 
 def inbox_beside(

@@ -42,9 +42,9 @@ def outcome(escalation: Escalation, effect: Effect | None, name: str, *, why: st
         return fill_sentence(sentence, escalation, name, amount=granted, ran=effect and effect.args)
 
     if state == EscalationState.EXPIRED:
-        return say(f"Expired and rejected automatically. {kind.undone}")
+        return say(f"{kind.expiry_words}. {kind.undone}")
     if state == EscalationState.CANCELLED:
-        return say(f"The run was stopped before anyone decided. {kind.undone}")
+        return say(f"The run ended before a decision. {kind.undone}")
     is_yes = state in GRANTED
     if kind.settles_call:
         return say(_settle(kind.done if is_yes else kind.rejected, effect, is_yes=is_yes))

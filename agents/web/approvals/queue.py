@@ -13,11 +13,11 @@ from agents.web.forms import whole_number
 
 ALL, MINE, UNCLAIMED, ABOVE, SNOOZED = "all", "mine", "unclaimed", "above", "snoozed"
 VIEWS: Mapping[str, str] = {
-    MINE: "Mine",
+    MINE: "Mine and my teams’",
     UNCLAIMED: "Unclaimed",
     ABOVE: "Above my limit",
     SNOOZED: "Snoozed",
-    ALL: "All",
+    ALL: "All but snoozed",
 }
 DEADLINE, AMOUNT, RISK = "deadline", "amount", "risk"
 ORDERS: Mapping[str, str] = {DEADLINE: "Soonest to expire", AMOUNT: "Amount", RISK: "Risk"}

@@ -95,8 +95,13 @@ def _receivers(
     may: Sequence[tuple[float, Membership]],
     people: Roster,
 ) -> list[Receiver]:
-    """Return the teams that may decide and then each person, by name and limit."""
-    names = {team.slug: team.name for _, one in may for team in people.teams[one.user_id]}
+    """Return the teams that may decide and then each person, by name and limit.
+
+    With whom it is already, it stays without being handed over.
+    """
+    mine, theirs = escalation.assigned_to_id, escalation.assigned_team_id
+    ours = {team for _, one in may for team in people.teams[one.user_id] if team.pk != theirs}
+    names = {team.slug: team.name for team in ours}
     found = [
         Receiver(f"team:{slug}", f"the team {names[slug]}")
         for slug in dict.fromkeys(demand.teams or ())
@@ -104,6 +109,8 @@ def _receivers(
     ]
     currency = escalation.currency
     for most, one in may:
+        if one.user_id == mine:
+            continue
         limit = "any amount" if most == inf else f"up to {format_money(int(most), currency)}"
         name = one.user.get_username()
         found.append(Receiver(f"person:{name}", f"{name}, {limit}"))

@@ -30,20 +30,20 @@ from agents.web.approvals.strip import strip_of
 from agents.web.approvals.wording import kind_of_request
 from agents.web.forms import BadForm, NotOurForm
 from agents.web.kill import switches
-from agents.web.pages import action, page
+from agents.web.pages import HtmxRequest, action, page
 
 TYPED = ("comment", "ready", "refusal", "ready_refusal", "advice", "correction")
 REASONS = ("no_reason", "long_reason", "bad_reason")
 
 
 @page
-def approval(request: HttpRequest, pk: int) -> HttpResponse:
+def approval(request: HtmxRequest, pk: int) -> HttpResponse:
     """Show one escalation with its evidence and, where it is open, the form.
 
     What is live asks for the queue beside it alone.
     """
     escalation = access.escalation_for(access.person(request), pk)
-    if request.headers.get("HX-Target") == "queue":
+    if request.htmx.target == "queue":
         return render(request, "approvals/_queue.html", _beside(request, escalation))
     return show_card(request, escalation)
 

@@ -13,7 +13,15 @@ from dataclasses import dataclass
 from django.utils.html import conditional_escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 
-from agents.core.kinds import ADJUST, APPROVE, REJECT, SEND_BACK, Answer, RequestKind
+from agents.core.kinds import (
+    ADJUST,
+    APPROVE,
+    INSTRUCTIONS,
+    REJECT,
+    SEND_BACK,
+    Answer,
+    RequestKind,
+)
 from agents.core.money import format_money
 from agents.core.requests import Json
 from agents.models import Approval, Escalation
@@ -101,14 +109,11 @@ class Choice:
     label: str
     consequence: SafeString
     button: SafeString
+    key: str  # which selects it
 
     @property
     def shown_if(self) -> str:
         return CLASSES[self.verdict]
-
-    @property
-    def key(self) -> str:
-        return KEYS[self.verdict]
 
 
 def choices(
@@ -153,7 +158,9 @@ def choices(
             if standing.takes_two and answer.verdict not in (REJECT, SEND_BACK):
                 consequence = _as_first(consequence, first)
                 button = SafeString("Approve as first of two")
-            found.append(Choice(answer.verdict, label, consequence, button))
+            sends_back = is_other and kind.change == INSTRUCTIONS
+            key = KEYS[SEND_BACK if sends_back else answer.verdict]
+            found.append(Choice(answer.verdict, label, consequence, button, key))
     return found
 
 
@@ -175,6 +182,7 @@ def _second(escalation: Escalation, name: str, first: Approval) -> Choice:
         f"As {first.by.get_username()} approved",
         _as_approved(said.consequence, escalation, name, first),
         _as_approved(said.button, escalation, name, first),
+        KEYS[APPROVE],
     )
 
 

@@ -5,20 +5,24 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import AsyncIterator, Collection, Iterable, Iterator
-from itertools import islice
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Sequence
+from datetime import UTC
 
 from asgiref.sync import sync_to_async
 from django.core.handlers.asgi import ASGIRequest
+from django.db.models import QuerySet
 from django.http import HttpRequest, StreamingHttpResponse
+from django.utils import timezone
 
 from agents.audit.chains import UNREADABLE
 from agents.models import Event
 from agents.models.approval import is_withheld
 from agents.models.event import facts_of
-from agents.web.sentences import EventLine, tell_events
+from agents.web.sentences import EventLine, read_events, tell_events
 
 EXPORTED = 10_000  # rows of one export
+TOGETHER = 500  # of them are in memory at once
+PART = 128 * 1024  # characters that are sent at once
 COLUMNS = (
     "time_utc",
     "run",
@@ -40,28 +44,43 @@ CUT = (
     "CUT: older entries that match are not in this file. Narrow the filter, or download the "
     "verifiable log, which has all that are not archived."
 )
+END = "END: {:,} entries. A file without this line is not whole."
 ARCHIVED = "ARCHIVED: entries of {} archived runs are in the files of archives and not in this one."
 
 
-def as_csv(
-    found: Iterable[Event | int],
+def csv_lines(
+    found: QuerySet[Event],
+    keys: Sequence[int],
     *,
     is_cut: bool = False,
     archived: int = 0,
     withheld: Collection[int] = (),
-) -> str:
-    """Return events as CSV. A cell that a spreadsheet would reckon with begins with '.
+) -> Iterator[str]:
+    """Yield the events with some keys as CSV. A cell that a spreadsheet would reckon with begins
+    with '.
 
-    The last rows say that a file was cut, and how many runs are archived. `withheld` are
-    approvals whose reason is left out.
+    The last rows say that a file was cut, how many runs are archived, and that it is whole.
+    `withheld` are approvals whose reason is left out.
     """
+    yield _as_line(COLUMNS)
+    count = 0
+    for place in range(0, len(keys), TOGETHER):
+        some = _told(found, keys[place : place + TOGETHER])
+        count += len(some)
+        yield "".join(_as_line(_cells(line, withheld)) for line in some)
+    notes = [CUT] * is_cut + [ARCHIVED.format(archived)] * bool(archived)
+    for note in [*notes, END.format(count)]:
+        yield _as_line([note, *[""] * (len(COLUMNS) - 1)])
+
+
+def _told(found: QuerySet[Event], keys: Sequence[int]) -> list[EventLine]:
+    with timezone.override(UTC):  # the view has ended, and times are evidence
+        return tell_events(read_events(found.filter(pk__in=keys), len(keys)))
+
+
+def _as_line(cells: Iterable[object]) -> str:
     out = io.StringIO()
-    table = csv.writer(out)
-    table.writerow(COLUMNS)
-    for line in tell_events(found):
-        table.writerow([safe_cell(cell) for cell in _cells(line, withheld)])
-    for said in [CUT] * is_cut + [ARCHIVED.format(archived)] * bool(archived):
-        table.writerow([said, *[""] * (len(COLUMNS) - 1)])
+    csv.writer(out).writerow([safe_cell(cell) for cell in cells])
     return out.getvalue()
 
 
@@ -82,18 +101,28 @@ def _cells(line: EventLine, withheld: Collection[int]) -> list[object]:
 
 
 def download(request: HttpRequest, lines: Iterator[str], name: str) -> StreamingHttpResponse:
-    """Give a copy of the record as a file of JSON lines."""
+    """Give a file that is made while it is sent. Its last line says that it is whole."""
     # An ASGI server would take a plain iterator whole into memory first.
-    content = _draw_lines(lines) if isinstance(request, ASGIRequest) else lines
-    response = StreamingHttpResponse(content, content_type="application/jsonl; charset=utf-8")
-    response["Content-Disposition"] = f'attachment; filename="{name}.jsonl"'
+    content = _draw_parts(lines) if isinstance(request, ASGIRequest) else lines
+    kind = "text/csv" if name.endswith(".csv") else "application/jsonl"
+    response = StreamingHttpResponse(content, content_type=f"{kind}; charset=utf-8")
+    response["Content-Disposition"] = f'attachment; filename="{name}"'
     return response
 
 
-async def _draw_lines(lines: Iterator[str]) -> AsyncIterator[str]:
-    """Yield lines by the hundred, each hundred read in the request's thread."""
-    while some := await sync_to_async(lambda: list(islice(lines, 100)))():
-        yield "".join(some)
+async def _draw_parts(lines: Iterator[str]) -> AsyncIterator[str]:
+    """Yield some lines at a time, read in the request's thread; between two nothing is held."""
+
+    def draw() -> str:
+        part, size = list[str](), 0
+        for line in lines:
+            part.append(line)
+            if (size := size + len(line)) >= PART:
+                break
+        return "".join(part)
+
+    while part := await sync_to_async(draw)():
+        yield part
 
 
 def safe_cell(cell: object) -> str:

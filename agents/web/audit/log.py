@@ -14,13 +14,14 @@ from django.db.models import BooleanField, Exists, F, Func, OuterRef, QuerySet, 
 from django.http import QueryDict
 
 from agents.core.event_kinds import LEDGER
-from agents.models import Archive, Effect, Escalation, Event, Run, Workspace
+from agents.models import Archive, DatabaseSize, Effect, Escalation, Event, Run, Workspace
 from agents.web.amounts import AMOUNTS, of_amount, read_amount, read_currency
 from agents.web.forms import whole_number
 from agents.web.sentences import EventLine, read_events, tell_events
 from agents.web.times import read_time
 
 PAGE = 50
+ENTRY_BYTES = 500  # of a verifiable copy, with its share of the heads
 FEW = 4000  # requests or calls of an amount that are looked up by their keys
 RUNS = 500  # of a subject or an amount: the newest
 ABOUT = ("run__desk", "run__subject_key", "run__subject_label")
@@ -58,7 +59,7 @@ class Filter:
         return urlencode(self.given)
 
     @property
-    def narrowed(self) -> bool:
+    def is_narrowed(self) -> bool:
         """True where something is left out besides what the switch leaves out."""
         return bool(self.given.keys() - {"all", "workspace"})
 
@@ -92,11 +93,16 @@ class Found:
     is_cut: bool = False  # only those of the newest RUNS runs are among them
 
 
-def find_events(workspace: Workspace, wanted: Filter) -> Found:
-    """Return the events that a filter lets through."""
+def events_of(workspace: Workspace) -> QuerySet[Event]:
+    """Return all events of a workspace, newest first, with what a line tells of each."""
     found = Event.objects.filter(workspace=workspace).order_by("-pk")
     # Only the subject of its run is read: a broken row must not hide its events.
-    found = found.select_related("run").only(*_COLUMNS, *ABOUT).prefetch_related("texts")
+    return found.select_related("run").only(*_COLUMNS, *ABOUT).prefetch_related("texts")
+
+
+def find_events(workspace: Workspace, wanted: Filter) -> Found:
+    """Return the events that a filter lets through."""
+    found = events_of(workspace)
     given = wanted.given
     if wanted.unreadable:
         return Found(found.none())
@@ -121,6 +127,13 @@ def archived_runs(workspace: Workspace, wanted: Filter) -> int:
     if since := read_time(wanted.given.get("since", "")):
         gone = gone.filter(before__gt=since)
     return gone.aggregate(runs=Sum("runs"))["runs"] or 0
+
+
+def copy_size(workspaces: Sequence[Workspace]) -> tuple[int, int] | None:
+    """Return about how many entries a verifiable copy has, and its bytes; None: not counted yet."""
+    newest = DatabaseSize.objects.order_by("-day").values_list("entries", flat=True).first()
+    count = sum((newest or {}).get(str(workspace.pk), 0) for workspace in workspaces)
+    return (count, count * ENTRY_BYTES) if count else None
 
 
 _COLUMNS = [field.name for field in Event._meta.concrete_fields]
@@ -158,24 +171,27 @@ def _runs(
         held, moved = Escalation.objects.filter(wanted), Effect.objects.filter(wanted)
         if "subject" not in given:
             # An amount of few is found by its index; of one that many have, the newest are soon.
-            keys = _few(held.filter(workspace=workspace), moved.filter(run__workspace=workspace))
-            if len(keys) <= FEW:
-                runs = [key for _, key in sorted(set(keys), reverse=True)]
-                return runs[:RUNS], len(runs) > RUNS
+            # Adding 0 hides the column from its index: SQLite would read all runs of the workspace,
+            # and PostgreSQL would without it read those of all workspaces.
+            of = F("run__workspace") + 0 if connection.vendor == "sqlite" else F("run__workspace")
+            ours = moved.alias(of=of).filter(of=workspace.pk)
+            both = (held.filter(workspace=workspace), ours)
+            parts = [part.order_by().values_list("run_id", flat=True) for part in both]
+            several = list(parts[0].union(parts[1], all=True)[: FEW + 1])
+            keys = set(several)
+            if len(keys) <= RUNS and len(several) <= FEW:
+                return list(keys), False
+            if len(several) <= FEW:
+                times = Run.objects.filter(pk__in=keys).values_list("created_at", "pk")
+                newest = [key for _, key in sorted(times, reverse=True)]
+                return newest[:RUNS], len(newest) > RUNS
             found = _with(found, held, moved)
-            if len(set(keys)) > RUNS:
+            if len(keys) > RUNS:
                 return found.values("pk")[:RUNS], True
         else:
             found = _with(found, held, moved)
     runs = list(found.values_list("pk", flat=True)[: RUNS + 1])
     return runs[:RUNS], len(runs) > RUNS
-
-
-def _few(held: QuerySet[Escalation], moved: QuerySet[Effect]) -> list[tuple[datetime, UUID]]:
-    """Return when the runs of some requests and calls began, with their keys; FEW and one."""
-    columns = ("run__created_at", "run_id")
-    parts = [part.order_by().values_list(*columns) for part in (held, moved)]
-    return list(parts[0].union(parts[1], all=True)[: FEW + 1])
 
 
 def _with(

@@ -20,7 +20,9 @@ class AuditState:
     checked_by: str
     chains: int  # that the last check read
     unread: int  # in which it saw nothing new, and which it did not read
-    faults: Sequence[str]  # that it found
+    faults: Sequence[str]  # that it found, the first of them
+    count: int  # of all that it found
+    full_at: datetime | None  # when all was last read, as far as it is told; None: by the check
     head: int | None  # the number of the newest seal
     sealed_at: datetime | None
     seal: str
@@ -31,14 +33,16 @@ def state_of(workspace: Workspace, *, file: Path) -> AuditState:
     """Return what is known of a log, in two queries. What cannot be read counts as a fault."""
     checks = Event.objects.filter(workspace=workspace, run=None, kind="audit.verified")
     try:
-        check = checks.order_by("-pk").first()
-        facts = check.facts if check else {}
-        checked_at, checked_by = (_time(check.at), check.actor) if check else (None, "")
+        last = checks.order_by("-pk").first()
+        facts = last.facts if last else {}
+        checked_at, checked_by = (_time(last.at), last.actor) if last else (None, "")
         chains, unread = int(facts.get("chains", 0)), int(facts.get("unread", 0))
         faults = [str(f) for f in facts.get("faults", [])]
+        more = int(facts.get("more", 0))
+        full_at = datetime.fromisoformat(facts["full_at"]) if "full_at" in facts else None
     except UNREADABLE:
-        checked_at, checked_by, chains, unread = None, "", 0, 0
-        faults = ["the entry of the last check cannot be read"]
+        checked_at, checked_by, chains, unread, full_at = None, "", 0, 0, None
+        faults, more = ["the entry of the last check cannot be read"], 0
     try:
         head = Head.objects.order_by("-number").only("number", "at", "seal").first()
         number, sealed_at, seal = (
@@ -48,7 +52,9 @@ def state_of(workspace: Workspace, *, file: Path) -> AuditState:
         number, sealed_at, seal = None, None, ""
         faults = [*faults, "the newest seal cannot be read"]
     name = file.name if file.exists() else ""
-    return AuditState(checked_at, checked_by, chains, unread, faults, number, sealed_at, seal, name)
+    count = len(faults) + more
+    check = (checked_at, checked_by, chains, unread, faults, count, full_at)
+    return AuditState(*check, number, sealed_at, seal, name)
 
 
 def check_notes(found: Json) -> list[str]:

@@ -26,8 +26,8 @@ from agents.web.policy.differences import LimitLine
 from agents.web.policy.differences import lines as limit_lines
 from agents.web.policy.versions import readable_limits, team_names
 from agents.web.runs.listing import outcome_of
-from agents.web.runs.texts import title_of
-from agents.web.runs.trace import moved
+from agents.web.runs.texts import is_output_of_step, title_of
+from agents.web.runs.trace import moved_sums
 from agents.web.sentences import EventLine, read_events, tell_events
 
 PAGE = 40  # entries
@@ -45,6 +45,7 @@ class ReviewEntry:
     title: str
     arguments: Sequence[tuple[str, str, str]]  # label, as proposed, as the policy left it or ""
     text: str  # what an agent wanted to say or plan; "" for a call
+    result: str  # the text as it stands after the review; "" where it is the same
     is_cut: bool
     rulings: Sequence[Json]
     revisions: Sequence[Json]
@@ -107,7 +108,7 @@ def case_file(run: Run, *, after: int = 0) -> CaseFile:
         run=run,
         is_closed=run.state in ENDED,
         outcome=outcome_of(run),
-        moved=moved(effects),
+        moved=moved_sums(effects),
         entries=[_entry(line, steps, is_erased=run.is_emptied) for line in lines],
         after=after,
         next=own[-1].seq if len(rows) > PAGE and own else None,
@@ -150,16 +151,20 @@ def _review(step: Step) -> ReviewEntry:
     reply, action = reply_of(step), step.asked["action"]
     proposed, left = call_in_words(action, reply), call_in_words(reply["action"] or {}, reply)
     text = str(action.get("answer") or "") if not proposed else ""
+    name, kept = step.key.rpartition("/")[0], reply["action"] or {}
+    is_kept = "note" in kept and is_output_of_step(name, action)
+    result = str(kept.get("note" if is_kept else "answer") or "") if text else ""
     return ReviewEntry(
-        title=title_of(step.key.rpartition("/")[0], [step], action),
+        title=title_of(name, [step], action),
         arguments=[
             (label_of(name), words, left[name] if left.get(name, words) != words else "")
             for name, words in proposed.items()
         ],
         text=text[:LONGEST],
+        result=result[:LONGEST] if result != text else "",
         is_cut=len(text) > LONGEST,
         rulings=reply["rulings"],
-        revisions=reply["revisions"],
+        revisions=() if is_kept else reply["revisions"],
     )
 
 

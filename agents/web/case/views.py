@@ -45,5 +45,5 @@ def case_proof(request: HttpRequest, pk: UUID) -> StreamingHttpResponse:
         workspace=found.workspace, by=access.person(request), facts=facts, at=at
     )
     return download(
-        request, bundle.lines_of_run(found, at=at), f"run-{found.pk}-{at:%Y%m%d-%H%M%S}"
+        request, bundle.lines_of_run(found, at=at), f"run-{found.pk}-{at:%Y%m%d-%H%M%S}.jsonl"
     )

@@ -92,7 +92,7 @@ class Live:
             self._guards[cookie] = asyncio.create_task(self._guard(cookie))
         tasks: list[asyncio.Future[Any]] = [
             asyncio.create_task(self._pump(hub, viewer, send)),
-            asyncio.create_task(_gone(receive)),
+            asyncio.create_task(_wait_until_gone(receive)),
         ]
         try:
             await asyncio.wait([*tasks, stream.over], return_when=asyncio.FIRST_COMPLETED)
@@ -154,7 +154,7 @@ class Live:
                 stream.end()
 
 
-async def _gone(receive: Receive) -> None:
+async def _wait_until_gone(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
 

@@ -47,7 +47,7 @@ def admit(cookie: str, asked: Mapping[str, str]) -> Visitor:
         if user is None:
             raise NotAdmitted(401)
         topics = tuple(_topics(tuple(access.workspaces_of(user)), asked))
-        if _hidden(user, topics):
+        if _hidden_topics(user, topics):
             raise NotAdmitted(404)
         return Visitor(user.pk, topics)
     except DatabaseError:
@@ -66,7 +66,7 @@ def lost_visitors(cookie: str, visitors: Collection[Visitor]) -> set[Visitor]:
     if user is None:
         return set(visitors)
     around = InboxTopic(tuple(access.workspaces_of(user)))  # of every page, as it would be now
-    hidden = _hidden(user, {topic for visitor in visitors for topic in visitor.topics})
+    hidden = _hidden_topics(user, {topic for visitor in visitors for topic in visitor.topics})
     return {
         one
         for one in visitors
@@ -87,7 +87,7 @@ def _topics(workspaces: tuple[int, ...], asked: Mapping[str, str]) -> Iterator[T
         yield ActivityTopic(workspaces)
 
 
-def _hidden(user: User, topics: Collection[Topic]) -> set[Topic]:
+def _hidden_topics(user: User, topics: Collection[Topic]) -> set[Topic]:
     """Return the runs and requests among some topics that a person may not read."""
     runs = {topic.pk for topic in topics if isinstance(topic, RunTopic)}
     cards = {topic.pk for topic in topics if isinstance(topic, CardTopic)}

@@ -37,8 +37,8 @@ class Ending:
         if not callable(served):
             return
 
-        def heard(number: int, frame: FrameType | None) -> None:
+        def answer(number: int, frame: FrameType | None) -> None:
             self._loop.call_soon_threadsafe(self._come)
             served(number, frame)
 
-        signal.signal(number, heard)
+        signal.signal(number, answer)

@@ -136,7 +136,7 @@ def _digest(rows: Sequence[object]) -> str:
 def _lines(topic: Topic, version: str) -> bytes:
     if isinstance(topic, RunTopic):
         run = Run.objects.select_related("policy", "launched_by", "workspace").get(pk=topic.pk)
-        return _swap("#run", render_to_string("runs/_run.html", trace.shown(run)))
+        return _swap("#run", render_to_string("runs/_run.html", trace.run_page(run)))
     if isinstance(topic, InboxTopic):
         shown: dict[str, Json] = {"waiting": waiting_in(topic.workspaces)}
         shown["stops"] = switches.standing(*topic.workspaces)

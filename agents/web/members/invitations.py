@@ -12,10 +12,11 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from agents import operations
-from agents.models import Invitation
+from agents.core.requests import Json
+from agents.models import Invitation, Membership, Role
 from agents.web import access
 from agents.web.forms import BadForm, only
-from agents.web.members import forms, views
+from agents.web.members import forms, people, views
 from agents.web.pages import action
 
 
@@ -65,11 +66,15 @@ def invitation(request: HttpRequest, token: str) -> HttpResponse:
         )
     except (BadForm, operations.Refused) as no:
         return _invitation(request, made, sentence=str(no), status=422)
-    return redirect("sign-in")
+    return redirect(f"{reverse('sign-in')}?joined=1")
 
 
 def _invitation(
     request: HttpRequest, made: Invitation | None, *, sentence: str = "", status: int = 200
 ) -> HttpResponse:
-    shown = {"made": made, "sentence": sentence, "name": request.POST.get("name", "")}
+    shown: Json = {"made": made, "sentence": sentence, "name": request.POST.get("name", "")}
+    if made:
+        user = request.user if isinstance(request.user, User) else None
+        mine = Membership.objects.filter(workspace=made.workspace, user=user).first()
+        shown |= {"part": mine, "may": people.ROLES[Role(made.role)]}
     return render(request, "members/invitation.html", shown, status=status if made else 404)

@@ -13,6 +13,7 @@ from django_otp.plugins.otp_totp.models import TOTPDevice
 
 from agents.core.former import FIRST_DESK
 from agents.core.limits import Limits
+from agents.core.money import format_money
 from agents.core.tiers import Tiers, read_tiers
 from agents.models import Invitation, InvitationState, Membership, Role, Session, Team, Workspace
 from agents.sdk.desk import DESKS
@@ -26,9 +27,9 @@ ROLES: Mapping[Role, str] = {
     Role.VIEWER: "Reads runs and requests.",
     Role.OPERATOR: "Launches and stops runs. Decides nothing.",
     Role.REVIEWER: "Decides requests and stops runs.",
-    Role.AUDITOR: "Reads everything, with the audit log. Changes nothing.",
-    Role.ADMIN: "Does all of this, changes members, publishes policies and turns the kill switch "
-    "on and off.",
+    Role.AUDITOR: "Reads everything, including the audit log. Changes nothing.",
+    Role.ADMIN: "Does what the other roles do, changes members, publishes policies and turns the "
+    "kill switch on and off.",
 }
 
 
@@ -37,8 +38,7 @@ class Member:
     """A person as the page lists them."""
 
     part: Membership
-    limits: Sequence[str]  # what they may approve, in words: a line for each desk
-    tiers: Sequence[str]  # and what tiers leave to their teams
+    limits: Sequence[str]  # what they may approve now, in words: a line for each desk
     teams: Sequence[Team]
     has_factor: bool
     sessions: int
@@ -91,8 +91,7 @@ def read_members(workspace: Workspace, parts: Sequence[Membership]) -> list[Memb
     return [
         Member(
             part,
-            _limits(part, limits),
-            _tiers(part, limits, {team.slug for team in teams.get(part.pk, [])}),
+            _limits(part, limits, {team.slug for team in teams.get(part.pk, [])}),
             teams.get(part.pk, []),
             part.user_id in enrolled,
             *active.get(part.user_id, (0, None)),
@@ -109,18 +108,27 @@ def _teams_of(parts: Sequence[Membership]) -> dict[int, list[Team]]:
     return found
 
 
-def _limits(row: Membership, limits: Limits | None) -> list[str]:
-    """Say what a person may approve, of each desk that the policy names."""
+def _limits(row: Membership, limits: Limits | None, teams: Collection[str]) -> list[str]:
+    """Say what a person may approve, of each desk that the policy names.
+
+    That is the least of their own limit and of what tiers leave to their teams.
+    """
     if row.role not in DECIDES:
         return ["decides nothing"]
     named = [FIRST_DESK] if limits is None or limits.covers(FIRST_DESK) else []
     named += sorted((limits.desks or {}) if limits else {})
-    own = {desk: row.desk_limits.get(desk) for desk in named}
+    tiers = read_tiers((limits.tiers or {}) if limits else {})
+    most = {
+        desk: _within_tiers(row, desk, tiers[desk], teams)
+        if desk in tiers
+        else up_to(row.desk_limits.get(desk))
+        for desk in named
+    }
     if named == [FIRST_DESK]:
-        return [up_to(own[FIRST_DESK])]
+        return [most[FIRST_DESK]]
     return [
-        f"{desk_title(desk)}: {up_to(most) if _has_amounts(desk) else 'any request'}"
-        for desk, most in own.items()
+        f"{desk_title(desk)}: {text if _has_amounts(desk) else 'any request'}"
+        for desk, text in most.items()
     ]
 
 
@@ -128,24 +136,28 @@ def _has_amounts(desk: str) -> bool:
     return desk not in DESKS or any(tool.amount for tool in DESKS[desk].tools.values())
 
 
-def _tiers(row: Membership, limits: Limits | None, teams: Collection[str]) -> list[str]:
-    """Say up to which tier a person decides by their teams, of each desk that has tiers."""
-    if row.role not in DECIDES or limits is None:
-        return []
-    return [
-        f"{desk_title(desk)}, by tier: {_highest(tiers, currency, teams)}"
-        for desk, held in read_tiers(limits.tiers or {}).items()
-        for currency, tiers in held.items()
-    ]
+def _within_tiers(
+    row: Membership, desk: str, held: Mapping[str, Tiers], teams: Collection[str]
+) -> str:
+    """Say what a person of these teams may approve in each currency that has tiers or a limit."""
+    return "; ".join(
+        _highest(held.get(currency, ()), currency, teams, row.limit_minor(desk, currency))
+        for currency in {**held, **(row.desk_limits.get(desk) or {})}
+    )
 
 
-def _highest(tiers: Tiers, currency: str, teams: Collection[str]) -> str:
-    """Return the band that somebody of these teams may decide at most."""
-    within = [tier for tier in tiers if not tier.team or tier.team in teams]
-    if not within:
-        return f"nothing in {currency}"
-    most = within[-1].up_to_minor
-    return f"any amount in {currency}" if most is None else up_to({currency: most})
+def _highest(tiers: Tiers, currency: str, teams: Collection[str], own: int | None) -> str:
+    """Return the most that somebody of these teams and with this limit may approve.
+
+    A limit of their own that a tier undercuts is named too: an admin who set it looks for it.
+    """
+    within = [tier.up_to_minor for tier in tiers if not tier.team or tier.team in teams]
+    highest = within[-1] if within else 0
+    if own is None and highest is None:
+        return f"any amount in {currency}"
+    most = min(bound for bound in (own, highest) if bound is not None)
+    text = up_to({currency: most}) if most else f"nothing in {currency}"
+    return f"{text} (own limit {format_money(own, currency)})" if own and most < own else text
 
 
 def open_invitations(workspace: Workspace, before: int | None) -> tuple[list[Invitation], int]:

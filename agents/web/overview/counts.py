@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
-from django.db.models import Case, Count, DateField, Q, Sum, Value, When
+from django.db.models import BigIntegerField, Case, Count, DateField, Q, Sum, Value, When
 from django.db.models.functions import Cast, Coalesce
 from django.utils import timezone
 
@@ -25,10 +25,9 @@ from agents.engine.case_days import (
 )
 from agents.models import CaseDay, Effect, Escalation
 from agents.models.belonging import belongs
-from agents.tools import TOOLS
+from agents.tools import TOOLS, letter_tools
 
 DAYS = 14  # of the charts
-LONGEST_RUN = timedelta(days=7)  # a call of the charts is of a run that began no earlier
 
 
 @dataclass(frozen=True)
@@ -71,7 +70,7 @@ def read_counted_days(workspaces: Sequence[int], *, since: datetime, at: datetim
 
     Not those from the viewer's midnight on: their today, and the evening before, are read anew.
     """
-    today = utc_midnight(timezone.localtime(at).replace(hour=0, minute=0, second=0, microsecond=0))
+    today = utc_midnight(_midnight(at))
     days = CaseDay.objects.filter(day__gte=since.date(), day__lt=today.date())
     ours = days.filter(Q(workspace__in=workspaces) | Q(outcome="")).order_by()
     sums = ours.values_list("day", "outcome", "currency")
@@ -101,11 +100,17 @@ def count_requests(workspaces: Sequence[int], *, since: datetime) -> list[Reques
     )
     # Not the plain column: SQLite would group by its index, and read every request there is.
     came_to = Coalesce("state", Value(""))
+    nothing = Value(0, BigIntegerField())  # of what waits nobody withheld anything
     sums = [
-        part.values_list("day", came_to, "currency").annotate(n=Count("pk"), a=ASKED, w=WITHHELD)
-        for part in parts
+        part.values_list("day", came_to, "currency").annotate(n=Count("pk"), a=ASKED, w=withheld)
+        for part, withheld in zip(parts, (WITHHELD, WITHHELD, nothing), strict=True)
     ]
     return [Requests(*row) for row in sums[0].union(*sums[1:], all=True)]
+
+
+def _midnight(at: datetime) -> datetime:
+    """Return where the day of a time begins in the viewer's zone."""
+    return timezone.localtime(at).replace(hour=0, minute=0, second=0, microsecond=0)
 
 
 def _day(column: str, since: datetime) -> Case:
@@ -114,7 +119,7 @@ def _day(column: str, since: datetime) -> Case:
     By comparing: on SQLite a function of a date is Python, called for each row.
     """
     now = timezone.now()
-    midnight = timezone.localtime(since).replace(hour=0, minute=0, second=0, microsecond=0)
+    midnight = _midnight(since)
     begins = [midnight + timedelta(days=number) for number in range(DAYS + 1)]
     begins = [begin for begin in reversed(begins) if begin <= now]
     days = [When(**{f"{column}__gte": day}, then=Value(day.date(), DateField())) for day in begins]
@@ -128,7 +133,7 @@ def count_calls(
 
     `named` are the tools that policies name, also of desks that are not installed here.
     """
-    letters = {name for name, tool in TOOLS.items() if tool.letter}
+    letters = letter_tools()
     # A call that only looks has no effect: fewer tools, and SQLite takes their index gladly.
     moving = {*TOOLS, *named} - {name for name, tool in TOOLS.items() if not tool.writes} - letters
     ours = Effect.objects.in_workspaces(workspaces)

@@ -27,7 +27,6 @@ from agents.web.overview.attention import Attention, attention
 from agents.web.overview.chart import Chart, Layer, chart
 from agents.web.overview.counts import (
     DAYS,
-    LONGEST_RUN,
     DayOfCalls,
     Requests,
     count_calls,
@@ -143,7 +142,7 @@ def overview(user: User, *, at: datetime) -> Overview:
         withheld_sums=_sums((s.currency, s.withheld_minor) for s in decided if s.day == today),
         by_outcome=outcomes,
         by_amount=_by_amount(requests, calls, dates),
-        attention=attention(keys, since=since - LONGEST_RUN),
+        attention=attention(keys, since=at - timedelta(days=DAYS)),
         exposures=_exposures(workspaces, calls),
         system=system(parts),
     )

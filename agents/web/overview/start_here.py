@@ -56,7 +56,7 @@ def first_steps(user: User) -> list[FirstStep]:
     card = ("the request", reverse("approval", args=[request])) if request else queue
     given = (
         ("Launch a run that needs approval", "omar", "operator", launch, is_asked),
-        ("Approve or reject it", "rita", "reviewer", card, is_decided),
+        ("Approve up to rita's limit, or reject it", "rita", "reviewer", card, is_decided),
         ("Verify that nothing was changed", "auditor", "auditor", audit, is_checked),
     )
     ahead = next((place for place, (*_, is_done) in enumerate(given) if not is_done), None)

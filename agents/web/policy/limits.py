@@ -79,7 +79,7 @@ def _most(count: int | None) -> str:
 
 
 def _tiers(limits: Limits) -> str:
-    """Say who approves what: Bank: up to EUR 1,000.00 any reviewer; above finance."""
+    """Say who approves what: up to EUR 1,000.00, any reviewer; above that, two members of Leads."""
     told = [
         f"{desk_title(desk)}: {'; '.join(_tier(tier, currency, tiers) for tier in tiers)}"
         for desk, held in read_tiers(limits.tiers or {}).items()
@@ -89,11 +89,15 @@ def _tiers(limits: Limits) -> str:
 
 
 def _tier(tier: Tier, currency: str, among: Tiers) -> str:
-    bound = f"up to {format_money(tier.up_to_minor, currency)}" if tier.up_to_minor else "above"
-    who = tier.team or "any reviewer"
-    two = " and two people" if tier.people > 1 else ""
+    bound = (
+        f"up to {format_money(tier.up_to_minor, currency)}" if tier.up_to_minor else "above that"
+    )
+    is_two = tier.people > 1
+    who = "two reviewers" if is_two else "any reviewer"
+    if tier.team:
+        who = f"{'two members' if is_two else 'a member'} of {tier.team}"
     within = f" within {duration(tier.answer_within * 60)}" if tier.answer_within else ""
-    return f"{bound if len(among) > 1 else 'any amount'} {who}{two}{within}"
+    return f"{bound if len(among) > 1 else 'any amount'}, {who}{within}"
 
 
 MONEY = {
@@ -299,7 +303,8 @@ PATTERNS = {
     "max_reorients": Words(
         "Corrections per draft",
         lambda p: _count_of(p.max_reorients, "time"),
-        "How often the judging model may send one draft back. After that a reviewer decides.",
+        "How often the judging model may send one draft back. If it objects again, a reviewer "
+        "decides. What the agent rewrites by itself does not count.",
     ),
 }
 # What only replays of recorded cases turn on; in the strict profile all of them are off.

@@ -130,13 +130,13 @@ def readable_limits(
         return None
     if limits is None or not limits.tiers or not teams:
         return limits
-    return replace(limits, tiers=_named(limits.tiers, teams))
+    return replace(limits, tiers=_with_team_names(limits.tiers, teams))
 
 
-def _named(held: Json, teams: Mapping[str, str]) -> Json:
+def _with_team_names(held: Json, teams: Mapping[str, str]) -> Json:
     if isinstance(held, dict):
         return {
-            key: teams.get(value, value) if key == "team" else _named(value, teams)
+            key: teams.get(value, value) if key == "team" else _with_team_names(value, teams)
             for key, value in held.items()
         }
-    return [_named(one, teams) for one in held] if isinstance(held, list) else held
+    return [_with_team_names(one, teams) for one in held] if isinstance(held, list) else held

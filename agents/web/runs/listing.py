@@ -20,7 +20,7 @@ from agents.core.states import EffectState, RunState
 from agents.db.run_words import HasWords, WordBeginnings, newest_on_sqlite
 from agents.models import Effect, Escalation, Run
 from agents.policies.ends import end_sentence
-from agents.tools import TOOLS
+from agents.tools import letter_tools
 from agents.web import access
 from agents.web.forms import whole_number
 from agents.web.newest import newest
@@ -81,7 +81,7 @@ def find_runs(user: User, asked: QueryDict) -> Runs:
 def _rows(runs: Sequence[Run], now: datetime) -> list[RunRow]:
     """Return runs with what they asked for and paid, in two queries for a page."""
     paid, asked = dict[UUID, list[tuple[str, int]]](), dict[UUID, tuple[int, str]]()
-    letters = [name for name, tool in TOOLS.items() if tool.letter]
+    letters = letter_tools()
     effects = Effect.objects.filter(run__in=runs, state=EffectState.DONE).exclude(tool__in=letters)
     effects = effects.filter(amount_minor__isnull=False)
     for run, currency, minor in effects.values_list("run_id", "currency", "amount_minor"):
@@ -107,7 +107,7 @@ def outcome_of(run: Run) -> str:
         answer = run.outcome.get("answer", "") if isinstance(run.outcome, dict) else ""
         return str(answer) or end_sentence(run.stop_reason)
     if run.state == RunState.WAITING:
-        return "Awaiting approval"
+        return "Waiting for a person"
     return end_sentence(run.stop_reason) or "In progress"
 
 

@@ -11,6 +11,7 @@ from agents.core.requests import Json
 from agents.models import Step
 from agents.policies.ends import end_sentence
 from agents.web.changes import reply_of
+from agents.web.step_words import is_answer_of_run
 
 
 def title_of(name: str, steps: Sequence[Step], action: Json) -> str:
@@ -50,7 +51,7 @@ def ignored_calls(steps: Sequence[Step]) -> list[str]:
 
 def is_output_of_step(name: str, action: Json) -> bool:
     """Tell whether a turn is what one step of a workflow put out, not what a run answers."""
-    return action.get("kind") == "final" and not (name.isdigit() or name == "finalize")
+    return action.get("kind") == "final" and not is_answer_of_run(name)
 
 
 def summary_of(steps: Sequence[Step], action: Json, *, is_output: bool) -> str:

@@ -74,7 +74,8 @@ def trace(run: Run, *, at: datetime | None = None, before: int | None = None) ->
     """
     now = at or timezone.now()
     steps = list(run.steps.order_by("position"))
-    held = {e.step_id: e for e in run.escalations.select_related("decided_by", "claimed_by")}
+    people = ("decided_by", "claimed_by", "approval__by")
+    held = {e.step_id: e for e in run.escalations.select_related(*people)}
     effects = {effect.step_id: effect for effect in run.effects.all()}
     limits = run.limits
     found = results.result(run, steps)
@@ -91,7 +92,7 @@ def trace(run: Run, *, at: datetime | None = None, before: int | None = None) ->
             errors_fail=limits.reference.errors_fail,
         )
     )
-    spent = _spent(steps)
+    spent = _spending(steps)
     open_ones = [e for e in held.values() if e.state == EscalationState.OPEN]
     done = _done_effects(effects.values())
     asked = [turn.money for turn in turns if turn.money]
@@ -109,14 +110,22 @@ def trace(run: Run, *, at: datetime | None = None, before: int | None = None) ->
         counts=_counts(on_page),
         result=found,
         waiting=open_ones[0] if open_ones else None,
-        moved=moved(effects.values()),
+        moved=moved_sums(effects.values()),
         is_untold=has_paid and run.state in ENDED and not any(map(_is_letter, effects.values())),
         asked=_proposed_text(asked) if asked or not acts else f"of {_calls(len(acts))} proposed",
         tokens=spent.tokens,
         cost=cost_of(steps),
         seconds=round(spent.seconds, 1),
-        waited=sum(((e.decided_at or now) - e.created_at).total_seconds() for e in held.values()),
+        waited=sum(_waited(one, now) for one in held.values()),
     )
+
+
+def _waited(escalation: Escalation, now: datetime) -> float:
+    """Return the seconds that a request waited, at most until it expired or its run ended."""
+    end = escalation.decided_at or now
+    if end == now and escalation.state != EscalationState.OPEN:
+        end = min(escalation.expires_at, escalation.run.ended_at or now)
+    return (end - escalation.created_at).total_seconds()
 
 
 def _proposed_text(asked: Sequence[tuple[str, int]]) -> str:
@@ -130,7 +139,7 @@ def _proposed_text(asked: Sequence[tuple[str, int]]) -> str:
     )
 
 
-def moved(effects: Iterable[Effect]) -> str:
+def moved_sums(effects: Iterable[Effect]) -> str:
     """Say what the ledger has as paid, else how many calls changed something; "" for nothing."""
     done = _done_effects(effects)
     sums = format_sums((e.currency, e.amount_minor) for e in done if e.amount_minor)
@@ -158,7 +167,7 @@ def _end(stop_reason: str, turns: Sequence[RunTurn]) -> str:
     return end_sentence(stop_reason, said[-1] if said else "")
 
 
-def _spent(steps: Sequence[Step]) -> Spent:
+def _spending(steps: Sequence[Step]) -> Spent:
     return Spent(
         seconds=active(step.span for step in steps),
         tokens=sum(s.tokens_in + s.tokens_out + s.tokens_lost for s in steps),
@@ -195,7 +204,7 @@ def _counts(turns: Sequence[RunTurn]) -> list[tuple[str, str, int]]:
     return [(role, word.lower() + by.get(role, ""), n) for (role, word), n in stands.items()]
 
 
-def shown(run: Run, *, before: int | None = None) -> dict[str, Json]:
+def run_page(run: Run, *, before: int | None = None) -> dict[str, Json]:
     """Return what the live part of a run's page is rendered from, as `trace` does."""
     found = trace(run, before=before)
     part, read = ("", None) if run.is_emptied else ABOVE.get(run.pattern, ("", None))

@@ -1,4 +1,7 @@
-"""The turns of a run: what was proposed at once, and everything that came of it."""
+"""The turns of a run: what was proposed at once, and everything that came of it.
+
+One file: each function adds one part of a turn, in the order of the page.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from agents.core.money import PRICED_IN
 from agents.core.requests import Json
 from agents.models import Effect, Escalation, Step
 from agents.patterns.blocks import UNREADABLE
+from agents.tools import request_of
 from agents.web.changes import (
     ActionStage,
     ChangedArgument,
@@ -70,6 +74,12 @@ class RunTurn:
             if step.model:
                 asked.setdefault(step.model, []).append(step)
         return " ".join(_asked_of(model, calls) for model, calls in asked.items())
+
+    @property
+    def expires(self) -> str:
+        """Say what becomes of its request once nobody answers in time; "" where there is none."""
+        held = self.escalation
+        return request_of(held.kind, held.action).expires if held else ""
 
     @property
     def opens(self) -> bool:
@@ -219,10 +229,10 @@ def _turn(
 
 
 def _decision(review: Step) -> str:
-    """Return what a review decided; an output of a step that stands word for word is approved."""
+    """Return what a review decided; an output of a step that is kept, as its note, is approved."""
     reply, asked = reply_of(review), review.asked["action"]
-    stands = reply["action"] and reply["action"].get("note", "") == asked.get("answer")
-    is_approved = stands and reply["allows"] and is_output_of_step(_group(review.key), asked)
+    is_kept = "note" in (reply["action"] or {})
+    is_approved = is_kept and reply["allows"] and is_output_of_step(_group(review.key), asked)
     return "approve" if is_approved else str(reply["decision"])
 
 

@@ -96,7 +96,7 @@ def _page(
     events = Event.objects.filter(run=found).order_by("-pk").select_related("run")
     newest = read_events(events.prefetch_related("texts"), LINES) if may_audit else []
     shown = {
-        **trace.shown(found, before=whole_number(request.GET.get("before", ""))),
+        **trace.run_page(found, before=whole_number(request.GET.get("before", ""))),
         "may_audit_here": may_audit,
         "lines": tell_events(newest),
         "most_lines": LINES,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from agents.core.names import plan_in_words
 from agents.core.requests import Json
 from agents.desks.refunds.demo.goals import Misfortune, read_goal
 from agents.desks.refunds.demo.writer import usd
@@ -23,12 +24,15 @@ def responder_reply(inputs: Json) -> str:
             )
         case "sales":
             price = usd(found["monthly_price_usd"])
-            return f"{found['recommended_plan']} at {price} a month. {found['reason']}"
+            plan = plan_in_words(found["recommended_plan"]).capitalize()
+            return f"{plan} costs {price} a month. {found['reason']}"
         case _:
             return "A specialist has looked into the case."
 
 
 def _billing(found: Json) -> str:
     if not found["refund_eligible"]:
-        return f"No refund is possible for the plan {found['plan']}. {found['reason']}"
+        return (
+            f"No refund is possible on the plan {plan_in_words(found['plan'])}. {found['reason']}"
+        )
     return f"A refund of {usd(found['refund_amount_usd'])} is possible. {found['reason']}"

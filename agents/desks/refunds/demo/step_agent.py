@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 
+from agents.core.names import plan_in_words
 from agents.core.requests import Json
 from agents.desks.refunds.demo.goals import Goal, Misfortune, read_goal
 from agents.desks.refunds.demo.worker import SENT_BACK
-from agents.desks.refunds.demo.writer import usd
+from agents.desks.refunds.demo.writer import usd, who_is
 
 CONTEXT, REPLY = "get_refund_context", "send_reply"
 NOT_KNOWN = "is not known."
@@ -75,7 +76,7 @@ def _facts(goal: Goal, seen: Json) -> str:
     if not billing:
         return f"Customer {goal.customer} {NOT_KNOWN}"
     return (
-        f"Customer {goal.customer} is {seen['user']['name']} with the plan {billing['plan']}; the "
+        f"{who_is(goal.customer, seen)} with the plan {plan_in_words(billing['plan'])}; the "
         f"last charge was {usd(billing['last_charge_usd'])}, "
         f"{billing['days_since_payment']} days ago. The refund window is "
         f"{seen['policy_hint']['refund_window_days']} days."

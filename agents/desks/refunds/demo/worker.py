@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 
+from agents.core.names import plan_in_words
 from agents.core.requests import Json
 from agents.desks.refunds.demo.goals import ANNA, MAX, Goal, Misfortune, read_goal
-from agents.desks.refunds.demo.writer import told_of_refund, usd
+from agents.desks.refunds.demo.writer import told_of_refund, usd, who_is
 
 CONTEXT, REFUND, MAIL = "get_refund_context", "issue_refund", "send_refund_email"
 SENT_BACK = "person.sent_back"  # in place of a rule, where a person said so
@@ -62,8 +63,7 @@ def _after_context(goal: Goal, seen: Json) -> Json:
     if "user" not in seen:
         return _final(f"Nothing was refunded: customer {goal.customer} is not known.")
     if not billing:
-        name = seen["user"]["name"]
-        return _final(f"Customer {goal.customer} is {name}. There is no charge to refund.")
+        return _final(f"{who_is(goal.customer, seen)}. There is no charge to refund.")
     if goal.misfortune == Misfortune.FALSE_CLAIM:
         amount = goal.amount_usd or billing["last_charge_usd"]
         return _final(f"{usd(amount)} was refunded to customer {goal.customer}.")
@@ -73,7 +73,7 @@ def _after_context(goal: Goal, seen: Json) -> Json:
 
 
 def _description(goal: Goal, seen: Json) -> str:
-    return f"Customer {goal.customer} is {seen['user']['name']}. [[charge]] [[window]]"
+    return f"{who_is(goal.customer, seen)}. [[charge]] [[window]]"
 
 
 def _refund(goal: Goal, billing: Json) -> Json:
@@ -93,7 +93,9 @@ def _reason(billing: Json) -> str:
     if not billing:
         return "Customer asked for a refund"
     days = billing["days_since_payment"]
-    return f"Customer asked for a refund of {billing['plan']}, charged {days} days ago"
+    return (
+        f"Customer asked for a refund of {plan_in_words(billing['plan'])}, charged {days} days ago"
+    )
 
 
 def _after_refund(goal: Goal, done: Json, seen: Json) -> Json:

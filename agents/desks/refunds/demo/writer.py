@@ -30,6 +30,12 @@ def told_of_refund(amount_usd: float, *, customer: int, mailed: bool) -> str:
     return f"{usd(amount_usd)} was refunded to customer {customer}; {mail}."
 
 
+def who_is(customer: int, seen: Json) -> str:
+    """Return who a customer is, as a sentence begins; of one that was erased there is no name."""
+    name = seen["user"]["name"]
+    return f"Customer {customer} is {name}" if name else f"Customer {customer} has no name on file"
+
+
 def usd(amount: float) -> str:
     """Return an amount as an answer names it: 1,200.00 USD."""
     return f"{amount:,.2f} USD"

@@ -72,7 +72,7 @@ class Original:
     people: dict[int, str]  # names by the keys that the rows have
 
     @cached_property
-    def hashed(self) -> Sequence[Mapping[str, Json]]:
+    def hashed_bodies(self) -> Sequence[Mapping[str, Json]]:
         """Return what each hash is of that a row or the record holds, those within others first."""
         return dict(_hashed_texts(self)), dict(_hash_sources(self))
 
@@ -110,8 +110,11 @@ def read_original(run_id: UUID) -> Original:
 
 
 def _part_steps(steps: Sequence[Step]) -> None:
-    """End each step where the next begins, of those so quick that they were written in one go."""
-    for step, following in itertools.pairwise(steps):
+    """End each step where the next begins, of those so quick that they were written in one go.
+
+    A line said between two of them has its own time and parts nothing.
+    """
+    for step, following in itertools.pairwise(s for s in steps if s.kind != "say"):
         if step.ended_at and step.ended_at == following.ended_at:
             step.ended_at = following.begun_at
 
@@ -139,11 +142,11 @@ class Copy:
             **_new_references(original),
         }
         self.pattern = _pattern(self.words)
-        for hashed in original.hashed:  # they are of what is renamed by now
-            self.words.update({old: sha256(self.renamed(body)) for old, body in hashed.items()})
+        for hashed in original.hashed_bodies:  # they are of what is renamed by now
+            self.words.update({old: sha256(self.rename(body)) for old, body in hashed.items()})
             self.pattern = _pattern(self.words)
 
-    def renamed(self, value: Json, key: str = "") -> Json:
+    def rename(self, value: Json, key: str = "") -> Json:
         """Return a value of a column or of JSON as the copy has it; `key` is what names it."""
         match value:
             case str() if _MOMENT.fullmatch(value):
@@ -155,9 +158,9 @@ class Copy:
             case str():
                 return self.pattern.sub(lambda found: self.words[found[0]], value)
             case dict():
-                return {k: self.renamed(one, k) for k, one in value.items()}
+                return {k: self.rename(one, k) for k, one in value.items()}
             case list():
-                return [self.renamed(one, key) for one in value]
+                return [self.rename(one, key) for one in value]
             case int() if key in _NUMBERS and value == self.number[0]:
                 return self.number[1]
         return value
@@ -184,7 +187,7 @@ class Copy:
             elif isinstance(value, UUID):
                 columns[column.attname] = UUID(self.words[str(value)])
             elif not column.primary_key:
-                columns[column.attname] = self.renamed(value, column.name)
+                columns[column.attname] = self.rename(value, column.name)
         if isinstance(row, Step) and row.kind in _BUSY and columns["ended_at"]:
             columns["seconds"] = (columns["ended_at"] - columns["begun_at"]).total_seconds()
         return model(**columns)
@@ -208,7 +211,7 @@ class Copy:
         return events, texts
 
     def _facts(self, event: Event) -> Json:
-        facts = self.renamed(facts_of(event))
+        facts = self.rename(facts_of(event))
         for name, model in (("escalation", Escalation), ("book", Book), ("resource", Charge)):
             if facts.get(name):
                 pk = self.made[(model, int(facts[name]))].pk

@@ -10,7 +10,7 @@ from agents.core.former import CURRENCY
 from agents.core.kinds import ACTION, ADJUST, APPROVE, REJECT, RETURN, Answer
 from agents.core.limits import Limits
 from agents.core.money import format_money
-from agents.core.names import greeting, is_plain_name, is_plain_plan
+from agents.core.names import greeting, is_plain_name, plan_in_words
 from agents.core.requests import Json
 from agents.desks.refunds import billing, mail, refunds
 from agents.desks.refunds.limits import refund_limits
@@ -57,8 +57,8 @@ def _context_sentences(found: Json) -> dict[str, str]:
         said["greeting"] = greeting(name)
     if charge:
         amount = format_money(charge["last_charge_minor"], charge["currency"])
-        days, plan = charge["days_since_payment"], str(charge["plan"])
-        bought = f" for {plan}" if is_plain_plan(plan) else ""
+        days, plan = charge["days_since_payment"], plan_in_words(str(charge["plan"]))
+        bought = f" for {plan}" if plan else ""
         said["charge"] = f"The last charge was {amount}{bought}, {days} days ago."
     return said
 

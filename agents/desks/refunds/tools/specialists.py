@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agents.core.money import format_money
-from agents.core.names import is_plain_plan
+from agents.core.names import plan_in_words
 from agents.core.requests import Json
 from agents.desks.refunds import support
 from agents.desks.refunds.limits import refund_limits
@@ -20,8 +20,8 @@ def _eligible(seen: Json) -> dict[str, str]:
         amount = format_money(found["refund_amount_minor"], found["currency"])
         first = f"A refund of {amount} is possible; this run paid nothing."
     else:
-        plan = found["plan"]
-        first = f"No refund is possible{f' on the plan {plan}' if is_plain_plan(plan) else ''}."
+        plan = plan_in_words(found["plan"])
+        first = f"No refund is possible{f' on the plan {plan}' if plan else ''}."
     return {"finding": f"{first} {found['reason']}"}
 
 
@@ -79,7 +79,8 @@ def technical_specialist(context: Context, *, ticket: str) -> Json:
 def _offer(seen: Json) -> dict[str, str]:
     found = seen["result"]
     price = format_money(found["monthly_price_minor"], found["currency"])
-    return {"finding": f"{found['recommended_plan']} costs {price} a month. {found['reason']}"}
+    plan = plan_in_words(found["recommended_plan"]).capitalize()
+    return {"finding": f"{plan} costs {price} a month. {found['reason']}"}
 
 
 @tool(Touch.READ, timeout=5, may_say=_offer)

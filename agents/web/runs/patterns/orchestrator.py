@@ -168,5 +168,5 @@ def _brief(steps: Sequence[Step]) -> Written | None:
         return None
     text = str(said["action"]["answer"])
     if said["allows"]:
-        return Written(text, "approve", "Approved", "")
+        return Written(text, "approve", "Allowed", "")
     return Written(text, "block", "Withheld", str(said["deciding"]["sentence"]))

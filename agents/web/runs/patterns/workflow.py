@@ -102,9 +102,7 @@ class StepPart:
         if not self.is_supervised:
             words = "running" if self.is_busy else "not supervised"
             return ("running", "running", words) if self.is_busy else ("waiting", "skip", words)
-        newest = self.rounds[-1] if self.rounds else None
-        if newest is None:
-            return "running", "running", "at work"
+        newest = self.rounds[-1]
         if "step.accepted" in newest.said:
             return "approve", "approve", "accepted"
         return newest.verdict
@@ -162,12 +160,13 @@ def _phases(part: StepPart, found: Round) -> list[Phase]:
     given = part.told
     assessed, drift = said.get("checkpoint.assessed"), said.get("drift.reconciled")
     role, icon, words = found.verdict
-    commit = "not yet"
+    commit = unfinished = "not yet"
     if given:
+        unfinished = "not finished"
         commit = f"confidence {given['confidence']}" if given.get("given") else "none was given"
     return [
         _phase("Commit", bool(given), commit, good=bool(given and given.get("given"))),
-        _phase("Execute", bool(assessed), _calls(part) if assessed else "at work"),
+        _phase("Execute", bool(assessed), _calls(part) if assessed else unfinished),
         _phase(
             "Post", bool(assessed), _assessment_text(assessed), good=_keeps_commitment(assessed)
         ),

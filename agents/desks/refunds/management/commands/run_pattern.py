@@ -64,9 +64,10 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             with by_command(account()):
-                run, human = self._launched(options)
+                run, human = self._launch(options)
         except Refused as no:
-            raise CommandError(str(no), returncode=BAD_USAGE) from None
+            code = REFUSED if no.code == "not_permitted" else BAD_USAGE
+            raise CommandError(str(no), returncode=code) from None
         asyncio.run(_driven(run, human, self._say))
         run.refresh_from_db()
         result = results.result(run)
@@ -75,7 +76,7 @@ class Command(BaseCommand):
         if code:
             sys.exit(code)
 
-    def _launched(self, options: dict[str, Any]) -> tuple[Run, Human | None]:
+    def _launch(self, options: dict[str, Any]) -> tuple[Run, Human | None]:
         at = timezone.now()
         slug = options["workspace"]
         workspace = workspace_named(slug) if slug else operations.ensure_demo_workspace(at=at)

@@ -1,0 +1,67 @@
+"""What an event calls a step: the words for its key, such as `memo/agents/against/task/execute`."""
+
+from __future__ import annotations
+
+_PHASES = {
+    "commit": "the plan of {}",
+    "delegate": "the specialist's answer in {}",
+    "execute": "the execution of {}",
+    "finalize": "the final answer",
+    "hand_over": "the hand-over to a person",
+    "judge": "the verdict on {}",
+    "person": "the request for a person's decision on {}",
+    "plan": "the plan of the run",
+    "post": "the self-check of {}",
+    "propose": "the agent's proposal for {}",
+    "review": "the policy check of {}",
+    "route": "the choice of a specialist in {}",
+    "work": "the work on {}",
+}
+_VERDICTS = {
+    "ask_human": "a person decides",
+    "continue": "it goes on",
+    "halt": "the workflow stops",
+    "reorient": "it is done again with corrections",
+}
+_HALTS = {
+    "expired": " It was not decided in time.",
+    "rejected": " A reviewer rejected its output.",
+    "reorients_used_up": " No further correction is allowed.",
+}
+
+
+def is_answer_of_run(name: str) -> bool:
+    """Tell whether a turn's final words are the run's answer, not a workflow step's output."""
+    return name.isdigit() or name == "finalize"
+
+
+def step_in_words(name: str) -> str:
+    """Return what a step is called: "step 2", "step “memo”, agent “against”", "task t1"."""
+    first, *rest = name.split("/")
+    if first == "dispatch" and rest:
+        return f"task {rest[0]}"
+    if first in ("plan", "finalize"):
+        return _PHASES[first]
+    words = f"step {first}" if first.isdigit() else f"step “{first}”"
+    if rest[:1] == ["agents"] and len(rest) > 1:
+        return f"{words}, agent “{rest[1]}”"
+    if rest:
+        words += f", action {rest[0]}" if rest[0].isdigit() else f", {rest[0].replace('_', ' ')}"
+    return words
+
+
+def phase_in_words(key: str) -> str:
+    """Return what a key names, as an object: "the execution of step 2 (no. 2)"."""
+    path, _, nth = key.partition("#")
+    name, _, phase = path.rpartition("/")
+    words = _PHASES.get(phase, "{}").format(step_in_words(name or phase))
+    return f"{words} (no. {nth})" if nth else words
+
+
+def verdict_in_words(verdict: str) -> str:
+    return _VERDICTS.get(verdict, verdict)
+
+
+def halt_in_words(why: str) -> str:
+    """Return the sentence for a reason that is a code; "" for one in a model's words."""
+    return _HALTS.get(why, "")
