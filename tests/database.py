@@ -150,11 +150,16 @@ def make_once(name: str, make: Callable[[], T]) -> T:
 
 
 def _is_empty() -> bool:
-    tables = set(connection.introspection.table_names()) - KEPT - {"django_migrations"}
     exists = 'EXISTS (SELECT 1 FROM "{}")'
     with connection.cursor() as cursor:
-        cursor.execute("SELECT " + " OR ".join(map(exists.format, sorted(tables))))
+        cursor.execute("SELECT " + " OR ".join(map(exists.format, _tables(connection))))
         return not cursor.fetchone()[0]
+
+
+def _tables(connection: BaseDatabaseWrapper) -> list[str]:
+    """Return the tables of models. Those of SQLite's word index are never empty, and follow."""
+    names = connection.introspection.django_table_names(only_existing=True, include_views=False)
+    return sorted(set(names) - KEPT)
 
 
 def resetter(connection: BaseDatabaseWrapper) -> Callable[[Any], None]:
@@ -175,8 +180,7 @@ def _sqlite(connection: BaseDatabaseWrapper) -> Callable[[Any], None]:
 
 
 def _postgresql(connection: BaseDatabaseWrapper) -> Callable[[Any], None]:
-    tables = connection.introspection.django_table_names(only_existing=True, include_views=False)
-    statement = _DELETE.format(tables=", ".join(f"'{table}'" for table in set(tables) - KEPT))
+    statement = _DELETE.format(tables=", ".join(f"'{table}'" for table in _tables(connection)))
 
     def guards() -> Any:
         with connection.cursor() as cursor:

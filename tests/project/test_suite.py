@@ -9,8 +9,10 @@ from pathlib import Path
 from shutil import which
 
 import pytest
+from django.contrib.auth.models import User
+from django.db import connection
 
-from tests import browsers, postgres
+from tests import browsers, database, postgres
 from tests.processes import LONGEST, ROOT
 
 BROWSER_TEST, PURE_TEST = "tests/web/test_browser.py", "tests/core/test_money.py"
@@ -87,3 +89,21 @@ def test_a_browser_that_was_named_and_does_not_start_is_a_failure(tmp_path: Path
 
     assert ended.returncode != 0
     assert "Browser:    FAILED" in ended.stdout
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="rows are put back on SQLite only")
+def test_rows_that_take_long_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else nothing fails, and each of thousands of tests makes its people anew."""
+    monkeypatch.setattr(database, "_images", {})
+    made: list[User] = []
+
+    def make() -> User:
+        made.append(User.objects.create_user("rita"))
+        return made[-1]
+
+    for _ in range(2):
+        assert database.make_once("rita", make) == User.objects.get()
+        database.resetter(connection)(None)
+
+    assert len(made) == 1
