@@ -80,7 +80,7 @@ def archive_runs(
     became, and those with events in no seal. Raises Refused, OSError.
     """
     _check_clock(before, at)
-    with _alone_in(directory):
+    with _alone_in(directory), _empty_log_after():
         found = Archive.objects.filter(workspace=workspace, let_go_at=None).order_by("number")
         open_ones = [_finish(archive, directory, at) for archive in found]
         archive_file.clear(directory, workspace.slug)
@@ -93,7 +93,6 @@ def archive_runs(
             )
         while archive := _write(workspace, before, directory, actor, at):
             open_ones.append(_finish(archive, directory, at))
-    empty_log()
     done = [archive for archive in open_ones if archive.let_go_at]
     return Archived(
         tuple(archive.number for archive in done),
@@ -165,6 +164,15 @@ def _check_clock(before: datetime, at: datetime) -> None:
         raise Refused(
             "clock", "The newest head is of the future: set the clock. Nothing was archived."
         )
+
+
+@contextmanager
+def _empty_log_after() -> Iterator[None]:
+    """Empty SQLite's log also where a later archive is refused: an earlier one was let go of."""
+    try:
+        yield
+    finally:
+        empty_log()
 
 
 @contextmanager

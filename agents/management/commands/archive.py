@@ -45,32 +45,35 @@ class Command(BaseCommand):
         except OSError as error:
             why = f"The archive cannot be written or read: {error.strerror}."
             raise CommandError(why, returncode=REFUSED) from error
-        numbers = ", ".join(map(str, done.archives))
+        numbers = _numbers(done.archives)
         said = f"{done.runs} runs are in archive {numbers}." if numbers else "Nothing was archived."
         self.stdout.write(said)
         if done.unsealed:
-            waiting = ", ".join(map(str, done.unsealed))
             self.stdout.write(
-                f"Archive {waiting} is written and not sealed: the database keeps its events. "
-                "Run this again after the next seal."
+                f"Archive {_numbers(done.unsealed)} is written and not sealed: the database keeps "
+                "its events. Run this again after the next seal."
             )
 
     def _forget(self, done: operations.Forgotten) -> None:
         self.stdout.write(f"The archived texts of {done.runs} runs were emptied.")
-        if done.elsewhere:
-            missing = ", ".join(map(str, done.elsewhere))
-            raise CommandError(
-                f"The texts of archive {missing} are not in this directory, and have texts of "
-                "runs that were erased: run this where they are too.",
-                returncode=REFUSED,
+        missing, unknown = _numbers(done.elsewhere), _numbers(done.unknown)
+        why = []
+        if missing:
+            why.append(
+                f"The texts of archive {missing} are not in this directory, and have texts of runs "
+                "that were erased: run this where they are too."
             )
-        if done.unknown:
-            unknown = ", ".join(map(str, done.unknown))
-            raise CommandError(
+        if unknown:
+            why.append(
                 f"Archive {unknown} in this directory is not one of this database: look in it for "
-                "what was erased.",
-                returncode=REFUSED,
+                "what was erased."
             )
+        if why:
+            raise CommandError(" ".join(why), returncode=REFUSED)
+
+
+def _numbers(archives: tuple[int, ...]) -> str:
+    return ", ".join(map(str, archives))
 
 
 def _day(text: str) -> datetime:
