@@ -80,6 +80,7 @@ def everything_asked(clients: Mapping[str, Client]) -> dict[str, tuple[int, int]
 def test_a_page_reads_no_more_of_a_year_of_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, name in (
         (listing, "PAGE"),
+        (listing, "FEW"),
         (inbox, "DECIDED_PAGE"),
         (log, "PAGE"),
         (log, "RUNS"),
@@ -126,3 +127,5 @@ def test_a_page_reads_no_more_of_a_year_of_runs(monkeypatch: pytest.MonkeyPatch)
         or after[a][1] > max(12, before[a][1] + ("card" in a))
     } == {}
     assert max(queries for _, queries in before.values()) <= 12
+    no_run = {a for a in after if "state=failed" in a}
+    assert {a: (before[a], after[a]) for a in no_run if after[a][0] > before[a][0] + 10} == {}

@@ -27,7 +27,7 @@ from agents.web.newest import newest
 from agents.web.times import read_time
 
 PAGE = 50
-FEW = 5000  # runs with some words: so many keys are sorted without more ado
+FEW = 5000  # runs with some words, or in a state: so many keys are sorted without more ado
 FILTERS = (
     "state",
     "pattern",
@@ -148,21 +148,32 @@ def _search_runs(
         for name in ("text", "stop_reason")
         if name in given
     ]
-    if not words or found.query.is_empty():
-        return newest(found, workspaces, "created_at", PAGE + 1)
+    if found.query.is_empty():
+        return found
     if not all(one.begin for one in words):
         return found.none()
-    if connection.vendor == "sqlite":
+    if not words:
+        # In the list's order, a state that few runs are in is looked for in all of them.
+        if not _is_rare(given.get("state")):
+            return newest(found, workspaces, "created_at", PAGE + 1)
+    elif connection.vendor == "sqlite":
         keys = newest_on_sqlite(found, words, workspaces, after=after, most=PAGE + 1)
+        found = Run.objects.filter(pk__in=keys)
     else:
         found = found.filter(*map(HasWords, words))
         ours = found.filter(workspace__in=workspaces).order_by()
         keys = list(ours.values_list("pk", flat=True)[: FEW + 1])
         if len(keys) > FEW:
             return newest(found, workspaces, "created_at", PAGE + 1)
+        found = Run.objects.filter(pk__in=keys)
     # Adding 0 hides the column from its index: SQLite would read every run of the workspaces.
-    page = Run.objects.filter(pk__in=keys).alias(of=F("workspace") + 0).filter(of__in=workspaces)
+    page = found.alias(of=F("workspace") + 0).filter(of__in=workspaces)
     return page.order_by("-created_at", "-pk")[: PAGE + 1]
+
+
+def _is_rare(state: str | None) -> bool:
+    """Tell whether no more than FEW runs of all workspaces are in a state; None is every state."""
+    return state is not None and Run.objects.filter(state=state)[: FEW + 1].count() <= FEW
 
 
 def _mark(run: Run) -> str:
