@@ -1,4 +1,4 @@
-"""How requests were decided, as sums that can be added up again: days, rules and people alike."""
+"""How people decided requests, as sums that add up again over days, rules and people."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The intent ledger: what was about to be done, written down before it was done."""
+"""The ledger: one row per call that writes, committed before the call and settled after it.
+
+The row that proves a payment: what was paid, by which key, and which review allowed it.
+"""
 
 from __future__ import annotations
 

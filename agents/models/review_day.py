@@ -1,4 +1,7 @@
-"""How requests were decided on days that are over, summed once as requests are too many."""
+"""How people decided requests, summed once per past day for the Team page.
+
+Not a policy's review of an action, which is a step (`models.step`).
+"""
 
 from __future__ import annotations
 

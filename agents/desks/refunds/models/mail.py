@@ -16,7 +16,7 @@ class MailState(StrEnum):
 
 
 class SentMail(models.Model):
-    """One row an idempotency key."""
+    """One row per idempotency key."""
 
     book = models.ForeignKey("agents.Book", models.PROTECT, related_name="mails")
     customer = models.ForeignKey("desk.Customer", models.PROTECT, related_name="mails")

@@ -15,7 +15,7 @@ class RefundState(StrEnum):
 
 
 class Refund(models.Model):
-    """One row an idempotency key."""
+    """One row per idempotency key."""
 
     charge = models.ForeignKey("desk.Charge", models.PROTECT, related_name="refunds")
     key = models.CharField(max_length=120, unique=True)
