@@ -10,7 +10,7 @@ os.umask(0o077)  # what is written here is its owner's alone: database, mail, ke
 
 
 def end(number: int, frame: FrameType | None) -> None:
-    """End as a program does that was told to, before and after it listens for the word itself.
+    """Exit with 0 on a signal that arrives before or after the command handles signals itself.
 
     At once: an exception would be lost where the signal meets a finalizer. Nothing is at stake
     then, since what was not committed is rolled back.
@@ -31,7 +31,7 @@ NOWHERE = {
 
 
 def is_help(arguments: list[str]) -> bool:
-    """Tell whether no command will run: help is printed, or what was asked wrongly."""
+    """Tell whether only help is printed and no command runs."""
     options = arguments[: arguments.index("--")] if "--" in arguments else arguments
     return options[:1] in ([], ["help"]) or not {"-h", "--help"}.isdisjoint(options)
 

@@ -1,4 +1,4 @@
-"""Whom a sign-in comes from, as far as one network can tell."""
+"""The network address that a sign-in comes from."""
 
 from __future__ import annotations
 

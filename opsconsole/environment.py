@@ -127,7 +127,7 @@ class Environment:
         return found
 
     def of_roles(self, prefix: str, *, but: str) -> dict[str, str]:
-        """Return what is set under PREFIX_<ROLE>, by role in small letters; `but` is no role."""
+        """Return the values set as PREFIX_<ROLE>, by role in lower case; `but` is not a role."""
         names = (name for name in self.values if name.startswith(prefix) and name != prefix + but)
         found = {name.removeprefix(prefix).lower(): self.text(name) for name in sorted(names)}
         return {role: value for role, value in found.items() if role and value}

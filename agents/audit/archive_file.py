@@ -33,7 +33,7 @@ STEP = ("position", "key", "kind", "fingerprint", "asked", "reply", "failed")
 
 
 class Unfit(Exception):
-    """The files are not what was archived; it says which line."""
+    """The files are not what was archived. The message names the line."""
 
 
 @dataclass(frozen=True)
@@ -184,7 +184,7 @@ def _check_run(chain: Json, events: list[Json], line: bytes) -> FiledRun:
 
 
 def _texts(facts: Json, beside: Json, seq: str) -> dict[str, Text]:
-    """Return the texts of an event; of a run that was erased since, none of them is there."""
+    """Return an event's texts; all of them are marked erased if its run was erased since."""
     empty = dict.fromkeys(facts.get(TEXTS, {}))
     given = empty if "erased" in beside else beside["texts"].get(seq, {})
     return {

@@ -97,7 +97,7 @@ def _documents_of_run(run: Run, at: datetime) -> Iterator[Json]:
 
 
 def run_lines(keys: list[UUID], upto: int | None) -> Iterator[Json]:
-    """Yield the chains of a few runs, each as its row tells of it: it may grow meanwhile.
+    """Yield the chains of a few runs, each up to the end that its row gives: it may grow meanwhile.
 
     None is later than the event `upto`. Of an archived run the events are in its archive.
     """
@@ -127,7 +127,7 @@ def run_lines(keys: list[UUID], upto: int | None) -> Iterator[Json]:
 
 
 def _read_runs(keys: list[UUID]) -> tuple[list[Run], dict[UUID, list[Event]]]:
-    """Return runs with their events, and those with their texts, as of one side of an archive."""
+    """Return runs, and their events with texts, as they were all before or all after an archive."""
     runs = Run.objects.filter(pk__in=keys).order_by("pk")
     while True:
         rows = list(runs.only("workspace_id", "event_count", "head_hash", "archived_at"))
@@ -142,7 +142,7 @@ def _read_runs(keys: list[UUID]) -> tuple[list[Run], dict[UUID, list[Event]]]:
 
 
 def _as_of(workspace: Workspace, upto: int) -> Workspace:
-    """Return a workspace with its chain's end as it was when the newest event was `upto`."""
+    """Return a workspace whose chain ends where it did when `upto` was the newest event."""
     known = workspace.events.filter(run=None, seq__lte=workspace.event_count)
     if known.filter(pk__gt=upto).exists():
         last = known.filter(pk__lte=upto).order_by("seq").last()

@@ -100,7 +100,7 @@ def in_groups(runs: QuerySet[Run]) -> Iterator[list[UUID]]:
 def _readable(
     shown: str, row: Run | Workspace, sealed: SealedChains, beat: Callable[[], None]
 ) -> Chain:
-    """Check a chain; where it or a row of it cannot be read, say which event it is, if it is one"""
+    """Check a chain. If something in it cannot be read, name the unreadable event, if it is one."""
     try:
         if isinstance(row, Run):
             return _stable(row, lambda run: _run_chain(run, sealed))
@@ -135,7 +135,7 @@ def _chains_of(keys: Sequence[UUID], sealed: SealedChains) -> Iterator[Chain]:
 
 
 def _stable(row: Owner, check: Callable[[Owner], Chain]) -> Chain:
-    """Check a chain, again if it grew or was let go: rows and events must be of one moment."""
+    """Check a chain, again if it grew or was archived: rows and events must be of one moment."""
     columns = ("event_count", "archived_at")[: 1 + isinstance(row, Run)]
     while True:
         row = type(row)._default_manager.get(pk=row.pk)
@@ -167,7 +167,7 @@ def _run_chain(run: Run, sealed: SealedChains) -> Chain:
 
 
 def _graves(runs: Sequence[UUID]) -> dict[UUID, tuple[Tombstone, bool]]:
-    """Return the tombstones of runs, with whether what stays of their rows is as it was."""
+    """Return the tombstones of runs, and whether the rows that stay still match their digests."""
     graves = Tombstone.objects.select_related("archive").in_bulk(runs)
     digests = tombstones_of(graves)
     return {run: (grave, digests[run] == grave.sha256) for run, grave in graves.items()}
@@ -204,7 +204,7 @@ def _chain(
     differences: Sequence[str] = (),
     after: tuple[int, str] = (0, ""),
 ) -> Chain:
-    """Return a chain with the first event that does not fit, and the rows that are not as told.
+    """Return a chain's first event that does not fit, and the rows that differ from its events.
 
     `after` are the number and the last hash of the events that are archived: seals bind them.
     """

@@ -107,7 +107,7 @@ def _lift(connection: BaseDatabaseWrapper, cursor: CursorWrapper) -> None:
 
 @dataclass(frozen=True)
 class Build:
-    """What of a database's build is not as this version makes it, each with what is wrong.
+    """The parts of a database's build that differ from this version's, each with its fault.
 
     What acts on a table and is not ours might do anything. On a company's own tables it is theirs
     to know what: that is `foreign`, and no fault.
@@ -231,7 +231,7 @@ def _fold_case(connection: BaseDatabaseWrapper, name: str) -> str:
 def before_migrate(
     sender: AppConfig, using: str = DEFAULT_DB_ALIAS, plan: Sequence[object] = (), **kwargs: Any
 ) -> None:
-    """Lift the triggers where there is a migration to apply, so that its author need not."""
+    """Drop the triggers before migrations run, so that no migration has to."""
     if plan:
         unprotect(connections[using])
 
@@ -271,5 +271,5 @@ def check_record(
 
 
 def list_faults(found: Mapping[str, str]) -> str:
-    """Return what was found in a database's build in a line, each with what is wrong."""
+    """Return the faults of a database's build in one line."""
     return "; ".join(f"{name}: {why}" for name, why in sorted(found.items()))

@@ -91,7 +91,7 @@ class SealedChains:
             yield from ((hashed, bound) for hashed in json.loads(hashes))
 
     def home(self, chain: str) -> str | None:
-        """Return the id of the workspace under which a chain was first sealed, as far as told."""
+        """Return the id of the workspace that a chain was first sealed under, if a head says."""
         wanted = "SELECT home FROM sealed WHERE chain = ? AND home IS NOT NULL ORDER BY number"
         return next((home for (home,) in self._fetch(f"{wanted} LIMIT 1", chain)), None)
 
@@ -105,7 +105,7 @@ class SealedChains:
         self._rows.executemany("INSERT INTO counted VALUES (?, ?)", counts)
 
     def miscounts(self) -> Iterator[tuple[str, int, int]]:
-        """Yield the chains of which the database counts other events: chain, its count, ours."""
+        """Yield the chains that the database counts differently: chain, its count, ours."""
         yield from self._fetch(_MISCOUNTED.format("c <> w" if self._is_whole else "c < w"))
 
     def _fetch(self, query: str, *values: str) -> sqlite3.Cursor:

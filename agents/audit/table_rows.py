@@ -174,7 +174,7 @@ def rows_of_workspace(workspace: Workspace) -> Rows:
 
 
 def without_intent() -> Iterator[str]:
-    """Yield what was done by a key of some run that no effect has."""
+    """Yield what a desk did under a run's key that no effect has."""
     for system in SYSTEMS.values():
         yield from system.without_intent()
 
@@ -255,7 +255,7 @@ def _escalation(escalation: Escalation, is_erased: bool) -> Row:
 
 
 def _approval(approval: Approval) -> Row:
-    """Return a first yes; of one that was erased the record tells no texts."""
+    """Return a first approval's row; erased texts are in no event and go uncompared."""
     columns = ("account", "at", "is_simulated", "granted_minor", "currency", "resource")
     row: Row = {name: getattr(approval, name) for name in (*columns, "patch", "comment")}
     row |= {"escalation": approval.escalation_id, "by": approval.by.get_username()}
@@ -276,7 +276,7 @@ def _effect(effect: Effect, is_erased: bool) -> Row:
 
 
 def _about(row: Effect | Escalation, action: Json, patch: Json = None) -> Row:
-    """Return whom and how much of what a row names, beside what its action names.
+    """Return subject, resource and amount of a row, beside those that its action names.
 
     A person may have made it use another resource: `patch` are the arguments that they set. Of a
     tool that has gone, or has other arguments, nothing is compared but what events tell.
@@ -302,7 +302,7 @@ def _about(row: Effect | Escalation, action: Json, patch: Json = None) -> Row:
 
 
 def _is_closed_untold(escalation: Escalation) -> bool:
-    """Tell whether an approval came to nothing before there were events of it.
+    """Tell whether an approval was not carried out before events recorded that.
 
     Then the migration that brought the column has put the run's own end there.
     """

@@ -71,7 +71,7 @@ def unsealed_chains(since: int) -> tuple[list[UnsealedChain], int]:
 
 
 class _SealedHashes:
-    """What heads seal, read one after another, only as far as it is asked for.
+    """The hashes that heads seal, read one head at a time and only as far as needed.
 
     Events are asked for in their order, and so are the heads of a whole record: few are in memory.
     """
@@ -118,7 +118,7 @@ def _sealed_up_to(names: Collection[str]) -> dict[str, int]:
 
 
 def _fill_gaps(chain: UnsealedChain) -> bool:
-    """Read events again that do not follow what is sealed; tell whether there were such."""
+    """Read a chain's events again if they have a gap. Return whether they had one."""
     chain.events.sort()
     wanted = range(chain.since + 1, chain.since + 1 + len(chain.events))
     if [seq for seq, _ in chain.events] == list(wanted):
@@ -130,7 +130,7 @@ def _fill_gaps(chain: UnsealedChain) -> bool:
 
 
 def newest_final_key() -> int | None:
-    """Return the key up to which every event is here to be read, or None if nobody can tell.
+    """Return the key up to which no event can still be added, or None if it cannot be told.
 
     PostgreSQL gives out keys before transactions end. Who adds an event holds a lock on the table
     until then: once we have the other one, for a moment, no lower key can still come.

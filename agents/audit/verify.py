@@ -53,7 +53,7 @@ class Proof:
     reached: Verified | None = None  # from where the next can go on, if this holds
 
     def limits(self) -> list[str]:
-        """Return in sentences what was compared, and what was not."""
+        """Return what was compared and what was not, as sentences."""
         said = ["Nothing was compared with heads kept outside the database."]
         if self.compared:
             heads = "1 head was" if self.compared == 1 else f"{self.compared} heads were"
@@ -74,7 +74,7 @@ class Proof:
         return [*self.unread_notes(), *said, *self.clock_notes()]
 
     def unread_notes(self) -> list[str]:
-        """Return in a sentence what was not read, where this went on from an earlier one."""
+        """Return what was left unread by a check that continued an earlier one, as sentences."""
         if not self.since:
             return []
         chains = "1 chain" if self.unread == 1 else f"{self.unread} chains"
@@ -288,7 +288,7 @@ class _StoredHeads:
 
 
 def _whole(head: Head) -> seals.SealedHead:
-    """Return a head that has the parts of one. Raises one of UNREADABLE."""
+    """Return a head after checking its form. Raises one of UNREADABLE."""
     return seals.from_line(json.loads(seals.as_line(head.plain())))
 
 

@@ -35,7 +35,7 @@ def fingerprint(request: Request) -> str:
 
 
 def digest_request(request: Request) -> tuple[str, Json]:
-    """Return a request's fingerprint, and what it asks for as it will look when read back."""
+    """Return a request's fingerprint, and its body as it will be when read back."""
     body = request_body(request)
     text = canonical(question(body))
     kept = json.loads(text)

@@ -17,7 +17,7 @@ _OF_POLICY = "ledger:"
 
 
 def reconcile(commitment: Commitment, assessment: Assessment) -> list[str]:
-    """Return the triggers, in their order; any of them means that somebody has to look."""
+    """Return the triggers in order; any of them asks for supervision."""
     found = list(_admissions(assessment))
     if not assessment.readable:
         found.append(ASSESSMENT_UNPARSEABLE)

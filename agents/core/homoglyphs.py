@@ -66,7 +66,7 @@ def _joins(before: str, char: str, after: str) -> bool:
 
 
 def _script(char: str) -> str:
-    """Return whose letter it is; "" where nobody could take it for another's."""
+    """Return a letter's script; "" if the letter cannot be mistaken for another script's."""
     if not char.isalpha():
         return ""
     first = unicodedata.name(char, "").partition(" ")[0]

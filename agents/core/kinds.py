@@ -61,7 +61,7 @@ class RequestKind:
 
     @property
     def expiry_words(self) -> str:
-        """Say what became of it where nobody answered in time, as a sentence begins."""
+        """Return how an expired request ended, as the beginning of a sentence."""
         return f"Expired and {self.expires}{' automatically' if self.expires == 'rejected' else ''}"
 
     def answer(self, verdict: str) -> Answer | None:

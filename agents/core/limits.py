@@ -49,7 +49,7 @@ FIRST_LIMITS: dict[str, LimitField] = {}
 
 @dataclass(frozen=True)
 class ReferenceQuirks:
-    """What the reference does and a policy of one's own leaves alone.
+    """Behaviour of the reference implementation that no policy of your own needs.
 
     In a policy document they stand among the limits.
     """
@@ -145,7 +145,7 @@ class Limits:
         return bool(self.rules or any(own.get("rules") for own in (self.patterns or {}).values()))
 
     def caps_of(self, desk: str) -> Mapping[str, Mapping[str, int]]:
-        """Return the caps of a day of one desk, by currency and name; what is absent has none."""
+        """Return a desk's daily caps by currency and name; a missing one means no cap."""
         if desk != FIRST_DESK:
             caps: Json = (self.desks or {}).get(desk, {}).get("caps", {})
             return dict(caps)

@@ -69,7 +69,7 @@ def exponent(currency: str) -> int:
 
 @cache
 def currencies_with(digits: int) -> tuple[str, ...]:
-    """Return the currencies of which so many digits are minor: JPY and others of 0."""
+    """Return the currencies with this many minor digits: JPY and others for 0."""
     known = ((str(one.code), one.exponent) for one in Currency)
     return tuple(sorted(code for code, of_it in known if of_it == digits))
 

@@ -43,7 +43,7 @@ def is_plain_plan(plan: str) -> bool:
 
 
 def plan_in_words(plan: str) -> str:
-    """Return a plan as it may be said, "annual enterprise" for `annual_enterprise`; or ""."""
+    """Return a plan in words, "annual enterprise" for `annual_enterprise`; "" if not plain."""
     return plan.replace("_", " ") if is_plain_plan(plan) else ""
 
 

@@ -1,4 +1,4 @@
-"""Who is told of what, and when: decided from rows and the time, without a database.
+"""Who is notified of what, and when: decided from rows and the time, without a database.
 
 A notification is one thing that happened to a request, a run or a kill switch. Each person and
 each webhook is told of it at most once, by mail or by a signed call; nobody decides by either.
@@ -76,7 +76,7 @@ OF_EVENTS: Mapping[str, Kind] = {
 
 @dataclass(frozen=True)
 class Hours:
-    """When a person wants to hear nothing, and when what was collected; minutes of their day."""
+    """A person's quiet hours and the time of their digest, in minutes of their local day."""
 
     quiet_from: int | None = None
     quiet_until: int | None = None
@@ -112,7 +112,7 @@ class Occurrence:
 
 
 def recipients(case: Occurrence, people: Iterable[Person]) -> list[Person]:
-    """Return who is told: those who can act, have asked for the run, or asked to hear of all."""
+    """Return whom to notify: those who can act, whom it concerns, or who chose to hear of all."""
     known = list(people)
     able = {person.user for person in _able(case, known)}
     spared = {case.done_by} if case.kind in (Kind.ASSIGNED, Kind.SECOND) else set()

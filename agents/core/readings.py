@@ -38,7 +38,7 @@ class Reading:
 
 
 def ways_to_read(text: str) -> tuple[Callable[[str], Reading], ...]:
-    """Return how a text is to be read: where programs spelled some of it, first with that undone.
+    """Return the ways to read a text: first with escapes undone, if it has any, then as it stands.
 
     It is read as it stands too, since what only looks like a spelling would break what it is in.
     """

@@ -103,7 +103,7 @@ def _findings(sales: Json, payments: Json, inventory: Json) -> Iterator[str]:
 
 
 def _lacking(part: str, facts: Mapping[str, Json], null_is_none: bool) -> list[str]:
-    """Return what a part lacks: its name where it says nothing at all, else its fields."""
+    """Return the fields that a part lacks, or its name if it lacks all of them."""
     lacking = [names for names in _NEEDED[part] if not _has(facts, names, null_is_none)]
     whole = len(lacking) == len(_NEEDED[part])
     return [part] if whole else [f"{part}.{names.partition('|')[0]}" for names in lacking]
@@ -118,7 +118,7 @@ def _has(facts: Mapping[str, Json], names: str, null_is_none: bool) -> bool:
 
 
 def _is_known(value: Json) -> bool:
-    """Tell whether a source said anything: an empty list is news, an empty word is none."""
+    """Tell whether a source gave a value: an empty list is one, an empty text is not."""
     if isinstance(value, float):
         return math.isfinite(value)
     return bool(value.strip()) if isinstance(value, str) else value is not None

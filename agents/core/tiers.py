@@ -44,7 +44,7 @@ _KEYS = tuple(field.name for field in fields(Tier))
 
 @dataclass(frozen=True)
 class Demand:
-    """What a yes takes: `people` who are in one of `teams`; None: any reviewer, (): nobody."""
+    """What an approval takes: `people` from one of `teams`; None is any reviewer, () nobody."""
 
     people: int = 1
     teams: tuple[str, ...] | None = None
@@ -98,7 +98,7 @@ def _read_bands(where: str, currency: str, held: Json) -> Tiers:
 
 
 def _check_order(where: str, lower: Tier, higher: Tier) -> None:
-    """Refuse tiers of which the higher one would be easier to pass. Raises BadTiers."""
+    """Refuse a higher tier that is easier to pass than the lower. Raises BadTiers."""
     bounds = lower.up_to_minor, higher.up_to_minor
     if bounds[0] is not None and bounds[1] is not None and bounds[1] <= bounds[0]:
         raise BadTiers(f"The tiers of {where} ascend: {bounds[1]} comes after {bounds[0]}.")

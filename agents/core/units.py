@@ -16,7 +16,7 @@ def is_currency(unit: str) -> bool:
 
 
 def with_unit(value: Json, unit: str) -> str:
-    """Return a value as people read it: EUR 5,000.00, 35 days, 1 call; what is no count, alone."""
+    """Return a value with its unit: EUR 5,000.00, 35 days, 1 call. What is not a count has none."""
     if not isinstance(value, int) or isinstance(value, bool):
         return str(value)
     if is_currency(unit):

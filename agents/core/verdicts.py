@@ -52,7 +52,7 @@ def read_verdict(text: str) -> Verdict:
 
 
 def question_of(verdict: Verdict, triggers: Sequence[str]) -> str:
-    """Return what a person is asked; where the judge asks nothing, what it knew (SVC-Q9)."""
+    """Return the question for a person: the judge's or, without one, what it knew (SVC-Q9)."""
     if verdict.question.strip():
         return verdict.question
     correction = f"Suggested correction: {verdict.correction}" if verdict.correction else ""
@@ -61,7 +61,7 @@ def question_of(verdict: Verdict, triggers: Sequence[str]) -> str:
 
 
 def question_by_person(triggers: Sequence[str]) -> str:
-    """Return what the person is asked who looks at every output of a step."""
+    """Return the question for a person who checks every output of a step."""
     if triggers:
         return f"Supervision triggers: {', '.join(triggers)}"
     return "Review this step's output."

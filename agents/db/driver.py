@@ -196,7 +196,7 @@ def _with_numbers(sql: str) -> bytes:
 
 
 def on_new_connection(connection: BaseDatabaseWrapper, **kwargs: Any) -> None:
-    """Have PostgreSQL take numbers in one width: else each size would be another statement."""
+    """Send PostgreSQL integers in one width: each size would prepare another statement."""
     if connection.vendor == "postgresql":
         connection.connection.adapters.register_dumper(int, Int8Dumper)
         connection.connection.prepared_max = STATEMENTS

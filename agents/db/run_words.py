@@ -37,7 +37,7 @@ SQLITE_TRIGGERS = {
 
 
 class WordBeginnings(NamedTuple):
-    """Beginnings of words, of which a run has all, wherever or in its stop reason."""
+    """Beginnings of words that a run must all have, anywhere or in its stop reason."""
 
     begin: tuple[str, ...]
     of_reason: bool = False
@@ -114,7 +114,7 @@ def _beginning(word: str) -> str:
 
 
 def purge_words() -> None:
-    """Have SQLite's index forget what it was told to: a merge leaves out what was deleted."""
+    """Purge deleted words from SQLite's index: merging it leaves them out."""
     if connection.vendor == "sqlite":
         with connection.cursor() as cursor:
             cursor.execute(f"INSERT INTO {TABLE} ({TABLE}) VALUES ('optimize')")  # noqa: S608

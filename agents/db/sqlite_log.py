@@ -10,7 +10,7 @@ log = logging.getLogger(__name__)
 
 
 def empty_log() -> None:
-    """Have what is committed written into the database's file, and the log cut to nothing.
+    """Write what is committed into SQLite's database file and truncate its log.
 
     Waits for readers as long as any statement does; where one reads on, the log says so.
     """

@@ -37,7 +37,7 @@ class NotAllowed(Exception):
 
 
 def admit(key: str, request: Use, journal: Journal, limits: Limits, at: datetime) -> str:
-    """Write down the call, the intent of a write, or why there is none; that is returned, or "".
+    """Record a call and, for a write, its intent. Return why it may not be made, or "".
 
     For a write call it inside the journal's transaction.
     """
@@ -99,7 +99,7 @@ def _intend(step: Step, request: Use, journal: Journal, limits: Limits, at: date
 
 
 def _set_aside(journal: Journal, step: Step, granted: Escalation | None) -> list[Entry]:
-    """Close what was allowed of this proposal besides what goes ahead: another amount is paid."""
+    """Close the other approvals of this proposal, as another amount is paid than they allowed."""
     turn = turn_of(step.key)
     keys = [s.key for s in list(journal.steps.values()) if s.kind == "escalate"]
     if not any(key.startswith(turn) for key in keys):

@@ -45,7 +45,7 @@ def turn_of(key: str) -> str:
 
 
 def close_approvals(run: Run, *, why: str, turn: str = "", but: int | None = None) -> list[Entry]:
-    """Mark what was allowed in a run, or in one turn of it, and not done. Return what to say.
+    """Mark a run's, or one turn's, approvals that were not carried out. Return their events.
 
     Call with the run's row locked. `why` is a code such as a stop reason; what it quotes is left
     out. `but` is an escalation that goes ahead.

@@ -97,7 +97,7 @@ async def permit_to_ask() -> breaker.Permit:
 
 
 def _is_heard_late(role: str, journal: Journal, limits: Limits) -> bool:
-    """Tell whether a role is asked though the run's time is up."""
+    """Tell whether a role is still asked after the run's time is up."""
     return role in limits.late or owes_letter(journal, limits)
 
 

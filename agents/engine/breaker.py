@@ -36,7 +36,7 @@ SETTLING = timedelta(seconds=5)  # beyond a call's own deadline, until its outco
 
 @dataclass(frozen=True)
 class Permit:
-    """Leave to make one call. `address` is "" for the demo model, which nobody counts."""
+    """Permission for one call. `address` is "" for the demo model, whose failures do not count."""
 
     address: str
     failures: int = 0  # in a row, when it was given

@@ -59,7 +59,7 @@ class Draft:
         self.lines.append(step)
 
     def change(self, step: Step) -> None:
-        """Have a step updated, unless it is still to be inserted, as it then is."""
+        """Update a step with this commit; one that is still to be inserted needs no update."""
         if step.key not in self.begun:
             self.changed[step.key] = step
 

@@ -24,7 +24,7 @@ async def in_database(work: Callable[..., T], *args: object, tries: int = TRIES)
 
 
 async def in_time(work: Callable[..., T], *args: object) -> T:
-    """Do the same without standing in line: for what must be done whatever else is to do."""
+    """Run `work` like `in_database`, but on threads of its own: for leases, which cannot wait."""
     return await LEASE_THREADS.run(partial(retry_transient, work, *args))
 
 

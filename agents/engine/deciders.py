@@ -47,12 +47,12 @@ def roster_of(escalation: Escalation, reader: int | None = None) -> Roster:
 
 
 def deciders(escalation: Escalation, roster: Roster) -> Sequence[Membership]:
-    """Return who may say yes, whatever their own limits; where nobody may, who may say no."""
+    """Return who may approve, whatever their own limits; if nobody may, who may reject."""
     return _who_may_say_yes(escalation, roster) or roster.reviewers
 
 
 def people_who_may(escalation: Escalation, roster: Roster) -> list[tuple[float, Membership]]:
-    """Return who may grant what is asked for, or what a first person approved of it.
+    """Return who may grant the amount asked for or, after a first approval, the amount of that.
 
     With their own limit; the lowest comes first.
     """
@@ -68,7 +68,7 @@ def people_who_may(escalation: Escalation, roster: Roster) -> list[tuple[float, 
 
 
 def _who_may_say_yes(escalation: Escalation, roster: Roster) -> Sequence[Membership]:
-    """Return those whom tiers and a first yes leave; all of them where there are neither."""
+    """Return the reviewers that tiers and a first approval do not exclude."""
     demand = demand_for(escalation)
     if demand == OPEN_TO_ALL:
         return roster.reviewers

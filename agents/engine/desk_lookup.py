@@ -43,7 +43,7 @@ class LookedUp:
 
 
 async def look_up(run: Run, known: LookedUp | None) -> LookedUp | None:
-    """Return what the run's desk has to know: what is known, while it is fresh. Raises Later."""
+    """Return the answer to the desk's look-up: the known one while it is fresh. Raises Later."""
     desk, at = DESKS.get(run.desk), timezone.now()
     if desk is None or desk.ahead is None or (known and known.is_fresh(desk, at)):
         return known

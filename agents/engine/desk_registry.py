@@ -119,5 +119,5 @@ def _call(context: Context) -> DeskCall:
 
 
 def _has_receipt(result: Json, args: Json) -> bool:
-    """Tell whether a tool that writes says what became of it; else nobody knows."""
+    """Tell whether a result has a status. Without one the outcome is unknown."""
     return isinstance(result.get("status"), str)

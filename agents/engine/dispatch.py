@@ -33,7 +33,7 @@ class Dispatch(Protocol):
         """Bring runs that were announced for later, and are claimable since, as soon as others."""
 
     def unheard(self, runs: QuerySet[Run]) -> QuerySet[Run]:
-        """Return those of these claimable runs that no worker is going to be told of."""
+        """Return those of these claimable runs for which no worker will be woken."""
 
 
 class Polling:

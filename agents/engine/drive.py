@@ -45,7 +45,7 @@ class Later(Exception):
 
     @property
     def pause(self) -> timedelta:
-        """Return what is left of it: siblings may have been busy since it began."""
+        """Return the time left of the pause: siblings may have been busy since it began."""
         return timedelta(seconds=max(0.0, self._ends - time.monotonic()))
 
 
@@ -144,7 +144,7 @@ def _begin_one(parent: Strand, ready: deque[tuple[Strand, Reply | Json]]) -> Non
 
 
 def _heed_cancel() -> None:
-    """Break off where the drive was told to, though the step took that for its own deadline."""
+    """Cancel the drive if it was told to, although the step took that for its own timeout."""
     task = asyncio.current_task()
     if task and task.cancelling():
         raise asyncio.CancelledError

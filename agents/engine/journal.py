@@ -277,7 +277,7 @@ class Journal:
         crashpoint("journal.after_commit")
 
     def _forget(self, done: Sequence[object]) -> None:
-        """Keep only those unfenced writes that are not among what was committed."""
+        """Drop the unfenced writes that were committed."""
         with self._guard:
             self._unfenced = [write for write in self._unfenced if write not in done]
 
@@ -297,7 +297,7 @@ class Journal:
         self._used["cost"] += step.cost_micro_usd or 0
 
     def calls(self, *, but: str) -> list[Call]:
-        """Return the tool calls begun so far, except the step `but` and what was not called.
+        """Return the tool calls begun so far, without step `but` and calls that were not made.
 
         A call that was refused because its review no longer held is asked for again, and that
         is no repetition; patterns bound how often.

@@ -10,7 +10,7 @@ from agents.systems import SYSTEMS
 
 
 def owes_letter(journal: Journal, limits: Limits) -> bool:
-    """Tell whether the run has moved money since it last wrote, and may write of it.
+    """Tell whether a run has moved money since its last letter and may still write one.
 
     Until it has, its time is not what ends it: nobody would be told.
     """

@@ -43,7 +43,7 @@ class Turns:
     found_at: float = 0.0
 
     def choose(self, busy: Collection[UUID]) -> StartRound:
-        """Return whom to start beside these, for as many as there are slots left.
+        """Return which runs to start beside the busy ones, at most one per free slot.
 
         While fewer wait than there are slots, all may go and one look is enough. Of a flood the
         first of each workspace are looked up, which reads all that wait: every FRESH seconds.

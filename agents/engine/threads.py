@@ -119,7 +119,7 @@ class Pool:
 
 
 def _freshen() -> None:
-    """Close this thread's connections where they are dead; without it they stay so for ever.
+    """Close this thread's dead connections; nothing else would ever replace them.
 
     Those that live are kept, whatever pages do with theirs: there are few threads, and opening
     a connection costs more than most of what is done on it.

@@ -89,7 +89,7 @@ async def _work(stop: asyncio.Event, *, once: bool, beside: Beside | None) -> bo
 
 
 async def _give_back() -> None:
-    """Queue what is still held. Without a database the leases run out, as after a crash."""
+    """Queue the runs that this worker still holds. Without a database their leases run out."""
     try:
         await in_database(lease.release_runs)
         await in_database(Worker.leave, lease.OWNER)
@@ -133,7 +133,7 @@ class Poller:
         return turn
 
     async def _pause(self, turn: StartRound) -> None:
-        """Wait for the next poll, for room where there is none, or for the word to stop."""
+        """Wait for the next poll, for a free slot if there is none, or for the order to stop."""
         if turn.runs:
             await asyncio.sleep(0)
             return

@@ -57,7 +57,7 @@ class Approval(models.Model):
 
 
 def withheld_reasons(workspaces: Collection[int]) -> set[int]:
-    """Return the approvals whose reason nobody may read who could still be the second person."""
+    """Return the first approvals whose reason is hidden until a second person has decided."""
     waiting = Approval.objects.filter(
         escalation__workspace__in=workspaces, escalation__state=EscalationState.OPEN
     )

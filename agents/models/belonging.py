@@ -49,17 +49,17 @@ def has_own_book(at: str = "") -> Q:
 
 
 def run_belongs(at: str = "") -> Q:
-    """Return the condition that a run is of one workspace in every part."""
+    """Return the condition that a run and all its references belong to one workspace."""
     return belongs(Run, at) & has_own_book(at)
 
 
 def request_belongs() -> Q:
-    """Return the condition that a request and its run are of one workspace in every part."""
+    """Return the condition that a request, its run and all references belong to one workspace."""
     return belongs(Escalation) & run_belongs("run__")
 
 
 def launchers_of(run: Run) -> set[int]:
-    """Return who launched a run, or any of those that it was launched anew from: it is one goal."""
+    """Return who launched a run or one that it repeats, as all of them pursue one goal."""
     chain = {run.pk: run.launched_by_id}
     before = run.again_of_id
     while before and before not in chain:

@@ -36,7 +36,7 @@ class EffectQuerySet(models.QuerySet["Effect"]):
 
 
 class Effect(models.Model):
-    """One write in the world. It is intended, then settled; what nobody can tell is unknown."""
+    """One call that writes: intended, then done, refused or, if nobody can tell, unknown."""
 
     run = models.ForeignKey("agents.Run", models.PROTECT, related_name="effects")
     step = models.OneToOneField("agents.Step", models.PROTECT)  # one effect a step

@@ -97,7 +97,7 @@ class EventText(models.Model):
 
 @dataclass(frozen=True)
 class Entry:
-    """What is to be said: a kind, facts without fractions, and who did it ("" is the engine)."""
+    """An event to be written: a kind, facts without fractions, and the actor ("" is the engine)."""
 
     kind: str
     facts: Json = field(default_factory=dict)
@@ -253,7 +253,7 @@ def texts_of(event: Event) -> dict[str, Text]:
 
 
 def facts_of(event: Event, texts: Iterable[EventText] | None = None) -> dict[str, Json]:
-    """Return the facts of an event with its texts among them; for what is erased, when it was.
+    """Return an event's facts together with its texts; for an erased text, when it was erased.
 
     `texts` are those beside it, where they were read with it.
     """

@@ -33,7 +33,7 @@ class Head(models.Model):
         return f"head {self.number}"
 
     def plain(self) -> seals.SealedHead:
-        """Return what is stored as the core knows it."""
+        """Return the head in the form of `record.seals`."""
         return seals.SealedHead(
             number=self.number,
             at=spell_time(self.at),

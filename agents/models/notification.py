@@ -62,7 +62,7 @@ def notifications_of(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _kinds(event: dict[str, Any]) -> Iterator[Kind]:
-    """Yield what is told of an event: of one that a tier gives to a team, that too."""
+    """Yield the notifications of an event, also that a tier assigned a request to a team."""
     kind, has_receiver = OF_EVENTS.get(event["kind"]), {"to", "team"} & set(event["facts"])
     if kind and (kind is not Kind.ASSIGNED or has_receiver):
         yield kind

@@ -199,7 +199,7 @@ def send_change(pk: uuid.UUID, state: str, fence: int, columns: dict[str, object
 
 @cache
 def _updating(names: frozenset[str]) -> CompiledUpdate:
-    """Return the UPDATE of these columns of a run that is as it was; `lease` is its length."""
+    """Return the UPDATE of these columns if state and fence are unchanged; `lease` is a length."""
     # Sorted: one statement for every process, and one plan.
     columns = {name: Param(name, Run._meta.get_field(name)) for name in sorted(names - {"lease"})}
     lease = Param("lease", models.DurationField())

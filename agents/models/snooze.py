@@ -9,7 +9,7 @@ from agents.models.escalation import Escalation
 
 
 class Snooze(models.Model):
-    """It stops no clock and takes no claim. One that is over is none."""
+    """One person's snooze. It stops no clock and changes no claim; once over, it has no effect."""
 
     escalation = models.ForeignKey(Escalation, models.CASCADE, related_name="snoozes")
     user = models.ForeignKey(

@@ -1,4 +1,4 @@
-"""A step: one effect that a run asked for, and what came of it."""
+"""A step: one request of a run's pattern, and the reply to it."""
 
 from __future__ import annotations
 

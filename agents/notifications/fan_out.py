@@ -93,7 +93,7 @@ def _share_or_wait(notification: Notification, circles: _Circles, *, at: datetim
 
 
 def _look_around(*, at: datetime) -> None:
-    """Once a minute of this process, note what no event tells of, and let go of what is old."""
+    """Once a minute, create notifications that no event triggers and delete old ones."""
     global _looked_at
     if time.monotonic() - _looked_at < MINUTE:
         return
@@ -221,7 +221,7 @@ def _deliveries(
 
 
 def _able(request: Escalation | None, run: Run | None) -> tuple[set[int], set[int]]:
-    """Return who may decide a request, and who of them may grant all of it."""
+    """Return who may decide a request, and which of them may grant all of it."""
     if request is None or run is None:
         return set(), set()
     request.run = run  # which was read with its policy
@@ -274,7 +274,7 @@ class _Circles:
 
 
 def preferences_of(workspace: int) -> Callable[[int], NotificationPreference]:
-    """Return what tells how a member wants to be told: as they say, else as the workspace does."""
+    """Return a look-up of a member's preference: their own, or else the workspace's."""
     rows = NotificationPreference.objects.filter(workspace=workspace)
     said = {row.user_id: row for row in rows}
     common = said.get(None) or NotificationPreference(workspace_id=workspace)

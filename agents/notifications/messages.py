@@ -69,7 +69,7 @@ class Note:
 
 
 def note_of(notification: Notification) -> Note:
-    """Return what is told of a notification now."""
+    """Return a notification's content as of now."""
     run, request, kind = notification.run, notification.escalation, notification.kind
     facts: dict[str, Json] = {"kind": kind, "workspace": notification.workspace.slug}
     if kind == TEST:

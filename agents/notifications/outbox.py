@@ -107,7 +107,7 @@ async def _send(message: Message, *, at: datetime) -> None:
 
 
 def take(*, at: datetime) -> list[Message]:
-    """Take what is due, for LEASE: of each recipient one message, the longest due first."""
+    """Take due messages for LEASE: one per recipient, the longest due first."""
     waiting = Delivery.objects.filter(state=DeliveryState.WAITING, next_at__lte=at)
     # By recipient: however much waits for one, the others wait for none of it.
     of_each = waiting.values(*RECIPIENT).annotate(first=Min("next_at"))
@@ -154,7 +154,7 @@ def _note(row: Delivery, *, at: datetime) -> Note | None:
 
 
 def _drop(row: Delivery, *, at: datetime) -> bool:
-    """Tell whether a row says what is not so any more, or to whom it is no business; say so."""
+    """Drop a message that is out of date or no longer for its recipient. Return whether it was."""
     request, why = row.notification.escalation, ""
     if row.webhook is not None and row.webhook.removed_at:
         why = "the webhook was removed"
@@ -178,7 +178,7 @@ def _drop(row: Delivery, *, at: datetime) -> bool:
 
 
 def _put_off(row: Delivery, *, at: datetime) -> bool:
-    """Tell whether what a row says is to come later: a kill switch moved the deadline meanwhile.
+    """Postpone a message whose deadline a kill switch has moved. Return whether it was.
 
     What was tried before may have arrived, and goes on under its id.
     """

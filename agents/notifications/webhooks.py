@@ -33,7 +33,7 @@ _NAT64 = (ipaddress.ip_network("64:ff9b::/96"), ipaddress.ip_network("64:ff9b:1:
 
 
 class NotDelivered(Exception):
-    """Nobody took it. `is_final`: nobody will; `is_server`: nor anything else sent there now."""
+    """It was not delivered. `is_final`: it never will be; `is_server`: the whole server fails."""
 
     def __init__(self, fault: str, *, is_final: bool = False, is_server: bool = True) -> None:
         super().__init__(fault)

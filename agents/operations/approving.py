@@ -55,7 +55,7 @@ def standing_approval(
     ahead: LookedUp | None,
     shown: int | None = None,
 ) -> First | ApprovalLapsed | None:
-    """Return the first yes, judged as if it were said now; None where nobody has said it.
+    """Return the first approval, checked as if it were given now; None if there is none.
 
     One that counts no more falls away, on record: whoever counted on it is told, and a page that
     had shown as much goes on. `shown` is what the person was shown: the number of an approval,
@@ -74,7 +74,7 @@ def standing_approval(
 
 
 def first_of(escalation: Escalation) -> Approval | None:
-    """Return the first yes to a request that counts; without one nothing is asked."""
+    """Return the first approval of a request that counts; without one no query is made."""
     if escalation.approval_id is None:
         return None
     return escalation.approvals.select_related("by").get(pk=escalation.approval_id)
@@ -116,7 +116,7 @@ def _lapse(escalation: Escalation, lapsed: ApprovalLapsed, commit: Commit) -> No
 
 
 def is_enough(escalation: Escalation, first: First | None, granted: Grant, by: User) -> bool:
-    """Tell whether a yes decides; else it is the first of two. Raises Refused."""
+    """Tell whether an approval decides or is the first of two. Raises Refused."""
     is_same = first is not None and granted == first.grant
     first_by = first.approval.by_id if first else None
     does = what_yes_does(demand_for(escalation), by=by.pk, first_by=first_by, is_same=is_same)
@@ -137,7 +137,7 @@ def keep_first(
     *,
     commit: Commit,
 ) -> bool:
-    """Keep a yes as the first of two, in place of one to other terms. False: nobody waits for it.
+    """Keep a first approval, replacing one of other terms. False: the request no longer waits.
 
     Whoever gave it has no claim any more, so that a second person can decide.
     """

@@ -229,7 +229,7 @@ def _write(
 
 
 def _check_files(files: ArchiveFiles, archive: Archive) -> dict[UUID, tuple[int, str]]:
-    """Read an archive as it lies on the disk. Raises Refused where it is not what was written.
+    """Read an archive from disk. Raises Refused if it is not what was written.
 
     Return how the chain of each run ends in it: the number of events, and the last hash.
     """
@@ -248,7 +248,7 @@ def _check_files(files: ArchiveFiles, archive: Archive) -> dict[UUID, tuple[int,
 
 
 def _check_beside(steps: dict[UUID, str]) -> None:
-    """Refuse a file without what is only here besides: no event holds it. Raises Unfit.
+    """Refuse a file that lacks traces or texts which only the database still has. Raises Unfit.
 
     `steps` are digests, "" of a run that the file says was erased. Of those that were, and of
     those that were let go, nothing is left here to compare.
@@ -265,7 +265,7 @@ def _check_beside(steps: dict[UUID, str]) -> None:
 
 
 def _tell(archive: Archive, written: dict[UUID, tuple[int, str]], actor: str) -> None:
-    """Put tombstones to the runs and tell of them, where the runs are as they were written."""
+    """Add tombstones and their event if the runs have not changed since. Raises Refused."""
     locked = Run.objects.filter(pk__in=written).select_for_update().order_by("pk")
     ends = {pk: (count, head) for pk, count, head in locked.values_list(*_END)}
     Workspace.objects.select_for_update().get(pk=archive.workspace_id)
@@ -322,7 +322,7 @@ def _finish(archive: Archive, directory: Path, at: datetime) -> Archive:
 
 
 def _is_sealed(archive: Archive) -> bool:
-    """Tell whether a head has the event that tells of an archive. A count of them is no proof."""
+    """Tell whether a head seals the event of an archive. Counts of sealed events prove nothing."""
     told = Event.objects.get(workspace=archive.workspace_id, run=None, seq=archive.seq)
     chain = name_of(workspace=archive.workspace_id)
     for head in Head.objects.order_by("-number").iterator(10):

@@ -60,7 +60,7 @@ def assign(
 
 
 def _check_giver(found: Escalation, by: User | None, *, at: datetime) -> None:
-    """Leave what somebody else works on to them and to admins. Raises Claimed."""
+    """Refuse to give away what somebody else has claimed; admins may. Raises Claimed."""
     if by is None or not is_kept_from(found, by, at=at):
         return
     if require_member(found.workspace, by, *DECIDES).role != Role.ADMIN:
@@ -68,7 +68,7 @@ def _check_giver(found: Escalation, by: User | None, *, at: datetime) -> None:
 
 
 def _receivers(found: Escalation, to_user: User | None, to_team: Team | None) -> list[int]:
-    """Return who of those who receive it may decide, as numbers of users. Raises Refused."""
+    """Return the ids of the receivers who may decide. Raises Refused if there are none."""
     if to_user is None and to_team is None:
         return []
     if to_user:

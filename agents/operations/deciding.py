@@ -195,7 +195,7 @@ def _decide(
 
 
 def _check_person(escalation: Escalation, person: Membership, wanted: _Answer) -> None:
-    """Refuse who may not decide this, and what is no answer. Raises Refused."""
+    """Check that the person may decide this and that the answer is valid. Raises Refused."""
     if is_own(escalation.run, person.user_id):
         raise Refused("four_eyes", OWN)
     if person.is_simulated and not escalation.workspace.is_demo:
@@ -249,7 +249,7 @@ def _take(
     *,
     first: First | None,
 ) -> None:
-    """Make the decision, if nobody was first: the UPDATE decides. Raises AlreadyDecided."""
+    """Store the decision; the UPDATE settles who was first. Raises AlreadyDecided."""
     terms = granted.terms if granted else Terms()
     state = _state(escalation, wanted, granted)
     facts: dict[str, Json] = {"escalation": escalation.pk, "key": escalation.step.key}
@@ -313,7 +313,7 @@ def _state(escalation: Escalation, wanted: _Answer, granted: Grant | None) -> Es
 
 @transaction.atomic
 def record_refusal(*, escalation_id: int, by: User, why: str, at: datetime, bulk: str = "") -> None:
-    """Put a decision on record that was refused, here or because its form is none of ours."""
+    """Record a refused decision, including one whose form was not ours."""
     escalation = Escalation.objects.select_related("run").get(pk=escalation_id)
     facts = {"escalation": escalation_id, "why": why, **({"bulk": bulk} if bulk else {})}
     said = Entry("decision.refused", facts, by.get_username())

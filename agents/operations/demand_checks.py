@@ -31,7 +31,7 @@ def teams_of(person: Membership) -> set[str]:
 
 
 def above_tier(escalation: Escalation, demand: Demand, is_anyone_able: bool, roster: Roster) -> str:
-    """Say who decides in place of somebody below the tier, and where nobody could."""
+    """Return who may approve instead of somebody outside the tier, or that nobody can."""
     number = f"policy v{escalation.run.policy.number}"
     if not demand.teams:
         return (

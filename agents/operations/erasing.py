@@ -101,7 +101,7 @@ def _runs_about(workspace: Workspace, desk: str, key: str) -> QuerySet[Run]:
 
 
 def _check_at_rest(runs: QuerySet[Run], called: str) -> None:
-    """Refuse while anything is under way that would write more of it. Raises Refused."""
+    """Refuse while a run or write about the subject is under way. Raises Refused."""
     going = runs.exclude(state__in=ENDED).count()
     if going:
         raise Refused(
@@ -157,7 +157,7 @@ def _erase_run(run: Run, *, actor: str, at: datetime) -> None:
 
 
 def _erase_step(step: Step) -> None:
-    """Empty what was asked and answered; of a line of the record its kind stays."""
+    """Empty a step's request and reply; a line on the record keeps its kind."""
     step.asked = {"kind": step.asked.get("kind")} if step.kind == "say" else {}
     step.reply, step.fingerprint = None, ""
     step.failed = step.failed.partition(":")[0]

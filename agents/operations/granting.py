@@ -45,7 +45,7 @@ class Grant:
 
 
 def fields_of(escalation: Escalation, *, at: datetime) -> list[OpenField]:
-    """Return what a person may change of what is asked, with its bounds; values as JSON.
+    """Return the fields of a request that a person may change, with bounds; values as JSON.
 
     The one table for form, API and command line.
     """
@@ -143,7 +143,7 @@ def _changed_arguments(tool: Tool, args: Json, patch: Patch, case: Case) -> dict
 
 
 def _check_masked(run: Run, patch: Patch) -> None:
-    """Refuse what would not be kept as it was typed: a call with a mask in it helps nobody."""
+    """Refuse a change that redaction would alter: a call with a mask in it is useless."""
     masked = [name for name, value in patch.items() if redact_for(run, value) != value]
     if masked:
         label = label_of(masked[0])

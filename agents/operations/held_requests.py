@@ -43,7 +43,7 @@ def _held_by(workspace: Workspace, user: User) -> QuerySet[Escalation]:
 
 
 def _release(one: Escalation, user: User, *, at: datetime, actor: str) -> None:
-    """Give one request back: to whoever else works on it by a claim, or else to everybody."""
+    """Give a request back: to another person who has claimed it, or else to everybody."""
     facts: Json = {"escalation": one.pk, "key": one.step.key, "left": user.get_username()}
     kind, others = "escalation.released", one.claimed_by if is_kept_from(one, user, at=at) else None
     if one.assigned_to == user:

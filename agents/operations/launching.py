@@ -172,7 +172,7 @@ def _already_launched(workspace: Workspace, token: str | None) -> Run:
 def _without(
     workspace: Workspace, version: PolicyVersion, pattern: str, off: Collection[str], at: datetime
 ) -> PolicyVersion:
-    """Return a policy version that executes all but these tools; the plan's list stays as it is."""
+    """Return a policy version that executes all but these tools; `proposable` is unchanged."""
     if not workspace.is_demo:
         raise Refused("off_elsewhere", "Tools are switched off for one run only in a demo.")
     limits = version.limits()

@@ -46,7 +46,7 @@ def set_preference(
     hears_all: bool = False,
     is_for_all: bool = False,
 ) -> None:
-    """Say how the person is told, or whoever has not said it (admins only). Raises Refused."""
+    """Set a person's preferences, or as an admin the workspace's defaults. Raises Refused."""
     require_member(workspace, by, *((Role.ADMIN,) if is_for_all else Role))
     minutes = (hours.digest_at, hours.quiet_from or 0, hours.quiet_until or 0)
     if not all(0 <= minute < DAY for minute in minutes):

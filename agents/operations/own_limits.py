@@ -38,7 +38,7 @@ class _Sum:
     subject_key: str = ""
 
     def counts(self, time: str, request: str) -> Q:
-        """Return the condition of a grant; `request` leads from it to what was asked."""
+        """Return the condition for a grant to count; `request` is the path to its escalation."""
         found = Q(**{f"{time}__gte": self.since})
         if self.book is None:
             return found
@@ -86,7 +86,7 @@ def own_bounds(
 def _granted_sums(
     escalation: Escalation, person: Membership, currency: str, asked: Mapping[str, _Sum]
 ) -> dict[str, int]:
-    """Return what else the person granted at this desk in this currency, and holds; by sum.
+    """Return what else the person granted at this desk in this currency, by kind of sum.
 
     A first yes of two counts while it stands, and where a second one followed it.
     """

@@ -37,7 +37,7 @@ def check_slug(slug: str) -> None:
 
 
 def check_name(name: str) -> None:
-    """Refuse a name that is none, or cannot be shown as it was written. Raises Refused."""
+    """Refuse a name that is empty, too long or has hidden characters. Raises Refused."""
     if not name.strip() or len(name) > 80 or has_hidden(name):
         raise Refused("bad_name", "A name is a line of up to 80 characters.")
 

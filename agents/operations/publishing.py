@@ -69,7 +69,7 @@ def _check_document(document: Json) -> Limits:
 
 
 def _check_teams(workspace: Workspace, limits: Limits) -> None:
-    """Refuse a tier whose team nobody could be in: what it is to decide would only expire."""
+    """Refuse a tier whose team does not exist: its requests could only expire."""
     by_desk = read_tiers(limits.tiers or {}).values()
     named = {tier.team for held in by_desk for tiers in held.values() for tier in tiers} - {""}
     if named:

@@ -37,7 +37,7 @@ NAMED = 20  # faults that stay in the record
 
 
 class Ended(Exception):
-    """It was cancelled, another worker has it, or this one is told to stop."""
+    """The check was cancelled, another worker has it, or this worker is stopping."""
 
 
 def ask_verification(
@@ -120,7 +120,7 @@ def _lock_job(job: Verification) -> QuerySet[Verification]:
 
 @transaction.atomic
 def _tell(job: Verification, workspaces: QuerySet[Workspace], found: Proof) -> None:
-    """Put on record what came of it, where it is still asked for."""
+    """Record the result of a check that is still wanted."""
     faults = [str(chain) for chain in found.faults]
     outcome = {
         "chains": found.chains,

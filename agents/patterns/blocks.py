@@ -62,7 +62,7 @@ class Blocked(Stop):
         raise (row or self).with_all(notes.blocks)
 
     def with_all(self, blocks: list[Json]) -> Blocked:
-        """Return it with the list of what was blocked, where that is more than this."""
+        """Add the list of all blocks, if there were others. Return self."""
         if len(blocks) > 1:
             self.details = {**self.details, "blocks": list(blocks)}
         return self
@@ -128,7 +128,7 @@ def _block_for_unreadable(end: Stop, step: Json) -> Blocked:
 
 
 def say_until_usable(say: Callable[[], Steps[T]], notes: Notes, limits: Limits) -> Steps[T]:
-    """Let an agent say something until it stands, each time told what was wrong before."""
+    """Repeat a step of an agent until its reply is usable, each time told what was wrong."""
     row: Blocked | None = None
     while True:
         try:
@@ -140,7 +140,7 @@ def say_until_usable(say: Callable[[], Steps[T]], notes: Notes, limits: Limits) 
 
 
 def blocks_of(notes: Notes, *, step: Json = None) -> Json:
-    """Return what an agent is told of blocks, of all steps or its own, as part of a question.
+    """Return the part of a question that lists blocks, of all steps or one.
 
     Where there are none there is no such part.
     """

@@ -24,7 +24,7 @@ BUDGET_SPENT = "reorients_used_up"
 
 
 def supervise(course: StepRun, now: StepRound) -> Steps[str]:
-    """SUPERVISE: return "" where the output stands, else what to correct. Raises Stop."""
+    """SUPERVISE: return "" if the output stands, else what to correct. Raises Stop."""
     course.note(now)
     if course.mode is Supervision.BY_PERSON:
         return (yield from _by_person(course, now, OUTPUT.stored))
@@ -105,7 +105,7 @@ def _by_person(course: StepRun, now: StepRound, kind: str) -> Steps[str]:
 
 
 def _ruling(kind: str, now: StepRound) -> Json:
-    """Return what stands in the place of a review where a person is asked about an output."""
+    """Return a stand-in for a review when a person is asked about an output."""
     by_person = {"rule": "workflow.by_person", "reason": "output_review"}
     by_judge = {"rule": "workflow.judge", "reason": "judge_asks"}
     deciding = {

@@ -59,7 +59,7 @@ def text_of(reviewed: Json) -> str:
 
 
 def run_unsupervised(course: StepRun) -> Steps[Json]:
-    """Carry a step out; nobody looks, but the policy does. Return the output as reviewed."""
+    """Carry a step out without a supervisor. Return the output as the policy reviewed it."""
     output = yield from execute(course.work)
     course.line(EXECUTE)
     reviewed, claim = yield from _review_output(course, output)
@@ -138,7 +138,7 @@ def assess_round(course: StepRun, now: StepRound) -> Steps[Assessment]:
 
 
 def _review_output(course: StepRun, output: str) -> Steps[tuple[Json, str]]:
-    """Have the policy see an output. Return it as it may stand, and why it may not, or ""."""
+    """Review an output. Return it as allowed, and why it was blocked, or ""."""
     action = {"kind": "final", "answer": output}
     if course.work.brief.limits.reference.self_reported or not output.strip():
         return action, ""

@@ -70,7 +70,7 @@ class Difference:
 
 @dataclass
 class Told:
-    """The rows of one chain, as its events tell of them one after the other."""
+    """The rows of one chain as its events describe them, applied in order."""
 
     rows: Rows = field(default_factory=dict)
 
@@ -84,7 +84,7 @@ class Told:
             self.rows[f"event {event.covered['seq']}"] = {}
 
     def differences(self, stored: Mapping[str, Row]) -> Iterator[Difference]:
-        """Yield where rows hold something else than was told, in the order of their names."""
+        """Yield where stored rows differ from what events say, ordered by name."""
         for name in sorted(self.rows.keys() | stored.keys()):
             told, row = self.rows.get(name), stored.get(name)
             if told is None and name in _UNTOLD:
@@ -229,7 +229,7 @@ def _effect(rows: Rows, what: str, facts: Row, event: Row) -> None:
 
 
 def _is_by_word(rows: Rows, key: str) -> bool:
-    """Tell whether a person was asked what became of a call: our books may know nothing of it."""
+    """Tell whether a person was asked about a call's outcome: our books may not have it then."""
     asked = (row for name, row in rows.items() if name.startswith("escalation "))
     unknown = (row["key"] for row in asked if row["kind"] == EFFECT_UNKNOWN.stored)
     return any(key.endswith(f":{step}") for step in unknown)

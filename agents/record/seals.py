@@ -131,7 +131,7 @@ def judge_heads(
     faults: list[Fault],
     after: tuple[int, str] = (0, ""),
 ) -> Iterator[SealedHead]:
-    """Yield the heads by which the events can be held; add to `faults` what is wrong with them.
+    """Yield the heads to check events against; add what is wrong with them to `faults`.
 
     Where the database and the copy disagree, the copy counts, as far as its seals hold. It may
     begin later than the database and end earlier, never the other way round. `keys` are by their

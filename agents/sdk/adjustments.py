@@ -82,7 +82,7 @@ def _parts(
 
 
 def _refusal(hint: Any, how: Lower | Range | Choose) -> str:
-    """Return what else may be declared where `how` makes no sense of this type, or ""."""
+    """Return which bounds suit this type if `how` does not, or ""."""
     if is_dataclass(hint) and hint is not Money:
         return "of an object say it of its fields, {'field': Lower()}"
     if not isinstance(how, Lower | Range | Choose):
@@ -163,7 +163,7 @@ def choices_of(hint: Any) -> tuple[Any, ...]:
 
 
 def hints_of(hint: Any) -> dict[str, Any]:
-    """Return the types of an object's fields; {} for what is none."""
+    """Return the types of an object's fields; {} if it is not an object."""
     is_object = is_dataclass(hint) and hint is not Money
     return get_type_hints(hint, include_extras=True) if is_object else {}
 

@@ -28,6 +28,6 @@ class Books:
     key: str = "key"
 
     def of_keys(self, keys: Collection[str] | None) -> Iterator[Booked]:
-        """Yield the rows of these keys; of None, every one that calls can have left."""
+        """Yield the rows of these keys; for None, every row that calls can have left."""
         some = self.rows.all() if keys is None else self.rows.filter(**{f"{self.key}__in": keys})
         return map(self.read, some.order_by("pk").iterator(CHUNK))

@@ -98,7 +98,7 @@ class Money:
         return format_money(self.minor, self.currency)
 
     def _like(self, other: Money) -> int:
-        """Return the other's minor units. Raises TypeError where it is of another currency."""
+        """Return the other's minor units. Raises TypeError if its currency differs."""
         if self.currency != other.currency:
             raise TypeError(f"{self.currency} and {other.currency} are not compared or added")
         return other.minor

@@ -61,7 +61,7 @@ class MembersBackend(ModelBackend):
     """Sign-in by password. Who comes back with a session is read together with their parts."""
 
     def get_user(self, user_id: int) -> User | None:
-        """Return a person who may use the console, with their memberships; None: nobody may."""
+        """Return the user with their memberships; None if they may not use the console."""
         parts = _parts(user_id)
         if not parts:
             return super().get_user(user_id)

@@ -25,7 +25,7 @@ _MOST_DIGITS = "CLF"  # the currency of which most digits are minor: any amount 
 
 
 def of_amount(given: Mapping[str, str]) -> Q:
-    """Return what is of an amount: of one currency, or as much of whichever it is."""
+    """Return the filter by amount: in one currency, or the same amount in any."""
 
     def within(digits: int) -> Q:
         least, most = (Decimal(given.get(name, end)) for name, end in _ENDS.items())
@@ -40,7 +40,7 @@ def of_amount(given: Mapping[str, str]) -> Q:
 
 
 def read_amount(text: str) -> int | None:
-    """Return whether an amount can be read: a number, else None."""
+    """Return an amount's minor units at the most digits, or None if it cannot be read."""
     try:
         return minor_of_text(text, _MOST_DIGITS)
     except BadAmount:

@@ -49,7 +49,7 @@ class ChangedArgument:
 
 
 def lead_of(action: Json) -> str:
-    """Return the argument that people watch: the money, else what they may change first; or ""."""
+    """Return the main argument: money, or else the first that people may change; or ""."""
     args = _args(action)
     if "amount_minor" in args:
         return "amount_minor"
@@ -60,7 +60,7 @@ def lead_of(action: Json) -> str:
 
 
 def watched_of(action: Json, left: Mapping[str, Json] | None = None) -> str:
-    """Return in words what people watch of a call, or of what was `left` of it; "" for nothing."""
+    """Return a call's main argument in words, from `left` if it was changed; "" if none."""
     lead = lead_of(action) if action else ""
     args = _args(action) if left is None else left
     if not lead or lead not in args:
@@ -94,7 +94,7 @@ def stages(
     *,
     is_over: bool,
 ) -> list[ActionStage]:
-    """Return what a call is about at its four moments; [] where nothing of it is watched.
+    """Return a call's main argument at its four stages; [] if it has none.
 
     `is_over` of the run: then nothing is executed any more.
     """

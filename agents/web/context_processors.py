@@ -1,4 +1,4 @@
-"""What stands around every page."""
+"""The frame around every page."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ GetResponse: TypeAlias = Callable[[HttpRequest], HttpResponse]
 
 
 def page_frame(request: HttpRequest) -> dict[str, Json]:
-    """Return theme, person, what waits and what is stopped, for the base template.
+    """Return theme, person, waiting requests and kill switches, for the base template.
 
     `base` is what a page extends: where htmx asks, it is the page's content without its frame.
     """
@@ -60,7 +60,7 @@ def page_frame(request: HttpRequest) -> dict[str, Json]:
 
 
 def sign_in_again(get_response: GetResponse) -> Callable[[HtmxRequest], HttpResponse]:
-    """Lead the whole page to the sign-in where a part of it asked for more and access has ended."""
+    """Send the whole page to the sign-in when a partial request finds the session ended."""
 
     def answer(request: HtmxRequest) -> HttpResponse:
         response = get_response(request)

@@ -271,7 +271,7 @@ def _changes(facts: EventFacts, request: EventFacts) -> str:
 
 
 def _value(tool: str, name: str, value: Any) -> str:
-    """Return an argument as its tool says it; of one that is gone, or not told, as what it is."""
+    """Return an argument in its tool's words; by its JSON type if the tool is gone or unknown."""
     if tool in TOOLS:
         return argument_in_words(tool, name, value)
     return in_words(value, {"format": "date"})
@@ -399,7 +399,7 @@ def _erasure_text(told: EventSentence) -> str:
 
 
 def _worded_by(form: str, *, quote: str = "") -> Callable[[EventSentence], str]:
-    """Return a teller that fills facts into a sentence and quotes one of them behind it."""
+    """Return a function that fills facts into a sentence and appends one of them as a quote."""
 
     def tell(told: EventSentence) -> str:
         given = {

@@ -1,4 +1,4 @@
-"""What every form of ours can be wrong in."""
+"""Errors that every form shares."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class BadForm(Exception):
 
 
 class NotOurForm(BadForm):
-    """It holds what no page of ours sends: somebody made it, or the page is of another version."""
+    """The form has fields that no page of ours sends: made by hand, or of another version."""
 
 
 def whole_number(text: str) -> int | None:
@@ -27,6 +27,6 @@ def whole_number(text: str) -> int | None:
 
 
 def only(posted: QueryDict, fields: Set[str]) -> None:
-    """Refuse a form that carries what is not ours, or a field twice. Raises NotOurForm."""
+    """Refuse a form with fields beyond `fields`, or a field twice. Raises NotOurForm."""
     if set(posted) - fields or any(len(values) > 1 for _, values in posted.lists()):
         raise NotOurForm("", "The form holds fields that it should not. Load the page again.")

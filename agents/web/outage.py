@@ -1,4 +1,4 @@
-"""What pages say of a model's server that runs wait for."""
+"""What pages say about a model's server that runs wait for."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Outage:
 
 
 def outage_for(parts: Sequence[Membership], failing: Sequence[Endpoint]) -> Outage | None:
-    """Return which of the failing servers to tell of: all that runs wait for, else those at rest.
+    """Return the failing servers to show: all if runs wait, or else those that are resting.
 
     None where nobody waits and no rest goes on.
     """

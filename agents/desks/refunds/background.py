@@ -21,7 +21,7 @@ FIND_IT = (
 
 
 def background(held: Escalation, *, at: datetime, effect: str) -> Background:
-    """Return the newest charge and the earlier refunds of whom a request is about."""
+    """Return the newest charge and the earlier refunds of a request's customer."""
     letter = _letter(held, effect)
     if not held.subject_key:
         return Background(sections=letter)

@@ -17,7 +17,7 @@ BIGINT = 2**63
 
 
 def could_be(customer_number: int | None) -> TypeGuard[int]:
-    """Tell whether a column could hold this number of a customer; if not it is nobody's."""
+    """Tell whether a customer number fits its column; one that does not is nobody's."""
     return customer_number is not None and abs(customer_number) < BIGINT
 
 
@@ -88,7 +88,7 @@ def customer_name(*, book_id: int, customer_number: int) -> str:
 
 
 def label_of(number: int, name: str) -> str:
-    """Return what people call a customer: Anna #42, or customer 42 where nobody knows a name."""
+    """Return a customer's label: Anna #42, or customer 42 without a name."""
     return f"{name} #{number}" if name else f"customer {number}"
 
 
@@ -100,7 +100,7 @@ def customer_names(wanted: Collection[tuple[int, int]]) -> dict[tuple[int, int],
 
 
 def customers_called(text: str, *, book_id: int, most: int) -> list[tuple[int, str]]:
-    """Return number and name of the customers of a book with a name; else those it begins."""
+    """Return number and name of a book's customers of this name, or else whose name begins so."""
     within = Customer.objects.filter(book=book_id).order_by("name", "number")
     for fits in (within.filter(name__iexact=text), within.filter(name__istartswith=text)):
         if found := list(fits.values_list("number", "name")[:most]):

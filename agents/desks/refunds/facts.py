@@ -182,7 +182,7 @@ def _effects_of(runs: list[UUID]) -> list[Effect]:
 
 
 def _as_settled(effect: Effect, done: Mapping[int, Json]) -> Effect:
-    """Return an effect as the ledger will have it once what is done is committed."""
+    """Return an effect as it will be once the calls in `done` are committed."""
     if effect.step_id in done:
         effect.state, effect.result = EffectState.DONE, done[effect.step_id]
     return effect
@@ -201,7 +201,7 @@ def _deed(effect: Effect, registered: Mapping[str, Tool]) -> Deed:
 
 
 def _completed_work(deeds: list[Deed], due: MailFact | None) -> tuple[str, ...]:
-    """Return what a run has done, and that money has moved and nobody was written to."""
+    """Return what a run has done, and that its customer was not told of a payment, if so."""
     return (*ledger_sentences(deeds), *((UNTOLD,) if due else ()))
 
 

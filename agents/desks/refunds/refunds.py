@@ -41,7 +41,7 @@ class KeyReused(Exception):
 
 @dataclass(frozen=True)
 class _Order:
-    """What is asked for by a key. The same key must always ask for the same."""
+    """The refund that a key asks for. One key must always ask for the same one."""
 
     book_id: int
     customer_number: int
@@ -182,7 +182,7 @@ def _reserve_once(
 
 
 def _fetch_account(order: _Order, at: datetime) -> Pending[billing.CustomerAccount | None]:
-    """Ask whom an order is about, maybe together with other things."""
+    """Fetch the account of an order's customer, in one round trip with other queries."""
     number = order.customer_number
     return billing.fetch_account(book_id=order.book_id, customer_number=number, at=at)
 

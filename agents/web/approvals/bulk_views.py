@@ -137,7 +137,7 @@ def _requests_of(request: HttpRequest, queue: QueueAddress, keys: list[int]) -> 
 
 
 def _check_totals(request: HttpRequest, held: list[Escalation]) -> None:
-    """Refuse what is not the total of what is ticked: whoever types it has seen it."""
+    """Refuse a total that is not the sum of what is ticked; typing it shows that it was seen."""
     wanted = bulks.totals(held)
     for name, total in wanted.items():
         typed = request.POST.get(f"{TOTAL}{name}", "").strip()

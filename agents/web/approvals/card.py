@@ -293,7 +293,7 @@ def _most(
     *,
     at: datetime,
 ) -> int | None:
-    """Return the least of what was asked for, what is left and what the person may grant."""
+    """Return the most that the person can grant: what is asked, left and within their limits."""
     asked = escalation.amount_minor
     if asked is None or not kind.runs_tool or kind.change == TEXT:
         return None
@@ -341,7 +341,7 @@ def _decisions(escalation: Escalation) -> list[Escalation]:
 
 
 def _steps(escalation: Escalation) -> list[Step]:
-    """Return the steps of the proposal that it is about, what was done, and what was known before.
+    """Return the steps of the request's turn, its executed call, and earlier successful calls.
 
     In their order, each with its effect.
     """

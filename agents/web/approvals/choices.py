@@ -25,7 +25,7 @@ class FilterChoice:
 
 
 def filter_choices(queue: QueueAddress) -> list[FilterChoice]:
-    """Return the fields of which one chooses; what the address holds is always among them."""
+    """Return the filter's choices; the address's current values are always included."""
     offered: dict[str, tuple[str, Iterable[tuple[str, str]]]] = {
         "tool": ("Tool", ((name, tool_title(name)) for name in sorted(TOOLS, key=tool_title))),
         "rule": ("Rule", sorted(_rules(), key=lambda rule: rule[1])),

@@ -46,7 +46,7 @@ class FormField:
 
     @property
     def options(self) -> list[str]:
-        """Return what can be chosen, and what was asked for: else a browser shows another."""
+        """Return the choices, with the requested value: without it a browser would show another."""
         choices = [self.open.text(one) for one in self.open.choices]
         return choices if self.asked in choices else [self.asked, *choices]
 

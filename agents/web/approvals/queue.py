@@ -86,7 +86,7 @@ class QueueAddress:
         return f"{page}?{query}" if query else page
 
     def other(self, **changed: str) -> str:
-        """Return the address with some parts set anew; "" leaves one out."""
+        """Return the address with some parts replaced; "" removes one."""
         parts = {"view": self.view, "order": self.order, **self.given, **changed}
         usual = {"view": ALL, "order": DEADLINE}
         return urlencode({k: text for k, text in parts.items() if text and usual.get(k) != text})

@@ -149,7 +149,7 @@ def in_view(view: str, who: Reviewer) -> Q:
 
 
 def above_limit(who: Reviewer) -> Q:
-    """Return the condition that a person may decide no yes to all that is asked.
+    """Return the filter for requests that ask for more than the person may approve.
 
     As `Membership.limit_minor` says: once one currency of a desk is limited, any other is too.
     """

@@ -82,7 +82,7 @@ def standing(escalation: Escalation, user: User, roster: Callable[[], Roster]) -
 
 
 def _still_may(first: Approval, escalation: Escalation, demand: Demand, people: Roster) -> bool:
-    """Tell whether a first yes counts for certain; else its giver is asked about one by one."""
+    """Tell whether a first approval surely counts; if not, `membership_of` says why."""
     by = first.by_id
     is_able = any(one.user_id == by for one in people.reviewers) and by not in people.launchers
     is_same = first.action_sha256 == escalation.action_sha256

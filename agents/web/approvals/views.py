@@ -139,7 +139,7 @@ def decide(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def _patch(wanted: Wanted, escalation: Escalation) -> Mapping[str, Json] | None:
-    """Return what is changed: by a plain yes after a first one, what the first person changed."""
+    """Return the changed arguments; a plain second approval repeats the first one's."""
     first = escalation.approval
     is_second = wanted.approve and first is not None and first.pk == wanted.approval
     return first.patch if first and is_second and wanted.patch is None else wanted.patch
@@ -220,7 +220,7 @@ def _beside(request: HttpRequest, escalation: Escalation) -> dict[str, Json]:
 
 
 def _opening_answer(wanted: str, card: cards.Card) -> str:
-    """Return the answer that the form opens with: as it was sent, else the plainest yes."""
+    """Return the answer to preselect: the one that was sent, or else the plainest approval."""
     offered = [choice.verdict for choice in card.choices]
     return next(
         (verdict for verdict in (wanted, APPROVE, ADJUST, SEND_BACK, REJECT) if verdict in offered),

@@ -64,7 +64,7 @@ class Filter:
         return bool(self.given.keys() - {"all", "workspace"})
 
     def other(self, **changed: str) -> str:
-        """Return the address with some fields set anew; "" leaves one out."""
+        """Return the address with some fields replaced; "" removes one."""
         return urlencode({key: text for key, text in {**self.given, **changed}.items() if text})
 
     @property
@@ -197,7 +197,7 @@ def _runs(
 def _with(
     runs: QuerySet[Run], held: QuerySet[Escalation], moved: QuerySet[Effect]
 ) -> QuerySet[Run]:
-    """Keep the runs that have one, by the run's index of them."""
+    """Keep the runs that have a matching escalation or effect, by their indexes on run."""
     key = OuterRef("pk")
     # As a range: of what is equal PostgreSQL makes a hash, and reads every row for it.
     of_run = {"run": key} if connection.vendor == "sqlite" else {"run__gte": key, "run__lte": key}

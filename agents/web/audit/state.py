@@ -85,7 +85,7 @@ def check_notes(found: Json) -> list[str]:
 
 
 def _time(at: datetime | None) -> datetime:
-    """Return a time that was read; SQLite gives None for one that is none. Raises ValueError."""
+    """Return a time that was read. Raises ValueError for None, as SQLite gives an invalid one."""
     if at is None:
         raise ValueError
     return at

@@ -56,7 +56,7 @@ def verify_cancel(request: HttpRequest) -> HttpResponse:
 def _check_state(
     request: HttpRequest, state: AuditState, workspaces: Sequence[Workspace]
 ) -> dict[str, object]:
-    """Return how far the person's check is, or what came of it, if nobody has checked since."""
+    """Return the progress or result of the person's check, if nobody has checked since."""
     newest = Verification.objects.filter(by=access.person(request)).order_by("-pk").first()
     if newest is None or newest.cancelled_at:
         return {}

@@ -121,7 +121,7 @@ def _runs() -> Iterator[Metric]:
 
 
 def _queued_at() -> datetime | None:
-    """Return when the run came into the queue that is there longest, of those that are due."""
+    """Return since when the longest-waiting due run is queued; None if none is."""
     newest = Event.objects.filter(run=OuterRef("pk"), seq=OuterRef("event_count"))
     due = Run.objects.filter(state=RunState.QUEUED).exclude(wake_at__gt=Now())
     since = Coalesce("wake_at", Subquery(newest.values("at")[:1]), "created_at")

@@ -83,7 +83,7 @@ def examples() -> dict[str, tuple[str, Example]]:
 
 
 def find_subject(text: str, *, desk: str, book_id: int) -> str | None:
-    """Return the key of whom or what is named, by name or key; None for nobody.
+    """Return the key of the subject that is named, by name or key; None for no text.
 
     Raises BadForm where nobody or several fit.
     """

@@ -168,7 +168,7 @@ class Hub:
         return took
 
     async def _draw(self, topic: Topic, version: str) -> None:
-        """Draw a topic for all who lack this state of it: after a restart that is nobody."""
+        """Draw a topic for the viewers that lack this version; after a restart none may."""
         self._drop(topic)
         if not all(viewer.has(topic, version) for viewer in self._viewers.get(topic, ())):
             update = await self._read(partial(_draw_update, topic, version))

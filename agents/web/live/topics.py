@@ -152,7 +152,7 @@ def _lines(topic: Topic, version: str) -> bytes:
 
 
 def _swap(target: str, html: str) -> bytes:
-    """Return a part for the page to take over, keeping what is being typed there."""
+    """Return a partial for the page to swap in, keeping what is being typed there."""
     return _data(f'<hx-partial hx-target="{target}" hx-swap="outerMorph">{html}</hx-partial>')
 
 

@@ -70,7 +70,7 @@ def read_invitation(posted: QueryDict, workspace: Workspace) -> dict[str, Any]:
 
 
 def _slug(posted: QueryDict, field: str) -> str:
-    """Return a short name as it can be looked for: PostgreSQL refuses one with a NUL."""
+    """Return a short name that can be looked up: PostgreSQL refuses a NUL."""
     return posted.get(field, "").strip().replace("\0", "?")
 
 

@@ -34,7 +34,7 @@ class FirstStep:
 
 
 def first_steps(user: User) -> list[FirstStep]:
-    """Return the steps with what is done of them; none outside `manage.py demo`, or at the end."""
+    """Return the steps and which are done; none outside `manage.py demo`, or after the last."""
     workspace = _demo_of(user)
     if workspace is None:
         return []

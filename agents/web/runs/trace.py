@@ -129,7 +129,7 @@ def _waited(escalation: Escalation, now: datetime) -> float:
 
 
 def _proposed_text(asked: Sequence[tuple[str, int]]) -> str:
-    """Say what was proposed to be paid: each proposal may be the former in another form."""
+    """Return the proposed payment in words; of several the largest, as each may repeat another."""
     if not asked:
         return "no payment or change proposed"
     most = max(asked, key=lambda money: money[1])
@@ -140,7 +140,7 @@ def _proposed_text(asked: Sequence[tuple[str, int]]) -> str:
 
 
 def moved_sums(effects: Iterable[Effect]) -> str:
-    """Say what the ledger has as paid, else how many calls changed something; "" for nothing."""
+    """Return the sums paid by the ledger, or else how many calls changed something; or ""."""
     done = _done_effects(effects)
     sums = format_sums((e.currency, e.amount_minor) for e in done if e.amount_minor)
     return sums or _calls(len(done))

@@ -77,7 +77,7 @@ class RunTurn:
 
     @property
     def expires(self) -> str:
-        """Say what becomes of its request once nobody answers in time; "" where there is none."""
+        """Return what happens to the turn's request if nobody answers in time; "" without one."""
         held = self.escalation
         return request_of(held.kind, held.action).expires if held else ""
 
@@ -167,7 +167,7 @@ def _unusable_replies(steps: Sequence[Step], blocks: Sequence[Json]) -> dict[str
 
 
 def _span(step: Step, now: datetime) -> tuple[float, float]:
-    """Return when a step was busy; how long is what was measured, not what rows' times say."""
+    """Return when a step was busy, by its measured seconds and not by the times of its row."""
     begin = _clock(step.begun_at)
     return begin, begin + step.seconds if step.ended_at else max(_clock(now), begin)
 

@@ -105,7 +105,7 @@ class TeamFigures:
 
 
 def sights_of(user: User, slug: str) -> list[Sight]:
-    """Return what a person may see, of the workspace that is named, or else of the first, first.
+    """Return what a person may see per workspace, the named one first.
 
     In one query. Raises Http404, PermissionDenied.
     """

@@ -73,7 +73,7 @@ class Original:
 
     @cached_property
     def hashed_bodies(self) -> Sequence[Mapping[str, Json]]:
-        """Return what each hash is of that a row or the record holds, those within others first."""
+        """Return the value behind each hash in a row or the record, those within others first."""
         return dict(_hashed_texts(self)), dict(_hash_sources(self))
 
 
@@ -110,7 +110,7 @@ def read_original(run_id: UUID) -> Original:
 
 
 def _part_steps(steps: Sequence[Step]) -> None:
-    """End each step where the next begins, of those so quick that they were written in one go.
+    """End each step that was written together with the next one where the next begins.
 
     A line said between two of them has its own time and parts nothing.
     """
@@ -279,7 +279,7 @@ def _texts(value: Json) -> Iterator[str]:
 
 
 def _hash_sources(original: Original) -> Iterator[tuple[str, Json]]:
-    """Return each other hash that a row or the record holds, with what it is of."""
+    """Yield each hash of JSON that a row or the record holds, with the value it is of."""
     yield sha256(original.run.goal), original.run.goal
     yield sha256(original.run.workflow), original.run.workflow
     yield sha256(original.run.outcome), original.run.outcome

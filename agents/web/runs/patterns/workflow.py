@@ -61,7 +61,7 @@ class Round:
 
     @property
     def went_well(self) -> bool:
-        """Whether nobody needs to compare what was promised with what was done."""
+        """Tell whether the round had no trigger and the judge said to continue."""
         return not self.triggers and self.verdict == VERDICTS["continue"]
 
     @property
