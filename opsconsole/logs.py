@@ -91,7 +91,7 @@ class Outages(logging.Filter):
             if is_over:
                 self._count, self._over_at = 0, time.monotonic()
         if is_over:
-            log.info("The database answers again after %.0f s (errors untold: %s)", lasted, count)
+            log.info("The database answers again after %.0f s (unlogged errors: %s)", lasted, count)
 
 
 class Refusals(logging.Filter):

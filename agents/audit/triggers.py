@@ -3,7 +3,7 @@
 They refuse to change or delete an event or a head, to move a run that has ended, to decide what
 was answered once more and to point a row at another one, also outside this program. To forget a
 person they let pass exactly this: the text beside an event, and what a run that has ended quotes,
-become empty once. What an archive has whose event is sealed may be let go.
+become empty once. What an archive holds may be deleted once its event is sealed.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ class Proof:
             events = "1 event is" if self.loose == 1 else f"{self.loose} events are"
             said.append(f"{events} in no seal yet, {span}.")
         if self.foreign:
-            said.append(f"Not checked is what acts on your own tables: {self.foreign}.")
+            said.append(f"Not checked: what acts on your own tables: {self.foreign}.")
         if self.more:
             said.append(f"{self.more} more places do not hold: the first {FAULTS} are named.")
         return [*self.unread_notes(), *said, *self.clock_notes()]

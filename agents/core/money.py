@@ -63,7 +63,7 @@ def exponent(currency: str) -> int:
     known = currency.isupper() and currency in Currency.__members__  # it has EUR and eur
     digits = Currency(currency).exponent if known else None
     if digits is None:
-        raise BadAmount(f"{currency!r} is no currency that amounts are paid in")
+        raise BadAmount(f"{currency!r} is not a currency in which amounts are paid")
     return int(digits)
 
 

@@ -89,9 +89,11 @@ def _read_bands(where: str, currency: str, held: Json) -> Tiers:
     tiers = tuple(_read_tier(where, number, one) for number, one in enumerate(held, 1))
     *bounded, last = tiers
     if last.up_to_minor is not None or any(one.up_to_minor is None for one in bounded):
-        raise BadTiers(f"The last tier of {where}, and no other, is without up_to_minor.")
+        raise BadTiers(f"The last tier of {where}, and only that, must be without up_to_minor.")
     if last.answer_within is not None:
-        raise BadTiers(f"After the last tier of {where} nobody is asked: it has no answer_within.")
+        raise BadTiers(
+            f"Nobody is asked after the last tier of {where}: it takes no answer_within."
+        )
     for lower, higher in pairwise(tiers):
         _check_order(where, lower, higher)
     return tiers
@@ -101,11 +103,11 @@ def _check_order(where: str, lower: Tier, higher: Tier) -> None:
     """Refuse a higher tier that is easier to pass than the lower. Raises BadTiers."""
     bounds = lower.up_to_minor, higher.up_to_minor
     if bounds[0] is not None and bounds[1] is not None and bounds[1] <= bounds[0]:
-        raise BadTiers(f"The tiers of {where} ascend: {bounds[1]} comes after {bounds[0]}.")
+        raise BadTiers(f"The tiers of {where} must ascend: {bounds[1]} comes after {bounds[0]}.")
     if higher.people < lower.people:
-        raise BadTiers(f"A higher tier of {where} takes no fewer people than a lower one.")
+        raise BadTiers(f"A higher tier of {where} must not take fewer people than a lower one.")
     if lower.team and not higher.team:
-        raise BadTiers(f"A tier of {where} above that of the team {lower.team!r} has a team too.")
+        raise BadTiers(f"A tier of {where} above that of the team {lower.team!r} needs a team too.")
 
 
 def _read_tier(where: str, number: int, held: Json) -> Tier:
@@ -115,13 +117,13 @@ def _read_tier(where: str, number: int, held: Json) -> Tier:
     up_to, team = held.get("up_to_minor"), held.get("team", "")
     people, within = held.get("people", 1), held.get("answer_within")
     if up_to is not None and not _is_whole(up_to, 1, 2**53 - 1):
-        raise BadTiers(f"{tier}: up_to_minor is a whole number of minor units above nought.")
+        raise BadTiers(f"{tier}: up_to_minor must be a whole number of minor units above zero.")
     if not isinstance(team, str) or ("team" in held and not team):
         raise BadTiers(f"{tier}: team is a team's short name.")
     if not _is_whole(people, 1, MOST_PEOPLE):
-        raise BadTiers(f"{tier}: people is 1 or 2.")
+        raise BadTiers(f"{tier}: people must be 1 or 2.")
     if within is not None and not _is_whole(within, 1, MOST_MINUTES):
-        raise BadTiers(f"{tier}: answer_within is a whole number of minutes from 1.")
+        raise BadTiers(f"{tier}: answer_within must be a whole number of minutes from 1.")
     return Tier(up_to, team, people, within)
 
 

@@ -95,7 +95,7 @@ async def _advance(run: Run, journal: Journal, outlasts_outages: bool) -> RunSta
             await in_database(breaker.wake_if_rest_is_over, run.pk)
         return left
     except DatabaseError:
-        log.exception("Run %s met an error of the database; it is tried again", run.pk)
+        log.exception("Run %s met a database error and is tried again", run.pk)
         await in_database(journal.flush_unfenced)
         # A table that somebody has locked for a quarter of an hour makes no run poison.
         pause = min(LONGEST_DATABASE_PAUSE, AFTER_DATABASE_ERROR * 2 ** (run.attempts - 1))

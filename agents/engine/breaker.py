@@ -108,4 +108,4 @@ def record_failure(given: Permit, error: llm.ModelFailed) -> None:
             given.address, fault=str(error), most=FAILURES, rest=rest, probe=given.probe
         )
     if rests:
-        log.warning("%s %s is left alone for %s", error, given.address, rest)
+        log.warning("%s %s is not called for %s", error, given.address, rest)

@@ -123,10 +123,10 @@ def _cap(desk: Desk, action: Action, facts: Facts, limits: Limits) -> Ruling | N
     if money is None or not by_currency:
         return None
     if money.currency not in by_currency:
-        sentence = f"The policy has no cap of a day in {money.currency}."
+        sentence = f"The policy has no daily cap in {money.currency}."
         return Ruling(RulingKind.ESCALATE, "no_cap_of_the_day", sentence, risk=80)
     caps, before = by_currency[money.currency], _desk_facts(facts).stored["unattended"]
-    sums = (("launcher", "by whoever launched this run"), ("workspace", "in this workspace"))
+    sums = (("launcher", "launched by the same person"), ("workspace", "in this workspace"))
     for whose, told in sums:
         most, total = caps.get(f"{whose}_daily_minor"), before[whose] + money.minor
         if most is not None and total > most:
@@ -134,7 +134,7 @@ def _cap(desk: Desk, action: Action, facts: Facts, limits: Limits) -> Ruling | N
             return Ruling(
                 RulingKind.ESCALATE,
                 "unattended_cap_of_the_day",
-                f"{shown[0]} went out today without a person {told}; with {money} more it is "
+                f"{shown[0]} went out today without approval, {told}; with {money} more it is "
                 f"above {shown[1]}.",
                 risk=80,
                 observed=total,

@@ -43,7 +43,7 @@ class Listener:
             try:
                 await self._listen()
             except Exception:
-                log.exception("The queue cannot be reached; it is tried again")
+                log.exception("The queue cannot be reached; trying again")
             await self._wait_for_stop(PAUSE)
         await sweeping
 
@@ -118,7 +118,7 @@ class Listener:
             try:
                 await _retry_stalled(app)
             except Exception:
-                log.exception("Jobs of workers that went quiet could not be taken over")
+                log.exception("Jobs of silent workers could not be taken over")
 
     async def _sweep(self) -> None:
         await run_sweep()

@@ -87,7 +87,7 @@ def _share_or_wait(notification: Notification, circles: _Circles, *, at: datetim
     except DatabaseError:
         raise
     except Exception:  # one that cannot be read must not keep the others
-        log.exception("Notification %s could not be shared out", notification.pk)
+        log.exception("Notification %s could not be addressed", notification.pk)
         Notification.objects.filter(pk=notification.pk).update(due_at=at + PAUSED)
         return 1
 

@@ -50,7 +50,7 @@ def read_url(url: str) -> SplitResult:
         parts = urlsplit(url)
         host, port = parts.hostname or "", PORT if parts.port is None else parts.port
     except ValueError:
-        raise BadAddress("This is no address.") from None
+        raise BadAddress("This is not an address.") from None
     if parts.scheme != "https" or not host:
         raise BadAddress("The address has to begin with https://.")
     if "@" in parts.netloc or parts.fragment:
@@ -61,7 +61,7 @@ def read_url(url: str) -> SplitResult:
     if allowed and not _is_listed(host) and not any(host.endswith(s) for s in _suffixes(allowed)):
         raise BadAddress(f"{host} is not among OPSCONSOLE_WEBHOOK_HOSTS.")
     if not port or (port != PORT and not _is_listed(host)):
-        raise BadAddress("Another port than 443 is called only of a host that is listed by name.")
+        raise BadAddress("Only a host that is listed by name can have a port other than 443.")
     return parts
 
 

@@ -1,7 +1,7 @@
-"""Archive runs: write them into files, have that sealed, and only then let go of their events.
+"""Archive runs: write them to files, seal that, and only then delete their events.
 
-Each step is whole or not there, and the next call goes on where one ended: files of which no event
-tells are written anew, those that are told of take their places, what is sealed is let go.
+Each step is whole or not there, and the next call continues where one ended: files that no event
+names are written again, those that one names take their places, and what is sealed is deleted.
 One file, to be read from step to step.
 """
 
@@ -74,7 +74,7 @@ class Forgotten:
 def archive_runs(
     *, workspace: Workspace, before: datetime, directory: Path, actor: str, at: datetime
 ) -> Archived:
-    """Archive the runs of a workspace that ended before a time, and let go of their events.
+    """Archive the runs of a workspace that ended before a time, and delete their events.
 
     Left as they are: runs that wait or go on, those with a write of which nobody knows what
     became, and those with events in no seal. Raises Refused, OSError.
@@ -158,17 +158,18 @@ def _check_clock(before: datetime, at: datetime) -> None:
     if newest is None:
         raise Refused("not_over", "Nothing is sealed yet, and nothing was archived.")
     if before > newest:
-        why = f"The newest seal is of {newest:%Y-%m-%d %H:%M} UTC: choose a day up to then."
+        why = f"The newest seal is of {newest:%Y-%m-%d %H:%M} UTC: choose a day before that."
         raise Refused("not_over", f"{why} Nothing was archived.")
     if newest > at:
         raise Refused(
-            "clock", "The newest head is of the future: set the clock. Nothing was archived."
+            "clock",
+            "The newest head is in the future: check the clock. Nothing was archived.",
         )
 
 
 @contextmanager
 def _empty_log_after() -> Iterator[None]:
-    """Empty SQLite's log also where a later archive is refused: an earlier one was let go of."""
+    """Empty SQLite's log, even if a later archive is refused: earlier ones deleted events."""
     try:
         yield
     finally:
@@ -235,7 +236,7 @@ def _check_files(files: ArchiveFiles, archive: Archive) -> dict[UUID, tuple[int,
     """
     try:
         if archive_file.digest_of_record(files) != archive.sha256:
-            raise Unfit("it is not the file of which the record tells")
+            raise Unfit("it is not the file that the record names")
         runs, written = archive_file.read_runs(files), dict[UUID, tuple[int, str]]()
         while some := list(islice(runs, TOGETHER)):
             _check_beside({filed.run: filed.steps for filed in some})
@@ -243,7 +244,7 @@ def _check_files(files: ArchiveFiles, archive: Archive) -> dict[UUID, tuple[int,
         return written
     except (Unfit, OSError) as error:
         raise Refused(
-            "archive_unfit", f"{files.record.name}: {error}. Nothing of it was let go."
+            "archive_unfit", f"{files.record.name}: {error}. Nothing of it was deleted."
         ) from None
 
 
@@ -258,10 +259,10 @@ def _check_beside(steps: dict[UUID, str]) -> None:
     here = set(runs.filter(archived_at=None, erased_at=None).values_list("pk", flat=True))
     for run, found in archive_file.steps_of(here).items():
         if sha256(found) != steps[run]:
-            raise Unfit(f"the trace of run {run} is not the one that is here")
+            raise Unfit(f"the trace of run {run} differs from the one in the database")
     for run in steps.keys() - erased:
         if not steps[run]:
-            raise Unfit(f"the texts of run {run} are said to be erased, and are not")
+            raise Unfit(f"the texts of run {run} are marked as erased, but are not")
 
 
 def _tell(archive: Archive, written: dict[UUID, tuple[int, str]], actor: str) -> None:
@@ -302,7 +303,7 @@ _END = ("pk", "event_count", "head_hash")
 
 
 def _finish(archive: Archive, directory: Path, at: datetime) -> Archive:
-    """Put the files in their places, and let go of what they have once that is sealed."""
+    """Put the files in their places, and delete what they hold once that is sealed."""
     files = ArchiveFiles.of(directory, archive.workspace.slug, archive.number)
     files.take_places()
     _check_files(files, archive)
@@ -310,7 +311,7 @@ def _finish(archive: Archive, directory: Path, at: datetime) -> Archive:
         with suppress(sealing.NoKey, Unreadable, OSError):  # then a worker seals it
             sealing.seal(at=at)
     except HeadsDiffer as error:
-        raise Refused("heads_differ", f"{error} Nothing was let go.") from None
+        raise Refused("heads_differ", f"{error} Nothing was deleted.") from None
     if not _is_sealed(archive):
         return archive
     stones = Tombstone.objects.filter(archive=archive, run__archived_at=None).order_by("run")

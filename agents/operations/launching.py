@@ -191,5 +191,5 @@ def _scope(system: System, book_id: int, limits: Limits) -> Json:
         return None
     newest = system.newest_day(book_id)
     if newest is None:
-        raise Refused("no_numbers", "This book holds no day's numbers to report on.")
+        raise Refused("no_numbers", "This book has no daily figures to report on.")
     return newest

@@ -50,7 +50,7 @@ def set_preference(
     require_member(workspace, by, *((Role.ADMIN,) if is_for_all else Role))
     minutes = (hours.digest_at, hours.quiet_from or 0, hours.quiet_until or 0)
     if not all(0 <= minute < DAY for minute in minutes):
-        raise Refused("bad_hours", "A time is one of the day, such as 22:00.")
+        raise Refused("bad_hours", "Enter a time of day, such as 22:00.")
     chosen = {kind.value: mode.value for kind, mode in modes.items()}
     columns = {
         "modes": chosen,

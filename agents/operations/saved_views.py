@@ -45,5 +45,5 @@ def delete_view(*, view: SavedView, by: User) -> None:
         workspace=view.workspace, user=by, role=Role.ADMIN
     ).exists()
     if view.owner_id != by.pk and not (view.workspace_id and is_admin):
-        raise Refused("not_yours", "Only who shared a view, or an admin, can delete it.")
+        raise Refused("not_yours", "Only the person who shared a view, or an admin, can delete it.")
     view.delete()

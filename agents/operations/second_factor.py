@@ -140,7 +140,7 @@ def reset_factor(
             if {w.pk for w in workspaces} - set(theirs.values_list("workspace", flat=True)):
                 raise Refused(
                     "elsewhere",
-                    f"{user.get_username()} is in a workspace too whose admin you are not. "
+                    f"{user.get_username()} is also in a workspace of which you are not an admin. "
                     "Whoever runs the console can use manage.py reset_factor.",
                 )
         if not TOTPDevice.objects.filter(user=user).exists():

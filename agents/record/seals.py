@@ -85,14 +85,14 @@ def from_line(found: Json) -> SealedHead:
     if len(content) != 1 or found.keys() != (names - {"moved", "workspaces"}) | content:
         raise ValueError("it is not a head")
     if type(found["number"]) is not int or not isinstance(found[min(content)], dict):
-        raise ValueError("its number or its chains are no such thing")
+        raise ValueError("its number or its chains are of the wrong type")
     texts = [found[name] for name in ("at", "key", "before", "seal")]
     head = SealedHead(**{"moved": {}, **found})
     try:
         for _, hashes in head.chains():
             texts += hashes if isinstance(hashes, list) else [None]
     except (AttributeError, KeyError, TypeError) as error:
-        raise ValueError("it has a part that is none") from error
+        raise ValueError("a part of it has the wrong form") from error
     if not all(isinstance(text, str) for text in texts):
         raise ValueError("it holds something other than text")
     return head

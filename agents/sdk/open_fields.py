@@ -182,7 +182,9 @@ def open_fields(
             try:
                 fields.append(_field(place, kind, part, stored, inner, change, case))
             except Exception:  # whatever a company's function does: nobody widens without a bound
-                log.exception("%s: %s has no bounds and stays closed", arguments.tool, place)
+                log.exception(
+                    "%s: bounds of %s failed; it cannot be changed", arguments.tool, place
+                )
     return fields
 
 

@@ -193,7 +193,7 @@ def test_a_trigger_on_a_companys_own_table_is_named_and_no_fault(run: Run, setti
 
     assert ended.code == 0, ended.out
     named = f"{name}: it is none of ours, on bank_transfer"
-    assert f"Not checked is what acts on your own tables: {named}." in ended.out
+    assert f"Not checked: what acts on your own tables: {named}." in ended.out
     assert (said.id, named in said.msg) == ("agents.W001", True)
 
 

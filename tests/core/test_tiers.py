@@ -129,7 +129,7 @@ def test_tiers_that_leave_a_gap_or_grow_easier_are_refused(bands: object) -> Non
 
 
 def test_a_currency_that_nobody_pays_in_is_refused() -> None:
-    with pytest.raises(BadPolicy, match="'XAU' is no currency"):
+    with pytest.raises(BadPolicy, match="'XAU' is not a currency"):
         read_limits({**STRICT.as_json(), "tiers": {"refunds": {"XAU": THREE}}})
 
 

@@ -98,7 +98,7 @@ def _read_rows(lines: Iterable[str], at: datetime) -> tuple[list[dict[str, Any]]
 def _row(given: dict[str, str], at: datetime) -> dict[str, Any]:
     """Return one line as values. Raises ValueError with what is wrong."""
     if None in given or None in given.values():
-        raise ValueError(f"it has not {len(COLUMNS)} columns")
+        raise ValueError(f"it does not have {len(COLUMNS)} columns")
     read = {name: value.strip() for name, value in given.items()}
     if not (read["number"].isascii() and read["number"].isdigit()) or not billing.could_be(
         int(read["number"])
@@ -115,9 +115,9 @@ def _row(given: dict[str, str], at: datetime) -> dict[str, Any]:
     try:
         validate_email(read["email"])
     except ValidationError:
-        raise ValueError("email is no address") from None
+        raise ValueError("email is not an address") from None
     if len(read["country"]) != 2 or not read["country"].isupper():
-        raise ValueError("country is two capital letters, such as US")
+        raise ValueError("country must be two capital letters, such as US")
     about = {name: read[name] for name in ("name", "email", "country", "tier")}
     return {"number": int(read["number"]), "about": about, "charge": _charge(read, at)}
 
@@ -142,7 +142,7 @@ def _charge(read: dict[str, str], at: datetime) -> dict[str, Any] | None:
     if not 0 < amount <= MAX_MINOR:
         raise ValueError(f"amount is above 0 and at most {plain_amount(MAX_MINOR, CURRENCY)}")
     if day is None or day > at.date():
-        raise ValueError("paid_on is a day that was, such as 2026-11-02")
+        raise ValueError("paid_on must be a day in the past, such as 2026-11-02")
     paid_at = datetime.combine(day, time(), UTC)
     charge = {"plan": read["plan"], "amount_minor": amount}
     return {**charge, "currency": read["currency"], "paid_at": paid_at}

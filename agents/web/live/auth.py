@@ -51,7 +51,7 @@ def admit(cookie: str, asked: Mapping[str, str]) -> Visitor:
             raise NotAdmitted(404)
         return Visitor(user.pk, topics)
     except DatabaseError:
-        log.exception("Who watches could not be read")
+        log.exception("The access of live viewers could not be checked")
         raise NotAdmitted(503) from None
     except ValueError:
         raise NotAdmitted(400) from None

@@ -31,7 +31,7 @@ def _draw_update(topic: Topic, version: str) -> Update:
     except DatabaseError:
         raise
     except Exception:
-        log.exception("%s cannot be drawn; its pages stay as they are", topic)
+        log.exception("%s cannot be drawn; its pages are not updated", topic)
         return Update(topic, version, b": cannot be drawn\n")
 
 

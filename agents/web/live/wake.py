@@ -59,5 +59,5 @@ async def _listen(hear: Callable[[], None]) -> None:
                 async for _ in listener.notifies():
                     hear()
         except psycopg.Error as error:
-            log.warning("Live updates lost their wake-up (%s); looking now and then", error)
+            log.warning("Live updates are no longer woken (%s); polling instead", error)
             await asyncio.sleep(AGAIN)

@@ -67,7 +67,7 @@ def _minute(posted: QueryDict, name: str) -> int | None:
         return None
     found = _TIME.fullmatch(text)
     if not found:
-        raise BadForm(name, "A time is one of the day, such as 22:00.")
+        raise BadForm(name, "Enter a time of day, such as 22:00.")
     return int(found[1]) * 60 + int(found[2])
 
 

@@ -189,7 +189,7 @@ def unattended_today(action: Action, facts: RefundFacts, limits: Limits) -> Ruli
     amount = _amount(action)
     if amount is None:
         return None
-    by_launcher = ("by whoever launched this run", facts.unattended_by_launcher_minor)
+    by_launcher = ("launched by the same person", facts.unattended_by_launcher_minor)
     in_all = ("in this workspace", facts.unattended_today_minor)
     caps = ((*by_launcher, limits.launcher_daily_minor), (*in_all, limits.workspace_daily_minor))
     over = [
@@ -203,7 +203,7 @@ def unattended_today(action: Action, facts: RefundFacts, limits: Limits) -> Ruli
     return Ruling(
         RulingKind.ESCALATE,
         "unattended_cap_of_the_day",
-        f"{format_money(before)} went out today without a person {whose}; "
+        f"{format_money(before)} went out today without approval, {whose}; "
         f"with {format_money(amount)} more it is above {format_money(cap)}.",
         risk=80,
         observed=before + amount,
