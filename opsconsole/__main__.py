@@ -22,7 +22,7 @@ if sys.argv[1:2] in (["work"], ["serve"]):
     signal.signal(signal.SIGTERM, end)
 
 
-# What help needs of an installation: nothing of it, and nothing is written for it.
+# Help needs no installation: these settings make nothing be read or written.
 NOWHERE = {
     "OPSCONSOLE_DATA_DIR": gettempdir(),
     "OPSCONSOLE_SECRET_KEY": "-" * 50,

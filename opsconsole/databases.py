@@ -12,8 +12,8 @@ from django.db.utils import DatabaseError
 SQLITE, POSTGRESQL = "opsconsole.sqlite", "django.db.backends.postgresql"
 
 # IMMEDIATE takes the write lock at the start: with DEFERRED, several processes get "database is
-# locked" at once, whatever the timeout. Within a process transactions stand in line (opsconsole/
-# sqlite), so who finds the file busy waits only for other processes. FULL, because NORMAL may
+# locked" at once, whatever the timeout. Within a process transactions queue (opsconsole/sqlite),
+# so one that finds the file busy waits only for other processes. FULL, because NORMAL may
 # lose a committed intent when the power goes. Without recursive_triggers INSERT OR REPLACE
 # would pass append-only triggers. Without secure_delete, what is erased stays in the file.
 SQLITE_OPTIONS = {

@@ -24,7 +24,7 @@ _LINE = re.compile(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)")
 _LABEL = r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)"
 _HOST = rf"(?:{_LABEL}\.)*{_LABEL}\.?|\[[0-9A-Fa-f:.]+\]|(?=.*:.*:)[0-9A-Fa-f:.]+"
 _MAILBOX = rf"[^<>@,\"\s]+@(?:{_HOST})"
-# Kinds of text: the form, and how it is told.
+# Kinds of text: the pattern, and its description in messages.
 KINDS = {
     "host": (_HOST, "the name or address of a host, without a scheme and a port"),
     "served host": (

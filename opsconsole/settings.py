@@ -18,8 +18,8 @@ from django.core.exceptions import ImproperlyConfigured
 from opsconsole import databases, secret_key
 from opsconsole.environment import Environment, from_file
 
-# A checkout has all in one folder; a wheel has templates and static files in the package, its data
-# where it is told, and .env where it is called.
+# A checkout has everything in one folder; a wheel has templates and static files in the package,
+# its data in OPSCONSOLE_DATA_DIR, and .env in the current directory.
 CODE_DIR = Path(__file__).resolve().parent.parent
 _is_checkout = (CODE_DIR / "manage.py").is_file()
 BASE_DIR = CODE_DIR if _is_checkout else Path.cwd()
@@ -307,8 +307,8 @@ OPSCONSOLE_WORKER_CONCURRENCY = _env.whole(
 
 # The record
 
-# The key seals; the old ones still check what they sealed. They are derived from nothing else.
-# A process that is told "none" has no key: it seals nothing and compares heads only.
+# The key seals; old keys still check what they sealed. No other key is derived from them.
+# A process with "none" has no key: it seals nothing and only compares heads.
 OPSCONSOLE_AUDIT_KEY = ""
 OPSCONSOLE_OWN_KEYS = [  # that nobody gave, so that they lie in the data directory
     name for name in ("OPSCONSOLE_SECRET_KEY", "OPSCONSOLE_AUDIT_KEY") if not _env.text(name)

@@ -53,10 +53,10 @@ def _newest_verified(workspaces: QuerySet[Workspace], at: datetime) -> Verified 
             return None
         if not timedelta() <= at - verified.full_at < LONGEST:
             return None
-    # Each was read whole at a time of its own: what is said of all is the oldest.
+    # Each workspace was last fully read at its own time: the oldest counts for all.
     full_at = min(verified.full_at for _, verified in found)
     oldest = replace(min((one for _, one in found), key=lambda one: one.head), full_at=full_at)
-    # A row that a fault removed can be written again; that the fault was told of is on record.
+    # A row that a fault removed can be copied back, but the fault is on record.
     checks = Event.objects.filter(
         workspace__in=workspaces, run=None, kind="audit.verified", at__gt=full_at
     )

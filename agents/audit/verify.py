@@ -129,7 +129,7 @@ def _prove(
 ) -> Proof:
     faults, began_at = _Faults(), timezone.now()
     first = since.head if since else 0
-    # Counted before the database, which is written first: else its newest head would seem lost.
+    # Read before the database, which is written first: otherwise its newest head would seem lost.
     kept, is_torn = _count_kept(file, first, faults)
     heads = _StoredHeads(sealed, faults, last=first - 1)
     bad: list[Fault] = []
@@ -200,7 +200,7 @@ def _prove(
 
 def _verified_up_to(number: int, full_at: datetime) -> Verified | None:
     """Return from where the next verification can go on; None: a process without a key cannot."""
-    # No whole head: what else it says may be what cannot be read.
+    # Only these columns: another one may be unreadable.
     heads = Head.objects.filter(number=number).values_list("seal", "upto")
     seal, upto = heads.first() or ("", None)
     if upto is None or not settings.OPSCONSOLE_AUDIT_KEY:

@@ -37,7 +37,7 @@ class Facts:
     # Of what it found, what no longer holds though it is about to be written to somebody.
     outdated: Mapping[str, str] = field(default_factory=dict)
     letter: str = ""  # the argument of this action that somebody outside will read; "": none
-    # Who sent back what the run proposed last, where this action changes something; "": nobody.
+    # Who sent back the run's last proposal, if this action changes something; or "".
     sent_back_by: str = ""
     desk: DeskFacts | None = None  # of a declared desk; then nothing else is known
 

@@ -15,7 +15,7 @@ from typing import Any
 
 # As a form sends them.
 APPROVE, ADJUST, SEND_BACK, REJECT = "approve", "adjust", "send_back", "reject"
-# What a person may change: those arguments that their tool opens, a text, or what a step is told.
+# What a person may change: the arguments that the tool opens, a text, or a step's instructions.
 ARGUMENTS, TEXT, INSTRUCTIONS = "arguments", "text", "instructions"
 
 
@@ -69,7 +69,7 @@ class RequestKind:
         return next((one for one in self.answers if one.verdict == verdict), None)
 
 
-# Of a call that an agent proposed: it gets the reason, and may propose something else.
+# For a call that an agent proposed: it gets the reason, and may propose something else.
 RETURN = Answer(
     SEND_BACK,
     "Send back",

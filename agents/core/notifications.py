@@ -56,7 +56,7 @@ TITLES: Mapping[Kind, str] = {
     Kind.KILL_SWITCH: "Kill switch on or off",
 }
 DEFAULTS: Mapping[Kind, Mode] = dict.fromkeys(Kind, Mode.NOW) | {Kind.OPENED: Mode.OFF}
-# Told only while the request is open; whoever is not asked any more is not told that they are.
+# Sent only while the request is open and the recipient is still asked.
 WHILE_OPEN = (Kind.OPENED, Kind.ASSIGNED, Kind.SECOND, Kind.HALF_TIME, Kind.EXPIRING)
 
 # By the event that is written in the same transaction.

@@ -54,6 +54,6 @@ def arguments(spec: Mapping[str, str], *, only: Mapping[str, int] | None = None)
 
 
 def _argument(kind: str) -> Json:
-    # A kind that nobody knows: what is proposed for it is refused where it is read.
+    # An unknown kind passes here as text: reading the proposal refuses its value.
     found = _KINDS.get(kind.removesuffix("?"), TEXT)
     return {**found, "type": [found["type"], "null"]} if kind.endswith("?") else found

@@ -57,7 +57,7 @@ def count_next_day(*, at: datetime) -> int:
     counts, minors = Counter[tuple[int, str, str]](), Counter[tuple[int, str, str]]()
     counts[first.pk, "", ""] = 0
     for pk, outcome, currency, count, minor in _count_cases(begin, end):
-        # Whose runs they were nobody asks: they stand under one workspace, and are few rows.
+        # Nobody needs these by workspace: counted under one, they are few rows.
         workspace = first.pk if outcome in OF_RUNS else pk
         counts[workspace, outcome, currency] += count
         minors[workspace, outcome, currency] += minor

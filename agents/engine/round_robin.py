@@ -17,8 +17,8 @@ from agents.engine.desk_registry import known_desks
 from agents.models import Run
 from agents.patterns import QUESTION_VERSION
 
-# Of a worker's slots, what one workspace may hold: a model that takes a minute for each answer
-# would else keep all of them from everybody.
+# The share of a worker's slots that one workspace may hold: with a model that takes a minute for
+# each answer, it would otherwise take all of them.
 SHARE = 0.8
 FRESH = 0.25  # seconds
 

@@ -61,7 +61,7 @@ async def work(*, once: bool = False, beside: Beside | None = None) -> bool:
     await asyncio.wait({working}, timeout=longest)
     if working.done():
         return await working
-    # A thread waits for a database that says nothing: neither can be told to give up.
+    # A thread waits for a silent database, and neither can be made to give up.
     log.error("The database does not answer: runs were not given back, their leases will run out")
     working.cancel()
     await asyncio.wait({working}, timeout=CLOSING)

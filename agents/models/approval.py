@@ -43,7 +43,7 @@ class Approval(models.Model):
             ),
         ]
         indexes = [
-            # What a person has said yes to, which counts towards their own limits.
+            # A person's approvals, which count towards their own limits.
             models.Index(fields=["by", "at"], name="approval_of_person"),
         ]
 

@@ -46,8 +46,8 @@ class Effect(models.Model):
     args_sha256 = models.CharField(max_length=64)  # of the action that was allowed
     review = models.ForeignKey("agents.Step", models.PROTECT, related_name="+")
     escalation = models.ForeignKey("agents.Escalation", models.PROTECT, null=True)
-    # What its arguments name, in the terms of any desk: whom or what it is about, and of what is
-    # locked and counted. Both are the desk's own keys; "" where it names none.
+    # What its arguments name: the subject, and the resource that is locked and counted. Both are
+    # the desk's own keys; "" if there is none.
     subject_key = models.CharField(max_length=200, blank=True, default="", db_default="")
     resource = models.CharField(max_length=200, blank=True, default="", db_default="")
     amount_minor = models.BigIntegerField(null=True)
@@ -80,7 +80,7 @@ class Effect(models.Model):
             # What a tool did to a subject, and on a resource, since some time, over all runs.
             models.Index(fields=["tool", "subject_key", "intended_at"], name="effect_of_subject"),
             models.Index(fields=["tool", "resource", "intended_at"], name="effect_of_resource"),
-            # What was done lately: who of them was not told?
+            # What was done lately, to find subjects who were not told.
             models.Index(fields=["tool", "settled_at"], name="effect_settled"),
             # What went out today without a person.
             models.Index(

@@ -23,7 +23,7 @@ class Escalation(models.Model):
     action = models.JSONField()
     action_sha256 = models.CharField(max_length=64)  # what a decision is bound to
     review = models.JSONField()  # the review that escalated, with the facts it saw
-    # As in the ledger: whom or what it is about, what is locked and counted, how much of it.
+    # As in the ledger: its subject, the resource that is locked and counted, and the amount.
     subject_key = models.CharField(max_length=200, blank=True, default="", db_default="")
     resource = models.CharField(max_length=200, blank=True, default="", db_default="")
     amount_minor = models.BigIntegerField(null=True)
@@ -32,21 +32,21 @@ class Escalation(models.Model):
     expires_at = models.DateTimeField()
     frozen_at = models.DateTimeField(null=True)  # a kill switch stops the clock since then
 
-    # The tier that is asked, from 0, and when the next one is; null: it has none.
+    # The tier that is asked, from 0, and when the next one will be; null: there are no tiers.
     tier = models.PositiveSmallIntegerField(null=True)
     climbs_at = models.DateTimeField(null=True)
-    # The first yes that counts, where it takes two.
+    # The first approval, where two are needed.
     approval = models.ForeignKey(
         "agents.Approval", models.PROTECT, null=True, related_name="+", db_index=False
     )
 
-    # Until then nobody else decides; a claim that ran out is none.
+    # Until then nobody else can decide; after it the claim has no effect.
     claimed_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, models.PROTECT, null=True, related_name="+"
     )
     claimed_until = models.DateTimeField(null=True)
 
-    # Who should decide: a person, a team, or whoever comes first. It keeps nobody from deciding.
+    # Who should decide: a person, a team or, with neither, anybody. Others still can.
     assigned_to = models.ForeignKey(
         settings.AUTH_USER_MODEL, models.PROTECT, null=True, related_name="+", db_index=False
     )

@@ -78,7 +78,7 @@ def _columns(event: dict[str, Any], kind: Kind) -> dict[str, Any]:
     what = event["kind"].rpartition(".")[2]
     detail = f"{what} {scope}" if scope else ""
     thing = about(facts, run=event["run_id"], event=f"{event['workspace_id']}:{event['seq']}")
-    # Handed over and back, it is news again; so is a run that fails after a lost answer.
+    # A request handed over and back is news again; so is a run that fails after a lost answer.
     if kind in (Kind.ASSIGNED, Kind.SECOND, Kind.ATTENTION):
         thing += f":{event['seq']}"
     if kind is Kind.ATTENTION:
@@ -201,7 +201,7 @@ class Delivery(models.Model):
     webhook = models.ForeignKey(
         Webhook, models.CASCADE, null=True, related_name="+", db_index=False
     )
-    # Or the address that an invitation has, of somebody who is no user yet.
+    # Or an invitation's address, of somebody who is not a user yet.
     invitation = models.ForeignKey(
         "agents.Invitation", models.CASCADE, null=True, related_name="+", db_index=False
     )

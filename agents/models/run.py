@@ -52,7 +52,7 @@ class Run(models.Model):
     simulation = models.JSONField(default=dict)  # faults and people of a recorded case
     workflow = models.JSONField(default=dict)  # the declared document it follows, and its inputs
     launched_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="+")
-    # Ended, and launched anew as this one; a unique index of its own finds the newer of two.
+    # The ended run that this one repeats; a unique index of its own finds the newer of two.
     again_of = models.ForeignKey(
         "self", models.PROTECT, null=True, related_name="launched_again", db_index=False
     )

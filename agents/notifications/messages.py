@@ -109,7 +109,7 @@ def note_of(notification: Notification) -> Note:
             told = request_of(request.kind, request.action).expiry_words
         if kind_of(request.kind, request.action).settles_call:
             told = _OF_LOST.get(Kind(kind), told)
-        # By name: those who hear of all and webhooks are told too, and it may have moved since.
+        # By name: others may read it too, and the request may have been handed on since.
         whose: object = request.assigned_to or request.assigned_team
         first = request.approval
         if kind == Kind.SECOND and first:
@@ -160,8 +160,8 @@ def _invitation_note(notification: Notification, facts: Json) -> Note:
 
 def mail_of(notes: Sequence[Note], *, at: datetime) -> tuple[str, str]:
     """Return the subject and the text of one mail about some things, as they are at a time."""
-    # Of a request the newest alone: it says what the others said, and what came after. In the order
-    # of the newest: a switch that was turned on, off and on again ends as on.
+    # Only the newest note per request: it includes what the earlier ones said. In the order of the
+    # newest: a switch that was turned on, off and on again ends as on.
     newest: dict[object, Note] = {}
     for note in notes:
         key = note.facts.get("request") or (note.headline, note.url)

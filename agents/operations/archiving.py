@@ -125,8 +125,8 @@ def forget_archived(
             if not erased:
                 continue
             emptied, empty = archive_file.forget(files, erased.__contains__)
-            # A call that was killed may have emptied texts and not have told of it; of another
-            # copy that is emptied it was told.
+            # A killed call may have emptied texts without recording it; emptying another copy
+            # of the files was recorded before.
             if untold := max(0, empty - told[archive.number]):
                 facts = {"archive": archive.number, "runs": untold}
                 with transaction.atomic():

@@ -116,14 +116,14 @@ def grant(
         first_round = partial(judge, action, facts, run.limits, consent=consent)
         bounds = [
             Bound(ruling.limit, "policy", f"The policy stops this. {ruling.sentence}")
-            # Without a revision no rule of the first round asked for one.
+            # If nothing was revised, no rule of the first round asked for a revision.
             for ruling in (first_round() if judged.revisions else ())
             if ruling.verdict is RulingKind.REVISE and type(ruling.limit) is int
         ]
         bounds += own_bounds(escalation, person, terms, at=at)
         exceeded = [bound for bound in bounds if terms.amount_minor > bound.most_minor]
         if exceeded:
-            # The policy's bound, which holds for everybody, is told first.
+            # The policy's bound, which applies to everybody, is named first.
             tightest = min(exceeded, key=lambda bound: (bound.code != "policy", bound.most_minor))
             raise Refused(tightest.code, tightest.sentence)
     # A new reason to ask does not refuse the decision: the run asks again for it.

@@ -175,7 +175,7 @@ def _join(invitation: Invitation, user: User, at: datetime) -> Membership:
     """Let a person join who has the link, within a transaction. Raises Refused."""
     workspace, by = invitation.workspace, invitation.by
     try:
-        # As if the admin did it now: an invitation of one who is none any more counts for nothing.
+        # As if the admin did it now: an invitation of a former admin is void.
         actor = lock_people(workspace, by)
     except Refused:
         raise Refused(

@@ -80,7 +80,7 @@ def result(name: str, brief: Brief, replies: Mapping[str, Reply]) -> dict[str, J
         end = {"status": "stopped", "stop_reason": strand.outcome.stopped, **strand.details}
     elif strand.outcome:
         end = {"status": "ok", "stop_reason": "success", **strand.outcome.value}
-    # What a model said raw stays as it was said.
+    # A model's raw reply is kept unchanged.
     raw = {key: end.pop(key) for key in ("raw_action", "raw_route", "raw_plan") if key in end}
     return {**brief.as_models_see({**end, "trace": notes.trace, "history": notes.history}), **raw}
 

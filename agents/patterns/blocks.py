@@ -21,7 +21,7 @@ _FORM = (
     "Answer with exactly one JSON object of the form that was asked for, whole and with nothing "
     f"around it. A text has at most {MAX_TEXT:,} characters, all of which are shown."
 )
-# Of what a person sent back already: told to the agent, and counted as a block of the policy.
+# For a proposal that a person has sent back: the agent is told, and it counts as a block.
 SAME_AGAIN = {
     "rule": "person.same_again",
     "sentence": "A person has sent this very proposal back, so it is not put to one again.",

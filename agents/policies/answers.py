@@ -58,7 +58,7 @@ def _in_our_words(action: Action, facts: Facts, always: Iterable[str]) -> Ruling
         return None
     told = [*always]
     for sentence in referenced_sentences(action["answer"], facts.sentences):
-        # What the run did is named as a whole and told deed by deed.
+        # One reference stands for all that the run did; each deed is a sentence of its own.
         parts = facts.ledger if sentence == facts.sentences.get(LEDGER) else (sentence,)
         told += [part for part in parts if part not in told]
     note = fill_references(action["answer"], facts.sentences)

@@ -24,7 +24,7 @@ Rows = dict[str, Row]
 
 _UNTOLD = {"workspace"}  # before its first policy is published
 
-# What a run is given as a person's answer, each with what stands for it where nothing was said.
+# The parts of a person's answer as a run gets it, each with its default.
 REPLY: Row = {
     "decision": None,
     "granted_minor": None,

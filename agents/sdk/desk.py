@@ -140,7 +140,7 @@ class Desk:
                 raise TypeError(f"{function.__name__}: say what it does, before and after it")
             if amount and bare_type(arguments.hints[amount]) is not Money:
                 raise TypeError(f"{function.__name__}: {amount} is to be Money")
-            # What is granted is never above what was asked for, here as in the ledger.
+            # Nobody grants more than was asked for, here as in the ledger.
             if not isinstance(changes.get(amount, Lower()), Lower):
                 raise TypeError(f"{function.__name__}: {amount} can only be lowered: use Lower()")
             if any(bare_type(arguments.hints[name]) is not str for name in names):

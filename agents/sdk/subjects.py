@@ -18,9 +18,9 @@ class Subject:
     find: Callable[..., Any]  # by key, or by key and `book`; None: there is no such thing
     label: str = "{id}"  # of the attributes of what was found
     link: str = ""
-    # Keys of what is called so, or in part: by text, or by text and `book`.
+    # Return the keys of subjects whose name has this text; takes text, or text and `book`.
     search: Callable[..., Sequence[str]] | None = None
-    # Empty every text about one, by key and book, and say whether it was known there.
+    # Empty every text about a subject, by key and book. Return whether it was known there.
     forget: Callable[[str, int], bool] | None = None
 
     def find_all(self, text: str, book: int) -> list[tuple[str, str]]:

@@ -36,7 +36,7 @@ REPLY_TEMPLATE = "reply_v1"
 REPLY_SUBJECT = "Reply to your question"
 
 
-# After these nothing has left: nobody was reached, or a server said that it does not take it.
+# After these errors nothing has left: no server was reached, or it refused the mail.
 NOT_TAKEN = (
     *(ConnectionRefusedError, gaierror, SMTPConnectError, SMTPHeloError, SMTPNotSupportedError),
     *(SMTPAuthenticationError, SMTPSenderRefused, SMTPRecipientsRefused, SMTPDataError),

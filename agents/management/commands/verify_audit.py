@@ -102,7 +102,7 @@ def _choose_chains(run: str | None, slug: str | None) -> tuple[QuerySet[Run], Qu
         runs = runs.filter(pk=key) if key else runs.none()
         if not runs:
             raise CommandError(f"There is no run {run!r}.", returncode=BAD_USAGE)
-        # Whether an archive is what was told of stands in its workspace's own chain.
+        # The event that records an archive is in its workspace's own chain.
         archived = Tombstone.objects.filter(run__in=runs).values("run__workspace")
         workspaces = Workspace.objects.filter(pk__in=archived)
     return runs, workspaces

@@ -42,7 +42,7 @@ class Command(BaseCommand):
         if runner.run(work(once=once, beside=_all if once else _until)):
             runner.close()
             return
-        # Runner and interpreter would wait for tasks and threads that hang. What a tool was called
-        # for is on record: whoever takes its run asks by key what became of it.
+        # Runner and interpreter would wait for tasks and threads that hang. The intent of a call is
+        # on record: the worker that takes the run looks up its outcome by key.
         logging.shutdown()
         os._exit(0)

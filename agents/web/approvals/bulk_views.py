@@ -37,7 +37,7 @@ def bulk_reject(request: HttpRequest) -> HttpResponse:
         token, comment, items = _read_form(request)
         held = _requests_of(request, queue, [pk for pk, _ in items])
         _check_totals(request, held)
-        # Sent twice, it goes on with what the first has not come to: then all is told.
+        # Sent twice, the second continues with what the first has not reached yet.
         told = operations.told_in_bulk(token, [one.run_id for one in held])
         if left := [item for item in items if item[0] not in told]:
             operations.reject_many(

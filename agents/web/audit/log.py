@@ -199,7 +199,7 @@ def _with(
 ) -> QuerySet[Run]:
     """Keep the runs that have a matching escalation or effect, by their indexes on run."""
     key = OuterRef("pk")
-    # As a range: of what is equal PostgreSQL makes a hash, and reads every row for it.
+    # As a range: for an equality PostgreSQL would read every row into a hash.
     of_run = {"run": key} if connection.vendor == "sqlite" else {"run__gte": key, "run__lte": key}
     return runs.filter(Exists(held.filter(**of_run)) | Exists(moved.filter(**of_run)))
 

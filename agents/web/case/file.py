@@ -33,8 +33,8 @@ from agents.web.sentences import EventLine, read_events, tell_events
 PAGE = 40  # entries
 MESSAGES = 100
 LONGEST = 1200  # characters of a text that an agent wrote
-# What only says that a worker or a step began or went on. A review is a step too, and is told; so
-# is a launch, and a wait for a time.
+# Events that only say that a worker or step began or continued. Reviews, launches and timed
+# waits are shown.
 MACHINERY = ("run.claimed", "run.waiting", "step.begun")
 
 

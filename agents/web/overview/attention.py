@@ -83,7 +83,7 @@ def attention(workspaces: Sequence[int], *, since: datetime) -> list[Attention]:
         *("run__subject_label", "not_carried_out", "decided_by__username"),
     )
     rows = list(failed.union(unknown, not_carried_out, all=True).order_by("-over_at")[:MOST])
-    # By itself and in the order of its index: PostgreSQL began with every run that ended, else.
+    # A query of its own, in its index's order: in the union PostgreSQL read every ended run.
     untold = untold_effects(since=since).filter(run__workspace__in=workspaces)
     rows += untold.order_by("-settled_at").values_list(
         Value("untold", CharField()),

@@ -31,7 +31,7 @@ class SentMail(models.Model):
     reference = models.CharField(max_length=60, unique=True)
     started_at = models.DateTimeField()
     sent_at = models.DateTimeField(null=True)
-    # How handing it over broke off, as the server or the connection said; "" where nobody knows.
+    # The error of server or connection that broke off the handover; "" if unknown.
     fault = models.CharField(max_length=LONGEST_FAULT, blank=True, default="", db_default="")
 
     class Meta:
