@@ -1,4 +1,4 @@
-"""What a person gets when a page fails: nothing is asked of a database that may be the reason."""
+"""Error pages. They ask nothing of the database, which may be the reason for the error."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ AGAIN = 5  # seconds after which to try again: a restart of the database takes a
 
 
 def failed(request: HttpRequest) -> HttpResponse:
-    """Answer 503 where the database cannot be used or is of another release, else 500."""
+    """Answer 503 if the database cannot be used or is of another release, else 500."""
     error = sys.exc_info()[1]
     is_of_schema = error is not None and databases.is_schema_error(error)
     if is_of_schema or isinstance(error, OperationalError | InterfaceError):

@@ -1,4 +1,4 @@
-"""Bounds on what a client sends, before Django sees it, and on how long it takes what is sent.
+"""Limits on what a client sends, before Django sees it, and on how slowly it reads.
 
 Django writes a whole body to a file before it asks how long it is, and waits for it as long as
 somebody sends: without bounds here, anybody could fill the disk or hold a connection for ever.

@@ -95,7 +95,7 @@ class Outages(logging.Filter):
 
 
 class Refusals(logging.Filter):
-    """Tell in a line, without a traceback, of a request that was refused as it came.
+    """Log a request that was refused on arrival in one line, without a traceback.
 
     Anybody can send any number of them; a wrong Host is no fault of ours.
     """

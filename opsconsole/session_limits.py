@@ -1,4 +1,4 @@
-"""Who has a session, and how long: idle time and a limit that no activity moves."""
+"""Limits of sessions: idle time, and an end that no activity moves."""
 
 from __future__ import annotations
 

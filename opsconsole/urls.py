@@ -1,4 +1,4 @@
-"""Where the pages are: all of them belong to the app."""
+"""The project's addresses: all pages belong to the app."""
 
 from django.urls import include, path
 

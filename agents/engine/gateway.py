@@ -81,7 +81,7 @@ async def use(key: str, request: Use, journal: Journal, limits: Limits) -> Reply
 
 
 async def _past_outcome(step: Step, tool: Tool, context: Context) -> CallOutcome | None:
-    """Return what became of a call that was begun before: by the ledger, else by its key."""
+    """Return the outcome of a call begun before: from the ledger, or else by its key."""
     return await in_database(_ledger_outcome, step) or await find_outcome(tool, context)
 
 

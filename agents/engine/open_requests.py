@@ -1,4 +1,4 @@
-"""How much may wait for people at the same time, so that nobody fills the inbox."""
+"""Caps on waiting requests, so that nobody can flood the inbox."""
 
 from __future__ import annotations
 

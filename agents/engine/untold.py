@@ -1,4 +1,4 @@
-"""What was done and nobody was told of: the run ended before its mail, or without one."""
+"""Effects that nobody was told of: the run ended before its mail, or without one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def notices() -> list[Notice]:
 
 
 def untold_effects(*, since: datetime, of: Notice | None = None) -> EffectQuerySet:
-    """Return what was done since then that no mail was written about.
+    """Return the effects since then that no mail tells of.
 
     A mail of the run that was launched anew counts; one that may have left is asked about anyway.
     """

@@ -1,4 +1,4 @@
-"""Work that may hang for good, in a thread that nobody waits for at the end of the process."""
+"""Run work that may hang for good in a thread that does not keep the process from ending."""
 
 from __future__ import annotations
 

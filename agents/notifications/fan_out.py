@@ -1,4 +1,4 @@
-"""Share out what happened: a row of the outbox for each person and webhook that is to be told.
+"""Address notifications: one row of the outbox for each person and webhook to notify.
 
 Every worker does it. The conditional update of a notification's row decides who did, in the same
 transaction as the rows it makes; a key for each recipient keeps one thing to one message.
@@ -64,14 +64,14 @@ Members: TypeAlias = list[tuple[Membership, NotificationPreference]]
 
 
 class Circle(NamedTuple):
-    """Whom there is to tell in a workspace."""
+    """The possible recipients in a workspace."""
 
     members: Members
     webhooks: list[Webhook]
 
 
 def share_out(*, at: datetime) -> int:
-    """Share out what is due, or put it off. Return how many notifications there were."""
+    """Address due notifications, or postpone them. Return how many there were."""
     _look_around(at=at)
     due = Notification.objects.filter(addressed_at=None, due_at__lte=at)
     found = due.select_related("run__policy", "escalation__approval").order_by("due_at", "pk")[
@@ -254,13 +254,13 @@ def _case(notification: Notification, members: Members, *, at: datetime) -> Occu
 
 
 class _Circles:
-    """Whom there is to tell, read once a workspace."""
+    """The possible recipients, read once per workspace."""
 
     def __init__(self) -> None:
         self._known: dict[int, Circle] = {}
 
     def of(self, workspace: int) -> Circle:
-        """Return the members with how they want to be told, and the webhooks."""
+        """Return the members with their preferences, and the webhooks."""
         if workspace not in self._known:
             preferences = preferences_of(workspace)
             parts = Membership.objects.filter(

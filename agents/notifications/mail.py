@@ -28,7 +28,7 @@ TOTAL = 20.0  # seconds
 
 
 class _Reader:
-    """Reads a server's lines until a moment; each byte would else begin a new time limit."""
+    """Reads a server's lines until a deadline; otherwise each byte would restart the time limit."""
 
     def __init__(self, sock: socket, end: float) -> None:
         self._sock, self._end = sock, end

@@ -59,7 +59,7 @@ _SWITCH = {"on": "turned on", "trial": "turned off for new runs", "off": "turned
 
 @dataclass(frozen=True)
 class Note:
-    """One thing to tell: a headline, what is known of it, and the page that has the rest."""
+    """One item of a message: a headline, details, and the page that has the rest."""
 
     kind: str
     headline: str
@@ -139,7 +139,7 @@ def _deadline(request: Escalation) -> str:
 
 
 def _why_attention(notification: Notification, run: Run) -> str:
-    """Return what is the matter with a run, by the event that told of it."""
+    """Return why a run needs attention, by the event that says so."""
     if notification.detail == "failed":
         return end_sentence(run.stop_reason)
     request = notification.escalation
@@ -159,7 +159,7 @@ def _invitation_note(notification: Notification, facts: Json) -> Note:
 
 
 def mail_of(notes: Sequence[Note], *, at: datetime) -> tuple[str, str]:
-    """Return the subject and the text of one mail about some things, as they are at a time."""
+    """Return subject and text of one mail about some notes, as of a time."""
     # Only the newest note per request: it includes what the earlier ones said. In the order of the
     # newest: a switch that was turned on, off and on again ends as on.
     newest: dict[object, Note] = {}
@@ -207,7 +207,7 @@ def _card(note: Note) -> Json:
 
 
 def _slack(text: str) -> str:
-    """Return text of which Slack makes neither a link nor a mention."""
+    """Return text that Slack turns into neither a link nor a mention."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 

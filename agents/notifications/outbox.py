@@ -44,7 +44,7 @@ Clock: TypeAlias = Callable[[], datetime]
 
 @dataclass(frozen=True)
 class Message:
-    """What is sent now: one call, or one mail about all that is due to a person."""
+    """One thing to send: a call, or a mail about everything that is due to a person."""
 
     id: UUID
     rows: Sequence[Delivery]
@@ -56,7 +56,7 @@ class Message:
 
 
 async def deliver_until(stop: asyncio.Event) -> None:
-    """Share out and send, until told to stop. What fails is tried again; the runs go on."""
+    """Address and send notifications until told to stop. Failures are retried; runs go on."""
     while not stop.is_set():
         sent = 0
         try:
@@ -77,7 +77,7 @@ async def deliver_all(stop: asyncio.Event, now: Clock = timezone.now) -> None:
 
 
 async def deliver(now: Clock = timezone.now) -> int:
-    """Share out what happened, and send what is due once. Return how much there was."""
+    """Address notifications and send what is due, once. Return how much there was."""
     shared = await in_database(lambda: share_out(at=now()))
     messages = await in_database(lambda: take(at=now()))
     await asyncio.gather(*(_deliver(message, now) for message in messages))

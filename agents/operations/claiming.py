@@ -38,7 +38,7 @@ def is_own(run: Run, user_id: int) -> bool:
 
 
 def claim(*, escalation_id: int, by: User, at: datetime) -> Escalation:
-    """Keep an escalation for one person for CLAIM; again, it begins anew. Raises Claimed, Refused.
+    """Claim an escalation for CLAIM; claiming again renews it. Raises Claimed, Refused.
 
     A claim that ran out can be taken by anybody.
     """
@@ -58,7 +58,7 @@ def claim(*, escalation_id: int, by: User, at: datetime) -> Escalation:
 
 
 def release_claim(*, escalation_id: int, by: User, at: datetime) -> Escalation:
-    """Give an escalation back to everybody. Raises Claimed where it is somebody else's, Refused.
+    """Release a claim. Raises Claimed if it is somebody else's, Refused.
 
     An admin may release anybody's.
     """

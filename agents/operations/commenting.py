@@ -1,4 +1,4 @@
-"""Say something about a request, for whoever decides it. What was said stays, on record."""
+"""Comment on a request, for whoever decides it. Comments stay, on record."""
 
 from __future__ import annotations
 

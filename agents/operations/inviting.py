@@ -172,7 +172,7 @@ _NAME = (
 
 
 def _join(invitation: Invitation, user: User, at: datetime) -> Membership:
-    """Let a person join who has the link, within a transaction. Raises Refused."""
+    """Make somebody who has the link a member, within a transaction. Raises Refused."""
     workspace, by = invitation.workspace, invitation.by
     try:
         # As if the admin did it now: an invitation of a former admin is void.

@@ -1,4 +1,4 @@
-"""How people and other systems are told: preferences and webhooks, each change on record."""
+"""Change notification preferences and webhooks; each change is on record."""
 
 from __future__ import annotations
 

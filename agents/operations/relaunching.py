@@ -1,4 +1,4 @@
-"""Launch a run anew that came to no good end."""
+"""Launch a stopped or failed run again."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from agents.operations.refusal import Refused, require_member
 
 
 def launch_again(*, run_id: UUID, by: User, at: datetime) -> Run:
-    """Launch a run anew that stopped or failed, under the policy that is published now.
+    """Launch a stopped or failed run again, under the policy that is published now.
 
     What it did counts as done by the new one, so nothing is paid twice. Each run is launched
     anew once: a second press returns the first one's run. Raises Refused.

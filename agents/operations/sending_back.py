@@ -1,4 +1,4 @@
-"""Whether a request may go back to its agent, which then may propose something else."""
+"""Check whether a request may go back to its agent, which may then propose something else."""
 
 from __future__ import annotations
 

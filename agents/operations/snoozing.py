@@ -1,4 +1,4 @@
-"""Take a request out of one's own views for a while. Its clock goes on; others still see it."""
+"""Hide a request from one's own views for a while. Its clock runs on; others still see it."""
 
 from __future__ import annotations
 

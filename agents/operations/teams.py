@@ -1,4 +1,4 @@
-"""Teams of a workspace: made, renamed, and whom they hold."""
+"""Make and rename a workspace's teams, and set their members."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def set_team(
     by: User | None = None,
     actor: str = "",
 ) -> Team:
-    """Make a team, or change its name and who is in it: members of the workspace. Raises Refused.
+    """Make a team, or change its name and members. Raises Refused.
 
     A new one needs a name. Nothing is deleted: an empty team gets nothing. Its lead, a member of
     the workspace, sees how its people decide, and ends as its lead when removed from it. `by` is

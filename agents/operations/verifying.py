@@ -56,13 +56,13 @@ def ask_verification(
 
 
 def cancel_verification(*, by: User, at: datetime) -> None:
-    """End what a person waits for; its worker hears of it within a second."""
+    """Cancel a person's verification; its worker notices within a second."""
     open_ones = Verification.objects.filter(by=by, ended_at=None)
     open_ones.update(cancelled_at=at, ended_at=at)
 
 
 def verify_next(is_stopping: Callable[[], bool] = lambda: False) -> bool:
-    """Do the oldest verification that nobody does. Return False where there is none."""
+    """Run the oldest verification that is waiting. Return False if there is none."""
     at = timezone.now()
     free = Verification.objects.filter(
         Q(seen_at=None) | Q(seen_at__lt=at - SILENT), ended_at=None
@@ -168,7 +168,7 @@ def _end(job: Verification, outcome: Json) -> bool:
 
 
 async def verify_until(stop: asyncio.Event) -> None:
-    """Do what people ask for, one at a time, until told to stop; the runs go on beside it."""
+    """Run verifications, one at a time, until told to stop. Runs go on beside them."""
     while not stop.is_set():
         try:
             did = await VERIFYING_THREADS.run(lambda: verify_next(stop.is_set))

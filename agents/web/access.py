@@ -42,7 +42,7 @@ LAUNCHES = (Role.OPERATOR, Role.ADMIN)
 
 
 def person(request: HttpRequest) -> User:
-    """Return who is signed in; the view has seen to it that somebody is."""
+    """Return the signed-in user; the view has made sure that there is one."""
     return cast(User, request.user)
 
 

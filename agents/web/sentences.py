@@ -109,7 +109,7 @@ def _money(kind: str, facts: EventFacts, context: EventContext) -> Money | None:
 
 
 def subject_of(run: Run) -> str:
-    """Return what the record calls whom a run is about; "" for nobody."""
+    """Return the name that the record gives a run's subject; "" without one."""
     if not run.subject_key or run.desk not in SYSTEMS:
         return run.subject_label
     # Of some the log has had numbers, and no names, from its beginning.
@@ -126,7 +126,7 @@ def _number(value: object) -> int | None:
 
 
 def _context(events: Sequence[Event]) -> EventContext:
-    """Read what was requested and about to be done in the runs of some events."""
+    """Read the requests and intended effects in the runs of some events."""
     about = ("effect.", "escalation.", "approval.")
     wanted = {event.run_id for event in events if event.run_id and event.kind.startswith(about)}
     kinds = ("effect.intended", "escalation.opened")

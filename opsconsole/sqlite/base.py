@@ -19,7 +19,7 @@ PATIENCE = 60.0  # seconds to stand in line
 
 
 class Line:
-    """A lock that is given to those who wait for it in the order in which they came."""
+    """A lock that waiters get in the order in which they came."""
 
     def __init__(self) -> None:
         self._guard = Lock()

@@ -78,7 +78,7 @@ def boards(user: User) -> list[SwitchBoard]:
 
 
 def standing(*workspace_ids: int) -> list[SwitchInForce]:
-    """Return what is stopped or on trial in some workspaces, oldest first."""
+    """Return the switches in force or on trial in some workspaces, oldest first."""
     switches = (
         KillSwitch.objects.standing()
         .filter(workspace__in=workspace_ids)

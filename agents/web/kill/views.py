@@ -21,7 +21,7 @@ LATE = ("on", "stage")  # somebody was first
 
 @page
 def kill(request: HttpRequest) -> HttpResponse:
-    """Show every switch that stands, and what is still under way."""
+    """Show every switch in force, and what is still under way."""
     return _page(request)
 
 

@@ -28,7 +28,7 @@ LAUNCH_FIELDS = {
 
 @dataclass(frozen=True)
 class Launch:
-    """A run as it was asked for."""
+    """What a launch form asks for."""
 
     pattern: str
     goal: str

@@ -113,7 +113,7 @@ class Live:
             self._guards.pop(cookie).cancel()
 
     async def _pump(self, hub: Hub, viewer: Viewer, send: Send) -> None:
-        """Send messages as they come; what is not taken in PATIENCE ends the stream."""
+        """Send messages as they come; one that is not taken within PATIENCE ends the stream."""
         await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
         hub.join(viewer)
         body = b""
@@ -129,7 +129,7 @@ class Live:
                 body = b": still here\n\n"
 
     def _retry(self) -> int:
-        """Return the milliseconds after which a page comes back: all of them not at once."""
+        """Return the milliseconds until a page reconnects, spread so that not all do at once."""
         window = max(1.0, sum(self._open.values()) / COMING_BACK)
         return int(1000 * random.uniform(0.5, 0.5 + window))  # noqa: S311 - no secret
 

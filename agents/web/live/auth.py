@@ -34,7 +34,7 @@ class NotAdmitted(Exception):
 
 @dataclass(frozen=True)
 class Visitor:
-    """Somebody who is signed in, and what they asked to watch."""
+    """A signed-in user and the topics that they watch."""
 
     user_id: int
     topics: tuple[Topic, ...]
@@ -58,7 +58,7 @@ def admit(cookie: str, asked: Mapping[str, str]) -> Visitor:
 
 
 def lost_visitors(cookie: str, visitors: Collection[Visitor]) -> set[Visitor]:
-    """Return those of one session's visitors who may no longer watch what they came for.
+    """Return a session's visitors who may no longer watch their topics.
 
     At most six queries, however many pages the session has open. Raises DatabaseError.
     """

@@ -22,7 +22,7 @@ KEPT = 16 * 2**20  # bytes of drawn pages: one that nobody comes to any more is 
 
 
 def _draw_update(topic: Topic, version: str) -> Update:
-    """Return an update; in place of one that cannot be drawn, a comment.
+    """Return a topic's update, or a comment if it cannot be drawn.
 
     It is logged and not tried again before its topic changes; everybody else's pages go on.
     """

@@ -1,4 +1,4 @@
-"""Learn that the process is told to stop while its server still waits for open streams.
+"""Detect the order to stop while the server still waits for open streams.
 
 A server stops taking requests first and then waits for those under way, and a stream is under way
 for ever. ASGI tells an application only after that, so the signal itself is heard.
@@ -16,7 +16,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Ending:
-    """Whether the process is told to stop, and what then happens; made in the loop that serves."""
+    """The order to stop, and the action that follows; created in the loop that serves."""
 
     def __init__(self, act: Callable[[], None]) -> None:
         self._loop = asyncio.get_running_loop()
@@ -31,7 +31,7 @@ class Ending:
         self._act()
 
     def _listen(self, number: signal.Signals) -> None:
-        """Hear a signal before the server does, which puts back what was there when it ends."""
+        """Handle a signal before the server, which restores earlier handlers when it ends."""
         served = signal.getsignal(number)
         # Without a handler of the server's own the signal ends the process at once.
         if not callable(served):

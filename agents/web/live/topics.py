@@ -41,7 +41,7 @@ class CardTopic:
 
 @dataclass(frozen=True)
 class InboxTopic:
-    """What waits and what is stopped in some workspaces: it stands around every page."""
+    """The waiting requests and kill switches of some workspaces, shown around every page."""
 
     workspaces: tuple[int, ...]
     letter = "i"
@@ -60,7 +60,7 @@ Topic: TypeAlias = RunTopic | CardTopic | InboxTopic | ActivityTopic
 
 @dataclass(frozen=True)
 class Update:
-    """The newest state of a topic, as the lines of one message; its id is added a viewer."""
+    """The newest state of a topic, as the lines of one message; each viewer's id is added later."""
 
     topic: Topic
     version: str

@@ -60,7 +60,7 @@ def read_new_team(posted: QueryDict, workspace: Workspace) -> dict[str, Any]:
 
 
 def read_invitation(posted: QueryDict, workspace: Workspace) -> dict[str, Any]:
-    """Return who is invited as what, as operations take it. Raises BadForm."""
+    """Return an invitation's address, role and team. Raises BadForm."""
     only(posted, {"csrfmiddlewaretoken", "workspace", "email", "role", "team"})
     slug = _slug(posted, "team")
     team = Team.objects.filter(workspace=workspace, slug=slug).first() if slug else None

@@ -1,1 +1,1 @@
-"""How one is told of what happened, whom else the console calls, and what became of it."""
+"""Notifications: people's preferences, a workspace's webhooks, and the delivery log."""

@@ -1,4 +1,4 @@
-"""The forms of how one is told."""
+"""The forms of preferences and webhooks."""
 
 from __future__ import annotations
 

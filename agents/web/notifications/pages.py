@@ -33,7 +33,7 @@ STATES = {
 
 @dataclass(frozen=True)
 class PreferenceBoard:
-    """How one is told in a workspace, or how whoever has not chosen is."""
+    """A person's preferences in a workspace, or the workspace's defaults."""
 
     workspace: Workspace
     is_for_all: bool

@@ -1,4 +1,4 @@
-"""How one is told, the webhooks of a workspace, and the log of what was sent.
+"""Notification preferences, a workspace's webhooks, and the delivery log.
 
 Nothing here decides a request, and no link of a message leads here with anything but its path.
 """
@@ -33,13 +33,13 @@ SHAPES = {Shape.JSON: "JSON, signed", Shape.SLACK: "Slack", Shape.TEAMS: "Micros
 
 @page
 def notifications(request: HttpRequest) -> HttpResponse:
-    """Show how the person is told of what."""
+    """Show the person's notification preferences."""
     return _preferences(request)
 
 
 @action
 def prefer(request: HttpRequest) -> HttpResponse:
-    """Keep how the person, or whoever has not chosen, is told."""
+    """Store a person's preferences, or the defaults of a workspace."""
     user = access.person(request)
     workspace = access.workspace_of(user, request.POST.get("workspace", ""))
     try:
@@ -106,7 +106,7 @@ def webhook_change(request: HttpRequest, pk: int) -> HttpResponse:
 
 @page
 def deliveries(request: HttpRequest) -> HttpResponse:
-    """List what was sent to whom, and what became of it, newest first."""
+    """List deliveries with their results, newest first."""
     workspace = _workspace(request)
     lines, older = pages.deliveries(workspace, request.GET.get("before", ""))
     shown = {**_around(request, workspace), "lines": lines, "older": older, "kept": KEPT.days}

@@ -1,4 +1,4 @@
-"""What somebody has to look at: approved and not done, paid and not told, failed, unknown."""
+"""Cases that need attention: approved and not done, paid and not told, failed, unknown."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NO_KEY, NO_NAME = Cast(Value(None), BigIntegerField()), Value("", CharField())
 
 @dataclass(frozen=True)
 class Attention:
-    """One case, with what it is about and what is the matter."""
+    """One case: its subject and what is wrong."""
 
     kind: str  # failed, unknown, not_carried_out, untold
     run: UUID
@@ -45,7 +45,7 @@ class Attention:
 
     @property
     def matter(self) -> str:
-        """Say what is the matter, and what to do where something can be done."""
+        """Return what is wrong, and what can be done about it."""
         if self.kind == "not_carried_out":
             return f"approved by {self.person}, not carried out: {why_not(self.code)}"
         if self.kind == "unknown":

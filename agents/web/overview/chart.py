@@ -62,7 +62,7 @@ def chart(
     *,
     currency: str = "",
 ) -> Chart:
-    """Draw what was counted, each a day, a word and a number; summed where it comes in parts.
+    """Draw counts, each a day, a word and a number; those of one day and word are added up.
 
     With a currency the numbers are its minor units. What is of another day or word is left out.
     """

@@ -189,7 +189,7 @@ def _after(found: QuerySet[Run], place: tuple[datetime, UUID] | None) -> QuerySe
 
 
 def _place(mark: str) -> tuple[datetime, UUID] | None:
-    """Read a mark; one that makes no sense begins anew."""
+    """Read a page's mark; an invalid one stands for the first page."""
     at, _, key = mark.partition("_")
     when = read_time(at)
     try:

@@ -78,7 +78,7 @@ def cancel(request: HttpRequest, pk: UUID) -> HttpResponse:
 
 @action
 def run_again(request: HttpRequest, pk: UUID) -> HttpResponse:
-    """Launch a run anew that stopped or failed; 409 where it may not be."""
+    """Launch a stopped or failed run again; 409 if it may not be."""
     user = access.person(request)
     found = access.run_to_launch_again(user, pk)
     try:

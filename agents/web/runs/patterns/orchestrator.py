@@ -60,7 +60,7 @@ class WorkerPart:
 
 @dataclass(frozen=True)
 class Written:
-    """The brief, as it was let stand or held back."""
+    """The report's brief, and whether it was accepted or held back."""
 
     text: str
     role: str
