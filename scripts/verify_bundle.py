@@ -281,6 +281,8 @@ class Check:
         why = head.wrong(None if self.run else self.head, self.keys)
         if self.run and self.head and head.number <= self.head.number:
             why = "it does not come after the head before it"
+        elif self.run and self.run not in head.moved:
+            why = "it seals nothing of this run, and its proof has no other heads"
         elif not self.run and self.head is None and (head.number, head.before) != (1, ""):
             why = "it is not the first"
         elif is_other:
