@@ -8,14 +8,13 @@ from datetime import datetime
 from typing import TypeVar
 from uuid import UUID
 
-from django.core.exceptions import ObjectDoesNotExist
-from django.db import DataError
 from django.db.models import QuerySet
 
 from agents.audit.chain_reader import ChainReader
 from agents.audit.sealed_chains import SealedChains
 from agents.audit.table_rows import rows_of_runs, rows_of_workspace
 from agents.audit.tombstones import tombstones_of
+from agents.audit.unreadable import UNREADABLE
 from agents.models import Event, Run, Tombstone, Workspace
 from agents.models.event import hashed_parts
 from agents.record.chain import link, name_of
@@ -24,11 +23,6 @@ from agents.record.claimed_rows import Row
 
 CHUNK = 500  # rows in memory at once
 RUNS, EVENTS = 100, 2_000  # that are in memory at once, but for a longer run
-# What a value raises that does not belong in its column.
-UNREADABLE = (
-    *(AttributeError, KeyError, TypeError, ValueError, OverflowError, DataError),
-    ObjectDoesNotExist,  # a row that is referred to is gone
-)
 Step = Callable[[int], None]  # hears how many chains are done, and may raise to end it
 Owner = TypeVar("Owner", Run, Workspace)
 
@@ -219,7 +213,9 @@ def _chain(
     home = sealed.home(name)
     if fault is None and home not in (None, str(reader.workspace)):
         fault = Fault(1, f"it was sealed as a chain of workspace {home}")
-    if fault is None and not after[0]:
+    if fault is None and isinstance(row, Workspace) and not row.event_count:
+        differences = ["workspace: no event tells of it"]
+    elif fault is None and not after[0]:
         differences = [*differences, *map(str, reader.told.differences(rows))]
     return Chain(
         shown,

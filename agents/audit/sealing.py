@@ -6,9 +6,10 @@ import hmac
 from datetime import datetime, timedelta
 
 from django.conf import settings
-from django.db import DataError, IntegrityError, transaction
+from django.db import IntegrityError, transaction
 
 from agents.audit import heads_file
+from agents.audit.unreadable import UNREADABLE
 from agents.audit.unsealed import (
     HeadsDiffer,
     chains_of_version_1,
@@ -76,7 +77,7 @@ def seal(*, at: datetime, begin_file: bool = False, lost_key: str = "") -> list[
                     "would be refused: have something put on record, as manage.py export_audit "
                     "does, and run this again."
                 )
-        except (AttributeError, KeyError, TypeError, ValueError, DataError) as error:
+        except UNREADABLE as error:
             raise HeadsDiffer(
                 "A head or an event in the database cannot be read: nothing is sealed. "
                 "Run manage.py verify_audit, which names it."
@@ -96,6 +97,8 @@ def _compare(last: seals.SealedHead | None, begin_file: bool, lost_key: str) -> 
     head outside it. Raises HeadsDiffer.
     """
     newest = Head.objects.order_by("-number").first()
+    if newest and type(newest.number) is not int:
+        raise ValueError("a number of a head is none")
     if newest and newest.key not in {*keys(), lost_key}:
         raise HeadsDiffer(
             f"Head {newest.number} was sealed with the key {newest.key}, which this process has "

@@ -271,7 +271,9 @@ def _effect(effect: Effect, is_erased: bool) -> Row:
     row |= _digest("args_sha256", _action(effect, effect.args))
     row["args_sha256 beside it"] = Derived(effect.args_sha256, row["args_sha256"])
     row["its step"] = Derived(effect.key, f"{effect.run_id}:{effect.step.key}")
-    row["its review"] = Derived(effect.review.key, effect.step.asked["allowed_by"])
+    asked = effect.step.asked  # by another step, where somebody changed which one it is
+    allowed_by = asked.get("allowed_by") if isinstance(asked, dict) else None
+    row["its review"] = Derived(effect.review.key, allowed_by)
     return row | _about(effect, _action(effect, effect.args))
 
 

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from django.conf import settings
 from django.db.models import QuerySet
 
-from agents.audit.chains import UNREADABLE
+from agents.audit.unreadable import UNREADABLE
 from agents.models import Event, Head, VerifiedHead, Workspace
 from agents.record import seals
 from agents.record.chain import spell_time

@@ -6,6 +6,7 @@ One file: the order of its steps is part of what is proved.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -19,14 +20,17 @@ from django.utils import timezone
 
 from agents.audit import heads_file, protection, sealing, unsealed
 from agents.audit.chain_reader import is_sure
-from agents.audit.chains import CHUNK, UNREADABLE, Chain, Step, chains, no_step
+from agents.audit.chains import CHUNK, Chain, Step, chains, no_step
 from agents.audit.sealed_chains import SealedChains
 from agents.audit.table_rows import without_intent
+from agents.audit.unreadable import UNREADABLE, any_text, list_false_keys, with_keys
 from agents.audit.verified import Verified
 from agents.models import Event, Head, Run, Sealed, Workspace
 from agents.record import seals
 from agents.record.chain import name_of, run_keys
 from agents.record.chain_faults import Fault
+
+log = logging.getLogger(__name__)
 
 KEPT = "heads kept elsewhere"
 HEADS = 10  # in memory at once; each has up to 10,000 hashes
@@ -112,8 +116,13 @@ def prove(
     Where something does not hold then, all is read: what is lost is else taken for changed.
     `step` hears how many chains were checked.
     """
-    with SealedChains(is_whole=since is None) as sealed:
-        proof = _prove(runs, workspaces, file, sealed, step, since)
+    try:
+        with any_text(), SealedChains(is_whole=since is None) as sealed:
+            proof = _prove(with_keys(runs), workspaces, file, sealed, step, since)
+    except UNREADABLE as error:
+        log.exception("The record cannot be read")
+        why = f"a row that chains hang on cannot be read ({type(error).__name__}): see the log"
+        return Proof(0, 0, 0, 0, 0, None, [Chain("database", Fault(0, why))])
     if since and proof.faults:
         return prove(runs=runs, workspaces=workspaces, file=file, step=step)
     return proof
@@ -128,6 +137,9 @@ def _prove(
     since: Verified | None,
 ) -> Proof:
     faults, began_at = _Faults(), timezone.now()
+    for model, key in list_false_keys():
+        name = "heads" if model is Head else "runs"
+        faults.add(Chain(name, Fault(0, f"{key} is no key of theirs: its row cannot be read")))
     first = since.head if since else 0
     # Read before the database, which is written first: otherwise its newest head would seem lost.
     kept, is_torn = _count_kept(file, first, faults)
@@ -203,7 +215,7 @@ def _verified_up_to(number: int, full_at: datetime) -> Verified | None:
     # Only these columns: another one may be unreadable.
     heads = Head.objects.filter(number=number).values_list("seal", "upto")
     seal, upto = heads.first() or ("", None)
-    if upto is None or not settings.OPSCONSOLE_AUDIT_KEY:
+    if type(upto) is not int or not settings.OPSCONSOLE_AUDIT_KEY:
         return None
     return Verified(number, seal, upto, full_at)
 
@@ -266,7 +278,7 @@ class _StoredHeads:
                 return
 
     def _newer(self) -> QuerySet[Head]:
-        return Head.objects.filter(number__gt=self.last).order_by("number")
+        return with_keys(Head.objects.filter(number__gt=self.last)).order_by("number")
 
     def _next(self) -> Iterator[seals.SealedHead]:
         while some := list(self._newer().values_list("number", flat=True)[:HEADS]):

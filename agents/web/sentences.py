@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from agents.audit.chains import UNREADABLE
+from agents.audit.unreadable import UNREADABLE
 from agents.core.former import CURRENCY, FIRST_DESK
 from agents.core.kinds import ACTION
 from agents.core.money import format_money

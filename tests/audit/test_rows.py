@@ -27,6 +27,7 @@ from agents.models import (
     Shape,
     Step,
     Webhook,
+    Workspace,
 )
 from tests.audit.test_record import unseen
 from tests.commands.test_run_pattern import command
@@ -326,3 +327,26 @@ def test_a_run_that_says_it_was_erased_and_was_not_is_named(run: Run) -> None:
     unseen(erase, run)
 
     assert f"run {run.pk}: run: erased is True; the record says False" in reasons()
+
+
+@pytest.mark.breaks(*(f"I{number}" for number in range(1, 60)))
+def test_an_effect_of_another_runs_step_is_told_from_one_that_cannot_be_read(
+    run: Run, scene: Scene
+) -> None:
+    other = go(scene.launch()).steps.get(key="1/propose")
+    row = Effect.objects.filter(run=run).first()
+    assert row
+    row.pk, row.key, row.step, row.review = None, f"{run.pk}:9/execute", other, other
+    row.save(force_insert=True)
+
+    found = [why for why in reasons() if f"effect {row.key}" in why]
+
+    assert f"run {run.pk}: effect {row.key}: no event tells of it" in found
+
+
+@pytest.mark.breaks("I2", "I3")
+def test_a_workspace_that_no_event_tells_of_is_named(run: Run) -> None:
+    book = open_demo_book(at=timezone.now())
+    Workspace.objects.create(slug="us", name="US", book=book, created_at=timezone.now())
+
+    assert reasons() == ["workspace us: workspace: no event tells of it"]

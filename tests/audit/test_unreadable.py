@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from django.db import connection
+from django.db.models import Model
 from django.test import Client
 from django.urls import reverse
 
@@ -13,6 +14,7 @@ from agents.models import Effect, Event, Head, Role, Run
 from tests.audit.test_record import unseen
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import REFUND_500, Scene, go
+from tests.settings import ON_POSTGRES
 from tests.web.test_pages import signed_in
 from tests.web.verifying import verify_log
 
@@ -24,6 +26,7 @@ def auditor(scene: Scene) -> Client:
     return signed_in(scene.add("auditor", Role.AUDITOR))
 
 
+SIGN = "'zz'"
 NEVER = {"sqlite": "garbage", "postgresql": "infinity"}  # a time that Python has not
 
 
@@ -95,3 +98,65 @@ def test_a_forged_row_is_named_and_nothing_crashes(
     assert sealed.code in (0, 3)
     assert listed.status_code == 200
     assert place in text
+
+
+def _more(model: type[Model], **other: str) -> str:
+    """Return how to insert a row again with other values, as SQL spells them."""
+    names = [field.column for field in model._meta.concrete_fields if field.column != "id"]
+    names += ["id"] if "id" in other else []
+    values = ", ".join(other.get(name, name) for name in names)
+    return f"INSERT INTO {model._meta.db_table} ({', '.join(names)}) SELECT {values} FROM"
+
+
+DEEP = {
+    "sqlite": "replace(hex(zeroblob(495)), '0', '[') || replace(hex(zeroblob(495)), '0', ']')",
+    "postgresql": "(repeat('[', 3000) || repeat(']', 3000))::jsonb",
+}[connection.vendor]
+ANY = pytest.mark.skipif(ON_POSTGRES, reason="a column of PostgreSQL holds what it can be alone")
+HEAD, EVENT = "heads: 1.5 is no key of theirs", "missing; the next one is 500"
+NO_UTF8 = _more(Event, seq="500", actor="cast(x'ff41' as text)")
+
+
+@pytest.mark.parametrize(
+    ("statement", "place", "seals"),
+    [
+        (
+            f"{_more(Event, seq='500', facts=DEEP)} agents_event WHERE seq = 3",
+            ": event 500: it cannot be read",
+            3,
+        ),
+        pytest.param(f"{NO_UTF8} agents_event WHERE seq = 3", EVENT, 3, marks=ANY),
+        pytest.param(f"{_more(Head, number='1.5')} agents_head", HEAD, 3, marks=ANY),
+        pytest.param(f"{_more(Head, number='0.5')} agents_head", "heads: 0.5 is no", 0, marks=ANY),
+        pytest.param(f"{_more(Head, number=SIGN)} agents_head", "heads: 'zz' is no", 3, marks=ANY),
+        pytest.param("UPDATE agents_head SET upto = 'zz'", "", 0, marks=ANY),
+        pytest.param(f"{_more(Run, id=SIGN)} agents_run", "runs: 'zz' is no key", 0, marks=ANY),
+    ],
+)
+def test_a_value_of_another_type_is_named_and_the_check_ends(
+    run: Run, statement: str, place: str, seals: int
+) -> None:
+    def forge(run: Run) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute(statement)
+
+    unseen(forge, run)
+
+    checked = command("verify_audit")
+    sealed = command("seal_audit")
+    again = command("verify_audit", "--json")
+
+    def put_back(run: Run) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("DELETE FROM agents_event WHERE seq = 500")
+            cursor.execute("DELETE FROM agents_head WHERE number <> 1")
+            if connection.vendor == "sqlite":
+                cursor.execute("DELETE FROM agents_run WHERE id = 'zz'")
+
+    unseen(put_back, run)
+    assert checked.code == (3 if place else 0), checked.err
+    assert place in checked.out
+    assert sealed.code == seals
+    assert "Traceback" not in checked.err + sealed.err
+    found = {fault["chain"] for fault in again.document["faults"]}
+    assert found <= {f"run {run.pk}", "workspace demo", "heads", "runs"}

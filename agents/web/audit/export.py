@@ -14,7 +14,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, StreamingHttpResponse
 from django.utils import timezone
 
-from agents.audit.chains import UNREADABLE
+from agents.audit.unreadable import UNREADABLE
 from agents.models import Event
 from agents.models.approval import is_withheld
 from agents.models.event import facts_of

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from agents.audit.chains import UNREADABLE
+from agents.audit.unreadable import UNREADABLE
 from agents.core.requests import Json
 from agents.models import Event, Head, Workspace
 
