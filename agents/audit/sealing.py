@@ -97,8 +97,6 @@ def _compare(last: seals.SealedHead | None, begin_file: bool, lost_key: str) -> 
     head outside it. Raises HeadsDiffer.
     """
     newest = Head.objects.order_by("-number").first()
-    if newest and type(newest.number) is not int:
-        raise ValueError("a number of a head is none")
     if newest and newest.key not in {*keys(), lost_key}:
         raise HeadsDiffer(
             f"Head {newest.number} was sealed with the key {newest.key}, which this process has "
@@ -115,6 +113,8 @@ def _compare(last: seals.SealedHead | None, begin_file: bool, lost_key: str) -> 
                 "run manage.py verify_audit with a copy kept elsewhere, and then "
                 "manage.py seal_audit --begin-file."
             )
+        if newest:
+            _refuse_forged(None)
         return
     is_newest = newest is None or newest.number == last.number  # as a rule: one query less
     stored = newest if is_newest else Head.objects.filter(number=last.number).first()
@@ -124,6 +124,29 @@ def _compare(last: seals.SealedHead | None, begin_file: bool, lost_key: str) -> 
             "older copy or another one, and nothing is sealed. Run manage.py verify_audit; after "
             "a restore that was meant, put the file of heads aside, keep it, and run "
             "manage.py seal_audit --begin-file."
+        )
+    if not is_newest:
+        _refuse_forged(last)
+
+
+def _refuse_forged(last: seals.SealedHead | None) -> None:
+    """Refuse heads after the file's last that do not lead to one of ours. Raises HeadsDiffer.
+
+    Whoever can only insert rows would else have us seal over theirs, and write it into the file.
+    """
+    number, seal = (last.number, last.seal) if last else (0, "")
+    forged, head = 0, None
+    for row in Head.objects.filter(number__gt=number).order_by("number").iterator(10):
+        head = row.plain()
+        if not forged and (head.number, head.before) != (number + 1, seal):
+            forged = head.number
+        number, seal = head.number, head.seal
+    key = keys().get(head.key) if head else None
+    if forged or (head and key and not seals.is_sealed(head, key)):
+        raise HeadsDiffer(
+            f"Head {forged or number} is in the database and was not made by this program: nothing "
+            "is sealed. Run manage.py verify_audit; docs/operations.md (Forged heads) says how to "
+            "go on."
         )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from django.core.exceptions import ObjectDoesNotExist
 from django.db import DataError, connection
@@ -17,7 +17,7 @@ from django.db.models import BooleanField, F, Func, Model, QuerySet
 
 from agents.models import Head, Run
 
-M = TypeVar("M", bound=Model)
+Rows = TypeVar("Rows", bound=QuerySet[Any])
 
 # What a value raises that does not belong in its column.
 UNREADABLE = (
@@ -31,7 +31,7 @@ _IS_KEY: dict[type[Model], str] = {
 }
 
 
-def with_keys(rows: QuerySet[M]) -> QuerySet[M]:
+def with_keys(rows: Rows) -> Rows:
     """Return the rows that can be asked for by their keys."""
     if connection.vendor != "sqlite":
         return rows

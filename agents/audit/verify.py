@@ -61,6 +61,8 @@ class Proof:
         said = ["Nothing was compared with heads kept outside the database."]
         if self.compared:
             heads = "1 head was" if self.compared == 1 else f"{self.compared} heads were"
+            if self.compared < self.heads:
+                heads = f"{self.compared} of {self.heads} heads were"
             said = [f"{heads} compared with those kept outside the database."]
         if self.is_torn:
             said.append("The last line of the heads outside has no end: it was left out.")

@@ -66,6 +66,11 @@ def seal_head(head: SealedHead, key: str) -> SealedHead:
     return replace(named, seal=_seal(named, key))
 
 
+def is_sealed(head: SealedHead, key: str) -> bool:
+    """Tell whether a head is under the seal of a key."""
+    return hmac.compare_digest(_seal(head, key).encode(), head.seal.encode())
+
+
 def leaf(chain: str, hashes: Sequence[str]) -> str:
     """Return what stands for a chain in a head; it says nothing of the chain to strangers."""
     return sha256([chain, list(hashes)])
@@ -119,7 +124,7 @@ class _Line:
         key = self.keys.get(head.key)
         if self.keys and key is None:
             return f"it was sealed with the key {head.key}, which is not given"
-        if key and not hmac.compare_digest(_seal(head, key).encode(), head.seal.encode()):
+        if key and not is_sealed(head, key):
             return "its seal is not that of its content under its key"
         return ""
 

@@ -39,6 +39,7 @@ from tests.audit.test_record import cut, delete, edit, insert, swap, unseen
 from tests.commands.test_run_pattern import command
 from tests.engine.scene import REFUND_500, Scene, go
 from tests.processes import together
+from tests.settings import ON_POSTGRES
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
@@ -303,6 +304,35 @@ def test_no_event_is_sealed_twice_where_a_count_was_lowered_or_removed(
     assert (refused.code, Head.objects.count()) == (3, heads)
     assert f"agents_sealed counts fewer events of {chain} than the heads have" in refused.err
     counted.save()
+    assert command("seal_audit").code == 0
+    assert faults() == []
+
+
+@pytest.mark.both
+def test_no_head_that_somebody_inserted_is_sealed_over_or_written_into_the_file(
+    run: Run, scene: Scene, heads_file: Path
+) -> None:
+    """Whoever can only insert rows must not reach what is kept out of the database."""
+    kept = heads_file.read_bytes()
+    forged = Head.objects.get(number=1)
+    forged.number, forged.before = 2, forged.seal  # and no seal of its own
+    forged.save(force_insert=True)
+    go(scene.launch(REFUND_500))
+
+    for arguments in ([], ["--begin-file"]):
+        refused = command("seal_audit", *arguments)
+        assert (refused.code, heads_file.read_bytes()) == (3, kept)
+        assert "Head 2 is in the database and was not made by this program" in refused.err
+    assert ("heads", 2) in faults()
+
+    with connection.cursor() as cursor:  # as docs/operations.md says
+        cursor.execute(
+            "ALTER TABLE agents_head DISABLE TRIGGER USER"
+            if ON_POSTGRES
+            else "DROP TRIGGER agents_head_no_delete"
+        )
+        cursor.execute("DELETE FROM agents_head WHERE number > 1")
+    assert command("migrate", "--no-input").code == 0
     assert command("seal_audit").code == 0
     assert faults() == []
 

@@ -102,7 +102,8 @@ def test_a_forged_row_is_named_and_nothing_crashes(
 
 def _more(model: type[Model], **other: str) -> str:
     """Return how to insert a row again with other values, as SQL spells them."""
-    names = [field.column for field in model._meta.concrete_fields if field.column != "id"]
+    columns = [str(field.column) for field in model._meta.concrete_fields]
+    names = [name for name in columns if name != "id"]
     names += ["id"] if "id" in other else []
     values = ", ".join(other.get(name, name) for name in names)
     return f"INSERT INTO {model._meta.db_table} ({', '.join(names)}) SELECT {values} FROM"
