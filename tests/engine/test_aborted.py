@@ -175,6 +175,8 @@ def claimed_by_a_worker(scene: Scene, ada: User) -> Act:
 
 
 def requeuing(scene: Scene, ada: User) -> Act:
+    # One is overdue at a time: what earlier ones left would be queued first, and break off first.
+    Run.objects.update(lease_ends_at=timezone.now() + timedelta(hours=1))
     run = scene.launch()
     claim(run.pk, owner="worker", lease=timedelta(minutes=-1), at=timezone.now())
     return sweep
