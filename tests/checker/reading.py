@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -144,23 +144,35 @@ def read(cursor: Cursor) -> Dump:
 
 def _rows(cursor: Cursor, table: str) -> list[Row]:
     cursor.execute(f"SELECT * FROM {table} ORDER BY id")  # noqa: S608 - names of our own
-    names = [column[0] for column in cursor.description]
-    return [
-        {name: _value(name, value) for name, value in zip(names, row, strict=True)}
-        for row in cursor.fetchall()
+    names, rows = [column[0] for column in cursor.description], cursor.fetchall()
+    columns = [
+        _values(name, column) for name, column in zip(names, zip(*rows, strict=True), strict=False)
     ]
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
-def _value(name: str, value: Any) -> Any:
-    """Return a value as both databases mean it: they spell ids, times and JSON differently."""
-    if isinstance(value, UUID):
-        return value.hex
-    if isinstance(value, str) and name in _JSON:
-        return json.loads(value)
-    if (name in ("at", "until") or name.endswith("_at")) and value is not None:
-        at = datetime.fromisoformat(value) if isinstance(value, str) else value
-        return at if at.tzinfo else at.replace(tzinfo=UTC)
-    return value
+def _values(name: str, column: Sequence[Any]) -> Sequence[Any]:
+    """Return a column as both databases mean it: they spell ids, times and JSON differently."""
+    first = next((value for value in column if value is not None), None)
+    read: Callable[[Any], Any]
+    if isinstance(first, UUID):
+        read = _hex
+    elif isinstance(first, str) and name in _JSON:
+        read = json.loads
+    elif name in ("at", "until") or name.endswith("_at"):
+        read = _time
+    else:
+        return column
+    return [None if value is None else read(value) for value in column]
+
+
+def _hex(key: UUID) -> str:
+    return key.hex
+
+
+def _time(value: Any) -> datetime:
+    at: datetime = datetime.fromisoformat(value) if isinstance(value, str) else value
+    return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 
 def _grouped(rows: Iterable[Row], column: str) -> dict[Any, list[Row]]:

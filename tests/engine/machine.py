@@ -18,7 +18,7 @@ from unittest import mock
 
 from django.core.management import call_command
 from django.db import connection
-from django.db.models import QuerySet
+from django.db.models import Count, QuerySet
 from django.utils import timezone
 
 from agents import operations
@@ -55,6 +55,7 @@ GOALS = (
 # Above USD 1,100.00 two of finance decide (Finn and Faye); above 500.00 Lena, who leads, may too.
 PEOPLE = ("finn", "faye", "lena", "rita", "omar", "eve", "ada")
 ROUNDS = 30  # more than any run takes to end once nothing happens to it any more
+SEEN = ("state", "stop_reason", "outcome", "ended_at", "steps__count")  # of a run that has ended
 REFUSALS = (operations.Refused, operations.AlreadyDecided, operations.Claimed)
 _real_now = timezone.now
 
@@ -278,9 +279,9 @@ class Engine:
     def everything_is_true(self) -> None:
         with connection.cursor() as cursor:
             assert checker.violations(cursor) == []
-        for run in Run.objects.filter(state__in=ENDED):
-            seen = (run.state, run.stop_reason, run.outcome, run.ended_at, run.steps.count())
-            assert self.ended.setdefault(run.pk, seen) == seen
+        ended = Run.objects.filter(state__in=ENDED)
+        for key, *seen in ended.annotate(Count("steps")).values_list("pk", *SEEN):
+            assert self.ended.setdefault(key, seen) == seen
 
     def to_the_end(self) -> None:
         """Let everything come to its end: nothing is stuck, held or unknown."""
@@ -302,7 +303,7 @@ class Engine:
         self.everything_is_true()
         assert [charge for charge in dump.charges if charge["held_minor"]] == []
         assert {effect["state"] for effect in dump.effects} <= {"done", "refused"}
-        events = Event.objects.order_by("pk")
+        events = Event.objects.order_by("pk").select_related("run").prefetch_related("texts")
         table = "".join(csv_lines(events, list(events.values_list("pk", flat=True))))
         assert list(copies.copied(table, dump)) == []
 
