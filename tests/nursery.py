@@ -1,8 +1,10 @@
 """Programs of Python's that begin with the libraries loaded: to import them is most of a start.
 
 Each is forked from a process that holds Django and the other libraries and nothing of this
-project, and has settings, directory, streams and a copy of the project of its own. Run as a
-program, this file is that process; it ends when the tests do.
+project, and has settings, directory, streams and a copy of the project of its own. One that a test
+starts often, and not for its start, is forked from such a program that has set Django up, where
+another with the same environment has been before. Run as a program, this file is a process that
+others are forked from; it ends when the tests do.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ import socket
 import struct
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -32,6 +34,7 @@ LIBRARIES = (
     *("django.contrib.admin.options", "django.contrib.staticfiles", "django.core.management"),
     *("django.db.backends.postgresql.base", "django.db.backends.sqlite3.base", "django.forms"),
 )
+SET_UP = "--set-up"
 _NUMBER = struct.Struct("i")
 _STREAMS = 3
 
@@ -40,11 +43,21 @@ class Program(subprocess.Popen[Any]):
     """`[python, script or -m module, ...]`, started in what holds the libraries already.
 
     Popen in all but this: the process is its nursery's child, which tells how it ended.
-    `libraries` are held besides those that every program uses.
+    `libraries` are held besides those that every program uses. With `is_set_up`, Django is set up
+    for its environment and the pages are imported when it begins.
     """
 
-    def __init__(self, *args: Any, libraries: tuple[str, ...] = (), **named: Any) -> None:
-        self._nursery = _nursery(libraries)
+    def __init__(
+        self,
+        *args: Any,
+        libraries: tuple[str, ...] = (),
+        is_set_up: bool = False,
+        **named: Any,
+    ) -> None:
+        if is_set_up:
+            self._nursery = _set_up(named["cwd"], tuple(sorted(named["env"].items())))
+        else:
+            self._nursery = _nursery(libraries)
         super().__init__(*args, **named)
 
     def _execute_child(self, args: Sequence[str], *rest: Any) -> None:
@@ -90,7 +103,7 @@ def run(
     libraries: tuple[str, ...] = (),
 ) -> subprocess.CompletedProcess[str]:
     """Run a program to its end. Return its exit code and what it wrote."""
-    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    pipes: Any = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     command = [sys.executable, *arguments]
     with Program(command, cwd=cwd, env=env, text=True, libraries=libraries, **pipes) as program:
         try:
@@ -102,15 +115,13 @@ def run(
 
 
 class Nursery:
-    """The process that others are forked from."""
+    """The process that others are forked from. It is asked by its standard input."""
 
-    def __init__(self, libraries: Sequence[str]) -> None:
+    def __init__(self, start: Callable[[int], subprocess.Popen[Any]]) -> None:
         self._line, theirs = socket.socketpair()
         self._turn = Lock()
         with theirs:
-            # -P: what lies beside this file hides no library.
-            command = [sys.executable, "-P", __file__, str(theirs.fileno()), *libraries]
-            self._process = subprocess.Popen(command, pass_fds=[theirs.fileno()])
+            self._process = start(theirs.fileno())
         atexit.register(self.close)
 
     def ask(self, asked: list[Any], fds: list[int]) -> None:
@@ -128,13 +139,28 @@ class Nursery:
 
 @cache
 def _nursery(libraries: tuple[str, ...]) -> Nursery:
-    return Nursery([*LIBRARIES, *libraries])
+    # -P: what lies beside this file hides no library.
+    command = [sys.executable, "-P", __file__, *LIBRARIES, *libraries]
+    return Nursery(lambda line: subprocess.Popen(command, stdin=line))
 
 
-def main(line: int, libraries: Sequence[str]) -> None:
+@cache
+def _set_up(cwd: Path, env: tuple[tuple[str, str], ...]) -> Nursery:
+    command = [sys.executable, "-m", "tests.nursery", SET_UP]
+    return Nursery(lambda line: Program(command, cwd=cwd, env=dict(env), stdin=line))
+
+
+def main(libraries: Sequence[str]) -> None:
     """Fork what is asked for, and tell how each ended; in a child, become what was asked for."""
+    if libraries == [SET_UP]:
+        import django
+        from django.conf import settings
+
+        django.setup()
+        libraries = [settings.ROOT_URLCONF]
     for name in libraries:
         importlib.import_module(name)
+    line = sys.stdin.fileno()
     gc.collect()
     gc.freeze()  # shared with the children for as long as nobody writes to it
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the tests' business
@@ -211,4 +237,4 @@ def _become(
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), sys.argv[2:])
+    main(sys.argv[1:])

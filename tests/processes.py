@@ -80,6 +80,7 @@ def contenders(count: int, env: Mapping[str, str] | None = None) -> Iterator[Con
             [sys.executable, "-m", "tests.processes"],
             cwd=ROOT,
             env=environment() if env is None else env,
+            is_set_up=env is None,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -120,7 +121,8 @@ def _told(child: subprocess.Popen[str]) -> str:
 @contextmanager
 def running(*arguments: str, **more: str) -> Iterator[subprocess.Popen[bytes]]:
     """Run a program of Python's while the block runs; then end it."""
-    child = Program([sys.executable, *arguments], cwd=ROOT, env=environment(**more))
+    command, is_usual = [sys.executable, *arguments], set(more) <= {"DJANGO_SETTINGS_MODULE"}
+    child = Program(command, cwd=ROOT, env=environment(**more), is_set_up=is_usual)
     try:
         yield child
     finally:

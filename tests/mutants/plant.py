@@ -18,6 +18,7 @@ import tempfile
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from tests import nursery
 from tests.mutants import swap
@@ -237,7 +238,7 @@ def lives(mutant: Mutant) -> bool:
 def _bed() -> Contenders:
     """Return the process that mutants' forks are of."""
     env = {**os.environ, "DJANGO_SETTINGS_MODULE": "tests.settings"}
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     command = [sys.executable, "-m", "tests.processes"]
     bed = nursery.Program(command, cwd=ROOT, env=env, libraries=HELD, **pipes)
     atexit.register(bed.communicate)
