@@ -27,13 +27,29 @@ WAITS = Q(expires_at__gt=Now()) | Q(frozen_at__isnull=False)
 SAW_NONE = 0  # what a page showed: that nobody has approved yet
 
 
+# Why a first yes counts no more, where that is about its giver: the refusal speaks to them.
+LAPSES = {
+    "above_tier": "they are in no team that may approve it",
+    "above_own_limit": "the amount is above their own limit now",
+    "above_daily_total": "the amount is above their own daily limit",
+    "four_eyes": "they launched the run themselves",
+    "not_permitted": "they no longer decide requests",
+}
+
+
+def lapse_in_words(approval: Approval, why: Refused) -> str:
+    """Say to anybody but its giver that a first yes counts no more, and why."""
+    said = f"{LAPSES[why.code]}." if why.code in LAPSES else str(why)
+    return f"{approval.by.get_username()}’s approval no longer counts: {said}"
+
+
 class ApprovalLapsed(Refused):
     """What a first person approved counts no more. Said to the second, once it is on record."""
 
     def __init__(self, approval: Approval, why: Refused) -> None:
         super().__init__(
             "approval_lapsed",
-            f"{approval.by.get_username()}’s approval no longer counts: {why} Nothing was decided. "
+            f"{lapse_in_words(approval, why)} Nothing was decided. "
             "If you approve, yours is the first of two.",
         )
         self.why = why.code

@@ -14,6 +14,7 @@ from django.utils.dateparse import parse_datetime
 from agents.core.former import CURRENCY, ERASED_NUMBER, SUBJECT
 from agents.core.kinds import ACTION, KINDS
 from agents.core.money import format_money
+from agents.operations.approving import LAPSES
 from agents.policies import desk_words
 from agents.policies.ends import end_sentence, why_not
 from agents.record.claimed_rows import limits_told
@@ -319,11 +320,8 @@ def _approval_lapsed(told: EventSentence) -> str:
 
 
 _LAPSES = {
+    **LAPSES,
     "above_tier": "whoever gave it is in no team that may approve it",
-    "above_own_limit": "the amount is above their own limit now",
-    "above_daily_total": "the amount is above their own daily limit",
-    "four_eyes": "they launched the run themselves",
-    "not_permitted": "they no longer decide requests",
     "policy": "the policy does not allow it any more",
     "stale": "the request had changed meanwhile",
 }

@@ -105,7 +105,7 @@ def test_a_desk_says_every_term_that_the_first_of_two_changed() -> None:
         card = words(card_of(name, held))
         assert f"EUR 600.00 from Operating account to Kanzlei Brandt (P-103), dated {later}" in card
     for name, before, behind in (  # a form is for the second alone; the others read of the same
-        ("rita", "Awaiting a second person: ", "You can still reject."),
+        ("rita", "Awaiting a second person: ", "You can still send it back or reject it."),
         ("vera", "Awaiting approval: ", "Your role here"),
     ):
         awaited = words(card_of(name, held)).partition(before)[2].partition(behind)[0]
@@ -169,7 +169,8 @@ def test_a_first_yes_of_somebody_who_may_no_longer_is_said_to_count_for_nothing(
     tiered.drop(tiered.finn)
 
     card = card_of("faye", request)
-    assert "finn’s approval no longer counts" in words(card)
+    said = "finn’s approval no longer counts: they are in no team that may approve it. Two people"
+    assert said in words(card)
     assert "once a second person has approved the same" in words(card)
     assert send("faye", request, "approve").status_code == 302
 
@@ -182,6 +183,40 @@ def test_a_first_yes_of_somebody_who_may_no_longer_is_said_to_count_for_nothing(
         "approval.lapsed",
         "approval.given",
     ]
+
+
+@pytest.mark.parametrize(
+    ("how", "why"),
+    [
+        ("not of the team", "they are in no team that may approve it."),
+        ("a lower limit", "the amount is above their own limit now."),
+    ],
+)
+def test_why_a_first_yes_counts_no_more_is_said_of_its_giver_not_to_the_reader(
+    tiered: Tiered, how: str, why: str
+) -> None:
+    request = tiered.ask()
+    say_yes(request, tiered.finn)
+    form = form_of(card_of("faye", request))
+    if how == "not of the team":
+        tiered.drop(tiered.finn)
+    else:
+        operations.set_limit(
+            workspace=tiered.scene.workspace,
+            user=tiered.finn,
+            limit_minor=1000,
+            desk="refunds",
+            currency="USD",
+            at=timezone.now(),
+        )
+
+    answered = pay("faye", request, **form, verdict="approve")
+
+    assert answered.status_code == 409
+    said = words(answered.text)
+    assert f"finn’s approval no longer counts: {why} Nothing was decided." in said
+    assert "your own limit" not in said
+    assert "Hand it over, or reject it" not in said
 
 
 def test_what_a_tier_takes_from_somebody_is_above_their_limit(tiered: Tiered) -> None:

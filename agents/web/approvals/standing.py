@@ -13,7 +13,7 @@ from agents.core.tiers import MOST_PEOPLE, Demand
 from agents.engine.deciders import Roster, people_who_may
 from agents.engine.demands import OPEN_TO_ALL, demand_for
 from agents.models import Approval, Escalation, Membership
-from agents.operations.approving import SAW_NONE, membership_of
+from agents.operations.approving import SAW_NONE, lapse_in_words, membership_of
 from agents.operations.demand_checks import above_tier
 from agents.operations.refusal import Refused
 
@@ -63,7 +63,7 @@ def standing(escalation: Escalation, user: User, roster: Callable[[], Roster]) -
         try:
             membership_of(first, escalation)
         except Refused as no:
-            lapsed = f"{first.by.get_username()}’s approval no longer counts: {no}"
+            lapsed = lapse_in_words(first, no)
             first = None
     able = people_who_may(escalation, people)
     may = [(most, one) for most, one in able if one.user_id != user.pk]
