@@ -207,6 +207,13 @@ function withUnit(number, unit) {
   return `${Number(number).toLocaleString("en-US")} ${number === "1" ? unit.replace(/s$/, "") : unit}`;
 }
 
+// What was said of a change while it could be granted is not true any more once it cannot.
+function clearJudged() {
+  const judged = document.querySelector("#deciding[data-withheld] #judged");
+  judged?.removeAttribute("data-allowed");
+  judged?.replaceChildren();
+}
+
 function mayChange(isAllowed) {
   const isChanged = changes().some((field) => field.value !== field.dataset.asked);
   document.querySelectorAll("#dform .acts .if-adjust").forEach((button) => {
@@ -266,6 +273,7 @@ document.addEventListener("htmx-after-swap", () => {
   settleDraft(false);
   settleNotes(false);
   showChanges();
+  clearJudged();
   mayChange(document.querySelector("#judged")?.dataset.allowed !== "no");
 });
 document.addEventListener("DOMContentLoaded", () => {

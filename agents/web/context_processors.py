@@ -12,14 +12,13 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseRedirectBase
 from django.shortcuts import resolve_url
 from django.utils import timezone
-from django_htmx.http import HttpResponseClientRedirect
 
 from agents.core.requests import Json
 from agents.models import Role
 from agents.web.access import AUDITS, DECIDES, LAUNCHES, parts_of, person, stopped_of
 from agents.web.approvals.selection import waiting_in
 from agents.web.kill import switches
-from agents.web.pages import HtmxRequest, page_of
+from agents.web.pages import HtmxRequest, lead, page_of
 from agents.web.sign_in.views import THEMES
 from agents.web.times import is_in_utc
 
@@ -69,6 +68,6 @@ def sign_in_again(get_response: GetResponse) -> Callable[[HtmxRequest], HttpResp
         sign_in, page = resolve_url(settings.LOGIN_URL), request.htmx.current_url_abs_path or "/"
         if response.url.partition("?")[0] != sign_in:
             return response
-        return HttpResponseClientRedirect(f"{sign_in}?{urlencode({'next': page_of(page)})}")
+        return lead(request, f"{sign_in}?{urlencode({'next': page_of(page)})}")
 
     return answer

@@ -8,11 +8,14 @@ from typing import Any
 
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.views import redirect_to_login
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.http.response import HttpResponseBase
-from django.urls import is_valid_path, resolve
+from django.shortcuts import redirect
+from django.template.loader import render_to_string
+from django.urls import is_valid_path, resolve, reverse
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_safe
+from django_htmx.http import HttpResponseClientRedirect
 from django_htmx.middleware import HtmxDetails
 
 _ACTIONS: set[Callable[..., HttpResponseBase]] = set()
@@ -32,20 +35,32 @@ def page(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBas
 def action(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:
     """Have a view change something, by POST, for whoever is signed in.
 
-    Whoever is not signs in first and is led to the page that has the form, which keeps what was
-    typed: nothing is sent by signing in.
+    Whoever is not signs in first, is told that nothing was sent, and is led to the page that has
+    the form; with a script it has kept what was typed. Nothing is sent by signing in.
     """
-    signed_in = require_POST(view)
 
     @never_cache
     @wraps(view)
     def answer(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        shown_at = page_of(request.get_full_path())
         if not request.user.is_authenticated and request.method in ("GET", "HEAD", "POST"):
-            return redirect_to_login(page_of(request.get_full_path()))
-        return signed_in(request, *args, **kwargs)
+            is_sent = request.method == "POST"
+            login = reverse("sign-in") + ("?unsent=1" if is_sent else "")
+            return redirect_to_login(shown_at, login)
+        if request.method != "POST":  # a refused form's address, typed or sent to a colleague
+            told = render_to_string("405.html", {"request": request, "shown_at": shown_at})
+            return HttpResponseNotAllowed(["POST"], told)
+        return view(request, *args, **kwargs)
 
     _ACTIONS.add(answer)
     return answer
+
+
+def lead(request: HttpRequest, address: str) -> HttpResponse:
+    """Lead the whole page to an address, also where a part of it asked."""
+    if getattr(request, "htmx", False):
+        return HttpResponseClientRedirect(address)
+    return redirect(address)
 
 
 def page_of(address: str) -> str:

@@ -97,13 +97,15 @@ def test_while_a_switch_stands_nothing_is_approved(
     escalation, ada = waiting(scene), scene.add("ada", Role.ADMIN)
     press(scene, ada, **scope)
 
-    card, refused = card_of("ada", escalation), pay("ada", escalation)
+    card = card_of("ada", escalation)
+    refused = pay("ada", escalation, comment="Four seats unused")
 
     assert f"while the kill switch “{name}” is on" in words(card)
     assert "Pay " not in card
     assert 'value="approve"' not in card
     assert refused.status_code == 409
     assert f"The kill switch “{name}” is on: ada pressed it" in refused.text
+    assert "<pre>Four seats unused</pre>" in refused.text
     assert Escalation.objects.get(pk=escalation.pk).state == "open"
     for verb, status in (("claim", 302), ("release-claim", 302)):
         assert signed_in(ada).post(reverse(verb, args=[escalation.pk])).status_code == status
@@ -157,13 +159,15 @@ def test_what_somebody_else_has_claimed_offers_no_button(scene: Scene) -> None:
     escalation, ada = waiting(scene), scene.add("ada", Role.ADMIN)
     signed_in(scene.rita).post(reverse("claim", args=[escalation.pk]))
 
-    card, refused = card_of("ada", escalation), pay("ada", escalation)
+    card = card_of("ada", escalation)
+    refused = pay("ada", escalation, comment="Four seats unused")
 
     assert "rita has claimed it until" in words(card)
     assert "<form" not in card
     assert refused.status_code == 409
     assert "rita has claimed it until" in refused.text
     assert "What you filled in was not sent." in refused.text
+    assert "<noscript><pre>Four seats unused</pre></noscript>" in refused.text
     assert signed_in(ada).post(reverse("release-claim", args=[escalation.pk])).status_code == 302
 
 

@@ -100,6 +100,19 @@ def test_a_draft_comes_back_with_the_form(page: Page, open_one: Escalation, ada:
     assert open_one.state == "open"
 
 
+def test_a_kill_switch_takes_the_yes_and_leaves_what_was_typed(
+    page: Page, scene: Scene, ada: User
+) -> None:
+    expect(page.locator("#judged")).to_contain_text("The policy allows USD 800.00")
+
+    operations.kill(workspace=scene.workspace, by=ada, reason="look", at=timezone.now())
+
+    expect(page.locator("#consequence")).to_contain_text("while the kill switch")
+    expect(page.locator("#judged")).to_be_empty()
+    expect(page.get_by_role("button", name="Pay USD 800.00 to Anna")).to_be_hidden()
+    expect(page.get_by_label("Reason")).to_have_value("Four seats")
+
+
 def test_a_decision_that_cannot_arrive_is_kept(page: Page, open_one: Escalation) -> None:
     address = page.url
     page.route("**/healthz", lambda route: route.abort())

@@ -71,6 +71,17 @@ def test_a_letter_that_would_be_masked_is_refused_with_what_would_be(scene: Scen
     assert not SentMail.objects.exists()
 
 
+def test_an_email_that_was_emptied_is_asked_for_as_an_email(scene: Scene) -> None:
+    escalation = held(scene, ASKS, "customer-reply")
+
+    page = signed_in(scene.rita).post(
+        reverse("decide", args=[escalation.pk]), form(escalation, verdict="adjust", correction=" ")
+    )
+
+    assert page.status_code == 422
+    assert "Write the email." in page.text
+
+
 def test_a_letter_of_the_agents_with_masks_in_it_is_not_sent_as_it_stands(scene: Scene) -> None:
     letter = f"Your card 4111 1111 1111 1111, and password: {OWN_KEY}. Write to eve@else.example."
 

@@ -178,6 +178,28 @@ def test_signing_in_leads_from_every_action_to_a_page(scene: Scene) -> None:
         assert page_of(found) == found, name
 
 
+def test_who_sends_a_form_without_a_session_is_told_that_nothing_arrived(scene: Scene) -> None:
+    escalation, client = waiting(scene), Client()
+
+    sent = client.post(reverse("decide", args=[escalation.pk]), {"verdict": "reject"})
+    asked = client.get(reverse("approval", args=[escalation.pk]))
+
+    told = "Your session had ended, so what you sent did not arrive."
+    assert told in client.get(sent["Location"]).text
+    assert f"next={reverse('approval', args=[escalation.pk])}" in sent["Location"]
+    assert told not in client.get(asked["Location"]).text
+
+
+def test_the_address_of_a_form_leads_to_its_page(scene: Scene) -> None:
+    escalation = waiting(scene)
+
+    answered = signed_in(scene.rita).get(reverse("decide", args=[escalation.pk]) + "?view=mine")
+
+    assert answered.status_code == 405
+    assert "This address only takes a form" in answered.text
+    assert f'href="{reverse("approval", args=[escalation.pk])}?view=mine"' in answered.text
+
+
 @pytest.mark.parametrize("htmx", [False, True])
 @pytest.mark.parametrize("name", sorted(ADDRESSES))
 def test_who_gets_what(scene: Scene, name: str, htmx: bool) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from django.http import QueryDict
 
-from agents.core.kinds import ADJUST, APPROVE, ARGUMENTS, REJECT, SEND_BACK, RequestKind
+from agents.core.kinds import ADJUST, APPROVE, ARGUMENTS, REJECT, SEND_BACK, TEXT, RequestKind
 from agents.core.requests import Json
 from agents.sdk.open_fields import BadPatch, OpenField
 from agents.sdk.patches import changed_fields
@@ -59,7 +59,7 @@ def read_decision(
         verdict in (ADJUST, APPROVE), is_back, comment, posted.get("action_sha256", ""), shown
     )
     if verdict == ADJUST and "correction" in posted and kind.change != ARGUMENTS:
-        return replace(wanted, correction=_correction(posted))
+        return replace(wanted, correction=_correction(posted, kind))
     if verdict != APPROVE and not comment:
         raise BadForm(field, "Enter a reason.")
     return replace(wanted, patch=read_patch(posted, fields, asked) if verdict == ADJUST else None)
@@ -72,10 +72,11 @@ def _reason(field: str, ready: str, posted: QueryDict, allowed: Sequence[str]) -
     return ". ".join(filter(None, (ready, posted.get(field, "").strip())))
 
 
-def _correction(posted: QueryDict) -> str:
+def _correction(posted: QueryDict, kind: RequestKind) -> str:
     correction = posted.get("correction", "").replace("\r\n", "\n").strip()
     if not correction:
-        raise BadForm("correction", "Write what should be different.")
+        missing = "Write the email." if kind.change == TEXT else "Write what should be different."
+        raise BadForm("correction", missing)
     return correction
 
 

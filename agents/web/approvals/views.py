@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cache
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.utils import timezone
 
@@ -189,6 +189,7 @@ def show_card(
         "card": card,
         "sharing": sharing(escalation, user, around.roster, at=at),
         "stops": around.stops,
+        "typed_in": _typed_in(request.POST),
         "unsent": {name: request.POST.get(name, "") for name in ("to", "note", "text")},
         "stages": card.stages,
         "may_audit_here": access.membership(user, escalation.workspace_id).role in access.AUDITS,
@@ -217,6 +218,12 @@ def _beside(request: HttpRequest, escalation: Escalation) -> dict[str, Json]:
         "view_addresses": view_addresses(),
         "escalation": escalation,
     }
+
+
+def _typed_in(posted: QueryDict) -> str:
+    """Return what somebody filled in, for a page that has no field for it any more."""
+    names = (name for name in posted if name.startswith(SET) or name in TYPED)
+    return "\n".join(text for name in names if (text := posted.get(name, "").strip()))
 
 
 def _opening_answer(wanted: str, card: cards.Card) -> str:

@@ -14,13 +14,12 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.safestring import SafeString, mark_safe
 from django.views.decorators.debug import sensitive_post_parameters
-from django_htmx.http import HttpResponseClientRedirect
 
 from agents import operations
 from agents.models import RecoveryCode
 from agents.web import access
 from agents.web.forms import BadForm, only
-from agents.web.pages import action, page
+from agents.web.pages import action, lead, page
 
 GetResponse: TypeAlias = Callable[[HttpRequest], HttpResponse]
 # What remains to somebody who has to enrol first.
@@ -44,9 +43,7 @@ class EnrolFirst:
         user = access.person(request)
         if not operations.lacks_factor(user, access.parts_of(user)):
             return None
-        if getattr(request, "htmx", False):
-            return HttpResponseClientRedirect(reverse("second-factor"))
-        return redirect("second-factor")
+        return lead(request, reverse("second-factor"))
 
 
 @page
