@@ -16,6 +16,7 @@ from agents.core.former import CURRENCY
 from agents.core.money import PRICED_IN, format_money, format_sums
 from agents.core.units import is_currency, unit_of, with_unit
 from agents.models import Escalation, KillSwitch, Scope, SwitchStage
+from agents.policies import RULES
 from agents.policies.rule_words import words_of
 from agents.sdk.desk import DESKS
 
@@ -147,12 +148,26 @@ def desk_title(name: str) -> str:
     return DESKS[name].title if name in DESKS else name.capitalize()
 
 
+def rule_of_desk(rule: str, desk: str) -> str:
+    """Return what people call a rule of one desk: Automatic approval limit (Refunds)."""
+    return f"{rule_title(rule)} ({desk_title(desk)})"
+
+
+@register.filter
+def rule_in_full(rule: str) -> str:
+    """Return what people call a rule; where another desk has one of that title, with its desk."""
+    title = rule_title(rule)
+    is_shared = any(rule_title(other) == title for other in RULES if other != rule)
+    return rule_of_desk(rule, rule.partition(".")[0]) if is_shared else title
+
+
 def tool_title(name: str) -> str:
     """Return what people call a tool: the title that its desk declares, else its name in words."""
     declared = (desk.tools[name].title for desk in DESKS.values() if name in desk.tools)
     return next(declared, "") or spell_out(name)
 
 
+@register.filter
 def with_article(noun: str) -> str:
     return f"{'an' if noun[:1] in 'AEIOUaeiou' else 'a'} {noun}"
 

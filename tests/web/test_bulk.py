@@ -35,6 +35,17 @@ def waiting(scene: Scene) -> list[Escalation]:
     return list(Escalation.objects.order_by("pk"))
 
 
+def test_what_somebody_else_has_claimed_is_not_ticked(scene: Scene) -> None:
+    first, *_ = waiting(scene)
+    ada = scene.add("ada", Role.ADMIN)
+    operations.claim(escalation_id=first.pk, by=ada, at=timezone.now())
+
+    theirs, mine = form(bulk(signed_in(scene.rita))), form(bulk(signed_in(ada)))
+
+    item = f"{first.pk}.{first.action_sha256}"
+    assert (item in theirs["item"], item in mine["item"]) == (False, True)
+
+
 def form(page: str, **fields: Any) -> dict[str, Any]:
     """Return what the form of a page sends as it is, with the total of what is ticked."""
     ticked = re.findall(r'name="item" value="([^"]+)"[^>]* checked', page)
@@ -85,18 +96,18 @@ def test_each_is_judged_by_itself_and_the_result_says_who_was_left(scene: Scene)
     assert answered.status_code == 302
     result = words(rita.get(answered.url).text)
     assert "1 rejected: USD 1,200.00. 2 left." in result
-    assert "Ada had claimed it" in result
-    assert "Ada had decided: rejected" in result
+    assert "ada had claimed it" in result
+    assert "ada had decided: rejected" in result
     again = send(rita, sent)
     assert again.url == answered.url
     told = Event.objects.filter(kind="escalation.decided", actor="rita")
     assert [event.facts["escalation"] for event in told] == [first.pk]
     assert Event.objects.filter(kind="decision.refused").count() == 2
-    assert words(rita.get(answered.url).text).count("Ada had") == 2
+    assert words(rita.get(answered.url).text).count("ada had") == 2
     carl = scene.add("carl", Role.REVIEWER)
     operations.release_claim(escalation_id=second.pk, by=ada, at=timezone.now())
     operations.claim(escalation_id=second.pk, by=carl, at=timezone.now())
-    assert "Carl had" not in words(rita.get(answered.url).text)
+    assert "carl had" not in words(rita.get(answered.url).text)
     for held, state in ((first, "rejected"), (second, "open"), (third, "rejected"), (far, "open")):
         held.refresh_from_db()
         assert held.state == state
@@ -190,7 +201,7 @@ def test_rita_rejects_several_by_keyboard_while_one_of_them_changes(
         rita.keyboard.press("Tab")
         rita.keyboard.press("Enter")
         expect(rita.locator("#bulk-outcome")).to_have_text("2 rejected: USD 2,400.00. 1 left.")
-        expect(rita.get_by_text("Ada had decided: rejected")).to_be_visible()
+        expect(rita.get_by_text("ada had decided: rejected")).to_be_visible()
         address = rita.url
         rita.goto(f"{site}/approvals/")
         rita.goto(address)

@@ -11,6 +11,7 @@ from django.core.exceptions import PermissionDenied
 from django.db.models import Count, Max, Min, Sum
 from django.db.models.fields.json import KT
 from django.utils import timezone
+from django.utils.text import capfirst
 
 from agents import operations
 from agents.core.kinds import ACTION
@@ -26,7 +27,7 @@ from agents.web.approvals.queue import QueueAddress
 from agents.web.approvals.selection import Reviewer, requests_in, reviewer
 from agents.web.approvals.wording import act, kind_of_request
 from agents.web.event_words import REFUSALS
-from agents.web.formats import desk_title, rule_title
+from agents.web.formats import rule_of_desk
 
 FAR = 3  # times the median, or a part of it: then an amount is far from the others
 COUNT = "requests"  # what is typed where there is no amount
@@ -38,6 +39,12 @@ class Candidate:
 
     row: InboxRow
     is_far: bool  # its amount is unlike the others: it is shown first, and not ticked
+    is_kept: bool  # somebody else has claimed it: it would be left, and is not ticked
+
+    @property
+    def is_ticked(self) -> bool:
+        """Tell whether a form that is new has it ticked."""
+        return not (self.is_far or self.is_kept)
 
     @property
     def item(self) -> str:
@@ -94,7 +101,7 @@ def turn_of(queue: QueueAddress, who: Reviewer) -> BulkPage:
     if "rule" not in queue.given:
         found = held.values_list("run__desk", KT("review__deciding__rule")).distinct()
         rules = [
-            (queue.other(desk=desk, rule=rule), f"{desk_title(desk)}: {rule_title(rule)}")
+            (queue.other(desk=desk, rule=rule), rule_of_desk(rule, desk))
             for desk, rule in sorted(found[:20], key=str)
             if rule
         ]
@@ -115,7 +122,7 @@ def turn_of(queue: QueueAddress, who: Reviewer) -> BulkPage:
     least = ", ".join(format_money(row["a"], row["currency"]) for row in of_money)
     most = ", ".join(format_money(row["z"], row["currency"]) for row in of_money)
     keys = line_of(queue, who).keys[: operations.MOST_AT_ONCE]
-    candidates = _far_first(open_rows(keys, who))
+    candidates = _far_first(open_rows(keys, who), who)
     return BulkPage(
         candidates,
         sum(row["n"] for row in rows),
@@ -131,7 +138,7 @@ def _nothing(obstacle: str, narrower: Sequence[tuple[str, str]] = ()) -> BulkPag
     return BulkPage((), 0, "", "", "", (), obstacle, narrower)
 
 
-def _far_first(rows: Sequence[InboxRow]) -> list[Candidate]:
+def _far_first(rows: Sequence[InboxRow], who: Reviewer) -> list[Candidate]:
     """Return requests, those first whose amount is farthest from the median of its currency."""
     amounts: dict[str, list[int]] = {}
     for row in rows:
@@ -145,7 +152,12 @@ def _far_first(rows: Sequence[InboxRow]) -> list[Candidate]:
         return max(size / usual, usual / size) if size and usual else 1.0
 
     ordered = sorted(rows, key=distance, reverse=True)
-    return [Candidate(row, distance(row) > FAR) for row in ordered]
+    return [Candidate(row, distance(row) > FAR, _is_anothers(row, who.user_id)) for row in ordered]
+
+
+def _is_anothers(row: InboxRow, user_id: int) -> bool:
+    """Tell whether somebody else has claimed a request for now."""
+    return bool(row.claimed_by) and row.escalation.claimed_by_id != user_id
 
 
 def asked_for(held: Escalation) -> tuple[str, int]:
@@ -190,14 +202,14 @@ def outcomes_of(user: User, bulk: str, keys: Sequence[int]) -> list[BulkOutcome]
 def _why(held: Escalation, told: Event | None) -> str:
     """Return why a request was left, with who was first where somebody was."""
     if told is None:
-        return "it was not reached"
+        return "It was not reached"
     if told.kind == "escalation.decided":
         return ""
     code, by = facts_of(told)["why"], held.decided_by
     if code == "already_decided":
         word = EscalationState(held.state).word
-        return f"{by.get_username()} had decided: {word}" if by else f"it had {word}"
+        return f"{by.get_username()} had decided: {word}" if by else f"It had {word}"
     since = held.claimed_until and held.claimed_until - CLAIM
     if code == "claimed" and held.claimed_by and since and since <= told.at:  # not afterwards
         return f"{held.claimed_by.get_username()} had claimed it"
-    return REFUSALS.get(code, code.replace("_", " "))
+    return capfirst(REFUSALS.get(code, code.replace("_", " ")))

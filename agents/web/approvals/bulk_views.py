@@ -76,7 +76,7 @@ def _show(
 ) -> HttpResponse:
     who = bulks.who_rejects(access.person(request))
     turn, posted = bulks.turn_of(queue, who), request.POST
-    ticked = posted.getlist("item") if posted else [c.item for c in turn.candidates if not c.is_far]
+    ticked = posted.getlist("item") if posted else [c.item for c in turn.candidates if c.is_ticked]
     shown = {
         "nav": "approvals",
         "queue": queue,

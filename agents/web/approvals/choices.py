@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -11,7 +10,7 @@ from agents.policies import RULES
 from agents.systems import SYSTEMS
 from agents.tools import TOOLS
 from agents.web.approvals.queue import MINUTES, QueueAddress
-from agents.web.formats import desk_title, rule_title, spell_out, tool_title
+from agents.web.formats import desk_title, rule_in_full, spell_out, tool_title
 
 
 @dataclass(frozen=True)
@@ -28,7 +27,10 @@ def filter_choices(queue: QueueAddress) -> list[FilterChoice]:
     """Return the filter's choices; the address's current values are always included."""
     offered: dict[str, tuple[str, Iterable[tuple[str, str]]]] = {
         "tool": ("Tool", ((name, tool_title(name)) for name in sorted(TOOLS, key=tool_title))),
-        "rule": ("Rule", sorted(_rules(), key=lambda rule: rule[1])),
+        "rule": (
+            "Rule",
+            sorted(((name, rule_in_full(name)) for name in RULES), key=lambda rule: rule[1]),
+        ),
         "pattern": ("Pattern", ((name, spell_out(name)) for name in sorted(PATTERNS))),
         "desk": ("Desk", ((name, desk_title(name)) for name in sorted(SYSTEMS))),
         "age": ("Waiting at least", MINUTES.items()),
@@ -40,11 +42,3 @@ def filter_choices(queue: QueueAddress) -> list[FilterChoice]:
         known = {**({given: given} if given else {}), **dict(values)}
         found.append(FilterChoice(name, label, list(known.items()), given))
     return found
-
-
-def _rules() -> Iterable[tuple[str, str]]:
-    """Return the rules with their titles; of those that share one, with their desk too."""
-    times = Counter(map(rule_title, RULES))
-    for name in RULES:
-        title = rule_title(name)
-        yield name, f"{title} ({desk_title(name.partition('.')[0])})" if times[title] > 1 else title

@@ -13,7 +13,7 @@ from django.utils.http import urlencode
 
 from agents.web import access
 from agents.web.audit.export import safe_cell
-from agents.web.formats import rule_title
+from agents.web.formats import rule_in_full
 from agents.web.pages import page
 from agents.web.team.figures import DayRange, FigureLine, Sight, TeamFigures, read_range, sights_of
 from agents.web.team.figures import team_figures as read_figures
@@ -88,7 +88,7 @@ def _chosen_query(sight: Sight, chosen: DayRange) -> dict[str, str]:
 
 def _rows(found: TeamFigures) -> Iterator[list[object]]:
     for line in found.rules:
-        yield ["rule", rule_title(line.name), *_cells(line), ""]
+        yield ["rule", rule_in_full(line.name), *_cells(line), ""]
     for line in found.people:
         yield ["reviewer", line.name, *_cells(line), ""]
     for hour, share in found.hours:
