@@ -59,7 +59,7 @@ def mask(
 ) -> str:
     """Return `text` without secrets, and without what `kinds` name.
 
-    Addresses in `kept`, in small letters, stay. `ours` are secrets of our own, by their values.
+    Addresses in `kept`, in lower case, stay. `ours` are secrets of our own, by their values.
     """
     return _mask(text, _finders(kinds, kept, ours))
 

@@ -47,7 +47,7 @@ _NAMED = re.compile(
     r"(?:(?P<quote>[\"'])(?P<quoted>[^\"'\n]{4,500})(?P=quote)|[\"']?(?P<bare>[^\s\"']{4,}+))",
     re.I,
 )
-# What a text must hold, in small letters, for a search in it to be worth its time.
+# What a text must hold, in lower case, for a search in it to be worth its time.
 _NAMES = re.compile("key|pass|pwd|token|secret|credential|wor|woor|contrase|senha")
 _BEARER, _AUTHORIZATION = re.compile("bearer|basic"), re.compile("authorization")
 _LAST_MARKS = ".,;:!?)]}>'\""  # behind a value, not of it

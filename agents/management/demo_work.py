@@ -9,6 +9,7 @@ from uuid import UUID
 
 from django.conf import settings
 from django.contrib.auth.models import User
+from django.db.models import Max
 from django.utils import timezone
 
 from agents import operations
@@ -17,7 +18,7 @@ from agents.engine.advance import advance
 from agents.engine.threads import close_connections
 from agents.llm import is_demo
 from agents.management.demo_people import ADMIN, PEOPLE
-from agents.models import Escalation, Team, Workspace
+from agents.models import Escalation, Event, Team, Workspace
 from agents.sdk.desk import DESKS
 
 DESK, SUBJECT, CURRENCY = "bank", "main", "EUR"
@@ -38,6 +39,7 @@ def begin_work(workspace: Workspace, *, at: datetime) -> bool:
     operations.set_team(
         workspace=workspace, slug=TEAM, name=NAME, add=[mara, admin], lead=mara, actor=ADMIN, at=at
     )
+    _sign_in(workspace)
     if not settings.EMAIL_HOST:  # mail is kept in files: nobody gets any
         for person in PEOPLE:
             user = User.objects.get(username=person.name)
@@ -50,6 +52,13 @@ def begin_work(workspace: Workspace, *, at: datetime) -> bool:
         with suppress(operations.Refused):
             _approve_as_first(workspace, mara, admin, at=at)
     return True
+
+
+def _sign_in(workspace: Workspace) -> None:
+    """Have people who did something in the history have signed in for it."""
+    for person in PEOPLE:
+        done = Event.objects.filter(workspace=workspace, actor=person.name).aggregate(at=Max("at"))
+        User.objects.filter(username=person.name, last_login=None).update(last_login=done["at"])
 
 
 def _share(workspace: Workspace, rita: User, mara: User, *, at: datetime) -> None:

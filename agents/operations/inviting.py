@@ -166,7 +166,7 @@ def _new_user(name: str, password: str, email: str) -> User:
 _OVER = "This invitation is over. Ask for a new one."
 _EMAIL = "That is not the address of a mailbox."
 _NAME = (
-    "Choose another name: 2 to 40 lowercase letters, digits, dots, hyphens and underscores, "
+    "Choose another name: 2 to 40 lower-case letters, digits, dots, hyphens and underscores, "
     "and not one that is in use."
 )
 
@@ -186,7 +186,7 @@ def _join(invitation: Invitation, user: User, at: datetime) -> Membership:
     if is_over or fresh.expires_at <= at:
         raise Refused("over", _OVER)
     if part := Membership.objects.filter(workspace=workspace, user=user).first():
-        raise Refused("member", f"You are {part.role} in {workspace.name} already.")
+        raise Refused("member", f"You already have the role {part.role} in {workspace.name}.")
     role = Role(fresh.role)
     part = join(workspace=workspace, user=user, role=role, at=at, actor=actor)
     if fresh.team is not None:

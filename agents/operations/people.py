@@ -32,7 +32,7 @@ def check_slug(slug: str) -> None:
     if not SLUG.fullmatch(slug):
         raise Refused(
             "bad_slug",
-            "A short name is up to 40 small letters, digits and hyphens, such as eu-support.",
+            "A short name is up to 40 lower-case letters, digits and hyphens, such as eu-support.",
         )
 
 

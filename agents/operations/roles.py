@@ -34,7 +34,7 @@ def join(
         if found:
             raise Refused(
                 "member",
-                f"{user.get_username()} is {found.role} in {workspace.name} already: "
+                f"{user.get_username()} has the role {found.role} in {workspace.name} already: "
                 "change the role or the limit instead.",
             )
         return _put_membership(workspace, user, role, desk_limits or {}, at, actor)

@@ -81,7 +81,7 @@ WRONG = "That code is wrong, was used, or came too soon after a wrong one. Wait 
 
 
 def check_factor(*, user: User, code: str, at: datetime) -> bool:
-    """Tell whether a code of the app or a recovery code is right; neither is so a second time."""
+    """Tell whether a code from the app or a recovery code is right; neither is so a second time."""
     with transaction.atomic():
         workspaces = lock_workspaces_of(user)
         device = factor_of(user)

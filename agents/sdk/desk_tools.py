@@ -49,7 +49,7 @@ class DeskTool:
     function: Callable[..., Json]
     touch: Touch
     title: str
-    before: str  # what an approval does: "Gives {subject} the role {role}."
+    before: str  # what an approval does: "Give {subject} the role {role}."
     after: str  # what was done, for people and for the run's answer
     subject: str  # the argument that names what it is about
     arguments: Arguments

@@ -1,4 +1,4 @@
-"""Sentences with places: "Gives {subject} the role {role}".
+"""Sentences with places: "Give {subject} the role {role}".
 
 A place is a plain name. No attributes, no formats, no second pass: a value that holds braces
 stays text, whoever wrote it.

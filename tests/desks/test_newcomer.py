@@ -36,7 +36,7 @@ WRONG: list[tuple[str, str, str]] = [
         "",
         "say what it does, before and after it",
     ),
-    ("Sends {pieces} to", "Sends {piece} to", "send_samples has no piece for its sentence"),
+    ("Send {pieces} to", "Send {piece} to", "send_samples has no piece for its sentence"),
     ('"pieces": Lower()', '"person": Lower()', "nobody changes what a call is about"),
     ('"pieces": Lower()', '"piece": Lower()', "send_samples has no argument piece"),
     ('"pieces": Lower()', '"pieces": Lower', "pieces cannot be changed by"),

@@ -124,7 +124,7 @@ def test_a_date_is_moved_nearer_and_access_is_granted_once(company: Company) -> 
         row.click()
         card = rita.locator("#card")
         expect(card.locator("#consequence")).to_contain_text(
-            "Gives Noor Haddad (Billing) the role editor on billing until " + written(asked)
+            "Give Noor Haddad (Billing) the role editor on billing until " + written(asked)
         )
         expect(rita.locator("main")).to_contain_text("Grants in 30 days")
         rita.keyboard.press("e")
@@ -154,7 +154,7 @@ def test_a_date_is_moved_nearer_and_access_is_granted_once(company: Company) -> 
         expect(diff).to_contain_text(written(asked))
         expect(diff).to_contain_text(f"{written(nearer)}rita")
         rita.goto(f"{site}/approvals/decided/?outcome=adjusted")
-        expect(rita.locator("main")).to_contain_text("Gives Noor Haddad (Billing)")
+        expect(rita.locator("main")).to_contain_text("Give Noor Haddad (Billing)")
         admin = company.page_of(browser, "admin")
         admin.goto(f"{site}/audit/")
         log = admin.locator("main")

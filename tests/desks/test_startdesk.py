@@ -88,8 +88,8 @@ def test_what_is_there_is_never_written_over(tmp_path: Path) -> None:
         ("json", "has a package of that name"),
         ("bank", "is taken"),
         ("approvals", "is a word of the console's own"),
-        ("Two Words", "small letters"),
-        ("class", "small letters"),
+        ("Two Words", "lower-case letters"),
+        ("class", "lower-case letters"),
     ):
         with pytest.raises(CommandError, match=why):
             call_command("startdesk", name, folder=tmp_path)

@@ -159,6 +159,9 @@ def test_a_newcomer_meets_a_team_a_tier_and_what_people_share(
             transaction.set_rollback(True)
 
     assert [begin_work(workspace, at=at), begin_work(workspace, at=at)] == [True, False]
+    decided = User.objects.get(username="rita").last_login  # whom the history has decide
+    assert decided is not None
+    assert decided <= at
     tell()
 
     waiting = Escalation.objects.filter(state="open")

@@ -62,7 +62,7 @@ def test_who_is_invited_by_mail_joins_once_with_name_and_password(
     assert "mia@example.com" in admin.get("/members/").text
     made = Invitation.objects.get()
     assert token not in f"{vars(made)}{[e.facts for e in Event.objects.all()]}"
-    assert "ada invites you as reviewer, in the team Leads." in words(Client().get(page).text)
+    assert "ada invites you as a reviewer, in the team Leads." in words(Client().get(page).text)
     refused = [accept(token, name, PASSWORD) for name in ("rita", "Mia", "mia x", "simulated-x")]
     assert {(one.status_code, "Choose another name" in one.text) for one in refused} == {
         (422, True)
@@ -170,7 +170,7 @@ def test_who_has_a_sign_in_joins_with_it_and_nobody_is_told_that_they_have_one(
     assert Membership.objects.filter(user=known, workspace=scene.workspace, role="viewer").exists()
     again = made_by(scene, ada)
     shown = signed_in(scene.rita).get(f"/invitations/{again.token}/").text
-    assert "who is reviewer in" in words(shown)
+    assert "who is a reviewer in" in words(shown)
     assert "Join as" not in shown
     answered = signed_in(scene.rita).post(f"/invitations/{again.token}/", {"as": "me"})
     assert (answered.status_code, "already" in answered.text) == (422, True)

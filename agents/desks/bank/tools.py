@@ -41,7 +41,7 @@ def read_invoice(call: Call, *, account: str, invoice: str) -> Json:
 @desk.tool(
     Touch.SAFE,  # the same key pays once
     title="Transfer money",
-    before="Sends {amount} from {subject} to {payee}, dated {on}.",
+    before="Send {amount} from {subject} to {payee}, dated {on}.",
     after="{amount} was sent from {subject} to {payee}, dated {on}.",
     subject="account",
     resource="account",
@@ -64,7 +64,7 @@ def transfer_money(
 @desk.tool(
     Touch.SAFE,
     title="Add a payee",
-    before="Enters {name} as the payee {payee}: from then on it can be paid.",
+    before="Enter {name} as the payee {payee}: from then on it can be paid.",
     after="{name} was entered as the payee {payee}.",
     subject="account",
     resource="account",

@@ -69,7 +69,9 @@ class Command(BaseCommand):
 def _refusal(name: str, place: Path) -> str:
     """Return why nothing can be written there under this name, or ""."""
     if not NAME.fullmatch(name) or iskeyword(name):
-        return f"{name!r} is no name for a desk: up to 30 small letters, digits and underscores."
+        return (
+            f"{name!r} is no name for a desk: up to 30 lower-case letters, digits and underscores."
+        )
     if place.is_relative_to(settings.CODE_DIR):
         return f"{place} is the console's own: choose a folder outside, which no update meets."
     if (place / name).exists() or (place / f"test_{name}.py").exists():
