@@ -55,6 +55,8 @@ def test_what_a_person_lets_out_is_what_is_sent(scene: Scene, verdict: str) -> N
     page = signed_in(scene.rita).get(reverse("approval", args=[escalation.pk])).text
     told = "as the agent wrote it" if verdict == "approve" else "as rita edited it"
     assert f"The email was sent {told}." in words(page)
+    trace = signed_in(scene.rita).get(reverse("run", args=[run.pk])).text
+    assert "Carried out 1 email no payment or change proposed" in words(trace)
 
 
 def test_a_letter_that_would_be_masked_is_refused_with_what_would_be(scene: Scene) -> None:

@@ -110,7 +110,7 @@ def trace(run: Run, *, at: datetime | None = None, before: int | None = None) ->
         counts=_counts(on_page),
         result=found,
         waiting=open_ones[0] if open_ones else None,
-        moved=moved_sums(effects.values()),
+        moved=moved_sums(effects.values()) or _letters(effects.values()),
         is_untold=has_paid and run.state in ENDED and not any(map(_is_letter, effects.values())),
         asked=_proposed_text(asked) if asked or not acts else f"of {_calls(len(acts))} proposed",
         tokens=spent.tokens,
@@ -148,6 +148,11 @@ def moved_sums(effects: Iterable[Effect]) -> str:
 
 def _done_effects(effects: Iterable[Effect]) -> list[Effect]:
     return [e for e in effects if e.state == EffectState.DONE and not _is_letter(e)]
+
+
+def _letters(effects: Iterable[Effect]) -> str:
+    count = sum(map(_is_letter, effects))
+    return with_unit(count, "emails") if count else ""
 
 
 def _calls(count: int) -> str:
