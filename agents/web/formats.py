@@ -149,7 +149,7 @@ def desk_title(name: str) -> str:
 
 
 def rule_of_desk(rule: str, desk: str) -> str:
-    """Return what people call a rule of one desk: Automatic approval limit (Refunds)."""
+    """Return what people call a rule of one desk, which stands behind it in brackets."""
     return f"{rule_title(rule)} ({desk_title(desk)})"
 
 
