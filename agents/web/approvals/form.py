@@ -95,5 +95,5 @@ def read_patch(
         raise BadForm(f"{SET}{error.name}", str(error)) from None
     if not patch:
         first = f"{SET}{fields[0].name}" if fields else "verdict"
-        raise BadForm(first, "Nothing is changed. Change a value first.")
+        raise BadForm(first, "That is what the agent asked for. Change a value first.")
     return patch
