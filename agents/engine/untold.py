@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import reduce
 from operator import or_
 
@@ -13,6 +13,7 @@ from agents.models import Effect
 from agents.models.effect import EffectQuerySet
 from agents.systems import SYSTEMS, Notice
 
+EARLIER = timedelta(days=30)  # that a letter may have settled before what it tells of
 MAYBE_SENT = (EffectState.DONE, EffectState.INTENDED, EffectState.UNKNOWN)
 
 
@@ -26,14 +27,16 @@ def untold_effects(*, since: datetime, of: Notice | None = None) -> EffectQueryS
 
     A mail of the run that was launched anew counts; one that may have left is asked about anyway.
     """
-    wanted = [_without_letter(notice) for notice in ([of] if of else notices())]
+    wanted = [_without_letter(notice, since - EARLIER) for notice in ([of] if of else notices())]
     done = Effect.objects.filter(state=EffectState.DONE, settled_at__gte=since)
     return done.filter(reduce(or_, wanted, Q(pk__in=[])), run__state__in=ENDED)
 
 
-def _without_letter(notice: Notice) -> Q:
+def _without_letter(notice: Notice, since: datetime) -> Q:
+    # Without `since` PostgreSQL reads every letter there ever was.
+    is_recent = Q(settled_at__gte=since) | Q(settled_at=None)
     letters = Effect.objects.filter(
-        tool=notice.letter, state__in=MAYBE_SENT, amount_minor=OuterRef("amount_minor")
+        is_recent, tool=notice.letter, state__in=MAYBE_SENT, amount_minor=OuterRef("amount_minor")
     )
     # Two queries: with one, a database reads every letter of that amount.
     own, again = (letters.filter(**{run: OuterRef("run")}) for run in ("run", "run__again_of"))
