@@ -88,7 +88,7 @@ class _SealedHashes:
         while hashed not in self._ahead:
             head = next(self._heads, None)
             if head is None:
-                raise _miscounted("more", chain)
+                raise _miscount_error("more", chain)
             self._ahead.update(*(hashes for _, hashes in head.plain().chains()))
         self._ahead.remove(hashed)
 
@@ -102,10 +102,10 @@ def _refuse_sealed(chains: Iterable[UnsealedChain], heads: Iterable[Head]) -> No
     for head in heads:
         for _, hashes in head.plain().chains():
             if again := new.keys() & hashes:
-                raise _miscounted("fewer", min(new[hashed] for hashed in again))
+                raise _miscount_error("fewer", min(new[hashed] for hashed in again))
 
 
-def _miscounted(how: str, chain: str) -> HeadsDiffer:
+def _miscount_error(how: str, chain: str) -> HeadsDiffer:
     return HeadsDiffer(
         f"The table agents_sealed counts {how} events of {chain} than the heads have: nothing is "
         "sealed. Run manage.py verify_audit, and put the count right that it names."

@@ -129,7 +129,7 @@ def brief_of(run: Run) -> patterns.Brief:
         limits=limits,
         specs={**tools.specs(), **known, **extra},
         bound=SYSTEMS[run.desk].bound_arguments(run),
-        more_tools=tools.told_of(limits.proposable),
+        more_tools=tools.usage_of(limits.proposable),
         question_version=run.question_version,
         in_model_units=run.desk == FIRST_DESK or run.question_version < 2,
         scope=run.scope,

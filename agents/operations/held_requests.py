@@ -18,7 +18,8 @@ from agents.operations.refusal import Refused
 
 def lock_held(workspace: Workspace, user: User) -> set[UUID]:
     """Lock the runs whose requests a person holds: before the workspace, in everyone's order."""
-    runs = Run.objects.filter(pk__in=list(_held_by(workspace, user).values_list("run", flat=True)))
+    held = _requests_of(workspace, user).values_list("run", flat=True)
+    runs = Run.objects.filter(pk__in=list(held))
     return set(runs.select_for_update().order_by("pk").values_list("pk", flat=True))
 
 
@@ -29,7 +30,7 @@ def release_held(
 
     `locked` are the runs of `lock_held`. Raises Refused where more was assigned since.
     """
-    requests = list(_held_by(workspace, user).select_related("run", "step", "claimed_by"))
+    requests = list(_requests_of(workspace, user).select_related("run", "step", "claimed_by"))
     if any(one.run_id not in locked for one in requests):
         raise Refused("moved", f"A request has just been handed to {user}. Try again.")
     for one in requests:
@@ -37,7 +38,7 @@ def release_held(
     return len(requests)
 
 
-def _held_by(workspace: Workspace, user: User) -> QuerySet[Escalation]:
+def _requests_of(workspace: Workspace, user: User) -> QuerySet[Escalation]:
     open_here = Escalation.objects.filter(workspace=workspace, state=EscalationState.OPEN)
     return open_here.filter(Q(assigned_to=user) | Q(claimed_by=user)).order_by("pk")
 

@@ -30,10 +30,10 @@ def check_send_back(escalation: Escalation, before: int | None = None) -> None:
         raise Refused("no_send_back", UNHEARD)
     most = run.limits.max_send_backs
     if (sent_back_in(run).count() if before is None else before) >= most:
-        raise Refused("max_send_backs", _used_up(most))
+        raise Refused("max_send_backs", _limit_in_words(most))
 
 
-def _used_up(most: int) -> str:
+def _limit_in_words(most: int) -> str:
     if not most:
         return "The policy of this run lets no request be sent back. Decide this one."
     times = "once" if most == 1 else f"{most} times"

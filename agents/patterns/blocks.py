@@ -67,7 +67,7 @@ class Blocked(Stop):
             self.details = {**self.details, "blocks": list(blocks)}
         return self
 
-    def given_up(self, end: Stop) -> Stop:
+    def end_without(self, end: Stop) -> Stop:
         """Return what ends the run where no other proposal came: the block, or a budget."""
         if end.reason in BUDGETS:
             return end
@@ -93,7 +93,7 @@ def block_by_person(end: Stop, step: Json, action: Json, decision: Json) -> Bloc
     return Blocked(end, {"step": step, "action": action, **told_of})
 
 
-def sent_back(notes: Notes, action: Json) -> Json:
+def earlier_block(notes: Notes, action: Json) -> Json:
     """Return the block by which a person sent back this very action, or None."""
     theirs = filter(is_by_person, notes.blocks)
     return next((block for block in theirs if block["action"] == action), None)
@@ -136,7 +136,7 @@ def say_until_usable(say: Callable[[], Steps[T]], notes: Notes, limits: Limits) 
         except Blocked as block:
             row = block.put_to_agent(notes, limits, row=row)
         except NoReply as end:
-            raise (row.given_up(end) if row else end) from None
+            raise (row.end_without(end) if row else end) from None
 
 
 def blocks_of(notes: Notes, *, step: Json = None) -> Json:

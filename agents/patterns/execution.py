@@ -43,7 +43,7 @@ class Work:
         return self.step.name
 
     @property
-    def used(self) -> list[Json]:
+    def calls_made(self) -> list[Json]:
         """Return the tool calls that were carried out, with what came of them."""
         return [
             {"name": past["executed_action"]["name"], "args": past["executed_action"]["args"]}
@@ -103,7 +103,7 @@ def _with_tools(work: Work) -> Steps[str]:
     asked_for: set[str] = set()  # in this execution
     recalled: list[Json] = []
     for _ in range(limits.max_steps):
-        done = to_model_units([*work.used, *recalled])
+        done = to_model_units([*work.calls_made, *recalled])
         more = to_model_units(blocks_of(work.tools))
         inputs = work.inputs(answer_as="action", tools=list(allowed), done=done, **more)
         asked = Ask(f"{work.label}/execute", "executor", inputs, guide=guide)

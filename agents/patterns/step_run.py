@@ -45,7 +45,7 @@ class StepRound:
             "verdict": self.verdict.as_json() if self.verdict else None,
             "question": self.question,
             "person": self.person,
-            "tools": course.work.used,
+            "tools": course.work.calls_made,
         }
 
 

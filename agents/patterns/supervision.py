@@ -66,7 +66,7 @@ def ask_judge(course: StepRun, now: StepRound) -> Steps[Verdict]:
         assessment=now.assessment.as_json(),
         triggers=now.triggers,
         output=now.output,
-        done=to_model_units(course.work.used),
+        done=to_model_units(course.work.calls_made),
         reorients_left=course.work.brief.limits.max_reorients - course.reorients,
     )
     asked = Ask(f"{course.work.label}/judge", "judge", inputs)

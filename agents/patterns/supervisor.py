@@ -22,8 +22,8 @@ from agents.patterns.blocks import (
     block_by_person,
     block_for,
     blocks_of,
+    earlier_block,
     expect_readable,
-    sent_back,
 )
 from agents.patterns.steps import (
     NoReply,
@@ -67,7 +67,7 @@ def supervisor(brief: Brief, notes: Notes) -> Flow:
             row = block.put_to_agent(notes, limits, row=row)
             continue
         except NoReply as end:
-            raise (row.given_up(end) if row else end) from None
+            raise (row.end_without(end) if row else end) from None
         if turn.action["kind"] == "final":
             if row and is_undone(row, brief):
                 raise row.with_all(notes.blocks)
@@ -259,7 +259,7 @@ def wait_for_decision(turn: ProposalTurn, review: Json) -> Steps[str]:
     """Wait for a person and leave the turn's action as they want it. Return the step's key."""
     letter = review.get("facts", {}).get("letter")  # the argument that somebody outside would read
     kind = (LETTER if letter else ACTION).stored
-    if turn.person is None and sent_back(turn.notes, turn.action):
+    if turn.person is None and earlier_block(turn.notes, turn.action):
         end = turn.refuse(SENT_BACK, "human_approval")
         raise Blocked(end, {"step": turn.step, "action": turn.action, **SAME_AGAIN})
     try:

@@ -111,7 +111,7 @@ def run_round(course: StepRun) -> Steps[StepRound]:
     if not course.work.brief.limits.reference.self_reported:
         now.reviewed, claim = yield from _review_output(course, output)
         now.output = text_of(now.reviewed)
-        used = [call["name"] for call in course.work.used]
+        used = [call["name"] for call in course.work.calls_made]
         now.triggers += evidence(course.commitment, used=used, claim=claim)
     course.line(RECONCILE, ok=not now.triggers, triggers=now.triggers)
     yield course.say("drift.reconciled", triggers=now.triggers)
@@ -122,7 +122,7 @@ def assess_round(course: StepRun, now: StepRound) -> Steps[Assessment]:
     """POST: have the agent say how its work compares with its commitment."""
     pre = course.commitment.as_json()
     inputs = course.work.inputs(
-        commitment=pre, output=now.output, done=to_model_units(course.work.used)
+        commitment=pre, output=now.output, done=to_model_units(course.work.calls_made)
     )
     asked = Ask(f"{course.work.label}/post", "assessor", inputs)
     try:

@@ -189,7 +189,7 @@ def specs() -> ArgSpecs:
     return {name: registered.spec for name, registered in TOOLS.items()}
 
 
-def told_of(names: Iterable[str]) -> dict[str, str]:
+def usage_of(names: Iterable[str]) -> dict[str, str]:
     """Return how to use those of these tools that no prompt knows: arguments, then a sentence."""
     found = ((name, TOOLS[name]) for name in names if name in TOOLS)
     return {name: f"{_arguments(tool)}: {tool.told}" for name, tool in found if tool.told}

@@ -89,7 +89,7 @@ def _parts(user_id: int) -> list[Membership]:
     return list(found.annotate(is_lead=Exists(led)).order_by("pk"))
 
 
-def stopped_of(user: User) -> list[int]:
+def stopped_workspaces(user: User) -> list[int]:
     """Return the workspaces of a person where a kill switch stands."""
     return [part.workspace_id for part in parts_of(user) if getattr(part, "has_stops", True)]
 

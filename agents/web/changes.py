@@ -59,7 +59,7 @@ def lead_of(action: Json) -> str:
     return found[0] if found else ""
 
 
-def watched_of(action: Json, left: Mapping[str, Json] | None = None) -> str:
+def lead_in_words(action: Json, left: Mapping[str, Json] | None = None) -> str:
     """Return a call's main argument in words, from `left` if it was changed; "" if none."""
     lead = lead_of(action) if action else ""
     args = _args(action) if left is None else left

@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from agents.core.requests import Json
 from agents.models import Role
-from agents.web.access import AUDITS, DECIDES, LAUNCHES, parts_of, person, stopped_of
+from agents.web.access import AUDITS, DECIDES, LAUNCHES, parts_of, person, stopped_workspaces
 from agents.web.approvals.selection import waiting_in
 from agents.web.kill import switches
 from agents.web.pages import HtmxRequest, lead, page_of
@@ -47,7 +47,7 @@ def page_frame(request: HttpRequest) -> dict[str, Json]:
         **around,
         "parts": parts,
         "waiting": cache(lambda: waiting_in(mine)),  # a page that knows gives its own
-        "stops": cache(lambda: switches.standing(*stopped_of(user))),
+        "stops": cache(lambda: switches.standing(*stopped_workspaces(user))),
         "administers": [part.workspace_id for part in parts if part.role == Role.ADMIN],
         "may_launch": any(part.role in LAUNCHES for part in parts),
         "may_see_figures": any(

@@ -396,7 +396,7 @@ def _erasure_text(told: EventSentence) -> str:
     return "Erased the texts of this run."
 
 
-def _worded_by(form: str, *, quote: str = "") -> Callable[[EventSentence], str]:
+def _teller_of(form: str, *, quote: str = "") -> Callable[[EventSentence], str]:
     """Return a function that fills facts into a sentence and appends one of them as a quote."""
 
     def tell(told: EventSentence) -> str:
@@ -411,36 +411,36 @@ def _worded_by(form: str, *, quote: str = "") -> Callable[[EventSentence], str]:
 
 
 TELLS: Mapping[str, Callable[[EventSentence], str]] = {
-    "workspace.created": _worded_by("Created the workspace {slug}."),
-    "policy.created": _worded_by("Created policy v{number}."),
-    "policy.published": _worded_by("Published policy v{number}. New runs follow it."),
+    "workspace.created": _teller_of("Created the workspace {slug}."),
+    "policy.created": _teller_of("Created policy v{number}."),
+    "policy.published": _teller_of("Published policy v{number}. New runs follow it."),
     "member.set": _member_set,
     "member.removed": _member_removed,
     "team.set": _team_set,
     "workspace.second_factor": lambda told: (
         f"Required a second factor of {', '.join(told.facts['roles']) or 'nobody'}."
     ),
-    "factor.set": _worded_by("Set up a second factor."),
-    "factor.removed": _worded_by("Removed their second factor."),
-    "factor.codes": _worded_by("Made new recovery codes."),
-    "factor.recovered": _worded_by("Signed in with a recovery code; {left} left."),
-    "factor.reset": _worded_by("Reset the second factor of {user}."),
+    "factor.set": _teller_of("Set up a second factor."),
+    "factor.removed": _teller_of("Removed their second factor."),
+    "factor.codes": _teller_of("Made new recovery codes."),
+    "factor.recovered": _teller_of("Signed in with a recovery code; {left} left."),
+    "factor.reset": _teller_of("Reset the second factor of {user}."),
     "invitation.sent": lambda told: (
         f"Invited somebody as {told.facts['role']}"
         f"{' to the team ' + told.facts['team'] if told.facts['team'] else ''}"
         f" (invitation {told.facts['invitation']})."
     ),
-    "invitation.accepted": _worded_by("Accepted invitation {invitation}."),
-    "invitation.revoked": _worded_by("Ended invitation {invitation}."),
-    "invitation.expired": _worded_by("Invitation {invitation} expired."),
-    "sessions.ended": _worded_by("Ended the sessions of {user}: {count}."),
-    **{kind: _worded_by(sentence) for kind, (_, sentence) in desk_words.EVENTS.items()},
+    "invitation.accepted": _teller_of("Accepted invitation {invitation}."),
+    "invitation.revoked": _teller_of("Ended invitation {invitation}."),
+    "invitation.expired": _teller_of("Invitation {invitation} expired."),
+    "sessions.ended": _teller_of("Ended the sessions of {user}: {count}."),
+    **{kind: _teller_of(sentence) for kind, (_, sentence) in desk_words.EVENTS.items()},
     "audit.exported": _export_text,
     "audit.verified": _verification_text,
-    "archive.written": _worded_by(
+    "archive.written": _teller_of(
         "Archived {runs} runs that ended before {before} (archive {archive})."
     ),
-    "archive.erased": _worded_by("Emptied the archived texts of {runs} runs (archive {archive})."),
+    "archive.erased": _teller_of("Emptied the archived texts of {runs} runs (archive {archive})."),
     "kill_switch.on": _switch("Turned the kill switch on for {}", "paused"),
     "kill_switch.trial": _switch("Resumed new runs for {}", "resumed"),
     "kill_switch.off": _switch("Turned the kill switch off for {}", "resumed"),
@@ -450,42 +450,42 @@ TELLS: Mapping[str, Callable[[EventSentence], str]] = {
     "notifications.address": lambda told: (
         f"{'Set' if told.facts['email'] else 'Removed'} the mail address of {told.facts['user']}."
     ),
-    "webhook.added": _worded_by("Added the webhook {name} to {host}."),
-    "webhook.rotated": _worded_by("Made a new secret for the webhook {name}."),
-    "webhook.removed": _worded_by("Removed the webhook {name}."),
-    "webhook.tried": _worded_by("Sent a test to the webhook {name}."),
+    "webhook.added": _teller_of("Added the webhook {name} to {host}."),
+    "webhook.rotated": _teller_of("Made a new secret for the webhook {name}."),
+    "webhook.removed": _teller_of("Removed the webhook {name}."),
+    "webhook.tried": _teller_of("Sent a test to the webhook {name}."),
     "person.erased": _erasure_text,
-    "models.tried": _worded_by("Made {woken} waiting runs try the model again."),
+    "models.tried": _teller_of("Made {woken} waiting runs try the model again."),
     "run.queued": _run_queued,
-    "run.claimed": _worded_by("A worker took the run (attempt {attempt})."),
-    "run.waiting": _worded_by("The run waits for a person."),
-    "run.done": _worded_by("The run finished."),
+    "run.claimed": _teller_of("A worker took the run (attempt {attempt})."),
+    "run.waiting": _teller_of("The run waits for a person."),
+    "run.done": _teller_of("The run finished."),
     "run.stopped": _run_stopped,
     "run.failed": _run_stopped,
-    "step.begun": _worded_by("Began {phase}."),
+    "step.begun": _teller_of("Began {phase}."),
     "step.done": _step_done,
-    "step.retried": _worded_by("Tried again: {phase}, attempt {attempt}."),
+    "step.retried": _teller_of("Tried again: {phase}, attempt {attempt}."),
     "step.failed": lambda told: (
         f"Failed: {phase_in_words(told.facts['key'])}. {end_sentence(told.facts['failed'])}"
     ),
-    "step.accepted": _worded_by("The result of {step} was accepted."),
+    "step.accepted": _teller_of("The result of {step} was accepted."),
     "step.halted": _step_halted,
-    "step.reoriented": _worded_by(
+    "step.reoriented": _teller_of(
         "Corrections for {step}, which is done again.", quote="correction"
     ),
-    "checkpoint.committed": _worded_by("Planned {step} (confidence: {confidence})."),
+    "checkpoint.committed": _teller_of("Planned {step} (confidence: {confidence})."),
     "checkpoint.assessed": lambda told: (
         f"Self-check of {_step(told)}: "
         f"{'as planned' if told.facts.get('met_commitment') else 'not as planned'}."
     ),
-    "drift.reconciled": _worded_by("Compared {step} with its plan."),
+    "drift.reconciled": _teller_of("Compared {step} with its plan."),
     "verdict.rendered": lambda told: (
         f"Verdict on {_step(told)}: {verdict_in_words(told.facts['verdict'])}."
         f"{_quote(told.facts.get('reason'))}"
     ),
-    "human.asked": _worded_by("Asked a person about {step}.", quote="question"),
+    "human.asked": _teller_of("Asked a person about {step}.", quote="question"),
     "human.answered": _human_answered,
-    "convergence.cap_reached": _worded_by(
+    "convergence.cap_reached": _teller_of(
         "Limit of drafts reached: the step goes on with the last one."
     ),
     "effect.intended": _effect,
@@ -498,16 +498,16 @@ TELLS: Mapping[str, Callable[[EventSentence], str]] = {
     "escalation.not_carried_out": lambda told: (
         f"The approval was not carried out: {why_not(told.facts['reason'])}."
     ),
-    "escalation.claimed": _worded_by("Claimed the request."),
-    "escalation.released": _worded_by("Released the request."),
+    "escalation.claimed": _teller_of("Claimed the request."),
+    "escalation.released": _teller_of("Released the request."),
     "escalation.assigned": _escalation_assigned,
     "escalation.commented": lambda told: f"Commented:{_quote(told.facts['comment'])}",
     "escalation.snoozed": lambda told: (
         f"Snoozed the request until {_time(told.facts['until'])}. Its deadline stays."
     ),
-    "escalation.woken": _worded_by("Ended their snooze of the request."),
+    "escalation.woken": _teller_of("Ended their snooze of the request."),
     "approval.given": _approval_given,
     "approval.lapsed": _approval_lapsed,
     "decision.refused": _decision_refused,
-    "call.late": _worded_by("A reply of {tool} came too late and was not used."),
+    "call.late": _teller_of("A reply of {tool} came too late and was not used."),
 }

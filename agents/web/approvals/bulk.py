@@ -55,11 +55,11 @@ class Candidate:
     @property
     def measure(self) -> str:
         """Return what it is counted in: a currency, or COUNT."""
-        return asked_for(self.row.escalation)[0]
+        return measure_of(self.row.escalation)[0]
 
     @property
     def minor(self) -> int:
-        return asked_for(self.row.escalation)[1]
+        return measure_of(self.row.escalation)[1]
 
     @property
     def digits(self) -> int:
@@ -142,12 +142,12 @@ def _far_first(rows: Sequence[InboxRow], who: Reviewer) -> list[Candidate]:
     """Return requests, those first whose amount is farthest from the median of its currency."""
     amounts: dict[str, list[int]] = {}
     for row in rows:
-        measure, size = asked_for(row.escalation)
+        measure, size = measure_of(row.escalation)
         amounts.setdefault(measure, []).append(size)
     middle = {measure: median(sizes) for measure, sizes in amounts.items()}
 
     def distance(row: InboxRow) -> float:
-        measure, size = asked_for(row.escalation)
+        measure, size = measure_of(row.escalation)
         usual = middle[measure]
         return max(size / usual, usual / size) if size and usual else 1.0
 
@@ -160,7 +160,7 @@ def _is_anothers(row: InboxRow, user_id: int) -> bool:
     return bool(row.claimed_by) and row.escalation.claimed_by_id != user_id
 
 
-def asked_for(held: Escalation) -> tuple[str, int]:
+def measure_of(held: Escalation) -> tuple[str, int]:
     """Return what a request asks for: currency and minor units; where for no money, one COUNT."""
     is_of_money = held.kind == ACTION.stored and held.amount_minor is not None
     return (held.currency, held.amount_minor or 0) if is_of_money else (COUNT, 1)
@@ -169,7 +169,7 @@ def asked_for(held: Escalation) -> tuple[str, int]:
 def totals(held: Iterable[Escalation]) -> dict[str, int]:
     """Return what requests ask for, minor units by currency; where for no money, their number."""
     found: dict[str, int] = {}
-    for measure, size in map(asked_for, held):
+    for measure, size in map(measure_of, held):
         found[measure] = found.get(measure, 0) + size
     return found
 

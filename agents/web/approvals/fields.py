@@ -81,7 +81,7 @@ def form_field(field: OpenField, *, label: SafeString | str, most_minor: int | N
     return FormField(field, label, asked, words, least, most, hint)
 
 
-def filled_in(
+def fill_fields(
     fields: Sequence[FormField], typed: Mapping[str, str], *, wrong: str = "", sentence: str = ""
 ) -> list[FormField]:
     """Return the fields with what was typed, and what is `wrong` with the one of that name."""

@@ -41,7 +41,7 @@ class Reviewer:
         return Team.objects.filter(members__user=self.user_id).values_list("pk", flat=True)
 
     @property
-    def snoozed(self) -> QuerySet[Snooze, int]:
+    def snoozed_ids(self) -> QuerySet[Snooze, int]:
         """Return the requests that they do not want to see yet, as a part of another question."""
         own = Snooze.objects.filter(user=self.user_id, until__gt=self.at)
         return own.values_list("escalation_id", flat=True)
@@ -132,7 +132,7 @@ def in_queue(queue: QueueAddress, who: Reviewer) -> Q:
 
 def in_view(view: str, who: Reviewer) -> Q:
     """Return the condition of a view. What a person has snoozed is in the view of that alone."""
-    snoozed = Q(pk__in=who.snoozed)
+    snoozed = Q(pk__in=who.snoozed_ids)
     if view == queues.SNOOZED:
         return snoozed
     is_claimed = Q(claimed_until__isnull=False, claimed_until__gt=who.at)

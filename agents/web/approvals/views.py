@@ -20,7 +20,7 @@ from agents.tools import argument_in_words
 from agents.web import access
 from agents.web.approvals import card as cards
 from agents.web.approvals import inbox as inboxes
-from agents.web.approvals.fields import SET, filled_in
+from agents.web.approvals.fields import SET, fill_fields
 from agents.web.approvals.form import Wanted, read_decision, read_patch
 from agents.web.approvals.position import line_of
 from agents.web.approvals.queue import read_queue, view_addresses
@@ -178,7 +178,7 @@ def show_card(
     at = timezone.now()
     around = cards.Around(
         roster=cache(lambda: roster_of(escalation, user.pk)),
-        stops=cache(lambda: switches.standing(*access.stopped_of(user))),
+        stops=cache(lambda: switches.standing(*access.stopped_workspaces(user))),
     )
     card = cards.card(escalation, user, around, at=at)
     typed = {name: request.POST.get(name, "") for name in TYPED}
@@ -196,7 +196,7 @@ def show_card(
         "strip": strip_of(user, request.GET.get("done", "")),
         "notice": notice,
         "field": field,
-        "fields": filled_in(card.fields, request.POST, wrong=field, sentence=sentence),
+        "fields": fill_fields(card.fields, request.POST, wrong=field, sentence=sentence),
         "shown_at": _fields(card),
         "sentence": sentence,
         "verdict": _opening_answer(request.POST.get("verdict", ""), card),

@@ -65,7 +65,7 @@ def csv_lines(
     yield _as_line(COLUMNS)
     count = 0
     for place in range(0, len(keys), TOGETHER):
-        some = _told(found, keys[place : place + TOGETHER])
+        some = _lines_of(found, keys[place : place + TOGETHER])
         count += len(some)
         yield "".join(_as_line(_cells(line, withheld)) for line in some)
     notes = [CUT] * is_cut + [ARCHIVED.format(archived)] * bool(archived)
@@ -73,7 +73,7 @@ def csv_lines(
         yield _as_line([note, *[""] * (len(COLUMNS) - 1)])
 
 
-def _told(found: QuerySet[Event], keys: Sequence[int]) -> list[EventLine]:
+def _lines_of(found: QuerySet[Event], keys: Sequence[int]) -> list[EventLine]:
     with timezone.override(UTC):  # the view has ended, and times are evidence
         return tell_events(read_events(found.filter(pk__in=keys), len(keys)))
 

@@ -43,7 +43,7 @@ class Visitor:
 def admit(cookie: str, asked: Mapping[str, str]) -> Visitor:
     """Return who asks and what they may watch. Raises NotAdmitted: 401, 404, 400, 503."""
     try:
-        user = _signed_in(cookie)
+        user = _user_of(cookie)
         if user is None:
             raise NotAdmitted(401)
         topics = tuple(_topics(tuple(access.workspaces_of(user)), asked))
@@ -62,7 +62,7 @@ def lost_visitors(cookie: str, visitors: Collection[Visitor]) -> set[Visitor]:
 
     At most six queries, however many pages the session has open. Raises DatabaseError.
     """
-    user = _signed_in(cookie)
+    user = _user_of(cookie)
     if user is None:
         return set(visitors)
     around = InboxTopic(tuple(access.workspaces_of(user)))  # of every page, as it would be now
@@ -99,7 +99,7 @@ def _hidden_topics(user: User, topics: Collection[Topic]) -> set[Topic]:
     }
 
 
-def _signed_in(cookie: str) -> User | None:
+def _user_of(cookie: str) -> User | None:
     """Return who a session belongs to, by the rules that a page's request goes through."""
     try:
         found = SimpleCookie(cookie).get(settings.SESSION_COOKIE_NAME)

@@ -116,11 +116,11 @@ def trace(run: Run, *, at: datetime | None = None, before: int | None = None) ->
         tokens=spent.tokens,
         cost=cost_of(steps),
         seconds=round(spent.seconds, 1),
-        waited=sum(_waited(one, now) for one in held.values()),
+        waited=sum(_wait_seconds(one, now) for one in held.values()),
     )
 
 
-def _waited(escalation: Escalation, now: datetime) -> float:
+def _wait_seconds(escalation: Escalation, now: datetime) -> float:
     """Return the seconds that a request waited, at most until it expired or its run ended."""
     end = escalation.decided_at or now
     if end == now and escalation.state != EscalationState.OPEN:

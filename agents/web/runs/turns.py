@@ -21,10 +21,10 @@ from agents.web.changes import (
     amount_of,
     changes,
     is_write,
+    lead_in_words,
     patch_of,
     reply_of,
     stages,
-    watched_of,
 )
 from agents.web.formats import ESCALATION_ROLES, RULING_ROLES
 from agents.web.runs.texts import (
@@ -67,13 +67,13 @@ class RunTurn:
     cost: str
 
     @property
-    def asked_of(self) -> str:
+    def calls_in_words(self) -> str:
         """Say which models were asked how often and with how many tokens: to them + from them."""
         asked: dict[str, list[Step]] = {}
         for step in self.steps:
             if step.model:
                 asked.setdefault(step.model, []).append(step)
-        return " ".join(_asked_of(model, calls) for model, calls in asked.items())
+        return " ".join(_calls_in_words(model, calls) for model, calls in asked.items())
 
     @property
     def expires(self) -> str:
@@ -87,7 +87,7 @@ class RunTurn:
         return bool(self.escalation or self.changes or len(self.rulings) > 1)
 
 
-def _asked_of(model: str, calls: Sequence[Step]) -> str:
+def _calls_in_words(model: str, calls: Sequence[Step]) -> str:
     attempts = sum(step.attempts for step in calls)
     often = f" in {len(calls)} calls" if len(calls) > 1 else ""
     again = f", {attempts} attempts" if attempts > len(calls) else ""
@@ -204,8 +204,8 @@ def _turn(
         number=number,
         name=name,
         title=title_of(name, steps, action),
-        asked=watched_of(action),
-        final=watched_of(action, ran or patch_of(escalation)),
+        asked=lead_in_words(action),
+        final=lead_in_words(action, ran or patch_of(escalation)),
         money=amount_of(action),
         writes=is_write(action),
         said=unusable if role == "block" and not action else said,

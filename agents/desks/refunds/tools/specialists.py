@@ -29,7 +29,7 @@ def _eligible(seen: Json) -> dict[str, str]:
 def billing_specialist(context: Context, *, ticket: str) -> Json:
     """Say whether what the customer pays for can be refunded, and how much of it is left."""
     if not _takes(context, "billing", ticket):
-        return _sent_on("billing")
+        return _reroute_to("billing")
     found = support.paid_plan(
         book_id=context.book_id, customer_number=_customer(context, ticket), at=context.at
     )
@@ -72,7 +72,7 @@ def _incident(seen: Json) -> dict[str, str]:
 def technical_specialist(context: Context, *, ticket: str) -> Json:
     """Say how the incident stands that customers feel."""
     if not _takes(context, "technical", ticket):
-        return _sent_on("technical")
+        return _reroute_to("technical")
     return {"status": "done", "domain": "technical", "result": support.open_incident()}
 
 
@@ -87,7 +87,7 @@ def _offer(seen: Json) -> dict[str, str]:
 def sales_specialist(context: Context, *, ticket: str) -> Json:
     """Say which plan to take, and what it costs."""
     if not _takes(context, "sales", ticket):
-        return _sent_on("sales")
+        return _reroute_to("sales")
     return {"status": "done", "domain": "sales", "result": support.team_offer()}
 
 
@@ -97,7 +97,7 @@ def _takes(context: Context, domain: str, ticket: str) -> bool:
     return is_about(domain, ticket)
 
 
-def _sent_on(domain: str) -> Json:
+def _reroute_to(domain: str) -> Json:
     return {"status": "needs_reroute", "reason": f"ticket_not_{domain}", "domain": domain}
 
 
