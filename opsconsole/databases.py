@@ -36,7 +36,7 @@ POSTGRESQL_LIMITS = {
 PREPARE_THRESHOLD = 2
 
 
-def described_by(url: str, *, base: Path, default: Path, keep: int) -> dict[str, Any]:
+def database_settings(url: str, *, base: Path, default: Path, keep: int) -> dict[str, Any]:
     """Return Django's settings for a DATABASE_URL; "" is the SQLite file `default`.
 
     `keep` is how many seconds a connection to PostgreSQL may be used again.

@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 LONGEST_NAME = 150  # characters, as a user's name may have
 
 
-def denied(request: HttpRequest, exception: Exception) -> HttpResponse:
+def answer_denial(request: HttpRequest, exception: Exception) -> HttpResponse:
     """Answer 403, with a line that says who wanted what."""
     who = request.user.get_username()
     log.warning("%r was denied %s %s: %s", who, request.method, request.path, exception)

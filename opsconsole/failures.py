@@ -13,7 +13,7 @@ from opsconsole import databases
 AGAIN = 5  # seconds after which to try again: a restart of the database takes about as long
 
 
-def failed(request: HttpRequest) -> HttpResponse:
+def answer_failure(request: HttpRequest) -> HttpResponse:
     """Answer 503 if the database cannot be used or is of another release, else 500."""
     error = sys.exc_info()[1]
     is_of_schema = error is not None and databases.is_schema_error(error)

@@ -51,7 +51,7 @@ class Intake:
             return await self.app(scope, receive, send)
         try:
             self._check(scope)
-            await self.app(scope, self._bounded(receive), self._patient(send))
+            await self.app(scope, self._limit_receive(receive), self._patient(send))
         except _Refused as no:
             # Nothing was answered yet: Django answers once it has the whole body.
             await _refuse(send, no.status)
@@ -75,11 +75,11 @@ class Intake:
 
         return patient
 
-    def _bounded(self, receive: Receive) -> Receive:
+    def _limit_receive(self, receive: Receive) -> Receive:
         ends_at = asyncio.get_running_loop().time() + self.seconds
         left, whole = self.most, False
 
-        async def bounded() -> Message:
+        async def receive_limited() -> Message:
             nonlocal left, whole
             if whole:  # from here on it only tells that the client has gone
                 return await receive()
@@ -94,7 +94,7 @@ class Intake:
                 raise _Refused(413)
             return message
 
-        return bounded
+        return receive_limited
 
 
 def _declared_length(scope: Message) -> int:

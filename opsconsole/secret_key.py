@@ -17,7 +17,7 @@ def keep_secret(path: Path, *, price: str = "everybody will have to sign in agai
     `price` is what a new key costs, for the sentence about a file that cannot be used.
     """
     try:
-        return _kept_in(path, price)
+        return _key_in(path, price)
     except OSError as error:
         raise ImproperlyConfigured(
             f"The key {path.name} can be neither read nor made in the data directory "
@@ -25,7 +25,7 @@ def keep_secret(path: Path, *, price: str = "everybody will have to sign in agai
         ) from error
 
 
-def _kept_in(path: Path, price: str) -> str:
+def _key_in(path: Path, price: str) -> str:
     if not path.exists():
         _make(path)
     if stat.S_IMODE(path.stat().st_mode) & 0o077:

@@ -142,7 +142,7 @@ DATA_UPLOAD_MAX_NUMBER_FILES = 0
 # Data
 
 DATABASES = {
-    "default": databases.described_by(
+    "default": databases.database_settings(
         _env.text("DATABASE_URL"),
         base=BASE_DIR,
         default=DATA_DIR / "opsconsole.sqlite3",

@@ -25,7 +25,7 @@ Answer: TypeAlias = Callable[[HttpRequest], HttpResponse]
 def address_limit(get_response: Answer) -> Answer:
     """Refuse a sign-in from an address with too many failures, before its password is read."""
 
-    def answered(request: HttpRequest) -> HttpResponse:
+    def answer(request: HttpRequest) -> HttpResponse:
         # The password's form, and that of the code after it.
         is_try = request.method == "POST" and request.path.startswith(reverse(settings.LOGIN_URL))
         if (
@@ -36,7 +36,7 @@ def address_limit(get_response: Answer) -> Answer:
             return refuse(request, None, {})
         return get_response(request)
 
-    return answered
+    return answer
 
 
 def failures_from(address: str | None) -> int:

@@ -2,9 +2,9 @@
 
 from django.urls import include, path
 
-from opsconsole.denials import denied
-from opsconsole.failures import failed
+from opsconsole.denials import answer_denial
+from opsconsole.failures import answer_failure
 
 urlpatterns = [path("", include("agents.web.urls"))]
-handler403 = denied
-handler500 = failed
+handler403 = answer_denial
+handler500 = answer_failure

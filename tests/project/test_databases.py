@@ -11,13 +11,13 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 from django.db import connection
 
-from opsconsole.databases import SQLITE_OPTIONS, described_by
+from opsconsole.databases import SQLITE_OPTIONS, database_settings
 
 BASE, DEFAULT = Path("/srv/ops"), Path("/srv/ops/var/ops.sqlite3")
 
 
 def described(url: str) -> dict[str, Any]:
-    return described_by(url, base=BASE, default=DEFAULT, keep=60)
+    return database_settings(url, base=BASE, default=DEFAULT, keep=60)
 
 
 @pytest.mark.parametrize(
