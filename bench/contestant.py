@@ -27,7 +27,7 @@ def main() -> None:
     contestant = import_module(f"bench.{given.name}").Contestant(given.url, everyone)
     contestant.run(everyone[:WARM_UP], at_once=1)
     timing = contestant.run(everyone[WARM_UP:-COUNTED], at_once=given.at_once)
-    with databases.counted(given.url) as written:
+    with databases.count_writes(given.url) as written:
         contestant.run(everyone[-COUNTED:], at_once=1)
     contestant.close(len(everyone))
     print(

@@ -98,7 +98,7 @@ def postgres(server: str, sync_ms: float = 0, *, kept: str = "") -> Iterator[str
 
 
 @contextmanager
-def counted(url: str) -> Iterator[list[Written]]:
+def count_writes(url: str) -> Iterator[list[Written]]:
     """Count what the block writes; the list holds it afterwards."""
     found: list[Written] = []
     if url.startswith("sqlite:///"):
@@ -108,9 +108,9 @@ def counted(url: str) -> Iterator[list[Written]]:
             found.append(_in_log(path))
     else:
         with psycopg.connect(url, autocommit=True) as server:
-            before = _told(server)
+            before = _server_counts(server)
             yield found
-            after = _told(server)
+            after = _server_counts(server)
         found.append(Written(*(b - a for a, b in zip(before, after, strict=True))))
 
 
@@ -139,7 +139,7 @@ def _in_log(path: Path) -> Written:
     return Written(commits, commits, len(log))
 
 
-def _told(server: psycopg.Connection[tuple[int, ...]]) -> tuple[int, int, int]:
+def _server_counts(server: psycopg.Connection[tuple[int, ...]]) -> tuple[int, int, int]:
     """Return commits in this database, fsyncs and bytes of the server's log, so far."""
     time.sleep(STATISTICS_SECONDS)
     row = server.execute(

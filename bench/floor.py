@@ -15,7 +15,7 @@ from typing import Any, LiteralString, TypeAlias
 
 import psycopg
 
-from bench.work import ASKED_MINOR, GRANTED_MINOR, Queue, Timing, Watch, goal, in_threads, said
+from bench.work import ASKED_MINOR, GRANTED_MINOR, Queue, Timing, Watch, answer_of, goal, in_threads
 
 Statement: TypeAlias = tuple[LiteralString, tuple[Any, ...]]
 Commit: TypeAlias = Callable[[Statement], object]
@@ -36,7 +36,7 @@ class Contestant:
 
     def __init__(self, url: str, customers: range) -> None:
         self.url = url
-        with opened(url) as commit:
+        with open_connection(url) as commit:
             for table in TABLES:
                 commit((table, ()))
 
@@ -45,7 +45,7 @@ class Contestant:
         return in_threads(self._one_after_another, customers, at_once)
 
     def _one_after_another(self, queue: Queue, timing: Timing) -> None:
-        with opened(self.url) as commit:
+        with open_connection(self.url) as commit:
             for customer in queue:
                 watch = Watch()
                 _refund(commit, customer, watch)
@@ -63,19 +63,19 @@ def _refund(commit: Commit, customer: int, watch: Watch) -> None:
         return KEEP, (json.dumps(steps), run)
 
     def model() -> None:
-        watch.reached()
-        steps.append(said(len(steps) // 2, customer))
+        watch.end_wait()
+        steps.append(answer_of(len(steps) // 2, customer))
 
-    watch.launched()
+    watch.begin_launch()
     commit((LAUNCH, (run, goal(customer), "[]")))
     model()
     steps.append({"charge_minor": ASKED_MINOR})
     model()
     commit(keep())  # the pause
-    watch.decided()
+    watch.begin_decision()
     steps[-1]["granted_minor"] = GRANTED_MINOR
     commit(keep())  # the decision, and with it the intent of the refund
-    watch.reached()
+    watch.end_wait()
     commit((PAY, (run, GRANTED_MINOR)))
     steps.append({"paid_minor": GRANTED_MINOR})
     model()
@@ -88,7 +88,7 @@ def _refund(commit: Commit, customer: int, watch: Watch) -> None:
 
 
 @contextmanager
-def opened(url: str) -> Iterator[Commit]:
+def open_connection(url: str) -> Iterator[Commit]:
     """Open a connection; what it gives commits one statement."""
     if url.startswith("sqlite:///"):
         file = sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None, timeout=10)

@@ -36,9 +36,9 @@ from bench.work import (
     Queue,
     Timing,
     Watch,
+    answer_of,
     goal,
     in_threads,
-    said,
 )
 
 Graph: TypeAlias = CompiledStateGraph[Any, Any, Any, Any]
@@ -94,12 +94,12 @@ class Contestant:
         thread = str(uuid.uuid4())
         config: RunnableConfig = {"configurable": {"thread_id": thread}}
         begin: State = {"goal": goal(customer), "customer": customer, "action": {}, "history": []}
-        watch.launched()
+        watch.begin_launch()
         self.launch(thread, customer)
         paused = graph.invoke(begin, config, durability="sync")
         if "__interrupt__" not in paused:
             raise SystemExit(f"run {thread} did not wait for a person")
-        watch.decided()
+        watch.begin_decision()
         resume = self.decide(thread, paused["__interrupt__"][0].value)
         graph.invoke(Command(resume=resume), config, durability="sync")
 
@@ -111,8 +111,8 @@ class Contestant:
         return GRANTED_MINOR
 
     def model(self, state: State, config: RunnableConfig) -> dict[str, Any]:
-        watching.get().reached()
-        return {"action": said(len(state["history"]), state["customer"])}
+        watching.get().end_wait()
+        return {"action": answer_of(len(state["history"]), state["customer"])}
 
     def act(self, state: State, config: RunnableConfig) -> dict[str, Any]:
         action = state["action"]
@@ -121,7 +121,7 @@ class Contestant:
             args["amount_minor"] = args.pop("amount_usd") * 100
         if args.get("amount_minor", 0) > ATTENDED_MINOR:
             args["amount_minor"] = interrupt({"action": action})
-        watching.get().reached()
+        watching.get().end_wait()
         key = f"{config['configurable']['thread_id']}:{len(state['history'])}"
         context = Context(self.book.pk, key, timezone.now(), STRICT, state["customer"])
         seen = TOOLS[action["name"]].call(context, **args)

@@ -21,7 +21,7 @@ from agents.engine.database import in_database
 from agents.engine.threads import close_connections
 from agents.models import Escalation, Role, Run, Workspace
 from bench import desk
-from bench.work import GRANTED_MINOR, Queue, Timing, Watch, goal, said
+from bench.work import GRANTED_MINOR, Queue, Timing, Watch, answer_of, goal
 
 _watch: ContextVar[Watch] = ContextVar("watch")
 # A page names the escalation that it is about.
@@ -68,10 +68,10 @@ class Contestant:
 
     async def _refund(self, customer: int, watch: Watch) -> None:
         _watch.set(watch)
-        watch.launched()
+        watch.begin_launch()
         run = await in_database(partial(_launch, self.workspace, self.omar, customer))
         await _expect(run, RunState.WAITING)
-        watch.decided()
+        watch.begin_decision()
         await in_database(partial(_decide, run, self.rita))
         await _expect(run, RunState.DONE)
 
@@ -112,9 +112,9 @@ async def _answer(question: llm.Question, *, timeout: float) -> llm.ModelAnswer:
     """Answer in a server's place: everybody's model is a plain function here."""
     step = question.inputs["state_summary"]["steps_completed"]
     customer = int(question.inputs["goal"].split()[1])
-    return llm.ModelAnswer(json.dumps(said(step, customer)), "scripted", 1, 1, 0, demo=False)
+    return llm.ModelAnswer(json.dumps(answer_of(step, customer)), "scripted", 1, 1, 0, demo=False)
 
 
 def _note(point: str) -> None:
     if point in ("model.before_call", "gateway.before_call"):
-        _watch.get().reached()
+        _watch.get().end_wait()

@@ -19,7 +19,7 @@ def goal(customer: int) -> str:
     return f"Customer {customer} requests a refund of 1200 USD for the annual plan."
 
 
-def said(step: int, customer: int) -> dict[str, Any]:
+def answer_of(step: int, customer: int) -> dict[str, Any]:
     """Return what the model says after `step` completed steps."""
     refund = {"user_id": customer, "amount_usd": ASKED_MINOR // 100, "reason": "not used"}
     letter = {"user_id": customer, "amount_usd": GRANTED_MINOR // 100, "message": "Refunded."}
@@ -41,15 +41,15 @@ class Watch:
     _since: float = 0.0
     _into: str = ""
 
-    def launched(self) -> None:
+    def begin_launch(self) -> None:
         """Call before the launch."""
         self._since, self._into = time.perf_counter(), "launch_to_step"
 
-    def decided(self) -> None:
+    def begin_decision(self) -> None:
         """Call before the decision."""
         self._since, self._into = time.perf_counter(), "decision_to_step"
 
-    def reached(self) -> None:
+    def end_wait(self) -> None:
         """Call where a model or a tool begins."""
         if self._into:
             setattr(self, self._into, time.perf_counter() - self._since)

@@ -65,10 +65,10 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--decisions", type=int, default=20)
     parser.add_argument("--dispatch", default="polling")
-    asyncio.run(_measured(parser.parse_args()))
+    asyncio.run(_measure_crowd(parser.parse_args()))
 
 
-async def _measured(given: argparse.Namespace) -> None:
+async def _measure_crowd(given: argparse.Namespace) -> None:
     scene, how = Scene(given.runs), {"OPSCONSOLE_DISPATCH": given.dispatch}
     runs = await sync_to_async(lambda: [scene.launch(n + 1).pk for n in range(given.runs)])()
     port, rows = processes.free_port(), list[tuple[str, str, str, str]]()
@@ -87,12 +87,12 @@ async def _measured(given: argparse.Namespace) -> None:
             watching = [asyncio.create_task(page.watch(0)) for page in pages]
             while not all(page.seen for page in pages):
                 await _alive(watching)
-            rows.append(("opened", *cost.told()))
+            rows.append(("opened", *cost.report_usage()))
             await asyncio.sleep(QUIET)
-            rows.append((f"idle for {QUIET:.0f} s", *cost.told()))
-            answers = await sync_to_async(_decided)(site, scene, given.decisions)
+            rows.append((f"idle for {QUIET:.0f} s", *cost.report_usage()))
+            answers = await sync_to_async(_decide_requests)(site, scene, given.decisions)
             await asyncio.sleep(AFTERWARDS)
-            rows.append((f"{given.decisions} decisions", *cost.told()))
+            rows.append((f"{given.decisions} decisions", *cost.report_usage()))
         sent = sum(page.messages for page in pages)
         with processes.serving(port, **how) as pid:
             cost, since = _Cost(pid), time.time()
@@ -100,7 +100,7 @@ async def _measured(given: argparse.Namespace) -> None:
                 await _alive(watching)
             back = time.time() - since
             await asyncio.sleep(AFTERWARDS)
-            rows.append((f"back after a restart, in {back:.0f} s", *cost.told()))
+            rows.append((f"back after a restart, in {back:.0f} s", *cost.report_usage()))
         for task in watching:
             task.cancel()
     most = max(Counter(int(page.came[-1]) for page in pages).values())
@@ -114,7 +114,7 @@ async def _measured(given: argparse.Namespace) -> None:
     print(f"The form answered in {processes.percentile(answers, 0.95) * 1000:.0f} ms (p95).")
 
 
-def _decided(site: str, scene: Scene, count: int) -> list[float]:
+def _decide_requests(site: str, scene: Scene, count: int) -> list[float]:
     form = Form(site, scene.rita)
     return [form.allow(held) for held in Escalation.objects.order_by("pk")[:count]]
 
@@ -125,7 +125,7 @@ class _Cost:
     def __init__(self, pid: int) -> None:
         self._pid, self._cpu = pid, processes.cpu_seconds(pid)
 
-    def told(self) -> tuple[str, str, str]:
+    def report_usage(self) -> tuple[str, str, str]:
         used, self._cpu = (
             processes.cpu_seconds(self._pid) - self._cpu,
             processes.cpu_seconds(self._pid),

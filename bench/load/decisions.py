@@ -81,7 +81,7 @@ class Form:
         """Return the seconds that an answer took, its status and where it leads."""
         headers = {"Cookie": self.cookie, "Content-Type": "application/x-www-form-urlencoded"}
         site = http.client.HTTPConnection(self.address, timeout=60)
-        with processes.timed() as took:
+        with processes.time_block() as took:
             site.request(method, target, body, headers)
             answer = site.getresponse()
             answer.read()

@@ -9,7 +9,7 @@ from typing import Any
 
 from aiohttp import web
 
-from bench.work import said
+from bench.work import answer_of
 
 FINAL = {"kind": "final", "answer": "Nothing is to be refunded."}
 
@@ -24,7 +24,7 @@ def main() -> None:
 async def _serve(wait: float) -> None:
     async def answer(request: web.Request) -> web.Response:
         question = json.loads((await request.json())["messages"][-1]["content"])
-        answered = _answered(question)
+        answered = _answer_to(question)
         if answered == FINAL:  # once a run, so that it is known how long each has waited
             await asyncio.sleep(wait)
         return web.json_response(_completion(json.dumps(answered)))
@@ -39,12 +39,12 @@ async def _serve(wait: float) -> None:
     await asyncio.Event().wait()
 
 
-def _answered(question: dict[str, Any]) -> dict[str, Any]:
+def _answer_to(question: dict[str, Any]) -> dict[str, Any]:
     """Return the next step of a refund; a goal that asks for none ends after it was looked up."""
     goal, step = question["goal"], question["state_summary"]["steps_completed"]
     if step and "requests a refund" not in goal:
         return FINAL
-    return said(step, int(goal.split()[1]))
+    return answer_of(step, int(goal.split()[1]))
 
 
 def _completion(text: str) -> dict[str, Any]:

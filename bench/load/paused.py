@@ -30,9 +30,9 @@ def main() -> None:
     print(f"\nRuns that wait for a person, {connection.vendor}\n")
     print("| paused | worker's memory | its processor, idle | sweep p50 | p95 |")
     print("|---:|---:|---:|---:|---:|")
-    run = _paused(Scene(1))
+    run = _pause_run(Scene(1))
     _print(1)
-    _multiplied(run, given.runs - 1)
+    _multiply_run(run, given.runs - 1)
     if connection.vendor == "postgresql":  # which would do it itself, in a minute
         with connection.cursor() as cursor:
             cursor.execute("VACUUM ANALYZE")
@@ -62,7 +62,7 @@ def _swept() -> float:
     return time.perf_counter() - started
 
 
-def _paused(scene: Scene) -> Run:
+def _pause_run(scene: Scene) -> Run:
     """Take one run to its person, as a real worker does."""
     run = scene.launch(1)
     with processes.model() as address, processes.worker(address):
@@ -71,7 +71,7 @@ def _paused(scene: Scene) -> Run:
     return Run.objects.get(pk=run.pk)
 
 
-def _multiplied(run: Run, count: int) -> None:
+def _multiply_run(run: Run, count: int) -> None:
     """Add paused runs like this one, row by row: to drive them all would measure nothing more."""
     steps = list(run.steps.order_by("position"))
     held = Escalation.objects.get(run=run)

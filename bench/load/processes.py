@@ -106,7 +106,7 @@ def until(condition: Callable[[], bool], *, seconds: float = PATIENCE) -> None:
 
 
 @contextmanager
-def timed() -> Iterator[list[float]]:
+def time_block() -> Iterator[list[float]]:
     """Give a list that holds the block's seconds afterwards."""
     took: list[float] = []
     started = time.perf_counter()

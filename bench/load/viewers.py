@@ -77,12 +77,12 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=30)
     parser.add_argument("--pause", type=float, default=1.0, help="seconds between decisions")
     parser.add_argument("--dispatch", default="polling")
-    asyncio.run(_measured(parser.parse_args()))
+    asyncio.run(_measure_viewers(parser.parse_args()))
 
 
-async def _measured(given: argparse.Namespace) -> None:
+async def _measure_viewers(given: argparse.Namespace) -> None:
     scene = Scene(given.runs)
-    runs = await sync_to_async(_launched)(scene)
+    runs = await sync_to_async(_launch_runs)(scene)
     how = {"OPSCONSOLE_DISPATCH": given.dispatch}
     with (
         processes.model() as address,
@@ -102,7 +102,7 @@ async def _measured(given: argparse.Namespace) -> None:
         while not all(page.seen for page in pages):
             await _alive(watching)
         first = time.time()
-        posting = await sync_to_async(_decided)(site, scene, given.pause)
+        posting = await sync_to_async(_decide_requests)(site, scene, given.pause)
         await _until(scene, *ENDED)
         ends = await sync_to_async(_ends)(scene)
         late = time.time() + CATCHING_UP
@@ -125,7 +125,7 @@ async def _alive(watching: list[asyncio.Task[None]]) -> None:
         task.result()
 
 
-def _launched(scene: Scene) -> list[object]:
+def _launch_runs(scene: Scene) -> list[object]:
     return [scene.launch(number).pk for number in range(1, scene.customers + 1)]
 
 
@@ -139,7 +139,7 @@ def _visitor(scene: Scene) -> str:
     return cookie_of(scene.person(Role.REVIEWER))
 
 
-def _decided(site: str, scene: Scene, pause: float) -> list[float]:
+def _decide_requests(site: str, scene: Scene, pause: float) -> list[float]:
     """Decide on every run, a pause apart, whatever the runs do meanwhile."""
     form, found = Form(site, scene.rita), []
     for held in Escalation.objects.filter(workspace=scene.workspace).order_by("pk"):

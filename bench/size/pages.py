@@ -48,7 +48,7 @@ def main(only: str, repeats: str) -> None:
         headers = {"HX-Request": "true", "HX-Target": "queue"} if LIVE in name else {}
         asked.append((f"{name}, {person}", partial(clients[person].get, address, headers=headers)))
     pages = {
-        name: _measured(name, ask, int(repeats))
+        name: _measure_page(name, ask, int(repeats))
         for name, ask in (*asked, *frames())
         if only in name
     }
@@ -70,7 +70,7 @@ def _client(name: str) -> Client:
     return client
 
 
-def _measured(name: str, ask: Callable[[], object], repeats: int) -> dict[str, object]:
+def _measure_page(name: str, ask: Callable[[], object], repeats: int) -> dict[str, object]:
     """Return the median and the 95th percentile in ms, the queries, and the slowest of them."""
     ask()  # the first of a minute moves the end of a session
     with CaptureQueriesContext(connection) as asked:

@@ -31,9 +31,9 @@ from agents.record.chain import spell_time
 from agents.tools import TOOLS, Context, specs
 from bench import graph
 from bench.supervised import record, steps, tables
-from bench.supervised.case import Case, looked_up, ruled, taken_up
+from bench.supervised.case import Case, lock_case, read_ledger, review_event
 from bench.supervised.facts import LIMITS
-from bench.work import GRANTED_MINOR, goal, said
+from bench.work import GRANTED_MINOR, answer_of, goal
 
 PAY, COMMENT = "issue_refund", "partly used"
 _SPECS = specs()
@@ -78,7 +78,7 @@ class Contestant(graph.Contestant):
             with pipeline():
                 member = _MEMBER.fetch_tuples(workspace=self.workspace.pk, user=by.pk)
                 event = Entry("run.queued", {"subject": customer}, by.get_username())
-                record.launched(begun, goal(customer), [event], at)
+                record.insert_thread(begun, goal(customer), [event], at)
             _limit(member.get(), Role.OPERATOR)
 
     def decide(self, thread: str, asked: Json) -> bool:
@@ -87,7 +87,7 @@ class Contestant(graph.Contestant):
         with transaction.atomic():
             with pipeline():
                 member = _MEMBER.fetch_tuples(workspace=self.workspace.pk, user=by.pk)
-                found = taken_up(thread, asked["customer"], PAY, book=self.book.pk, at=at)
+                found = lock_case(thread, asked["customer"], PAY, book=self.book.pk, at=at)
             limit, case = _limit(member.get(), Role.REVIEWER), found()
             held = case.escalation(step)
             if held is None or case.thread.launched_by == by.pk:
@@ -109,8 +109,8 @@ class Contestant(graph.Contestant):
         return True
 
     def model(self, state: graph.State, config: RunnableConfig) -> dict[str, Any]:
-        graph.watching.get().reached()
-        wished = said(len(state["history"]), state["customer"])
+        graph.watching.get().end_wait()
+        wished = answer_of(len(state["history"]), state["customer"])
         action = check_action(wished, specs=_SPECS, proposable=LIMITS.proposable)
         if action["kind"] == "final":
             self._finish(_thread(config), state, action)
@@ -119,8 +119,8 @@ class Contestant(graph.Contestant):
     def act(self, state: graph.State, config: RunnableConfig) -> dict[str, Any]:
         thread, tool = _thread(config), TOOLS[state["action"]["name"]]
         ruling = {} if tool.writes else self._allowing(thread, state)
-        action = state["action"] if ruling else self._admitted(thread, state)
-        graph.watching.get().reached()
+        action = state["action"] if ruling else self._admit_action(thread, state)
+        graph.watching.get().end_wait()
         key = steps.key_of(thread, len(state["history"]))
         context = Context(self.book.pk, key, timezone.now(), LIMITS, state["customer"])
         seen = tool.call(context, **action["args"])
@@ -130,22 +130,22 @@ class Contestant(graph.Contestant):
         """Return the ruling that allows what is only read, told with what is written next."""
         action, history, book = state["action"], state["history"], self.book.pk
         at, acted = timezone.now(), steps.has_acted(history)
-        known = looked_up(thread, state["customer"], book=book, at=at, has_acted=acted)
+        known = read_ledger(thread, state["customer"], book=book, at=at, has_acted=acted)
         judged = review(action, known.facts(action, steps.context_of(history)), LIMITS)
         if not judged.allows or judged.action != action:
             return {}
-        return {"ruling": ruled(len(history), action, judged).facts}
+        return {"ruling": review_event(len(history), action, judged).facts}
 
-    def _admitted(self, thread: str, state: graph.State) -> Action:
+    def _admit_action(self, thread: str, state: graph.State) -> Action:
         """Return an action whose intent is committed; wait for a person where the policy says so.
 
         What the graph is resumed with is not looked at, only what the record says. Raises Stop.
         """
-        while (action := self._intended(thread, state)) is None:
+        while (action := self._commit_intent(thread, state)) is None:
             interrupt({"step": len(state["history"]), "customer": state["customer"]})
         return action
 
-    def _intended(self, thread: str, state: graph.State) -> Action | None:
+    def _commit_intent(self, thread: str, state: graph.State) -> Action | None:
         """Commit the intent of an action, or its escalation and return None. Raises Stop."""
         at, history, action = timezone.now(), state["history"], state["action"]
         step = len(history)
@@ -156,13 +156,13 @@ class Contestant(graph.Contestant):
             held = case.escalation(step)
             if held and held.state == "open":
                 return None
-            told, settled = steps.told_late(thread, history), ()
+            told, settled = steps.late_events(thread, history), ()
             if held:  # with it the steps before were told of
                 told, settled = [], held.review["escalating"]
                 action = held.granting(held.granted_minor)
             facts = case.facts(action, steps.context_of(history))
             judged = review(action, facts, LIMITS, settled=settled)
-            told.append(ruled(step, action, judged))
+            told.append(review_event(step, action, judged))
             if judged.decision == "escalate" and not held:
                 case.hold(step, judged, facts, told, at)
                 return None
@@ -180,7 +180,7 @@ class Contestant(graph.Contestant):
             if case.thread.state == "done":
                 return  # a crash came between this and the checkpoint
             judged = review(action, case.facts(action, steps.context_of(history)), LIMITS)
-            told = [*steps.told_late(thread, history), ruled(len(history), action, judged)]
+            told = [*steps.late_events(thread, history), review_event(len(history), action, judged)]
             case.end("done" if judged.allows else "stopped", told, at)
         if not judged.allows:
             raise Stop(judged.deciding.reason)
@@ -188,7 +188,7 @@ class Contestant(graph.Contestant):
     def _case(self, thread: str, state: graph.State, tool: str, at: datetime) -> Case:
         """Take up a thread, and say in its ledger what became of its newest write."""
         changes, book = steps.settling(thread, state["history"], at), self.book.pk
-        return taken_up(thread, state["customer"], tool, book=book, at=at, changes=changes)()
+        return lock_case(thread, state["customer"], tool, book=book, at=at, changes=changes)()
 
 
 def _limit(found: list[tuple[Any, ...]], role: Role) -> int | None:

@@ -69,7 +69,7 @@ class Case(Ledger):
         self.thread.put([*told, Entry(f"run.{state}")], at=at)
 
 
-def taken_up(
+def lock_case(
     thread: str,
     customer: int,
     tool: str,
@@ -84,13 +84,13 @@ def taken_up(
     """
     since = at - timedelta(days=LIMITS.rolling_days)
     with pipeline():
-        kept = record.locked(thread, changes)
+        kept = record.lock_thread(thread, changes)
         # The charge first: what others refund on it must not change once it was read.
         account = billing.fetch_account(
             book_id=book, customer_number=customer, at=at, lock=bool(tool)
         )
         pays = tool == "issue_refund"
-        unattended = record.unattended(book, customer, since) if pays else list
+        unattended = record.ask_refunds(book, customer, since) if pays else list
 
     def case() -> Case:
         found, escalations, effects = kept()
@@ -101,14 +101,14 @@ def taken_up(
     return case
 
 
-def looked_up(thread: str, customer: int, *, book: int, at: datetime, has_acted: bool) -> Ledger:
+def read_ledger(thread: str, customer: int, *, book: int, at: datetime, has_acted: bool) -> Ledger:
     """Return what is known before something is only read."""
     account = billing.account(book_id=book, customer_number=customer, at=at)
     # What a thread has done in the world is among its effects.
     return Ledger(customer, account, record.effects(thread)() if has_acted else ())
 
 
-def ruled(step: int, action: Action, judged: ReviewResult) -> Entry:
+def review_event(step: int, action: Action, judged: ReviewResult) -> Entry:
     """Return the event of a review."""
     deciding = judged.deciding
     said = {"decision": judged.decision, "rule": deciding.rule, "reason": deciding.reason}

@@ -38,17 +38,17 @@ class Thread:
     count: int = 0
     head: str = ""
 
-    def chained(self, entries: Sequence[Entry], at: datetime) -> Change:
+    def chain_entries(self, entries: Sequence[Entry], at: datetime) -> Change:
         """Return how events are inserted at the end of the chain, and move its end."""
         rows: list[Any] = []
         for entry in entries:
             self.count += 1
-            self.head = link(self.head, self._covered(entry, at))
+            self.head = link(self.head, self._hashed_part(entry, at))
             said = (entry.kind, canonical(entry.facts), entry.actor, spell_time(at))
             rows += (self.id, self.count, *said, self.head)
         return tables.SAY + ", ".join(["(%s, %s, %s, %s, %s, %s, %s)"] * len(entries)), tuple(rows)
 
-    def _covered(self, entry: Entry, at: datetime) -> dict[str, Json]:
+    def _hashed_part(self, entry: Entry, at: datetime) -> dict[str, Json]:
         return {
             "workspace": self.workspace,
             "run": self.id,
@@ -64,7 +64,7 @@ class Thread:
 
         For a caller who holds the thread's row.
         """
-        events = self.chained(entries, at)
+        events = self.chain_entries(entries, at)
         moved = tables.MOVE, (self.state, self.count, self.head, self.id)
         with driver.pipeline():
             done = [_send(*change) for change in (*changes, events, moved)]
@@ -120,7 +120,7 @@ def create_tables() -> None:
     _send(tables.INDEX, ())
 
 
-def locked(
+def lock_thread(
     thread: str, changes: Sequence[Change]
 ) -> Callable[[], tuple[Thread, list[Escalation], list[Effect]]]:
     """Lock a thread, change it, ask for what is kept of it; call what comes back for that."""
@@ -141,15 +141,15 @@ def effects(thread: str) -> Callable[[], list[Effect]]:
     return lambda: [_effect(found) for found in driver.require_answer(done).fetchall()]
 
 
-def unattended(book: int, customer: int, since: datetime) -> Callable[[], list[tuple[int, int]]]:
+def ask_refunds(book: int, customer: int, since: datetime) -> Callable[[], list[tuple[int, int]]]:
     """Ask what a customer was refunded without a person: by charge, in minor units."""
     done = _send(tables.UNATTENDED, (book, customer, spell_time(since)))
     return lambda: driver.require_answer(done).fetchall()
 
 
-def launched(thread: Thread, goal: str, entries: Sequence[Entry], at: datetime) -> None:
+def insert_thread(thread: Thread, goal: str, entries: Sequence[Entry], at: datetime) -> None:
     """Insert a thread with the beginning of its chain."""
-    events = thread.chained(entries, at)
+    events = thread.chain_entries(entries, at)
     begun = (thread.id, thread.workspace, goal, thread.customer, thread.launched_by)
     _send(tables.LAUNCH, (*begun, thread.count, thread.head, spell_time(at)))
     _send(*events)
@@ -171,7 +171,7 @@ def check(workspace: int, runs: int) -> None:
     if len(ids) != runs:
         raise SystemExit(f"{runs} runs left {len(ids)} threads")
     for pk in ids:
-        thread, escalations, effects = locked(pk, ())()
+        thread, escalations, effects = lock_thread(pk, ())()
         kept = [held.state for held in escalations], [effect.state for effect in effects]
         if thread.state != "done" or kept != (["decided"], ["done", "done"]):
             raise SystemExit(f"thread {pk} is {thread.state} with {kept}")
@@ -183,7 +183,7 @@ def _is_chained(thread: Thread) -> bool:
     """Tell whether the chain of a thread links and ends where its row says."""
     again = Thread(thread.id, thread.workspace, thread.customer, thread.launched_by)
     for kind, facts, actor, at, kept in _send(tables.EVENTS, (thread.id,)).fetchall():
-        again.chained([Entry(kind, json.loads(facts), actor)], datetime.fromisoformat(at))
+        again.chain_entries([Entry(kind, json.loads(facts), actor)], datetime.fromisoformat(at))
         if again.head != kept:
             return False
     return (again.count, again.head) == (thread.count, thread.head)

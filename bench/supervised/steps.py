@@ -44,7 +44,7 @@ def has_acted(steps: Steps) -> bool:
     return any(map(_outcome, steps))
 
 
-def told_late(thread: str, steps: Steps) -> list[Entry]:
+def late_events(thread: str, steps: Steps) -> list[Entry]:
     """Return the events of steps that no transaction has told of."""
     return [
         Entry(f"effect.{outcome}", {"key": key_of(thread, step)})
