@@ -25,32 +25,38 @@ UNREADABLE = (
     RecursionError,  # JSON in JSON in JSON
     ObjectDoesNotExist,  # a row that is referred to is gone
 )
-_IS_KEY: dict[type[Model], str] = {
-    Head: "typeof({key}) = 'integer'",
-    Run: "(typeof({key}) = 'text' AND length({key}) = 32 AND {key} NOT GLOB '*[^0-9a-f]*')",
+_IS_KEY: dict[type[Model], dict[str, str]] = {
+    Head: {
+        "sqlite": "(typeof({key}) = 'integer' AND {key} > 0)",
+        "postgresql": "({key} > 0)",
+    },
+    Run: {
+        "sqlite": "(typeof({key}) = 'text' AND length({key}) = 32 AND {key} NOT GLOB '*[^0-9a-f]*')"
+    },
 }
 
 
 def with_keys(rows: Rows) -> Rows:
     """Return the rows that can be asked for by their keys."""
-    if connection.vendor != "sqlite":
+    template = _IS_KEY[rows.model].get(connection.vendor)
+    if template is None:
         return rows
-    template = _IS_KEY[rows.model].format(key="%(expressions)s")
+    template = template.format(key="%(expressions)s")
     has_key = Func(F("pk"), template=template, output_field=BooleanField())
     return rows.alias(has_key=has_key).filter(has_key=True)
 
 
 def list_false_keys() -> Iterator[tuple[type[Model], str]]:
-    """Yield what stands for a key and is none, as SQLite spells it."""
-    if connection.vendor != "sqlite":
-        return
+    """Yield what stands for a key and is none, as the database spells it."""
+    spell = {"sqlite": "quote({key})", "postgresql": "{key}::text"}[connection.vendor]
     with connection.cursor() as cursor:
-        for model, template in _IS_KEY.items():
+        for model, conditions in _IS_KEY.items():
             table, key = model._meta.db_table, model._meta.pk.column
-            is_key = template.format(key=key)
-            cursor.execute(f"SELECT quote({key}) FROM {table} WHERE NOT {is_key}")  # noqa: S608
-            for (found,) in cursor.fetchall():
-                yield model, found
+            if condition := conditions.get(connection.vendor):
+                shown, is_key = spell.format(key=key), condition.format(key=key)
+                cursor.execute(f"SELECT {shown} FROM {table} WHERE NOT {is_key}")  # noqa: S608
+                for (found,) in cursor.fetchall():
+                    yield model, found
 
 
 @contextmanager

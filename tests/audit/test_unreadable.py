@@ -127,6 +127,7 @@ NO_UTF8 = _more(Event, seq="500", actor="cast(x'ff41' as text)")
             3,
         ),
         pytest.param(f"{NO_UTF8} agents_event WHERE seq = 3", EVENT, 3, marks=ANY),
+        (f"{_more(Head, number='0')} agents_head", "heads: 0 is no key of theirs", 0),
         pytest.param(f"{_more(Head, number='1.5')} agents_head", HEAD, 3, marks=ANY),
         pytest.param(f"{_more(Head, number='0.5')} agents_head", "heads: 0.5 is no", 0, marks=ANY),
         pytest.param(f"{_more(Head, number=SIGN)} agents_head", "heads: 'zz' is no", 3, marks=ANY),
