@@ -1,7 +1,8 @@
 """Many want the same thing at once, in processes of their own: one gets it, the others are told.
 
-Each race is run twenty times by the same six processes. What a round asserts holds in every
-order of events; nothing is asserted on time.
+Each race is run several times by the same six processes. What a round asserts holds in every
+order of events; nothing is asserted on time. On SQLite one transaction writes at a time, and a lock
+that is taken too late shows in every race and round: twenty rounds find what five find.
 """
 
 from __future__ import annotations
@@ -23,10 +24,11 @@ from agents.models import Effect, Escalation, Run, Workspace
 from agents.models.kill_switch import SwitchStage
 from tests.engine.scene import REFUND_500, Scene, fresh, go, mailed, paid, recover
 from tests.processes import SIX, Contenders
+from tests.settings import ON_POSTGRES
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both, pytest.mark.slow]
 
-ROUNDS = 20
+ROUNDS = 20 if ON_POSTGRES else 5
 
 
 def reviewers(scene: Scene) -> list[str]:
