@@ -31,8 +31,6 @@ from agents.policies import review
 from tests.attacks.lies import HONEST, LIES
 from tests.engine.scene import Scene, go, paid, set_scene
 
-pytestmark = pytest.mark.django_db(transaction=True)
-
 
 @dataclass(frozen=True)
 class Journey:
@@ -169,6 +167,7 @@ def driven(scene: Scene, journey: Journey, lie: str, role: str) -> Run:
 
 
 @pytest.mark.slow
+@pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize(("name", "role"), LOST)
 def test_no_lie_leaves_and_no_run_dies_of_it(
     name: str, role: str, monkeypatch: pytest.MonkeyPatch

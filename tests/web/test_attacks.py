@@ -81,7 +81,18 @@ MAY_READ: dict[str, set[Role]] = {
 }
 
 
-@pytest.mark.parametrize("role", Role)
+OTHERS = (Role.VIEWER, Role.REVIEWER)  # whom test_pages.test_who_gets_what sends everywhere
+
+
+def test_what_both_tables_say_of_a_role_is_the_same() -> None:
+    for name in set(ADDRESSES) - OPEN:
+        for role, (read, sent) in zip(OTHERS, ADDRESSES[name][-2:], strict=True):
+            assert (read == 403) == (role not in MAY_READ.get(name, set(Role))), name
+            assert (sent == 403) == (name in MAY and role not in MAY[name]), name
+            assert (sent == 405) == (name not in MAY), name
+
+
+@pytest.mark.parametrize("role", [role for role in Role if role not in OTHERS])
 @pytest.mark.parametrize("htmx", [False, True])
 def test_every_role_gets_what_its_row_says(scene: Scene, role: Role, htmx: bool) -> None:
     escalation = waiting(scene)
