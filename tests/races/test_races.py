@@ -16,7 +16,7 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from agents import operations
-from agents.core.states import EffectState, EscalationState, RunState
+from agents.core.states import ENDED, EffectState, EscalationState, RunState
 from agents.desks.refunds.books import open_demo_book
 from agents.desks.refunds.models import Charge, Refund
 from agents.desks.refunds.profiles import STRICT
@@ -110,7 +110,7 @@ def left(run: Run) -> Run:
     for _ in range(5):
         recover(run.pk)
         Run.objects.filter(pk=run.pk, state=RunState.QUEUED).update(wake_at=None)
-        if go(run).state in (RunState.DONE, RunState.WAITING):
+        if go(run).state in (RunState.WAITING, *ENDED):
             break
     return fresh(run)
 
