@@ -101,13 +101,18 @@ class Copy:
 
 @pytest.fixture
 def copy(run: Run, heads_file: Path, settings: Any, tmp_path: Path) -> Copy:
-    folder = tmp_path / "clean"
+    return take_copy(tmp_path, heads_file, settings, of=run)
+
+
+def take_copy(place: Path, heads_file: Path, settings: Any, of: Run | None = None) -> Copy:
+    """Export the record into a clean folder with the verifier, the heads and the keys."""
+    folder = place / "clean"
     folder.mkdir()
     shutil.copy(VERIFIER, folder)
     shutil.copy(heads_file, folder / "heads.jsonl")
     (folder / "keys").write_text(f"{settings.OPSCONSOLE_AUDIT_KEY}\n")
     assert command("export_audit", "--output", str(folder / "record.jsonl")).code == 0
-    found = Copy(folder, run=str(run.pk))
+    found = Copy(folder, run=str(of.pk) if of else "")
     found.read()
     return found
 

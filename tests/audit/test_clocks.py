@@ -12,10 +12,11 @@ from django.utils import timezone
 from agents.management.database_failures import refusal
 from agents.management.exit_codes import REFUSED
 from agents.models import Role, Run
+from tests.audit.test_bundle import take_copy
 from tests.audit.test_record import unseen
 from tests.audit.test_sealed import faults, put_at_the_end, seal_another
 from tests.commands.test_run_pattern import command
-from tests.engine.scene import Scene
+from tests.engine.scene import REFUND_500, Scene
 from tests.web.test_pages import signed_in
 from tests.web.verifying import verify_log
 
@@ -27,7 +28,11 @@ AHEAD = timedelta(hours=1)
 @pytest.mark.slow
 @pytest.mark.breaks("I32", "I33")
 def test_the_times_of_a_wrong_clock_are_told_and_believed_once_they_are_known(
-    scene: Scene, heads_file: Path, settings: Any, monkeypatch: pytest.MonkeyPatch
+    scene: Scene,
+    heads_file: Path,
+    settings: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     right = timezone.now
     with monkeypatch.context() as wrong:
@@ -63,6 +68,13 @@ def test_the_times_of_a_wrong_clock_are_told_and_believed_once_they_are_known(
     assert believed.code == 0
     for text in (believed.out, verify_log(ada)):
         assert "were believed: a clock was wrong that showed them." in text
+
+    seal_another(scene)
+    scene.launch(REFUND_500)  # in no seal
+    copy = take_copy(tmp_path, heads_file, settings)
+    code, said = copy.verify("--head", "heads.jsonl", "--keys", "keys")
+    assert code == 0, said
+    assert "sealed events say that they are newer than this copy: a clock was wrong." in said
 
     unseen(forge_row, early)
     forge_time(later, right() - timedelta(days=1))
