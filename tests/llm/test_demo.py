@@ -84,7 +84,7 @@ def test_a_case_is_worked_from_the_context_to_the_answer() -> None:
     assert actions[1]["args"]["reason"]
     assert actions[2]["args"]["amount_usd"] == 800.0
     assert actions[3]["answer"] == (
-        "800.00 USD was refunded to customer 42; the customer was told by e-mail."
+        "800.00 USD was refunded to customer 42; the customer was told by email."
         " A person set the amount."
     )
 
@@ -148,14 +148,14 @@ def test_a_refund_without_a_mail_says_so() -> None:
 
     action = proposed(GOAL, step(mail, {"status": "error", "error": "mail_refused"}))
 
-    assert action["answer"] == "800.00 USD was refunded to customer 42; no e-mail was sent."
+    assert action["answer"] == "800.00 USD was refunded to customer 42; no email was sent."
 
 
 @pytest.mark.parametrize(
     ("paid", "answer"),
     [
         ([], "Nothing was refunded."),
-        ([800.0], "800.00 USD was refunded to customer 42; no e-mail was sent."),
+        ([800.0], "800.00 USD was refunded to customer 42; no email was sent."),
     ],
 )
 def test_the_writer_tells_what_the_history_shows(paid: list[float], answer: str) -> None:

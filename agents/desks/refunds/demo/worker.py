@@ -1,4 +1,4 @@
-"""The worker that the demo model plays: context, refund, e-mail, answer."""
+"""The worker that the demo model plays: context, refund, email, answer."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def writer_reply(inputs: Json) -> str:
 
 def told_of_refund(amount_usd: float, *, customer: int, mailed: bool) -> str:
     """Return the sentence about a refund that was made."""
-    mail = "the customer was told by e-mail" if mailed else "no e-mail was sent"
+    mail = "the customer was told by email" if mailed else "no email was sent"
     return f"{usd(amount_usd)} was refunded to customer {customer}; {mail}."
 
 

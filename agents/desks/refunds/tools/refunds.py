@@ -163,7 +163,7 @@ def _receipt_reply(receipt: refunds.Receipt) -> Json:
     Touch.ONCE,
     timeout=20,
     find=letters.find,
-    after="Customer {subject} was told by e-mail of the refund of {amount}.",
+    after="Customer {subject} was told by email of the refund of {amount}.",
     letter="message",
 )
 def send_refund_email(context: Context, *, user_id: int, amount_minor: Minor, message: str) -> Json:
