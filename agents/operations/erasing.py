@@ -87,8 +87,8 @@ def erase_subject(
         append_events([Entry(ERASURE, facts, actor)], workspace_id=workspace.pk, at=at)
         purge_words()
         transaction.on_commit(empty_log)
-        beyond = find_leftovers(workspace, runs, names=names)
-        return Erasure(called, len(still), before, replace(beyond, books=known is None))
+    beyond = find_leftovers(workspace, runs, names=names)  # reads on, and holds nobody up
+    return Erasure(called, len(still), before, replace(beyond, books=known is None))
 
 
 def _runs_about(workspace: Workspace, desk: str, key: str) -> QuerySet[Run]:

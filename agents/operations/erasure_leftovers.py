@@ -35,11 +35,12 @@ class ErasureLeftovers:
     switch_events: tuple[int, ...] = ()  # and such events in the workspace's chain
     views: tuple[tuple[int, str], ...] = ()  # saved ones that may name them, and their owners
     archives: tuple[int, ...] = ()  # whose file of texts has theirs
+    mentions: tuple[UUID, ...] = ()  # runs of others whose goal may name the subject
     books: bool = False  # the desk's own: it does not say how it forgets a subject
 
     def __bool__(self) -> bool:
         found = (self.chains, self.policies, self.switches, self.switch_events)
-        return any((*found, self.views, self.archives, self.books))
+        return any((*found, self.views, self.archives, self.mentions, self.books))
 
 
 def find_leftovers(
@@ -53,6 +54,7 @@ def find_leftovers(
     # A private view is of no workspace: whoever may have saved it, it is named.
     views = SavedView.objects.filter(Q(workspace=workspace) | Q(workspace=None)).order_by("pk")
     said = Event.objects.filter(workspace=workspace, run=None, kind__startswith="kill_switch.")
+    others = Run.objects.filter(workspace=workspace).exclude(pk__in=runs).order_by("created_at")
     return ErasureLeftovers(
         chains=tuple(_runs_with_words(runs)),
         archives=tuple(
@@ -67,6 +69,11 @@ def find_leftovers(
             (view.pk, view.owner.get_username())
             for view in views.select_related("owner")
             if spoken_of.search(f"{view.name} {unquote_plus(view.query)}")
+        ),
+        mentions=tuple(
+            run
+            for run, goal in others.values_list("pk", "goal").iterator()
+            if spoken_of.search(goal)
         ),
         switch_events=tuple(
             event.seq

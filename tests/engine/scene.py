@@ -55,12 +55,13 @@ class Scene:
         pattern: str = "supervisor",
         token: str | None = None,
         workflow: Json = "",
+        subject: int = 42,
     ) -> Run:
         return operations.launch(
             workspace=self.workspace,
             pattern=pattern,
             goal=goal,
-            subject=42,
+            subject=subject,
             by=self.omar,
             at=timezone.now(),
             options=operations.LaunchOptions(token=token, workflow=workflow),

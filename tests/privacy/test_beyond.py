@@ -126,3 +126,17 @@ def test_words_in_the_chain_itself_are_listed(
     [line] = [line for line in ended.out.splitlines() if "  run " in line]
     assert line.startswith(f"  run {old.pk}, events ")
     assert str(stopped.seq) in line.partition(" events ")[2].partition(":")[0].split(", ")
+
+
+def test_a_run_of_another_customer_that_names_them_is_listed(scene: Scene, admin: User) -> None:
+    other = go(scene.launch("Customer 7 asks for what ANNA, her sister, was paid.", subject=7))
+    go(scene.launch("Customer 7 asks for what Annabel was paid.", subject=7))
+    refused(scene)
+
+    ended = erase()
+
+    assert ended.out.splitlines()[1:] == [
+        "",
+        "This it could not reach, so look there yourself:",
+        f"  run {other.pk} of somebody else: its goal may name them, and then so do its texts",
+    ]

@@ -65,6 +65,8 @@ def _leftover_lines(beyond: ErasureLeftovers) -> Iterator[str]:
             f"policy versions {_numbers(beyond.policies)}: they mask nothing, so what other runs "
             "under them were told is kept as it came"
         )
+    for run_id in beyond.mentions:
+        yield f"run {run_id} of somebody else: its goal may name them, and then so do its texts"
     if beyond.switches:
         yield f"kill switches {_numbers(beyond.switches)}: their reason may name them"
     if beyond.views:
