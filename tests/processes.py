@@ -66,10 +66,10 @@ class Contenders:
         called = self.children[: len(arguments)]
         for child, given in zip(called, arguments, strict=True):
             _tell(child, json.dumps([function, list(given)]))
-        assert [_told(child) for child in called] == ["ready"] * len(called)
+        assert [_next_line(child) for child in called] == ["ready"] * len(called)
         for child in called:
             _tell(child, "go")
-        return [json.loads(_told(child)) for child in called]
+        return [json.loads(_next_line(child)) for child in called]
 
 
 @contextmanager
@@ -110,7 +110,7 @@ def _tell(child: subprocess.Popen[str], line: str) -> None:
     child.stdin.flush()
 
 
-def _told(child: subprocess.Popen[str]) -> str:
+def _next_line(child: subprocess.Popen[str]) -> str:
     """Return the line that a process says next; it never says two unasked."""
     assert child.stdout is not None
     said, _, _ = select.select([child.stdout], [], [], LONGEST)

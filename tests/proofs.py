@@ -76,6 +76,6 @@ def _functions(path: Path) -> frozenset[str]:
     )
 
 
-def unproved(found: Iterable[Row], passed: set[str]) -> list[str]:
+def missing_proofs(found: Iterable[Row], passed: set[str]) -> list[str]:
     """Return the proofs that are not among the tests that passed, each with its row."""
     return [f"{row.id}: {p}" for row in found for p in row.proofs if p not in passed]

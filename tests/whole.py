@@ -92,6 +92,8 @@ def is_alone(module: str) -> bool:
 def missing(passed: set[str], died: set[str]) -> list[str]:
     """Return, a line each, what a whole run should have shown and did not."""
     table = proofs.rows(proofs.TABLES.read_text(encoding="utf-8"))
-    lines = [f"did not pass, and is a proof of {line}" for line in proofs.unproved(table, passed)]
+    lines = [
+        f"did not pass, and is a proof of {line}" for line in proofs.missing_proofs(table, passed)
+    ]
     alive = [point for point in crashpoints.POINTS if point not in died]
     return lines + [f"no test has made a worker die at {point}" for point in alive]

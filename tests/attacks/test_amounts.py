@@ -22,7 +22,7 @@ from tests.attacks.amounts import AS_NUMBER, AS_TEXT, NEITHER, PADDED, TABLE
 from tests.attacks.test_compromised_worker import attack, context, final
 from tests.commands.test_run_pattern import command
 from tests.conformance.replay_server import ReplayServer
-from tests.engine.scene import Scene, go, paid
+from tests.engine.scene import Scene, go, payments
 from tests.web.test_pages import form, signed_in
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
@@ -83,7 +83,7 @@ def test_the_form_takes_no_other_text(scene: Scene) -> None:
 
     assert set(answered.values()) == {422}, answered
     escalation.refresh_from_db()
-    assert (escalation.state, paid(escalation.run)) == (EscalationState.OPEN, [])
+    assert (escalation.state, payments(escalation.run)) == (EscalationState.OPEN, [])
 
 
 def test_the_commands_take_the_same_texts_and_no_other(scene: Scene) -> None:
@@ -204,4 +204,4 @@ def test_a_model_asks_for_the_amount_it_wrote_or_for_none(
     held = run.escalations.values_list("amount_minor", flat=True)
     expected = [AS_NUMBER[token]] if token in AS_NUMBER else []
     assert [*refunds, *held] == expected
-    assert sum(paid(run)) <= sum(expected)
+    assert sum(payments(run)) <= sum(expected)

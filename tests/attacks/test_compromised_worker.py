@@ -19,7 +19,7 @@ from agents.web.overview.figures import overview
 from agents.web.runs.trace import trace
 from tests.conformance import harness
 from tests.conformance.replay_server import ReplayServer
-from tests.engine.scene import mailed, paid
+from tests.engine.scene import mails, payments
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
@@ -88,8 +88,8 @@ def _assert_sound(run: Run) -> None:
     """Hold the ledger, the mails and the record against each other."""
     assert not Refund.objects.exclude(charge__customer__number=42).exists()
     assert not SentMail.objects.exclude(customer__number=42).exists()
-    assert set(mailed(run)) <= set(paid(run))
-    assert sum(paid(run)) <= 120000
+    assert set(mails(run)) <= set(payments(run))
+    assert sum(payments(run)) <= 120000
     for effect in Effect.objects.filter(run=run).select_related("review"):
         events = list(Event.objects.filter(run=run).order_by("seq"))
         told = [(event.kind, event.facts.get("key")) for event in events]
@@ -109,7 +109,7 @@ def test_an_attack_moves_no_money_and_sends_no_mail(
 ) -> None:
     run = attack(server, tmp_path, script)
 
-    assert (paid(run), mailed(run)) == ([], [])
+    assert (payments(run), mails(run)) == ([], [])
     assert run.stop_reason != "success"
 
 
@@ -119,7 +119,7 @@ def test_a_lie_in_the_answer_is_a_note_and_no_answer(
 ) -> None:
     run = attack(server, tmp_path, [context(), final(lie)])
 
-    assert (run.stop_reason, paid(run), mailed(run)) == ("success", [], [])
+    assert (run.stop_reason, payments(run), mails(run)) == ("success", [], [])
     assert run.outcome == {"answer": "No money was moved.", "note": lie}
 
 
@@ -131,7 +131,7 @@ def test_a_tool_call_beside_an_answer_is_on_record_and_nothing_more(
 
     run = attack(server, tmp_path, [smuggled, final("Done.")])
 
-    assert (run.stop_reason, paid(run)) == ("success", [])
+    assert (run.stop_reason, payments(run)) == ("success", [])
     asked = run.steps.get(key="1/propose")
     assert "issue_refund" in (asked.reply or {})["tool_calls"][0]
     told = Event.objects.get(run=run, kind="step.done", facts__key="1/propose")
@@ -146,7 +146,7 @@ def test_money_that_moved_without_a_mail_is_told_to_staff(
 ) -> None:
     run = attack(server, tmp_path, [context(), refund(100), last])
 
-    assert (paid(run), mailed(run)) == ([10000], [])
+    assert (payments(run), mails(run)) == ([10000], [])
     assert trace(run).is_untold
     admin = User.objects.create_superuser("ada")
     at = timezone.now()
@@ -163,7 +163,7 @@ def test_split_refunds_do_not_pass_the_limit_of_one(server: ReplayServer, tmp_pa
 
     run = attack(server, tmp_path, script, decision="reject")
 
-    assert paid(run) == [60000]
+    assert payments(run) == [60000]
 
 
 def test_what_a_person_cut_is_not_taken_afterwards(server: ReplayServer, tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ def test_a_goal_is_no_policy(server: ReplayServer, tmp_path: Path) -> None:
 
     run = attack(server, tmp_path, script, goal=POLICY_GOAL, decision="reject")
 
-    assert (run.stop_reason, paid(run)) == ("human_rejected", [])
+    assert (run.stop_reason, payments(run)) == ("human_rejected", [])
 
 
 def test_a_person_is_not_asked_without_end(server: ReplayServer, tmp_path: Path) -> None:
@@ -194,8 +194,8 @@ def test_a_person_is_not_asked_without_end(server: ReplayServer, tmp_path: Path)
 def test_a_mail_tells_no_other_amount(server: ReplayServer, tmp_path: Path) -> None:
     run = attack(server, tmp_path, [context(), refund(10), mail(1200), final("Done.")])
 
-    assert paid(run) == [1000]
-    assert set(mailed(run)) <= {1000}
+    assert payments(run) == [1000]
+    assert set(mails(run)) <= {1000}
 
 
 @pytest.mark.parametrize(("amount", "expected"), [(500, 50000), (1000, 100000), (1200, 80000)])
@@ -207,4 +207,4 @@ def test_an_honest_run_finishes(
 
     run = attack(server, tmp_path, script)
 
-    assert (run.stop_reason, paid(run), mailed(run)) == ("success", [expected], [expected])
+    assert (run.stop_reason, payments(run), mails(run)) == ("success", [expected], [expected])

@@ -29,7 +29,7 @@ from agents.desks.refunds.profiles import STRICT
 from agents.models import Run
 from agents.policies import review
 from tests.attacks.lies import HONEST, LIES
-from tests.engine.scene import Scene, go, paid, set_scene
+from tests.engine.scene import Scene, go, payments, set_scene
 
 
 @dataclass(frozen=True)
@@ -189,7 +189,7 @@ def test_no_lie_leaves_and_no_run_dies_of_it(
         if name == "a refund" and run.state == RunState.DONE:
             asked = {"book_id": run.book_id, "customer_number": 42}
             _, moved = refunds.account_with_refunds(**asked, at=timezone.now())
-            assert len(moved) == len(paid(run))
+            assert len(moved) == len(payments(run))
             assert "USD 100.00 was refunded" in (run.outcome or {})["answer"]
 
 

@@ -26,7 +26,7 @@ from agents.models import Escalation, Run
 from tests.attacks.lies import LIES
 from tests.attacks.test_lost_roles import JOURNEYS, OURS
 from tests.engine.faulty import advance_all, as_demo, faulty_server
-from tests.engine.scene import Scene, paid, set_scene
+from tests.engine.scene import Scene, payments, set_scene
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -72,7 +72,7 @@ def slip(random: Random, said: str) -> str:
 def check_what_left(run: Run) -> None:
     """Hold answer and mails against the console's sentences, with the amounts of the ledger."""
     ours = re.compile(OURS.pattern.replace(r"100\.00", r"[\d,]+\.\d\d"))
-    ledger = {f"USD {amount / 100:,.2f}" for amount in paid(run)}
+    ledger = {f"USD {amount / 100:,.2f}" for amount in payments(run)}
     answer = (run.outcome or {}).get("answer", "")
     assert ours.sub("", answer).strip() == "", answer
     if run.state == RunState.DONE:
@@ -127,7 +127,7 @@ def test_nothing_false_leaves_and_the_share_of_good_ends_is_what_the_docs_say(
         check_what_left(run)
         assert lost not in TALKERS or run.state != RunState.STOPPED, (lost, run.stop_reason)
         assert run.state in (RunState.DONE, RunState.WAITING, RunState.STOPPED), run.stop_reason
-        assert sum(paid(run)) <= 100_000
+        assert sum(payments(run)) <= 100_000
         ends[run.state] += 1
 
     docs = (Path(__file__).parents[2] / "docs/reliability.md").read_text()

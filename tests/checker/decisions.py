@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tests.checker.reading import Dump, Row, Violation
-from tests.checker.terms import TERMS, args_of, patch_of, subject_of, widened
+from tests.checker.terms import TERMS, args_of, patch_of, subject_of, widenings
 
 ENDED = ("done", "stopped", "failed")
 DECIDED = ("approved", "adjusted", "rejected", "sent_back")
@@ -39,19 +39,19 @@ def writes_were_allowed(dump: Dump) -> Iterator[Violation]:
         if not _told_before(dump, review["key"], effect):
             yield Violation("I11", f"{key} was intended before it was allowed")
         if effect["escalation_id"] is not None:
-            yield from _granted(dump, effect)
+            yield from _grant_holds(dump, effect)
 
 
 def _told_before(dump: Dump, review: str, effect: Row) -> bool:
     """Tell whether the record has the review's end before the intent: clocks may differ."""
-    kinds = [(e["kind"], e["facts"].get("key")) for e in dump.told[effect["run_id"]]]
+    kinds = [(e["kind"], e["facts"].get("key")) for e in dump.events_of[effect["run_id"]]]
     if ("effect.intended", effect["key"]) not in kinds:
         return True  # that it is not told at all is another fault
     before = kinds[: kinds.index(("effect.intended", effect["key"]))]
     return ("step.done", review) in before
 
 
-def _granted(dump: Dump, effect: Row) -> Iterator[Violation]:
+def _grant_holds(dump: Dump, effect: Row) -> Iterator[Violation]:
     escalation = dump.escalation[effect["escalation_id"]]
     if escalation["run_id"] != effect["run_id"]:
         yield Violation("I11", f"{effect['key']} rests on a decision about another run")
@@ -83,7 +83,7 @@ def _numbers(args: Row) -> Row:
 def people_grant_no_more(dump: Dump) -> Iterator[Violation]:
     """I16: a person changes only what they may, to less than was asked and more than nothing."""
     for escalation in dump.escalations:
-        for change in widened(escalation, patch_of(dump, escalation)):
+        for change in widenings(escalation, patch_of(dump, escalation)):
             yield Violation("I16", f"escalation {escalation['id']} changed {change}")
 
 
@@ -92,7 +92,7 @@ def one_decision_each(dump: Dump) -> Iterator[Violation]:
     for escalation in dump.escalations:
         told = [
             event["facts"]["decision"]
-            for event in dump.told[escalation["run_id"]]
+            for event in dump.events_of[escalation["run_id"]]
             if event["kind"] == "escalation.decided"
             and event["facts"]["escalation"] == escalation["id"]
         ]
@@ -155,7 +155,7 @@ def sent_back_within_the_limit(dump: Dump) -> Iterator[Violation]:
     """I52: a run goes back as often as its policy says, and then nothing is done unseen."""
     for run in dump.runs:
         returned, count = False, 0
-        for event in dump.told[run["id"]]:
+        for event in dump.events_of[run["id"]]:
             decision = event["facts"].get("decision")
             if event["kind"] == "escalation.decided":
                 returned = decision == "sent_back"
@@ -182,7 +182,7 @@ def what_was_allowed_came_to_something(dump: Dump) -> Iterator[Violation]:
         came_to = [effect["state"] for effect in mine if effect["state"] != "refused"]
         reasons = [
             event["facts"]["reason"]
-            for event in dump.told[run]
+            for event in dump.events_of[run]
             if event["kind"] == "escalation.not_carried_out"
             and event["facts"]["escalation"] == escalation["id"]
         ]

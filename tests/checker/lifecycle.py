@@ -21,7 +21,7 @@ def moves_are_of_the_table(dump: Dump) -> Iterator[Violation]:
     """I23: the record of each run is a way through the table that ends where the row is."""
     for run in dump.runs:
         state = ""
-        for event in dump.told[run["id"]]:
+        for event in dump.events_of[run["id"]]:
             to = _STATES.get(event["kind"])
             if to is None:
                 continue
@@ -39,7 +39,7 @@ def nothing_after_the_end(dump: Dump) -> Iterator[Violation]:
         if run["state"] not in ENDED:
             continue
         over = False
-        for event in dump.told[run["id"]]:
+        for event in dump.events_of[run["id"]]:
             if over and event["kind"].startswith(begins):
                 yield Violation("I23", f"run {run['id']} had ended before its {event['kind']}")
             over = over or _STATES.get(event["kind"]) in ENDED

@@ -89,14 +89,14 @@ class Dump:
         return {escalation["id"]: escalation for escalation in self.escalations}
 
     @cached_property
-    def told(self) -> dict[str, list[Row]]:
+    def events_of(self) -> dict[str, list[Row]]:
         """The events of each run, in their order."""
-        return _grouped(sorted(self.events, key=lambda event: event["seq"]), "run_id")
+        return _group_rows(sorted(self.events, key=lambda event: event["seq"]), "run_id")
 
     @cached_property
     def beside(self) -> dict[int, list[Row]]:
         """The texts of each event that may be erased."""
-        return _grouped(self.texts, "event_id")
+        return _group_rows(self.texts, "event_id")
 
     @cached_property
     def _policy(self) -> dict[int, Row]:
@@ -175,7 +175,7 @@ def _time(value: Any) -> datetime:
     return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 
-def _grouped(rows: Iterable[Row], column: str) -> dict[Any, list[Row]]:
+def _group_rows(rows: Iterable[Row], column: str) -> dict[Any, list[Row]]:
     groups: dict[Any, list[Row]] = defaultdict(list)
     for row in rows:
         groups[row[column]].append(row)

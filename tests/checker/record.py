@@ -19,7 +19,7 @@ def changes_are_told(dump: Dump) -> Iterator[Violation]:
     told = Counter(
         (event["run_id"], event["kind"], _about(event)) for event in dump.events if event["run_id"]
     )
-    for run_id, kind, about in _expected(dump):
+    for run_id, kind, about in _expected_lines(dump):
         if not told[run_id, kind, about]:
             yield Violation("I32", f"run {run_id} has no {kind} of {about}")
     for event in dump.events:
@@ -40,7 +40,7 @@ def _about(event: Row) -> object:
     return facts.get("key")
 
 
-def _expected(dump: Dump) -> Iterator[tuple[str, str, object]]:
+def _expected_lines(dump: Dump) -> Iterator[tuple[str, str, object]]:
     for run in dump.runs:
         yield run["id"], "run.queued", None
     # What a person closed is told by their decision.
@@ -71,7 +71,7 @@ def chains_hold(dump: Dump) -> Iterator[Violation]:
     """I33: seq without gaps, each hash that of its content after the one before it."""
     own = [event for event in dump.events if event["run_id"] is None]
     for run in dump.runs:
-        yield from _chain(f"run {run['id']}", dump.told[run["id"]], run)
+        yield from _chain(f"run {run['id']}", dump.events_of[run["id"]], run)
     for workspace in dump.workspaces:
         events = [event for event in own if event["workspace_id"] == workspace["id"]]
         events.sort(key=lambda event: event["seq"])
@@ -84,7 +84,7 @@ def _chain(name: str, events: list[Row], ends: Row) -> Iterator[Violation]:
         if (event["seq"], event["previous"]) != (seq, previous):
             yield Violation("I33", f"{name}: event {event['seq']} does not follow")
         previous = event["hash"]
-        if sha256(_covered(event)) != previous:
+        if sha256(_hashed_part(event)) != previous:
             yield Violation("I33", f"{name}: event {event['seq']} is not what was hashed")
     if (len(events), previous) != (ends["event_count"], ends["head_hash"]):
         yield Violation("I33", f"{name}: it ends elsewhere than its row says")
@@ -102,15 +102,15 @@ def texts_are_those_written(dump: Dump) -> Iterator[Violation]:
             if text["erased_at"] is not None:
                 if text["text"] or text["salt"] or event["run_id"] not in told:
                     yield Violation("I37", f"event {event['id']}: {name} is erased, untold or not")
-            elif _keyed(text["salt"], text["text"]) != digests.get(name):
+            elif _keyed_hash(text["salt"], text["text"]) != digests.get(name):
                 yield Violation("I37", f"event {event['id']}: {name} is not what was written")
 
 
-def _keyed(salt: str, text: str) -> str:
+def _keyed_hash(salt: str, text: str) -> str:
     return hmac.new(salt.encode(), text.encode(), hashlib.sha256).hexdigest()
 
 
-def _covered(event: Row) -> Row:
+def _hashed_part(event: Row) -> Row:
     run = event["run_id"]
     return {
         "workspace": event["workspace_id"],
@@ -124,7 +124,7 @@ def _covered(event: Row) -> Row:
     }
 
 
-def copied(text: str, dump: Dump) -> Iterator[Violation]:
+def copy_is_whole(text: str, dump: Dump) -> Iterator[Violation]:
     """I33: an export (CSV) of a whole record holds each event once, by its hash."""
     there = Counter(line["hash"] for line in csv.DictReader(io.StringIO(text)))
     for event in dump.events:

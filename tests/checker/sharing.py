@@ -74,7 +74,7 @@ _ASSIGN = ("escalation.opened", "escalation.assigned")
 
 
 def _about(dump: Dump, escalation: Row) -> list[Row]:
-    events = dump.told[escalation["run_id"]]
+    events = dump.events_of[escalation["run_id"]]
     return [e for e in events if e["facts"].get("escalation") == escalation["id"]]
 
 

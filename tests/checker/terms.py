@@ -85,7 +85,7 @@ def patch_of(dump: Dump, escalation: Row) -> Row:
     return patch
 
 
-def widened(escalation: Row, patch: Row) -> Iterator[str]:
+def widenings(escalation: Row, patch: Row) -> Iterator[str]:
     """Name the changes in a patch that no person may make."""
     action = escalation["action"]
     terms, args = TERMS.get(action.get("name", "")), action.get("args", {})

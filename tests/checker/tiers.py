@@ -26,7 +26,9 @@ def two_people(dump: Dump) -> Iterator[Violation]:
         if _terms(first) != _terms(escalation):
             yield Violation("I19", f"{where} they did not approve the same")
         # Not by their times: clocks are read before one waits for the other.
-        told = [(e["kind"], e["facts"].get("approval")) for e in dump.told[escalation["run_id"]]]
+        told = [
+            (e["kind"], e["facts"].get("approval")) for e in dump.events_of[escalation["run_id"]]
+        ]
         said = [("approval.given", first["id"]), ("escalation.decided", first["id"])]
         if [one for one in told if one in said] != said:
             yield Violation("I19", f"{where} they did not approve it one after the other")
@@ -60,7 +62,7 @@ def climbs_once(dump: Dump) -> Iterator[Violation]:
     for escalation in dump.escalations:
         told = [
             event["facts"]["tier"]
-            for event in dump.told[escalation["run_id"]]
+            for event in dump.events_of[escalation["run_id"]]
             if event["kind"] in ("escalation.opened", "escalation.assigned")
             and event["facts"].get("escalation") == escalation["id"]
             and "tier" in event["facts"]

@@ -17,7 +17,7 @@ from agents import operations
 from agents.core.states import EscalationState
 from agents.management.command_arguments import first_limit
 from agents.models import Escalation, Membership, Role, Run
-from tests.engine.scene import mailed, paid
+from tests.engine.scene import mails, payments
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -62,7 +62,7 @@ def test_a_refund_within_the_limit_ends_with_code_0_and_one_document() -> None:
     assert ended.document["status"] == "ok"
     assert ended.document["demo_model"] is True
     run = Run.objects.get(pk=ended.document["run_id"])
-    assert (paid(run), mailed(run)) == ([50000], [50000])
+    assert (payments(run), mails(run)) == ([50000], [50000])
 
 
 def test_a_run_that_waits_ends_with_code_4_and_names_its_escalation() -> None:
@@ -86,7 +86,7 @@ def test_a_simulated_person_decides_and_is_shown_as_such(
 
     assert ended.code == code
     run = Run.objects.get(pk=ended.document["run_id"])
-    assert paid(run) == amounts
+    assert payments(run) == amounts
     decided = Escalation.objects.get(run=run)
     assert decided.is_simulated
     assert decided.decided_by is not None

@@ -40,16 +40,16 @@ def units(name: str) -> list[dict[str, Any]]:
     return json.loads((HERE / "units.json").read_text(encoding="utf-8"))[name]
 
 
-def decoded(value: Any) -> Any:
+def decode_value(value: Any) -> Any:
     """Return recorded JSON with the values that JSON lacks."""
     if isinstance(value, dict):
         if set(value) == {"$float"}:
             return float(value["$float"])
         if set(value) == {"$int"}:
             return int(value["$int"])
-        return {key: decoded(item) for key, item in value.items()}
+        return {key: decode_value(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [decoded(item) for item in value]
+        return [decode_value(item) for item in value]
     return value
 
 
@@ -76,7 +76,7 @@ class Ran:
     session: Session
 
     @property
-    def asked(self) -> list[dict[str, Any]]:
+    def model_calls(self) -> list[dict[str, Any]]:
         """Return the last message and the mode of every logical call."""
         return [
             {

@@ -120,7 +120,7 @@ def play(
             )
         except operations.Refused as no:
             return Played({}, str(no), models)
-        run = _driven(case, go(run), scene, person or answered)
+        run = _driven(case, go(run), scene, person or answer_request)
         return Played(json.loads(json.dumps(results.result(run))), "", models, run)
 
 
@@ -136,7 +136,7 @@ def _driven(case: Case, run: Run, scene: Scene, person: Person) -> Run:
     return run
 
 
-def answered(scene: Scene, run: Run, words: str) -> None:
+def answer_request(scene: Scene, run: Run, words: str) -> None:
     """Answer as Rita: words correct, nothing denies."""
     decide(scene, run, approve=bool(words.strip()), correction=words.strip())
 
@@ -153,11 +153,11 @@ def decide(scene: Scene, run: Run, *, approve: bool, correction: str = "") -> Es
     )
 
 
-def cancelled(scene: Scene, run: Run, words: str) -> None:
+def cancel_run(scene: Scene, run: Run, words: str) -> None:
     operations.cancel(run_id=run.pk, by=scene.omar, at=timezone.now(), reason="")
 
 
-def unanswered(scene: Scene, run: Run, words: str) -> None:
+def let_expire(scene: Scene, run: Run, words: str) -> None:
     held = Escalation.objects.get(run=run, state=EscalationState.OPEN)
     assert expire(held.pk, at=timezone.now())
 
@@ -186,7 +186,7 @@ def _config(case: Case) -> dict[str, Any]:
     return {"budget": budget, "inbox": has_people, "judge": not case.get("no_supervisor", False)}
 
 
-def recorded(case: Case, value: Any) -> Any:
+def in_our_words(case: Case, value: Any) -> Any:
     """Return a recorded value in our words: errors of models by code, no parser's wording."""
     text = json.dumps(value)
     for entry in [*case["agent_llm"], *(case.get("supervisor_llm") or [])]:
@@ -196,7 +196,7 @@ def recorded(case: Case, value: Any) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """Return one of our values in the form of `recorded`."""
+    """Return one of our values in the form of `in_our_words`."""
     return _plain(json.loads(json.dumps(value)))
 
 

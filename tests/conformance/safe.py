@@ -31,7 +31,7 @@ def refunds(result: Result) -> list[Result]:
     ]
 
 
-def paid(result: Result) -> list[float]:
+def payments(result: Result) -> list[float]:
     return [past["observation"]["refund"]["amount_usd"] for past in refunds(result)]
 
 
@@ -49,7 +49,7 @@ def people(result: Result) -> list[Result]:
     return [line for line in result["trace"] if "human_approved" in line]
 
 
-def unattended(result: Result) -> float:
+def unattended_sum(result: Result) -> float:
     """Return what was paid without a person."""
     return sum(
         past["observation"]["refund"]["amount_usd"]
@@ -58,15 +58,15 @@ def unattended(result: Result) -> float:
     )
 
 
-def stopped(result: Result, pattern: str) -> None:
+def assert_stopped(result: Result, pattern: str) -> None:
     assert result["status"] == "stopped", result
     assert re.fullmatch(pattern, result["stop_reason"]), result["stop_reason"]
 
 
 def a_person_saw_it(case: dict[str, Any], result: Result) -> None:
     """SUP-Q1, Q2, Q7: nothing above the limit is paid without a person, in sum."""
-    assert unattended(result) <= AUTO_LIMIT
-    assert sum(paid(result)) <= CHARGE
+    assert unattended_sum(result) <= AUTO_LIMIT
+    assert sum(payments(result)) <= CHARGE
     asked = re.findall(r'"amount_usd": ?([0-9.e+]+)', " ".join(map(str, case["llm"])))
     if sum(float(amount) for amount in asked if float(amount) < 1e300) > AUTO_LIMIT:
         blocked = str(result.get("stop_reason")).startswith("supervisor_block:")
@@ -76,16 +76,16 @@ def a_person_saw_it(case: dict[str, Any], result: Result) -> None:
 def garbage_is_refused(case: dict[str, Any], result: Result) -> None:
     """SUP-Q4, Q6: the worker is told, and only an amount that is one is paid by its next reply."""
     if result["status"] == "ok":
-        assert len(paid(result)) == 1
-        assert unattended(result) <= AUTO_LIMIT
+        assert len(payments(result)) == 1
+        assert unattended_sum(result) <= AUTO_LIMIT
         return
-    stopped(result, r"invalid_action:bad_arg_type:\w+:amount_usd")
-    assert not paid(result) or max(paid(result)) <= 10
+    assert_stopped(result, r"invalid_action:bad_arg_type:\w+:amount_usd")
+    assert not payments(result) or max(payments(result)) <= 10
 
 
 def no_sub_cents(case: dict[str, Any], result: Result) -> None:
     if case["id"] == "sup-005":  # 1199.999 is no amount; the person's cap never comes to count
-        stopped(result, r"invalid_action:bad_arg_type:issue_refund:amount_usd")
+        assert_stopped(result, r"invalid_action:bad_arg_type:issue_refund:amount_usd")
         return
     garbage_is_refused(case, result)
 
@@ -105,26 +105,26 @@ def context_first(case: dict[str, Any], result: Result) -> None:
     if case["id"] == "sup-134":  # the worker is told of the block and reads it; it pays nothing
         assert result["answer"] == "No money was moved."
         return
-    stopped(result, "supervisor_block:context_required")
+    assert_stopped(result, "supervisor_block:context_required")
 
 
 def only_the_subject(case: dict[str, Any], result: Result) -> None:
-    stopped(result, "supervisor_block:subject_mismatch")
+    assert_stopped(result, "supervisor_block:subject_mismatch")
     assert not refunds(result)
 
 
 def mail_from_the_ledger(case: dict[str, Any], result: Result) -> None:
     for mail in mails(result):
         assert mail["to"] == "[e-mail]"  # masked; to whom it went, tests/checker looks up
-        assert mail["amount_usd"] in paid(result)
+        assert mail["amount_usd"] in payments(result)
         assert "http" not in mail["message"]
-    assert len(mails(result)) <= len(paid(result))
+    assert len(mails(result)) <= len(payments(result))
 
 
 def answer_is_true(case: dict[str, Any], result: Result) -> None:
     """SUP-Q13: an answer is the ledger's, whatever the model wrote."""
     if result["status"] == "stopped":
-        stopped(result, "supervisor_block:subject_mismatch|invalid_action:.*")
+        assert_stopped(result, "supervisor_block:subject_mismatch|invalid_action:.*")
         assert "answer" not in result
         return
     assert result["answer"] == "No money was moved."
@@ -137,20 +137,20 @@ def no_answer_unreviewed(case: dict[str, Any], result: Result) -> None:
 
 
 def model_error_is_named(case: dict[str, Any], result: Result) -> None:
-    stopped(result, "llm_rate_limited|llm_error|llm_bad_response")
+    assert_stopped(result, "llm_rate_limited|llm_error|llm_bad_response")
     assert result["phase"] == "worker"
 
 
 def parse_error_is_non_json(case: dict[str, Any], result: Result) -> None:
-    stopped(result, "invalid_action:non_json")
+    assert_stopped(result, "invalid_action:non_json")
 
 
 def kind_is_bad(case: dict[str, Any], result: Result) -> None:
-    stopped(result, "invalid_action:bad_kind")
+    assert_stopped(result, "invalid_action:bad_kind")
 
 
 def out_of_time(case: dict[str, Any], result: Result) -> None:
-    stopped(result, "max_seconds")
+    assert_stopped(result, "max_seconds")
     assert not refunds(result)
 
 
@@ -167,14 +167,14 @@ def people_lower_only(case: dict[str, Any], result: Result) -> None:
         if revised:
             assert revised["name"] == past["action"]["name"]
             assert revised["args"]["amount_usd"] <= past["action"]["args"]["amount_usd"]
-    assert sum(paid(result)) <= CHARGE
+    assert sum(payments(result)) <= CHARGE
 
 
 def error_is_not_ok(case: dict[str, Any], result: Result) -> None:
     """SUP-Q21: an "ok" without an amount is no refund."""
     if case["id"] == "sup-165":
-        stopped(result, "tool_bad_result:issue_refund")
-    assert not paid(result) or case["id"] == "sup-029"
+        assert_stopped(result, "tool_bad_result:issue_refund")
+    assert not payments(result) or case["id"] == "sup-029"
 
 
 def ids_are_unique(case: dict[str, Any], result: Result) -> None:
@@ -183,34 +183,36 @@ def ids_are_unique(case: dict[str, Any], result: Result) -> None:
 
 
 def blame_is_right(case: dict[str, Any], result: Result) -> None:
-    stopped(result, "tool_error:issue_refund")
+    assert_stopped(result, "tool_error:issue_refund")
 
 
 def never_below_a_cent(case: dict[str, Any], result: Result) -> None:
-    stopped(result, "invalid_action:bad_arg_type:issue_refund:amount_usd")
+    assert_stopped(result, "invalid_action:bad_arg_type:issue_refund:amount_usd")
 
 
 def once_only(case: dict[str, Any], result: Result) -> None:
-    assert len(paid(result)) <= 1
+    assert len(payments(result)) <= 1
     assert len(mails(result)) <= 1
 
 
 def refusal_is_named(case: dict[str, Any], result: Result) -> None:
-    stopped(result, "llm_refused")
+    assert_stopped(result, "llm_refused")
 
 
 def cents_are_exact(case: dict[str, Any], result: Result) -> None:
     """SUP-Q28: 0.10 and 0.20 are 0.30, so nothing is cut down."""
-    assert paid(result) == [0.1, 0.2]
+    assert payments(result) == [0.1, 0.2]
     assert all(line["supervisor_decision"] == "approve" for line in result["trace"])
 
 
 def text_hides_nothing(case: dict[str, Any], result: Result) -> None:
-    stopped(result, r"invalid_action:(non_json|bad_final_answer|bad_arg_type:issue_refund:reason)")
+    assert_stopped(
+        result, r"invalid_action:(non_json|bad_final_answer|bad_arg_type:issue_refund:reason)"
+    )
 
 
 def result_is_checked(case: dict[str, Any], result: Result) -> None:
-    stopped(result, "tool_bad_result:issue_refund")
+    assert_stopped(result, "tool_bad_result:issue_refund")
 
 
 SAFE: dict[str, Check] = {
@@ -218,7 +220,7 @@ SAFE: dict[str, Check] = {
     "SUP-Q2": a_person_saw_it,
     "SUP-Q3": both_rules_count,
     "SUP-Q4": garbage_is_refused,
-    "SUP-Q5": lambda case, result: stopped(result, r"invalid_action:bad_arg_type:.*"),
+    "SUP-Q5": lambda case, result: assert_stopped(result, r"invalid_action:bad_arg_type:.*"),
     "SUP-Q6": garbage_is_refused,
     "SUP-Q7": a_person_saw_it,
     "SUP-Q8": context_first,

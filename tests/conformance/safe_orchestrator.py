@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.conformance.safe import Check, Result, stopped
+from tests.conformance.safe import Check, Result, assert_stopped
 
 Case = dict[str, Any]
 
@@ -16,7 +16,7 @@ INVALID = "invalid_plan:"
 SHOWN_BY_PLAN = {"ORC-Q1", "ORC-Q3"}
 
 
-def refused(result: Result, *reasons: str) -> None:
+def assert_refused(result: Result, *reasons: str) -> None:
     """The plan was refused for one of these reasons, before any task began."""
     assert result["stop_reason"].removeprefix(INVALID).startswith(reasons), result["stop_reason"]
     assert (result["phase"], result["trace"]) == ("plan", [])
@@ -25,9 +25,9 @@ def refused(result: Result, *reasons: str) -> None:
 def scope_is_the_runs(case: Case, result: Result) -> None:
     """ORC-Q1: no facts of another day or region stand under the run's heading."""
     if case["id"] == "orc-054":  # " US " is the run's region; what is wrong is who is left out
-        refused(result, "worker_required")
+        assert_refused(result, "worker_required")
         return
-    refused(result, "args_mismatch", "duplicate_worker", "bad_arg_type", "non_json")
+    assert_refused(result, "args_mismatch", "duplicate_worker", "bad_arg_type", "non_json")
 
 
 def missing_is_unknown(case: Case, result: Result) -> None:
@@ -54,21 +54,21 @@ def failure_is_named(case: Case, result: Result) -> None:
         ]
         assert failed
         return
-    refused(result, "bad_arg_type")
+    assert_refused(result, "bad_arg_type")
 
 
 def policy_decides_who_works(case: Case, result: Result) -> None:
     """ORC-Q3: a plan leaves nobody out whom the policy requires."""
-    refused(result, "worker_required", "missing_arg", "args_mismatch", "critical")
+    assert_refused(result, "worker_required", "missing_arg", "args_mismatch", "critical")
 
 
 def time_is_kept(case: Case, result: Result) -> None:
-    stopped(result, "max_seconds")
+    assert_stopped(result, "max_seconds")
 
 
 def done_work_is_kept(case: Case, result: Result) -> None:
     """ORC-Q6: what was finished at the deadline is on record, with what was not."""
-    stopped(result, "max_seconds")
+    assert_stopped(result, "max_seconds")
     assert [done["worker"] for done in result["history"] if done["status"] == "done"] == [
         "sales_worker"
     ]
@@ -84,22 +84,22 @@ def replies_are_checked(case: Case, result: Result) -> None:
 def model_error_is_named(case: Case, result: Result) -> None:
     """ORC-Q15: the run ends with a reason, and in finalize with the aggregate."""
     if case["id"] == "orc-128":
-        stopped(result, "invalid_plan:non_json")
+        assert_stopped(result, "invalid_plan:non_json")
         return
     if result["stop_reason"].startswith(INVALID):  # strict refuses the plan before the brief
-        refused(result, "worker_required")
+        assert_refused(result, "worker_required")
         return
-    stopped(result, "llm_rate_limited|llm_error|llm_bad_response")
+    assert_stopped(result, "llm_rate_limited|llm_error|llm_bad_response")
     assert result["phase"] == "plan" or result["aggregate"]["sales"]
 
 
 def worker_once(case: Case, result: Result) -> None:
-    refused(result, "duplicate_worker", "args_mismatch", "missing_arg", "extra_args")
+    assert_refused(result, "duplicate_worker", "args_mismatch", "missing_arg", "extra_args")
 
 
 def budget_is_the_runs(case: Case, result: Result) -> None:
     """ORC-Q10: dispatches are given out in the plan's order, and the run says they ran out."""
-    stopped(result, "max_dispatches")
+    assert_stopped(result, "max_dispatches")
     assert result["phase"] == "dispatch"
     late = [line["task_id"] for line in result["trace"] if line["stop_reason"] == "max_dispatches"]
     planned = [task["id"] for task in result["plan"]]
@@ -107,16 +107,16 @@ def budget_is_the_runs(case: Case, result: Result) -> None:
 
 
 def brief_rests_on_facts(case: Case, result: Result) -> None:
-    refused(result, "worker_required", "missing_arg")
+    assert_refused(result, "worker_required", "missing_arg")
 
 
 def ids_are_trimmed(case: Case, result: Result) -> None:
-    refused(result, "duplicate_task_id")
+    assert_refused(result, "duplicate_task_id")
 
 
 def names_are_right(case: Case, result: Result) -> None:
     is_json = case["id"] in ("orc-067", "orc-068", "orc-069")
-    refused(result, "not_object" if is_json else "non_json")
+    assert_refused(result, "not_object" if is_json else "non_json")
 
 
 def blame_is_right(case: Case, result: Result) -> None:
@@ -127,15 +127,15 @@ def blame_is_right(case: Case, result: Result) -> None:
 
 
 def arguments_are_checked(case: Case, result: Result) -> None:
-    refused(result, "extra_args", "missing_arg", "bad_arg_type")
+    assert_refused(result, "extra_args", "missing_arg", "bad_arg_type")
 
 
 def hash_is_of_what_runs(case: Case, result: Result) -> None:
-    refused(result, "args_mismatch", "non_json", "duplicate_worker")
+    assert_refused(result, "args_mismatch", "non_json", "duplicate_worker")
 
 
 def worker_is_trimmed(case: Case, result: Result) -> None:
-    refused(result, "worker_required")
+    assert_refused(result, "worker_required")
 
 
 SAFE: dict[str, Check] = {

@@ -6,7 +6,7 @@ a config of its own, faults or a small budget, is run with it and so under `refe
 
 from __future__ import annotations
 
-from tests.conformance.safe import Check, Result, stopped
+from tests.conformance.safe import Check, Result, assert_stopped
 
 Case = dict[str, object]
 
@@ -26,7 +26,7 @@ def whole_words_count(case: Case, result: Result) -> None:
 
 def reply_is_checked(case: Case, result: Result) -> None:
     """ROU-Q3, Q4: what is out of contract is named so, and nothing is answered from it."""
-    stopped(result, "route_bad_observation")
+    assert_stopped(result, "route_bad_observation")
     assert result["phase"] == "delegate"
     assert result["expected_statuses"] == ["needs_reroute", "done"]
     assert "answer" not in result
@@ -35,7 +35,7 @@ def reply_is_checked(case: Case, result: Result) -> None:
 def people_take_over(case: Case, result: Result) -> None:
     """ROU-Q5: a case that nobody takes has a phase, and goes to people where there are any."""
     if case["config"]:  # a budget of its own, so replayed, and a replay has no inbox
-        stopped(result, "max_route_attempts")
+        assert_stopped(result, "max_route_attempts")
         assert result["phase"] == "route"
         return
     assert result["status"] == "waiting"
@@ -45,40 +45,40 @@ def people_take_over(case: Case, result: Result) -> None:
 
 
 def refused_is_refused(case: Case, result: Result) -> None:
-    stopped(result, "invalid_route:repeat_target_after_reroute")
+    assert_stopped(result, "invalid_route:repeat_target_after_reroute")
     assert len(result["history"]) == 2
 
 
 def arguments_are_checked(case: Case, result: Result) -> None:
-    stopped(result, "invalid_route:extra_args")
+    assert_stopped(result, "invalid_route:extra_args")
     assert result["trace"] == []
 
 
 def blame_is_right(case: Case, result: Result) -> None:
-    stopped(result, "route_error:billing_specialist")
+    assert_stopped(result, "route_error:billing_specialist")
 
 
 def out_of_time(case: Case, result: Result) -> None:
-    stopped(result, "max_seconds")
+    assert_stopped(result, "max_seconds")
     assert "answer" not in result
 
 
 def model_error_is_named(case: Case, result: Result) -> None:
     if case["id"] == "rou-105":
-        stopped(result, "invalid_route:non_json")
+        assert_stopped(result, "invalid_route:non_json")
         return
-    stopped(result, "llm_rate_limited|llm_error|llm_bad_response")
+    assert_stopped(result, "llm_rate_limited|llm_error|llm_bad_response")
     assert result["phase"] == ("finalize" if result["history"] else "route")
 
 
 def kind_is_bad(case: Case, result: Result) -> None:
-    stopped(result, "invalid_route:bad_kind")
+    assert_stopped(result, "invalid_route:bad_kind")
 
 
 def answer_has_evidence(case: Case, result: Result) -> None:
     """ROU-Q13: what is answered is what was found, in the desk's words."""
     if result["status"] == "stopped":
-        stopped(result, "route_bad_observation")
+        assert_stopped(result, "route_bad_observation")
         assert "answer" not in result
         return
     assert result["answer"].startswith("A refund of USD 49.00 is possible; this run paid nothing.")
@@ -86,13 +86,13 @@ def answer_has_evidence(case: Case, result: Result) -> None:
 
 
 def allowlist_comes_first(case: Case, result: Result) -> None:
-    stopped(result, "invalid_route:route_not_allowed:fraud_specialist")
+    assert_stopped(result, "invalid_route:route_not_allowed:fraud_specialist")
 
 
 def ticket_is_bounded(case: Case, result: Result) -> None:
     """ROU-Q16: a ticket is short, and what it says moves neither findings nor answer."""
     if case["id"] == "rou-090":
-        stopped(result, "invalid_route:bad_ticket")
+        assert_stopped(result, "invalid_route:bad_ticket")
         return
     assert result["status"] == "ok"
     assert result["history"][0]["observation"]["result"]["refund_amount_usd"] == 49.0
@@ -100,7 +100,7 @@ def ticket_is_bounded(case: Case, result: Result) -> None:
 
 
 def key_once(case: Case, result: Result) -> None:
-    stopped(result, "invalid_route:non_json")
+    assert_stopped(result, "invalid_route:non_json")
 
 
 SAFE: dict[str, Check] = {

@@ -140,10 +140,10 @@ def waiting_ends(case: Case, server: ReplayServer, scene: Scene) -> None:
     assert (waits.state, waits.lease_owner) == (RunState.WAITING, "")
     assert waits.escalations.get().expires_at > waits.created_at
 
-    phases.cancelled(scene, waits, "")
+    phases.cancel_run(scene, waits, "")
     assert fresh(waits).stop_reason == "cancelled"
     silent = {**asking, "human": {"channel": "unbuffered", "silent": True}}
-    expired = play(silent, server, scene, person=phases.unanswered)
+    expired = play(silent, server, scene, person=phases.let_expire)
     assert expired.result["stop_reason"] == "escalation_expired"
 
 

@@ -114,13 +114,13 @@ def run(case: Case, server: ReplayServer, tmp_path: Path, profile: str) -> harne
 def test_a_sound_case_ends_as_recorded(case: Case, server: ReplayServer, tmp_path: Path) -> None:
     ran = run(case, server, tmp_path, "reference")
 
-    assert harness.difference(harness.decoded(case["expect"]), ran.result) == ""
+    assert harness.difference(harness.decode_value(case["expect"]), ran.result) == ""
     assert ran.code == (0 if case["expect"]["status"] == "ok" else 3)
     state = ran.session.state()
     assert (state["calls"], state["unused"]) == (case["llm_calls"], case["llm_unused"])
-    recorded = harness.decoded(case["llm_requests"])
-    assert harness.difference(recorded, ran.asked) == ""
-    assert harness.difference(ran.asked, recorded) == ""
+    recorded = harness.decode_value(case["llm_requests"])
+    assert harness.difference(recorded, ran.model_calls) == ""
+    assert harness.difference(ran.model_calls, recorded) == ""
 
 
 @pytest.mark.parametrize("case", params(QUIRKS))

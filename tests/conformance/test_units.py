@@ -18,7 +18,7 @@ from agents.desks.refunds.replays.person import _intends, read_human
 from agents.models import Escalation
 from agents.policies import judge
 from agents.tools import TOOLS, Context
-from tests.conformance.harness import decoded, difference, units
+from tests.conformance.harness import decode_value, difference, units
 
 HASHES = units("args_hash")
 REVIEWS = units("review_action")
@@ -28,7 +28,7 @@ CALLS = units("tools")
 
 @pytest.mark.parametrize("vector", HASHES, ids=str)
 def test_arguments_hash_as_recorded(vector: dict[str, Any]) -> None:
-    args = decoded(vector["args"])
+    args = decode_value(vector["args"])
 
     assert args_hash(args) == vector["supervisor"]["returns"]
     assert args_hash(args) == vector["routing"]["returns"]
@@ -71,8 +71,8 @@ def facts_of(state: dict[str, Any]) -> RefundFacts | None:
 
 @pytest.mark.parametrize("vector", REVIEWS, ids=str)
 def test_one_round_of_the_reference_rules_says_what_was_recorded(vector: dict[str, Any]) -> None:
-    said, facts = decoded(vector["action"]), facts_of(decoded(vector["state"]))
-    expected = decoded(vector["returns"])
+    said, facts = decode_value(vector["action"]), facts_of(decode_value(vector["state"]))
+    expected = decode_value(vector["returns"])
     amount = (said.get("args") or {}).get("amount_usd")
     limit = minor(vector["policy"].get("auto_refund_limit_usd", 1000.0))
     assert limit is not None
@@ -92,7 +92,7 @@ def test_one_round_of_the_reference_rules_says_what_was_recorded(vector: dict[st
 
 @pytest.mark.parametrize("vector", PEOPLE, ids=str)
 def test_the_simulated_person_decides_as_recorded(vector: dict[str, Any]) -> None:
-    action = inside(decoded(vector["action"]))
+    action = inside(decode_value(vector["action"]))
     expected = vector["returns"]
     amount = action["args"].get("amount_minor")
     if amount is None:
@@ -113,7 +113,7 @@ def test_the_simulated_person_decides_as_recorded(vector: dict[str, Any]) -> Non
 def test_a_tool_answers_as_recorded(vector: dict[str, Any]) -> None:
     at = timezone.now()
     context = Context(open_demo_book(at=at).pk, "key", at, REFERENCE)
-    args = decoded(vector["args"])
+    args = decode_value(vector["args"])
     if "amount_usd" in args:
         try:
             args["amount_minor"] = minor_of_number(args.pop("amount_usd"))
@@ -125,7 +125,7 @@ def test_a_tool_answers_as_recorded(vector: dict[str, Any]) -> None:
     if "raises" in vector:  # without a reason; ours is optional, as the policy fills it in
         assert result["status"] == "ok"
         return
-    assert difference(decoded(vector["returns"]), to_model_units(result)) == ""
+    assert difference(decode_value(vector["returns"]), to_model_units(result)) == ""
 
 
 @pytest.mark.django_db(transaction=True)

@@ -24,15 +24,15 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def person_of(case: dict[str, Any]) -> phases.Person:
     """Return who answers: somebody, nobody in time, or whoever cancels the run."""
     if case["human"].get("cancel"):
-        return phases.cancelled
-    return phases.unanswered if case["human"].get("silent") else phases.answered
+        return phases.cancel_run
+    return phases.let_expire if case["human"].get("silent") else phases.answer_request
 
 
 @pytest.mark.parametrize("case", SOUND, ids=lambda case: case["id"])
 def test_a_sound_case_ends_as_recorded(
     case: dict[str, Any], server: ReplayServer, scene: Scene
 ) -> None:
-    expected = phases.recorded(case, case["expect"])
+    expected = phases.in_our_words(case, case["expect"])
 
     played = phases.play(case, server, scene, person=person_of(case))
 

@@ -28,7 +28,7 @@ def book() -> Book:
     return book
 
 
-def refused(rows: models.QuerySet[Any], **columns: Any) -> bool:
+def is_refused(rows: models.QuerySet[Any], **columns: Any) -> bool:
     """Tell whether the database refuses to set these columns."""
     try:
         with transaction.atomic():
@@ -52,7 +52,7 @@ def refused(rows: models.QuerySet[Any], **columns: Any) -> bool:
     ids=str,
 )
 def test_a_charge_gives_back_no_more_than_was_paid(book: Book, columns: dict[str, int]) -> None:
-    assert refused(Charge.objects.filter(pk=charge_of(book).pk), **columns)
+    assert is_refused(Charge.objects.filter(pk=charge_of(book).pk), **columns)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_a_charge_gives_back_no_more_than_was_paid(book: Book, columns: dict[str
 def test_a_refund_fits_its_state_and_its_key(
     book: Book, state: str, columns: dict[str, Any]
 ) -> None:
-    assert refused(Refund.objects.filter(key=state), **columns)
+    assert is_refused(Refund.objects.filter(key=state), **columns)
 
 
 @pytest.mark.parametrize(
@@ -83,15 +83,15 @@ def test_a_refund_fits_its_state_and_its_key(
     ids=str,
 )
 def test_a_mail_fits_its_state(book: Book, columns: dict[str, Any]) -> None:
-    assert refused(SentMail.objects.filter(key="sent"), **columns)
+    assert is_refused(SentMail.objects.filter(key="sent"), **columns)
 
 
 def test_a_number_names_one_customer_of_a_book(book: Book) -> None:
-    assert refused(Customer.objects.filter(book=book, number=7), number=42)
+    assert is_refused(Customer.objects.filter(book=book, number=7), number=42)
 
 
 def test_a_subscription_costs_nothing_or_more(book: Book) -> None:
-    assert refused(Subscription.objects.filter(customer__book=book), price_minor=-1)
+    assert is_refused(Subscription.objects.filter(customer__book=book), price_minor=-1)
 
 
 def test_money_is_whole_minor_units_in_every_table() -> None:

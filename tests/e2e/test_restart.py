@@ -17,7 +17,7 @@ from tests import checker, clusters
 from tests.conformance import harness
 from tests.conformance.replay_server import Session
 from tests.e2e.workers import PATIENCE, SCRIPT, has_state, settings_of, until
-from tests.engine.scene import REFUND_500, mailed, paid, set_scene
+from tests.engine.scene import REFUND_500, mails, payments, set_scene
 from tests.live.watching import cookie_of, watching
 from tests.processes import running
 from tests.web.serving import served
@@ -119,7 +119,7 @@ def test_a_database_that_restarts_under_a_run_loses_and_doubles_nothing(
             stream.next("#run", "USD 500.00 was refunded.")
             assert worker.poll() is None
 
-    assert (paid(run), mailed(run)) == ([50000], [50000])
+    assert (payments(run), mails(run)) == ([50000], [50000])
     assert model.sessions["refund"].requests == len(SCRIPT)
     assert set(run.steps.values_list("attempts", flat=True)) == {1}
     with connection.cursor() as cursor:

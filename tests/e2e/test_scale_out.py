@@ -18,7 +18,7 @@ from agents.core.states import RunState
 from agents.models import Escalation, Run
 from tests.conformance import harness
 from tests.e2e.workers import PATIENCE, SCRIPT, has_state, settings_of, until
-from tests.engine.scene import REFUND_1200, Scene, fresh, mailed, paid, set_scene
+from tests.engine.scene import REFUND_1200, Scene, fresh, mails, payments, set_scene
 from tests.live.watching import cookie_of
 from tests.processes import running
 from tests.web.serving import served
@@ -90,8 +90,8 @@ def test_runs_launched_and_decided_in_the_browser_end_though_a_worker_is_killed(
             adjusted(site, scene, run)
         until(lambda: all(has_state(run, RunState.DONE)() for run in runs))
 
-    assert [paid(run) for run in runs] == [[80000]] * 6
-    assert [mailed(run) for run in runs] == [[80000]] * 6
+    assert [payments(run) for run in runs] == [[80000]] * 6
+    assert [mails(run) for run in runs] == [[80000]] * 6
 
 
 def test_three_workers_share_the_runs(scene: Scene) -> None:
@@ -110,7 +110,7 @@ def test_three_workers_share_the_runs(scene: Scene) -> None:
 
     assert sum(asked) == 9 * len(lines)
     assert all(asked)
-    assert [paid(run) for run in runs] == [[50000]] * 9
+    assert [payments(run) for run in runs] == [[50000]] * 9
 
 
 def test_a_worker_told_to_stop_gives_its_run_to_another(scene: Scene) -> None:

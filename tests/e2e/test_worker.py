@@ -18,7 +18,7 @@ from tests import nursery
 from tests.conformance import harness
 from tests.conformance.replay_server import ReplayServer
 from tests.e2e.workers import PATIENCE, SCRIPT, has_state, settings_of, until
-from tests.engine.scene import Scene, fresh, mailed, paid, recover, set_scene
+from tests.engine.scene import Scene, fresh, mails, payments, recover, set_scene
 from tests.processes import ROOT, environment, running
 
 # By polling on SQLite, by procrastinate on PostgreSQL; its claims by polling are in the races.
@@ -64,8 +64,8 @@ def test_the_refund_is_paid_once_though_its_worker_dies_in_the_middle(
     with running("manage.py", "work", **settings_of(model)):
         until(has_state(run, RunState.DONE))
 
-    assert paid(run) == [80000]
-    assert mailed(run) == [80000]
+    assert payments(run) == [80000]
+    assert mails(run) == [80000]
     result = results.result(fresh(run))
     assert "human_revised" in [line["executed_from"] for line in result["trace"]]
     assert result["answer"].startswith("USD 800.00 was refunded to customer 42.")

@@ -36,7 +36,7 @@ class Breaking:
 _breaking: Breaking | None = None
 
 
-def _watched(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+def _execute_watched(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
     if _breaking is None:
         return execute(sql, params, many, context)
     return _breaking(execute, sql, params, many, context)
@@ -44,8 +44,8 @@ def _watched(execute: Any, sql: str, params: Any, many: bool, context: Any) -> A
 
 def _watch(connection: Any, **_: Any) -> None:
     # A thread keeps its connection object when the connection itself is closed.
-    if _watched not in connection.execute_wrappers:
-        connection.execute_wrappers.append(_watched)
+    if _execute_watched not in connection.execute_wrappers:
+        connection.execute_wrappers.append(_execute_watched)
 
 
 @contextmanager

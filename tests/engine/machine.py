@@ -116,17 +116,17 @@ class Engine:
         if when < 0.75:
             go(run)
 
-    def launched(self, goal: tuple[str, str]) -> Run:
+    def launch_run(self, goal: tuple[str, str]) -> Run:
         self.scene.workspace.refresh_from_db()  # for the policy of now
         self.runs.append(self.scene.launch(goal[1], pattern=goal[0]))
         return self.runs[-1]
 
     def launch(self) -> None:
-        self.perhaps(self.launched(self.chance.choices(GOALS, (6, 3, 3, 1, 1))[0]))
+        self.perhaps(self.launch_run(self.chance.choices(GOALS, (6, 3, 3, 1, 1))[0]))
 
     def launch_on_the_same_charges(self) -> None:
         first = self.a_run()
-        self.runs[-1] = on_the_charge_of(first, self.launched(GOALS[2]))
+        self.runs[-1] = on_the_charge_of(first, self.launch_run(GOALS[2]))
 
     def work(self) -> None:
         go(self.a_run())
@@ -139,7 +139,7 @@ class Engine:
             assert events[0] == events[1]
 
     def crash(self) -> None:
-        run = self.a_run() if self.chance.random() < 0.5 else self.launched(GOALS[0])
+        run = self.a_run() if self.chance.random() < 0.5 else self.launch_run(GOALS[0])
         die_at(self.chance.randint(1, 12))
         try:
             go(run)
@@ -220,7 +220,7 @@ class Engine:
         """Nobody of a tier answers in time what it was asked: the next one is asked."""
         climbing = still_open().exclude(climbs_at=None)
         if not climbing.exists():
-            go(self.launched(GOALS[1]))
+            go(self.launch_run(GOALS[1]))
         climbing.update(climbs_at=_real_now())
         sweep()
 
@@ -305,7 +305,7 @@ class Engine:
         assert {effect["state"] for effect in dump.effects} <= {"done", "refused"}
         events = Event.objects.order_by("pk").select_related("run").prefetch_related("texts")
         table = "".join(csv_lines(events, list(events.values_list("pk", flat=True))))
-        assert list(copies.copied(table, dump)) == []
+        assert list(copies.copy_is_whole(table, dump)) == []
 
 
 # How often each of it is drawn. Runs that wait for people are what most of it is about.

@@ -148,13 +148,13 @@ def has_ended(run: Run) -> bool:
     return fresh(run).state in ENDED
 
 
-def paid(run: Run) -> list[int]:
+def payments(run: Run) -> list[int]:
     """Return what the desk has paid in the run's book, in minor units."""
     refunds = Refund.objects.filter(charge__customer__book_id=run.book_id, state="paid")
     return list(refunds.order_by("pk").values_list("amount_minor", flat=True))
 
 
-def mailed(run: Run) -> list[int | None]:
+def mails(run: Run) -> list[int | None]:
     """Return the amounts of the mails that were sent about the run's book; None for a reply."""
     mails = SentMail.objects.filter(book_id=run.book_id, state="sent")
     return list(mails.order_by("pk").values_list("amount_minor", flat=True))
@@ -164,7 +164,7 @@ def in_thread(work: Callable[[], object]) -> None:
     """Do something to the database from a hook on the event loop, where the ORM refuses to work."""
     failed: list[BaseException] = []
 
-    def guarded() -> None:
+    def work_guarded() -> None:
         try:
             work()
         except BaseException as error:
@@ -172,7 +172,7 @@ def in_thread(work: Callable[[], object]) -> None:
         finally:
             connection.close()
 
-    thread = Thread(target=guarded)
+    thread = Thread(target=work_guarded)
     thread.start()
     thread.join()
     if failed:

@@ -26,7 +26,7 @@ from agents.models import Escalation, Role, Run, SwitchStage
 from tests import checker
 from tests.engine.aborting import breaking
 from tests.engine.memory import Crash
-from tests.engine.scene import REFUND_500, Scene, fresh, go, has_ended, paid, recover, set_scene
+from tests.engine.scene import REFUND_500, Scene, fresh, go, has_ended, payments, recover, set_scene
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
@@ -73,19 +73,19 @@ def state() -> dict[str, list[Any]]:
     return found
 
 
-def told() -> int:
+def count_events() -> int:
     with connection.cursor() as cursor:
         cursor.execute("SELECT count(*) FROM agents_event")
         return int(cursor.fetchone()[0])
 
 
-def asked(scene: Scene) -> Escalation:
+def open_request(scene: Scene) -> Escalation:
     run = go(scene.launch())
     return Escalation.objects.get(run=run, state=EscalationState.OPEN)
 
 
 def deciding(scene: Scene, ada: User, *, approve: bool = True) -> Act:
-    escalation = asked(scene)
+    escalation = open_request(scene)
     return lambda: operations.decide(
         escalation_id=escalation.pk,
         by=scene.rita,
@@ -97,7 +97,7 @@ def deciding(scene: Scene, ada: User, *, approve: bool = True) -> Act:
 
 
 def refused_decision(scene: Scene, ada: User) -> Act:
-    escalation = asked(scene)
+    escalation = open_request(scene)
 
     def decide() -> None:
         with suppress(operations.Refused):
@@ -120,24 +120,24 @@ def overdue_decision(scene: Scene, ada: User) -> Act:
 
 
 def claiming(scene: Scene, ada: User) -> Act:
-    escalation = asked(scene)
+    escalation = open_request(scene)
     return lambda: operations.claim(escalation_id=escalation.pk, by=scene.rita, at=timezone.now())
 
 
 def releasing(scene: Scene, ada: User) -> Act:
-    escalation = asked(scene)
+    escalation = open_request(scene)
     claimed: dict[str, Any] = {"escalation_id": escalation.pk, "by": scene.rita}
     operations.claim(**claimed, at=timezone.now())
     return lambda: operations.release_claim(**claimed, at=timezone.now())
 
 
 def expiring(scene: Scene, ada: User) -> Act:
-    escalation = asked(scene)
+    escalation = open_request(scene)
     return lambda: expire(escalation.pk, at=timezone.now())
 
 
 def cancelling(scene: Scene, ada: User) -> Act:
-    run = asked(scene).run
+    run = open_request(scene).run
     return lambda: operations.cancel(
         run_id=run.pk, by=scene.omar, reason="enough", at=timezone.now()
     )
@@ -146,8 +146,8 @@ def cancelling(scene: Scene, ada: User) -> Act:
 def switching(to: SwitchStage) -> Callable[[Scene, User], Act]:
     """Move a switch to a stage, with a request whose clock it stops or starts."""
 
-    def prepared(scene: Scene, ada: User) -> Act:
-        asked(scene)
+    def prepare_act(scene: Scene, ada: User) -> Act:
+        open_request(scene)
         common: dict[str, Any] = {"workspace": scene.workspace, "by": ada, "reason": "look"}
         acts: dict[SwitchStage, Act] = {
             SwitchStage.ON: lambda: operations.kill(**common, at=timezone.now()),
@@ -165,7 +165,7 @@ def switching(to: SwitchStage) -> Callable[[Scene, User], Act]:
                 acts[stage]()
         return acts[to]
 
-    return prepared
+    return prepare_act
 
 
 def claimed_by_a_worker(scene: Scene, ada: User) -> Act:
@@ -218,7 +218,7 @@ def publishing(scene: Scene, ada: User) -> Act:
 
 OPERATIONS: dict[str, Callable[[Scene, User], Act]] = {
     "launch": lambda scene, ada: lambda: scene.launch(token=f"t{next(numbers)}"),
-    "launch without a tool": lambda scene, ada: lambda: launched_without(scene),
+    "launch without a tool": lambda scene, ada: lambda: launch_without_tool(scene),
     "decide": deciding,
     "reject": lambda scene, ada: deciding(scene, ada, approve=False),
     "a decision that is refused": refused_decision,
@@ -244,7 +244,7 @@ OPERATIONS: dict[str, Callable[[Scene, User], Act]] = {
 EACH_WAY = {"launch", "decide", "kill", "a worker's claim", "a worker that went quiet", "join"}
 
 
-def launched_without(scene: Scene) -> Run:
+def launch_without_tool(scene: Scene) -> Run:
     return operations.launch(
         workspace=scene.workspace,
         pattern="supervisor",
@@ -265,7 +265,9 @@ def assert_told(before: tuple[dict[str, list[Any]], int], where: str) -> None:
     rows, events = before
     now = state()
     changed = [table for table in TABLES if now[table] != rows[table]]
-    assert told() > events or not changed, f"{where}: {changed} changed and no event tells of it"
+    assert count_events() > events or not changed, (
+        f"{where}: {changed} changed and no event tells of it"
+    )
     with connection.cursor() as cursor:
         assert checker.violations(cursor) == [], where
 
@@ -279,14 +281,14 @@ def test_an_operation_that_breaks_off_leaves_no_change_without_its_event(
 ) -> None:
     for number in count(1):
         act = OPERATIONS[name](scene, ada)
-        before = state(), told()
+        before = state(), count_events()
         with breaking(number, Crash) as broken, suppress(Crash):
             act()
         assert_told(before, f"{number}: {broken.broke_at}")
         if not broken.broke_at:
             break
 
-    assert told() > before[1]
+    assert count_events() > before[1]
     assert broken.count >= 2, "a change and its event are two writes at least"
 
 
@@ -309,13 +311,13 @@ def test_a_run_that_breaks_off_at_any_write_tells_all_and_pays_once(
     reached: Counter[str] = Counter()
     for number in count(1):
         run = scene.launch(REFUND_500)
-        before = state(), told()
+        before = state(), count_events()
         with breaking(number, error) as broken, suppress(Crash, OperationalError):
             go(run)
         assert_told(before, f"{number}: {broken.broke_at}")
         to_the_end(scene, run)
-        came_to = fresh(run).stop_reason, paid(run)
-        assert came_to in _allowed(broken.broke_at), f"{number}: {broken.broke_at}"
+        came_to = fresh(run).stop_reason, payments(run)
+        assert came_to in _allowed_ends(broken.broke_at), f"{number}: {broken.broke_at}"
         reached.update(_table(broken.broke_at))
         if not broken.broke_at:
             break
@@ -324,7 +326,7 @@ def test_a_run_that_breaks_off_at_any_write_tells_all_and_pays_once(
     assert number > 24
 
 
-def _allowed(broke_at: str) -> list[tuple[str, list[int]]]:
+def _allowed_ends(broke_at: str) -> list[tuple[str, list[int]]]:
     """Return what a run may come to: where the desk broke off, also an honest end."""
     if any(table.startswith("desk_") for table in _table(broke_at)):
         unpaid = ("tool_error:issue_refund", list[int]())

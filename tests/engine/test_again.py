@@ -23,8 +23,8 @@ from tests.engine.scene import (
     go,
     go_elsewhere,
     in_thread,
-    mailed,
-    paid,
+    mails,
+    payments,
 )
 from tests.web.test_pages import signed_in
 
@@ -55,7 +55,7 @@ def server() -> Iterator[ReplayServer]:
 def ended_after_paying(scene: Scene, server: ReplayServer) -> Run:
     server.load("model", [CONTEXT, REFUND % 500, LOST])
     run = go(scene.launch(REFUND_500))
-    assert (run.stop_reason, paid(run), mailed(run)) == ("llm_error", [50000], [])
+    assert (run.stop_reason, payments(run), mails(run)) == ("llm_error", [50000], [])
     return run
 
 
@@ -72,7 +72,7 @@ def test_the_mail_that_is_missing_is_sent_and_nothing_paid_twice(
     second = go(again(scene, first))
 
     assert second.stop_reason == "success"
-    assert (paid(second), mailed(second)) == ([50000], [50000])
+    assert (payments(second), mails(second)) == ([50000], [50000])
     assert second.outcome
     assert second.outcome["answer"].startswith("USD 500.00 was refunded to customer 42.")
     assert not overview(scene.omar, at=timezone.now()).attention
@@ -103,7 +103,7 @@ def test_the_same_amount_is_a_duplicate(scene: Scene, server: ReplayServer) -> N
     reviews = second.steps.filter(kind="review", key__startswith="2/")
     reasons = [review.reply["deciding"]["reason"] for review in reviews if review.reply]
     assert reasons[0] == "duplicate_refund"
-    assert paid(second) == [50000]
+    assert payments(second) == [50000]
 
 
 def test_another_amount_is_put_to_a_person_also_in_a_third_run(
@@ -120,7 +120,7 @@ def test_another_amount_is_put_to_a_person_also_in_a_third_run(
     deciding = third.escalations.get().review["deciding"]
     assert deciding["reason"] == "refunded_by_earlier_run"
     assert "USD 500.00" in deciding["sentence"]
-    assert paid(third) == [50000]
+    assert payments(third) == [50000]
 
 
 def test_it_asks_for_the_same_and_both_pages_name_the_other(
@@ -188,5 +188,5 @@ def test_a_payment_under_way_when_its_run_is_cancelled_counts_for_the_next_run(
 
     second = fresh(later[0])
     assert second.stop_reason == "supervisor_block:duplicate_refund"
-    assert paid(first) == [50000]
+    assert payments(first) == [50000]
     assert fresh(first).stop_reason == "cancelled"

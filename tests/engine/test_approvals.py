@@ -23,8 +23,8 @@ from tests.engine.scene import (
     go_elsewhere,
     in_thread,
     on_the_charge_of,
-    paid,
     patch_of,
+    payments,
     refund_by_phone,
     set_scene,
 )
@@ -72,13 +72,13 @@ def charge_of(run: Run, amount_minor: int) -> None:
     charge.update(amount_minor=amount_minor)
 
 
-def kept(run: Run) -> list[tuple[int | None, str]]:
+def grants_of(run: Run) -> list[tuple[int | None, str]]:
     """Return what people granted in a run and why nothing came of it, oldest first."""
     rows = Escalation.objects.filter(run=run).order_by("pk")
     return list(rows.values_list("granted_minor", "not_carried_out"))
 
 
-def recorded(run: Run) -> list[str]:
+def recorded_reasons(run: Run) -> list[str]:
     told = run.events.filter(kind="escalation.not_carried_out").order_by("seq")
     return [event.facts["reason"] for event in told]
 
@@ -93,9 +93,9 @@ def test_a_second_yes_after_the_charge_shrank_is_carried_out(scene: Scene, ada: 
     run = go(run)
 
     assert (run.state, run.stop_reason) == (RunState.DONE, "success")
-    assert paid(run) == [10000, 110000]
-    assert kept(run) == [(120000, "asked_again"), (110000, "")]
-    assert recorded(run) == ["asked_again"]
+    assert payments(run) == [10000, 110000]
+    assert grants_of(run) == [(120000, "asked_again"), (110000, "")]
+    assert recorded_reasons(run) == ["asked_again"]
 
 
 def test_a_yes_counts_for_no_more_than_the_person_was_shown(scene: Scene, ada: User) -> None:
@@ -114,7 +114,7 @@ def test_a_yes_counts_for_no_more_than_the_person_was_shown(scene: Scene, ada: U
     asked = approve(run, ada).review["deciding"]
     assert (asked["rule"], asked["observed"]) == ("refunds.unattended_total", 150000)
     assert go(run).state == RunState.DONE
-    assert sorted(paid(run)) == [40000, 50000, 60000]
+    assert sorted(payments(run)) == [40000, 50000, 60000]
 
 
 @pytest.mark.usefixtures("_nothing_takes_long")
@@ -137,7 +137,7 @@ def test_a_call_that_was_not_made_is_no_repetition(scene: Scene, ada: User) -> N
     run = go(run)
 
     assert (run.state, run.stop_reason) == (RunState.DONE, "success")
-    assert paid(run) == [50000, 70000]
+    assert payments(run) == [50000, 70000]
 
 
 def test_a_new_reason_to_ask_is_a_new_question(scene: Scene, ada: User) -> None:
@@ -152,8 +152,8 @@ def test_a_new_reason_to_ask_is_a_new_question(scene: Scene, ada: User) -> None:
     approve(run, ada)
     run = go(run)
 
-    assert paid(run) == [50000, 70000]
-    assert kept(run) == [(70000, "asked_again"), (70000, "")]
+    assert payments(run) == [50000, 70000]
+    assert grants_of(run) == [(70000, "asked_again"), (70000, "")]
 
 
 def test_a_yes_to_both_reasons_is_not_asked_for_the_first_again(scene: Scene, ada: User) -> None:
@@ -167,7 +167,7 @@ def test_a_yes_to_both_reasons_is_not_asked_for_the_first_again(scene: Scene, ad
     approve(run, ada)  # and with the 500 it adds up
     run = go(run)
 
-    assert (run.stop_reason, paid(run)) == ("success", [50000, 120000])
+    assert (run.stop_reason, payments(run)) == ("success", [50000, 120000])
 
 
 def test_what_the_policy_lowered_below_its_limit_is_not_the_persons_payment(
@@ -179,9 +179,9 @@ def test_what_the_policy_lowered_below_its_limit_is_not_the_persons_payment(
 
     run = go(run)
 
-    assert paid(run) == [40000, 80000]
-    assert kept(run) == [(120000, "amount_changed")]
-    assert recorded(run) == ["amount_changed"]
+    assert payments(run) == [40000, 80000]
+    assert grants_of(run) == [(120000, "amount_changed")]
+    assert recorded_reasons(run) == ["amount_changed"]
 
 
 def test_a_run_that_ends_after_a_yes_says_why_nothing_was_paid(scene: Scene, ada: User) -> None:
@@ -191,8 +191,8 @@ def test_a_run_that_ends_after_a_yes_says_why_nothing_was_paid(scene: Scene, ada
 
     run = go(run)
 
-    assert kept(run) == [(120000, "supervisor_block:charge_fully_refunded")]
-    assert recorded(run) == ["supervisor_block:charge_fully_refunded"]
+    assert grants_of(run) == [(120000, "supervisor_block:charge_fully_refunded")]
+    assert recorded_reasons(run) == ["supervisor_block:charge_fully_refunded"]
 
 
 def test_a_switch_and_a_cancellation_after_a_yes_say_so(scene: Scene, ada: User) -> None:
@@ -204,8 +204,8 @@ def test_a_switch_and_a_cancellation_after_a_yes_say_so(scene: Scene, ada: User)
     go(stopped)
     operations.cancel(run_id=cancelled.pk, by=scene.omar, reason="enough", at=timezone.now())
 
-    assert kept(stopped) == [(120000, "killed")]
-    assert kept(cancelled) == [(120000, "cancelled")]
+    assert grants_of(stopped) == [(120000, "killed")]
+    assert grants_of(cancelled) == [(120000, "cancelled")]
 
 
 # What is no call of a tool: a memo, a judge's question, a case that nobody takes.
@@ -225,8 +225,8 @@ def test_what_is_no_call_and_was_approved_says_that_its_run_was_cancelled(
 
     operations.cancel(run_id=run.pk, by=scene.omar, reason="enough", at=timezone.now())
 
-    assert kept(run) == [(None, "cancelled")]
-    assert recorded(run) == ["cancelled"]
+    assert grants_of(run) == [(None, "cancelled")]
+    assert recorded_reasons(run) == ["cancelled"]
 
 
 @pytest.mark.parametrize("kind", OTHER_QUESTIONS)
@@ -239,7 +239,7 @@ def test_what_is_no_call_and_was_heeded_says_nothing_else(
     run = go(run)
 
     assert run.stop_reason == ("max_route_attempts" if kind == "hand_over" else "success")
-    assert kept(run) == [(None, "")]
+    assert grants_of(run) == [(None, "")]
 
 
 def test_a_correction_counts_once_it_was_worked_on(scene: Scene, ada: User) -> None:
@@ -251,11 +251,11 @@ def test_a_correction_counts_once_it_was_worked_on(scene: Scene, ada: User) -> N
     for run in (early, late):
         operations.cancel(run_id=run.pk, by=scene.omar, reason="enough", at=timezone.now())
 
-    assert kept(early) == [(None, "cancelled")]
-    assert kept(late) == [(None, ""), (None, "")]
+    assert grants_of(early) == [(None, "cancelled")]
+    assert grants_of(late) == [(None, ""), (None, "")]
 
 
-def refused(run: Run, by: User, amount_minor: int | None = None) -> operations.Refused:
+def refusal_of(run: Run, by: User, amount_minor: int | None = None) -> operations.Refused:
     with pytest.raises(operations.Refused) as no:
         approve(run, by, amount_minor)
     return no.value
@@ -269,13 +269,13 @@ def test_a_persons_own_limit_holds_for_the_sum_on_one_charge(scene: Scene, ada: 
     go(run)
     second = go(on_the_charge_of(run, scene.launch()))
 
-    no = refused(second, scene.rita)
+    no = refusal_of(second, scene.rita)
 
     assert no.code == "above_own_limit"
     assert "With the USD 700.00 you already granted for this in 30 days" in str(no)
     assert "Grant at most USD 100.00" in str(no)
     approve(second, scene.rita, 10000)
-    assert paid(go(second)) == [70000, 10000]
+    assert payments(go(second)) == [70000, 10000]
 
 
 def test_a_grant_that_came_to_nothing_uses_no_limit_up(scene: Scene, ada: User) -> None:
@@ -292,7 +292,7 @@ def test_a_refusal_names_the_tightest_bound(scene: Scene, ada: User) -> None:
     run = go(scene.launch())
     refund_by_phone(run, 110000)
 
-    no = refused(run, scene.rita, 90000)
+    no = refusal_of(run, scene.rita, 90000)
 
     assert "USD 900.00 is more than the USD 100.00 that is left of the charge" in str(no)
 
@@ -313,7 +313,7 @@ def test_what_one_person_grants_in_a_day_has_an_end_if_the_policy_says(
     first, second = go(scene.launch()), go(scene.launch())
     approve(first, ada)
 
-    no = refused(second, ada)
+    no = refusal_of(second, ada)
 
     assert no.code == "above_daily_total"
     assert "Grant at most USD 300.00" in str(no)

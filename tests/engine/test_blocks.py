@@ -15,7 +15,7 @@ from agents import operations, results
 from agents.desks.refunds.profiles import STRICT
 from agents.models import Run
 from tests.conformance import harness
-from tests.engine.scene import REFUND_500, Scene, go, mailed, paid, refund_by_phone
+from tests.engine.scene import REFUND_500, Scene, go, mails, payments, refund_by_phone
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -32,7 +32,7 @@ FINAL = json.dumps({"kind": "final", "answer": "Done."})
 
 
 @pytest.fixture
-def said() -> Iterator[Callable[..., Run]]:
+def play() -> Iterator[Callable[..., Run]]:
     """Run a script of the agent's proposals; return how."""
     with (
         harness.replaying() as server,
@@ -52,11 +52,11 @@ def questions(run: Run) -> list[Any]:
 
 
 def test_an_agent_that_slipped_is_told_why_and_does_its_work(
-    scene: Scene, said: Callable[..., Run]
+    scene: Scene, play: Callable[..., Run]
 ) -> None:
-    run = said(scene, REFUND, CONTEXT, REFUND, MAIL, FINAL)
+    run = play(scene, REFUND, CONTEXT, REFUND, MAIL, FINAL)
 
-    assert (run.stop_reason, paid(run), mailed(run)) == ("success", [50000], [50000])
+    assert (run.stop_reason, payments(run), mails(run)) == ("success", [50000], [50000])
     first, second, *_ = questions(run)
     assert "blocked" not in first
     [block] = second["blocked"]
@@ -69,27 +69,27 @@ def test_an_agent_that_slipped_is_told_why_and_does_its_work(
 
 
 def test_a_lost_agent_gets_three_tries_and_its_run_ends_with_their_list(
-    scene: Scene, said: Callable[..., Run]
+    scene: Scene, play: Callable[..., Run]
 ) -> None:
-    run = said(scene, CONTEXT, *[STRANGER] * 9)
+    run = play(scene, CONTEXT, *[STRANGER] * 9)
 
-    assert (run.stop_reason, paid(run)) == ("supervisor_block:subject_mismatch", [])
+    assert (run.stop_reason, payments(run)) == ("supervisor_block:subject_mismatch", [])
     assert len(questions(run)) == 4
     blocks = results.result(run)["blocks"]
     assert [block["step"] for block in blocks] == [2, 3, 4]
 
 
 def test_who_only_says_done_after_a_block_has_done_nothing(
-    scene: Scene, said: Callable[..., Run]
+    scene: Scene, play: Callable[..., Run]
 ) -> None:
-    run = said(scene, CONTEXT, STRANGER, FINAL)
+    run = play(scene, CONTEXT, STRANGER, FINAL)
 
     assert (run.state, run.stop_reason) == ("stopped", "supervisor_block:subject_mismatch")
-    assert paid(run) == []
+    assert payments(run) == []
 
 
-def test_what_cannot_be_read_is_a_block_too(scene: Scene, said: Callable[..., Run]) -> None:
-    run = said(scene, CONTEXT, STRANGER, *["I cannot do that, sorry."] * 9)
+def test_what_cannot_be_read_is_a_block_too(scene: Scene, play: Callable[..., Run]) -> None:
+    run = play(scene, CONTEXT, STRANGER, *["I cannot do that, sorry."] * 9)
 
     assert run.stop_reason == "supervisor_block:subject_mismatch"
     assert len(questions(run)) == 4
@@ -112,34 +112,34 @@ UNREADABLE = {
 
 @pytest.mark.parametrize("slip", UNREADABLE)
 def test_a_run_that_has_paid_outlives_a_reply_that_cannot_be_used(
-    scene: Scene, said: Callable[..., Run], slip: str
+    scene: Scene, play: Callable[..., Run], slip: str
 ) -> None:
     reply, why = UNREADABLE[slip]
 
-    run = said(scene, CONTEXT, REFUND, reply, MAIL, FINAL)
+    run = play(scene, CONTEXT, REFUND, reply, MAIL, FINAL)
 
-    assert (run.stop_reason, paid(run), mailed(run)) == ("success", [50000], [50000])
+    assert (run.stop_reason, payments(run), mails(run)) == ("success", [50000], [50000])
     [block] = questions(run)[3]["blocked"]
     assert block["rule"] == "reply.unreadable"
     assert why in block["sentence"]
     assert "exactly one JSON object" in block["flip"]
 
 
-def test_who_slips_once_all_is_done_has_done_it(scene: Scene, said: Callable[..., Run]) -> None:
+def test_who_slips_once_all_is_done_has_done_it(scene: Scene, play: Callable[..., Run]) -> None:
     superfluous = tool("get_refund_context", user_id=42, amount_usd=5)
 
-    run = said(scene, CONTEXT, REFUND, MAIL, superfluous, FINAL)
+    run = play(scene, CONTEXT, REFUND, MAIL, superfluous, FINAL)
 
-    assert (run.stop_reason, paid(run), mailed(run)) == ("success", [50000], [50000])
+    assert (run.stop_reason, payments(run), mails(run)) == ("success", [50000], [50000])
 
 
 def test_who_proposed_something_odd_and_says_done_has_done_nothing(
-    scene: Scene, said: Callable[..., Run]
+    scene: Scene, play: Callable[..., Run]
 ) -> None:
-    run = said(scene, CONTEXT, REFUND.replace("500", "0.001"), FINAL)
+    run = play(scene, CONTEXT, REFUND.replace("500", "0.001"), FINAL)
 
     assert run.stop_reason == "invalid_action:bad_arg_type:issue_refund:amount_usd"
-    assert paid(run) == []
+    assert payments(run) == []
 
 
 def test_what_a_person_had_allowed_is_not_put_to_the_agent_again(scene: Scene) -> None:
@@ -156,12 +156,12 @@ def test_what_a_person_had_allowed_is_not_put_to_the_agent_again(scene: Scene) -
 
 @pytest.mark.parametrize("most", [0, 1])
 def test_how_often_is_a_limit_of_the_policy(
-    scene: Scene, said: Callable[..., Run], most: int
+    scene: Scene, play: Callable[..., Run], most: int
 ) -> None:
     limits = replace(STRICT, max_blocks=most)
     version = operations.policy_version(scene.workspace, limits, at=timezone.now())
     type(scene.workspace).objects.filter(pk=scene.workspace.pk).update(policy=version)
 
-    run = said(scene, CONTEXT, *[STRANGER] * 9)
+    run = play(scene, CONTEXT, *[STRANGER] * 9)
 
     assert len(questions(run)) == 2 + most

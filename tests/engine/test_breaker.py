@@ -23,7 +23,7 @@ from agents.engine.commit import Commit
 from agents.models import Endpoint, Run
 from tests.conformance import harness
 from tests.conformance.replay_server import ReplayServer
-from tests.engine.scene import REFUND_500, Scene, claimable_runs, columns_of, go, paid
+from tests.engine.scene import REFUND_500, Scene, claimable_runs, columns_of, go, payments
 from tests.processes import together
 from tests.settings import ON_POSTGRES
 
@@ -93,7 +93,7 @@ def test_one_call_after_the_rest_speaks_for_all(scene: Scene, server: ReplayServ
 
     endpoint = Endpoint.objects.get()
     assert (endpoint.failures, endpoint.rests_until) == (0, None)
-    assert paid(run) == []
+    assert payments(run) == []
 
 
 def test_a_call_that_fails_after_the_rest_begins_another(
@@ -141,7 +141,7 @@ def test_a_call_has_its_full_time_however_little_its_run_has_left(
     server.load("model", [{"fault": "timeout", "times": 9}])
 
     with override_settings(OPENAI_TIMEOUT_SECONDS=0.5):
-        run = go(launched_with(scene, seconds=0.1))
+        run = go(launch_within(scene, seconds=0.1))
 
     assert run.state == RunState.QUEUED  # silence is the server's, and costs the run nothing
     assert Endpoint.objects.get().failures == 3
@@ -257,7 +257,7 @@ def test_the_address_names_no_user_and_no_question() -> None:
         assert breaker.request_permit().address == "https://models.example.com/v1"
 
 
-def launched_with(scene: Scene, *, seconds: float) -> Run:
+def launch_within(scene: Scene, *, seconds: float) -> Run:
     """Launch a refund whose model calls may take so long in all."""
     at = timezone.now()
     limits = replace(STRICT, max_seconds=seconds)

@@ -23,7 +23,7 @@ def scene() -> Scene:
     return scene
 
 
-def refused(queryset: models.QuerySet[Any], **columns: Any) -> bool:
+def is_refused(queryset: models.QuerySet[Any], **columns: Any) -> bool:
     """Tell whether the database refuses to set these columns."""
     try:
         with transaction.atomic():
@@ -33,7 +33,7 @@ def refused(queryset: models.QuerySet[Any], **columns: Any) -> bool:
     return False
 
 
-def copied(row: models.Model, **columns: Any) -> bool:
+def is_copy_refused(row: models.Model, **columns: Any) -> bool:
     """Tell whether the database refuses a copy of a row with these columns."""
     row.pk = None
     row._state.adding = True
@@ -51,15 +51,15 @@ def test_one_effect_a_key_and_one_a_step(scene: Scene) -> None:
     effect = Effect.objects.filter(tool="issue_refund").get()
     other = Step.objects.get(run=effect.run, key="1/propose")
 
-    assert copied(effect, key="another key")
+    assert is_copy_refused(effect, key="another key")
     effect = Effect.objects.filter(tool="issue_refund").get()
-    assert copied(effect, step=other)
+    assert is_copy_refused(effect, step=other)
 
 
 def test_one_step_a_key_and_one_event_a_place(scene: Scene) -> None:
-    assert copied(Step.objects.filter(key="1/propose").get(), position=99)
-    assert copied(Event.objects.filter(run__isnull=False, seq=1).get())
-    assert copied(Event.objects.filter(run__isnull=True, seq=1).get())
+    assert is_copy_refused(Step.objects.filter(key="1/propose").get(), position=99)
+    assert is_copy_refused(Event.objects.filter(run__isnull=False, seq=1).get())
+    assert is_copy_refused(Event.objects.filter(run__isnull=True, seq=1).get())
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_one_step_a_key_and_one_event_a_place(scene: Scene) -> None:
 def test_a_row_that_makes_no_sense_is_refused(
     scene: Scene, model: type[models.Model], columns: dict[str, Any]
 ) -> None:
-    assert refused(model._default_manager.all(), **columns)
+    assert is_refused(model._default_manager.all(), **columns)
 
 
 def test_an_open_escalation_has_nobody_who_decided_it(scene: Scene) -> None:
@@ -89,4 +89,4 @@ def test_an_open_escalation_has_nobody_who_decided_it(scene: Scene) -> None:
 
     waiting = Escalation.objects.filter(run=run)
 
-    assert refused(waiting, decided_by=scene.rita, decided_at=timezone.now())
+    assert is_refused(waiting, decided_by=scene.rita, decided_at=timezone.now())

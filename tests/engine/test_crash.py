@@ -15,14 +15,14 @@ from agents.models import Run
 from tests.desks import bank
 from tests.engine.dying import die_at, die_everywhere, to_the_end
 from tests.engine.memory import Crash
-from tests.engine.scene import Scene, fresh, go, mailed, paid, recover, set_scene
+from tests.engine.scene import Scene, fresh, go, mails, payments, recover, set_scene
 from tests.processes import ROOT
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both, pytest.mark.slow]
 
 
 @pytest.fixture
-def reached() -> Iterator[list[str]]:
+def points_reached() -> Iterator[list[str]]:
     """Watch the crash points; nobody watches afterwards."""
     seen: list[str] = []
     crashpoints.watch(seen.append)
@@ -30,7 +30,7 @@ def reached() -> Iterator[list[str]]:
     crashpoints.watch(None)
 
 
-def told(run: Run) -> dict[str, Any]:
+def outcome_of(run: Run) -> dict[str, Any]:
     """Return what a run came to, without what differs from run to run by its nature."""
     result = results.result(fresh(run))
     result.pop("run_id")
@@ -49,11 +49,11 @@ def told(run: Run) -> dict[str, Any]:
     return result
 
 
-def refunded(run: Run) -> Any:
-    return paid(run), mailed(run)
+def refunds_and_mails(run: Run) -> Any:
+    return payments(run), mails(run)
 
 
-def transferred(run: Run) -> Any:
+def transfers_and_balance(run: Run) -> Any:
     account = bank.account_of(run)
     return bank.sent(run), account.free_minor, account.held_minor
 
@@ -66,12 +66,12 @@ def launch_transfer(scene: Scene) -> Run:
     return bank.launch(scene, bank.FIRST_PAYMENT)
 
 
-REFUND = (set_scene, Scene.launch, Scene.decide, refunded, ([80000], [80000]), 20)
+REFUND = (set_scene, Scene.launch, Scene.decide, refunds_and_mails, ([80000], [80000]), 20)
 TRANSFER = (
     bank.bank_scene,
     launch_transfer,
     lower_transfer,
-    transferred,
+    transfers_and_balance,
     ([("P-103", 60000)], 440000, 0),
     12,
 )
@@ -84,7 +84,11 @@ def test_a_crash_at_any_point_changes_nothing(case: Any) -> None:
 
     points, (came_to, _, _) = die_everywhere(
         lambda: launch(scene),
-        lambda run: (did(run), told(run), list(run.steps.order_by("position").values_list("key"))),
+        lambda run: (
+            did(run),
+            outcome_of(run),
+            list(run.steps.order_by("position").values_list("key")),
+        ),
         lambda run: decide(scene, run),
     )
 
@@ -92,7 +96,7 @@ def test_a_crash_at_any_point_changes_nothing(case: Any) -> None:
     assert came_to == done
 
 
-def test_a_sweep_that_dies_is_made_again(reached: list[str]) -> None:
+def test_a_sweep_that_dies_is_made_again(points_reached: list[str]) -> None:
     scene = set_scene()
     run = scene.launch()
     die_at(1, only="model.after_call")
@@ -106,17 +110,17 @@ def test_a_sweep_that_dies_is_made_again(reached: list[str]) -> None:
 
     crashpoints.watch(None)
     to_the_end(run, scene.decide)
-    assert (paid(run), mailed(run)) == ([80000], [80000])
+    assert (payments(run), mails(run)) == ([80000], [80000])
 
 
-def test_every_crash_point_of_the_registry_is_reached(reached: list[str]) -> None:
+def test_every_crash_point_of_the_registry_is_reached(points_reached: list[str]) -> None:
     scene = set_scene()
     run = scene.launch()
 
     to_the_end(run, scene.decide)
     recover(run.pk)
 
-    assert set(reached) == set(crashpoints.POINTS)
+    assert set(points_reached) == set(crashpoints.POINTS)
 
 
 def test_the_registry_names_each_crash_point_that_the_code_has() -> None:

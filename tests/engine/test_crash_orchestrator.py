@@ -36,14 +36,14 @@ def _sources_answer_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(metrics.DEMO_SECONDS, source, (0.0, 0.0))
 
 
-def launched(scene: Scene) -> Run:
+def launch_report(scene: Scene) -> Run:
     return scene.launch(GOAL, pattern="orchestrator")
 
 
 def test_a_crash_at_any_point_changes_nothing() -> None:
     scene = set_scene()
 
-    points, expected = die_everywhere(lambda: launched(scene), result_and_steps)
+    points, expected = die_everywhere(lambda: launch_report(scene), result_and_steps)
 
     assert expected["aggregate"]["health"] == "yellow"
     assert set(points) >= AROUND_CALLS_AND_COMMITS
@@ -57,7 +57,7 @@ def exchange(monkeypatch: pytest.MonkeyPatch, name: str, call: Any) -> None:
 
 def test_a_task_that_had_answered_is_not_dispatched_again(monkeypatch: pytest.MonkeyPatch) -> None:
     called: Counter[str] = Counter()
-    run = launched(set_scene())
+    run = launch_report(set_scene())
 
     def counting(name: str) -> Any:
         real = TOOLS[name].call

@@ -20,7 +20,7 @@ def test_a_crash_at_any_point_changes_nothing(goal: str, handed_over: int) -> No
 
     points, (_, _, asked) = die_everywhere(
         lambda: scene.launch(goal, pattern="routing"),
-        lambda run: (result_and_steps(run), keys_in_order(run), asked_about(run)),
+        lambda run: (result_and_steps(run), keys_in_order(run), count_requests(run)),
         lambda run: scene.decide(run, amount_minor=None),
     )
 
@@ -32,5 +32,5 @@ def keys_in_order(run: Run) -> list[str]:
     return list(run.steps.order_by("position").values_list("key", flat=True))
 
 
-def asked_about(run: Run) -> int:
+def count_requests(run: Run) -> int:
     return Escalation.objects.filter(run=run).count()

@@ -25,7 +25,7 @@ def ending(run: Run) -> dict[str, Any]:
     return json.loads(_REFERENCE.sub("em", json.dumps(result_and_steps(run))))
 
 
-def said(run: Run) -> list[str]:
+def phase_lines(run: Run) -> list[str]:
     """Return the lines on record that tell of phases."""
     phases = ("checkpoint.", "drift.", "verdict.", "step.re", "step.accepted", "human.")
     events = Event.objects.filter(run=run).order_by("seq")
@@ -48,7 +48,7 @@ def test_a_crash_at_any_point_changes_nothing(
 
     _, (ended, _, counts) = die_everywhere(
         lambda: scene.launch(goal, pattern="workflow", workflow=workflow),
-        lambda run: (ending(run), said(run), mailed_and_asked(run)),
+        lambda run: (ending(run), phase_lines(run), mailed_and_asked(run)),
         lambda run: scene.decide(run, amount_minor=None),
     )
 

@@ -11,7 +11,7 @@ from django.db import OperationalError, connection
 from agents.core.states import RunState
 from agents.models import Effect
 from agents.tools import TOOLS, Context
-from tests.engine.scene import REFUND_500, Scene, go, mailed, paid
+from tests.engine.scene import REFUND_500, Scene, go, mails, payments
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
@@ -50,7 +50,7 @@ def test_a_refund_whose_connection_is_cut_is_paid_once(
 
     run = go(scene.launch(REFUND_500))
 
-    assert (run.stop_reason, paid(run), mailed(run)) == ("success", [50000], [50000])
+    assert (run.stop_reason, payments(run), mails(run)) == ("success", [50000], [50000])
     assert len(keys) == calls
     assert len(set(keys)) == 1
 
@@ -63,7 +63,7 @@ def test_a_refund_that_is_cut_off_each_time_is_given_up_and_its_hold_returned(
     run = go(scene.launch(REFUND_500))
 
     assert (run.state, run.stop_reason) == (RunState.STOPPED, "tool_error:issue_refund")
-    assert (paid(run), len(keys)) == ([], 3)
+    assert (payments(run), len(keys)) == ([], 3)
     assert Effect.objects.get(run=run, tool="issue_refund").state == "refused"
 
 
@@ -74,4 +74,4 @@ def test_a_mail_that_is_cut_off_is_not_written_again(
 
     run = go(scene.launch(REFUND_500))
 
-    assert (run.stop_reason, mailed(run), len(keys)) == ("success", [50000], 1)
+    assert (run.stop_reason, mails(run), len(keys)) == ("success", [50000], 1)

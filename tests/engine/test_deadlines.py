@@ -39,7 +39,7 @@ def _sources_answer_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def released() -> Iterator[threading.Event]:
+def release() -> Iterator[threading.Event]:
     """Hold a worker in its thread until the test is over, as a call that never returns would."""
     flag = threading.Event()
     yield flag
@@ -51,7 +51,7 @@ def exchange(monkeypatch: pytest.MonkeyPatch, name: str, call: Any, *, timeout: 
     monkeypatch.setitem(TOOLS, name, replace(TOOLS[name], call=call, timeout=timeout))
 
 
-def launched(scene: Scene, **own: Json) -> Run:
+def launch_report(scene: Scene, **own: Json) -> Run:
     """Launch a report under the strict policy, with these limits of its own."""
     part = {**(STRICT.patterns or {})["orchestrator"], **own}
     limits = replace(STRICT, patterns={**(STRICT.patterns or {}), "orchestrator": part})
@@ -77,12 +77,12 @@ def seconds_of(run: Run) -> float:
 
 
 def test_a_worker_that_never_returns_holds_no_run_beyond_its_deadline(
-    monkeypatch: pytest.MonkeyPatch, released: threading.Event
+    monkeypatch: pytest.MonkeyPatch, release: threading.Event
 ) -> None:
-    run = launched(set_scene(), max_seconds=SECONDS, call_seconds=60)
+    run = launch_report(set_scene(), max_seconds=SECONDS, call_seconds=60)
 
     def hangs(context: Context, **args: Any) -> Json:
-        released.wait(60)
+        release.wait(60)
         return NOTHING_SHORT
 
     def ends() -> None:
@@ -90,7 +90,7 @@ def test_a_worker_that_never_returns_holds_no_run_beyond_its_deadline(
             while not has_ended(run):
                 time.sleep(0.02)
         finally:
-            released.set()
+            release.set()
             connection.close()
 
     exchange(monkeypatch, "inventory_worker", hangs)
@@ -110,7 +110,7 @@ def test_a_worker_that_never_returns_holds_no_run_beyond_its_deadline(
 def test_a_task_past_its_own_deadline_leaves_a_partial_report(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    run = launched(set_scene(), call_seconds=30)
+    run = launch_report(set_scene(), call_seconds=30)
 
     async def hangs(context: Context, **args: Any) -> Json:
         await asyncio.Event().wait()
@@ -126,7 +126,7 @@ def test_a_task_past_its_own_deadline_leaves_a_partial_report(
 
 
 def test_a_late_answer_is_on_record_and_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    run, again = launched(set_scene(), call_seconds=30), threading.Event()
+    run, again = launch_report(set_scene(), call_seconds=30), threading.Event()
 
     def slow_at_first(context: Context, **args: Any) -> Json:
         if context.nth == 1:
@@ -150,7 +150,7 @@ def test_a_late_answer_is_on_record_and_not_used(monkeypatch: pytest.MonkeyPatch
 def test_a_worker_whose_own_call_times_out_is_not_tried_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    run = launched(set_scene())
+    run = launch_report(set_scene())
 
     def gives_up(context: Context, **args: Any) -> Json:
         raise TimeoutError("its own socket")

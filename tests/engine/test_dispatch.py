@@ -23,7 +23,7 @@ from agents.engine.lease import claim
 from agents.engine.sweep import sweep
 from agents.engine.threads import close_connections
 from agents.models import Run
-from tests.engine.scene import REFUND_500, Scene, fresh, has_ended, mailed, paid, set_scene
+from tests.engine.scene import REFUND_500, Scene, fresh, has_ended, mails, payments, set_scene
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
@@ -35,10 +35,10 @@ def scene(dispatch: str) -> Scene:
     return set_scene()
 
 
-def worked(until: Callable[[], bool]) -> None:
+def work_until(until: Callable[[], bool]) -> None:
     """Let one worker take runs in this process until something is so."""
 
-    async def watched() -> None:
+    async def take_until() -> None:
         stop, ours = asyncio.Event(), active_runs.ActiveRuns()
         taker = import_string(worker.TAKERS[settings.OPSCONSOLE_DISPATCH])(stop, ours)
         taking = asyncio.create_task(taker.run())
@@ -54,7 +54,7 @@ def worked(until: Callable[[], bool]) -> None:
             await llm.close()
             close_connections()
 
-    asyncio.run(watched())
+    asyncio.run(take_until())
 
 
 def jobs() -> list[Any]:
@@ -74,21 +74,21 @@ def lose_jobs() -> None:
 def test_runs_that_are_launched_are_driven_side_by_side(scene: Scene) -> None:
     runs = [scene.launch(REFUND_500) for _ in range(5)]
 
-    worked(lambda: all(map(has_ended, runs)))
+    work_until(lambda: all(map(has_ended, runs)))
 
     assert [fresh(run).state for run in runs] == [RunState.DONE] * 5
-    assert [paid(run) for run in runs] == [[50000]] * 5
+    assert [payments(run) for run in runs] == [[50000]] * 5
     assert jobs() == []
 
 
 def test_a_decision_brings_the_run_back_to_a_worker(scene: Scene) -> None:
     run = scene.launch()
-    worked(lambda: fresh(run).state == RunState.WAITING)
+    work_until(lambda: fresh(run).state == RunState.WAITING)
 
     scene.decide(run)
-    worked(lambda: has_ended(run))
+    work_until(lambda: has_ended(run))
 
-    assert (paid(run), mailed(run)) == ([80000], [80000])
+    assert (payments(run), mails(run)) == ([80000], [80000])
 
 
 def test_a_bell_that_rings_often_starts_a_run_once(scene: Scene) -> None:
@@ -96,20 +96,20 @@ def test_a_bell_that_rings_often_starts_a_run_once(scene: Scene) -> None:
     for _ in range(5):
         ring(run.pk)
 
-    worked(lambda: has_ended(run) and "todo" not in jobs())
+    work_until(lambda: has_ended(run) and "todo" not in jobs())
 
     assert run.events.filter(kind="run.claimed").count() == 1
-    assert paid(run) == [50000]
+    assert payments(run) == [50000]
 
 
 def test_a_bell_for_a_run_that_has_ended_does_nothing(scene: Scene) -> None:
     run = scene.launch(REFUND_500)
-    worked(lambda: has_ended(run))
+    work_until(lambda: has_ended(run))
     events = run.events.count()
 
     ring(run.pk)
     other = scene.launch(REFUND_500)
-    worked(lambda: has_ended(other))
+    work_until(lambda: has_ended(other))
 
     assert fresh(run).events.count() == events
 
@@ -118,9 +118,9 @@ def test_a_bell_that_was_lost_costs_one_sweep(scene: Scene) -> None:
     run = scene.launch(REFUND_500)
     lose_jobs()
 
-    worked(lambda: has_ended(run))
+    work_until(lambda: has_ended(run))
 
-    assert paid(run) == [50000]
+    assert payments(run) == [50000]
 
 
 def test_a_bell_rings_only_if_its_transaction_commits(scene: Scene) -> None:
@@ -150,7 +150,7 @@ def test_a_run_that_is_to_wait_is_not_begun_before_its_time(scene: Scene) -> Non
     lose_jobs()
     ring(run.pk, at=wake_at)
 
-    worked(lambda: has_ended(run))
+    work_until(lambda: has_ended(run))
 
     assert run.events.get(kind="run.claimed").at >= wake_at
     assert jobs() == []
@@ -166,7 +166,7 @@ def test_a_run_that_is_woken_before_its_time_needs_no_sweep_to_be_begun(scene: S
     assert breaker.wake_runs(Run.objects.all()) == 1
     assert not unheard(Run.objects.all()).exists()
 
-    worked(lambda: has_ended(run))
+    work_until(lambda: has_ended(run))
     assert fresh(run).stop_reason == "success"
 
 
@@ -177,15 +177,15 @@ def test_a_run_whose_worker_died_is_taken_over_when_its_lease_is_over(
     run = scene.launch(REFUND_500)
     claim(run.pk, owner="gone", lease=lease.length(), at=timezone.now())
 
-    worked(lambda: has_ended(run))
+    work_until(lambda: has_ended(run))
 
     assert fresh(run).attempts == 2
-    assert paid(run) == [50000]
+    assert payments(run) == [50000]
 
 
 def test_a_worker_that_stops_gives_back_what_it_holds(scene: Scene) -> None:
     run = scene.launch(REFUND_500)
-    worked(lambda: has_ended(run))
+    work_until(lambda: has_ended(run))
     held = scene.launch(REFUND_500)
     lose_jobs()
     claim(held.pk, owner=lease.OWNER, lease=lease.length(), at=timezone.now())
@@ -194,8 +194,8 @@ def test_a_worker_that_stops_gives_back_what_it_holds(scene: Scene) -> None:
 
     given_back = fresh(held)
     assert (given_back.state, given_back.attempts) == (RunState.QUEUED, 0)
-    worked(lambda: has_ended(held))
-    assert paid(held) == [50000]
+    work_until(lambda: has_ended(held))
+    assert payments(held) == [50000]
 
 
 def test_a_lease_is_renewed_only_while_somebody_drives(scene: Scene) -> None:

@@ -47,7 +47,7 @@ def test_what_was_refunded_before_is_not_possible_again(refunded: int, told: str
     assert answer(run).startswith(told)
 
 
-def imported(scene: Scene, *, days: int | None) -> Run:
+def launch_imported(scene: Scene, *, days: int | None) -> Run:
     """Launch in a workspace that is set up as the docs say, for somebody who paid days ago."""
     at = timezone.now()
     eu = operations.add_workspace(slug="eu", name="EU", at=at)
@@ -78,7 +78,7 @@ def imported(scene: Scene, *, days: int | None) -> Run:
 def test_a_workspace_without_subscriptions_is_answered_from_its_charges(
     days: int | None, told: str
 ) -> None:
-    run = imported(set_scene(), days=days)
+    run = launch_imported(set_scene(), days=days)
     assert not Subscription.objects.filter(customer__book=run.book_id).exists()
 
     assert answer(run).startswith(told)

@@ -19,7 +19,7 @@ from tests.engine.scene import Scene, fresh, go
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
 
-def ended(scene: Scene) -> Run:
+def end_run(scene: Scene) -> Run:
     run = go(scene.launch())
     scene.decide(run)
     return go(run)
@@ -36,7 +36,7 @@ def ended(scene: Scene) -> Run:
     ],
 )
 def test_a_run_that_has_ended_is_not_changed(scene: Scene, columns: dict[str, Any]) -> None:
-    run = ended(scene)
+    run = end_run(scene)
     assert run.state == RunState.DONE
 
     with pytest.raises(IntegrityError, match="stays as it is"), transaction.atomic():
@@ -68,7 +68,7 @@ def test_nobody_moves_a_run_that_has_ended(scene: Scene, state: RunState) -> Non
     ],
 )
 def test_a_decision_is_not_changed(scene: Scene, columns: dict[str, Any]) -> None:
-    run = ended(scene)
+    run = end_run(scene)
 
     with pytest.raises(IntegrityError, match="stays as it is"), transaction.atomic():
         Escalation.objects.filter(run=run).update(**columns)
@@ -78,7 +78,7 @@ def test_a_decision_is_not_changed(scene: Scene, columns: dict[str, Any]) -> Non
 
 
 def test_what_comes_late_is_still_told(scene: Scene) -> None:
-    run = ended(scene)
+    run = end_run(scene)
 
     with transaction.atomic():
         run.say("call.late", at=timezone.now(), facts={"key": "k", "said": "ok"})
@@ -87,7 +87,7 @@ def test_what_comes_late_is_still_told(scene: Scene) -> None:
 
 
 def test_an_ended_run_is_not_cancelled(scene: Scene) -> None:
-    run = ended(scene)
+    run = end_run(scene)
 
     with pytest.raises(operations.Refused, match="ended already"):
         operations.cancel(run_id=run.pk, by=scene.omar, reason="late", at=timezone.now())

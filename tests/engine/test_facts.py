@@ -23,7 +23,7 @@ REFUND = {
 }
 
 
-def told(run: Run, *steps: Step, at: datetime | None = None) -> RefundFacts:
+def facts_of(run: Run, *steps: Step, at: datetime | None = None) -> RefundFacts:
     """Return what a review of a refund in `run` is told; it has only these steps behind it."""
     run = fresh(run)
     limits = run.policy.limits().of(run.pattern)
@@ -45,7 +45,7 @@ def test_what_another_run_refunded_counts_on_its_charge_only(scene: Scene) -> No
     run = go(scene.launch(REFUND_500))
     other = beside(scene, run)
 
-    assert told(other).unattended_minor == 50000
+    assert facts_of(other).unattended_minor == 50000
 
     Charge.objects.create(
         customer=Customer.objects.get(book=run.book_id, number=42),
@@ -54,7 +54,7 @@ def test_what_another_run_refunded_counts_on_its_charge_only(scene: Scene) -> No
         currency="USD",
         paid_at=timezone.now(),
     )
-    assert told(other).unattended_minor == 0
+    assert facts_of(other).unattended_minor == 0
 
 
 def test_what_another_run_refunded_counts_for_so_many_days(scene: Scene) -> None:
@@ -64,7 +64,9 @@ def test_what_another_run_refunded_counts_for_so_many_days(scene: Scene) -> None
     days = fresh(other).policy.limits().of(other.pattern).rolling_days
     last = effect.intended_at + timedelta(days=days)
 
-    counted = [told(other, at=at).unattended_minor for at in (last, last + timedelta(seconds=1))]
+    counted = [
+        facts_of(other, at=at).unattended_minor for at in (last, last + timedelta(seconds=1))
+    ]
 
     assert counted == [50000, 0]
 
@@ -76,14 +78,14 @@ def test_what_a_person_allowed_is_told_as_theirs(scene: Scene) -> None:
 
     effect = Effect.objects.get(run=run, tool="issue_refund")
     assert effect.escalation == Escalation.objects.get(run=run)
-    assert [refund.by_person for refund in told(run, effect.step).refunds] == [True]
-    assert told(beside(scene, run)).unattended_minor == 0
+    assert [refund.by_person for refund in facts_of(run, effect.step).refunds] == [True]
+    assert facts_of(beside(scene, run)).unattended_minor == 0
 
 
 def test_a_run_that_has_only_written_is_told_what(scene: Scene) -> None:
     run = go(scene.launch(REFUND_500))
     wrote = Effect.objects.get(run=run, tool="issue_refund").step
 
-    [refund] = told(run, wrote).refunds
+    [refund] = facts_of(run, wrote).refunds
 
     assert (refund.customer, refund.amount_minor, refund.settled) == (42, 50000, True)

@@ -22,7 +22,7 @@ from agents.engine.threads import TOOL_THREADS
 from agents.models import Effect, Run
 from tests.engine.aborting import breaking
 from tests.engine.machine import nth
-from tests.engine.scene import REFUND_500, Scene, fresh, go, has_ended, in_thread, paid, recover
+from tests.engine.scene import REFUND_500, Scene, fresh, go, has_ended, in_thread, payments, recover
 from tests.engine.scene import set_scene as scene_of
 from tests.engine.test_gateway import wait_until
 from tests.settings import ON_POSTGRES
@@ -80,7 +80,7 @@ def test_a_database_that_is_locked_for_long_loses_nothing(scene: Scene) -> None:
 
     to_the_end(run)
 
-    assert (fresh(run).stop_reason, paid(run)) == ("success", [50000])
+    assert (fresh(run).stop_reason, payments(run)) == ("success", [50000])
 
 
 @sqlite_only
@@ -102,7 +102,7 @@ def test_a_table_that_takes_no_write_for_minutes_makes_no_run_poison(scene: Scen
     to_the_end(run)
 
     assert waited > timedelta(minutes=12)
-    assert (fresh(run).stop_reason, paid(run)) == ("success", [50000])
+    assert (fresh(run).stop_reason, payments(run)) == ("success", [50000])
 
 
 def fill_the_disk(scene: Scene) -> None:
@@ -133,7 +133,7 @@ def test_no_call_starts_whose_intent_finds_no_room(scene: Scene, pages: int) -> 
     finally:
         connection_created.disconnect(full)
     intended = Effect.objects.filter(run=run, tool="issue_refund").count()
-    assert len(paid(run)) <= intended
+    assert len(payments(run)) <= intended
     with connection.cursor() as cursor:
         cursor.execute("PRAGMA max_page_count=1073741823")
         cursor.execute("PRAGMA integrity_check")
@@ -141,7 +141,7 @@ def test_no_call_starts_whose_intent_finds_no_room(scene: Scene, pages: int) -> 
 
     to_the_end(run)
 
-    assert (fresh(run).stop_reason, paid(run)) == ("success", [50000])
+    assert (fresh(run).stop_reason, payments(run)) == ("success", [50000])
 
 
 def test_no_transaction_is_open_while_a_model_or_a_tool_is_asked(scene: Scene) -> None:
@@ -187,19 +187,19 @@ class _Conflict(Exception):
 def test_a_transaction_that_lost_is_made_again_whole(
     scene: Scene, sqlstate: str, number: int
 ) -> None:
-    def lost() -> OperationalError:
+    def lost_connection() -> OperationalError:
         error = OperationalError("could not serialize access")
         error.__cause__ = _Conflict(sqlstate)
         return error
 
     run = scene.launch(REFUND_500)
-    with breaking(number, lost) as broken:
+    with breaking(number, lost_connection) as broken:
         go(run)
     assert broken.broke_at
 
     to_the_end(run)
 
-    assert (fresh(run).stop_reason, paid(run)) == ("success", [50000])
+    assert (fresh(run).stop_reason, payments(run)) == ("success", [50000])
 
 
 def _cut_everybody_off() -> None:
@@ -234,7 +234,7 @@ def test_connections_that_are_cut_at_any_point_lose_nothing(scene: Scene) -> Non
         crashpoints.watch(None)
         to_the_end(run)
 
-        assert (fresh(run).stop_reason, paid(run)) == ("success", [50000]), number
+        assert (fresh(run).stop_reason, payments(run)) == ("success", [50000]), number
         if not reached[0]:
             break
 

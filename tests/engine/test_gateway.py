@@ -31,8 +31,8 @@ from tests.engine.scene import (
     Scene,
     go,
     in_thread,
-    mailed,
-    paid,
+    mails,
+    payments,
     refund_by_phone,
     set_scene,
 )
@@ -67,7 +67,7 @@ def test_a_refund_made_elsewhere_after_the_review_is_seen_before_the_call(scene:
         RunState.STOPPED,
         "supervisor_block:charge_fully_refunded",
     )
-    assert paid(run) == [120000]
+    assert payments(run) == [120000]
     assert run.steps.get(key="2/execute").failed == "review_changed"
 
 
@@ -202,7 +202,7 @@ def test_a_late_payment_counts_though_a_person_said_it_did_not_happen(
         escalation_id=asked.pk, by=scene.rita, approve=False, comment="no", at=timezone.now()
     )
 
-    assert paid(run) == [50000]
+    assert payments(run) == [50000]
     assert Effect.objects.get(run=run, tool="issue_refund").state == EffectState.DONE
     reply = run.steps.get(key="2/execute").reply
     assert reply is not None
@@ -262,7 +262,7 @@ def test_a_result_out_of_contract_stops_the_run_and_gives_the_hold_back(
     run = go(scene.launch(REFUND_500))
 
     assert run.stop_reason == stop_reason
-    assert paid(run) == []
+    assert payments(run) == []
     assert Effect.objects.get(run=run).state == EffectState.REFUSED
     key = Effect.objects.get(run=run).key
     receipt = refunds.find(key=key)
@@ -270,7 +270,7 @@ def test_a_result_out_of_contract_stops_the_run_and_gives_the_hold_back(
     assert receipt.state == "released"
 
 
-def nested(depth: int) -> Any:
+def nest_lists(depth: int) -> Any:
     value: Any = "x"
     for _ in range(depth):
         value = [value]
@@ -279,8 +279,8 @@ def nested(depth: int) -> Any:
 
 UNFIT = {
     "megabytes": "x" * 5_000_000,
-    "nested": nested(30),
-    "endless": nested(5000),
+    "nested": nest_lists(30),
+    "endless": nest_lists(5000),
     "not finite": float("nan"),
     "no JSON": object(),
     "a NUL": "a\x00b",
@@ -313,7 +313,7 @@ def test_a_payment_whose_receipt_cannot_be_kept_is_found_by_its_key(
     run = go(scene.launch(REFUND_500))
 
     assert (run.state, run.stop_reason) == (RunState.DONE, "success")
-    assert (paid(run), mailed(run)) == ([50000], [50000])
+    assert (payments(run), mails(run)) == ([50000], [50000])
 
 
 def test_a_receipt_that_cannot_be_kept_even_by_key_is_put_to_a_person(
@@ -330,7 +330,7 @@ def test_a_receipt_that_cannot_be_kept_even_by_key_is_put_to_a_person(
 
     assert run.state == RunState.WAITING
     assert Escalation.objects.get(run=run).kind == "effect_unknown"
-    assert paid(run) == [50000]
+    assert payments(run) == [50000]
 
 
 def test_what_a_tool_raises_is_neither_kept_nor_logged(
@@ -361,28 +361,28 @@ def test_a_tool_that_raises_after_it_paid_is_found_by_its_key(
     run = go(scene.launch(REFUND_500))
 
     assert (run.state, run.stop_reason) == (RunState.DONE, "success")
-    assert paid(run) == [50000]
-    assert mailed(run) == [50000]
+    assert payments(run) == [50000]
+    assert mails(run) == [50000]
 
 
 def test_a_run_cancelled_during_the_call_still_records_what_happened(scene: Scene) -> None:
     run = scene.launch(REFUND_500)
     calls = 0
 
-    def cancelled_meanwhile(point: str) -> None:
+    def cancel_after_second(point: str) -> None:
         nonlocal calls
         calls += point == "gateway.after_call"
         if point == "gateway.after_call" and calls == 2:
             at = timezone.now()
             in_thread(lambda: operations.cancel(run_id=run.pk, by=scene.omar, reason="stop", at=at))
 
-    crashpoints.watch(cancelled_meanwhile)
+    crashpoints.watch(cancel_after_second)
     run = go(run)
 
     assert (run.state, run.stop_reason) == (RunState.STOPPED, "cancelled")
-    assert paid(run) == [50000]
+    assert payments(run) == [50000]
     assert Effect.objects.get(run=run).state == EffectState.DONE
-    assert mailed(run) == []
+    assert mails(run) == []
 
 
 def beside_a_call(
@@ -414,13 +414,13 @@ def test_what_a_call_came_to_is_kept_though_the_run_is_cancelled_meanwhile(
 ) -> None:
     run = scene.launch(REFUND_500)
 
-    def cancelled(beside: Journal) -> None:
+    def cancel_beside(beside: Journal) -> None:
         operations.cancel(run_id=run.pk, by=scene.omar, reason="by phone", at=timezone.now())
 
-    beside_a_call(monkeypatch, "issue_refund", cancelled, find=None)
+    beside_a_call(monkeypatch, "issue_refund", cancel_beside, find=None)
     run = go(run)
 
-    assert (run.state, paid(run)) == (RunState.STOPPED, [50000])
+    assert (run.state, payments(run)) == (RunState.STOPPED, [50000])
     assert Effect.objects.get(run=run).state == EffectState.DONE
 
 
@@ -431,14 +431,14 @@ def fail_the_commit_after(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     def broken(at: object) -> Any:
         raise OperationalError("server closed the connection unexpectedly")
 
-    def finished(self: Journal, step: Step, *args: Any, **facts: Any) -> Any:
+    def finish_then_break(self: Journal, step: Step, *args: Any, **facts: Any) -> Any:
         reply = finish(self, step, *args, **facts)
         if facts.get("tool") == name:
             monkeypatch.setattr(Journal, "finish", finish)
             self.under_lock(broken)
         return reply
 
-    monkeypatch.setattr(Journal, "finish", finished)
+    monkeypatch.setattr(Journal, "finish", finish_then_break)
 
 
 def again(run: Run) -> Run:
@@ -455,7 +455,7 @@ def test_a_mail_that_the_ledger_says_was_sent_is_not_asked_about_nor_sent_again(
 
     run = again(go(scene.launch(REFUND_500)))
 
-    assert (run.stop_reason, mailed(run)) == ("success", [50000])
+    assert (run.stop_reason, mails(run)) == ("success", [50000])
     assert not Escalation.objects.filter(run=run).exists()
 
 
@@ -477,7 +477,7 @@ def test_what_the_ledger_says_was_refused_is_not_tried_once_more(
 
     mail = Effect.objects.get(run=run, tool="send_refund_email")
     assert (mail.state, mail.result) == (EffectState.REFUSED, run.steps.get(key="3/execute").reply)
-    assert (len(calls), mailed(run)) == (1, [])
+    assert (len(calls), mails(run)) == (1, [])
 
 
 def test_a_call_that_only_reads_is_never_put_to_a_person(
@@ -501,12 +501,12 @@ def test_a_run_that_fails_by_our_fault_keeps_what_it_did(
 
     real = TOOLS["issue_refund"].call
 
-    def paid_last(context: Context, **args: Any) -> Any:
+    def pay_then_break(context: Context, **args: Any) -> Any:
         reply = real(context, **args)
         monkeypatch.setattr(perform, "fetch_facts", breaks)
         return reply
 
-    exchange(monkeypatch, "issue_refund", call=paid_last)
+    exchange(monkeypatch, "issue_refund", call=pay_then_break)
     run = go(scene.launch(REFUND_500))
 
     assert (run.state, run.stop_reason) == (RunState.FAILED, "internal_error")
@@ -526,7 +526,7 @@ def test_a_write_that_fails_and_cannot_be_asked_about_is_put_to_a_person(
 
     run = go(scene.launch(REFUND_500))
 
-    assert (run.state, paid(run)) == (RunState.WAITING, [50000])
+    assert (run.state, payments(run)) == (RunState.WAITING, [50000])
     assert Escalation.objects.get(run=run).kind == "effect_unknown"
 
 
@@ -559,7 +559,7 @@ def test_a_reply_in_time_counts_though_the_worker_was_late_to_look(
 
     run = go(scene.launch(REFUND_500))
 
-    assert (run.stop_reason, paid(run)) == ("success", [50000])
+    assert (run.stop_reason, payments(run)) == ("success", [50000])
 
 
 def test_a_lookup_that_breaks_tells_nothing_so_a_person_is_asked(

@@ -10,8 +10,8 @@ from django.db import OperationalError, connection, transaction
 from agents.core.states import RunState
 from agents.engine.dispatch import ring
 from agents.models import Run
-from tests.engine.scene import REFUND_500, Scene, fresh, has_ended, in_thread, paid, set_scene
-from tests.engine.test_dispatch import jobs, worked
+from tests.engine.scene import REFUND_500, Scene, fresh, has_ended, in_thread, payments, set_scene
+from tests.engine.test_dispatch import jobs, work_until
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
@@ -39,16 +39,16 @@ def test_a_job_whose_worker_died_is_taken_over(scene: Scene) -> None:
     run = scene.launch(REFUND_500)
     run_sql("UPDATE procrastinate_jobs SET status = 'doing'")  # by a worker that is no more
 
-    worked(lambda: has_ended(run) and jobs() == [])
+    work_until(lambda: has_ended(run) and jobs() == [])
 
-    assert paid(run) == [50000]
+    assert payments(run) == [50000]
 
 
 def test_a_queue_that_is_locked_takes_the_change_back_with_it(scene: Scene) -> None:
     run = scene.launch(REFUND_500)
 
     @transaction.atomic
-    def locked_out() -> None:
+    def stop_and_ring() -> None:
         run_sql("SET LOCAL lock_timeout = '50ms'")
         fresh(run).move(RunState.STOPPED, at=run.created_at)
         ring(run.pk)
@@ -56,7 +56,7 @@ def test_a_queue_that_is_locked_takes_the_change_back_with_it(scene: Scene) -> N
     with transaction.atomic():
         run_sql("LOCK TABLE procrastinate_jobs IN EXCLUSIVE MODE")
         with pytest.raises(OperationalError) as refused:
-            in_thread(locked_out)
+            in_thread(stop_and_ring)
 
     assert getattr(refused.value.__cause__, "sqlstate", "") == "55P03"
     assert fresh(run).state == RunState.QUEUED
@@ -73,9 +73,9 @@ def test_a_worker_that_is_there_before_its_queue_waits_for_it(
     monkeypatch.setattr(listening, "OPENING", 0.2)
     monkeypatch.setattr(listening, "connector_params", lambda: next(answers, right))
 
-    worked(lambda: has_ended(run))
+    work_until(lambda: has_ended(run))
 
-    assert paid(run) == [50000]
+    assert payments(run) == [50000]
     assert next(answers, None) is None
 
 
@@ -90,6 +90,6 @@ def test_a_worker_outlives_the_connections_it_loses(scene: Scene) -> None:
             after.append(scene.launch(REFUND_500))
         return bool(after) and has_ended(after[0])
 
-    worked(both_ended)
+    work_until(both_ended)
 
-    assert paid(after[0]) == [50000]
+    assert payments(after[0]) == [50000]

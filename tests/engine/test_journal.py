@@ -34,7 +34,7 @@ def question(label: str) -> Ask:
     return Ask(label, "worker", {"goal": label})
 
 
-def claimed() -> Journal:
+def claim_launched() -> Journal:
     """Return the journal of a run that was launched and claimed, and is not driven."""
     journal = _claim(set_scene().launch().pk)
     assert journal is not None
@@ -51,7 +51,7 @@ def begun(journal: Journal) -> list[str]:
 
 @pytest.mark.breaks("I32")  # a run that nobody drives
 def test_a_step_that_ends_while_its_beginning_is_committed_is_ended() -> None:
-    journal = claimed()
+    journal = claim_launched()
 
     async def beside() -> None:
         first = journal.begin("one", question("one"))
@@ -67,7 +67,7 @@ def test_a_step_that_ends_while_its_beginning_is_committed_is_ended() -> None:
 
 @pytest.mark.breaks("I32")
 def test_a_step_that_ends_while_another_needs_its_key_is_ended() -> None:
-    journal = claimed()
+    journal = claim_launched()
 
     async def beside() -> None:
         first = journal.begin("one", question("one"))
@@ -87,7 +87,7 @@ def test_a_step_that_ends_while_another_needs_its_key_is_ended() -> None:
 
 @pytest.mark.breaks("I32")
 def test_steps_of_one_commit_are_kept_as_they_are_at_its_end() -> None:
-    journal = claimed()
+    journal = claim_launched()
 
     async def in_order() -> None:
         first = journal.begin("one", question("one"))
@@ -149,16 +149,16 @@ def test_a_decision_made_while_the_steps_are_read_is_not_undone(
 
 
 def test_a_truth_is_kept_until_it_is_recorded() -> None:
-    journal, tries = claimed(), 0
+    journal, tries = claim_launched(), 0
 
-    def happened(commit: Commit) -> None:
+    def note_effect(commit: Commit) -> None:
         nonlocal tries
         tries += 1
         if tries == 1:  # as where two transactions wait for each other
             raise OperationalError("database is locked")
         commit.say("effect.done", {"key": "it"})
 
-    journal.write_unfenced(happened)
+    journal.write_unfenced(note_effect)
     asyncio.run(in_database(journal.flush_unfenced))
     close_connections()
 
@@ -167,7 +167,7 @@ def test_a_truth_is_kept_until_it_is_recorded() -> None:
 
 @pytest.mark.breaks("I32")
 def test_a_step_has_ended_in_the_commit_that_says_so() -> None:
-    journal = claimed()
+    journal = claim_launched()
 
     async def beside() -> None:
         first = journal.begin("one", question("one"))
@@ -193,7 +193,7 @@ def test_a_step_has_ended_in_the_commit_that_says_so() -> None:
 def test_what_another_attempt_may_cost_is_kept_before_it_is_made(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    world, lost = world_of(claimed()), []
+    world, lost = world_of(claim_launched()), []
 
     async def ask(*args: object, **named: object) -> None:
         lost.append(await in_database(Step.objects.values_list("tokens_lost", flat=True).get))
@@ -215,7 +215,7 @@ def test_what_another_attempt_may_cost_is_kept_before_it_is_made(
 def test_a_question_that_costs_nothing_is_not_committed_before_it_is_asked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    journal, found = claimed(), list[list[str]]()
+    journal, found = claim_launched(), list[list[str]]()
 
     async def ask(*args: object, **named: object) -> llm.ModelAnswer:
         found.append(await in_database(begun, journal))
@@ -231,18 +231,18 @@ def test_a_question_that_costs_nothing_is_not_committed_before_it_is_asked(
 def test_a_question_that_takes_long_is_seen_while_it_is_asked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    journal = claimed()
+    journal = claim_launched()
 
     async def ask(*args: object, **named: object) -> llm.ModelAnswer:
         while not await in_database(begun, journal):
             await asyncio.sleep(0.01)
         return llm.ModelAnswer("said", "demo", 1, 1, 0, demo=True)
 
-    async def asked() -> Reply:
+    async def ask_model() -> Reply:
         return await asyncio.wait_for(world_of(journal).do("one", question("one")), 5)
 
     monkeypatch.setattr(llm, "ask", ask)
-    reply = asyncio.run(asked())
+    reply = asyncio.run(ask_model())
     close_connections()
 
     assert reply.value["text"] == "said"
@@ -251,7 +251,7 @@ def test_a_question_that_takes_long_is_seen_while_it_is_asked(
 def test_who_lost_the_run_during_a_long_question_hears_so_and_writes_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    journal = claimed()
+    journal = claim_launched()
 
     async def ask(*args: object, **named: object) -> llm.ModelAnswer:
         await in_database(partial(Run.objects.filter(pk=journal.run.pk).update, fence=99))
@@ -269,7 +269,7 @@ def test_who_lost_the_run_during_a_long_question_hears_so_and_writes_nothing(
 def test_a_server_that_did_not_answer_is_counted_though_the_run_was_lost_meanwhile(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    journal = claimed()
+    journal = claim_launched()
     world = world_of(journal)
 
     async def ask(*args: object, **named: object) -> None:
@@ -309,13 +309,13 @@ def test_a_run_whose_last_commit_failed_is_tried_again(monkeypatch: pytest.Monke
 
 @pytest.mark.breaks("I32")
 def test_a_commit_under_way_is_waited_for_though_its_flow_is_cancelled() -> None:
-    journal, reached, go_on = claimed(), Event(), Event()
+    journal, reached, go_on = claim_launched(), Event(), Event()
 
     def work(at: object) -> None:
         reached.set()
         go_on.wait(5)
 
-    async def cancelled() -> bool:
+    async def cancel_flow() -> bool:
         flow = asyncio.create_task(journal.transact(work))
         await asyncio.to_thread(reached.wait, 5)
         flow.cancel()
@@ -325,13 +325,13 @@ def test_a_commit_under_way_is_waited_for_though_its_flow_is_cancelled() -> None
             await flow
         return bool(done)
 
-    assert not asyncio.run(cancelled())
+    assert not asyncio.run(cancel_flow())
     close_connections()
 
 
 @pytest.mark.breaks("I32")
 def test_nothing_is_written_after_a_commit_that_failed() -> None:
-    journal = claimed()
+    journal = claim_launched()
 
     def fails(at: object) -> None:
         journal.begin("refund", question("refund"))  # as a call is, before it is looked at
@@ -354,15 +354,15 @@ def test_nothing_is_written_after_a_commit_that_failed() -> None:
 
 
 def test_who_commits_what_waits_also_waits_for_what_another_is_committing() -> None:
-    journal, reached, go_on = claimed(), Event(), Event()
+    journal, reached, go_on = claim_launched(), Event(), Event()
 
-    def said(commit: Commit) -> None:
+    def note_refusal(commit: Commit) -> None:
         reached.set()
         go_on.wait(5)
         commit.say("effect.refused", {"key": "it"})
 
     async def side_by_side() -> bool:
-        journal.under_lock(said)
+        journal.under_lock(note_refusal)
         other = asyncio.create_task(journal.flush())
         await asyncio.to_thread(reached.wait, 5)
         own = asyncio.create_task(journal.flush())  # nothing waits: the other has taken it

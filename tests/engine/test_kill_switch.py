@@ -17,7 +17,7 @@ from agents.engine.sweep import sweep
 from agents.models import Effect, Escalation, Event, KillSwitch, Role, Run, Scope, SwitchStage
 from tests.engine.dying import die_at
 from tests.engine.memory import Crash
-from tests.engine.scene import REFUND_500, Scene, fresh, go, paid, recover
+from tests.engine.scene import REFUND_500, Scene, fresh, go, payments, recover
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both]
 
@@ -84,7 +84,7 @@ def test_a_switch_stops_the_writes_of_its_scope(
     run = go(scene.launch(REFUND_500))
 
     assert run.stop_reason == ("killed" if stopped else "success")
-    assert paid(run) == ([] if stopped else [50000])
+    assert payments(run) == ([] if stopped else [50000])
 
 
 def test_a_call_that_its_worker_did_not_live_to_make_is_not_made_after_the_press(
@@ -102,7 +102,7 @@ def test_a_call_that_its_worker_did_not_live_to_make_is_not_made_after_the_press
     recover(run.pk)
 
     assert go(run).stop_reason == "killed"
-    assert (Effect.objects.get().state, paid(run)) == (EffectState.REFUSED, [])
+    assert (Effect.objects.get().state, payments(run)) == (EffectState.REFUSED, [])
 
 
 def test_a_tool_that_is_stopped_leaves_the_others_alone(scene: Scene, admin: User) -> None:
@@ -110,7 +110,7 @@ def test_a_tool_that_is_stopped_leaves_the_others_alone(scene: Scene, admin: Use
 
     run = go(scene.launch(REFUND_500))
 
-    assert paid(run) == [50000]
+    assert payments(run) == [50000]
     assert run.stop_reason == "killed"
 
 

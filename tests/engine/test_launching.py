@@ -18,7 +18,7 @@ from tests.web.test_pages import signed_in
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def tightened(scene: Scene) -> tuple[PolicyVersion, User]:
+def tighten_policy(scene: Scene) -> tuple[PolicyVersion, User]:
     """Publish a policy that asks a person above USD 10; return the one before, and who did it."""
     before, ada = scene.workspace.policy, scene.add("ada", Role.ADMIN)
     assert before is not None
@@ -39,7 +39,7 @@ def send(user: User, policy: PolicyVersion) -> int:
 
 
 def test_an_operator_launches_under_no_superseded_version(scene: Scene) -> None:
-    before, _ = tightened(scene)
+    before, _ = tighten_policy(scene)
 
     assert send(scene.omar, before) == 422
     assert 'name="policy"' not in signed_in(scene.omar).get(reverse("launch")).text
@@ -57,7 +57,7 @@ def test_an_operator_launches_under_no_superseded_version(scene: Scene) -> None:
 
 
 def test_an_admin_does_and_it_is_on_record(scene: Scene) -> None:
-    before, ada = tightened(scene)
+    before, ada = tighten_policy(scene)
 
     assert send(ada, before) == 302
 
@@ -68,7 +68,7 @@ def test_an_admin_does_and_it_is_on_record(scene: Scene) -> None:
 
 
 def test_a_form_that_was_open_for_long_follows_the_policy_of_now(scene: Scene) -> None:
-    tightened(scene)  # while the scene still holds the workspace as it was
+    tighten_policy(scene)  # while the scene still holds the workspace as it was
 
     run = go(scene.launch("Refund 500 USD to user_id=42."))
 
@@ -76,7 +76,7 @@ def test_a_form_that_was_open_for_long_follows_the_policy_of_now(scene: Scene) -
 
 
 def test_a_scenario_narrows_the_published_policy_and_nothing_else(scene: Scene) -> None:
-    tightened(scene)
+    tighten_policy(scene)
     fields = {"token": "a1", "scenario": "partial-report"}
 
     signed_in(scene.omar).post(reverse("launch"), fields)

@@ -78,7 +78,7 @@ def driven(run: Run) -> int:
     return calls
 
 
-def stored(run: Run) -> int:
+def stored_chars(run: Run) -> int:
     """Return the characters that a run's steps hold."""
     return sum(len(json.dumps([step.asked, step.reply])) for step in run.steps.all())
 
@@ -92,7 +92,7 @@ def test_a_turn_of_a_long_run_costs_what_one_of_a_short_run_does() -> None:
 
     assert [run.steps.filter(kind="use").count() for run in (short, long)] == [FEW - 1, MANY - 1]
     assert calls[MANY] < 1.5 * calls[FEW]
-    assert stored(long) / MANY < 1.5 * stored(short) / FEW
+    assert stored_chars(long) / MANY < 1.5 * stored_chars(short) / FEW
     page = signed_in(scene.eve).get(f"/runs/{long.pk}/")
     first = signed_in(scene.eve).get(f"/runs/{long.pk}/?before=3")
     assert len(page.content) < 100_000

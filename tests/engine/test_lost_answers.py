@@ -17,8 +17,8 @@ from tests.engine.scene import (
     fresh,
     go,
     has_ended,
-    mailed,
-    paid,
+    mails,
+    payments,
     recover,
     set_scene,
 )
@@ -39,7 +39,7 @@ def settle(scene: Scene, run: Run) -> bool:
     asked = Escalation.objects.filter(run=run).first()
     if asked:
         assert (asked.kind, asked.action["name"]) == ("effect_unknown", "send_refund_email")
-        scene.decide(run, approve=bool(mailed(run)), amount_minor=None)
+        scene.decide(run, approve=bool(mails(run)), amount_minor=None)
         go(run)
     return asked is not None
 
@@ -58,10 +58,10 @@ def test_a_commit_whose_answer_is_lost_is_neither_lost_nor_done_twice() -> None:
             asked += needed_a_person
 
             assert has_ended(run), number
-            assert paid(run) == [50000], number
-            assert len(mailed(run)) <= 1, number
+            assert payments(run) == [50000], number
+            assert len(mails(run)) <= 1, number
             if not needed_a_person:
-                assert (fresh(run).stop_reason, mailed(run)) == ("success", [50000]), number
+                assert (fresh(run).stop_reason, mails(run)) == ("success", [50000]), number
             if not was_cut:
                 break
 

@@ -23,7 +23,7 @@ MANY = 230
 
 
 @pytest.fixture
-def held() -> Any:
+def held_runs() -> Any:
     """Have this process hold many runs."""
     scene = set_scene()
     for _ in range(MANY):
@@ -32,16 +32,16 @@ def held() -> Any:
     return Run.objects.filter(state=RunState.RUNNING)
 
 
-def test_one_sweep_brings_all_runs_of_a_worker_that_went_quiet(held: Any) -> None:
-    held.update(lease_ends_at=timezone.now() - timedelta(minutes=1))
+def test_one_sweep_brings_all_runs_of_a_worker_that_went_quiet(held_runs: Any) -> None:
+    held_runs.update(lease_ends_at=timezone.now() - timedelta(minutes=1))
 
     sweep()
 
-    assert held.count() == 0
+    assert held_runs.count() == 0
     assert Run.objects.filter(state=RunState.QUEUED, attempts=1).count() == MANY
 
 
-def test_a_worker_that_ends_gives_its_runs_back_in_few_commits(held: Any) -> None:
+def test_a_worker_that_ends_gives_its_runs_back_in_few_commits(held_runs: Any) -> None:
     with CaptureQueriesContext(connection) as said:
         assert lease.release_runs() == MANY
 

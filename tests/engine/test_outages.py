@@ -10,7 +10,7 @@ from agents.core.requests import Json
 from agents.core.states import RunState
 from agents.models import Endpoint, Run
 from tests.engine.faulty import advance_all, as_demo, faulty_server, let_time_pass
-from tests.engine.scene import REFUND_500, Scene, mailed, paid
+from tests.engine.scene import REFUND_500, Scene, mails, payments
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -52,7 +52,7 @@ def test_an_outage_of_any_kind_ends_no_run(scene: Scene, fault: str) -> None:
     assert endpoint.rests_until is not None  # every kind opens the breaker
     assert endpoint.fault
     assert [run.stop_reason for run in after] == ["success"] * 3
-    assert [(paid(run), mailed(run)) for run in after] == [([50000], [50000])] * 3
+    assert [(payments(run), mails(run)) for run in after] == [([50000], [50000])] * 3
 
 
 @pytest.mark.slow
@@ -96,12 +96,12 @@ def test_a_run_that_has_paid_still_mails_after_an_outage(scene: Scene) -> None:
 
         server.says = hangs_after_the_refund
         [run] = last_through([scene.launch(REFUND_500)])
-        assert (run.state, paid(run), mailed(run)) == (RunState.QUEUED, [50000], [])
+        assert (run.state, payments(run), mails(run)) == (RunState.QUEUED, [50000], [])
         server.fault = ""
         let_time_pass()
         [run] = go_on_until_all_ended([run])
 
-    assert (run.stop_reason, paid(run), mailed(run)) == ("success", [50000], [50000])
+    assert (run.stop_reason, payments(run), mails(run)) == ("success", [50000], [50000])
 
 
 @pytest.mark.parametrize("key", ["within-limit", "routed", "morning-report", "reply"])

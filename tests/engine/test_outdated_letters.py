@@ -60,7 +60,7 @@ def let_a_day_pass() -> None:
     charge.save()
 
 
-def held(run: Run) -> Escalation:
+def request_of(run: Run) -> Escalation:
     assert run.state == RunState.WAITING
     assert not SentMail.objects.exists()
     return Escalation.objects.get(run=run, state=EscalationState.OPEN)
@@ -83,7 +83,7 @@ def test_a_letter_that_the_books_bear_out_leaves_by_itself(scene: Scene) -> None
 def test_a_charge_that_came_while_the_agent_thought_brings_the_letter_to_a_person(
     scene: Scene,
 ) -> None:
-    escalation = held(reply(scene, OURS, meanwhile=charge_anew))
+    escalation = request_of(reply(scene, OURS, meanwhile=charge_anew))
 
     deciding = escalation.review["deciding"]
     assert deciding["reason"] == "letter_out_of_date"
@@ -100,7 +100,7 @@ def test_a_charge_that_came_while_the_agent_thought_brings_the_letter_to_a_perso
 def test_a_day_that_passed_while_a_person_was_asked_is_told_before_they_send_it(
     scene: Scene,
 ) -> None:
-    escalation = held(reply(scene, OWN))
+    escalation = request_of(reply(scene, OWN))
     assert escalation.review["deciding"]["reason"] == "letter_in_own_words"
     let_a_day_pass()
     letter = escalation.action["args"]["message"]
@@ -117,12 +117,12 @@ def test_a_day_that_passed_while_a_person_was_asked_is_told_before_they_send_it(
 def test_what_changes_between_the_yes_and_the_mail_is_asked_about_again(
     scene: Scene, corrected: bool
 ) -> None:
-    escalation = held(reply(scene, OWN))
+    escalation = request_of(reply(scene, OWN))
     letter = escalation.action["args"]["message"]
     decide(scene, escalation, letter.replace("Max", "Moritz") if corrected else "")
     charge_anew()
 
-    again = held(go(escalation.run))
+    again = request_of(go(escalation.run))
 
     assert again.pk != escalation.pk
     assert again.review["deciding"]["reason"] == "letter_out_of_date"

@@ -16,7 +16,7 @@ from agents.engine import advance
 from agents.models import Run, Step
 from agents.patterns import Brief, Notes, supervisor
 from agents.tools import TOOLS
-from tests.engine.scene import Scene, claimable_runs, fresh, go, paid, set_scene
+from tests.engine.scene import Scene, claimable_runs, fresh, go, payments, set_scene
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -84,7 +84,7 @@ def test_a_run_that_waits_over_a_change_of_its_questions_goes_on(
     scene.decide(run)
     run = go(run)
 
-    assert (run.state, run.stop_reason, paid(run)) == (RunState.DONE, "success", [80000])
+    assert (run.state, run.stop_reason, payments(run)) == (RunState.DONE, "success", [80000])
 
 
 def test_a_run_keeps_the_version_it_was_launched_under() -> None:
@@ -108,11 +108,11 @@ def test_the_model_is_given_what_guides_it(monkeypatch: pytest.MonkeyPatch) -> N
 
     put = llm.ask
 
-    async def watched(question: llm.Question, *, timeout: float) -> llm.ModelAnswer:
+    async def ask_noted(question: llm.Question, *, timeout: float) -> llm.ModelAnswer:
         asked.append(question)
         return await put(question, timeout=timeout)
 
-    monkeypatch.setattr(llm, "ask", watched)
+    monkeypatch.setattr(llm, "ask", ask_noted)
     another_sentence(monkeypatch)
 
     go(set_scene().launch())

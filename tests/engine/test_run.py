@@ -26,8 +26,8 @@ from tests.engine.scene import (
     Scene,
     fresh,
     go,
-    mailed,
-    paid,
+    mails,
+    payments,
     set_scene,
 )
 
@@ -38,21 +38,21 @@ def test_a_refund_within_the_limit_needs_nobody(scene: Scene) -> None:
     run = go(scene.launch(REFUND_500))
 
     assert (run.state, run.stop_reason) == (RunState.DONE, "success")
-    assert paid(run) == [50000]
-    assert mailed(run) == [50000]
+    assert payments(run) == [50000]
+    assert mails(run) == [50000]
 
 
 def test_a_refund_above_the_limit_waits_and_pays_what_the_person_left(scene: Scene) -> None:
     run = go(scene.launch())
     assert run.state == RunState.WAITING
-    assert paid(run) == []
+    assert payments(run) == []
 
     scene.decide(run, amount_minor=80000)
     run = go(run)
 
     assert (run.state, run.stop_reason) == (RunState.DONE, "success")
-    assert paid(run) == [80000]
-    assert mailed(run) == [80000]
+    assert payments(run) == [80000]
+    assert mails(run) == [80000]
     sources = [line["executed_from"] for line in results.result(run)["trace"]]
     assert "human_revised" in sources
 
@@ -70,7 +70,7 @@ def test_a_rejected_refund_pays_nothing_and_stops(scene: Scene) -> None:
     run = go(run)
 
     assert (run.state, run.stop_reason) == (RunState.STOPPED, "human_rejected")
-    assert paid(run) == []
+    assert payments(run) == []
     assert results.result(run)["trace"][-1]["human_approval"]["comment"] == "partly used"
 
 
@@ -206,7 +206,7 @@ def test_an_escalation_that_expires_is_a_no(scene: Scene) -> None:
     run = go(run)
 
     assert (run.state, run.stop_reason) == (RunState.STOPPED, "escalation_expired")
-    assert paid(run) == []
+    assert payments(run) == []
 
 
 def test_a_decision_that_comes_after_the_expiry_changes_nothing(scene: Scene) -> None:
@@ -218,7 +218,7 @@ def test_a_decision_that_comes_after_the_expiry_changes_nothing(scene: Scene) ->
 
     run = go(run)
     assert run.stop_reason == "escalation_expired"
-    assert paid(run) == []
+    assert payments(run) == []
 
 
 def test_a_cancelled_run_pays_nothing_and_its_escalation_is_closed(scene: Scene) -> None:
@@ -246,7 +246,7 @@ def test_no_write_starts_after_the_kill_switch(scene: Scene) -> None:
     run = go(run)
 
     assert (run.state, run.stop_reason) == (RunState.STOPPED, "killed")
-    assert paid(run) == []
+    assert payments(run) == []
 
 
 def test_a_double_submit_makes_one_run(scene: Scene) -> None:
@@ -286,7 +286,7 @@ def test_two_runs_cannot_share_what_is_refunded_without_a_person(scene: Scene) -
 
     second = go(second)
 
-    assert paid(first) == [60000]
+    assert payments(first) == [60000]
     assert second.state == RunState.WAITING
     review = Escalation.objects.get(run=second).review
     assert review["deciding"]["reason"] == "refunds_add_up"

@@ -20,7 +20,7 @@ from agents.policies.ends import end_sentence
 from tests.conformance import harness
 from tests.conformance.replay_server import ReplayServer
 from tests.desks.bank import bank_scene, day, decide, sent
-from tests.engine.scene import REFUND_1200, Scene, go, mailed, paid
+from tests.engine.scene import REFUND_1200, Scene, go, mails, payments
 
 pytestmark = pytest.mark.django_db(transaction=True)
 WHY = "Only two months are unused."
@@ -74,7 +74,7 @@ def test_the_agent_is_told_why_and_what_it_proposes_then_waits_again_however_sma
     first = send_back(scene, run)
     run = go(run)
 
-    assert (first.state, run.state, paid(run)) == ("sent_back", "waiting", [])
+    assert (first.state, run.state, payments(run)) == ("sent_back", "waiting", [])
     asked = run.steps.filter(kind="ask").latest("position").asked["inputs"]
     [block] = asked["blocked"]
     assert block["sentence"] == f"A person sent it back: {WHY}"
@@ -86,7 +86,7 @@ def test_the_agent_is_told_why_and_what_it_proposes_then_waits_again_however_sma
     scene.decide(run, amount_minor=None)
     run = go(run)
 
-    assert (run.stop_reason, paid(run), mailed(run)) == ("success", [30000], [30000])
+    assert (run.stop_reason, payments(run), mails(run)) == ("success", [30000], [30000])
     assert [e.escalation_id for e in Effect.objects.filter(tool="issue_refund")] == [second.pk]
     told = Event.objects.get(run=run, kind="escalation.decided", facts__escalation=first.pk)
     assert (told.facts["decision"], told.actor) == ("sent_back", "rita")
@@ -136,7 +136,7 @@ def test_the_same_proposal_is_not_put_to_a_person_twice(scene: Scene, server: Re
     send_back(scene, run)
     run = go(run)
 
-    assert (run.state, run.stop_reason, paid(run)) == ("stopped", "human_sent_back", [])
+    assert (run.state, run.stop_reason, payments(run)) == ("stopped", "human_sent_back", [])
     rules = [block["rule"] for block in results.result(run)["blocks"]]
     assert rules == ["person.sent_back", *["person.same_again"] * (STRICT.max_blocks + 1)]
     assert run.escalations.count() == 1
@@ -157,7 +157,7 @@ def test_beyond_the_limit_the_server_says_no_and_so_does_its_card(
     assert run.escalations.filter(state="open").count() == 1
     assert Event.objects.filter(run=run, kind="decision.refused").count() == 1
     scene.decide(run, approve=False)
-    assert (go(run).stop_reason, paid(run)) == ("human_rejected", [])
+    assert (go(run).stop_reason, payments(run)) == ("human_rejected", [])
 
 
 def test_where_the_policy_says_never_nothing_goes_back(scene: Scene, server: ReplayServer) -> None:
@@ -194,7 +194,7 @@ def test_what_keeps_a_rejection_back_keeps_a_send_back_back(
 
     second = run.escalations.get(state="open")
     assert second.frozen_at
-    assert paid(run) == []
+    assert payments(run) == []
     with pytest.raises(operations.KillSwitchStands):
         scene.decide(run, amount_minor=None)
 
@@ -206,7 +206,7 @@ def test_after_the_deadline_nothing_goes_back(scene: Scene, server: ReplayServer
     with pytest.raises(operations.AlreadyDecided):
         send_back(scene, run)
 
-    assert (go(run).stop_reason, paid(run)) == ("escalation_expired", [])
+    assert (go(run).stop_reason, payments(run)) == ("escalation_expired", [])
 
 
 def test_a_letter_of_a_workflow_that_goes_back_is_not_sent(scene: Scene) -> None:
@@ -215,7 +215,7 @@ def test_a_letter_of_a_workflow_that_goes_back_is_not_sent(scene: Scene) -> None
     sent_back = send_back(scene, run, "Say nothing of the plan.")
     run = go(run)
 
-    assert (sent_back.state, run.state, mailed(run)) == ("sent_back", "done", [])
+    assert (sent_back.state, run.state, mails(run)) == ("sent_back", "done", [])
     assert "No reply was sent: a reviewer sent it back." in str(results.result(run)["outputs"])
 
 

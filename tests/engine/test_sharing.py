@@ -43,7 +43,7 @@ def leads(scene: Scene, *people: User, slug: str = "leads") -> Team:
     )
 
 
-def told(request: Escalation) -> list[dict[str, Any]]:
+def events_of(request: Escalation) -> list[dict[str, Any]]:
     """Return what was said of sharing it, without what every such event says."""
     events = Event.objects.filter(run=request.run, kind__startswith="escalation.")
     rows = [(event, facts_of(event)) for event in events.order_by("seq")]
@@ -72,7 +72,7 @@ def test_a_handed_over_request_is_the_receivers_and_the_record_says_so(
     assert (first.assigned_to, first.claimed_by, second.assigned_to) == (ada, None, None)
     assert second.assigned_team == team
     note = "Above my limit; see card [card number]."
-    assert told(waiting)[2:] == [
+    assert events_of(waiting)[2:] == [
         {"kind": "assigned", "actor": "rita", "to": "ada", "note": note, "woken": ["ada"]},
         {"kind": "assigned", "actor": "ada", "team": "leads", "team_name": "Leads"},
         {"kind": "assigned", "actor": ""},
@@ -159,7 +159,7 @@ def test_who_cannot_decide_neither_gives_nor_gets_a_request(
     with pytest.raises(operations.Claimed):
         give(waiting, scene.omar, to_user=ada)
     give(waiting, ada, to_user=ada)
-    assert [event["kind"] for event in told(waiting)] == ["claimed", "assigned"]
+    assert [event["kind"] for event in events_of(waiting)] == ["claimed", "assigned"]
     assert Escalation.objects.get(pk=waiting.pk).claimed_by is None
 
 
@@ -186,7 +186,7 @@ def test_a_snooze_ends_before_the_deadline_which_stays(
         operations.release(**off, to=stage, at=timezone.now())
     for _ in range(2):
         operations.wake(escalation_id=waiting.pk, by=scene.rita, at=timezone.now())
-    assert [event["kind"] for event in told(waiting)].count("woken") == 1
+    assert [event["kind"] for event in events_of(waiting)].count("woken") == 1
 
     over = timezone.now() - timedelta(seconds=1)
     Escalation.objects.filter(pk=waiting.pk).update(expires_at=over)
@@ -208,7 +208,7 @@ def test_a_comment_is_kept_masked_once_and_can_be_forgotten(
         with pytest.raises(operations.Refused, match=why):
             say(waiting, ada, text)
     give(waiting, scene.rita, to_user=ada, note="Anna is a friend of mine.")
-    assert [event["comment"] for event in told(waiting) if event["kind"] == "commented"] == [
+    assert [event["comment"] for event in events_of(waiting) if event["kind"] == "commented"] == [
         "She pays with [card number]."
     ]
 

@@ -14,7 +14,7 @@ from agents.desks.refunds.models import SentMail
 from agents.desks.refunds.profiles import STRICT
 from agents.models import Run
 from tests.engine.faulty import FaultyServer, Said, advance_all, as_demo, faulty_server
-from tests.engine.scene import Scene, mailed, paid
+from tests.engine.scene import Scene, mails, payments
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -35,7 +35,7 @@ PLAN_OF_ONE = json.dumps(
 PATTERNS = ("within-limit", "routed", "morning-report", "reply")
 
 
-def slipped(kind: str, role: str, said: str) -> str:
+def slip_reply(kind: str, role: str, said: str) -> str:
     """Return what a model says in place of a sound reply."""
     if kind == "cut off":
         return said[: len(said) // 2]
@@ -51,7 +51,7 @@ def slipping(server: FaultyServer, kind: str, nth: int) -> Said:
 
     def says(role: str, inputs: Json) -> str:
         said = as_demo(role, inputs)
-        return slipped(kind, role, said) if len(server.calls) == nth else said
+        return slip_reply(kind, role, said) if len(server.calls) == nth else said
 
     return says
 
@@ -72,16 +72,16 @@ def test_it_comes_to_an_honest_end(scene: Scene, key: str, kind: str, nth: int) 
 
     assert run.state in (RunState.DONE, RunState.WAITING), run.stop_reason
     told = [str((run.outcome or {}).get("answer", "")), *SentMail.objects.values_list("body")]
-    assert paid(run) or not any(CLAIM in str(text) for text in told)
-    assert len(paid(run)) <= 1
-    assert len(mailed(run)) <= 1
+    assert payments(run) or not any(CLAIM in str(text) for text in told)
+    assert len(payments(run)) <= 1
+    assert len(mails(run)) <= 1
 
 
 def test_a_false_claim_first_is_told_to_the_model_and_the_work_is_done(scene: Scene) -> None:
     run = driven(scene, "within-limit", "false claim", 1)
 
     assert run.stop_reason == "success"
-    assert (paid(run), mailed(run)) == ([50000], [50000])
+    assert (payments(run), mails(run)) == ([50000], [50000])
 
 
 # A scenario, and what one of its roles says first.
@@ -144,7 +144,7 @@ def test_what_strict_output_wraps_and_fills_reads_as_the_model_meant_it(scene: S
         server.says = in_schema
         [run] = advance_all([run])
 
-    assert (run.stop_reason, paid(run)) == ("success", [50000])
+    assert (run.stop_reason, payments(run)) == ("success", [50000])
     form = server.bodies[0]["response_format"]["json_schema"]
     assert form["strict"] is True
     assert form["schema"]["properties"]["reply"]["anyOf"]

@@ -22,7 +22,7 @@ from agents.patterns import PATTERNS, Brief, Notes
 from agents.tools import TOOLS, Context
 from tests.conformance import harness
 from tests.conformance.replay_server import ReplayServer
-from tests.engine.scene import REFUND_500, Scene, claimable_runs, fresh, go, mailed, paid
+from tests.engine.scene import REFUND_500, Scene, claimable_runs, fresh, go, mails, payments
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -41,7 +41,7 @@ DEAR = {"prompt_tokens": 1000, "completion_tokens": 1000}
 
 
 @pytest.fixture
-def scripted() -> Iterator[Callable[..., ReplayServer]]:
+def load_script() -> Iterator[Callable[..., ReplayServer]]:
     """Let the model say what a script holds; return how to load one."""
     with (
         harness.replaying() as server,
@@ -59,7 +59,7 @@ def scripted() -> Iterator[Callable[..., ReplayServer]]:
         yield load
 
 
-def launched_under(scene: Scene, **limits: Any) -> Run:
+def launch_under(scene: Scene, **limits: Any) -> Run:
     """Launch a refund of 500 under the strict policy with other limits."""
     at = timezone.now()
     policy = operations.policy_version(
@@ -85,9 +85,9 @@ def launched_under(scene: Scene, **limits: Any) -> Run:
     ],
 )
 def test_what_is_wrong_with_the_model_is_named(
-    scene: Scene, scripted: Callable[..., ReplayServer], reply: Any, reason: str
+    scene: Scene, load_script: Callable[..., ReplayServer], reply: Any, reason: str
 ) -> None:
-    scripted(CONTEXT, reply)
+    load_script(CONTEXT, reply)
 
     run = go(scene.launch(REFUND_500))
 
@@ -97,9 +97,9 @@ def test_what_is_wrong_with_the_model_is_named(
 
 
 def test_a_call_that_is_made_again_counts_its_attempts(
-    scene: Scene, scripted: Callable[..., ReplayServer]
+    scene: Scene, load_script: Callable[..., ReplayServer]
 ) -> None:
-    server = scripted({"fault": "http_500", "times": 2}, CONTEXT, FINAL)
+    server = load_script({"fault": "http_500", "times": 2}, CONTEXT, FINAL)
 
     run = go(scene.launch(REFUND_500))
 
@@ -112,9 +112,9 @@ def test_a_call_that_is_made_again_counts_its_attempts(
 
 
 def test_a_long_rate_limit_holds_no_worker_and_the_run_goes_on_after_it(
-    scene: Scene, scripted: Callable[..., ReplayServer]
+    scene: Scene, load_script: Callable[..., ReplayServer]
 ) -> None:
-    scripted({"fault": "http_429", "retry_after": 30, "times": 1}, CONTEXT, FINAL)
+    load_script({"fault": "http_429", "retry_after": 30, "times": 1}, CONTEXT, FINAL)
     run = go(scene.launch(REFUND_500))
 
     assert (run.state, run.lease_owner) == (RunState.QUEUED, "")
@@ -127,26 +127,26 @@ def test_a_long_rate_limit_holds_no_worker_and_the_run_goes_on_after_it(
     assert go(run).stop_reason == "success"
 
 
-def test_tokens_are_a_budget(scene: Scene, scripted: Callable[..., ReplayServer]) -> None:
-    scripted({"text": CONTEXT, "usage": DEAR}, {"text": REFUND, "usage": DEAR}, FINAL)
+def test_tokens_are_a_budget(scene: Scene, load_script: Callable[..., ReplayServer]) -> None:
+    load_script({"text": CONTEXT, "usage": DEAR}, {"text": REFUND, "usage": DEAR}, FINAL)
 
-    run = go(launched_under(scene, max_tokens=3500))
+    run = go(launch_under(scene, max_tokens=3500))
 
     assert run.stop_reason == "max_tokens"
     assert "phase" not in results.result(run)
-    assert paid(run) == []
+    assert payments(run) == []
 
 
 def test_cost_is_a_budget_where_the_price_is_known(
-    scene: Scene, scripted: Callable[..., ReplayServer]
+    scene: Scene, load_script: Callable[..., ReplayServer]
 ) -> None:
     script = [{"text": text, "usage": DEAR} for text in (CONTEXT, REFUND, FINAL)]
     with override_settings(OPENAI_MODEL="gpt-4.1-mini"):
-        scripted(*script)
-        known = go(launched_under(scene, max_cost_micro_usd=1))
+        load_script(*script)
+        known = go(launch_under(scene, max_cost_micro_usd=1))
     with override_settings(OPENAI_MODEL="a-model-nobody-knows"):
-        scripted(CONTEXT, {"fault": "http", "status": 400})
-        unknown = go(launched_under(scene, max_cost_micro_usd=1))
+        load_script(CONTEXT, {"fault": "http", "status": 400})
+        unknown = go(launch_under(scene, max_cost_micro_usd=1))
 
     assert known.stop_reason == "max_cost"
     assert (known.steps.get(key="1/propose").cost_micro_usd or 0) > 1
@@ -155,25 +155,25 @@ def test_cost_is_a_budget_where_the_price_is_known(
 
 
 def test_time_is_a_budget_and_waiting_for_a_person_costs_none(
-    scene: Scene, scripted: Callable[..., ReplayServer]
+    scene: Scene, load_script: Callable[..., ReplayServer]
 ) -> None:
-    scripted(CONTEXT, {"text": REFUND, "delay_s": 0.4}, FINAL)
-    late = go(launched_under(scene, max_seconds=0.3))
-    assert (late.stop_reason, paid(late)) == ("max_seconds", [])
+    load_script(CONTEXT, {"text": REFUND, "delay_s": 0.4}, FINAL)
+    late = go(launch_under(scene, max_seconds=0.3))
+    assert (late.stop_reason, payments(late)) == ("max_seconds", [])
 
-    scripted(CONTEXT, REFUND.replace("500", "1200"), FINAL)
-    waits = go(launched_under(scene, max_seconds=60))
+    load_script(CONTEXT, REFUND.replace("500", "1200"), FINAL)
+    waits = go(launch_under(scene, max_seconds=60))
     waits.steps.update(begun_at=timezone.now() - timedelta(hours=3))
     scene.decide(waits)
     waits = go(waits)
-    assert (waits.stop_reason, paid(waits)) == ("success", [80000])
+    assert (waits.stop_reason, payments(waits)) == ("success", [80000])
 
 
 @pytest.mark.parametrize("slow", ["the refund", "the model"])
 @pytest.mark.parametrize(("tells", "told"), [(True, [50000]), (False, [])])
 def test_time_that_is_up_does_not_keep_a_paid_customer_from_being_told(
     scene: Scene,
-    scripted: Callable[..., ReplayServer],
+    load_script: Callable[..., ReplayServer],
     monkeypatch: pytest.MonkeyPatch,
     slow: str,
     tells: bool,
@@ -186,23 +186,23 @@ def test_time_that_is_up_does_not_keep_a_paid_customer_from_being_told(
     refund = replace(TOOLS["issue_refund"], call=takes_long)
     monkeypatch.setitem(TOOLS, "issue_refund", refund)
     wait = {"delay_s": 2.2} if slow == "the model" else {}
-    scripted(CONTEXT, REFUND, {"text": MAIL, **wait}, REFUND.replace("500", "100"), FINAL)
+    load_script(CONTEXT, REFUND, {"text": MAIL, **wait}, REFUND.replace("500", "100"), FINAL)
 
-    run = go(launched_under(scene, max_seconds=2, first={"tells_subject": tells}))
+    run = go(launch_under(scene, max_seconds=2, first={"tells_subject": tells}))
 
     assert run.stop_reason == "max_seconds"
-    assert (paid(run), mailed(run)) == ([50000], told)
+    assert (payments(run), mails(run)) == ([50000], told)
 
 
 def test_steps_are_a_budget_and_running_out_is_no_success(
-    scene: Scene, scripted: Callable[..., ReplayServer]
+    scene: Scene, load_script: Callable[..., ReplayServer]
 ) -> None:
-    scripted(CONTEXT, REFUND)
+    load_script(CONTEXT, REFUND)
 
-    run = go(launched_under(scene, max_steps=2))
+    run = go(launch_under(scene, max_steps=2))
 
     assert (run.state, run.stop_reason) == (RunState.STOPPED, "max_steps")
-    assert paid(run) == [50000]
+    assert payments(run) == [50000]
 
 
 def test_a_replay_that_asks_for_something_else_stops_loudly(scene: Scene) -> None:
@@ -215,7 +215,7 @@ def test_a_replay_that_asks_for_something_else_stops_loudly(scene: Scene) -> Non
     run = go(run)
 
     assert (run.state, run.stop_reason) == (RunState.FAILED, "diverged")
-    assert paid(run) == []
+    assert payments(run) == []
     assert results.result(run)["stop_reason"] == "diverged"
 
 

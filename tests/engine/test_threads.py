@@ -29,7 +29,7 @@ def test_a_thread_that_hangs_holds_up_the_end_no_longer_than_is_allowed() -> Non
 def test_a_thread_keeps_its_connection_from_one_piece_of_work_to_the_next() -> None:
     pool = Pool(1, "test")
 
-    first, second = (pool.submit(_opened).result() for _ in range(2))
+    first, second = (pool.submit(_driver_connection).result() for _ in range(2))
 
     pool.close_connections()
     assert first is second
@@ -72,11 +72,11 @@ def test_an_error_goes_to_who_asked_and_leaves_the_thread_in_its_place() -> None
 def test_an_error_that_asyncio_does_not_take_reaches_who_asked_all_the_same() -> None:
     pool = Pool(1, "test")
 
-    async def asked() -> None:
+    async def raise_in_pool() -> None:
         await asyncio.wait_for(pool.run(lambda: next(iter(()))), 5)
 
     with pytest.raises(RuntimeError, match="StopIteration"):
-        asyncio.run(asked())
+        asyncio.run(raise_in_pool())
 
 
 def test_a_thread_that_could_not_be_started_is_missed_by_nobody(
@@ -99,16 +99,16 @@ def test_a_thread_that_could_not_be_started_is_missed_by_nobody(
 @pytest.mark.postgres
 def test_a_connection_that_was_closed_behind_our_back_is_opened_anew() -> None:
     pool = Pool(1, "test")
-    first = pool.submit(_opened).result()
+    first = pool.submit(_driver_connection).result()
     pool.submit(_break).result()
 
-    second = pool.submit(_opened).result()
+    second = pool.submit(_driver_connection).result()
 
     pool.close_connections()
     assert first is not second
 
 
-def _opened() -> object:
+def _driver_connection() -> object:
     """Return this thread's connection, as the driver has it, once it has been used."""
     connection.cursor().execute("SELECT 1")
     return connection.connection

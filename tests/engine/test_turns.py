@@ -19,7 +19,7 @@ from agents.core.states import RunState
 from agents.engine.round_robin import Turns, in_turn
 from agents.models import Role, Run
 from tests.engine.scene import REFUND_500, Scene, has_ended, set_scene
-from tests.engine.test_dispatch import worked
+from tests.engine.test_dispatch import work_until
 
 FLOOD = 40
 
@@ -77,7 +77,7 @@ def test_a_flood_keeps_nobody_else_waiting(
     first = Run.objects.filter(pk__in=Turns().choose(()).runs, workspace=scene.workspace)
     assert first.count() == max(1, slots * 4 // 5), "four fifths, as the page says"
 
-    worked(lambda: has_ended(late))
+    work_until(lambda: has_ended(late))
 
     ended = Run.objects.filter(workspace=scene.workspace).exclude(state=RunState.QUEUED).count()
     assert ended <= 2 * slots + 2, "claims of the other workspace before it"

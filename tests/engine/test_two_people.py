@@ -18,14 +18,14 @@ from agents.engine.sweep import sweep
 from agents.models import Approval, Escalation, Event, Role, Run, SwitchStage
 from agents.tools import TOOLS
 from tests.commands.test_run_pattern import command
-from tests.engine.scene import go, paid
+from tests.engine.scene import go, payments
 from tests.engine.tiered import TIERS, Tiered, put_tiers, say_yes, still_waits
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both, pytest.mark.slow]
 BELOW = "User Anna (user_id=42) requests a refund of 1050 USD for the annual plan."
 
 
-def told(run: Run, *kinds: str) -> list[tuple[str, str]]:
+def events_of(run: Run, *kinds: str) -> list[tuple[str, str]]:
     """Return what a run's record says of these kinds, in order: kind and person."""
     found = Event.objects.filter(run=run, kind__in=kinds).order_by("seq")
     return list(found.values_list("kind", "actor"))
@@ -41,8 +41,8 @@ def test_the_first_yes_is_kept_and_the_second_carries_it_out(tiered: Tiered) -> 
     assert say_yes(request, tiered.faye, 100_000) == "adjusted"
 
     run = go(request.run)
-    assert paid(run) == [100_000]
-    assert told(run, "approval.given", "escalation.decided") == [
+    assert payments(run) == [100_000]
+    assert events_of(run, "approval.given", "escalation.decided") == [
         ("approval.given", "finn"),
         ("escalation.decided", "faye"),
     ]
@@ -57,7 +57,7 @@ def test_another_amount_starts_again_and_the_first_person_may_follow(tiered: Tie
     assert say_yes(request, tiered.faye, 90_000) == "two_people"
     assert say_yes(request, tiered.finn, 90_000) == "adjusted"
 
-    assert paid(go(request.run)) == [90_000]
+    assert payments(go(request.run)) == [90_000]
     assert Approval.objects.filter(escalation=request).count() == 2
 
 
@@ -101,7 +101,7 @@ def test_a_no_of_either_ends_it(tiered: Tiered, who: str) -> None:
     )
 
     assert go(request.run).state == "stopped"
-    assert paid(request.run) == []
+    assert payments(request.run) == []
 
 
 def test_silence_after_the_first_yes_is_a_no(tiered: Tiered) -> None:
@@ -112,7 +112,7 @@ def test_silence_after_the_first_yes_is_a_no(tiered: Tiered) -> None:
     sweep()
 
     assert say_yes(request, tiered.faye) == "late"
-    assert (go(request.run).state, paid(request.run)) == ("stopped", [])
+    assert (go(request.run).state, payments(request.run)) == ("stopped", [])
 
 
 @pytest.mark.parametrize("how", ["no reviewer", "not of the team", "not active", "a lower limit"])
@@ -134,9 +134,12 @@ def test_a_first_yes_that_no_longer_passes_falls_away(tiered: Tiered, how: str) 
 
     assert still_waits(request)
     assert request.approval_id is None
-    assert told(request.run, "approval.given", "approval.lapsed")[-1] == ("approval.lapsed", "")
+    assert events_of(request.run, "approval.given", "approval.lapsed")[-1] == (
+        "approval.lapsed",
+        "",
+    )
     assert say_yes(request, tiered.faye) == "open"
-    assert paid(go(request.run)) == []
+    assert payments(go(request.run)) == []
 
 
 def test_what_the_second_was_not_shown_they_do_not_decide(tiered: Tiered) -> None:
@@ -205,7 +208,7 @@ def test_a_tier_that_is_silent_passes_it_on_once_and_the_last_expires(tiered: Ti
 
     request.refresh_from_db()
     assert (request.tier, request.climbs_at, str(request.assigned_team)) == (2, None, "Finance")
-    assert told(request.run, "escalation.assigned") == [("escalation.assigned", "")]
+    assert events_of(request.run, "escalation.assigned") == [("escalation.assigned", "")]
     assert say_yes(request, tiered.lena) == "approved"  # the amount is still of her tier
 
 
@@ -285,7 +288,7 @@ def test_by_command_the_second_is_told_of_the_first_and_approves_the_same(tiered
     assert "You have approved this already." in again.err
     assert "1 of 2: finn approved USD 1,000.00, changed at " in second.out
     assert f"escalation {pk} adjusted: USD 1,000.00" in second.out
-    assert paid(go(request.run)) == [100_000]
+    assert payments(go(request.run)) == [100_000]
 
 
 def test_a_simulated_person_is_the_first_of_two_and_leaves_the_second_to_others(
@@ -314,21 +317,21 @@ def test_a_tool_that_says_so_takes_two_people_whatever_the_amount(
     assert say_yes(request, tiered.scene.rita, 50_000) == "open"
     assert say_yes(request, tiered.scene.rita, 50_000) == "two_people"
     assert say_yes(request, tiered.lena, 50_000) == "adjusted"
-    assert paid(go(request.run)) == [50_000]
+    assert payments(go(request.run)) == [50_000]
 
 
 def test_only_who_may_say_yes_is_given_a_request_while_there_is_somebody(tiered: Tiered) -> None:
     request, at = tiered.ask(), timezone.now()
 
-    def given(user: User) -> str:
+    def try_assign(user: User) -> str:
         try:
             operations.assign(escalation_id=request.pk, by=tiered.ada, to_user=user, at=at)
         except operations.Refused as no:
             return no.code
         return "assigned"
 
-    assert [given(one) for one in (tiered.scene.rita, tiered.lena)] == ["no_receiver"] * 2
+    assert [try_assign(one) for one in (tiered.scene.rita, tiered.lena)] == ["no_receiver"] * 2
     say_yes(request, tiered.finn)
-    assert [given(one) for one in (tiered.finn, tiered.faye)] == ["no_receiver", "assigned"]
+    assert [try_assign(one) for one in (tiered.finn, tiered.faye)] == ["no_receiver", "assigned"]
     tiered.drop(tiered.faye)
-    assert given(tiered.scene.rita) == "assigned"  # nobody may say yes, and she may say no
+    assert try_assign(tiered.scene.rita) == "assigned"  # nobody may say yes, and she may say no

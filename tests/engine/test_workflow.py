@@ -32,7 +32,7 @@ def sending(message: str) -> str:
     return json.dumps({"kind": "tool", "name": "send_reply", "args": args})
 
 
-def done(answer: str) -> str:
+def final(answer: str) -> str:
     return json.dumps({"kind": "final", "answer": answer})
 
 
@@ -54,7 +54,7 @@ def reply(*sends: str, judge: list[str]) -> dict[str, Any]:
 
 def test_a_reorient_does_not_send_the_same_reply_again(server: ReplayServer, scene: Scene) -> None:
     hello = sending("Hello.")
-    case = reply(hello, done("sent"), MET, hello, done("sent"), MET, judge=[REORIENT, CONTINUE])
+    case = reply(hello, final("sent"), MET, hello, final("sent"), MET, judge=[REORIENT, CONTINUE])
 
     played = phases.play(case, server, scene, strict=True)
 
@@ -65,7 +65,7 @@ def test_a_reorient_does_not_send_the_same_reply_again(server: ReplayServer, sce
 
 def test_a_reorient_does_not_send_another_reply_either(server: ReplayServer, scene: Scene) -> None:
     again = [sending("Good morning.")] * (1 + STRICT.max_blocks)
-    case = reply(sending("Hello."), done("sent"), MET, *again, judge=[REORIENT])
+    case = reply(sending("Hello."), final("sent"), MET, *again, judge=[REORIENT])
 
     played = phases.play(case, server, scene, strict=True)
 
@@ -83,7 +83,7 @@ def test_a_text_that_was_never_supervised_is_not_sent(server: ReplayServer, scen
 
 
 def test_the_record_holds_every_phase_once(server: ReplayServer, scene: Scene) -> None:
-    case = reply(sending("Hello."), done("sent"), MET, judge=[CONTINUE])
+    case = reply(sending("Hello."), final("sent"), MET, judge=[CONTINUE])
 
     played = phases.play(case, server, scene, strict=True)
 

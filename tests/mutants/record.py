@@ -10,7 +10,7 @@ ATTACKS = "tests/audit/test_bundle_attacks.py"
 HEADS, VERIFIER = "agents/record/seals.py", "scripts/verify_bundle.py"
 
 
-def _left_out(name: str, path: str, guard: str, tests: str) -> Mutant:
+def _without_guard(name: str, path: str, guard: str, tests: str) -> Mutant:
     """Return the mutant in which a condition never holds."""
     return Mutant(name, path, f"if {guard}:", "if False:", tests)
 
@@ -23,7 +23,7 @@ RECORD = (
         ")",
         f"{ARCHIVE} -k sealed_archive",
     ),
-    _left_out(
+    _without_guard(
         "a verification goes on from what anybody wrote",
         "agents/audit/verified.py",
         "not key or not hmac.compare_digest(row.proof, verified.proof(row.pk, key))",
@@ -71,7 +71,7 @@ RECORD = (
         "return belongs(Run, at)",
         "tests/audit/test_misplaced.py -k book",
     ),
-    _left_out(
+    _without_guard(
         "a run goes on under another workspace's policy",
         "agents/engine/lease.py",
         "not found",
@@ -105,31 +105,31 @@ RECORD = (
         "before = None",
         "tests/engine/test_run.py -k launched_a_run",
     ),
-    _left_out(
+    _without_guard(
         "an event's content is not hashed again",
         "agents/record/chain_faults.py",
         "event.hash != _link(event)",
         "tests/audit/test_record.py -k found",
     ),
-    _left_out(
+    _without_guard(
         "the end of a chain is not held against its row",
         "agents/record/chain_faults.py",
         "previous != head",
         "tests/audit/test_record.py -k rehash-None",
     ),
-    _left_out(
+    _without_guard(
         "a shorter chain than its row says holds",
         "agents/record/chain_faults.py",
         "seq != count",
         "tests/audit/test_record.py -k cut-None",
     ),
-    _left_out(
+    _without_guard(
         "a seal is not reckoned again",
         HEADS,
         "key and not is_sealed(head, key)",
         f"{SEALED} -k content_was_changed",
     ),
-    _left_out(
+    _without_guard(
         "a head need not follow the one before",
         HEADS,
         "head.before != self.before",
@@ -142,19 +142,19 @@ RECORD = (
         "found = [ours.fault]",
         f"{SEALED} -k older_copy",
     ),
-    _left_out(
+    _without_guard(
         "a head that the copy has as another is forgiven",
         HEADS,
         "here != there",
         "tests/audit/test_seals.py",
     ),
-    _left_out(
+    _without_guard(
         "an event need not be the one that was sealed",
         "agents/audit/chain_reader.py",
         "event.hash != wanted != UNKNOWN[0] and self.unlike is None",
         f"{SEALED} -k hashed_anew",
     ),
-    _left_out(
+    _without_guard(
         "a chain may be shorter than it was sealed",
         "agents/audit/chain_reader.py",
         "left := sum(1 for _ in self.sealed)",
@@ -174,49 +174,49 @@ RECORD = (
         "build = protection.Build({}, {})",
         "tests/audit/test_build.py -k trigger",
     ),
-    _left_out(
+    _without_guard(
         "an older database is sealed over",
         "agents/audit/sealing.py",
         "stored is None or stored.plain() != last",
         f"{SEALED} -k sealed_over",
     ),
-    _left_out(
+    _without_guard(
         "the verifier does not hash again",
         VERIFIER,
         'sha256({**covered, "previous": chain.previous}) != event["hash"]',
         f"{BUNDLE} -k hashed_anew",
     ),
-    _left_out(
+    _without_guard(
         "the verifier does not look at seals of events",
         VERIFIER,
         'chain.seq <= len(seals) and seals[chain.seq - 1] != event["hash"]',
         f"{BUNDLE} -k hashed_anew",
     ),
-    _left_out(
+    _without_guard(
         "the verifier forgives a cut tail",
         VERIFIER,
         "not chain.bad and chain.seq < wanted",
         f"{BUNDLE} -k hashed_anew",
     ),
-    _left_out(
+    _without_guard(
         "the verifier does not reckon seals again",
         VERIFIER,
         "keys and keyed(keys[self.key], canonical(self.covered)) != self.seal",
         f"{BUNDLE} -k made_anew",
     ),
-    _left_out(
+    _without_guard(
         "the verifier does not compare with heads kept elsewhere",
         VERIFIER,
         "is_other",
         f"{BUNDLE} -k made_anew",
     ),
-    _left_out(
+    _without_guard(
         "the verifier lets a part of the copy's own workspace be hidden",
         VERIFIER,
         "head.parts is not None and head.others.keys() & self.workspaces.keys()",
         f"{ATTACKS} -k hide_own_part",
     ),
-    _left_out(
+    _without_guard(
         "the verifier takes a chain twice",
         VERIFIER,
         "chain.name in self.ended",
@@ -229,19 +229,19 @@ RECORD = (
         "if True:",
         f"{BUNDLE} -k older_record",
     ),
-    _left_out(
+    _without_guard(
         "the verifier forgives chains that only older heads sealed",
         VERIFIER,
         "self.first_bound > 1",
         f"{ATTACKS} -k only_older_heads",
     ),
-    _left_out(
+    _without_guard(
         "the verifier takes what is in no seal for as old as it says",
         VERIFIER,
         "newest and self.loose and time_of(min(self.loose)[0]) < time_of(newest) - LATE",
         f"{ATTACKS} -k invent",
     ),
-    _left_out(
+    _without_guard(
         "a file of heads that is gone is begun anew",
         "agents/audit/sealing.py",
         "not begin_file and (count := Head.objects.filter(number__gt=1).count())",

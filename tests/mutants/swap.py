@@ -23,7 +23,7 @@ Key = tuple[str, int]
 
 def is_code_of_functions(was: str, now: str) -> bool:
     """Tell whether two texts of a module differ in nothing but what its functions do."""
-    pairs = _pairs(_compiled(was), _compiled(now))
+    pairs = _pairs(_compile_text(was), _compile_text(now))
     return all(_alone(one) == _alone(other) or one.co_flags & CALLED for one, other in pairs)
 
 
@@ -74,11 +74,11 @@ def _exchange(path: str, place: Path, codes: dict[Key, CodeType]) -> None:
 
 def _codes(was: str, now: str) -> dict[Key, CodeType]:
     """Return what is to take the place of the code of each function."""
-    pairs = _pairs(_compiled(was), _compiled(now))
+    pairs = _pairs(_compile_text(was), _compile_text(now))
     return {(one.co_qualname, one.co_firstlineno): other for one, other in pairs}
 
 
-def _compiled(text: str) -> CodeType:
+def _compile_text(text: str) -> CodeType:
     return compile(text, "mutant", "exec", dont_inherit=True)
 
 

@@ -26,7 +26,7 @@ from agents.models.event import facts_of
 from agents.web.live import topics
 from tests.commands.test_run_pattern import command
 from tests.engine.aborting import breaking
-from tests.engine.scene import REFUND_1200, Scene, go, paid
+from tests.engine.scene import REFUND_1200, Scene, go, payments
 from tests.privacy.searching import contents, places_of, texts_in_files
 from tests.settings import ON_POSTGRES
 from tests.web.test_pages import signed_in
@@ -140,7 +140,7 @@ def test_money_stays(run: Run) -> None:
 
     after = [list(model.objects.values_list("amount_minor")) for model in (Charge, Refund, Effect)]
     held = Escalation.objects.get(run=run)
-    assert (after, paid(run)) == (kept, [800_00])
+    assert (after, payments(run)) == (kept, [800_00])
     assert (held.amount_minor, held.granted_minor, held.decided_by_id) == (
         1200_00,
         800_00,

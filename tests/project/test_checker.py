@@ -223,8 +223,8 @@ def test_an_export_that_lacks_an_event_is_found() -> None:
     events = Event.objects.order_by("pk")
     keys = list(events.values_list("pk", flat=True))
 
-    assert list(record.copied("".join(csv_lines(events, keys)), dump)) == []
-    assert len(list(record.copied("".join(csv_lines(events, keys[1:])), dump))) == 1
+    assert list(record.copy_is_whole("".join(csv_lines(events, keys)), dump)) == []
+    assert len(list(record.copy_is_whole("".join(csv_lines(events, keys[1:])), dump))) == 1
 
 
 def test_it_imports_nothing_of_the_product() -> None:

@@ -45,5 +45,5 @@ def test_a_proof_that_did_not_pass_is_named() -> None:
     row = proofs.rows(ROW.format(stands="proved", last=REAL))
     name = row[0].proofs[0]
 
-    assert proofs.unproved(row, {name}) == []
-    assert proofs.unproved(row, {"tests/other.py::test_it"}) == [f"I1: {name}"]
+    assert proofs.missing_proofs(row, {name}) == []
+    assert proofs.missing_proofs(row, {"tests/other.py::test_it"}) == [f"I1: {name}"]

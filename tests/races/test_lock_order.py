@@ -30,7 +30,7 @@ from agents.operations import deciding, granting
 from agents.systems import SYSTEMS
 from tests.desks.bank import LARGE, PAID_AT_ONCE, bank_scene, launch, sent
 from tests.desks.bank import decide as decide_at_bank
-from tests.engine.scene import REFUND_500, Scene, fresh, go, paid, refund_by_phone
+from tests.engine.scene import REFUND_500, Scene, fresh, go, payments, refund_by_phone
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.postgres]
 
@@ -54,7 +54,7 @@ def until_somebody_waits() -> None:
         time.sleep(0.01)
 
 
-def decided_beside(scene: Scene, run: Run, stopped: Event, other: Callable[[], object]) -> None:
+def decide_beside(scene: Scene, run: Run, stopped: Event, other: Callable[[], object]) -> None:
     """Decide about `run`, with `other` done from the moment that the decision has stopped."""
     with ThreadPoolExecutor(1) as threads:
         decision = threads.submit(decide, scene, run)
@@ -93,11 +93,11 @@ def test_a_decision_and_the_intent_of_another_run_want_the_same_charge(
     # With the charge locked, and nothing written yet that names the workspace.
     stopped = stop_before(monkeypatch, granting, "review")
 
-    decided_beside(scene, held, stopped, lambda: go(other))
+    decide_beside(scene, held, stopped, lambda: go(other))
 
     assert fresh(held).state == RunState.QUEUED
     assert fresh(other).state == RunState.DONE
-    assert paid(held) == [50000]
+    assert payments(held) == [50000]
 
 
 def test_a_decision_and_the_intent_of_another_run_want_the_same_account(
@@ -137,7 +137,7 @@ def test_a_decision_and_a_press_of_the_kill_switch_want_the_same_request(
             workspace=scene.workspace, by=admin, reason="it misbehaves", at=timezone.now()
         )
 
-    decided_beside(scene, held, stopped, press)
+    decide_beside(scene, held, stopped, press)
 
     escalation = Escalation.objects.get(run=held)
     assert (escalation.state, escalation.frozen_at) == (EscalationState.ADJUSTED, None)
@@ -197,7 +197,7 @@ def test_a_refund_that_is_made_elsewhere_waits_for_an_intent_on_its_charge(
         with pytest.raises(refunds.RefundRefused, match="exceeds"):
             by_phone.result()
 
-    assert (run.state, paid(run)) == (RunState.DONE, [50000])
+    assert (run.state, payments(run)) == (RunState.DONE, [50000])
 
 
 def test_what_was_refunded_is_read_once_the_charge_is_locked(scene: Scene) -> None:
@@ -208,7 +208,7 @@ def test_what_was_refunded_is_read_once_the_charge_is_locked(scene: Scene) -> No
     refund = {"kind": "tool", "name": "issue_refund", "args": {"user_id": 42}}
     effects.update(resource="")
 
-    def told() -> int:
+    def read_unattended() -> int:
         try:
             with transaction.atomic():
                 facts, _ = fetch_now(
@@ -222,7 +222,7 @@ def test_what_was_refunded_is_read_once_the_charge_is_locked(scene: Scene) -> No
     with ThreadPoolExecutor(1) as threads:
         with transaction.atomic():
             Charge.objects.select_for_update().get(pk=pk)
-            waits = threads.submit(told)
+            waits = threads.submit(read_unattended)
             until_somebody_waits()
             effects.update(resource=str(pk))  # as another run commits it, whoever's that is
         assert waits.result() == 50000

@@ -22,7 +22,7 @@ from agents.desks.refunds.models import Charge, Refund
 from agents.desks.refunds.profiles import STRICT
 from agents.models import Effect, Escalation, Run, Workspace
 from agents.models.kill_switch import SwitchStage
-from tests.engine.scene import REFUND_500, Scene, fresh, go, mailed, paid, recover
+from tests.engine.scene import REFUND_500, Scene, fresh, go, mails, payments, recover
 from tests.processes import SIX, Contenders
 from tests.settings import ON_POSTGRES
 
@@ -73,7 +73,7 @@ def test_of_six_workers_one_gets_the_run(scene: Scene, crowd: Contenders) -> Non
         assert sorted(filter(None, said)) == [RunState.DONE]
         run = fresh(run)
         assert run.events.filter(kind="run.claimed").count() == 1
-        assert (paid(run), mailed(run)) == ([50000], [50000])
+        assert (payments(run), mails(run)) == ([50000], [50000])
 
 
 def test_six_workers_who_take_a_run_from_each_other_execute_no_step_twice(
@@ -86,11 +86,11 @@ def test_six_workers_who_take_a_run_from_each_other_execute_no_step_twice(
 
         crowd.meet("tests.races.contenders:takes_over", [[str(run.pk)]] * SIX)
 
-        run = left(run)
+        run = run_to_rest(run)
         taken += run.events.filter(kind="run.claimed").count() - 1
-        assert paid(run) == [50000]
+        assert payments(run) == [50000]
         # Of a mail that was under way when its worker was given up, only a person can tell.
-        assert (run.state, mailed(run)) in [
+        assert (run.state, mails(run)) in [
             (RunState.DONE, [50000]),
             (RunState.WAITING, [50000]),
             (RunState.WAITING, []),
@@ -105,7 +105,7 @@ def twice(run: Run, kind: str) -> list[str]:
     return [key for key, count in keys.items() if count > 1]
 
 
-def left(run: Run) -> Run:
+def run_to_rest(run: Run) -> Run:
     """Return the run as it is once nobody but a person can take it further."""
     for _ in range(5):
         recover(run.pk)
@@ -150,7 +150,7 @@ def test_runs_side_by_side_do_not_add_up_past_the_limit(scene: Scene, crowd: Con
 
         crowd.meet("tests.races.contenders:advances", [[str(run.pk)] for run in runs])
 
-        assert paid(fresh(runs[0])) == [50000, 50000]
+        assert payments(fresh(runs[0])) == [50000, 50000]
         waiting = Escalation.objects.filter(run__in=runs, state=EscalationState.OPEN)
         reasons = [escalation.review["deciding"]["reason"] for escalation in waiting]
         assert reasons == ["refunds_add_up"] * len(reasons)
@@ -177,7 +177,7 @@ def test_runs_side_by_side_do_not_pass_the_cap_of_the_day(
 
     crowd.meet("tests.races.contenders:advances", [[str(run.pk)] for run in runs])
 
-    assert sum(amount for run in runs for amount in paid(fresh(run))) == 100000
+    assert sum(amount for run in runs for amount in payments(fresh(run))) == 100000
     waiting = Escalation.objects.filter(state=EscalationState.OPEN)
     reasons = {escalation.review["deciding"]["reason"] for escalation in waiting}
     assert (waiting.count(), reasons) == (SIX - 2, {"unattended_cap_of_the_day"})
@@ -198,7 +198,7 @@ def test_workers_side_by_side_open_no_more_requests_than_the_cap(
 
         asked = Escalation.objects.filter(run__in=runs)
         assert asked.count() == 2
-        ended = Counter(left(run).stop_reason for run in runs)
+        ended = Counter(run_to_rest(run).stop_reason for run in runs)
         assert ended == {"": 2, f"too_many_open_requests:{code}": SIX - 2}
         for escalation in asked:
             scene.decide(escalation.run, approve=False)

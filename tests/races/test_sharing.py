@@ -10,7 +10,7 @@ from django.utils import timezone
 from agents import operations
 from agents.core.states import EscalationState
 from agents.models import Approval, Role
-from tests.engine.scene import fresh, go, paid
+from tests.engine.scene import fresh, go, payments
 from tests.engine.tiered import set_tiered
 from tests.processes import Contenders
 
@@ -65,7 +65,7 @@ def test_what_six_do_at_once_is_done_or_refused_and_told_either_way(
         is_granted = bool(did["approve", "approved"])
         assert is_granted == (one.state == EscalationState.APPROVED)
         assert bool(did["reject", "done"]) == (one.state == EscalationState.REJECTED)
-        assert paid(go(fresh(one.run))) == ([120_000] if is_granted else [])
+        assert payments(go(fresh(one.run))) == ([120_000] if is_granted else [])
         if did["remove", "done"]:  # and holds nothing, whatever was under way
             assert tiered.faye not in (one.assigned_to, one.claimed_by)
             at, where = timezone.now(), tiered.scene.workspace

@@ -9,7 +9,7 @@ import pytest
 from django.utils import timezone
 
 from agents.models import Approval, Escalation, Event
-from tests.engine.scene import fresh, go, paid
+from tests.engine.scene import fresh, go, payments
 from tests.engine.tiered import Tiered
 from tests.processes import Contenders
 
@@ -30,7 +30,7 @@ def test_of_six_yeses_of_two_people_one_is_first_and_one_decides(
         assert request.approval is not None
         assert {str(request.approval.by), str(request.decided_by)} == {"finn", "faye"}
         assert Approval.objects.filter(escalation=request).count() == 1
-        assert paid(go(request.run)) == [90_000]
+        assert payments(go(request.run)) == [90_000]
 
 
 def test_a_second_yes_a_no_and_another_amount_at_once_come_to_one_end(
@@ -48,7 +48,7 @@ def test_a_second_yes_a_no_and_another_amount_at_once_come_to_one_end(
         request.refresh_from_db()
         run = go(fresh(request.run))
         by_amount = {"rejected": [], "adjusted": [request.granted_minor], "open": []}
-        assert paid(run) == by_amount[request.state]
+        assert payments(run) == by_amount[request.state]
         if request.state == "open":
             last = Approval.objects.filter(escalation=request).latest("pk")
             assert request.approval_id == last.pk
@@ -69,7 +69,7 @@ def test_the_end_of_time_and_a_second_yes_do_not_both_happen(
 
     request.refresh_from_db()
     assert request.state in ("adjusted", "expired", "open")
-    assert paid(go(fresh(request.run))) == ([90_000] if request.state == "adjusted" else [])
+    assert payments(go(fresh(request.run))) == ([90_000] if request.state == "adjusted" else [])
 
 
 def test_of_six_sweepers_one_passes_a_silent_tier_on(tiered: Tiered, crowd: Contenders) -> None:

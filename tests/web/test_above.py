@@ -12,7 +12,7 @@ from agents.web.runs.patterns.routing import SpecialistAttempt, way
 from agents.web.runs.patterns.workflow import StepPart, rounds
 from agents.web.runs.timeline import axis
 from agents.web.runs.trace import trace
-from tests.engine.scene import go, mailed, set_scene
+from tests.engine.scene import go, mails, set_scene
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -105,7 +105,7 @@ def test_a_convergence_that_reached_its_cap_is_noted_and_accepted() -> None:
     assert capped.pop("check") == (True, "accepted")
     assert set(capped.values()) == {(False, "accepted")}
     assert (run.state, run.stop_reason) == ("done", "success")
-    assert mailed(run) == [None]
+    assert mails(run) == [None]
 
 
 def test_a_step_that_asks_says_so() -> None:

@@ -12,7 +12,7 @@ from agents.models import Escalation
 from tests.conformance import harness
 from tests.conformance.replay_server import ReplayServer
 from tests.e2e.workers import SCRIPT, has_state, settings_of, until
-from tests.engine.scene import Scene, fresh, mailed, paid, recover, set_scene
+from tests.engine.scene import Scene, fresh, mails, payments, recover, set_scene
 from tests.processes import running
 from tests.web.serving import chromium, served, sign_in_by_form, with_passwords
 
@@ -68,7 +68,7 @@ def test_rita_decides_a_refund_with_javascript_off(
         assert above_own != above_charge
         assert "your own limit of USD 800.00" in above_own
         assert "From USD 0.01 to USD 1,200.00" in above_charge
-        assert paid(run) == []
+        assert payments(run) == []
 
         page.get_by_label("Pay Anna").fill("800")
         page.get_by_role("button", name="Pay the amount above").click()
@@ -85,7 +85,7 @@ def test_rita_decides_a_refund_with_javascript_off(
         page.get_by_role("link", name="Result as JSON").click()
         expect(page.locator("body")).to_contain_text('"executed_from": "human_revised"')
 
-    assert paid(fresh(run)) == [80000]
-    assert mailed(run) == [80000]
+    assert payments(fresh(run)) == [80000]
+    assert mails(run) == [80000]
     assert Escalation.objects.get(run=run).comment == "partly used"
     assert not [text for text in messages if "Content Security Policy" in text]

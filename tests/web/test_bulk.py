@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, expect
 from agents import operations
 from agents.core.states import EscalationState
 from agents.models import Escalation, Event, Role
-from tests.engine.scene import Scene, go, paid
+from tests.engine.scene import Scene, go, payments
 from tests.web.serving import chromium, served
 from tests.web.test_journeys import complaints as complaints
 from tests.web.test_journeys import desk, moved
@@ -111,7 +111,7 @@ def test_each_is_judged_by_itself_and_the_result_says_who_was_left(scene: Scene)
     for held, state in ((first, "rejected"), (second, "open"), (third, "rejected"), (far, "open")):
         held.refresh_from_db()
         assert held.state == state
-    assert (go(first.run).stop_reason, paid(first.run)) == ("human_rejected", [])
+    assert (go(first.run).stop_reason, payments(first.run)) == ("human_rejected", [])
 
 
 def test_what_is_of_more_than_one_kind_or_somebody_elses_is_rejected_by_nobody(

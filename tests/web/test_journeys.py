@@ -22,7 +22,7 @@ from agents.management.command_arguments import first_limit
 from agents.models import Escalation, Membership, Role, Run
 from agents.web.launch.forms import examples
 from tests.e2e.workers import has_state, until
-from tests.engine.scene import Scene, fresh, go, has_ended, mailed, paid
+from tests.engine.scene import Scene, fresh, go, has_ended, mails, payments
 from tests.processes import running
 from tests.web.serving import chromium, free_port, served, sign_in
 
@@ -167,7 +167,7 @@ def test_two_people_see_one_refund_to_its_end(
     run = Run.objects.get()
     assert "your own limit of USD 800.00" in sentences[0]
     assert "From USD 0.01 to USD 1,200.00" in sentences[1]
-    assert (paid(run), mailed(run)) == ([80000], [80000])
+    assert (payments(run), mails(run)) == ([80000], [80000])
 
 
 def test_the_second_of_two_reviewers_is_told_who_was_first(
@@ -275,7 +275,7 @@ def test_time_runs_out_while_the_card_is_open(
         expect(rita.locator("#waiting")).to_have_text("")
 
     until(lambda: has_ended(run))
-    assert paid(run) == []
+    assert payments(run) == []
     assert fresh(run).stop_reason == "escalation_expired"
 
 

@@ -25,7 +25,7 @@ from agents.sdk.reserved import RESERVED
 from agents.web.launch.forms import examples
 from agents.web.pages import page_of
 from agents.web.urls import urlpatterns
-from tests.engine.scene import Scene, fresh, go, paid
+from tests.engine.scene import Scene, fresh, go, payments
 from tests.web.words import words
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
@@ -230,7 +230,7 @@ def test_rita_adjusts_and_sees_what_really_happened(scene: Scene) -> None:
 
     page = client.get(answered["Location"]).text
     assert "USD 800.00 was paid to Anna" in words(page)
-    assert paid(fresh(escalation.run)) == [80000]
+    assert payments(fresh(escalation.run)) == [80000]
     assert "human_revised" in client.get(reverse("run-json", args=[escalation.run_id])).text
 
 
@@ -266,7 +266,7 @@ def test_a_form_that_cannot_be_granted_is_refused_and_kept(
         assert f'value="{typed}"' in answered.text
     escalation.refresh_from_db()
     assert escalation.state == EscalationState.OPEN
-    assert paid(escalation.run) == []
+    assert payments(escalation.run) == []
 
 
 def test_the_second_of_two_reviewers_is_told_who_was_first(scene: Scene) -> None:

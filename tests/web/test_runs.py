@@ -14,7 +14,7 @@ from agents.engine import answering
 from agents.models import Escalation, Role, Step
 from agents.web.runs import listing
 from agents.web.runs.trace import trace
-from tests.engine.scene import REFUND_500, Scene, fresh, go, paid
+from tests.engine.scene import REFUND_500, Scene, fresh, go, payments
 from tests.web.test_pages import signed_in
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -123,7 +123,7 @@ def test_omar_stops_a_run_that_waits(scene: Scene) -> None:
     assert "it is stopped" in again.text
     assert fresh(run).state == RunState.STOPPED
     assert Escalation.objects.get(run=run).state == EscalationState.CANCELLED
-    assert paid(run) == []
+    assert payments(run) == []
     assert run.events.get(kind="run.stopped").actor == "omar"
     assert "Stop this run" not in client.get(reverse("run", args=[run.pk])).text
 

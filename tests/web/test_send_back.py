@@ -10,7 +10,7 @@ from django.core.management import CommandError, call_command
 from django.urls import reverse
 
 from agents.models import Escalation, Role, Run
-from tests.engine.scene import Scene, fresh, go, paid
+from tests.engine.scene import Scene, fresh, go, payments
 from tests.web.test_card import card_of, pay
 from tests.web.test_pages import signed_in
 from tests.web.test_two_people import form_of, offered
@@ -70,4 +70,4 @@ def test_what_rita_sends_back_comes_again_with_what_changed_as_often_as_the_poli
     with pytest.raises(CommandError, match="as often as its policy allows"):
         call_command("decide", third.pk, "--send-back", "--reason=again", "--as=rita")
     third.refresh_from_db()
-    assert (third.state, fresh(run).state, paid(run)) == ("open", "waiting", [])
+    assert (third.state, fresh(run).state, payments(run)) == ("open", "waiting", [])

@@ -25,7 +25,7 @@ from agents.core.states import ENDED, EscalationState
 from agents.engine import answering
 from agents.models import Effect, Escalation, Role
 from tests.desks import bank
-from tests.engine.scene import REFUND_500, Scene, fresh, go, paid, refund_by_phone, set_scene
+from tests.engine.scene import REFUND_500, Scene, fresh, go, payments, refund_by_phone, set_scene
 from tests.engine.tiered import put_tiers
 from tests.web.serving import chromium, served, sign_in
 from tests.web.words import words
@@ -347,7 +347,7 @@ def check_money(one: Escalation, card: str) -> None:
     assert ("was paid to" in text) == (bool(done) and is_of_money)
     if done and is_of_money:
         assert f"{format_money(done.amount_minor or 0)} was paid to Anna" in text
-        assert done.amount_minor in paid(run)
+        assert done.amount_minor in payments(run)
     assert not ("Nothing was paid on this request" in text and done)
     if one.kind == "output" and one.action.get("kind") == "tool":
         has_left = Effect.objects.filter(escalation=one, tool="send_reply", state="done").exists()

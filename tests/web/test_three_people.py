@@ -18,7 +18,7 @@ from agents.core.states import EscalationState
 from agents.models import Approval, Effect, Escalation, Event, Invitation, Membership, Role
 from agents.models.event import facts_of
 from tests.e2e.workers import until
-from tests.engine.scene import fresh, mailed, paid
+from tests.engine.scene import fresh, mails, payments
 from tests.engine.test_two_people import BELOW
 from tests.engine.tiered import Tiered
 from tests.web.serving import chromium, served
@@ -160,13 +160,13 @@ def test_three_people_share_a_request_and_two_of_them_approve_it(
         assert (yes.granted, WHY_FAYE in finn.content()) == ("USD 1,000.00", False)
         sends(finn, "e", "900", WHY_FINN)
         other = first_of(large, tiered.finn)
-        assert (other.granted, paid(fresh(large.run))) == ("USD 900.00", [])
+        assert (other.granted, payments(fresh(large.run))) == ("USD 900.00", [])
         faye.locator("body").evaluate("() => document.activeElement.blur()")
         faye.keyboard.press("u")
         reads(faye, "#two", f"1 of 2: finn approved {other.granted}, changed,")
         assert WHY_FINN not in faye.content()
         sends(faye, "a")
-        until(lambda: paid(fresh(large.run)) == [other.granted_minor])
+        until(lambda: payments(fresh(large.run)) == [other.granted_minor])
         done = Effect.objects.get(escalation=large, tool="issue_refund")
         amount = format_money(done.amount_minor or 0, done.currency)
         for page in (faye, finn):
@@ -174,7 +174,7 @@ def test_three_people_share_a_request_and_two_of_them_approve_it(
         faye.keyboard.press("u")
         reads(faye, "#consequence", "Decided by faye", f"First approved by finn, {amount}")
         reads(faye, "#two", WHY_FINN)
-        until(lambda: mailed(fresh(large.run)) == [other.granted_minor])
+        until(lambda: mails(fresh(large.run)) == [other.granted_minor])
 
         # Rita sends a request of the leads back; what comes next she may approve herself.
         opens(rita, "6", small)
@@ -188,7 +188,7 @@ def test_three_people_share_a_request_and_two_of_them_approve_it(
         reads(rita, "#sent-back", small.asked, again.asked)
         sends(rita, "a")
         reads(rita, "#strip, .queuepage > #strip", f"{again.asked} was paid to Anna")
-        until(lambda: paid(fresh(small.run)) == [30_000])
+        until(lambda: payments(fresh(small.run)) == [30_000])
 
         # Finn rejects what is left by one rule, on his phone; Faye is faster with one of them.
         for _ in range(2):
@@ -221,7 +221,7 @@ def test_three_people_share_a_request_and_two_of_them_approve_it(
     ]
     for one, by in ((mine, "finn"), (hers, "faye")):
         one.refresh_from_db()
-        assert (str(one.decided_by), one.state, paid(fresh(one.run))) == (by, "rejected", [])
+        assert (str(one.decided_by), one.state, payments(fresh(one.run))) == (by, "rejected", [])
 
 
 def test_who_is_invited_enrols_on_a_phone_decides_and_is_removed(

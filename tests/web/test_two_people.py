@@ -14,7 +14,7 @@ from agents import operations
 from agents.models import Escalation, Event, Role
 from agents.sdk.argument_words import in_words
 from tests.desks.bank import FIRST_PAYMENT, bank_scene, day, decide, euros, launch
-from tests.engine.scene import go, paid
+from tests.engine.scene import go, payments
 from tests.engine.test_two_people import BELOW
 from tests.engine.tiered import Tiered, put_tiers, say_yes, still_waits
 from tests.web.test_card import card_of, pay
@@ -86,7 +86,7 @@ def test_the_card_is_true_for_first_second_and_whoever_looks(tiered: Tiered) -> 
     assert send("faye", request, "approve").status_code == 302
 
     request.refresh_from_db()
-    assert (request.state, paid(go(request.run))) == ("adjusted", [100_000])
+    assert (request.state, payments(go(request.run))) == ("adjusted", [100_000])
     assert "“partly”" in words(card_of("faye", request))
     assert "partly" in table_of(tiered.ada)
 
